@@ -1,0 +1,220 @@
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <regex>
+#include <string_view>
+
+namespace tessera::benchmarking {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A turn runs each variant for about this long: far above the clock's resolution, and short enough
+// that what else the machine does meets all variants alike.
+constexpr double kTurnSeconds = 2e-3;
+constexpr size_t kMinTurns = 9;
+
+std::vector<Case>& Cases() {
+  static auto* const cases = new std::vector<Case>();
+  return *cases;
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double SecondsFor(const Variant& variant, int64_t count) {
+  const Clock::time_point start = Clock::now();
+  variant.run(count);
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// How often a variant runs in one turn.
+int64_t RunsPerTurn(const Variant& variant) {
+  for (int64_t count = 1;; count *= 4) {
+    const double seconds = SecondsFor(variant, count);
+    if (seconds >= kTurnSeconds / 4) {
+      return std::max<int64_t>(
+          1, static_cast<int64_t>(static_cast<double>(count) * kTurnSeconds / seconds));
+    }
+  }
+}
+
+// A case while it runs: its variants and, for each of them, the seconds per run of every turn.
+struct Measurement {
+  const Case* of = nullptr;
+  Variants variants;
+  std::vector<int64_t> runs_per_turn;
+  std::vector<std::vector<double>> seconds;
+
+  void TakeTurn() {
+    // Another variant begins each time, so that none always follows the same one.
+    const size_t count = variants.all.size();
+    const size_t first = seconds[0].size() % count;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t v = (first + i) % count;
+      seconds[v].push_back(SecondsFor(variants.all[v], runs_per_turn[v]) /
+                           static_cast<double>(runs_per_turn[v]));
+    }
+  }
+};
+
+struct Row {
+  std::string name;
+  double ours, peer, ratio, bound;
+};
+
+// The result of one RunAll.
+struct Session {
+  std::unique_ptr<Measurement> current;
+  std::vector<Row> rows;
+  bool results_agree = true;
+
+  void Begin(const Case& c) {
+    if (current != nullptr && current->of == &c) return;
+    End();
+    auto next = std::make_unique<Measurement>();
+    next->of = &c;
+    next->variants = c.make();
+    for (const Variant& variant : next->variants.all) variant.run(1);
+    if (next->variants.results_agree && !next->variants.results_agree()) {
+      std::cerr << c.name << ": the variants' results disagree\n";
+      results_agree = false;
+    }
+    for (const Variant& variant : next->variants.all) {
+      next->runs_per_turn.push_back(RunsPerTurn(variant));
+    }
+    next->seconds.resize(next->variants.all.size());
+    current = std::move(next);
+  }
+
+  // Turns what was measured into lines of the table.
+  void End() {
+    if (current == nullptr) return;
+    const Case& c = *current->of;
+    const std::vector<std::vector<double>>& seconds = current->seconds;
+    const double ours = Median(seconds[0]);
+    const size_t lines = c.bounds.size() + (c.limit_seconds > 0 ? 1 : 0);
+    const auto add = [&](const std::string& peer_name, double peer, double ratio, double bound) {
+      rows.push_back({lines > 1 ? c.name + ":" + peer_name : c.name, ours, peer, ratio, bound});
+    };
+    for (const Bound& bound : c.bounds) {
+      std::vector<double> peer_seconds, ratios;
+      for (size_t turn = 0; turn < seconds[0].size(); ++turn) {
+        double fastest = -1;
+        for (size_t v = 1; v < seconds.size(); ++v) {
+          if (bound.peer != Bound::kBest && bound.peer != current->variants.all[v].name) continue;
+          if (fastest < 0 || seconds[v][turn] < fastest) fastest = seconds[v][turn];
+        }
+        if (fastest < 0) continue;  // no such peer in this build
+        peer_seconds.push_back(fastest);
+        ratios.push_back(fastest / seconds[0][turn]);
+      }
+      if (!ratios.empty()) add(bound.peer, Median(peer_seconds), Median(ratios), bound.at_least);
+    }
+    if (c.limit_seconds > 0) add("limit", c.limit_seconds, c.limit_seconds / ours, 1.0);
+    current.reset();
+  }
+};
+
+// The body of one Google Benchmark: every iteration is a turn.
+void RunCase(const Case& c, Session* session, benchmark::State& state) {
+  session->Begin(c);
+  Measurement& m = *session->current;
+  for (auto _ : state) m.TakeTurn();
+  while (m.seconds[0].size() < kMinTurns) m.TakeTurn();
+  for (size_t v = 0; v < m.seconds.size(); ++v) {
+    state.counters[m.variants.all[v].name] = Median(m.seconds[v]);
+  }
+  const double ours = Median(m.seconds[0]);
+  if (c.bytes > 0) state.counters["bytes/s"] = c.bytes / ours;
+  if (c.flops > 0) state.counters["flop/s"] = c.flops / ours;
+}
+
+std::string Seconds(double seconds) {
+  struct Unit {
+    double seconds;
+    const char* name;
+  };
+  char text[32];
+  for (const Unit& unit : {Unit{1, "s"}, Unit{1e-3, "ms"}, Unit{1e-6, "us"}}) {
+    if (seconds < unit.seconds) continue;
+    std::snprintf(text, sizeof(text), "%.4g%s", seconds / unit.seconds, unit.name);
+    return text;
+  }
+  std::snprintf(text, sizeof(text), "%.4gns", seconds * 1e9);
+  return text;
+}
+
+// Prints the table and says whether every case reaches its bound.
+bool Report(const std::vector<Row>& rows) {
+  bool all_reached = true;
+  size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  for (const Row& row : rows) {
+    const bool reached = row.ratio >= row.bound;
+    all_reached = all_reached && reached;
+    std::printf("ratio %-*s %9s %9s %6.2f %6.2f %s\n", static_cast<int>(width), row.name.c_str(),
+                Seconds(row.ours).c_str(), Seconds(row.peer).c_str(), row.ratio, row.bound,
+                reached ? "ok" : "short");
+  }
+  std::fflush(stdout);
+  return all_reached;
+}
+
+}  // namespace
+
+void AddCase(Case c) { Cases().push_back(std::move(c)); }
+
+int RunAll(int argc, char** argv) {
+  bool check = false;
+  std::string filter;
+  std::vector<char*> others;  // what Google Benchmark is to see
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag == "--check") {
+      check = true;
+    } else if (flag.starts_with("--filter=")) {
+      filter = flag.substr(flag.find('=') + 1);
+    } else {
+      others.push_back(argv[i]);
+    }
+  }
+  if (std::find(others.begin(), others.end(), std::string_view("--help")) != others.end()) {
+    std::cout << "--check         exit status 1 where a case is short of its bound\n"
+                 "--filter=REGEX  run the cases whose name holds a match\n"
+                 "and Google Benchmark's flags:\n";
+  }
+  int count = static_cast<int>(others.size());
+  others.push_back(nullptr);
+  benchmark::Initialize(&count, others.data());
+  if (benchmark::ReportUnrecognizedArguments(count, others.data())) return 2;
+
+  Session session;
+  try {
+    const std::regex wanted(filter);
+    for (const Case& c : Cases()) {
+      if (!std::regex_search(c.name, wanted)) continue;
+      benchmark::RegisterBenchmark(c.name.c_str(), [&c, &session](benchmark::State& state) {
+        RunCase(c, &session, state);
+      })->UseRealTime();
+    }
+  } catch (const std::regex_error& error) {
+    std::cerr << "--filter=" << filter << ": " << error.what() << "\n";
+    return 2;
+  }
+  // Without an argument, Google Benchmark 1.7 deletes the reporter that it would use the next time.
+  benchmark::RunSpecifiedBenchmarks(benchmark::CreateDefaultDisplayReporter());
+  session.End();
+  benchmark::ClearRegisteredBenchmarks();
+  const bool all_reached = Report(session.rows);
+  return session.results_agree && (all_reached || !check) ? 0 : 1;
+}
+
+}  // namespace tessera::benchmarking

@@ -1,0 +1,85 @@
+#ifndef TESSERA_TOOLS_BENCHMARK_RATIO_BENCHMARK_H_
+#define TESSERA_TOOLS_BENCHMARK_RATIO_BENCHMARK_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+
+/// Comparing benchmarks: several ways of computing one thing, timed in turns in one run, with a
+/// table of ratios at the end. Runs on top of Google Benchmark, whose flags and output formats
+/// stay.
+///
+///     int main(int argc, char** argv) {
+///       tessera::benchmarking::AddCase({.name = "axpy/4096",
+///                                       .bounds = {{.peer = "loop", .at_least = 0.98}},
+///                                       .bytes = 3 * 4 * 4096,
+///                                       .make = [] { return AxpyVariants(4096); }});
+///       return tessera::benchmarking::RunAll(argc, argv);
+///     }
+namespace tessera::benchmarking {
+
+/// One way of computing a case.
+struct Variant {
+  std::string name;
+  /// Does the work so many times.
+  std::function<void(int64_t)> run;
+
+  /// `work` is anything callable; the loop around it is compiled with it, so that a call of a few
+  /// nanoseconds is not drowned in the cost of calling it.
+  template <typename Work>
+  Variant(std::string variant_name, Work work)
+      : name(std::move(variant_name)), run([work](int64_t count) mutable {
+          for (int64_t i = 0; i < count; ++i) {
+            work();
+            benchmark::ClobberMemory();
+          }
+        }) {}
+};
+
+/// The variants of a case with their data, which lives in what the functions captured.
+struct Variants {
+  /// The first is ours, the others are peers.
+  std::vector<Variant> all = {};
+  /// Called after each variant has run once, outside the timed part: whether the results agree.
+  std::function<bool()> results_agree = nullptr;
+};
+
+/// "Ours is at least so many times as fast as that peer"; kBest stands for the fastest of all
+/// peers.
+struct Bound {
+  static constexpr const char* kBest = "best";
+  std::string peer;
+  double at_least = 1.0;
+};
+
+struct Case {
+  std::string name;
+  /// One line of the table each; without any the case is timed but not judged.
+  std::vector<Bound> bounds = {};
+  /// What one run moves and computes, for the counters; 0 if that means nothing here.
+  double bytes = 0;
+  double flops = 0;
+  /// Seconds that one run may take at most, as a further line of the table; 0 for no limit.
+  double limit_seconds = 0;
+  /// Makes the variants when the case's turn comes; their memory is given back after it.
+  std::function<Variants()> make = nullptr;
+};
+
+/// Registers a case; they run in this order.
+void AddCase(Case c);
+
+/// Runs what the flags pick and prints for each bound `ratio CASE OURS PEER RATIO BOUND ok|short`,
+/// times being medians of at least nine turns and RATIO the median of each turn's PEER / OURS. A
+/// case with several bounds is called CASE:PEER.
+///
+/// Flags, besides Google Benchmark's: --check (exit status 1 if a case is short), --filter=REGEX
+/// (cases to run). Returns the exit status: 0, 1 also when results disagree, 2 for a wrong flag.
+int RunAll(int argc, char** argv);
+
+}  // namespace tessera::benchmarking
+
+#endif  // TESSERA_TOOLS_BENCHMARK_RATIO_BENCHMARK_H_

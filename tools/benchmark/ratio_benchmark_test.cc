@@ -1,0 +1,120 @@
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera::benchmarking {
+namespace {
+
+// Additions one after another, which no compiler can shorten.
+auto Work(int steps) {
+  return [steps] {
+    double sum = 0;
+    for (int i = 0; i < steps; ++i) {
+      sum += i;
+      benchmark::DoNotOptimize(sum);
+    }
+  };
+}
+
+// Ours does a hundredth of the loop's work and a tenth of the other peer's.
+Variants ThreeVariants() {
+  return {.all = {{"ours", Work(100)}, {"loop", Work(10000)}, {"eager", Work(1000)}}};
+}
+
+struct Outcome {
+  int status;
+  std::vector<std::string> ratios;  // lines of the table
+};
+
+Outcome RunWith(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), "program");
+  flags.push_back("--benchmark_min_time=0.001");
+  std::vector<char*> argv;
+  for (std::string& flag : flags) argv.push_back(flag.data());
+  testing::internal::CaptureStdout();
+  Outcome outcome;
+  outcome.status = RunAll(static_cast<int>(argv.size()), argv.data());
+  std::fflush(stdout);
+  const std::string text = testing::internal::GetCapturedStdout();
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    if (text.compare(at, 6, "ratio ") == 0) outcome.ratios.push_back(text.substr(at, end - at));
+    if (end == std::string::npos) break;
+    at = end + 1;
+  }
+  return outcome;
+}
+
+class RatioBenchmarkTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    AddCase({.name = "reached",
+             .bounds = {{.peer = "loop", .at_least = 2}},
+             .bytes = 800,
+             .make = ThreeVariants});
+    AddCase({.name = "missed",
+             .bounds = {{.peer = Bound::kBest, .at_least = 1e6}},
+             .make = ThreeVariants});
+    AddCase({.name = "several",
+             .bounds = {{.peer = "loop", .at_least = 2}, {.peer = "eager", .at_least = 1e6}},
+             .limit_seconds = 1,
+             .make = ThreeVariants});
+    AddCase({.name = "wrong", .make = [] {
+               Variants variants = ThreeVariants();
+               variants.results_agree = [] { return false; };
+               return variants;
+             }});
+  }
+};
+
+constexpr const char* kTime = "[0-9.e+]+(s|ms|us|ns)";
+
+TEST_F(RatioBenchmarkTest, OneLineACase) {
+  const Outcome outcome = RunWith({"--filter=reached"});
+  EXPECT_EQ(outcome.status, 0);
+  ASSERT_EQ(outcome.ratios.size(), 1u);
+  EXPECT_THAT(outcome.ratios[0], testing::MatchesRegex(std::string("ratio reached +") + kTime +
+                                                       " +" + kTime + " +[0-9.]+ +2.00 ok"));
+}
+
+TEST_F(RatioBenchmarkTest, CheckMakesAShortCaseAnError) {
+  const Outcome outcome = RunWith({"--filter=missed"});
+  EXPECT_EQ(outcome.status, 0);
+  ASSERT_EQ(outcome.ratios.size(), 1u);
+  EXPECT_THAT(outcome.ratios[0], testing::EndsWith(" 1000000.00 short"));
+  EXPECT_EQ(RunWith({"--filter=missed", "--check"}).status, 1);
+  EXPECT_EQ(RunWith({"--filter=reached", "--check"}).status, 0);
+}
+
+TEST_F(RatioBenchmarkTest, EveryBoundHasItsLine) {
+  const Outcome outcome = RunWith({"--filter=^several$"});
+  ASSERT_EQ(outcome.ratios.size(), 3u);
+  EXPECT_THAT(outcome.ratios[0], testing::MatchesRegex("ratio several:loop .* ok"));
+  EXPECT_THAT(outcome.ratios[1], testing::MatchesRegex("ratio several:eager .* short"));
+  EXPECT_THAT(outcome.ratios[2], testing::MatchesRegex("ratio several:limit .* 1.00 ok"));
+}
+
+TEST_F(RatioBenchmarkTest, ResultsThatDisagreeAreAnError) {
+  const Outcome outcome = RunWith({"--filter=wrong"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.ratios, testing::IsEmpty());
+}
+
+TEST_F(RatioBenchmarkTest, GoogleBenchmarksFilterWorksToo) {
+  const Outcome outcome = RunWith({"--benchmark_filter=reached"});
+  EXPECT_EQ(outcome.ratios.size(), 1u);
+  RunWith({"--benchmark_filter=."});  // its flags stay from one call to the next
+}
+
+TEST_F(RatioBenchmarkTest, WrongFlagsAreRefused) {
+  EXPECT_EQ(RunWith({"--no_such_flag"}).status, 2);
+  EXPECT_EQ(RunWith({"--filter=("}).status, 2);
+}
+
+}  // namespace
+}  // namespace tessera::benchmarking
