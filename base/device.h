@@ -1,0 +1,67 @@
+#ifndef TESSERA_BASE_DEVICE_H_
+#define TESSERA_BASE_DEVICE_H_
+
+#include <cstddef>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// Compile-time device tags: the first argument of Tensor<cpu, 2, float>. Both exist in every
+/// build.
+struct cpu {
+  static constexpr bool kDevCPU = true;
+  static constexpr int kDevMask = 1;
+};
+struct gpu {
+  static constexpr bool kDevCPU = false;
+  static constexpr int kDevMask = 2;
+};
+
+/// Kinds of memory and of places that compute; the numbers are those that MXNet's files hold.
+enum class DeviceType : int {
+  kCpu = 1,
+  kGpu = 2,
+  kCpuPinned = 3,  ///< host memory that CUDA copies from without staging
+  kCpuShared = 5,  ///< host memory that several processes map
+};
+
+/// A place at run time: a device type and, where there are several, which one.
+struct Device {
+  DeviceType type = DeviceType::kCpu;
+  int id = 0;
+
+  static constexpr Device Cpu(int id = 0) { return {DeviceType::kCpu, id}; }
+  static constexpr Device Gpu(int id = 0) { return {DeviceType::kGpu, id}; }
+  static constexpr Device CpuPinned(int id = 0) { return {DeviceType::kCpuPinned, id}; }
+  static constexpr Device CpuShared(int id = 0) { return {DeviceType::kCpuShared, id}; }
+
+  /// Reads "cpu", "gpu", "cpu(0)", "gpu(1)", "cpu_pinned(0)", "cpu_shared(0)".
+  /// Throws Error(kInvalidArgument) that quotes the text.
+  static Device Parse(std::string_view text);
+
+  /// cpu::kDevMask where the host can read the memory, else gpu::kDevMask.
+  constexpr int dev_mask() const {
+    return type == DeviceType::kGpu ? gpu::kDevMask : cpu::kDevMask;
+  }
+
+  /// "cpu(0)", "gpu(1)", …
+  std::string ToString() const;
+
+  friend constexpr bool operator==(Device, Device) = default;
+};
+
+std::ostream& operator<<(std::ostream& os, Device device);
+
+}  // namespace tessera
+
+template <>
+struct std::hash<tessera::Device> {
+  size_t operator()(tessera::Device device) const noexcept {
+    return static_cast<size_t>(device.type) * 1000003u + static_cast<size_t>(device.id);
+  }
+};
+
+#endif  // TESSERA_BASE_DEVICE_H_

@@ -1,0 +1,27 @@
+#ifndef TESSERA_BASE_HOST_DEVICE_H_
+#define TESSERA_BASE_HOST_DEVICE_H_
+
+/// TESSERA_HD marks a function that runs on both the host and a CUDA device, and asks for it to be
+/// inlined: such functions are the bodies of kernels. It is the only place where the preprocessor
+/// looks at the CUDA compiler outside of files named for CUDA.
+#if defined(__CUDACC__)
+#define TESSERA_HD __host__ __device__ __forceinline__
+#else
+#define TESSERA_HD inline __attribute__((always_inline))
+#endif
+
+/// The namespace of code whose instructions depend on the compiler or on the instruction set: an
+/// inline namespace by this name keeps the linker from merging two different bodies into one.
+#if defined(__CUDACC__)
+#define TESSERA_ISA_NAMESPACE isa_nvcc
+#elif defined(__AVX512F__)
+#define TESSERA_ISA_NAMESPACE isa_avx512
+#elif defined(__AVX2__) && defined(__FMA__)
+#define TESSERA_ISA_NAMESPACE isa_avx2
+#elif defined(__AVX__)
+#define TESSERA_ISA_NAMESPACE isa_avx
+#else
+#define TESSERA_ISA_NAMESPACE isa_baseline
+#endif
+
+#endif  // TESSERA_BASE_HOST_DEVICE_H_

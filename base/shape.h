@@ -1,0 +1,85 @@
+#ifndef TESSERA_BASE_SHAPE_H_
+#define TESSERA_BASE_SHAPE_H_
+
+#include <cstdint>
+#include <ostream>
+
+#include "tessera/base/host_device.h"
+
+namespace tessera {
+
+/// Counts and offsets of elements; always 64 bits.
+using index_t = int64_t;
+
+/// The extents of an N-dimensional array, outermost first. A trivially copyable value, usable in
+/// CUDA kernels. The default value has undefined extents, as a built-in array would.
+template <int N>
+struct Shape {
+  static_assert(N >= 1, "a Shape has at least one dimension; a scalar needs none");
+
+  static constexpr int kDimension = N;
+  static constexpr int kSubdim = N - 1;
+
+  index_t shape_[N];
+
+  TESSERA_HD index_t& operator[](int i) { return shape_[i]; }
+  TESSERA_HD const index_t& operator[](int i) const { return shape_[i]; }
+
+  TESSERA_HD bool operator==(const Shape& other) const {
+    for (int i = 0; i < N; ++i) {
+      if (shape_[i] != other.shape_[i]) return false;
+    }
+    return true;
+  }
+  TESSERA_HD bool operator!=(const Shape& other) const { return !(*this == other); }
+
+  /// The number of elements.
+  TESSERA_HD index_t Size() const { return ProdShape(0, N); }
+
+  /// The product of the extents in [begin, end).
+  TESSERA_HD index_t ProdShape(int begin, int end) const {
+    index_t product = 1;
+    for (int i = begin; i < end; ++i) product *= shape_[i];
+    return product;
+  }
+
+  TESSERA_HD Shape<1> FlatTo1D() const { return Shape<1>{{Size()}}; }
+
+  /// All leading dimensions as one: (rows, last extent).
+  TESSERA_HD Shape<2> FlatTo2D() const { return Shape<2>{{ProdShape(0, N - 1), shape_[N - 1]}}; }
+
+  /// The shape without its first dimension.
+  TESSERA_HD Shape<N - 1> SubShape() const requires(N > 1) { return Slice<1, N>(); }
+
+  /// The dimensions in [kBegin, kEnd).
+  template <int kBegin, int kEnd>
+  TESSERA_HD Shape<kEnd - kBegin> Slice() const {
+    static_assert(0 <= kBegin && kBegin < kEnd && kEnd <= N, "Slice: need 0 <= begin < end <= N");
+    Shape<kEnd - kBegin> slice;
+    for (int i = kBegin; i < kEnd; ++i) slice[i - kBegin] = shape_[i];
+    return slice;
+  }
+};
+
+TESSERA_HD Shape<1> Shape1(index_t s0) { return Shape<1>{{s0}}; }
+TESSERA_HD Shape<2> Shape2(index_t s0, index_t s1) { return Shape<2>{{s0, s1}}; }
+TESSERA_HD Shape<3> Shape3(index_t s0, index_t s1, index_t s2) { return Shape<3>{{s0, s1, s2}}; }
+TESSERA_HD Shape<4> Shape4(index_t s0, index_t s1, index_t s2, index_t s3) {
+  return Shape<4>{{s0, s1, s2, s3}};
+}
+TESSERA_HD Shape<5> Shape5(index_t s0, index_t s1, index_t s2, index_t s3, index_t s4) {
+  return Shape<5>{{s0, s1, s2, s3, s4}};
+}
+
+/// Prints `(2,3)`, and `(2,)` for one dimension.
+template <int N>
+std::ostream& operator<<(std::ostream& os, const Shape<N>& shape) {
+  os << '(' << shape[0];
+  for (int i = 1; i < N; ++i) os << ',' << shape[i];
+  if (N == 1) os << ',';
+  return os << ')';
+}
+
+}  // namespace tessera
+
+#endif  // TESSERA_BASE_SHAPE_H_
