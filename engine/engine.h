@@ -1,0 +1,253 @@
+#ifndef TESSERA_ENGINE_ENGINE_H_
+#define TESSERA_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "tessera/base/device.h"
+#include "tessera/engine/on_complete.h"
+#include "tessera/engine/variable.h"
+
+namespace tessera {
+
+class Engine;
+
+/// What an operation's function is told about where it runs.
+struct RunContext {
+  Device device;           ///< as given to the push
+  void* stream = nullptr;  ///< the CUDA stream (a cudaStream_t) to enqueue on; null on a CPU
+  Engine* engine = nullptr;
+};
+
+using SyncFn = std::function<void(RunContext)>;
+using AsyncFn = std::function<void(RunContext, OnComplete)>;
+
+/// What kind of work an operation is.
+enum class FnProperty {
+  kNormal,
+  kCopyFromGpu,     ///< copies from a CUDA device, on its copy-out stream
+  kCopyToGpu,       ///< copies to a CUDA device, on its copy-in stream
+  kCpuPrioritized,  ///< runs before every operation that is not, whatever their priorities
+  kAsync,           ///< only starts work (IO, a request) that someone else completes
+  kDeleteVariable,  ///< releases what a variable stands for
+  kGpuPrioritized,  ///< on a CUDA device, a stream that goes before the others
+  kNoSkip,          ///< runs even if what it reads carries an error, and does not inherit it
+};
+
+/// The optional part of a push.
+struct PushOptions {
+  FnProperty property = FnProperty::kNormal;
+  /// Among operations that are ready to run, those with the higher number go first.
+  int priority = 0;
+  /// Appears in errors, in DebugString and in traces. Copied.
+  std::string_view name = {};
+};
+
+/// A function with its variables, checked once and pushed many times; made by Engine::NewOperator.
+class EngineOperator {
+ public:
+  EngineOperator(const EngineOperator&) = delete;
+  EngineOperator& operator=(const EngineOperator&) = delete;
+
+ protected:
+  EngineOperator() = default;
+  ~EngineOperator() = default;
+};
+
+using Opr = EngineOperator;
+
+enum class EngineKind {
+  kDefault,   ///< TESSERA_ENGINE_TYPE: ThreadedEngine (also where it is not set) or NaiveEngine
+  kThreaded,  ///< runs operations on worker threads
+  kNaive,     ///< runs each operation at its push, on the pushing thread; for debugging
+};
+
+struct EngineOptions {
+  EngineKind kind = EngineKind::kDefault;
+  /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads.
+  int workers = 0;
+  /// A push from outside an operation waits while this many operations pend; 0 never waits.
+  /// Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  std::optional<int64_t> max_pending = std::nullopt;
+  /// Each wait that lasts longer reports DebugString(), once; 0 never does.
+  /// Default: TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
+  std::optional<int64_t> stall_report_ms = std::nullopt;
+  /// Receives these reports, in the waiting thread; must not throw. Default: stderr.
+  std::function<void(const std::string&)> stall_report = nullptr;
+};
+
+/// Totals since the engine was made.
+struct EngineCounters {
+  uint64_t pushed = 0;
+  uint64_t run = 0;      ///< functions that were called and are complete, failed ones included
+  uint64_t skipped = 0;  ///< operations that were not called because an input carried an error
+  uint64_t pending = 0;  ///< pushed - run - skipped
+};
+
+/// The operation that failed in the way that a wait has just rethrown.
+struct FailedOperation {
+  std::string name;
+  std::source_location pushed_at;
+};
+
+/// Runs functions in the order that their declared reads and writes demand, and in parallel where
+/// they allow.
+///
+/// ### Order
+/// On each variable operations take effect in the order of their pushes: reads between two writes
+/// may run together, a write runs alone. Pushes from several threads are ordered as if each were
+/// one instant. What an operation did is visible to every operation that is ordered after it and to
+/// every thread whose wait covered it. Among ready operations the higher priority goes first, then
+/// the earlier push; priorities never break the order on a variable.
+///
+/// ### Errors
+/// What a function throws, or gives to its OnComplete, marks the variables that the operation
+/// writes. An operation that reads a marked variable is skipped and its written variables carry the
+/// same error (of several, that of the earliest pushed failure): together they are one chain. The
+/// first wait on any variable of a chain rethrows the original exception, once for the chain. The
+/// exception keeps its type; the operation's name and the place of its push are added to the
+/// message of an Error (same code) and of the standard library's exceptions that hold a message,
+/// and are in LastFailure() for every type. A variable stays marked until an operation whose inputs
+/// are sound writes it (being written is not being read, so a marked output is no obstacle). An
+/// operation that is pushed after the chain was reported and still reads a marked variable is
+/// skipped too and starts a chain of its own, which is again reported once: no skipped work goes
+/// unnoticed. WaitForAll finds chains that no other wait has reported, also those whose variables
+/// are written afresh or deleted meanwhile.
+///
+/// ### Waiting inside an operation
+/// An operation may push and wait. While it waits its thread runs other ready operations, first
+/// those that the wait needs. So other operations may run on top of a waiting one, in its thread: a
+/// lock must not be held across a wait. A wait that never could end, because what it waits for
+/// needs the waiting operation (or one beneath it on its thread) to finish, throws
+/// Error(kFailedPrecondition) instead. Waits by other means (a condition variable, a future) the
+/// engine cannot see: they hold a worker.
+///
+/// ### Parallel loops inside an operation
+/// All workers are threads of one TBB arena, in which operations run isolated
+/// (tbb::this_task_arena::isolate): a thread that waits for its own loop to end takes up no
+/// piece of another operation and no other operation, hence thread-local scratch memory is safe.
+///
+/// ### Threads and life
+/// Every member may be called from any thread at any time, unless it says otherwise; the engine
+/// must outlive the calls. Variables, operators and engines belong together: using them across
+/// engines throws Error(kInvalidArgument).
+class Engine {
+ public:
+  /// A new engine, independent of all others. Throws Error(kInvalidArgument) for options or
+  /// environment settings that are out of range.
+  static std::unique_ptr<Engine> Create(const EngineOptions& options = {});
+
+  /// The process's default engine, made at the first call from the environment's settings. It lives
+  /// until the process ends: at exit() operations that run are waited for and others are dropped.
+  static Engine* Get();
+
+  /// The default engine for those who hold their engine by shared_ptr.
+  static std::shared_ptr<Engine> GetShared();
+
+  /// Calls Shutdown.
+  virtual ~Engine() = default;
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// A variable that nothing has written. The name appears in messages; it is copied.
+  virtual Variable* NewVariable(std::string_view name = {}) = 0;
+
+  /// Deletes the variable after the last operation that was pushed on it; returns at once. The
+  /// caller must not use it again, which the engine reports where it can.
+  virtual void DeleteVariable(Variable* variable) = 0;
+
+  /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` are
+  /// complete; the operation is complete when `fn` returns. Returns at once, but see
+  /// EngineOptions::max_pending. A push from inside an operation never waits for room: it runs
+  /// other ready operations first, if there are any.
+  ///
+  /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
+  /// engine or named twice, inside a list or across the two; Error(kUnimplemented) for a CUDA
+  /// device in a build without CUDA; Error(kFailedPrecondition) after Shutdown.
+  virtual void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
+                        const PushOptions& options = {},
+                        std::source_location site = std::source_location::current()) = 0;
+
+  /// Like PushSync, but the operation is complete when its OnComplete is called, or when `fn`
+  /// throws. It holds no worker after `fn` has returned.
+  virtual void PushAsync(AsyncFn fn, Device device, VariableList reads, VariableList writes,
+                         const PushOptions& options = {},
+                         std::source_location site = std::source_location::current()) = 0;
+
+  /// Makes an operation to push many times: the checks of a push happen here, once. The priority in
+  /// `options` is not used; each Push has its own. Throws what PushSync throws for its lists.
+  virtual EngineOperator* NewOperator(
+      SyncFn fn, VariableList reads, VariableList writes, const PushOptions& options = {},
+      std::source_location site = std::source_location::current()) = 0;
+  virtual EngineOperator* NewOperator(
+      AsyncFn fn, VariableList reads, VariableList writes, const PushOptions& options = {},
+      std::source_location site = std::source_location::current()) = 0;
+
+  /// Pushes the operator. It may be pushed again while earlier pushes of it pend: each is an
+  /// operation of its own, and where the operator writes nothing its function may run several times
+  /// at once.
+  virtual void Push(EngineOperator* op, Device device, int priority = 0,
+                    std::source_location site = std::source_location::current()) = 0;
+
+  /// Deletes the operator after its last pushed use; returns at once.
+  virtual void DeleteOperator(EngineOperator* op) = 0;
+
+  /// Returns when the writes of the variable that were pushed before the call are complete (other
+  /// readers are not waited for), and rethrows the error that they left, see above. Blocks without
+  /// spinning longer than some microseconds.
+  /// Throws Error(kFailedPrecondition) if the wait never could end: see "Waiting inside an
+  /// operation"; also while the engine is stopped and writes pend.
+  virtual void WaitForVar(Variable* variable) = 0;
+
+  /// Returns when nothing pends, which may be never while others go on pushing. Then rethrows the
+  /// oldest error that no wait has reported and unmarks the variables of its chain; further chains
+  /// keep for further calls. When all are reported, unmarks every variable.
+  /// Throws Error(kFailedPrecondition) inside an operation, which would wait for itself.
+  virtual void WaitForAll() = 0;
+
+  /// Rethrows the error that the variable holds and no wait has reported; does not wait.
+  virtual void Throw(Variable* variable) = 0;
+
+  /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
+  /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` runs
+  /// ready operations meanwhile. Until `fn` returns it occupies one of the arena's places.
+  virtual void Execute(const std::function<void()>& fn) = 0;
+
+  /// From here on no operation begins; returns when those that run have returned. Pushes are
+  /// accepted and keep. Throws Error(kFailedPrecondition) inside an operation.
+  virtual void Stop() = 0;
+
+  /// Goes on after Stop.
+  virtual void Start() = 0;
+
+  /// Finishes everything that was pushed (starting the engine if it is stopped), then takes no
+  /// further pushes. Idempotent. Reports no errors: call WaitForAll first to see them. Operations
+  /// may go on pushing while it waits. Throws Error(kFailedPrecondition) inside an operation.
+  virtual void Shutdown() = 0;
+
+  /// Threads that run operations; 1 for NaiveEngine.
+  virtual int num_workers() const = 0;
+
+  virtual EngineCounters counters() const = 0;
+
+  /// For people: the counters, then each variable on which operations pend, with those that hold it
+  /// and those that queue for it.
+  virtual std::string DebugString() const = 0;
+
+  /// The operation behind the exception that a wait on this thread has rethrown last; empty if none
+  /// has. For exception types that take no text.
+  static std::optional<FailedOperation> LastFailure();
+
+ protected:
+  Engine() = default;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_ENGINE_ENGINE_H_

@@ -1,0 +1,358 @@
+// Random programs on every kind of engine, checked against running them one operation at a time.
+//
+// Each write stores a hash of what the operation read, wrote over and is, so that any other order
+// of two operations that share a variable shows in the end. TESSERA_TEST_SEED and
+// TESSERA_TEST_PROGRAMS choose other and more programs, TESSERA_TEST_OPERATIONS longer ones.
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/base/environment.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::EngineConfiguration;
+using engine_internal::EngineConfigurationTest;
+
+constexpr Device kCpu = Device::Cpu();
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  hash *= 0xff51afd7ed558ccdu;
+  return hash ^ (hash >> 33);
+}
+
+/// The error that a failing operation throws: its number tells who began a chain.
+struct PlannedFailure {
+  int operation;
+};
+
+struct PlannedOperation {
+  std::vector<int> reads, writes;  // indices of variables
+  int priority = 0;
+  bool async = false;   // completes from a foreign thread
+  bool cached = false;  // goes through NewOperator
+  bool fails = false;   // throws, or hands its error to the callback
+  int deletes = -1;     // a variable that is deleted after the push, and not used again
+  int wait_for = -1;    // a variable for which the pusher waits afterwards
+};
+
+struct Program {
+  int variables = 0;
+  int pushing_threads = 1;  // they take turns, so that the order of pushes is the program's
+  std::vector<PlannedOperation> operations;
+};
+
+/// Takes `count` distinct elements out of `pool`, or all that are left.
+std::vector<int> Choose(std::mt19937_64& random, int count, std::vector<int>& pool) {
+  std::vector<int> chosen;
+  for (int i = 0; i < count && !pool.empty(); ++i) {
+    std::swap(pool[random() % pool.size()], pool.back());
+    chosen.push_back(pool.back());
+    pool.pop_back();
+  }
+  return chosen;
+}
+
+Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mille) {
+  const auto below = [&](int n) { return static_cast<int>(random() % n); };
+  Program program;
+  const int most_variables[] = {1, 10, 100, 1000};
+  program.variables = 1 + below(most_variables[below(4)]);
+  program.pushing_threads = below(3) == 0 ? 3 : 1;
+  std::vector<int> living(program.variables);
+  std::iota(living.begin(), living.end(), 0);
+  for (int i = 0; i < operations; ++i) {
+    PlannedOperation operation;
+    // Mostly few variables, as real programs have, and sometimes many.
+    const bool many = below(16) == 0;
+    std::vector<int> pool;
+    for (int tries = 0; tries < (many ? 40 : 8); ++tries) {
+      const int v = living[below(static_cast<int>(living.size()))];
+      if (std::find(pool.begin(), pool.end(), v) == pool.end()) pool.push_back(v);
+    }
+    operation.writes = Choose(random, 1 + below(many ? 10 : 2), pool);
+    operation.reads = Choose(random, below(many ? 21 : 4), pool);
+    if (below(8) == 0) operation.priority = below(7) - 3;
+    operation.async = below(16) == 0;
+    operation.cached = below(4) == 0;
+    operation.fails = below(1000) < failing_per_mille;
+    if (below(128) == 0) operation.wait_for = living[below(static_cast<int>(living.size()))];
+    if (below(64) == 0) {
+      // A new variable comes in the place of the deleted one.
+      int& place = living[below(static_cast<int>(living.size()))];
+      if (place != operation.wait_for) {
+        operation.deletes = place;
+        place = program.variables++;
+      }
+    }
+    program.operations.push_back(std::move(operation));
+  }
+  return program;
+}
+
+/// What a program comes to.
+struct Outcome {
+  std::vector<uint64_t> values;
+  std::vector<int> order_of_reports;  // failed operations, as waits reported them
+  uint64_t skipped = 0;
+
+  bool operator==(const Outcome&) const = default;
+};
+
+uint64_t Result(const Program& program, int index, const std::vector<uint64_t>& values) {
+  uint64_t hash = static_cast<uint64_t>(index) + 1;
+  for (int v : program.operations[index].reads) hash = Mix(hash, values[v]);
+  for (int v : program.operations[index].writes) hash = Mix(hash, values[v]);
+  return hash;
+}
+
+/// Runs the program one operation at a time, with the engine's rules about errors written out
+/// plainly: the oracle.
+Outcome RunSerially(const Program& program) {
+  struct Chain {
+    int origin;
+    int began;             // the operation from which the chain counts
+    int reported_at = -1;  // operations pushed by then
+  };
+  Outcome outcome;
+  outcome.values.assign(program.variables, 0);
+  std::vector<Chain> chains;                     // in the order of their beginning
+  std::vector<int> mark(program.variables, -1);  // index of a chain
+  const auto report = [&](int chain, int pushed) {
+    if (chain < 0 || chains[chain].reported_at >= 0) return;
+    chains[chain].reported_at = pushed;
+    outcome.order_of_reports.push_back(chains[chain].origin);
+  };
+  for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
+    const PlannedOperation& operation = program.operations[i];
+    int inherited = -1;
+    for (int v : operation.reads) {
+      if (mark[v] < 0) continue;
+      if (inherited < 0 || chains[mark[v]].began < chains[inherited].began) inherited = mark[v];
+    }
+    if (inherited >= 0 && chains[inherited].reported_at >= 0) {
+      chains.push_back({chains[inherited].origin, i});  // pushed after the report: a new chain
+      inherited = static_cast<int>(chains.size()) - 1;
+    }
+    if (inherited >= 0) {
+      ++outcome.skipped;
+    } else if (operation.fails) {
+      chains.push_back({i, i});
+      inherited = static_cast<int>(chains.size()) - 1;
+    } else {
+      const uint64_t result = Result(program, i, outcome.values);
+      for (int v : operation.writes) outcome.values[v] = Mix(result, v);
+    }
+    for (int v : operation.writes) mark[v] = inherited;
+    if (operation.wait_for >= 0) report(mark[operation.wait_for], i + 1);
+  }
+  // WaitForAll, until nothing is left: chains in the order of their beginning.
+  for (int chain = 0; chain < static_cast<int>(chains.size()); ++chain) {
+    report(chain, static_cast<int>(program.operations.size()));
+  }
+  return outcome;
+}
+
+/// Threads outside the engine that complete asynchronous operations.
+class ForeignThreads {
+ public:
+  ForeignThreads() {
+    for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { Work(); });
+  }
+  ~ForeignThreads() {
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void Run(std::function<void()> task) {
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void Work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return ended_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
+  bool ended_ = false;                       // guarded by mutex_
+  std::vector<std::thread> threads_;
+};
+
+/// Runs a program on an engine. The values stand in plain memory: only the engine's order protects
+/// them, which is what ThreadSanitizer then checks.
+class EngineRun {
+ public:
+  EngineRun(Engine& engine, ForeignThreads& foreign, const Program& program)
+      : engine_(engine), foreign_(foreign), program_(program) {
+    outcome_.values.assign(program.variables, 0);
+    for (int i = 0; i < program.variables; ++i) variables_.push_back(engine.NewVariable());
+  }
+
+  Outcome Run() {
+    const uint64_t skipped_before = engine_.counters().skipped;
+    std::vector<std::thread> helpers;
+    for (int t = 1; t < program_.pushing_threads; ++t)
+      helpers.emplace_back([=, this] { PushTurns(t); });
+    PushTurns(0);
+    for (std::thread& helper : helpers) helper.join();
+    while (Reports([&] { engine_.WaitForAll(); })) {
+    }
+    for (Variable* variable : variables_) {
+      if (variable != nullptr) engine_.DeleteVariable(variable);
+    }
+    outcome_.skipped = engine_.counters().skipped - skipped_before;
+    return outcome_;
+  }
+
+ private:
+  void PushTurns(int thread) {
+    for (int i = 0; i < static_cast<int>(program_.operations.size()); ++i) {
+      if (i / 50 % program_.pushing_threads != thread) continue;
+      for (int turn = turn_.load(); turn != i; turn = turn_.load()) turn_.wait(turn);
+      Push(i);
+      turn_.store(i + 1);
+      if ((i + 1) % 50 == 0) turn_.notify_all();
+    }
+  }
+
+  void Push(int index) {
+    const PlannedOperation& operation = program_.operations[index];
+    std::vector<Variable*> reads, writes;
+    for (int v : operation.reads) reads.push_back(variables_[v]);
+    for (int v : operation.writes) writes.push_back(variables_[v]);
+    const PushOptions options = {.priority = operation.priority, .name = "random"};
+    const auto sync = [this, index](RunContext) { Compute(index); };
+    const auto async = [this, index](RunContext, OnComplete done) {
+      foreign_.Run([this, index, done] {
+        try {
+          Compute(index);
+        } catch (const PlannedFailure&) {
+          done(std::current_exception());
+          return;
+        }
+        done();
+      });
+    };
+    if (operation.cached) {
+      Opr* op = operation.async ? engine_.NewOperator(async, reads, writes, options)
+                                : engine_.NewOperator(sync, reads, writes, options);
+      engine_.Push(op, kCpu, operation.priority);
+      engine_.DeleteOperator(op);
+    } else if (operation.async) {
+      engine_.PushAsync(async, kCpu, reads, writes, options);
+    } else {
+      engine_.PushSync(sync, kCpu, reads, writes, options);
+    }
+    if (operation.deletes >= 0) {
+      engine_.DeleteVariable(std::exchange(variables_[operation.deletes], nullptr));
+    }
+    if (operation.wait_for >= 0) {
+      Reports([&] { engine_.WaitForVar(variables_[operation.wait_for]); });
+    }
+  }
+
+  void Compute(int index) {
+    if (program_.operations[index].fails) throw PlannedFailure{index};
+    const uint64_t result = Result(program_, index, outcome_.values);
+    for (int v : program_.operations[index].writes) outcome_.values[v] = Mix(result, v);
+  }
+
+  /// Whether the wait rethrows a failure; notes which.
+  template <typename Wait>
+  bool Reports(Wait wait) {
+    try {
+      wait();
+    } catch (const PlannedFailure& failure) {
+      outcome_.order_of_reports.push_back(failure.operation);
+      return true;
+    }
+    return false;
+  }
+
+  Engine& engine_;
+  ForeignThreads& foreign_;
+  const Program& program_;
+  std::vector<Variable*> variables_;
+  std::atomic<int> turn_{0};
+  Outcome outcome_;
+};
+
+std::vector<EngineConfiguration> RandomConfigurations() {
+  std::vector<EngineConfiguration> configurations = engine_internal::AllConfigurations();
+  configurations.push_back({EngineKind::kThreaded, 64});
+  return configurations;
+}
+
+class EngineRandomTest : public EngineConfigurationTest {
+ protected:
+  /// Runs the programs of this run on one engine, each against the oracle.
+  void RunPrograms(int failing_per_mille) {
+    const auto seed = static_cast<uint64_t>(
+        EnvironmentInt("TESSERA_TEST_SEED", 20150617, 0, std::numeric_limits<int64_t>::max()));
+    const int64_t programs = EnvironmentInt("TESSERA_TEST_PROGRAMS", 20, 1, 1000000);
+    const int operations =
+        static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", 1000, 1, 1000000));
+    std::cout << "TESSERA_TEST_SEED=" << seed << " TESSERA_TEST_PROGRAMS=" << programs
+              << " TESSERA_TEST_OPERATIONS=" << operations << "\n";
+    ForeignThreads foreign;
+    for (int64_t i = 0; i < programs; ++i) {
+      std::mt19937_64 random(seed + static_cast<uint64_t>(i));
+      const Program program = MakeProgram(random, operations, failing_per_mille);
+      const Outcome expected = RunSerially(program);
+      const Outcome actual = EngineRun(*engine_, foreign, program).Run();
+      ASSERT_EQ(actual.values, expected.values) << "program " << i << " of the seed";
+      ASSERT_EQ(actual.order_of_reports, expected.order_of_reports) << "program " << i;
+      ASSERT_EQ(actual.skipped, expected.skipped) << "program " << i;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EngineRandomTest, testing::ValuesIn(RandomConfigurations()),
+                         engine_internal::ConfigurationName);
+
+TEST_P(EngineRandomTest, ProgramsEndAsIfRunOneOperationAtATime) { RunPrograms(0); }
+
+TEST_P(EngineRandomTest, EveryFailureIsObservedExactlyAsSpecified) {
+  RunPrograms(5);
+  // A clean program passes on the engine afterwards.
+  RunPrograms(0);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,379 @@
+// What an engine promises about waits inside operations, back-pressure, and its life cycle.
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::AllConfigurations;
+using engine_internal::ConfigurationName;
+using engine_internal::EngineConfigurationTest;
+using engine_internal::ParallelFor;
+using engine_internal::ThreadedConfigurations;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr Device kCpu = Device::Cpu();
+
+class EngineWaitTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, EngineWaitTest, testing::ValuesIn(AllConfigurations()),
+                         ConfigurationName);
+
+TEST_P(EngineWaitTest, AnOperationMayPushAndWait) {
+  Variable *outer = engine_->NewVariable(), *inner = engine_->NewVariable();
+  int value = 0, seen = 0;
+  engine_->PushSync(
+      [&](RunContext context) {
+        context.engine->PushSync([&](RunContext) { value = 3; }, kCpu, {}, {inner});
+        context.engine->WaitForVar(inner);
+        seen = value;
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  EXPECT_EQ(seen, 3);
+}
+
+TEST_P(EngineWaitTest, RecursionThroughWaitsFinishes) {
+  // Fibonacci, the wasteful way: each operation pushes two and waits for both.
+  std::function<int(int)> fibonacci = [&](int n) -> int {
+    if (n < 2) return n;
+    int parts[2] = {0, 0};
+    Variable* done[2];
+    for (int i = 0; i < 2; ++i) {
+      done[i] = engine_->NewVariable();
+      engine_->PushSync([&parts, &fibonacci, i, n](RunContext) { parts[i] = fibonacci(n - 1 - i); },
+                        kCpu, {}, {done[i]});
+    }
+    for (Variable* variable : done) engine_->WaitForVar(variable);
+    for (Variable* variable : done) engine_->DeleteVariable(variable);
+    return parts[0] + parts[1];
+  };
+  EXPECT_EQ(fibonacci(12), 144);
+}
+
+TEST_P(EngineWaitTest, ManyWaitingOperationsNeedLittleStack) {
+  // Each runs first what it waits for, and not its 20,000 siblings on top of each other.
+  constexpr int kParents = 20000;
+  std::atomic<int> children{0};
+  std::vector<Variable*> variables;
+  for (int i = 0; i < kParents; ++i) variables.push_back(engine_->NewVariable());
+  for (int i = 0; i < kParents; ++i) {
+    engine_->PushSync(
+        [&, i](RunContext) {
+          engine_->PushSync([&](RunContext) { ++children; }, kCpu, {}, {variables[i]});
+          engine_->WaitForVar(variables[i]);
+        },
+        kCpu, {}, {});
+  }
+  engine_->WaitForAll();
+  EXPECT_EQ(children, kParents);
+}
+
+TEST_P(EngineWaitTest, WaitingForOnesOwnWriteThrows) {
+  Variable* variable = engine_->NewVariable("mine");
+  engine_->PushSync([&](RunContext context) { context.engine->WaitForVar(variable); }, kCpu, {},
+                    {variable}, {.name = "selfish"});
+  try {
+    engine_->WaitForVar(variable);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("selfish"), HasSubstr("mine")));
+  }
+}
+
+TEST_P(EngineWaitTest, WaitingForWhatOneReadsThrowsOnlyIfAWritePends) {
+  Variable *input = engine_->NewVariable(), *output = engine_->NewVariable();
+  engine_->PushSync([&](RunContext context) { context.engine->WaitForVar(input); }, kCpu, {input},
+                    {output});
+  EXPECT_NO_THROW(engine_->WaitForVar(output));
+  engine_->PushSync(
+      [&](RunContext context) {
+        context.engine->PushSync([](RunContext) {}, kCpu, {}, {input});
+        context.engine->WaitForVar(input);
+      },
+      kCpu, {input}, {output});
+  EXPECT_THROW(engine_->WaitForVar(output), Error);
+  EXPECT_NO_THROW(engine_->WaitForVar(input)) << "the pushed write runs all the same";
+}
+
+TEST_P(EngineWaitTest, WaitingForADescendantOfOnesOwnWriteThrows) {
+  Variable* chain[4];
+  for (Variable*& variable : chain) variable = engine_->NewVariable();
+  std::atomic<int> runs{0};
+  engine_->PushSync(
+      [&](RunContext context) {
+        for (int i = 1; i < 4; ++i) {
+          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {chain[i - 1]}, {chain[i]});
+        }
+        try {
+          context.engine->WaitForVar(chain[3]);
+        } catch (const Error&) {
+          ++runs;
+        }
+      },
+      kCpu, {}, {chain[0]});
+  engine_->WaitForAll();
+  EXPECT_EQ(runs, 4);
+}
+
+TEST_P(EngineWaitTest, OperationsThatWaitForEachOtherGetAnError) {
+  Variable *a = engine_->NewVariable(), *b = engine_->NewVariable();
+  std::atomic<int> refused{0};
+  const auto push = [&](Variable* own, Variable* other) {
+    engine_->PushSync(
+        [&, other](RunContext context) {
+          try {
+            context.engine->WaitForVar(other);
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+            ++refused;
+          }
+        },
+        kCpu, {}, {own});
+  };
+  for (int i = 0; i < 100; ++i) {
+    push(a, b);
+    push(b, a);
+    engine_->WaitForAll();  // ends, whoever found the other waiting
+  }
+  EXPECT_LE(refused, 200);
+}
+
+TEST_P(EngineWaitTest, WaitForAllInsideAnOperationThrows) {
+  Variable* variable = engine_->NewVariable();
+  engine_->PushSync([](RunContext context) { context.engine->WaitForAll(); }, kCpu, {}, {variable},
+                    {.name = "patient"});
+  EXPECT_THROW(engine_->WaitForVar(variable), Error);
+  engine_->PushSync([](RunContext context) { context.engine->Shutdown(); }, kCpu, {}, {variable});
+  EXPECT_THROW(engine_->WaitForVar(variable), Error);
+  engine_->PushSync([](RunContext context) { context.engine->Stop(); }, kCpu, {}, {variable});
+  EXPECT_THROW(engine_->WaitForVar(variable), Error);
+}
+
+TEST_P(EngineWaitTest, AWaitDoesNotWaitForReaders) {
+  Variable* variable = engine_->NewVariable();
+  std::vector<OnComplete> reader;
+  std::latch reading(1);
+  engine_->PushAsync(
+      [&](RunContext, OnComplete done) { reader.push_back(done), reading.count_down(); }, kCpu,
+      {variable}, {});
+  reading.wait();
+  engine_->WaitForVar(variable);
+  reader[0]();
+  engine_->WaitForAll();
+}
+
+TEST_P(EngineWaitTest, ErrorsOfInnerOperationsReachTheOuterOne) {
+  Variable *outer = engine_->NewVariable(), *inner = engine_->NewVariable();
+  engine_->PushSync(
+      [&](RunContext context) {
+        context.engine->PushSync([](RunContext) { throw DataLoss("deep"); }, kCpu, {}, {inner},
+                                 {.name = "inner"});
+        context.engine->WaitForVar(inner);
+      },
+      kCpu, {}, {outer}, {.name = "outer"});
+  try {
+    engine_->WaitForVar(outer);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("deep"), HasSubstr("inner"), HasSubstr("outer")));
+  }
+}
+
+TEST_P(EngineWaitTest, PushersOutsideWaitForRoom) {
+  const auto engine = GetParam().Make({.max_pending = 10});
+  Variable* variable = engine->NewVariable();
+  uint64_t most = 0;
+  for (int i = 0; i < 5000; ++i) {
+    engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+    most = std::max(most, engine->counters().pending);
+  }
+  EXPECT_LE(most, 10u);
+  engine->WaitForAll();
+}
+
+TEST_P(EngineWaitTest, PushersInsideOperationsAreNeverStuck) {
+  const auto engine = GetParam().Make({.max_pending = 4});
+  Variable *blocked = engine->NewVariable(), *open = engine->NewVariable();
+  int after = 0;
+  std::atomic<int> aside{0};
+  engine->PushSync(
+      [&](RunContext context) {
+        for (int i = 0; i < 1000; ++i) {
+          context.engine->PushSync([&](RunContext) { ++after; }, kCpu, {}, {blocked});
+          context.engine->PushSync([&](RunContext) { ++aside; }, kCpu, {}, {open});
+        }
+      },
+      kCpu, {}, {blocked});
+  engine->WaitForAll();
+  EXPECT_EQ(after, 1000);
+  EXPECT_EQ(aside, 1000);
+}
+
+TEST_P(EngineWaitTest, WithoutABoundPushesNeverWait) {
+  const auto engine = GetParam().Make({.max_pending = 0});
+  Variable* variable = engine->NewVariable();
+  std::vector<OnComplete> first;
+  std::latch started(1);
+  engine->PushAsync(
+      [&](RunContext, OnComplete done) { first.push_back(done), started.count_down(); }, kCpu, {},
+      {variable});
+  started.wait();
+  for (int i = 0; i < 200000; ++i) engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+  EXPECT_EQ(engine->counters().pending, 200001u);
+  first[0]();
+  engine->WaitForAll();
+}
+
+TEST_P(EngineWaitTest, StoppedNothingBeginsAndStartGoesOn) {
+  Variable* variable = engine_->NewVariable();
+  std::atomic<int> runs{0};
+  engine_->Stop();
+  for (int i = 0; i < 100; ++i) {
+    engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {});
+  }
+  EXPECT_EQ(runs, 0);
+  EXPECT_THROW(engine_->WaitForVar(variable), Error) << "it never could end";
+  EXPECT_THROW(engine_->WaitForAll(), Error);
+  engine_->Start();
+  engine_->WaitForAll();
+  EXPECT_EQ(runs, 200);
+}
+
+TEST_P(EngineWaitTest, StopWaitsForRunningOperationsOnly) {
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> running{0};
+    for (int i = 0; i < 20; ++i) {
+      engine_->PushSync([&](RunContext) { ++running, std::this_thread::yield(), --running; }, kCpu,
+                        {}, {});
+    }
+    engine_->Stop();
+    EXPECT_EQ(running, 0);
+    engine_->Start();
+    engine_->WaitForAll();
+  }
+}
+
+TEST_P(EngineWaitTest, ShutdownFinishesEverythingAndMayBeRepeated) {
+  Variable* variable = engine_->NewVariable();
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 100; ++i) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          ++runs;
+          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {});
+        },
+        kCpu, {}, {variable});
+  }
+  engine_->Shutdown();
+  EXPECT_EQ(runs, 200);
+  engine_->Shutdown();
+  EXPECT_THROW(engine_->PushSync([](RunContext) {}, kCpu, {}, {variable}), Error);
+  engine_->WaitForVar(variable);
+  engine_->DeleteVariable(variable);
+}
+
+TEST_P(EngineWaitTest, EnginesComeAndGo) {
+  int runs = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto engine = GetParam().Make();
+    Variable* variable = engine->NewVariable();
+    engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    engine->DeleteVariable(variable);
+    if (i % 3 == 0) engine->Stop();
+  }
+  EXPECT_EQ(runs, 500);
+}
+
+TEST_P(EngineWaitTest, AWaitThatLastsIsReported) {
+  std::promise<std::string> report;
+  const auto engine =
+      GetParam().Make({.stall_report_ms = 1,
+                       .stall_report = [&](const std::string& text) { report.set_value(text); }});
+  Variable* variable = engine->NewVariable("slow");
+  std::promise<OnComplete> handle;
+  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                    {variable}, {.name = "download"});
+  const OnComplete done = handle.get_future().get();
+  std::thread waiter([&] { engine->WaitForVar(variable); });
+  // The report is what lets the download end: no report, no end.
+  EXPECT_THAT(report.get_future().get(),
+              AllOf(HasSubstr("WaitForVar"), HasSubstr("slow"), HasSubstr("download")));
+  done();
+  waiter.join();
+}
+
+class ThreadedEngineWaitTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, ThreadedEngineWaitTest, testing::ValuesIn(ThreadedConfigurations()),
+                         ConfigurationName);
+
+TEST_P(ThreadedEngineWaitTest, AllWorkersMayWaitAtOnce) {
+  const int workers = GetParam().workers;
+  std::vector<Variable*> done;
+  std::latch all_inside(workers);
+  for (int i = 0; i < workers; ++i) {
+    done.push_back(engine_->NewVariable());
+    Variable* inner = engine_->NewVariable();
+    engine_->PushSync(
+        [&, inner](RunContext context) {
+          all_inside.arrive_and_wait();
+          context.engine->PushSync([](RunContext) {}, kCpu, {}, {inner});
+          context.engine->WaitForVar(inner);
+        },
+        kCpu, {}, {done.back()});
+  }
+  for (Variable* variable : done) engine_->WaitForVar(variable);
+}
+
+TEST_P(ThreadedEngineWaitTest, AWaitingOperationIsWokenByAForeignCompletion) {
+  Variable *inner = engine_->NewVariable(), *outer = engine_->NewVariable();
+  std::promise<OnComplete> handle;
+  engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                     {inner});
+  std::latch waiting(1);
+  engine_->PushSync(
+      [&](RunContext context) {
+        waiting.count_down();
+        context.engine->WaitForVar(inner);
+      },
+      kCpu, {}, {outer});
+  waiting.wait();
+  handle.get_future().get()();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(ThreadedEngineWaitTest, ALoopInsideAnOperationMayWait) {
+  Variable* outer = engine_->NewVariable();
+  std::vector<Variable*> inner;
+  for (int i = 0; i < 32; ++i) inner.push_back(engine_->NewVariable());
+  std::vector<int> values(32, 0);
+  engine_->PushSync(
+      [&](RunContext context) {
+        ParallelFor(32, [&](int i) {
+          context.engine->PushSync([&, i](RunContext) { values[i] = i; }, kCpu, {}, {inner[i]});
+          context.engine->WaitForVar(inner[i]);
+        });
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(values[i], i);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#ifndef TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
+#define TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
+
+#include <functional>
+#include <span>
+
+#include "tessera/engine/internal/execution.h"
+
+namespace tessera::engine_internal {
+
+// How executions get their turn on variables. Nothing here knows about threads or queues of ready
+// work: whoever calls gets the executions that became ready and sees to them.
+//
+// The variables of an execution are locked together, in order of their addresses, while it takes
+// its place in their queues. So two executions stand in the same order in all queues that they
+// share, whichever threads pushed them, and cannot wait for each other. All other functions hold
+// one lock at a time.
+
+/// Sorts the edges as Acquire wants them. Throws Error(kInvalidArgument), naming `operation`, if
+/// two of them are on the same variable.
+void SortEdges(std::span<Edge> edges, std::string_view operation);
+
+/// Puts the execution on the queues of its variables, sorted by SortEdges, and sets its sequence
+/// from `sequence_counter`. Returns true if it may run at once; if not, some Release will report it
+/// and the caller must not touch it any more.
+/// Throws Error(kInvalidArgument), with nothing changed, if a variable is deleted.
+bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter);
+
+/// Gives up all variables of a complete execution. With `failure` its written variables are marked,
+/// without it they are unmarked. Appends those who became ready to `ready`.
+void Release(Execution& execution, const FailureRef& failure, ReadyList& ready);
+
+/// A wait for the pending writes of a variable, as an execution in its queue.
+struct WaitExecution : Execution {
+  WaitExecution() { kind = ExecutionKind::kWait; }
+
+  Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
+  FailureRef failure;          ///< the mark that the variable had at the wait's turn
+};
+
+/// Queues `wait` for the variable if writes pend on it, and returns true. If none does, sets
+/// wait.failure and returns false. Throws Error(kInvalidArgument) if the variable is deleted.
+bool AcquireWait(WaitExecution& wait, DependencyVariable& variable);
+
+/// Takes a wait out of its queue. Returns false if its turn has come already.
+bool CancelWait(WaitExecution& wait);
+
+/// Whether `wait`, queued by AcquireWait, can never get its turn because it needs its own owner, or
+/// an operation suspended beneath the owner, to complete first.
+///
+/// Follows what is blocked by the owner: operations behind it in queues, those behind these, the
+/// owners of waits among them. None of these can complete before the owner goes on, so they hold
+/// still while other threads push and run, and an answer of true stays true. Takes time in
+/// proportion to what is blocked.
+bool NeedsItsOwner(WaitExecution& wait);
+
+/// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
+/// those of them that may be ready. A hint: what changes meanwhile may be missed, and an execution
+/// may be complete and reused by the time it is promoted.
+void DemandWhatBlocks(WaitExecution& wait, const std::function<void(Execution*)>& promote);
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_

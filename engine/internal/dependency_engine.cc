@@ -1,0 +1,237 @@
+#include "tessera/engine/internal/dependency_engine.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/internal/thread_frame.h"
+
+namespace tessera::engine_internal {
+namespace {
+
+uint64_t NextEngineId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+// A rank above that of every priority without the property.
+constexpr int64_t kPrioritizedRank = int64_t{1} << 33;
+
+std::string_view NameOr(std::string_view name) { return name.empty() ? "(unnamed)" : name; }
+
+void CheckDevice(Device device, std::string_view operation) {
+  if (device.type != DeviceType::kGpu) return;
+  throw Unimplemented("Engine: operation \"", operation, "\": device ", device,
+                      " needs a build with CUDA; expected a CPU device");
+}
+
+bool IsCallable(const AnyFn& fn) {
+  const auto* sync = std::get_if<SyncFn>(&fn);
+  return sync != nullptr ? static_cast<bool>(*sync) : static_cast<bool>(std::get<AsyncFn>(fn));
+}
+
+void CheckCallable(const AnyFn& fn, std::string_view operation) {
+  if (IsCallable(fn)) return;
+  throw InvalidArgument("Engine: operation \"", operation,
+                        "\": the function is empty; expected one that can be called");
+}
+
+OperatorRecord* CheckedOperator(EngineOperator* op, uint64_t engine_id, const char* call) {
+  if (op == nullptr) throw InvalidArgument("Engine::", call, ": operator is null");
+  auto* record = static_cast<OperatorRecord*>(op);
+  if (record->engine_id != engine_id) {
+    throw InvalidArgument("Engine::", call, ": operator \"", record->name,
+                          "\" belongs to another engine");
+  }
+  return record;
+}
+
+void DropOperator(OperatorRecord* op) {
+  // Acquire and release: the last one sees every run of the function before it destroys it.
+  if (op->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete op;
+}
+
+}  // namespace
+
+DependencyEngine::DependencyEngine(const ResolvedOptions& options)
+    : options_(options), id_(NextEngineId()) {
+  if (options_.max_pending > 0) throttle_at_ = static_cast<uint64_t>(options_.max_pending);
+}
+
+Variable* DependencyEngine::NewVariable(std::string_view name) {
+  DependencyVariable* variable = variables_.Take();
+  std::lock_guard<FutexLock> hold(variable->lock);  // DebugString may be looking at it
+  variable->Revive(id_, next_variable_id_.fetch_add(1, std::memory_order_relaxed), name);
+  return variable;
+}
+
+void DependencyEngine::DeleteVariable(Variable* variable) {
+  DependencyVariable* checked = Checked(variable, "DeleteVariable");
+  Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
+  execution->kind = ExecutionKind::kDelete;
+  execution->SetEdgeCount(1);
+  execution->edges()[0] = Edge(checked, /*write=*/true);
+  absl::Cleanup give_back = [&] { GiveExecution(execution); };
+  // Deletions are not counted as operations: sequence numbers would otherwise tell of them.
+  std::atomic<uint64_t> uncounted{pushed_.load(std::memory_order_relaxed)};
+  const bool ready_now = Acquire(*execution, uncounted);
+  std::move(give_back).Cancel();
+  if (!ready_now) return;
+  ReadyList ready;
+  ready.PushBack(execution);
+  FinishInline(ready);
+  if (!ready.empty()) Dispatch(ready);
+}
+
+void DependencyEngine::PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
+                                const PushOptions& options, std::source_location site) {
+  PushFunction(std::move(fn), device, reads, writes, options, site);
+}
+
+void DependencyEngine::PushAsync(AsyncFn fn, Device device, VariableList reads, VariableList writes,
+                                 const PushOptions& options, std::source_location site) {
+  PushFunction(std::move(fn), device, reads, writes, options, site);
+}
+
+EngineOperator* DependencyEngine::NewOperator(SyncFn fn, VariableList reads, VariableList writes,
+                                              const PushOptions& options, std::source_location) {
+  return MakeOperator(std::move(fn), reads, writes, options);
+}
+
+EngineOperator* DependencyEngine::NewOperator(AsyncFn fn, VariableList reads, VariableList writes,
+                                              const PushOptions& options, std::source_location) {
+  return MakeOperator(std::move(fn), reads, writes, options);
+}
+
+void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
+                            std::source_location site) {
+  OperatorRecord* record = CheckedOperator(op, id_, "Push");
+  const std::string_view name = NameOr(record->name);
+  CheckAccepting(name);
+  CheckDevice(device, name);
+  if (record->deleted.load(std::memory_order_relaxed)) {
+    throw InvalidArgument("Engine::Push: operator \"", name, "\" was deleted");
+  }
+  Execution* execution = TakeExecution(device, record->property, priority, site);
+  execution->SetEdgeCount(record->edges.size());
+  std::copy(record->edges.begin(), record->edges.end(), execution->edges().begin());
+  execution->op = record;
+  record->references.fetch_add(1, std::memory_order_relaxed);  // the caller's one keeps it alive
+  Submit(execution);
+}
+
+void DependencyEngine::DeleteOperator(EngineOperator* op) {
+  OperatorRecord* record = CheckedOperator(op, id_, "DeleteOperator");
+  if (record->deleted.exchange(true, std::memory_order_relaxed)) {
+    throw InvalidArgument("Engine::DeleteOperator: operator \"", NameOr(record->name),
+                          "\" was deleted already");
+  }
+  DropOperator(record);
+}
+
+DependencyVariable* DependencyEngine::Checked(Variable* variable,
+                                              std::string_view operation) const {
+  if (variable == nullptr) {
+    throw InvalidArgument("Engine: \"", operation,
+                          "\": a variable is null; expected one from "
+                          "NewVariable");
+  }
+  auto* own = static_cast<DependencyVariable*>(variable);
+  if (own->engine_id != id_) {
+    throw InvalidArgument("Engine: \"", operation, "\": ", own->ToString(),
+                          " belongs to another engine");
+  }
+  return own;
+}
+
+void DependencyEngine::CheckAccepting(std::string_view operation) const {
+  // Relaxed: a push that overlaps with Shutdown may go either way.
+  if (accepting_.load(std::memory_order_relaxed)) return;
+  throw FailedPrecondition("Engine: operation \"", operation,
+                           "\" was pushed after Shutdown; expected a running engine");
+}
+
+void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
+                                 std::string_view operation) const {
+  Edge* edge = edges.data();
+  for (Variable* variable : reads) *edge++ = Edge(Checked(variable, operation), /*write=*/false);
+  for (Variable* variable : writes) *edge++ = Edge(Checked(variable, operation), /*write=*/true);
+  SortEdges(edges, operation);
+}
+
+EngineOperator* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
+                                               const PushOptions& options) {
+  const std::string_view name = NameOr(options.name);
+  CheckAccepting(name);
+  CheckCallable(fn, name);
+  auto op = std::make_unique<OperatorRecord>();
+  op->edges.resize(reads.size() + writes.size());
+  FillEdges(op->edges, reads, writes, name);
+  op->fn = std::move(fn);
+  op->property = options.property;
+  op->name = options.name;
+  op->engine_id = id_;
+  return op.release();
+}
+
+void DependencyEngine::PushFunction(AnyFn fn, Device device, VariableList reads,
+                                    VariableList writes, const PushOptions& options,
+                                    std::source_location site) {
+  const std::string_view name = NameOr(options.name);
+  CheckAccepting(name);
+  CheckCallable(fn, name);
+  CheckDevice(device, name);
+  Execution* execution = TakeExecution(device, options.property, options.priority, site);
+  absl::Cleanup give_back = [&] { GiveExecution(execution); };
+  execution->SetEdgeCount(reads.size() + writes.size());
+  FillEdges(execution->edges(), reads, writes, name);
+  execution->name = options.name;
+  execution->fn = std::move(fn);
+  std::move(give_back).Cancel();
+  Submit(execution);
+}
+
+Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, int priority,
+                                           std::source_location site) {
+  Execution* execution = executions_.Take();
+  execution->kind = ExecutionKind::kOperation;
+  execution->property = property;
+  execution->device = device;
+  execution->site = site;
+  execution->rank = priority;
+  if (property == FnProperty::kCpuPrioritized || property == FnProperty::kGpuPrioritized) {
+    execution->rank += kPrioritizedRank;
+  }
+  execution->demanded.store(false, std::memory_order_relaxed);
+  execution->references.store(1, std::memory_order_relaxed);
+  return execution;
+}
+
+void DependencyEngine::GiveExecution(Execution* execution) {
+  execution->fn.emplace<std::monostate>();
+  if (execution->op != nullptr) DropOperator(std::exchange(execution->op, nullptr));
+  execution->name.clear();  // keeps its memory for the next name
+  execution->below = nullptr;
+  executions_.Give(execution);
+}
+
+void DependencyEngine::Submit(Execution* execution) {
+  bool ready_now;
+  try {
+    ready_now = Acquire(*execution, pushed_);
+  } catch (...) {
+    GiveExecution(execution);
+    throw;
+  }
+  // Relaxed: the pusher has just advanced the counter itself, and needs no exact figure.
+  const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+  if (ready_now) {
+    ReadyList ready;
+    ready.PushBack(execution);
+    Dispatch(ready);
+  }
+  if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,183 @@
+#ifndef TESSERA_ENGINE_INTERNAL_DEPENDENCY_ENGINE_H_
+#define TESSERA_ENGINE_INTERNAL_DEPENDENCY_ENGINE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/completion.h"
+#include "tessera/engine/internal/dependency.h"
+#include "tessera/engine/internal/execution.h"
+#include "tessera/engine/internal/failure.h"
+#include "tessera/engine/internal/futex_lock.h"
+#include "tessera/engine/internal/ready_queue.h"
+#include "tessera/engine/internal/record_pool.h"
+
+namespace tessera::engine_internal {
+
+/// EngineOptions with every default filled in.
+struct ResolvedOptions {
+  int workers = 1;
+  int64_t max_pending = 0;
+  int64_t stall_report_ms = 0;
+  std::function<void(const std::string&)> stall_report;
+};
+
+/// What all kinds of engine share: everything but the choice of threads. A kind derives from it,
+/// says in Dispatch what happens with work that is ready, and calls Shutdown in its destructor.
+///
+/// How an operation passes through: Push takes a record from a pool, fills it and lets it take its
+/// place on its variables (Acquire). When its turn has come on all of them it goes to Dispatch, and
+/// from there to Run in some thread. Run calls the function; Complete gives up the variables and
+/// collects those whose turn has come, and so on. Waits and deletions stand in the same queues but
+/// are never dispatched: Complete finishes them on the spot.
+///
+/// The order that this makes (and that ThreadSanitizer sees, since all of it is in our own code):
+/// a variable's lock orders what ran before on the variable, the ready queue's lock hands an
+/// operation from thread to thread, and a wait's mutex or `completed_` takes results to the waiter.
+class DependencyEngine : public Engine, private CompletionListener {
+ public:
+  Variable* NewVariable(std::string_view name) final;
+  void DeleteVariable(Variable* variable) final;
+  void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
+                const PushOptions& options, std::source_location site) final;
+  void PushAsync(AsyncFn fn, Device device, VariableList reads, VariableList writes,
+                 const PushOptions& options, std::source_location site) final;
+  EngineOperator* NewOperator(SyncFn fn, VariableList reads, VariableList writes,
+                              const PushOptions& options, std::source_location site) final;
+  EngineOperator* NewOperator(AsyncFn fn, VariableList reads, VariableList writes,
+                              const PushOptions& options, std::source_location site) final;
+  void Push(EngineOperator* op, Device device, int priority, std::source_location site) final;
+  void DeleteOperator(EngineOperator* op) final;
+  void WaitForVar(Variable* variable) final;
+  void WaitForAll() final;
+  void Throw(Variable* variable) final;
+  void Stop() final;
+  void Start() final;
+  void Shutdown() final;
+  EngineCounters counters() const final;
+  std::string DebugString() const final;
+
+ protected:
+  explicit DependencyEngine(const ResolvedOptions& options);
+  ~DependencyEngine() override = default;
+
+  /// Takes all of `ready`, to run it now or later. Called without locks, in any thread.
+  virtual void Dispatch(ReadyList& ready) = 0;
+  /// Calls an operation's function.
+  virtual void Call(const SyncFn& fn, const RunContext& context) { fn(context); }
+  virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {
+    fn(context, std::move(on_complete));
+  }
+
+  /// Runs the operation, or skips it, and appends those that become ready by that.
+  void Run(Execution* execution, ReadyList& ready);
+
+  /// Takes one ready operation from the queue and runs it, with this thread counted as active.
+  /// Returns false if there is none or the engine is stopped.
+  bool TryRunOne();
+
+  /// Wakes those who wait inside the engine for something to change. Cheap if there are none.
+  void NotifyParked();
+
+  /// One thread less that may run operations. What is last in a thread's use of the engine: with
+  /// the count at 0 a stopped engine may be destroyed.
+  void Deactivate();
+
+  uint64_t id() const { return id_; }
+  const ResolvedOptions& options() const { return options_; }
+
+  FutexLock queue_lock_;
+  ReadyQueue queue_;    // guarded by queue_lock_
+  int64_t active_ = 0;  // threads that run operations or look for some; guarded by queue_lock_
+  /// Written under queue_lock_; read without it where being late does no harm.
+  std::atomic<bool> stopped_{false};
+
+ private:
+  struct Waiter;
+
+  // Pushing (dependency_engine.cc).
+  DependencyVariable* Checked(Variable* variable, std::string_view operation) const;
+  void CheckAccepting(std::string_view operation) const;
+  void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
+                 std::string_view operation) const;
+  EngineOperator* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
+                               const PushOptions& options);
+  void PushFunction(AnyFn fn, Device device, VariableList reads, VariableList writes,
+                    const PushOptions& options, std::source_location site);
+  Execution* TakeExecution(Device device, FnProperty property, int priority,
+                           std::source_location site);
+  void GiveExecution(Execution* execution);
+  void Submit(Execution* execution);
+
+  // Running (dependency_engine_run.cc).
+  FailureRef FailureOfInputs(Execution& execution);
+  FailureRef NewFailure(const Execution& execution, std::exception_ptr error);
+  void RunAsync(Execution* execution, const AsyncFn& fn, const RunContext& context);
+  void OnExecutionComplete(Execution* execution, std::exception_ptr error) final;
+  void Complete(Execution* execution, const FailureRef& failure, ReadyList& ready);
+  void FinishInline(ReadyList& ready);
+  void FinishWait(WaitExecution* wait, ReadyList& ready);
+  void FinishDelete(Execution* execution, ReadyList& ready);
+  bool DropReference(Execution* execution);
+  void CountComplete();
+
+  // Waiting (dependency_engine_wait.cc).
+  void AwaitTurn(Waiter& waiter);
+  void BlockOutside(Waiter& waiter);
+  void HelpUntil(const std::function<bool()>& done);
+  void WaitUntilIdle();
+  void Throttle(uint64_t pushed);
+  bool Idle() const;
+  void Report(const FailureRef& failure);
+  void ReportStall(std::string_view what) const;
+  void CheckNotInOperation(std::string_view call) const;
+  void CheckOutside(std::string_view call) const;
+  template <typename Done>
+  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
+              std::string_view what, Done done) const;
+
+  const ResolvedOptions options_;
+  const uint64_t id_;
+
+  // Mutable, because DebugString looks at records under their locks.
+  mutable RecordPool<DependencyVariable> variables_;
+  RecordPool<Execution> executions_;
+  std::atomic<uint64_t> next_variable_id_{1};
+  FailureLog failures_;
+  std::atomic<bool> accepting_{true};
+  std::atomic<uint64_t> skipped_{0};
+  /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
+  std::atomic<int64_t> completing_{0};
+
+  // Who waits for everything, or for room. Those who complete operations look at the atomics.
+  std::mutex idle_mutex_;
+  std::condition_variable idle_condition_;
+  std::condition_variable room_condition_;
+  std::atomic<int64_t> idle_waiters_{0};
+  std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
+
+  // Who waits inside the engine, or for active_ to become 0.
+  std::mutex park_mutex_;
+  std::condition_variable park_condition_;
+  std::atomic<int64_t> parked_{0};
+  std::mutex shutdown_mutex_;
+  bool shut_down_ = false;  // guarded by shutdown_mutex_
+
+  // The pushers' counter and the runners', each on a line of its own; operations pend while they
+  // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.
+  alignas(64) std::atomic<uint64_t> pushed_{0};
+  std::atomic<uint64_t> throttle_at_{UINT64_MAX};
+  alignas(64) std::atomic<uint64_t> completed_{0};
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_DEPENDENCY_ENGINE_H_

@@ -1,0 +1,206 @@
+// How DependencyEngine runs operations and completes them.
+
+#include <memory>
+#include <utility>
+
+#include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/thread_frame.h"
+#include "tessera/engine/internal/waiter.h"
+
+namespace tessera::engine_internal {
+
+void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
+  if (execution->property != FnProperty::kNoSkip) {
+    if (const FailureRef failure = FailureOfInputs(*execution)) {
+      skipped_.fetch_add(1, std::memory_order_relaxed);
+      Complete(execution, failure, ready);
+      return;
+    }
+  }
+  const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
+  const RunContext context{execution->device, nullptr, this};
+  execution->below = ThreadFrame::Current(id_);
+  const ThreadFrame frame(id_, execution);
+  if (const auto* async = std::get_if<AsyncFn>(&fn)) {
+    RunAsync(execution, *async, context);
+    return;
+  }
+  FailureRef failure;
+  try {
+    Call(std::get<SyncFn>(fn), context);
+  } catch (...) {
+    failure = NewFailure(*execution, std::current_exception());
+  }
+  Complete(execution, failure, ready);
+}
+
+void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
+                                const RunContext& context) {
+  // One reference is the completion's, one is ours: the function may not be destroyed while it
+  // runs, however early it is complete.
+  execution->references.store(2, std::memory_order_relaxed);
+  CompletionListener* const listener = this;
+  auto completion = std::make_shared<Completion>(listener, execution);
+  try {
+    Call(fn, context, OnComplete(completion));
+  } catch (...) {
+    // If it was complete before it threw, the error marks no variable; WaitForAll reports it.
+    if (!completion->TryComplete(std::current_exception())) {
+      NewFailure(*execution, std::current_exception());
+    }
+  }
+  completion.reset();
+  // The last of the two counts: after WaitForAll no function is still on its way to return.
+  if (DropReference(execution)) CountComplete();
+}
+
+FailureRef DependencyEngine::FailureOfInputs(Execution& execution) {
+  DependencyVariable* earliest = nullptr;
+  for (const Edge& edge : execution.edges()) {
+    if (edge.write()) continue;
+    // No lock: as long as this read is granted nobody changes the variable's mark.
+    const Failure* failure = edge.variable()->failure.get();
+    if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) continue;
+    if (earliest == nullptr || failure->sequence < earliest->failure->sequence) {
+      earliest = edge.variable();
+    }
+  }
+  if (earliest == nullptr) return nullptr;
+  const FailureRef& failure = earliest->failure;
+  const uint64_t reported_at = failure->reported_at.load(std::memory_order_relaxed);
+  if (reported_at == 0 || execution.sequence <= reported_at) return failure;
+  // Pushed after the report: nobody has been told that this one would be skipped.
+  auto successor = std::make_shared<Failure>(failure->error, failure->name, failure->pushed_at,
+                                             execution.sequence);
+  failures_.Add(successor);
+  return successor;
+}
+
+FailureRef DependencyEngine::NewFailure(const Execution& execution, std::exception_ptr error) {
+  auto failure = std::make_shared<Failure>(std::move(error), std::string(execution.display_name()),
+                                           execution.site, execution.sequence);
+  failures_.Add(failure);
+  return failure;
+}
+
+void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
+  completing_.fetch_add(1, std::memory_order_relaxed);
+  FailureRef failure;
+  if (error != nullptr) failure = NewFailure(*execution, std::move(error));
+  ReadyList ready;
+  Complete(execution, failure, ready);
+  if (!ready.empty()) Dispatch(ready);
+  // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
+  completing_.fetch_sub(1, std::memory_order_release);
+}
+
+void DependencyEngine::Complete(Execution* execution, const FailureRef& failure, ReadyList& ready) {
+  // What the function has captured goes before anyone hears that it is complete: so after a wait
+  // the captures of everything synchronous are gone.
+  if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
+  Release(*execution, failure, ready);
+  const bool returned = DropReference(execution);
+  FinishInline(ready);
+  if (returned) CountComplete();
+}
+
+void DependencyEngine::FinishInline(ReadyList& ready) {
+  ReadyList operations;
+  while (!ready.empty()) {
+    Execution* execution = ready.PopFront();
+    if (execution->kind == ExecutionKind::kOperation) {
+      operations.PushBack(execution);
+    } else if (execution->kind == ExecutionKind::kWait) {
+      FinishWait(static_cast<WaitExecution*>(execution), ready);
+    } else {
+      FinishDelete(execution, ready);
+    }
+  }
+  ready = operations;
+}
+
+void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
+  // No lock: the granted read protects the mark.
+  wait->failure = wait->inline_edges[0].variable()->failure;
+  Release(*wait, nullptr, ready);
+  auto* waiter = static_cast<Waiter*>(wait);
+  const bool inside = waiter->inside;
+  {
+    std::lock_guard<std::mutex> hold(waiter->mutex);
+    waiter->done.store(true);
+    waiter->condition.notify_one();
+  }
+  // The waiter may be gone from here on.
+  if (inside) NotifyParked();
+}
+
+void DependencyEngine::FinishDelete(Execution* execution, ReadyList& ready) {
+  DependencyVariable* variable = execution->inline_edges[0].variable();
+  Release(*execution, nullptr, ready);
+  GiveExecution(execution);
+  variables_.Give(variable);
+}
+
+/// Returns whether it was the last reference.
+bool DependencyEngine::DropReference(Execution* execution) {
+  // Acquire and release: the last one sees the other's work before it reuses the record.
+  if (execution->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+  GiveExecution(execution);
+  return true;
+}
+
+void DependencyEngine::CountComplete() {
+  // Sequentially consistent throughout: pairs with waiters, who announce themselves and then look
+  // at the count. It also carries what the operation did to a thread that waits for all.
+  const uint64_t completed = completed_.fetch_add(1) + 1;
+  if (idle_waiters_.load() > 0 && completed == pushed_.load()) {
+    std::lock_guard<std::mutex> hold(idle_mutex_);
+    idle_condition_.notify_all();
+  }
+  if (completed >= wake_throttled_at_.load()) {
+    std::lock_guard<std::mutex> hold(idle_mutex_);
+    wake_throttled_at_.store(UINT64_MAX);
+    room_condition_.notify_all();
+  }
+  // Threads that wait for all inside the engine are parked.
+  if (parked_.load() > 0 && completed == pushed_.load()) NotifyParked();
+}
+
+bool DependencyEngine::TryRunOne() {
+  Execution* execution;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (stopped_.load(std::memory_order_relaxed)) return false;
+    execution = queue_.Pop();
+    if (execution == nullptr) return false;
+    ++active_;
+  }
+  ReadyList ready;
+  Run(execution, ready);
+  if (!ready.empty()) Dispatch(ready);
+  Deactivate();
+  return true;
+}
+
+void DependencyEngine::NotifyParked() {
+  if (parked_.load() == 0) return;
+  std::lock_guard<std::mutex> hold(park_mutex_);
+  park_condition_.notify_all();
+}
+
+void DependencyEngine::Deactivate() {
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (!stopped_.load(std::memory_order_relaxed)) {
+      --active_;
+      return;
+    }
+  }
+  // Someone waits in Stop or Shutdown: under its mutex, so that it cannot destroy the engine before
+  // the notification is over.
+  std::lock_guard<std::mutex> hold(park_mutex_);
+  std::lock_guard<FutexLock> hold_queue(queue_lock_);
+  if (--active_ == 0) park_condition_.notify_all();
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,74 @@
+#ifndef TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
+#define TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tbb/parallel_for.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/tbb_workers.h"
+
+namespace tessera::engine_internal {
+
+/// A kind of engine that every promise is tested on.
+struct EngineConfiguration {
+  EngineKind kind = EngineKind::kThreaded;
+  int workers = 1;
+
+  std::unique_ptr<Engine> Make(EngineOptions options = {}) const {
+    options.kind = kind;
+    options.workers = workers;
+    return Engine::Create(options);
+  }
+  std::string Name() const {
+    return kind == EngineKind::kNaive ? "Naive" : "Workers" + std::to_string(workers);
+  }
+  bool threaded() const { return kind == EngineKind::kThreaded; }
+};
+
+inline std::vector<EngineConfiguration> ThreadedConfigurations() {
+  return {{EngineKind::kThreaded, 1}, {EngineKind::kThreaded, 2}, {EngineKind::kThreaded, 8}};
+}
+
+inline std::vector<EngineConfiguration> AllConfigurations() {
+  std::vector<EngineConfiguration> all = ThreadedConfigurations();
+  all.push_back({EngineKind::kNaive, 1});
+  return all;
+}
+
+/// tbb::parallel_for(0, n, body) whose order with what comes before and after it ThreadSanitizer
+/// can see although TBB is not instrumented.
+template <typename Body>
+void ParallelFor(int n, const Body& body) {
+  static const char entry = 0, exit = 0;
+  struct PublishAtExit {  // on exceptions too
+    ~PublishAtExit() { PublishThroughTbb(&exit); }
+  };
+  struct ReceiveAtExit {
+    ~ReceiveAtExit() { ReceiveThroughTbb(&exit); }
+  };
+  const auto ordered = [&body](int i) {
+    ReceiveThroughTbb(&entry);
+    const PublishAtExit publish;
+    body(i);
+  };
+  PublishThroughTbb(&entry);
+  const ReceiveAtExit receive;
+  tbb::parallel_for(0, n, ordered);
+}
+
+/// A test that has an engine of the configuration that is its parameter.
+class EngineConfigurationTest : public testing::TestWithParam<EngineConfiguration> {
+ protected:
+  std::unique_ptr<Engine> engine_ = GetParam().Make();
+};
+
+inline std::string ConfigurationName(const testing::TestParamInfo<EngineConfiguration>& info) {
+  return info.param.Name();
+}
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_

@@ -1,0 +1,26 @@
+#include "tessera/engine/internal/execution.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::engine_internal {
+
+std::string DependencyVariable::ToString() const {
+  return name.empty() ? absl::StrCat("variable #", id)
+                      : absl::StrCat("variable \"", name, "\" (#", id, ")");
+}
+
+Execution* ReadyList::PopBest() {
+  if (head_ == nullptr) return nullptr;
+  Execution* best = head_;
+  Execution* before_best = nullptr;
+  for (Execution *before = head_, *it = head_->next; it != nullptr; before = it, it = it->next) {
+    if (!RunsBefore(*it, *best)) continue;
+    best = it;
+    before_best = before;
+  }
+  (before_best == nullptr ? head_ : before_best->next) = best->next;
+  if (tail_ == best) tail_ = before_best;
+  return best;
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,173 @@
+#ifndef TESSERA_ENGINE_INTERNAL_EXECUTION_H_
+#define TESSERA_ENGINE_INTERNAL_EXECUTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/failure.h"
+#include "tessera/engine/internal/futex_lock.h"
+
+namespace tessera::engine_internal {
+
+class DependencyVariable;
+struct Execution;
+
+/// One variable of one execution: its place in the variable's queue.
+struct Edge {
+  Edge() = default;
+  Edge(DependencyVariable* variable, bool write)
+      : variable_and_write(reinterpret_cast<uintptr_t>(variable) | (write ? 1 : 0)) {}
+
+  DependencyVariable* variable() const {
+    return reinterpret_cast<DependencyVariable*>(variable_and_write & ~uintptr_t{1});
+  }
+  bool write() const { return (variable_and_write & 1) != 0; }
+
+  uintptr_t variable_and_write = 0;  // a pending operation is memory: the flag needs no word
+  Execution* execution = nullptr;
+  Edge* next = nullptr;  // in the queue; guarded by the variable's lock
+};
+
+/// The function of an operation, in either form.
+using AnyFn = std::variant<std::monostate, SyncFn, AsyncFn>;
+
+/// A function with its variables, checked and sorted, for Engine::Push.
+class OperatorRecord final : public EngineOperator {
+ public:
+  AnyFn fn;
+  std::vector<Edge> edges;  // sorted by variable; only variable_and_write is used
+  FnProperty property = FnProperty::kNormal;
+  std::string name;
+  uint64_t engine_id = 0;
+  /// The user's reference and one for each pending push. The last one deletes the record.
+  std::atomic<int64_t> references{1};
+  std::atomic<bool> deleted{false};
+};
+
+enum class ExecutionKind : uint8_t {
+  kOperation,
+  kWait,    ///< a read that only reports that it was granted
+  kDelete,  ///< a write that gives the variable back
+};
+
+/// Where an execution stands in the ready queue; guarded by the queue's lock.
+enum class QueuePlace : uint8_t { kNone, kFifo, kHeap, kUrgent };
+
+/// One push, from the push until it is complete.
+///
+/// Fields without a note belong to the pusher until the execution is on its variables' queues, and
+/// to whoever made it ready after that: the locks of the variables pass them on.
+struct Execution {
+  std::span<Edge> edges() {
+    return {edge_count <= kInlineEdges ? inline_edges : more_edges.data(), edge_count};
+  }
+  /// Makes room for `count` edges.
+  void SetEdgeCount(size_t count) {
+    edge_count = static_cast<uint32_t>(count);
+    if (count > kInlineEdges) more_edges.resize(count);
+  }
+  std::string_view display_name() const {
+    const std::string& text = op != nullptr ? op->name : name;
+    return text.empty() ? std::string_view("(unnamed)") : std::string_view(text);
+  }
+
+  static constexpr size_t kInlineEdges = 4;  // most operations; others keep a buffer for reuse
+
+  ExecutionKind kind = ExecutionKind::kOperation;
+  FnProperty property = FnProperty::kNormal;
+  QueuePlace place = QueuePlace::kNone;
+  /// A wait inside an operation needs this one: it goes first. A hint, hence relaxed everywhere.
+  std::atomic<bool> demanded{false};
+  uint32_t edge_count = 0;
+  /// Edges that are not granted yet; whoever brings it to 0 owns the execution.
+  std::atomic<int32_t> blocked_edges{0};
+  /// What keeps the record: its function's call and its completion.
+  std::atomic<int32_t> references{0};
+  Edge inline_edges[kInlineEdges];
+  std::vector<Edge> more_edges;
+
+  AnyFn fn;                      // or
+  OperatorRecord* op = nullptr;  // whose function is called
+  std::string name;
+  std::source_location site;
+  Device device;
+  uint64_t sequence = 0;  // place in push order
+  int64_t rank = 0;       // higher runs first
+
+  Execution* next = nullptr;      // in the ready queue or a ready list
+  Execution* previous = nullptr;  // in the ready queue
+  Execution* below = nullptr;     // the operation on top of whose wait this one runs
+  Execution* pool_next = nullptr;
+};
+
+/// A variable as the engine keeps it: a first-come queue of edges behind those that are granted,
+/// which are either one write or any number of reads.
+class DependencyVariable final : public Variable {
+ public:
+  void CountWrite() {
+    // Only under `lock`, hence no read-modify-write.
+    version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  /// Makes a recycled variable a new one. Requires `lock`.
+  void Revive(uint64_t new_engine_id, uint64_t new_id, std::string_view new_name) {
+    engine_id = new_engine_id;
+    id = new_id;
+    name = new_name;
+    alive = true;
+    version_.store(0, std::memory_order_relaxed);
+  }
+  std::string ToString() const;
+
+  FutexLock lock;  // guards all below, where nothing else is said
+  bool alive = false;
+  int32_t readers = 0;
+  Execution* writer = nullptr;
+  Edge* head = nullptr;  // a write while there are readers, anything while there is a writer
+  Edge* tail = nullptr;
+  /// Written by the granted writer under `lock`; may be read without it by whom a grant protects.
+  FailureRef failure;
+
+  uint64_t engine_id = 0;  // never changes once the variable has been handed out
+  uint64_t id = 0;
+  std::string name;
+  DependencyVariable* pool_next = nullptr;
+};
+
+/// A list of executions that became ready, linked by Execution::next.
+class ReadyList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  void PushBack(Execution* execution) {
+    execution->next = nullptr;
+    (head_ == nullptr ? head_ : tail_->next) = execution;
+    tail_ = execution;
+  }
+  Execution* PopFront() {
+    Execution* front = head_;
+    head_ = front->next;
+    return front;
+  }
+  /// Removes and returns the one that should run first; null if there is none.
+  Execution* PopBest();
+
+ private:
+  Execution* head_ = nullptr;
+  Execution* tail_ = nullptr;
+};
+
+/// Whether `a` should run before `b`.
+inline bool RunsBefore(const Execution& a, const Execution& b) {
+  return a.rank != b.rank ? a.rank > b.rank : a.sequence < b.sequence;
+}
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_EXECUTION_H_

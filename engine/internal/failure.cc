@@ -1,0 +1,104 @@
+#include "tessera/engine/internal/failure.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <typeinfo>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+
+namespace tessera::engine_internal {
+namespace {
+
+// A program that never calls WaitForAll keeps at most this many unreported chains that no variable
+// carries any more; the oldest go first.
+constexpr size_t kMaxForgotten = 1024;
+
+thread_local std::optional<FailedOperation> last_failure;
+
+/// Throws Type(message) if `error` is exactly a Type. A derived type may mean more than its text,
+/// and passes unchanged.
+template <typename Type>
+void ThrowIfExactly(const std::exception& error, const std::string& message) {
+  if (typeid(error) == typeid(Type)) throw Type(message);
+}
+
+}  // namespace
+
+bool ClaimReport(Failure& failure, uint64_t pushed) {
+  uint64_t unreported = 0;
+  // Relaxed: the error itself reaches the reporter through the variable's lock or the log's mutex.
+  return failure.reported_at.compare_exchange_strong(unreported, std::max<uint64_t>(pushed, 1),
+                                                     std::memory_order_relaxed);
+}
+
+void Rethrow(const Failure& failure) {
+  last_failure = FailedOperation{failure.name, failure.pushed_at};
+  try {
+    std::rethrow_exception(failure.error);
+  } catch (const std::exception& error) {
+    const std::string message =
+        absl::StrCat(error.what(), " [operation \"", failure.name, "\", pushed at ",
+                     failure.pushed_at.file_name(), ":", failure.pushed_at.line(), "]");
+    if (typeid(error) == typeid(Error)) {
+      throw Error(static_cast<const Error&>(error).code(), message);
+    }
+    ThrowIfExactly<std::runtime_error>(error, message);
+    ThrowIfExactly<std::range_error>(error, message);
+    ThrowIfExactly<std::overflow_error>(error, message);
+    ThrowIfExactly<std::underflow_error>(error, message);
+    ThrowIfExactly<std::logic_error>(error, message);
+    ThrowIfExactly<std::invalid_argument>(error, message);
+    ThrowIfExactly<std::domain_error>(error, message);
+    ThrowIfExactly<std::length_error>(error, message);
+    ThrowIfExactly<std::out_of_range>(error, message);
+    throw;
+  }
+}
+
+std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
+
+void FailureLog::Add(FailureRef failure) {
+  std::lock_guard<std::mutex> hold(mutex_);
+  failures_.push_back(std::move(failure));
+  if (failures_.size() >= prune_at_) Prune();
+}
+
+FailureRef FailureLog::ReportOldest(uint64_t pushed) {
+  std::lock_guard<std::mutex> hold(mutex_);
+  std::sort(failures_.begin(), failures_.end(),
+            [](const FailureRef& a, const FailureRef& b) { return a->sequence < b->sequence; });
+  for (auto it = failures_.begin(); it != failures_.end(); ++it) {
+    if (!ClaimReport(**it, pushed)) continue;
+    FailureRef oldest = std::move(*it);
+    failures_.erase(it);
+    // Relaxed: nothing pends while this is called, or who pushes meanwhile may see either state.
+    oldest->cleared.store(true, std::memory_order_relaxed);
+    return oldest;
+  }
+  for (const FailureRef& failure : failures_) {
+    failure->cleared.store(true, std::memory_order_relaxed);
+  }
+  failures_.clear();
+  return nullptr;
+}
+
+void FailureLog::Prune() {
+  // A count of 1 is the log's own reference: no variable and no running operation has another, and
+  // none can come back.
+  const auto forgotten = [](const FailureRef& failure) { return failure.use_count() == 1; };
+  std::erase_if(failures_, [&](const FailureRef& failure) {
+    return forgotten(failure) && failure->reported_at.load(std::memory_order_relaxed) != 0;
+  });
+  size_t excess = std::count_if(failures_.begin(), failures_.end(), forgotten);
+  excess -= std::min(excess, kMaxForgotten);
+  std::erase_if(failures_, [&](const FailureRef& failure) {
+    return excess > 0 && forgotten(failure) && excess-- > 0;
+  });
+  prune_at_ = std::max<size_t>(64, 2 * failures_.size());
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,73 @@
+#ifndef TESSERA_ENGINE_INTERNAL_FAILURE_H_
+#define TESSERA_ENGINE_INTERNAL_FAILURE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+struct FailedOperation;
+
+namespace engine_internal {
+
+/// One chain of operations that an error stopped. Every variable that the chain has marked holds a
+/// reference to it.
+struct Failure {
+  Failure(std::exception_ptr error_in, std::string name_in, std::source_location pushed_at_in,
+          uint64_t sequence_in)
+      : error(std::move(error_in)),
+        name(std::move(name_in)),
+        pushed_at(pushed_at_in),
+        sequence(sequence_in) {}
+
+  const std::exception_ptr error;
+  const std::string name;
+  const std::source_location pushed_at;
+  /// The place in push order of the operation that began the chain.
+  const uint64_t sequence;
+
+  /// Becomes, at the report, the number of operations pushed by then; 0 until then.
+  std::atomic<uint64_t> reported_at{0};
+  /// Set by WaitForAll: a variable with this mark counts as unmarked.
+  std::atomic<bool> cleared{false};
+};
+
+using FailureRef = std::shared_ptr<Failure>;
+
+/// Claims the right to report a chain; true for one caller only.
+bool ClaimReport(Failure& failure, uint64_t pushed);
+
+/// Throws the error of a chain, with the operation's name and push site added to the message where
+/// the type allows it, and remembers them for LastFailure().
+[[noreturn]] void Rethrow(const Failure& failure);
+
+std::optional<FailedOperation> LastFailureOfThread();
+
+/// The chains that WaitForAll has yet to report or to clear. Safe from any thread.
+class FailureLog {
+ public:
+  void Add(FailureRef failure);
+
+  /// Claims the oldest chain that nobody has reported, and clears it. Where there is none, clears
+  /// all chains and returns null.
+  FailureRef ReportOldest(uint64_t pushed);
+
+ private:
+  void Prune();
+
+  std::mutex mutex_;
+  std::vector<FailureRef> failures_;  // guarded by mutex_
+  size_t prune_at_ = 64;              // guarded by mutex_
+};
+
+}  // namespace engine_internal
+}  // namespace tessera
+
+#endif  // TESSERA_ENGINE_INTERNAL_FAILURE_H_

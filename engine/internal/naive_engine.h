@@ -1,0 +1,18 @@
+#ifndef TESSERA_ENGINE_INTERNAL_NAIVE_ENGINE_H_
+#define TESSERA_ENGINE_INTERNAL_NAIVE_ENGINE_H_
+
+#include <functional>
+#include <memory>
+
+#include "tessera/engine/internal/dependency_engine.h"
+
+namespace tessera::engine_internal {
+
+/// Has no threads: an operation runs inside the push that makes it ready. Only what must wait for
+/// an asynchronous operation, or for the operation that pushes it, runs later: in the thread that
+/// completes that one.
+std::unique_ptr<Engine> MakeNaiveEngine(const ResolvedOptions& options);
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_NAIVE_ENGINE_H_

@@ -1,0 +1,83 @@
+#include "tessera/engine/internal/ready_queue.h"
+
+#include <algorithm>
+
+namespace tessera::engine_internal {
+namespace {
+
+// std::push_heap keeps the largest in front.
+bool RunsLater(const Execution* a, const Execution* b) { return RunsBefore(*b, *a); }
+
+}  // namespace
+
+void ReadyQueue::Fifo::PushBack(Execution* execution) {
+  execution->next = nullptr;
+  execution->previous = tail_;
+  (tail_ == nullptr ? head_ : tail_->next) = execution;
+  tail_ = execution;
+}
+
+void ReadyQueue::Fifo::Remove(Execution* execution) {
+  (execution->previous == nullptr ? head_ : execution->previous->next) = execution->next;
+  (execution->next == nullptr ? tail_ : execution->next->previous) = execution->previous;
+}
+
+void ReadyQueue::Push(Execution* execution) {
+  ++size_;
+  if (execution->demanded.load(std::memory_order_relaxed)) {
+    execution->place = QueuePlace::kUrgent;
+    urgent_.PushBack(execution);
+  } else if (execution->rank == 0) {
+    execution->place = QueuePlace::kFifo;
+    plain_.PushBack(execution);
+  } else {
+    execution->place = QueuePlace::kHeap;
+    heap_.push_back(execution);
+    std::push_heap(heap_.begin(), heap_.end(), RunsLater);
+  }
+  UpdateBestRank();
+}
+
+Execution* ReadyQueue::Pop() {
+  if (size_ == 0) return nullptr;
+  --size_;
+  Execution* execution;
+  if (!urgent_.empty()) {
+    execution = urgent_.front();
+    urgent_.Remove(execution);
+  } else if (!plain_.empty() && (heap_.empty() || heap_.front()->rank < 0)) {
+    execution = plain_.front();
+    plain_.Remove(execution);
+  } else {
+    std::pop_heap(heap_.begin(), heap_.end(), RunsLater);
+    execution = heap_.back();
+    heap_.pop_back();
+  }
+  execution->place = QueuePlace::kNone;
+  UpdateBestRank();
+  return execution;
+}
+
+void ReadyQueue::Promote(Execution* execution) {
+  if (execution->place == QueuePlace::kFifo) {
+    plain_.Remove(execution);
+  } else if (execution->place == QueuePlace::kHeap) {
+    heap_.erase(std::find(heap_.begin(), heap_.end(), execution));
+    std::make_heap(heap_.begin(), heap_.end(), RunsLater);
+  } else {
+    return;
+  }
+  execution->place = QueuePlace::kUrgent;
+  urgent_.PushBack(execution);
+  UpdateBestRank();
+}
+
+void ReadyQueue::UpdateBestRank() {
+  int64_t rank = kEmptyRank;
+  if (!heap_.empty()) rank = heap_.front()->rank;
+  if (!plain_.empty()) rank = std::max<int64_t>(rank, 0);
+  if (!urgent_.empty()) rank = kUrgentRank;
+  best_rank_.store(rank, std::memory_order_relaxed);
+}
+
+}  // namespace tessera::engine_internal

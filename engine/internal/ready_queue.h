@@ -1,0 +1,63 @@
+#ifndef TESSERA_ENGINE_INTERNAL_READY_QUEUE_H_
+#define TESSERA_ENGINE_INTERNAL_READY_QUEUE_H_
+
+#include <limits>
+#include <vector>
+
+#include "tessera/engine/internal/execution.h"
+
+namespace tessera::engine_internal {
+
+/// Executions that are ready to run: demanded ones first, then by rank, then by push order (rank 0:
+/// in order of arrival, which costs less and differs from push order by little).
+///
+/// Not synchronized: its owner holds a lock around every call, except for best_rank.
+class ReadyQueue {
+ public:
+  static constexpr int64_t kEmptyRank = std::numeric_limits<int64_t>::min();
+  static constexpr int64_t kUrgentRank = std::numeric_limits<int64_t>::max();
+
+  void Push(Execution* execution);
+
+  /// The next to run; null if there is none.
+  Execution* Pop();
+
+  /// Makes an execution the next to run if it is in the queue.
+  void Promote(Execution* execution);
+
+  bool empty() const { return size_ == 0; }
+  int64_t size() const { return size_; }
+
+  /// The rank of what Pop would return, kEmptyRank if nothing. May be read without the lock; then
+  /// it may be out of date.
+  int64_t best_rank() const {
+    // Relaxed: decides only who runs first, never whether something may run.
+    return best_rank_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  /// First in, first out, linked through the executions.
+  class Fifo {
+   public:
+    bool empty() const { return head_ == nullptr; }
+    void PushBack(Execution* execution);
+    void Remove(Execution* execution);
+    Execution* front() const { return head_; }
+
+   private:
+    Execution* head_ = nullptr;
+    Execution* tail_ = nullptr;
+  };
+
+  void UpdateBestRank();
+
+  Fifo urgent_;
+  Fifo plain_;                    // rank 0
+  std::vector<Execution*> heap_;  // all other ranks
+  int64_t size_ = 0;
+  std::atomic<int64_t> best_rank_{kEmptyRank};
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_READY_QUEUE_H_

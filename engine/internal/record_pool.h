@@ -1,0 +1,86 @@
+#ifndef TESSERA_ENGINE_INTERNAL_RECORD_POOL_H_
+#define TESSERA_ENGINE_INTERNAL_RECORD_POOL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tessera/engine/internal/futex_lock.h"
+
+namespace tessera::engine_internal {
+
+/// Recycles records of one type: taken by the threads that push, given back by those that run.
+///
+/// A record is constructed once and keeps what it owns (buffers) between uses. Its memory stays a
+/// `Record` until the pool ends, so that a stale pointer may be looked at under the record's own
+/// lock. `Record` has a member `Record* pool_next`, which is the pool's while the record is free.
+///
+/// Take and Give may overlap in any number of threads. What a thread did to a record before Give is
+/// visible to whoever takes it.
+template <typename Record>
+class RecordPool {
+ public:
+  RecordPool() = default;
+  RecordPool(const RecordPool&) = delete;
+  RecordPool& operator=(const RecordPool&) = delete;
+
+  Record* Take() {
+    std::lock_guard<FutexLock> hold(lock_);
+    if (free_ == nullptr) Refill();
+    Record* record = free_;
+    free_ = record->pool_next;
+    return record;
+  }
+
+  void Give(Record* record) {
+    // Relaxed load: only a guess for the exchange below, and never dereferenced.
+    Record* head = returned_.load(std::memory_order_relaxed);
+    do {
+      record->pool_next = head;
+      // Release: pairs with the acquire in Refill. ABA cannot hurt: nobody removes single records
+      // from this list, Refill takes all of it.
+    } while (!returned_.compare_exchange_weak(head, record, std::memory_order_release,
+                                              std::memory_order_relaxed));
+  }
+
+  /// Calls fn(record) for every record, free ones too, in no order. Records made meanwhile may be
+  /// left out.
+  template <typename Fn>
+  void ForEach(Fn&& fn) {
+    std::vector<Record*> slabs;
+    {
+      std::lock_guard<FutexLock> hold(lock_);
+      for (const auto& slab : slabs_) slabs.push_back(slab.get());
+    }
+    for (Record* slab : slabs) {
+      for (size_t i = 0; i < kSlabRecords; ++i) fn(slab[i]);
+    }
+  }
+
+ private:
+  static constexpr size_t kSlabRecords = 64;
+
+  void Refill() {
+    free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    if (free_ != nullptr) return;
+    slabs_.push_back(std::make_unique<Record[]>(kSlabRecords));
+    Record* slab = slabs_.back().get();
+    for (size_t i = 0; i < kSlabRecords; ++i) {
+      slab[i].pool_next = i + 1 < kSlabRecords ? &slab[i + 1] : nullptr;
+    }
+    free_ = slab;
+  }
+
+  FutexLock lock_;
+  Record* free_ = nullptr;                        // guarded by lock_
+  std::vector<std::unique_ptr<Record[]>> slabs_;  // guarded by lock_
+
+  // On a cache line of its own: those who give would otherwise slow down those who take.
+  alignas(64) std::atomic<Record*> returned_{nullptr};
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_RECORD_POOL_H_

@@ -1,0 +1,127 @@
+#include "tessera/engine/internal/tbb_workers.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "tbb/global_control.h"
+#include "tbb/info.h"
+#include "tessera/engine/internal/thread_frame.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define TESSERA_ENGINE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TESSERA_ENGINE_TSAN 1
+#endif
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TESSERA_ENGINE_LSAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TESSERA_ENGINE_LSAN 1
+#endif
+#endif
+
+#if defined(TESSERA_ENGINE_LSAN)
+// LeakSanitizer's own interface, which its runtime library exports.
+extern "C" {
+void __lsan_disable();
+void __lsan_enable();
+}
+#endif
+
+#if defined(TESSERA_ENGINE_TSAN)
+// ThreadSanitizer's own interface, which its runtime library exports.
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+}
+#endif
+
+namespace tessera::engine_internal {
+namespace {
+
+struct Reservations {
+  std::mutex mutex;
+  int workers = 0;                               // guarded by mutex
+  std::unique_ptr<tbb::global_control> control;  // guarded by mutex
+};
+
+void Reserve(int more_workers) {
+  // Never destroyed: engines may end after static objects.
+  static auto& reservations = *new Reservations;
+  std::lock_guard<std::mutex> hold(reservations.mutex);
+  reservations.workers += more_workers;
+  // TBB takes the least of all limits, so the old one must not outlive the new one.
+  reservations.control.reset();
+  if (reservations.workers == 0) return;
+  const int threads = std::max(tbb::info::default_concurrency(), reservations.workers + 1);
+  reservations.control = std::make_unique<tbb::global_control>(
+      tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
+}
+
+}  // namespace
+
+WorkerReservation::WorkerReservation(int workers) : workers_(workers) { Reserve(workers_); }
+
+WorkerReservation::~WorkerReservation() { Reserve(-workers_); }
+
+ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id)
+    : tbb::task_scheduler_observer(arena), engine_id_(engine_id) {
+  PublishThroughTbb(this);
+  // A worker that is inside when the observer ends may keep TBB's record of it (40 bytes) for good,
+  // as of TBB 2021.8.
+#if defined(TESSERA_ENGINE_LSAN)
+  __lsan_disable();
+#endif
+  observe(true);
+#if defined(TESSERA_ENGINE_LSAN)
+  __lsan_enable();
+#endif
+}
+
+ArenaObserver::~ArenaObserver() { observe(false); }
+
+void ArenaObserver::on_scheduler_entry(bool is_worker) {
+  // Threads from outside enter through Execute, which has a frame.
+  if (!is_worker) return;
+  ReceiveThroughTbb(this);
+  ThreadFrame::SetArena(engine_id_);
+}
+
+void ArenaObserver::on_scheduler_exit(bool is_worker) {
+  if (is_worker) ThreadFrame::SetArena(0);
+}
+
+#if defined(TESSERA_ENGINE_TSAN)
+
+HiddenFromTsan::HiddenFromTsan() {
+  AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+  AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+}
+
+HiddenFromTsan::~HiddenFromTsan() {
+  AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+  AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+}
+
+void PublishThroughTbb(const void* object) { __tsan_release(const_cast<void*>(object)); }
+
+void ReceiveThroughTbb(const void* object) { __tsan_acquire(const_cast<void*>(object)); }
+
+#else
+
+HiddenFromTsan::HiddenFromTsan() = default;
+HiddenFromTsan::~HiddenFromTsan() = default;
+void PublishThroughTbb(const void*) {}
+void ReceiveThroughTbb(const void*) {}
+
+#endif
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,63 @@
+#ifndef TESSERA_ENGINE_INTERNAL_TBB_WORKERS_H_
+#define TESSERA_ENGINE_INTERNAL_TBB_WORKERS_H_
+
+#include <cstdint>
+
+#include "tbb/task_arena.h"
+#include "tbb/task_scheduler_observer.h"
+
+namespace tessera::engine_internal {
+
+/// Sees to it that TBB has threads enough for every engine of the process.
+///
+/// TBB makes one thread less than the machine has, as it counts on the caller's; the threads that
+/// call an engine do not work for it, so each engine asks for as many as it has workers. While
+/// engines live, TBB's limit is the sum of what they ask for plus one, and not less than TBB's own.
+/// A lower limit that the program sets (tbb::global_control) is respected.
+class WorkerReservation {
+ public:
+  explicit WorkerReservation(int workers);
+  ~WorkerReservation();
+  WorkerReservation(const WorkerReservation&) = delete;
+  WorkerReservation& operator=(const WorkerReservation&) = delete;
+
+ private:
+  const int workers_;
+};
+
+/// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena.
+class ArenaObserver final : public tbb::task_scheduler_observer {
+ public:
+  ArenaObserver(tbb::task_arena& arena, uint64_t engine_id);
+  ~ArenaObserver();
+
+  void on_scheduler_entry(bool is_worker) override;
+  void on_scheduler_exit(bool is_worker) override;
+
+ private:
+  const uint64_t engine_id_;
+};
+
+// What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented
+// TBB passes on the one thing that an engine gives to it: the engine's own address. All else is
+// ordered by the engine's locks and atomics.
+
+/// While it lives, ThreadSanitizer takes no notice of what this thread reads and writes: for the
+/// moments in which a TBB task is filled or read. TBB recycles tasks between threads unseen.
+class HiddenFromTsan {
+ public:
+  HiddenFromTsan();
+  ~HiddenFromTsan();
+  HiddenFromTsan(const HiddenFromTsan&) = delete;
+  HiddenFromTsan& operator=(const HiddenFromTsan&) = delete;
+};
+
+/// Called when `object` is complete, before TBB may give its address to another thread.
+void PublishThroughTbb(const void* object);
+
+/// Called in a thread that has received the address of `object` through TBB.
+void ReceiveThroughTbb(const void* object);
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_TBB_WORKERS_H_

@@ -1,0 +1,176 @@
+#include "tessera/engine/internal/threaded_engine.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "tbb/task_arena.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/internal/tbb_workers.h"
+#include "tessera/engine/internal/thread_frame.h"
+
+namespace tessera::engine_internal {
+namespace {
+
+// What is ready stands in our own queue; a TBB task (a "runner") is only the order to work on that
+// queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
+// goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
+// other work and never by a thread that waits inside a parallel loop.
+class ThreadedEngine final : public DependencyEngine {
+ public:
+  explicit ThreadedEngine(const ResolvedOptions& options)
+      : DependencyEngine(options),
+        reservation_(options.workers),
+        arena_(options.workers, /*reserved_for_masters=*/0),
+        observer_(arena_, id()) {
+    arena_.initialize();
+    PublishThroughTbb(this);
+  }
+
+  ~ThreadedEngine() override { Shutdown(); }
+
+  void Execute(const std::function<void()>& fn) override {
+    Execution* const current = ThreadFrame::Current(id());
+    // TBB runs it on a worker if the arena has no place for this thread.
+    arena_.execute([&] {
+      const ThreadFrame frame(id(), current);
+      tbb::this_task_arena::isolate(fn);
+    });
+  }
+
+  int num_workers() const override { return options().workers; }
+
+ private:
+  // After so many operations in a row that were made ready by the one before, a runner looks at the
+  // queue again: a chain without end must not keep others from their turn.
+  static constexpr int kMaxDirectRuns = 64;
+  // How often an idle runner looks at the queue before it lets its thread go; about 5 us, less than
+  // it takes to wake a thread.
+  static constexpr int kIdleLooks = 100;
+
+  void Dispatch(ReadyList& ready) override;
+  void Call(const SyncFn& fn, const RunContext& context) override {
+    tbb::this_task_arena::isolate([&] { fn(context); });
+  }
+  void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) override {
+    tbb::this_task_arena::isolate([&] { fn(context, std::move(on_complete)); });
+  }
+
+  /// What goes through TBB.
+  class Runner {
+   public:
+    explicit Runner(ThreadedEngine* engine) : engine_(engine) {}
+    void operator()() const {
+      ThreadedEngine* const engine = Engine();
+      ReceiveThroughTbb(engine);
+      engine->RunnerLoop();
+    }
+
+   private:
+    ThreadedEngine* Engine() const {
+      const HiddenFromTsan hidden;
+      return engine_;
+    }
+
+    ThreadedEngine* engine_;
+  };
+
+  void RunnerLoop();
+  Execution* NextOrRetire();
+  Execution* RunAndPickNext(Execution* execution, int direct_runs);
+  void StartRunners(int count);
+
+  WorkerReservation reservation_;
+  tbb::task_arena arena_;
+  ArenaObserver observer_;
+  int runners_ = 0;        // ordered or at work; guarded by queue_lock_
+  bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
+};
+
+void ThreadedEngine::Dispatch(ReadyList& ready) {
+  int start = 0;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    int count = 0;
+    if (spinning_) {  // it will take one of these; whoever comes next must not count on it too
+      spinning_ = false;
+      --count;
+    }
+    while (!ready.empty()) {
+      queue_.Push(ready.PopFront());
+      ++count;
+    }
+    if (!stopped_.load(std::memory_order_relaxed)) {
+      start = std::clamp(count, 0, options().workers - runners_);
+      runners_ += start;
+      active_ += start;
+    }
+  }
+  StartRunners(start);
+  NotifyParked();
+}
+
+void ThreadedEngine::StartRunners(int count) {
+  if (count == 0) return;
+  const HiddenFromTsan hidden;
+  for (; count > 0; --count) arena_.enqueue(Runner(this));
+}
+
+void ThreadedEngine::RunnerLoop() {
+  while (Execution* execution = NextOrRetire()) {
+    for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
+      execution = RunAndPickNext(execution, direct_runs);
+    }
+  }
+  Deactivate();
+}
+
+/// The next execution from the queue, after a short look-out for one. Null if this runner must end;
+/// it does not count in runners_ any more.
+Execution* ThreadedEngine::NextOrRetire() {
+  std::unique_lock<FutexLock> hold(queue_lock_);
+  for (bool looked_out = false;; looked_out = true) {
+    const bool stopped = stopped_.load(std::memory_order_relaxed);
+    if (!stopped && !queue_.empty()) return queue_.Pop();
+    if (stopped || looked_out || spinning_) {
+      --runners_;
+      return nullptr;
+    }
+    // One runner at a time: more would only take time from those who push.
+    spinning_ = true;
+    hold.unlock();
+    for (int looks = 0; looks < kIdleLooks && queue_.best_rank() == ReadyQueue::kEmptyRank;
+         ++looks) {
+      SpinPause();
+    }
+    hold.lock();
+    spinning_ = false;
+  }
+}
+
+/// Runs an execution. Of those that it makes ready the best is returned, for this thread to run
+/// while what they share is in its cache; the others go to the queue.
+Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs) {
+  ReadyList ready;
+  Run(execution, ready);
+  Execution* next = nullptr;
+  if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed)) {
+    next = ready.PopBest();
+    if (next != nullptr && next->rank < queue_.best_rank()) {
+      ready.PushBack(next);
+      next = nullptr;
+    }
+  }
+  if (!ready.empty()) Dispatch(ready);
+  return next;
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> MakeThreadedEngine(const ResolvedOptions& options) {
+  return std::make_unique<ThreadedEngine>(options);
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,44 @@
+#include "tessera/engine/on_complete.h"
+
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/internal/completion.h"
+#include "tessera/engine/internal/execution.h"
+
+namespace tessera {
+
+namespace engine_internal {
+
+Completion::Completion(CompletionListener* listener, Execution* execution)
+    : listener_(listener),
+      execution_(execution),
+      operation_(execution->display_name()),
+      pushed_at_(execution->site) {}
+
+Completion::~Completion() {
+  // Acquire: pairs with the exchange in TryComplete.
+  if (complete_.load(std::memory_order_acquire)) return;
+  TryComplete(std::make_exception_ptr(
+      FailedPrecondition("Engine: every OnComplete of the operation was destroyed and none was "
+                         "called; expected one call")));
+}
+
+bool Completion::TryComplete(std::exception_ptr error) {
+  if (complete_.exchange(true, std::memory_order_acq_rel)) return false;
+  listener_->OnExecutionComplete(execution_, std::move(error));
+  return true;
+}
+
+}  // namespace engine_internal
+
+void OnComplete::Complete(std::exception_ptr error) const {
+  if (completion_ != nullptr && completion_->TryComplete(std::move(error))) return;
+  if (completion_ == nullptr) throw FailedPrecondition("OnComplete: called on a moved-from handle");
+  throw FailedPrecondition("OnComplete: operation \"", completion_->operation(), "\", pushed at ",
+                           completion_->pushed_at().file_name(), ":",
+                           completion_->pushed_at().line(),
+                           ", was complete already; expected exactly one call");
+}
+
+}  // namespace tessera
