@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+
+#include "tessera/base/error.h"
+#include "tessera/storage/pool_strategy.h"
+#include "tessera/storage/size_class.h"
+
+namespace tessera::storage_internal {
+namespace {
+
+constexpr int64_t kPageBytes = int64_t{4} << 10;
+// What the system is asked for at least: a huge page, and for small blocks a good number of them.
+constexpr int64_t kSegmentBytes = int64_t{2} << 20;
+// Larger requests ask the system for more than they need while the pool grows, by an eighth of what
+// it already has, so that the number of system calls grows with the logarithm of the memory.
+constexpr int64_t kMaxGrowthBytes = int64_t{32} << 20;
+constexpr int64_t kGrowthShare = 8;
+// How many fitting blocks are compared before the best of them is taken.
+constexpr int kMaxScan = 64;
+
+constexpr int64_t RoundUpTo(int64_t size_bytes, int64_t multiple) {
+  return (size_bytes + multiple - 1) / multiple * multiple;
+}
+
+/// Free blocks in bins of similar size, with a bitmap of the bins that hold any: after Wilson et
+/// al., Dynamic Storage Allocation: A Survey and Critical Review (1995), section 3.6 (segregated
+/// fits). Bin b holds the sizes whose class, rounded down, is b.
+class Bins {
+ public:
+  void Insert(Block* block) {
+    const int bin = Bin(block->size_bytes);
+    block->prev = nullptr;
+    block->next = heads_[bin];
+    if (block->next != nullptr) block->next->prev = block;
+    heads_[bin] = block;
+    bitmap_[bin / 64] |= uint64_t{1} << (bin % 64);
+    block->is_free = true;
+  }
+
+  void Remove(Block* block) {
+    if (block->next != nullptr) block->next->prev = block->prev;
+    if (block->prev != nullptr) {
+      block->prev->next = block->next;
+    } else {
+      const int bin = Bin(block->size_bytes);
+      heads_[bin] = block->next;
+      if (block->next == nullptr) bitmap_[bin / 64] &= ~(uint64_t{1} << (bin % 64));
+    }
+    block->next = block->prev = nullptr;
+    block->is_free = false;
+  }
+
+  /// A block of at least `size_bytes`, or null if there is none. It is the smallest, unless the
+  /// first bin, which may hold smaller ones too and is searched to its end, has none that fits and
+  /// the next bin, where all fit, has more than kMaxScan.
+  Block* FindBest(int64_t size_bytes) const {
+    const int first_bin = Bin(size_bytes);
+    Block* best = nullptr;
+    for (Block* block = heads_[first_bin]; block != nullptr; block = block->next) {
+      if (block->size_bytes == size_bytes) return block;
+      if (block->size_bytes > size_bytes && Better(block, best)) best = block;
+    }
+    if (best != nullptr) return best;
+    const int bin = NextBin(first_bin + 1);
+    if (bin < 0) return nullptr;
+    int scanned = 0;
+    for (Block* block = heads_[bin]; block != nullptr && scanned < kMaxScan; block = block->next) {
+      if (Better(block, best)) best = block;
+      ++scanned;
+    }
+    return best;
+  }
+
+  /// Calls `visit(block)` for every block; it may remove the block.
+  template <typename Visitor>
+  void ForEach(const Visitor& visit) const {
+    for (int bin = NextBin(0); bin >= 0; bin = NextBin(bin + 1)) {
+      for (Block* block = heads_[bin]; block != nullptr;) {
+        Block* next = block->next;
+        visit(block);
+        block = next;
+      }
+    }
+  }
+
+ private:
+  static int Bin(int64_t size_bytes) { return SizeClass(size_bytes + 1) - 1; }
+
+  static bool Better(const Block* block, const Block* best) {
+    return best == nullptr || block->size_bytes < best->size_bytes;
+  }
+
+  /// The first bin from `bin` on that holds a block, or -1.
+  int NextBin(int bin) const {
+    size_t word = static_cast<size_t>(bin) / 64;
+    if (word >= bitmap_.size()) return -1;
+    uint64_t bits = bitmap_[word] & (~uint64_t{0} << (bin % 64));
+    while (bits == 0) {
+      if (++word == bitmap_.size()) return -1;
+      bits = bitmap_[word];
+    }
+    return static_cast<int>(word * 64) + std::countr_zero(bits);
+  }
+
+  std::array<Block*, kNumClasses> heads_{};
+  std::array<uint64_t, (kNumClasses + 63) / 64> bitmap_{};
+};
+
+/// Blocks cut from segments. Small ones have segments of their own, so that a few of them do not
+/// keep a large segment from being used or given back as a whole.
+class BestFitPool final : public PoolStrategy {
+ public:
+  using PoolStrategy::PoolStrategy;
+
+  int64_t RoundUp(int64_t size_bytes) const override {
+    if (size_bytes <= kMaxSmallBytes) return SizeOfClass(SizeClass(size_bytes));
+    return RoundUpTo(size_bytes, kPageBytes);
+  }
+
+  Block* Take(int64_t rounded_bytes) override {
+    const bool small = IsSmall(rounded_bytes);
+    blocks_->Prepare(1);  // for the rest of a split
+    Block* block = bins_[small].FindBest(rounded_bytes);
+    if (block == nullptr) return nullptr;
+    RemoveFree(block);
+    return Split(block, rounded_bytes);
+  }
+
+  Block* Grow(int64_t rounded_bytes) override {
+    blocks_->Prepare(2);  // for the segment and the rest of its split
+    int64_t segment_bytes = PreferredSegmentBytes(rounded_bytes);
+    char* ptr = system_->Allocate(segment_bytes);
+    if (ptr == nullptr && segment_bytes > rounded_bytes) {
+      segment_bytes = rounded_bytes;
+      ptr = system_->Allocate(segment_bytes);
+    }
+    if (ptr == nullptr) return nullptr;
+    Block* segment = blocks_->Get();
+    segment->ptr = ptr;
+    segment->size_bytes = segment_bytes;
+    segment->is_small = IsSmall(rounded_bytes);
+    return Split(segment, rounded_bytes);
+  }
+
+  Block* Put(Block* block) override {
+    if (block->upper != nullptr && block->upper->is_free) {
+      RemoveFree(block->upper);
+      Join(block, block->upper);
+    }
+    if (block->lower != nullptr && block->lower->is_free) {
+      Block* lower = block->lower;
+      RemoveFree(lower);
+      Join(lower, block);
+      block = lower;
+    }
+    InsertFree(block);
+    return block;
+  }
+
+  void ReleaseIfWhole(Block* block) override {
+    if (block->IsWhole()) ReleaseWhole(block);
+  }
+
+  void Release(int64_t size_bytes) override {
+    if (whole_free_bytes_ == 0) return;
+    Block* fitting = nullptr;
+    ForEachWhole([&](Block* block) {
+      if (block->size_bytes >= size_bytes &&
+          (fitting == nullptr || block->size_bytes < fitting->size_bytes)) {
+        fitting = block;
+      }
+    });
+    if (fitting != nullptr) {
+      ReleaseWhole(fitting);
+      return;
+    }
+    int64_t released_bytes = 0;
+    ForEachWhole([&](Block* block) {
+      if (released_bytes >= size_bytes) return;
+      released_bytes += block->size_bytes;
+      ReleaseWhole(block);
+    });
+  }
+
+  int64_t free_bytes() const override { return free_bytes_; }
+
+  int64_t LargestFreeBytes() const override {
+    int64_t largest = 0;
+    for (const Bins& bins : bins_) {
+      bins.ForEach([&](Block* block) { largest = std::max(largest, block->size_bytes); });
+    }
+    return largest;
+  }
+
+  bool AllowsThreadCaches() const override { return true; }
+
+ private:
+  static bool IsSmall(int64_t rounded_bytes) { return rounded_bytes <= kMaxSmallBytes; }
+
+  int64_t PreferredSegmentBytes(int64_t rounded_bytes) const {
+    if (IsSmall(rounded_bytes)) return kSegmentBytes;
+    const int64_t growth_bytes =
+        std::min(kMaxGrowthBytes, system_->reserved_bytes() / kGrowthShare);
+    return RoundUpTo(std::max(rounded_bytes, growth_bytes), kSegmentBytes);
+  }
+
+  void InsertFree(Block* block) {
+    bins_[block->is_small].Insert(block);
+    free_bytes_ += block->size_bytes;
+    if (block->IsWhole()) whole_free_bytes_ += block->size_bytes;
+  }
+  void RemoveFree(Block* block) {
+    bins_[block->is_small].Remove(block);
+    free_bytes_ -= block->size_bytes;
+    if (block->IsWhole()) whole_free_bytes_ -= block->size_bytes;
+  }
+
+  /// Cuts a block that is in no list down to `size_bytes`, which frees the rest. Blocks must be
+  /// prepared.
+  Block* Split(Block* block, int64_t size_bytes) {
+    const int64_t rest_bytes = block->size_bytes - size_bytes;
+    TESSERA_DCHECK(rest_bytes >= 0);
+    if (rest_bytes == 0) return block;
+    Block* rest = blocks_->Get();
+    rest->ptr = block->ptr + size_bytes;
+    rest->size_bytes = rest_bytes;
+    rest->is_small = block->is_small;
+    rest->lower = block;
+    rest->upper = block->upper;
+    if (rest->upper != nullptr) rest->upper->lower = rest;
+    block->upper = rest;
+    block->size_bytes = size_bytes;
+    InsertFree(rest);
+    return block;
+  }
+
+  /// Adds `upper`, which ends to exist, to its lower neighbour; neither is in a list.
+  void Join(Block* lower, Block* upper) {
+    lower->size_bytes += upper->size_bytes;
+    lower->upper = upper->upper;
+    if (lower->upper != nullptr) lower->upper->lower = lower;
+    blocks_->Put(upper);
+  }
+
+  void ReleaseWhole(Block* block) {
+    RemoveFree(block);
+    system_->Release(block->ptr, block->size_bytes);
+    blocks_->Put(block);
+  }
+
+  template <typename Visitor>
+  void ForEachWhole(const Visitor& visit) {
+    for (Bins& bins : bins_) {
+      bins.ForEach([&](Block* block) {
+        if (block->IsWhole()) visit(block);
+      });
+    }
+  }
+
+  std::array<Bins, 2> bins_;  // for large and for small blocks
+  int64_t free_bytes_ = 0;
+  int64_t whole_free_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PoolStrategy> MakeBestFitPool(BlockStore* blocks, SystemMemory* system) {
+  return std::make_unique<BestFitPool>(blocks, system);
+}
+
+}  // namespace tessera::storage_internal

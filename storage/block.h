@@ -1,0 +1,102 @@
+#ifndef TESSERA_STORAGE_BLOCK_H_
+#define TESSERA_STORAGE_BLOCK_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace tessera::storage_internal {
+
+class DevicePool;
+
+/// Every block starts at, and has a size of, a multiple of this many bytes.
+inline constexpr int64_t kAlignment = 64;
+
+/// What the pool knows about a piece of device memory. It lies apart from that memory, which the
+/// host may not be able to touch. Blocks are recycled but never destroyed before their pool, so a
+/// stale handle finds a block whose generation has moved on.
+struct Block {
+  char* ptr = nullptr;
+  int64_t size_bytes = 0;       ///< what the block spans, a multiple of kAlignment
+  int64_t requested_bytes = 0;  ///< what the caller asked for, while live
+  DevicePool* pool = nullptr;
+  /// Odd while the block is live; each Alloc and Free adds one. Relaxed: it only tells a correct
+  /// handle from a wrong one, and correct users order Alloc before Free themselves.
+  std::atomic<uint64_t> generation{0};
+  int32_t tag = -1;        ///< index into the pool's tags, or -1
+  bool is_free = false;    ///< in the strategy's lists, so that neighbours may join with it
+  bool is_small = false;   ///< cut from a segment for small blocks
+  Block* lower = nullptr;  ///< the neighbour at the lower address in the same system allocation
+  Block* upper = nullptr;
+  Block* next = nullptr;  ///< links of whichever list holds the block while it is free
+  Block* prev = nullptr;
+
+  /// True if the block is all of what the system gave at once.
+  bool IsWhole() const { return lower == nullptr && upper == nullptr; }
+
+  /// True while the block is in the life that Alloc gave that number.
+  bool IsIn(uint64_t life) const { return generation.load(std::memory_order_relaxed) == life; }
+  /// Moves to the next life or out of it; returns the new generation.
+  uint64_t Advance() {
+    const uint64_t next_generation = generation.load(std::memory_order_relaxed) + 1;
+    generation.store(next_generation, std::memory_order_relaxed);
+    return next_generation;
+  }
+};
+
+/// Hands out Blocks from slabs. Not thread-safe.
+class BlockStore {
+ public:
+  explicit BlockStore(DevicePool* pool) : pool_(pool) {}
+
+  /// Makes sure that the next `count` calls of Get cannot fail. Throws std::bad_alloc.
+  void Prepare(int count) {
+    while (num_spare_ < count) {
+      slabs_.push_back(std::make_unique<Slab>());
+      for (Block& block : *slabs_.back()) Put(&block);
+    }
+  }
+
+  Block* Get() {
+    Prepare(1);
+    Block* block = spare_;
+    spare_ = block->next;
+    --num_spare_;
+    block->next = nullptr;
+    block->pool = pool_;
+    return block;
+  }
+
+  void Put(Block* block) {
+    block->ptr = nullptr;
+    block->is_free = false;
+    block->lower = block->upper = block->prev = nullptr;
+    block->next = spare_;
+    spare_ = block;
+    ++num_spare_;
+  }
+
+  /// Calls `visit(first)` with the first block of each system allocation.
+  template <typename Visitor>
+  void ForEachSystemAllocation(const Visitor& visit) {
+    for (const auto& slab : slabs_) {
+      for (Block& block : *slab) {
+        if (block.ptr != nullptr && block.lower == nullptr) visit(&block);
+      }
+    }
+  }
+
+ private:
+  using Slab = std::array<Block, 64>;
+
+  DevicePool* const pool_;
+  std::vector<std::unique_ptr<Slab>> slabs_;
+  Block* spare_ = nullptr;
+  int num_spare_ = 0;
+};
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_BLOCK_H_

@@ -1,0 +1,97 @@
+#ifndef TESSERA_STORAGE_DEVICE_POOL_H_
+#define TESSERA_STORAGE_DEVICE_POOL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "tessera/base/device.h"
+#include "tessera/storage/block.h"
+#include "tessera/storage/handle.h"
+#include "tessera/storage/options.h"
+#include "tessera/storage/pool_strategy.h"
+#include "tessera/storage/statistics.h"
+#include "tessera/storage/system_memory.h"
+#include "tessera/storage/tag_table.h"
+#include "tessera/storage/thread_cache.h"
+
+namespace tessera::storage_internal {
+
+/// One device's memory: a strategy under a lock, threads' caches in front of it, and the figures.
+/// Thread-safe. Held by shared_ptr, because a thread that ends gives its cache back.
+class DevicePool : public std::enable_shared_from_this<DevicePool> {
+ public:
+  /// Asks other holders of memory to free what they can; called without locks.
+  using TrimOthers = std::function<void(Device)>;
+
+  /// `owner` is only remembered, to tell the blocks of one Storage from those of another.
+  DevicePool(Device device, const StorageOptions& options, const void* owner,
+             TrimOthers trim_others);
+  ~DevicePool();
+
+  /// Never used again for another pool, and never 0.
+  uint64_t id() const { return id_; }
+  const void* owner() const { return owner_; }
+
+  // See Storage for what these do.
+  StorageHandle Alloc(int64_t size_bytes, std::string_view tag);
+  void Free(const StorageHandle& handle, bool direct);
+  void ReleaseAll();
+  void SetLimit(int64_t limit_bytes);
+  StorageStats Stats();
+  std::vector<StorageTagStats> TagStats() const { return tags_.Stats(); }
+  void MarkPeak();
+
+  // For FindOrAddThreadCache alone.
+  ThreadCache* AddCache();
+  void RetireCache(ThreadCache* cache);
+
+ private:
+  Block* AllocFromCache(ThreadCache* cache, int64_t size_bytes);
+  Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes);
+  Block* TakeOrGrow(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeToCache(ThreadCache* cache, Block* block);
+  void FreeToPool(ThreadCache* cache, Block* block, bool direct);
+  void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TrimCache(ThreadCache* cache);
+  void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportLive(ThreadCache* cache);
+  void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  [[noreturn]] void ThrowFreedBefore(const StorageHandle& handle) const;
+  std::string Figures(int64_t size_bytes);
+
+  /// The thread's cache, or null if this pool has none.
+  ThreadCache* Cache() { return cache_bytes_ > 0 ? CacheOfThisThread(this, id_) : nullptr; }
+
+  const Device device_;
+  const uint64_t id_;
+  const void* const owner_;
+  const int64_t cached_limit_bytes_;
+  const TrimOthers trim_others_;
+  TagTable tags_;
+
+  // Taken before a cache's lock, never after it.
+  std::mutex mutex_;
+  SystemMemory system_ ABSL_GUARDED_BY(mutex_);
+  const bool poison_;  // the host may touch the memory
+  BlockStore blocks_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<PoolStrategy> strategy_ ABSL_PT_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
+  /// What the caches have reported, and what passed them by.
+  Counters totals_ ABSL_GUARDED_BY(mutex_);
+  LiveBytes live_;
+
+  // What one thread may keep: small blocks together, and a single large one.
+  const int64_t cache_bytes_;
+  const int64_t cache_large_bytes_;
+};
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_DEVICE_POOL_H_

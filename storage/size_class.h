@@ -1,0 +1,41 @@
+#ifndef TESSERA_STORAGE_SIZE_CLASS_H_
+#define TESSERA_STORAGE_SIZE_CLASS_H_
+
+#include <bit>
+#include <cstdint>
+
+#include "tessera/storage/block.h"
+
+namespace tessera::storage_internal {
+
+/// Sizes in units of kAlignment, in eight classes for each doubling: 1, 2, …, 16, 18, 20, …, 32,
+/// 36, …. A size rounded up to its class grows by less than an eighth.
+///
+/// For n > 8 with s = max(0, bit_width(n - 1) - 4), the class is 8 s + ((n - 1) >> s), and its
+/// largest member (((n - 1) >> s) + 1) << s.
+constexpr int SizeClass(int64_t size_bytes) {
+  const auto below = static_cast<uint64_t>((size_bytes - 1) / kAlignment);  // n - 1
+  if (below < 8) return static_cast<int>(below);
+  const int shift = std::bit_width(below) - 4;
+  return 8 * shift + static_cast<int>(below >> shift);
+}
+
+/// The largest size in a class.
+constexpr int64_t SizeOfClass(int size_class) {
+  if (size_class < 16) return (size_class + 1) * kAlignment;
+  const int shift = size_class / 8 - 1;
+  return (int64_t{size_class % 8 + 8 + 1} << shift) * kAlignment;
+}
+
+/// Blocks up to this size are small: rounded up to their class and kept by threads.
+inline constexpr int64_t kMaxSmallBytes = int64_t{64} << 10;
+inline constexpr int kNumSmallClasses = SizeClass(kMaxSmallBytes) + 1;
+static_assert(SizeOfClass(kNumSmallClasses - 1) == kMaxSmallBytes);
+
+/// Nothing larger can exist: the address space of today's machines has 47 bits.
+inline constexpr int64_t kMaxAllocBytes = int64_t{1} << 46;
+inline constexpr int kNumClasses = SizeClass(2 * kMaxAllocBytes) + 1;
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_SIZE_CLASS_H_

@@ -1,0 +1,191 @@
+#include "tessera/storage/storage.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "tessera/base/error.h"
+#include "tessera/storage/block.h"
+#include "tessera/storage/device_pool.h"
+
+namespace tessera {
+
+using storage_internal::DevicePool;
+
+namespace {
+
+constexpr unsigned kNumTypes = 8;
+constexpr unsigned kMaxDevices = 64;
+
+void CheckOptions(const StorageOptions& options) {
+  const auto check = [](bool ok, const char* name, int64_t value, const char* expected) {
+    if (!ok) throw InvalidArgument("StorageOptions: ", name, " = ", value, "; expected ", expected);
+  };
+  check(options.limit_bytes >= 0, "limit_bytes", options.limit_bytes, "at least 0");
+  check(options.cached_limit_bytes >= 0, "cached_limit_bytes", options.cached_limit_bytes,
+        "at least 0");
+  check(options.thread_cache_bytes >= 0, "thread_cache_bytes", options.thread_cache_bytes,
+        "at least 0");
+  const int64_t cutoff_bytes = options.round_linear_cutoff_bytes;
+  check(cutoff_bytes >= storage_internal::kAlignment &&
+            std::has_single_bit(static_cast<uint64_t>(cutoff_bytes)),
+        "round_linear_cutoff_bytes", cutoff_bytes, "a power of two of at least 64");
+}
+
+}  // namespace
+
+class Storage::Impl {
+ public:
+  using MakeOptions = std::function<StorageOptions(Device)>;
+
+  explicit Impl(MakeOptions make_options) : make_options_(std::move(make_options)) {}
+
+  /// The device's pool, or null if nobody has used the device.
+  DevicePool* FindPool(Device device) const { return Slot(device).load(std::memory_order_acquire); }
+
+  /// The device's pool, made at the first call.
+  DevicePool* Pool(Device device) {
+    // Pairs with the release below, so that the pool is seen fully made.
+    if (DevicePool* pool = FindPool(device)) return pool;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (DevicePool* pool = FindPool(device)) return pool;
+    pools_.reserve(pools_.size() + 1);
+    pools_.push_back(std::make_shared<DevicePool>(device, make_options_(device), this,
+                                                  [this](Device short_of) { Trim(short_of); }));
+    devices_.push_back(device);
+    Slot(device).store(pools_.back().get(), std::memory_order_release);
+    return pools_.back().get();
+  }
+
+  void Free(const Handle& handle, bool direct);
+
+  std::vector<Device> devices() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return devices_;
+  }
+
+  int64_t AddTrimmer(std::function<void(Device)> trim) {
+    const std::lock_guard<std::mutex> lock(trim_mutex_);
+    trimmers_.emplace_back(++last_trimmer_, std::move(trim));
+    return last_trimmer_;
+  }
+  void RemoveTrimmer(int64_t trimmer) {
+    const std::lock_guard<std::mutex> lock(trim_mutex_);
+    std::erase_if(trimmers_, [trimmer](const auto& entry) { return entry.first == trimmer; });
+  }
+
+ private:
+  std::atomic<DevicePool*>& Slot(Device device) const {
+    const auto type = static_cast<unsigned>(device.type);
+    const auto id = static_cast<unsigned>(device.id);
+    if (type >= kNumTypes || id >= kMaxDevices) ThrowNoDevice(device);
+    return slots_[type * kMaxDevices + id];
+  }
+
+  [[noreturn]] static void ThrowNoDevice(Device device) {
+    throw InvalidArgument("Storage: ", device, " is no device: expected a known type and an index ",
+                          "in [0, ", kMaxDevices, ")");
+  }
+
+  void Trim(Device device) {
+    const std::lock_guard<std::mutex> lock(trim_mutex_);
+    for (const auto& [number, trim] : trimmers_) trim(device);
+  }
+
+  const MakeOptions make_options_;
+  mutable std::array<std::atomic<DevicePool*>, kNumTypes * kMaxDevices> slots_{};
+
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<DevicePool>> pools_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Device> devices_ ABSL_GUARDED_BY(mutex_);
+
+  // Held while trimmers run.
+  std::mutex trim_mutex_;
+  int64_t last_trimmer_ ABSL_GUARDED_BY(trim_mutex_) = 0;
+  std::vector<std::pair<int64_t, std::function<void(Device)>>> trimmers_
+      ABSL_GUARDED_BY(trim_mutex_);
+};
+
+Storage* Storage::Get() {
+  // Never destroyed: threads and static objects may free blocks until the very end.
+  static Storage* const storage =
+      new Storage(std::make_unique<Impl>(&StorageOptions::FromEnvironment));
+  return storage;
+}
+
+Storage::Storage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Storage::Storage(StorageOptions options)
+    : impl_((CheckOptions(options),
+             std::make_unique<Impl>([options = std::move(options)](Device) { return options; }))) {}
+
+Storage::~Storage() = default;
+
+Storage::Handle Storage::Alloc(int64_t size_bytes, Device device, std::string_view tag) {
+  try {
+    return impl_->Pool(device)->Alloc(size_bytes, tag);
+  } catch (const std::bad_alloc&) {
+    throw ResourceExhausted("Storage::Alloc: requested ", size_bytes, " bytes on ", device,
+                            "; no host memory is left for the pool's own records");
+  }
+}
+
+void Storage::Impl::Free(const Handle& handle, bool direct) {
+  if (handle.block == nullptr) return;
+  DevicePool* const pool = handle.block->pool;
+  if (pool->owner() != this) {
+    throw FailedPrecondition("Storage::Free: the handle of ", handle.size_bytes, " bytes on ",
+                             handle.device, " belongs to another Storage");
+  }
+  pool->Free(handle, direct);
+}
+
+void Storage::Free(const Handle& handle) { impl_->Free(handle, /*direct=*/false); }
+
+void Storage::DirectFree(const Handle& handle) { impl_->Free(handle, /*direct=*/true); }
+
+void Storage::ReleaseAll(Device device) {
+  if (DevicePool* pool = impl_->FindPool(device)) pool->ReleaseAll();
+}
+
+void Storage::SetLimit(Device device, int64_t limit_bytes) {
+  if (limit_bytes < 0) {
+    throw InvalidArgument("Storage::SetLimit: ", limit_bytes, " bytes; expected at least 0");
+  }
+  impl_->Pool(device)->SetLimit(limit_bytes);
+}
+
+int64_t Storage::AddTrimmer(std::function<void(Device)> trim) {
+  return impl_->AddTrimmer(std::move(trim));
+}
+
+void Storage::RemoveTrimmer(int64_t trimmer) { impl_->RemoveTrimmer(trimmer); }
+
+StorageStats Storage::Stats(Device device) const {
+  DevicePool* pool = impl_->FindPool(device);
+  return pool == nullptr ? StorageStats() : pool->Stats();
+}
+
+std::vector<StorageTagStats> Storage::TagStats(Device device) const {
+  DevicePool* pool = impl_->FindPool(device);
+  return pool == nullptr ? std::vector<StorageTagStats>() : pool->TagStats();
+}
+
+void Storage::MarkPeak(Device device) {
+  if (DevicePool* pool = impl_->FindPool(device)) pool->MarkPeak();
+}
+
+std::string Storage::Report() const {
+  std::string text;
+  for (const Device device : impl_->devices()) {
+    text += StorageStatsTable(device, Stats(device), TagStats(device));
+  }
+  return text;
+}
+
+}  // namespace tessera

@@ -1,0 +1,98 @@
+#ifndef TESSERA_STORAGE_STORAGE_H_
+#define TESSERA_STORAGE_STORAGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/storage/handle.h"
+#include "tessera/storage/options.h"
+#include "tessera/storage/statistics.h"
+
+namespace tessera {
+
+/// Memory for arrays and workspaces, one pool for each device.
+///
+///     Storage* storage = Storage::Get();
+///     Storage::Handle block = storage->Alloc(1 << 20, Device::Cpu(), "weights");
+///     ...                       // block.dptr is aligned to 64 bytes; its contents are undefined
+///     storage->Free(block);     // back to the pool; the next Alloc of that size is cheap
+///
+/// A freed block is kept for reuse as StorageOptions say. When memory runs short, Alloc gathers
+/// what all threads have cached, gives cached memory back to the system, asks the registered
+/// trimmers, and only then throws.
+///
+/// Threads: every member may be called from any thread at any time, and any thread may free what
+/// another allocated. The destructor must not overlap other calls; blocks that are still out then
+/// become invalid.
+class Storage {
+ public:
+  using Handle = StorageHandle;
+
+  /// The process's storage, set up from the environment (StorageOptions::FromEnvironment) and never
+  /// destroyed.
+  static Storage* Get();
+
+  /// A storage of its own, in which every device has these options.
+  /// Throws Error(kInvalidArgument) if a number in them is out of range.
+  explicit Storage(StorageOptions options = {});
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  /// Returns a block of at least `size_bytes`; none at all, with a null pointer, if that is 0.
+  /// Blocks with a tag (an operation's or array's name) are also counted under it.
+  ///
+  /// Throws Error and changes nothing that is live:
+  /// - kInvalidArgument for a size that is negative or cannot exist, or an impossible device;
+  /// - kResourceExhausted if neither the pool nor the system has the memory, or the limit forbids
+  ///   it: what was requested, in use, cached, and the limit;
+  /// - kUnimplemented for a device that this build knows no memory for.
+  Handle Alloc(int64_t size_bytes, Device device, std::string_view tag = {});
+
+  /// Gives a block back to its pool. Throws Error(kFailedPrecondition) if the handle was freed
+  /// before or belongs to another Storage.
+  void Free(const Handle& handle);
+
+  /// As Free, but memory goes back to the system as soon as a whole system allocation is free.
+  void DirectFree(const Handle& handle);
+
+  /// Gives everything that is cached for `device` back to the system.
+  void ReleaseAll(Device device);
+
+  /// Changes the limit of StorageOptions for one device; cached memory above it is released. Live
+  /// memory may already exceed the new limit: then nothing is granted until enough is freed.
+  void SetLimit(Device device, int64_t limit_bytes);
+
+  /// Registers somebody who holds memory that they could do without. When memory runs short, Alloc
+  /// calls `trim(device)`, one call at a time; it may call Free, and must not call Alloc,
+  /// AddTrimmer or RemoveTrimmer. Returns a number for RemoveTrimmer, which waits for a call that
+  /// is under way.
+  int64_t AddTrimmer(std::function<void(Device)> trim);
+  void RemoveTrimmer(int64_t trimmer);
+
+  /// All zeros for a device that has not been used.
+  StorageStats Stats(Device device) const;
+
+  /// The tags that have been used on `device`, the largest live ones first.
+  std::vector<StorageTagStats> TagStats(Device device) const;
+
+  /// Starts peak_since_mark_bytes anew from what is live.
+  void MarkPeak(Device device);
+
+  /// The devices used so far and their figures, as text for people.
+  std::string Report() const;
+
+ private:
+  class Impl;
+  explicit Storage(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_STORAGE_STORAGE_H_
