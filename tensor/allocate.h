@@ -1,0 +1,167 @@
+#ifndef TESSERA_TENSOR_ALLOCATE_H_
+#define TESSERA_TENSOR_ALLOCATE_H_
+
+#include <memory>
+#include <utility>
+
+#include "tessera/base/checked_size.h"
+#include "tessera/tensor/dense.h"
+
+namespace tessera {
+
+namespace tensor_internal {
+
+/// 64-byte aligned memory of the device; null for zero bytes. Throws Error(kResourceExhausted). The
+/// gpu versions are defined by CUDA builds only.
+template <typename Device>
+void* AllocateBytes(int64_t size_bytes);
+template <typename Device>
+void FreeBytes(void* memory);
+template <>
+void* AllocateBytes<cpu>(int64_t size_bytes);
+template <>
+void FreeBytes<cpu>(void* memory);
+template <>
+void* AllocateBytes<gpu>(int64_t size_bytes);
+template <>
+void FreeBytes<gpu>(void* memory);
+
+/// The distance between rows of `columns` elements: with padding, the next multiple of 64 bytes, so
+/// that every row starts on a cache line.
+template <typename T>
+index_t RowStride(index_t columns, bool pad) {
+  if (!pad) return columns;
+  constexpr index_t kMultiple = 64 / static_cast<index_t>(sizeof(T));
+  return (columns + kMultiple - 1) / kMultiple * kMultiple;
+}
+
+}  // namespace tensor_internal
+
+/// Gives `tensor` memory for its shape, whose contents are undefined; rows are padded to 64 bytes
+/// if `pad` and if the tensor has more than one row. Give it back with FreeSpace.
+///
+/// Throws Error(kInvalidArgument) if the size overflows or is negative, Error(kResourceExhausted)
+/// if there is no memory; the tensor is then unchanged.
+template <typename Device, int N, typename T>
+void AllocSpace(Tensor<Device, N, T>* tensor, bool pad = true) {
+  const index_t stride = tensor_internal::RowStride<T>(tensor->shape_[N - 1], pad && N > 1);
+  CheckedSize size_bytes = CheckedSize(stride) * static_cast<int64_t>(sizeof(T));
+  for (int i = 0; i < N - 1; ++i) size_bytes = size_bytes * tensor->shape_[i];
+  void* memory =
+      tensor_internal::AllocateBytes<Device>(size_bytes.ValueOrThrow("AllocSpace: size in bytes"));
+  tensor->dptr_ = static_cast<T*>(memory);
+  tensor->stride_ = stride;
+}
+
+/// Releases what AllocSpace or NewTensor gave and sets the handle's pointer to null.
+template <typename Device, int N, typename T>
+void FreeSpace(Tensor<Device, N, T>* tensor) {
+  tensor_internal::FreeBytes<Device>(tensor->dptr_);
+  tensor->dptr_ = nullptr;
+}
+
+/// A tensor with memory of its own, every element set to `initial`; release it with FreeSpace.
+template <typename Device, typename T, int N>
+Tensor<Device, N, T> NewTensor(const Shape<N>& shape, T initial, bool pad = true,
+                               Stream<Device>* stream = nullptr) {
+  Tensor<Device, N, T> tensor(shape);
+  tensor.stream_ = stream;
+  AllocSpace(&tensor, pad);
+  tensor = initial;
+  return tensor;
+}
+
+/// A tensor that owns its memory: copying copies the data, and assigning an expression takes the
+/// expression's shape first. Resizing keeps the memory while the new size fits into it.
+template <typename Device, int N, typename T = float>
+class TensorContainer : public Tensor<Device, N, T> {
+ public:
+  using Base = Tensor<Device, N, T>;
+
+  TensorContainer() = default;
+  explicit TensorContainer(const Shape<N>& shape) { Resize(shape); }
+  TensorContainer(const Shape<N>& shape, T initial) { Resize(shape, initial); }
+  TensorContainer(const TensorContainer& other) : Base(), pad_(other.pad_) {
+    this->stream_ = other.stream_;
+    *this = static_cast<const Base&>(other);
+  }
+  TensorContainer(TensorContainer&& other) noexcept { Swap(&other); }
+
+  TensorContainer& operator=(const TensorContainer& other) {
+    if (this != &other) *this = static_cast<const Base&>(other);
+    return *this;
+  }
+  TensorContainer& operator=(TensorContainer&& other) noexcept {
+    Swap(&other);
+    return *this;
+  }
+  /// Evaluates the expression; takes its shape first. A number keeps the shape. The expression may
+  /// read this container's old elements only at their own place, unless the memory must grow.
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Base> TensorContainer& operator=(const E& e) {
+    Memory retired;  // the old memory, which the expression may read
+    if constexpr (Expression<E>) {
+      if constexpr (E::kRank == N) retired = TakeShape(e.shape());
+    }
+    expr::Assign<sv::saveto>(static_cast<Base&>(*this), e);
+    return *this;
+  }
+
+  /// Whether rows are padded to 64 bytes from the next Resize on; they are not by default.
+  void set_pad(bool pad) { pad_ = pad; }
+
+  /// Changes the shape. The contents are then undefined, unless shape and padding were the same.
+  void Resize(const Shape<N>& shape) { TakeShape(shape); }
+  void Resize(const Shape<N>& shape, T initial) {
+    Resize(shape);
+    static_cast<Base&>(*this) = initial;
+  }
+
+  /// Gives the memory back; the shape is then all zeros.
+  void Release() {
+    TensorContainer empty;
+    empty.pad_ = pad_;
+    empty.stream_ = this->stream_;
+    Swap(&empty);
+  }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { tensor_internal::FreeBytes<Device>(memory); }
+  };
+  using Memory = std::unique_ptr<void, Free>;
+
+  /// Resizes and returns the memory that this replaced, if any.
+  Memory TakeShape(const Shape<N>& shape) {
+    Memory retired;
+    const index_t stride = tensor_internal::RowStride<T>(shape[N - 1], pad_ && N > 1);
+    if (memory_ != nullptr && shape == this->shape_ && stride == this->stride_) return retired;
+    CheckedSize elements = stride;
+    for (int i = 0; i < N - 1; ++i) elements = elements * shape[i];
+    const int64_t size_bytes = (elements * static_cast<int64_t>(sizeof(T)))
+                                   .ValueOrThrow("TensorContainer::Resize: size in bytes");
+    if (size_bytes > capacity_bytes_) {
+      retired.reset(tensor_internal::AllocateBytes<Device>(size_bytes));
+      memory_.swap(retired);
+      capacity_bytes_ = size_bytes;
+    }
+    this->dptr_ = static_cast<T*>(memory_.get());
+    this->shape_ = shape;
+    this->stride_ = stride;
+    return retired;
+  }
+  void Swap(TensorContainer* other) {
+    std::swap(static_cast<Base&>(*this), static_cast<Base&>(*other));
+    std::swap(pad_, other->pad_);
+    std::swap(memory_, other->memory_);
+    std::swap(capacity_bytes_, other->capacity_bytes_);
+  }
+
+  bool pad_ = false;
+  Memory memory_;
+  int64_t capacity_bytes_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_ALLOCATE_H_

@@ -1,0 +1,185 @@
+#include "tessera/tensor/allocate.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/broadcast.h"
+#include "tessera/tensor/dot.h"
+#include "tessera/tensor/reduce.h"
+#include "tessera/tensor/test_values.h"
+
+// Under AddressSanitizer an impossible allocation is to fail as it does elsewhere.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+
+namespace tessera {
+namespace {
+
+constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+
+template <int N, typename T>
+std::vector<T> Elements(const Tensor<cpu, N, T>& tensor) {
+  std::vector<T> elements;
+  const Tensor<cpu, 2, T> flat = tensor.FlatTo2D();
+  for (index_t y = 0; y < flat.shape_[0]; ++y) {
+    for (index_t x = 0; x < flat.shape_[1]; ++x) elements.push_back(flat[y][x]);
+  }
+  return elements;
+}
+
+TEST(AllocSpaceTest, RowsStartOnCacheLinesWherePadded) {
+  Tensor<cpu, 2, float> padded(Shape2(3, 17));
+  AllocSpace(&padded);
+  EXPECT_EQ(padded.stride_, 32);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(padded.dptr_) % 64, 0u);
+  padded = 1.0f;
+  FreeSpace(&padded);
+  EXPECT_EQ(padded.dptr_, nullptr);
+
+  Tensor<cpu, 3, half_t> halves(Shape3(2, 2, 33));
+  AllocSpace(&halves, true);
+  EXPECT_EQ(halves.stride_, 64);
+  FreeSpace(&halves);
+
+  Tensor<cpu, 2, double> tight(Shape2(3, 17));
+  AllocSpace(&tight, false);
+  EXPECT_TRUE(tight.CheckContiguous());
+  FreeSpace(&tight);
+
+  Tensor<cpu, 1, float> vector(Shape1(17));
+  AllocSpace(&vector);
+  EXPECT_TRUE(vector.CheckContiguous());
+  FreeSpace(&vector);
+}
+
+TEST(AllocSpaceTest, EmptyTensorsNeedNoMemory) {
+  Tensor<cpu, 2, float> empty(Shape2(0, 5));
+  AllocSpace(&empty);
+  EXPECT_EQ(empty.dptr_, nullptr);
+  empty = 1.0f;
+  FreeSpace(&empty);
+}
+
+TEST(AllocSpaceTest, ImpossibleSizesAreRefusedAndChangeNothing) {
+  const index_t large = index_t{1} << 40;
+  Tensor<cpu, 2, float> overflowing(Shape2(large, large));
+  ExpectError([&] { AllocSpace(&overflowing); }, kInvalidArgument, {"AllocSpace", "size in bytes"});
+  Tensor<cpu, 2, float> negative(Shape2(3, -1));
+  ExpectError([&] { AllocSpace(&negative, false); }, kInvalidArgument, {"AllocSpace", "negative"});
+  Tensor<cpu, 2, float> huge(Shape2(index_t{1} << 20, large));
+  ExpectError([&] { AllocSpace(&huge); }, kResourceExhausted, {"AllocSpace", "CPU"});
+  EXPECT_EQ(huge.dptr_, nullptr);
+}
+
+TEST(NewTensorTest, EveryElementIsTheInitialValue) {
+  Stream<cpu> stream;
+  Tensor<cpu, 2, int32_t> tensor = NewTensor<cpu>(Shape2(3, 5), 7, true, &stream);
+  EXPECT_EQ(Elements(tensor), std::vector<int32_t>(15, 7));
+  EXPECT_EQ(tensor.stride_, 16);
+  EXPECT_EQ(tensor.stream_, &stream);
+  FreeSpace(&tensor);
+}
+
+TEST(TensorContainerTest, CopiesOwnTheirData) {
+  TensorContainer<cpu, 2, float> a(Shape2(2, 3), 1.0f);
+  TensorContainer<cpu, 2, float> b(a);
+  b = 2.0f;
+  EXPECT_EQ(Elements(a), std::vector<float>(6, 1.0f));
+  EXPECT_EQ(Elements(b), std::vector<float>(6, 2.0f));
+  a = b;
+  b = 3.0f;
+  EXPECT_EQ(Elements(a), std::vector<float>(6, 2.0f));
+  const auto& self = a;
+  a = self;
+  EXPECT_EQ(Elements(a), std::vector<float>(6, 2.0f));
+}
+
+TEST(TensorContainerTest, MovesKeepTheMemory) {
+  TensorContainer<cpu, 2, float> a(Shape2(2, 3), 1.0f);
+  const float* const memory = a.dptr_;
+  TensorContainer<cpu, 2, float> b(std::move(a));
+  EXPECT_EQ(b.dptr_, memory);
+  TensorContainer<cpu, 2, float> c;
+  c = std::move(b);
+  EXPECT_EQ(c.dptr_, memory);
+  EXPECT_EQ(c.shape_, Shape2(2, 3));
+}
+
+TEST(TensorContainerTest, ResizeKeepsTheMemoryWhileItSuffices) {
+  TensorContainer<cpu, 2, float> a(Shape2(4, 6));
+  const float* const memory = a.dptr_;
+  a.Resize(Shape2(3, 8));
+  EXPECT_EQ(a.dptr_, memory);
+  EXPECT_EQ(a.stride_, 8);
+  a.Resize(Shape2(1, 2), 5.0f);
+  EXPECT_EQ(a.dptr_, memory);
+  EXPECT_EQ(Elements(a), std::vector<float>(2, 5.0f));
+  a.Resize(Shape2(40, 60), 6.0f);
+  EXPECT_EQ(Elements(a), std::vector<float>(2400, 6.0f));
+  a.Release();
+  EXPECT_EQ(a.dptr_, nullptr);
+  EXPECT_EQ(a.shape_, Shape2(0, 0));
+}
+
+TEST(TensorContainerTest, PaddingHoldsFromTheNextResize) {
+  TensorContainer<cpu, 2, float> a(Shape2(4, 6), 1.0f);
+  EXPECT_TRUE(a.CheckContiguous());
+  a.set_pad(true);
+  a.Resize(Shape2(4, 6), 2.0f);
+  EXPECT_EQ(a.stride_, 16);
+  EXPECT_EQ(Elements(a), std::vector<float>(24, 2.0f));
+}
+
+TEST(TensorContainerTest, ImpossibleSizesAreRefusedAndChangeNothing) {
+  TensorContainer<cpu, 2, float> a(Shape2(2, 3), 1.0f);
+  const index_t large = index_t{1} << 40;
+  ExpectError([&] { a.Resize(Shape2(large, large)); }, kInvalidArgument, {"Resize"});
+  ExpectError([&] { a.Resize(Shape2(2, -3)); }, kInvalidArgument, {"Resize", "negative"});
+  ExpectError([&] { a.Resize(Shape2(index_t{1} << 20, large)); }, kResourceExhausted, {"memory"});
+  EXPECT_EQ(a.shape_, Shape2(2, 3));
+  EXPECT_EQ(Elements(a), std::vector<float>(6, 1.0f));
+}
+
+TEST(TensorContainerTest, TakesTheShapeOfAnExpression) {
+  TensorContainer<cpu, 2, float> a(Shape2(2, 3), 4.0f), b(Shape2(2, 3), 5.0f), c;
+  c = a * b + 1;
+  EXPECT_EQ(c.shape_, Shape2(2, 3));
+  EXPECT_EQ(Elements(c), std::vector<float>(6, 21.0f));
+  c = a.T();
+  EXPECT_EQ(c.shape_, Shape2(3, 2));
+  c = 1;
+  EXPECT_EQ(c.shape_, Shape2(3, 2));
+  EXPECT_EQ(Elements(c), std::vector<float>(6, 1.0f));
+  const Tensor<cpu, 2, float> handle = a;
+  c = handle;
+  EXPECT_NE(c.dptr_, a.dptr_);
+  EXPECT_EQ(Elements(c), Elements(a));
+}
+
+TEST(TensorContainerTest, ItsOwnMemoryMayBeReadWhileItGrows) {
+  TensorContainer<cpu, 2, float> a(Shape2(1, 3));
+  for (index_t x = 0; x < 3; ++x) a[0][x] = static_cast<float>(x);
+  const Tensor<cpu, 1, float> row = a[0];
+  a = repmat(row, 1000);
+  EXPECT_EQ(a.shape_, Shape2(1000, 3));
+  for (index_t y = 0; y < 1000; ++y) {
+    for (index_t x = 0; x < 3; ++x) ASSERT_EQ(a[y][x], static_cast<float>(x));
+  }
+}
+
+TEST(TensorContainerTest, IsAnOperandLikeAnyTensor) {
+  TensorContainer<cpu, 2, double> a(Shape2(2, 2), 3.0), b(Shape2(2, 2), 4.0), c(Shape2(2, 2), 1.0);
+  // The nodes hold tensors, not containers: no expression owns or copies memory.
+  static_assert(sizeof(a + b) <= 2 * sizeof(Tensor<cpu, 2, double>) + 8);
+  c += dot(a, b.T());
+  EXPECT_EQ(Elements(c), std::vector<double>(4, 25.0));
+  c -= a / b;
+  EXPECT_EQ(Elements(c), std::vector<double>(4, 24.25));
+  EXPECT_EQ(ReduceAll<red::sum>(c), 97.0);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,144 @@
+#ifndef TESSERA_TENSOR_DENSE_H_
+#define TESSERA_TENSOR_DENSE_H_
+
+#include <type_traits>
+
+#include "tessera/tensor/assign.h"
+#include "tessera/tensor/expression.h"
+#include "tessera/tensor/stream.h"
+
+namespace tessera {
+
+/// A handle to an N-dimensional array in a device's memory: rows of shape_[N-1] contiguous
+/// elements, stride_ elements from one row to the next.
+///
+/// Copying a Tensor copies the handle, and both then name the same memory, which the Tensor never
+/// owns. Assigning an expression or a number evaluates it into that memory: at once on the CPU, in
+/// the order of stream_ on a GPU. A destination may also be an operand as long as each element
+/// depends only on elements at its own place (`a = a * 2 + b`).
+///
+/// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's. Concurrent
+/// evaluations are safe if nobody writes what another reads or writes.
+template <typename Device, int N, typename Value = float>
+class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
+ public:
+  using value_type = Value;
+  using device_type = Device;
+  static constexpr int kRank = N;
+  static constexpr int kSubdim = N - 1;
+  static constexpr bool kDevCPU = Device::kDevCPU;
+  static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
+
+  Value* dptr_ = nullptr;
+  Shape<N> shape_{};
+  index_t stride_ = 0;
+  Stream<Device>* stream_ = nullptr;
+
+  Tensor() = default;
+  explicit Tensor(const Shape<N>& shape) : shape_(shape), stride_(shape[N - 1]) {}
+  Tensor(Value* dptr, const Shape<N>& shape, Stream<Device>* stream = nullptr)
+      : dptr_(dptr), shape_(shape), stride_(shape[N - 1]), stream_(stream) {}
+  Tensor(Value* dptr, const Shape<N>& shape, index_t stride, Stream<Device>* stream)
+      : dptr_(dptr), shape_(shape), stride_(stride), stream_(stream) {}
+
+  void set_stream(Stream<Device>* stream) { stream_ = stream; }
+
+  const Shape<N>& shape() const { return shape_; }
+  index_t size(int dimension) const { return shape_[dimension]; }
+
+  /// Elements from dimension kBegin on, the padding between rows counted in.
+  template <int kBegin>
+  index_t MemSize() const {
+    index_t elements = stride_;
+    for (int i = kBegin; i < N - 1; ++i) elements *= shape_[i];
+    return elements;
+  }
+  index_t MSize() const { return MemSize<0>(); }
+
+  /// True if there is no padding between rows.
+  bool CheckContiguous() const { return shape_[N - 1] == stride_; }
+
+  /// All leading dimensions as one.
+  Tensor<Device, 2, Value> FlatTo2D() const {
+    return Tensor<Device, 2, Value>(dptr_, shape_.FlatTo2D(), stride_, stream_);
+  }
+
+  /// Throws Error(kFailedPrecondition) if there is padding between rows.
+  Tensor<Device, 1, Value> FlatTo1D() const {
+    if (!CheckContiguous()) {
+      throw FailedPrecondition("Tensor::FlatTo1D: rows of ", shape_[N - 1], " elements lie ",
+                               stride_, " apart; the tensor must be contiguous");
+    }
+    return Tensor<Device, 1, Value>(dptr_, shape_.FlatTo1D(), stream_);
+  }
+
+  /// Sub-tensor i of the first dimension; for one dimension, element i itself, in host memory.
+  decltype(auto) operator[](index_t i) const {
+    TESSERA_DCHECK(i >= 0 && i < shape_[0]);
+    if constexpr (N == 1) {
+      return static_cast<Value&>(dptr_[i]);
+    } else {
+      // The padding after a row is no part of a vector.
+      const index_t stride = N == 2 ? shape_[N - 1] : stride_;
+      return Tensor<Device, N - 1, Value>(dptr_ + i * MemSize<1>(), shape_.SubShape(), stride,
+                                          stream_);
+    }
+  }
+
+  /// Sub-tensors [begin, end) of the first dimension; the memory is shared.
+  Tensor Slice(index_t begin, index_t end) const {
+    TESSERA_DCHECK(0 <= begin && begin <= end && end <= shape_[0]);
+    Tensor slice = *this;
+    slice.shape_[0] = end - begin;
+    if constexpr (N == 1) {
+      slice.dptr_ += begin;
+      slice.stride_ = end - begin;
+    } else {
+      slice.dptr_ += begin * MemSize<1>();
+    }
+    return slice;
+  }
+
+  /// The matrix transposed, as an expression.
+  auto T() const requires(N == 2) { return expr::TransposeExp<Tensor>(*this); }
+
+  // What expression nodes offer; see expression.h.
+  TESSERA_HD Value Eval(index_t y, index_t x) const { return dptr_[y * stride_ + x]; }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    return pk::ploadu<P>(dptr_ + y * stride_ + x);
+  }
+  bool IsFlat() const { return CheckContiguous(); }
+
+  // The evaluators' namespace is part of these templates' names, so that translation units compiled
+  // for different instruction sets do not share a body.
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Tensor> Tensor& operator=(const E& e) {
+    expr::Assign<sv::saveto>(*this, e);
+    return *this;
+  }
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Tensor> Tensor& operator+=(const E& e) {
+    expr::Assign<sv::plusto>(*this, e);
+    return *this;
+  }
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Tensor> Tensor& operator-=(const E& e) {
+    expr::Assign<sv::minusto>(*this, e);
+    return *this;
+  }
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Tensor> Tensor& operator*=(const E& e) {
+    expr::Assign<sv::multo>(*this, e);
+    return *this;
+  }
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Tensor> Tensor& operator/=(const E& e) {
+    expr::Assign<sv::divto>(*this, e);
+    return *this;
+  }
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_DENSE_H_

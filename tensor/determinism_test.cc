@@ -1,0 +1,93 @@
+// The same bits from one, two and eight threads: what a seed promises would otherwise depend on the
+// machine's load.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tbb/global_control.h"
+#include "tbb/task_arena.h"
+#include "tessera/tensor/dot.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/patch.h"
+#include "tessera/tensor/reduce.h"
+#include "tessera/tensor/softmax.h"
+#include "tessera/tensor/test_values.h"
+
+namespace tessera {
+namespace {
+
+// Runs `evaluate` with one, two and eight threads and expects the same bytes each time.
+template <int N, typename T, typename Evaluate>
+void ExpectSameBits(GuardedTensor<N, T>* out, const std::string& what, const Evaluate& evaluate) {
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);
+  std::vector<T> first;
+  for (const int width : {1, 2, 8, 3}) {
+    tbb::task_arena arena(width);
+    arena.execute([&] { evaluate(); });
+    const std::vector<T> result = out->values();
+    if (first.empty()) first = result;
+    size_t differing = 0;
+    for (size_t i = 0; i < result.size(); ++i) {
+      differing += std::memcmp(&result[i], &first[i], sizeof(T)) != 0;
+    }
+    EXPECT_EQ(differing, 0u) << what << " with " << width << " threads: of " << result.size();
+  }
+}
+
+template <typename T>
+class DeterminismTest : public testing::Test {};
+using RealTypes = testing::Types<float, double, half_t>;
+TYPED_TEST_SUITE(DeterminismTest, RealTypes);
+
+TYPED_TEST(DeterminismTest, Reductions) {
+  using T = TypeParam;
+  const Shape<2> shape = Shape2(517, 1031);
+  for (const index_t padding : {0, 1}) {
+    GuardedTensor<2, T> a(shape, RandomValues<T>(shape.Size(), -1, 1),
+                          GuardedLayout{.row_padding = padding});
+    GuardedTensor<1, T> rows(Shape1(shape[0])), columns(Shape1(shape[1])), all(Shape1(1));
+    ExpectSameBits(&rows, "row sums", [&] { *rows = sumall_except_dim<0>(*a * *a); });
+    ExpectSameBits(&columns, "column sums", [&] { *columns = sum_rows(*a * *a); });
+    ExpectSameBits(&all, "sum", [&] { (*all)[0] = ReduceAll<red::sum>(*a * *a); });
+  }
+}
+
+TYPED_TEST(DeterminismTest, Products) {
+  using T = TypeParam;
+  struct Extents {
+    index_t m, n, k;
+  };
+  // Rows and columns whose shares do not fill register tiles, remainders of one row included.
+  for (const Extents& e : {Extents{64, 64, 700}, Extents{129, 130, 257}, Extents{97, 333, 100},
+                           Extents{333, 97, 100}, Extents{49, 1000, 48}, Extents{1000, 49, 48},
+                           Extents{4000, 1, 700}, Extents{1, 4000, 700}, Extents{25, 24, 5000}}) {
+    const std::string what =
+        std::to_string(e.m) + "x" + std::to_string(e.n) + "x" + std::to_string(e.k);
+    GuardedTensor<2, T> a(Shape2(e.m, e.k), RandomValues<T>(e.m * e.k, -1, 1, 1));
+    GuardedTensor<2, T> b(Shape2(e.k, e.n), RandomValues<T>(e.k * e.n, -1, 1, 2));
+    GuardedTensor<2, T> at(Shape2(e.k, e.m)), bt(Shape2(e.n, e.k));
+    *at = a->T();
+    *bt = b->T();
+    GuardedTensor<2, T> c(Shape2(e.m, e.n));
+    ExpectSameBits(&c, "A B " + what, [&] { *c = dot(*a, *b); });
+    ExpectSameBits(&c, "A' B " + what, [&] { *c = dot(at->T(), *b); });
+    ExpectSameBits(&c, "A B' " + what, [&] { *c = dot(*a, bt->T()); });
+    ExpectSameBits(&c, "A' B' " + what, [&] { *c = dot(at->T(), bt->T()); });
+  }
+}
+
+TYPED_TEST(DeterminismTest, SoftmaxAndPatches) {
+  using T = TypeParam;
+  const Shape<2> shape = Shape2(3000, 37);
+  GuardedTensor<2, T> a(shape, RandomValues<T>(shape.Size(), -4, 4)), out(shape);
+  ExpectSameBits(&out, "softmax", [&] { Softmax(*out, *a); });
+  const PatchGeometry g{.kernel_y = 3, .kernel_x = 3, .pad_y = 1, .pad_x = 1};
+  GuardedTensor<2, T> column(Shape2(9 * 8, 60 * 60), RandomValues<T>(72 * 3600, -1, 1));
+  GuardedTensor<3, T> image(Shape3(8, 60, 60));
+  ExpectSameBits(&image, "pack_col2patch",
+                 [&] { *image = pack_col2patch(*column, image->shape_, g); });
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,246 @@
+#include "tessera/tensor/dot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/test_values.h"
+
+namespace tessera {
+namespace {
+
+constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+
+static_assert(std::is_trivially_copyable_v<decltype(dot(Tensor<cpu, 2, float>(),
+                                                        Tensor<cpu, 2, float>().T()))>);
+
+template <typename A, typename B>
+concept CanDot = requires(A a, B b) {
+  dot(a, b);
+};
+template <typename A, typename B>
+concept CanAssign = requires(A a, B b) {
+  a = b;
+};
+using Matrix = Tensor<cpu, 2, float>;
+using Product = decltype(dot(Matrix(), Matrix()));
+static_assert(CanDot<Matrix, Matrix> && !CanDot<Matrix, Tensor<cpu, 2, double>>);
+static_assert(!CanDot<Matrix, Tensor<gpu, 2, float>> && !CanDot<Matrix, Tensor<cpu, 3, float>>);
+static_assert(CanAssign<Matrix, Product> && !CanAssign<Tensor<cpu, 2, double>, Product>);
+static_assert(!CanAssign<Tensor<gpu, 2, float>, Product>);
+static_assert(!CanAssign<Tensor<cpu, 3, float>, Product>);
+
+struct Extents {
+  index_t m, n, k;
+};
+
+// Around packets (4, 8), register tiles (12, 16, 24), Eigen's blocking of k (some 250 floats) and
+// what runs in parallel (2^21 multiply-adds), with each extent small and large, one, and zero.
+const std::vector<Extents> kExtents = {
+    {1, 1, 1},    {2, 3, 4},    {3, 4, 5},       {7, 8, 9},      {8, 8, 8},      {9, 7, 8},
+    {15, 16, 17}, {17, 15, 16}, {23, 24, 25},    {25, 23, 24},   {47, 49, 48},   {64, 64, 64},
+    {1, 33, 17},  {33, 1, 17},  {33, 17, 1},     {1, 1, 100},    {1, 100, 1},    {5, 6, 700},
+    {300, 2, 3},  {2, 300, 3},  {130, 129, 131}, {1000, 60, 40}, {60, 1000, 40}, {0, 3, 4},
+    {3, 0, 4},    {3, 4, 0},    {0, 0, 0}};
+
+template <typename T>
+class DotTest : public testing::Test {
+ protected:
+  using Accumulator = std::conditional_t<sizeof(T) == 2, float, T>;
+
+  /// |error| <= k eps |a||b| in the type that accumulates (Higham, Accuracy and Stability of
+  /// Numerical Algorithms, 2nd ed., section 3.5), eps being twice the unit roundoff, which leaves
+  /// room for alpha and the old value; storing rounds once more.
+  static double Bound(index_t k, double magnitude, double expected) {
+    return (static_cast<double>(k) + 2) * 2 * UnitRoundoff<Accumulator>() * magnitude +
+           UnitRoundoff<T>() * std::abs(expected) +
+           static_cast<double>(std::numeric_limits<T>::denorm_min());
+  }
+
+  template <bool kTransposeA, bool kTransposeB>
+  static void ExpectProducts(const Extents& e, GuardedLayout layout) {
+    const Shape<2> a_shape = kTransposeA ? Shape2(e.k, e.m) : Shape2(e.m, e.k);
+    const Shape<2> b_shape = kTransposeB ? Shape2(e.n, e.k) : Shape2(e.k, e.n);
+    const std::vector<T> a_values = RandomValues<T>(e.m * e.k, -1, 1, 1);
+    const std::vector<T> b_values = RandomValues<T>(e.k * e.n, -1, 1, 2);
+    const std::vector<T> old = RandomValues<T>(e.m * e.n, -1, 1, 3);
+    GuardedTensor<2, T> a(a_shape, a_values, layout);
+    GuardedTensor<2, T> b(b_shape, b_values, layout);
+    GuardedTensor<2, T> c(Shape2(e.m, e.n), layout);
+
+    std::vector<double> product(old.size()), magnitude(old.size());
+    for (index_t i = 0; i < e.m; ++i) {
+      for (index_t p = 0; p < e.k; ++p) {
+        const double left = static_cast<double>(
+            a_values[static_cast<size_t>(kTransposeA ? p * e.m + i : i * e.k + p)]);
+        for (index_t j = 0; j < e.n; ++j) {
+          const double right = static_cast<double>(
+              b_values[static_cast<size_t>(kTransposeB ? j * e.k + p : p * e.n + j)]);
+          product[static_cast<size_t>(i * e.n + j)] += left * right;
+          magnitude[static_cast<size_t>(i * e.n + j)] += std::abs(left * right);
+        }
+      }
+    }
+    const auto expect = [&](double old_factor, double factor, const char* form) {
+      std::vector<double> expected(old.size());
+      for (size_t i = 0; i < old.size(); ++i) {
+        expected[i] = factor * product[i];
+        if (old_factor != 0) expected[i] += old_factor * static_cast<double>(old[i]);
+      }
+      ExpectWithin<T>(
+          c.values(), expected,
+          [&](size_t i) {
+            return Bound(e.k, magnitude[i] + std::abs(static_cast<double>(old[i])), expected[i]);
+          },
+          std::string(form) + " m=" + std::to_string(e.m) + " n=" + std::to_string(e.n) + " k=" +
+              std::to_string(e.k) + (kTransposeA ? " A'" : "") + (kTransposeB ? " B'" : ""));
+      ASSERT_TRUE(c.GuardsIntact()) << form;
+    };
+    const auto ab = [&] {
+      if constexpr (kTransposeA && kTransposeB) {
+        return dot(a->T(), b->T());
+      } else if constexpr (kTransposeA) {
+        return dot(a->T(), *b);
+      } else if constexpr (kTransposeB) {
+        return dot(*a, b->T());
+      } else {
+        return dot(*a, *b);
+      }
+    }();
+    // Memory that is only written may hold anything before.
+    c.Set(std::vector<T>(old.size(), std::numeric_limits<T>::quiet_NaN()));
+    *c = ab;
+    expect(0, 1, "=");
+    *c = 0.5f * ab;
+    expect(0, 0.5, "= 0.5 *");
+    c.Set(old);
+    *c += ab;
+    expect(1, 1, "+=");
+    c.Set(old);
+    *c -= ab;
+    expect(1, -1, "-=");
+    c.Set(old);
+    *c += 0.5f * ab * 4;
+    expect(1, 2, "+= 2 *");
+  }
+
+  template <bool kTransposeA, bool kTransposeB>
+  static void ExpectAllExtents() {
+    for (const Extents& e : kExtents) {
+      ExpectProducts<kTransposeA, kTransposeB>(e, {});
+      if (e.m * e.n * e.k < 1 << 20) {
+        ExpectProducts<kTransposeA, kTransposeB>(e, {.row_padding = 3, .misalignment = 1});
+      }
+    }
+  }
+};
+
+using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+TYPED_TEST_SUITE(DotTest, RealTypes);
+
+TYPED_TEST(DotTest, PlainByPlain) { TestFixture::template ExpectAllExtents<false, false>(); }
+TYPED_TEST(DotTest, PlainByTransposed) { TestFixture::template ExpectAllExtents<false, true>(); }
+TYPED_TEST(DotTest, TransposedByPlain) { TestFixture::template ExpectAllExtents<true, false>(); }
+TYPED_TEST(DotTest, TransposedByTransposed) {
+  TestFixture::template ExpectAllExtents<true, true>();
+}
+
+TYPED_TEST(DotTest, VectorTimesMatrix) {
+  using T = TypeParam;
+  for (const index_t k : {0, 1, 3, 8, 33}) {
+    for (const index_t n : {1, 4, 7, 40}) {
+      const std::vector<T> v = RandomValues<T>(k, -1, 1, 1);
+      const std::vector<T> m = RandomValues<T>(k * n, -1, 1, 2);
+      GuardedTensor<1, T> vector(Shape1(k), v);
+      GuardedTensor<2, T> matrix(Shape2(k, n), m, GuardedLayout{.row_padding = 1});
+      GuardedTensor<2, T> transposed(Shape2(n, k), GuardedLayout{.row_padding = 2});
+      *transposed = matrix->T();
+      GuardedTensor<1, T> out(Shape1(n), std::vector<T>(static_cast<size_t>(n), T(1)));
+      std::vector<double> expected(static_cast<size_t>(n));
+      for (index_t p = 0; p < k; ++p) {
+        for (index_t j = 0; j < n; ++j) {
+          expected[static_cast<size_t>(j)] +=
+              static_cast<double>(v[static_cast<size_t>(p)]) *
+              static_cast<double>(m[static_cast<size_t>(p * n + j)]);
+        }
+      }
+      const auto bound = [&](size_t i) {
+        return TestFixture::Bound(k, static_cast<double>(k + 1), expected[i]);
+      };
+      *out = dot(*vector, *matrix);
+      ExpectWithin<T>(out.values(), expected, bound);
+      *out = dot(*vector, transposed->T());
+      ExpectWithin<T>(out.values(), expected, bound);
+      *out = T(1);
+      *out += dot(*vector, *matrix);
+      for (double& value : expected) value += 1;
+      ExpectWithin<T>(out.values(), expected, bound);
+      EXPECT_TRUE(out.GuardsIntact());
+    }
+  }
+}
+
+TEST(DotSpecialTest, InfinityAndNanSpreadAsTheArithmeticSays) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  GuardedTensor<2, float> a(Shape2(3, 2), std::vector<float>{inf, 1, nan, 1, 0, 1});
+  GuardedTensor<2, float> b(Shape2(2, 2), std::vector<float>{1, 0, 1, 1});
+  GuardedTensor<2, float> c(Shape2(3, 2));
+  *c = dot(*a, *b);
+  ExpectSameValues(c.values(), {inf, nan, nan, nan, 1, 1});
+}
+
+TEST(DotSpecialTest, AProductKeptInAVariableStaysValid) {
+  GuardedTensor<2, double> a(Shape2(1, 2), std::vector<double>{3, 4});
+  GuardedTensor<2, double> c(Shape2(1, 1));
+  const auto kept = [&] {
+    Tensor<cpu, 2, double> handle = *a;
+    return 2 * dot(handle, handle.T());
+  }();
+  *c = kept;
+  EXPECT_EQ(c.values(), std::vector<double>{50});
+}
+
+TEST(DotSpecialTest, ResultsOfSubBlocksOfOneMatrixNeedNotOverlap) {
+  // Left half times right half of the rows, into columns that neither holds.
+  GuardedTensor<2, float> all(Shape2(2, 6), std::vector<float>{1, 2, 1, 0, 9, 9, 3, 4, 0, 1, 9, 9});
+  const auto columns = [&](index_t begin, index_t end) {
+    return Matrix(all->dptr_ + begin, Shape2(2, end - begin), all->stride_, nullptr);
+  };
+  columns(4, 6) = dot(columns(0, 2), columns(2, 4));
+  EXPECT_EQ(all.values(), (std::vector<float>{1, 2, 1, 0, 1, 2, 3, 4, 0, 1, 3, 4}));
+}
+
+TEST(DotErrorTest, ShapesThatDoNotFitAreRefusedAndNothingChanges) {
+  GuardedTensor<2, float> a(Shape2(2, 3)), b(Shape2(4, 5));
+  GuardedTensor<2, float> c(Shape2(2, 5), std::vector<float>(10, 1.0f));
+  GuardedTensor<1, float> v(Shape1(2));
+  ExpectError([&] { *c = dot(*a, *b); }, kInvalidArgument, {"dot", "(2,3)", "(4,5)", "(2,5)"});
+  ExpectError([&] { *c = dot(a->T(), *b); }, kInvalidArgument, {"dot", "(2,3) transposed"});
+  ExpectError([&] { *c += dot(*a, a->T()); }, kInvalidArgument, {"dot", "(2,5)"});
+  ExpectError([&] { *v = dot(*v, *b); }, kInvalidArgument, {"dot", "(1,2)", "(4,5)"});
+  EXPECT_EQ(c.values(), std::vector<float>(10, 1.0f));
+}
+
+TEST(DotErrorTest, DestinationMayNotOverlapAnOperand) {
+  GuardedTensor<2, float> memory(Shape2(6, 2), std::vector<float>(12, 1.0f));
+  Matrix top = memory->Slice(0, 2), middle = memory->Slice(1, 3), bottom = memory->Slice(4, 6);
+  ExpectError([&] { top = dot(top, bottom); }, kInvalidArgument, {"dot", "shares memory"});
+  ExpectError([&] { middle += dot(bottom, top); }, kInvalidArgument, {"dot", "shares memory"});
+  EXPECT_EQ(memory.values(), std::vector<float>(12, 1.0f));
+  bottom = dot(top, middle);  // operands may overlap each other
+  EXPECT_EQ(bottom[0][0], 2.0f);
+}
+
+TEST(GemmTest, NamesItsInstructionSet) {
+  const std::string name(tensor_internal::GemmInstructionSet());
+  EXPECT_TRUE(name == "avx2" || name == "baseline") << name;
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,92 @@
+#ifndef TESSERA_TENSOR_EVALUATOR_CPU_H_
+#define TESSERA_TENSOR_EVALUATOR_CPU_H_
+
+#include <algorithm>
+
+#include "tessera/base/device.h"
+#include "tessera/tensor/expression.h"
+#include "tessera/tensor/parallel.h"
+
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Elements that one task should at least have: below it, waking a second worker costs more than
+/// the work that it takes over (about 10 us at one element a nanosecond and less).
+inline constexpr index_t kElementsPerTask = index_t{1} << 15;
+
+/// Combines one element: dst = Saver(dst, value).
+template <typename Saver, typename T>
+TESSERA_HD void SaveElement(T* dst, T value) {
+  if constexpr (std::is_same_v<Saver, sv::saveto>) {
+    *dst = value;
+  } else {
+    *dst = Saver::OPType::Map(*dst, value);
+  }
+}
+
+template <typename E, typename T>
+concept HasEvalRow = requires(const E& e, index_t i, T* out) {
+  e.EvalRow(i, i, i, out);
+};
+
+/// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. The
+/// expression comes by value: nobody else has the copy's address, so that its fields stay in
+/// registers although packet stores may alias anything.
+template <typename Saver, typename T, typename E>
+inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end) {
+  if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRow<E, T>) {
+    e.EvalRow(y, begin, end, row + begin);
+  } else {
+    index_t x = begin;
+    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable &&
+                  HasBinaryPacket<typename Saver::OPType, T>) {
+      using P = typename PacketTraits<T>::type;
+      constexpr index_t kSize = PacketTraits<T>::kSize;
+      const auto save = [&](index_t at) {
+        const P value = e.template EvalPacket<P>(y, at);
+        if constexpr (std::is_same_v<Saver, sv::saveto>) {
+          pk::pstoreu(row + at, value);
+        } else {
+          pk::pstoreu(row + at, Saver::OPType::PacketMap(pk::ploadu<P>(row + at), value));
+        }
+      };
+      // Two packets a turn keep both load ports busy and halve the loop's own instructions.
+      for (; x + 2 * kSize <= end; x += 2 * kSize) {
+        save(x);
+        save(x + kSize);
+      }
+      if (x + kSize <= end) {
+        save(x);
+        x += kSize;
+      }
+    }
+    for (; x < end; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
+  }
+}
+
+/// Runs the expression over the destination: as one long row where everything is contiguous, else
+/// row by row, and in parallel where there is enough of it. The shapes have been checked.
+template <typename Saver, int N, typename T, typename E>
+void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
+  T* const data = dst.dptr_;
+  if (dst.CheckContiguous() && e.IsFlat()) {
+    const index_t size = dst.shape_.Size();
+    ParallelFor(size, kElementsPerTask,
+                [&](index_t begin, index_t end) { EvaluateRow<Saver>(data, e, 0, begin, end); });
+    return;
+  }
+  const Shape<2> shape = dst.shape_.FlatTo2D();
+  const index_t stride = dst.stride_;
+  const index_t rows_per_task =
+      std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1]));
+  ParallelFor(shape[0], rows_per_task, [&](index_t begin, index_t end) {
+    for (index_t y = begin; y < end; ++y) {
+      EvaluateRow<Saver>(data + y * stride, e, y, 0, shape[1]);
+    }
+  });
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_EVALUATOR_CPU_H_

@@ -1,0 +1,262 @@
+// The CPU evaluator over every element type: extents around a packet, layouts, guard zones, special
+// values. One operation in double, rounded once, is the exact answer for float, half and bfloat16.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/evaluator_cpu.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/test_values.h"
+
+namespace tessera {
+namespace {
+
+template <typename T>
+class EvaluatorTest : public testing::Test {
+ protected:
+  static constexpr index_t kPacket = PacketTraits<T>::kSize;
+
+  // Integers are added in 64 bits and wrap when they are stored.
+  using Wide = std::conditional_t<kIsReal<T>, double, int64_t>;
+
+  static std::vector<T> Values(index_t count, uint64_t stream) {
+    return RandomValues<T>(count, std::is_unsigned_v<T> ? 1 : -50, 50, stream);
+  }
+  static std::vector<T> Divisors(index_t count, uint64_t stream) {
+    return RandomValues<T>(count, 1, 7, stream);
+  }
+  static T Round(Wide exact) { return static_cast<T>(exact); }
+
+  template <typename Oracle>
+  static std::vector<T> Map(const Oracle& oracle, const std::vector<T>& a,
+                            const std::vector<T>& b) {
+    std::vector<T> result;
+    for (size_t i = 0; i < a.size(); ++i) {
+      result.push_back(Round(oracle(static_cast<Wide>(a[i]), static_cast<Wide>(b[i]))));
+    }
+    return result;
+  }
+
+  /// Extents on both sides of one, two and several packets.
+  static std::vector<index_t> Extents() {
+    std::vector<index_t> extents = {0, 1, 2, 3};
+    for (const index_t packets : {1, 2, 3, 4, 8}) {
+      for (const index_t more : {-1, 0, 1}) extents.push_back(packets * kPacket + more);
+    }
+    extents.insert(extents.end(), {31, 32, 33, 100});
+    return extents;
+  }
+};
+
+using ElementTypes = testing::Types<float, double, half_t, bfloat16_t, int32_t, uint8_t, int64_t>;
+
+struct ElementTypeNames {
+  template <typename T>
+  static std::string GetName(int) {
+    return std::string(DTypeName(kDTypeOf<T>));
+  }
+};
+
+TYPED_TEST_SUITE(EvaluatorTest, ElementTypes, ElementTypeNames);
+
+TYPED_TEST(EvaluatorTest, VectorsOfEveryExtentAndAlignment) {
+  using T = TypeParam;
+  using Wide = typename TestFixture::Wide;
+  for (const index_t extent : TestFixture::Extents()) {
+    for (const index_t misalignment : {0, 1, 3}) {
+      const std::vector<T> a = TestFixture::Values(extent, 1);
+      const std::vector<T> b = TestFixture::Divisors(extent, 2);
+      GuardedTensor<1, T> x(Shape1(extent), a, GuardedLayout{.misalignment = misalignment});
+      GuardedTensor<1, T> y(Shape1(extent), b, GuardedLayout{.misalignment = 2 * misalignment});
+      GuardedTensor<1, T> out(Shape1(extent), GuardedLayout{.misalignment = misalignment / 2});
+      const auto expect = [&](const auto& oracle, const char* operation) {
+        ExpectSameValues(out.values(), TestFixture::Map(oracle, a, b),
+                         operation + std::to_string(extent));
+        ASSERT_TRUE(out.GuardsIntact()) << operation << extent;
+      };
+      *out = *x + *y;
+      expect([](Wide p, Wide q) { return p + q; }, "+");
+      *out = *x - *y;
+      expect([](Wide p, Wide q) { return p - q; }, "-");
+      *out = *x * *y;
+      expect([](Wide p, Wide q) { return p * q; }, "*");
+      *out = *x / *y;
+      expect([](Wide p, Wide q) { return p / q; }, "/");
+      *out = -*x;
+      expect([](Wide p, Wide) { return -p; }, "-x ");
+      *out = F<op::relu>(*x);
+      expect([](Wide p, Wide) { return p < 0 ? -p * 0 : p; }, "relu ");
+      *out = T(3);
+      expect([](Wide, Wide) { return Wide(3); }, "3 ");
+      *out += *x;
+      expect([](Wide p, Wide) { return 3 + p; }, "+= ");
+    }
+  }
+}
+
+TYPED_TEST(EvaluatorTest, PaddedMatricesOfEveryWidth) {
+  using T = TypeParam;
+  using Wide = typename TestFixture::Wide;
+  for (const index_t columns : TestFixture::Extents()) {
+    for (const index_t rows : {0, 1, 2, 5}) {
+      const std::vector<T> a = TestFixture::Values(rows * columns, 3);
+      const std::vector<T> b = TestFixture::Divisors(rows * columns, 4);
+      GuardedTensor<2, T> x(Shape2(rows, columns), a, GuardedLayout{.row_padding = 3});
+      GuardedTensor<2, T> y(Shape2(rows, columns), b, GuardedLayout{.misalignment = 1});
+      GuardedTensor<2, T> out(Shape2(rows, columns), GuardedLayout{.row_padding = 1});
+      *out = *x - *y;
+      ExpectSameValues(out.values(), TestFixture::Map([](Wide p, Wide q) { return p - q; }, a, b));
+      ASSERT_TRUE(out.GuardsIntact()) << rows << "x" << columns;
+    }
+  }
+}
+
+TYPED_TEST(EvaluatorTest, HigherRanksKeepTheirOrder) {
+  using T = TypeParam;
+  const Shape<4> shape = Shape4(2, 3, 2, 9);
+  const std::vector<T> a = TestFixture::Divisors(shape.Size(), 5);
+  GuardedTensor<4, T> x(shape, a, GuardedLayout{.row_padding = 2});
+  GuardedTensor<4, T> out(shape);
+  *out = *x * 2;
+  const std::vector<T> result = out.values();
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(static_cast<double>(result[i]), 2 * static_cast<double>(a[i]));
+  }
+  EXPECT_TRUE(out.GuardsIntact());
+}
+
+TYPED_TEST(EvaluatorTest, DestinationMayBeAnOperandAtItsOwnPlace) {
+  using T = TypeParam;
+  using Wide = typename TestFixture::Wide;
+  for (const index_t extent : TestFixture::Extents()) {
+    const std::vector<T> a = TestFixture::Divisors(extent, 6);
+    const std::vector<T> b = TestFixture::Divisors(extent, 7);
+    GuardedTensor<1, T> x(Shape1(extent), a);
+    GuardedTensor<1, T> y(Shape1(extent), b, GuardedLayout{.misalignment = 1});
+    *x = *x + *y;
+    ExpectSameValues(x.values(), TestFixture::Map([](Wide p, Wide q) { return p + q; }, a, b));
+    x.Set(a);
+    *x *= *x;
+    ExpectSameValues(x.values(), TestFixture::Map([](Wide p, Wide) { return p * p; }, a, b));
+    EXPECT_TRUE(x.GuardsIntact());
+  }
+}
+
+TYPED_TEST(EvaluatorTest, LargeTensorsAreCompleteInParallel) {
+  using T = TypeParam;
+  using Wide = typename TestFixture::Wide;
+  const auto sum = [](Wide p, Wide q) { return p + q; };
+  for (const index_t extent :
+       {expr::kElementsPerTask, expr::kElementsPerTask + 1, 5 * expr::kElementsPerTask - 3}) {
+    const std::vector<T> a = TestFixture::Values(extent, 8);
+    const std::vector<T> b = TestFixture::Divisors(extent, 9);
+    GuardedTensor<1, T> x(Shape1(extent), a);
+    GuardedTensor<1, T> y(Shape1(extent), b, GuardedLayout{.misalignment = 1});
+    GuardedTensor<1, T> out(Shape1(extent));
+    *out = *x + *y;
+    ExpectSameValues(out.values(), TestFixture::Map(sum, a, b));
+    EXPECT_TRUE(out.GuardsIntact());
+  }
+  // Padded rows, many short ones and a few long ones.
+  for (const Shape<2>& shape : {Shape2(30001, 3), Shape2(3, 30001)}) {
+    const std::vector<T> a = TestFixture::Values(shape.Size(), 10);
+    const std::vector<T> b = TestFixture::Divisors(shape.Size(), 11);
+    GuardedTensor<2, T> x(shape, a, GuardedLayout{.row_padding = 1});
+    GuardedTensor<2, T> y(shape, b);
+    GuardedTensor<2, T> out(shape, GuardedLayout{.row_padding = 2});
+    *out = *x + *y;
+    ExpectSameValues(out.values(), TestFixture::Map(sum, a, b));
+    EXPECT_TRUE(out.GuardsIntact());
+  }
+}
+
+TYPED_TEST(EvaluatorTest, SpecialValuesMeetInEveryPair) {
+  using T = TypeParam;
+  if constexpr (kIsReal<T>) {
+    std::vector<T> a, b;
+    for (const T& p : SpecialValues<T>()) {
+      for (const T& q : SpecialValues<T>()) {
+        a.push_back(p);
+        b.push_back(q);
+      }
+    }
+    const index_t extent = static_cast<index_t>(a.size());
+    GuardedTensor<1, T> x(Shape1(extent), a);
+    GuardedTensor<1, T> y(Shape1(extent), b);
+    GuardedTensor<1, T> out(Shape1(extent));
+    const auto expect = [&](const auto& oracle, const char* operation) {
+      ExpectSameValues(out.values(), TestFixture::Map(oracle, a, b), operation);
+    };
+    *out = *x + *y;
+    expect([](double p, double q) { return p + q; }, "+");
+    *out = *x - *y;
+    expect([](double p, double q) { return p - q; }, "-");
+    *out = *x * *y;
+    expect([](double p, double q) { return p * q; }, "*");
+    *out = *x / *y;
+    expect([](double p, double q) { return p / q; }, "/");
+    *out = -*x;
+    expect([](double p, double) { return -p; }, "-x");
+    *out = F<op::identity>(*x);
+    expect([](double p, double) { return p; }, "identity");
+    *out = F<op::relu>(*x);
+    expect([](double p, double) { return p < 0 ? 0 : p; }, "relu");
+    *out = F<op::relu_grad>(*x);
+    expect([](double p, double) { return p > 0 ? 1.0 : 0.0; }, "relu_grad");
+    *out = F<op::abs>(*x);
+    expect([](double p, double) { return std::fabs(p); }, "abs");
+    *out = F<op::square>(*x);
+    expect([](double p, double) { return p * p; }, "square");
+    *out = F<op::square_root>(F<op::abs>(*x));
+    expect([](double p, double) { return std::sqrt(std::fabs(p)); }, "square_root");
+    const auto larger = [](double p, double q) { return p > q ? p : q; };
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    *out = F<op::maximum>(*x, *y);
+    // Of zeros with different signs either may be the larger: adding 0 leaves one zero.
+    *out = *out + T(0);
+    expect([&](double p, double q) { return p != p || q != q ? nan : larger(p, q) + 0.0; },
+           "maximum");
+    *out = F<op::minimum>(*x, *y);
+    *out = *out + T(0);
+    expect([&](double p, double q) { return p != p || q != q ? nan : -larger(-p, -q) + 0.0; },
+           "minimum");
+  } else {
+    GuardedTensor<1, T> x(Shape1(6), SpecialValues<T>());
+    GuardedTensor<1, T> out(Shape1(6));
+    *out = F<op::maximum>(*x, F<op::identity>(*x)) / 3;
+    std::vector<T> expected;
+    for (const T value : SpecialValues<T>()) expected.push_back(value / 3);
+    EXPECT_EQ(out.values(), expected);
+  }
+}
+
+TYPED_TEST(EvaluatorTest, PacketsAndSingleElementsAgree) {
+  // Element i of a long vector and the same element evaluated alone go through different code.
+  using T = TypeParam;
+  if constexpr (kIsReal<T>) {
+    const std::vector<T> a = TestFixture::Values(100, 12);
+    GuardedTensor<1, T> x(Shape1(100), a);
+    GuardedTensor<1, T> all(Shape1(100));
+    GuardedTensor<1, T> one(Shape1(1));
+    const auto compare = [&](const auto& function) {
+      *all = function(*x);
+      for (index_t i = 0; i < 100; ++i) {
+        *one = function(x->Slice(i, i + 1));
+        ASSERT_TRUE(SameValue((*one)[0], (*all)[i])) << static_cast<double>(a[i]);
+      }
+    };
+    compare([](const auto& v) { return F<op::exp>(v * T(0.1f)); });
+    compare([](const auto& v) { return F<op::log>(v + T(60)); });
+    compare([](const auto& v) { return F<op::tanh>(v * T(0.1f)); });
+    compare([](const auto& v) { return F<op::sigmoid>(v); });
+    compare([](const auto& v) { return F<op::softrelu>(v); });
+    compare([](const auto& v) { return F<op::softsign>(v); });
+  }
+}
+
+}  // namespace
+}  // namespace tessera

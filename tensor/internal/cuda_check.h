@@ -1,0 +1,31 @@
+#ifndef TESSERA_TENSOR_INTERNAL_CUDA_CHECK_H_
+#define TESSERA_TENSOR_INTERNAL_CUDA_CHECK_H_
+
+#include <cuda_runtime.h>
+
+#include "tessera/base/error.h"
+#include "tessera/tensor/stream.h"
+
+namespace tessera::tensor_internal {
+
+/// Throws Error(kInternal) that names the call and what CUDA said, unless it succeeded.
+inline void CheckCuda(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  if (status == cudaErrorMemoryAllocation) {
+    throw ResourceExhausted(call, ": ", cudaGetErrorString(status));
+  }
+  throw Internal(call, ": ", cudaGetErrorString(status));
+}
+
+/// The CUDA stream of a tensor. A GPU tensor without one is a mistake, since work on the default
+/// stream is ordered with nothing else.
+inline cudaStream_t CudaStream(const Stream<gpu>* stream) {
+  if (stream == nullptr) {
+    throw FailedPrecondition("a gpu tensor needs a stream: set_stream(NewStream<gpu>()) first");
+  }
+  return static_cast<cudaStream_t>(stream->stream_);
+}
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_INTERNAL_CUDA_CHECK_H_

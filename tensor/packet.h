@@ -1,0 +1,50 @@
+#ifndef TESSERA_TENSOR_PACKET_H_
+#define TESSERA_TENSOR_PACKET_H_
+
+#include <Eigen/Core>
+
+#include "tessera/base/host_device.h"
+#include "tessera/base/shape.h"
+
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Eigen's packet functions, which functors and expression nodes are written in.
+namespace pk = Eigen::internal;
+
+/// The packet that this translation unit's instruction set offers for T; kSize is 1 where it offers
+/// none (most integers, half on most machines, and everything under nvcc).
+template <typename T>
+struct PacketTraits {
+  using type = typename pk::packet_traits<T>::type;
+  static constexpr bool kVectorizable = pk::packet_traits<T>::Vectorizable;
+  static constexpr index_t kSize = kVectorizable ? pk::packet_traits<T>::size : 1;
+};
+
+/// What not every packet can do (those of int32_t cannot be divided): a functor requires it for its
+/// packet form, and works element by element where it is missing.
+template <typename P>
+concept DividesPackets =
+    static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasDiv);
+template <typename P>
+concept ComparesPackets =
+    static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
+
+/// True if functor Op has a packet form for one, two or three packets of T.
+template <typename Op, typename T>
+concept HasUnaryPacket = requires(const typename PacketTraits<T>::type& p) {
+  Op::PacketMap(p);
+};
+template <typename Op, typename T>
+concept HasBinaryPacket = requires(const typename PacketTraits<T>::type& p) {
+  Op::PacketMap(p, p);
+};
+template <typename Op, typename T>
+concept HasTernaryPacket = requires(const typename PacketTraits<T>::type& p) {
+  Op::PacketMap(p, p, p);
+};
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PACKET_H_

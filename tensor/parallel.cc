@@ -1,0 +1,26 @@
+#include "tessera/tensor/parallel.h"
+
+#include <algorithm>
+
+#include "tbb/blocked_range.h"
+#include "tbb/parallel_for.h"
+#include "tbb/partitioner.h"
+#include "tbb/task_arena.h"
+
+namespace tessera {
+namespace tensor_internal {
+
+void ParallelForRange(int64_t n, int64_t grain, RangeFunction function, const void* context) {
+  tbb::parallel_for(
+      tbb::blocked_range<int64_t>(0, n, std::max<int64_t>(grain, 1)),
+      [function, context](const tbb::blocked_range<int64_t>& range) {
+        function(context, range.begin(), range.end());
+      },
+      tbb::simple_partitioner());
+}
+
+}  // namespace tensor_internal
+
+int ParallelWidth() { return tbb::this_task_arena::max_concurrency(); }
+
+}  // namespace tessera

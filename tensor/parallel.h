@@ -1,0 +1,41 @@
+#ifndef TESSERA_TENSOR_PARALLEL_H_
+#define TESSERA_TENSOR_PARALLEL_H_
+
+#include <cstdint>
+
+namespace tessera {
+
+namespace tensor_internal {
+
+using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end);
+void ParallelForRange(int64_t n, int64_t grain, RangeFunction function, const void* context);
+
+}  // namespace tensor_internal
+
+/// Calls body(begin, end) on disjoint ranges that together cover [0, n), in parallel on the TBB
+/// arena that the caller runs in; an engine operation's loops thereby share the engine's workers.
+///
+/// Ranges are about `grain` long, at least half of it; if n <= grain the body runs at once on the
+/// calling thread, without any TBB call. Which thread runs a range is not defined, so a sum over
+/// ranges must combine per-range results in range order. An exception from a body is rethrown here.
+template <typename Body>
+void ParallelFor(int64_t n, int64_t grain, const Body& body) {
+  if (n <= 0) return;
+  if (n <= grain) {
+    body(int64_t{0}, n);
+    return;
+  }
+  tensor_internal::ParallelForRange(
+      n, grain,
+      [](const void* context, int64_t begin, int64_t end) {
+        (*static_cast<const Body*>(context))(begin, end);
+      },
+      &body);
+}
+
+/// How many threads a ParallelFor from here can use.
+int ParallelWidth();
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PARALLEL_H_

@@ -1,0 +1,104 @@
+#include "tessera/tensor/parallel.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tbb/task_arena.h"
+
+namespace tessera {
+namespace {
+
+using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+
+// The ranges that a ParallelFor hands out, in ascending order.
+Ranges RangesOf(int64_t n, int64_t grain) {
+  std::mutex mutex;
+  Ranges ranges;
+  ParallelFor(n, grain, [&](int64_t begin, int64_t end) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    ranges.emplace_back(begin, end);
+  });
+  std::sort(ranges.begin(), ranges.end());
+  return ranges;
+}
+
+TEST(ParallelForTest, RangesCoverEverythingOnce) {
+  for (const int64_t n : {1, 2, 99, 100, 101, 199, 200, 201, 12345}) {
+    int64_t next = 0;
+    for (const auto& [begin, end] : RangesOf(n, 100)) {
+      EXPECT_EQ(begin, next);
+      EXPECT_LT(begin, end);
+      EXPECT_LE(end - begin, 100);
+      if (n > 100) {
+        EXPECT_GE(end - begin, 50);
+      }
+      next = end;
+    }
+    EXPECT_EQ(next, n);
+  }
+}
+
+TEST(ParallelForTest, NothingToDoCallsNothing) {
+  EXPECT_THAT(RangesOf(0, 100), testing::IsEmpty());
+  EXPECT_THAT(RangesOf(-5, 100), testing::IsEmpty());
+}
+
+TEST(ParallelForTest, SmallWorkRunsOnTheCallingThreadInOneRange) {
+  std::thread::id ran_on;
+  ParallelFor(100, 100, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 100);
+    ran_on = std::this_thread::get_id();
+  });
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST(ParallelForTest, RangesDoNotDependOnTheNumberOfThreads) {
+  const Ranges here = RangesOf(12345, 100);
+  for (const int threads : {1, 2, 8}) {
+    tbb::task_arena arena(threads);
+    EXPECT_EQ(arena.execute([] { return RangesOf(12345, 100); }), here);
+  }
+}
+
+TEST(ParallelForTest, AnyGrainIsTaken) {
+  EXPECT_EQ(RangesOf(3, 0).size(), 3u);
+  EXPECT_EQ(RangesOf(3, -1).size(), 3u);
+  EXPECT_EQ(RangesOf(3, 1).size(), 3u);
+}
+
+TEST(ParallelForTest, ExceptionReachesTheCaller) {
+  for (const int64_t n : {10, 1000}) {
+    EXPECT_THROW(ParallelFor(n, 10, [](int64_t, int64_t) { throw std::runtime_error("body"); }),
+                 std::runtime_error);
+  }
+}
+
+TEST(ParallelForTest, LoopsNest) {
+  std::vector<int> counts(64 * 64);
+  ParallelFor(64, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      ParallelFor(64, 4, [&](int64_t inner_begin, int64_t inner_end) {
+        for (int64_t j = inner_begin; j < inner_end; ++j) ++counts[static_cast<size_t>(i * 64 + j)];
+      });
+    }
+  });
+  EXPECT_THAT(counts, testing::Each(1));
+}
+
+TEST(ParallelWidthTest, IsTheArenas) {
+  for (const int threads : {1, 2, 8}) {
+    tbb::task_arena arena(threads);
+    EXPECT_EQ(arena.execute([] { return ParallelWidth(); }), threads);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

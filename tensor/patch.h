@@ -1,0 +1,275 @@
+#ifndef TESSERA_TENSOR_PATCH_H_
+#define TESSERA_TENSOR_PATCH_H_
+
+#include <algorithm>
+
+#include "tessera/tensor/dense.h"
+
+namespace tessera {
+
+/// How a two-dimensional window moves over an image. Padding is by zeros, on every side.
+struct PatchGeometry {
+  index_t kernel_y = 1, kernel_x = 1;
+  index_t stride_y = 1, stride_x = 1;
+  index_t dilate_y = 1, dilate_x = 1;
+  index_t pad_y = 0, pad_x = 0;
+
+  /// The positions that a window has along an axis of `extent` elements; 0 if it never fits.
+  TESSERA_HD index_t OutputY(index_t extent) const {
+    return Positions(extent + 2 * pad_y, (kernel_y - 1) * dilate_y + 1, stride_y);
+  }
+  TESSERA_HD index_t OutputX(index_t extent) const {
+    return Positions(extent + 2 * pad_x, (kernel_x - 1) * dilate_x + 1, stride_x);
+  }
+
+ private:
+  TESSERA_HD static index_t Positions(index_t extent, index_t window, index_t stride) {
+    return extent < window ? 0 : (extent - window) / stride + 1;
+  }
+};
+
+namespace tensor_internal {
+
+/// Returns the geometry. Throws Error(kInvalidArgument) unless kernels, strides and dilations are
+/// at least 1 and padding at least 0.
+inline const PatchGeometry& CheckedGeometry(const PatchGeometry& g, const char* operation) {
+  if (g.kernel_y < 1 || g.kernel_x < 1 || g.stride_y < 1 || g.stride_x < 1 || g.dilate_y < 1 ||
+      g.dilate_x < 1 || g.pad_y < 0 || g.pad_x < 0) {
+    throw InvalidArgument(operation, ": kernel ", g.kernel_y, "x", g.kernel_x, ", stride ",
+                          g.stride_y, "x", g.stride_x, " and dilation ", g.dilate_y, "x",
+                          g.dilate_x, " must be at least 1, padding ", g.pad_y, "x", g.pad_x,
+                          " at least 0");
+  }
+  return g;
+}
+
+}  // namespace tensor_internal
+
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// The output positions [begin, end) of an axis at which a tap falls inside the image, where the
+/// tap's coordinate at position o is o * stride + offset.
+struct TapRange {
+  index_t begin;
+  index_t end;
+
+  TESSERA_HD TapRange(index_t offset, index_t stride, index_t extent, index_t positions) {
+    if (stride == 1) {  // the common case, and without it two divisions a row
+      begin = offset >= 0 ? 0 : -offset;
+      end = extent - offset;
+    } else {
+      begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+      end = offset >= extent ? 0 : (extent - 1 - offset) / stride + 1;
+    }
+    if (begin > positions) begin = positions;
+    if (end > positions) end = positions;
+    if (end < begin) end = begin;
+  }
+};
+
+/// unpack_patch2col: see the function below.
+template <typename Device, typename T>
+struct UnpackPatchExp : Exp<UnpackPatchExp<Device, T>> {
+  using value_type = T;
+  using device_type = Device;
+  static constexpr int kRank = 2;
+  static constexpr bool kHasPacket = false;
+
+  Tensor<Device, 3, T> image;
+  PatchGeometry g;
+  index_t out_y, out_x;
+
+  UnpackPatchExp(const Tensor<Device, 3, T>& source, const PatchGeometry& geometry)
+      : image(source),
+        g(tensor_internal::CheckedGeometry(geometry, "unpack_patch2col")),
+        out_y(geometry.OutputY(source.shape_[1])),
+        out_x(geometry.OutputX(source.shape_[2])) {
+    if (out_y <= 0 || out_x <= 0) {
+      throw InvalidArgument("unpack_patch2col: a kernel of ", g.kernel_y, "x", g.kernel_x,
+                            " with dilation ", g.dilate_y, "x", g.dilate_x,
+                            " does not fit an image of shape ", source.shape_, " padded by ",
+                            g.pad_y, "x", g.pad_x);
+    }
+  }
+  Shape<2> shape() const {
+    return Shape2(image.shape_[0] * g.kernel_y * g.kernel_x, out_y * out_x);
+  }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    const index_t tap_x = y % g.kernel_x;
+    const index_t rest = y / g.kernel_x;
+    const index_t tap_y = rest % g.kernel_y;
+    const index_t channel = rest / g.kernel_y;
+    const index_t iy = (x / out_x) * g.stride_y + tap_y * g.dilate_y - g.pad_y;
+    const index_t ix = (x % out_x) * g.stride_x + tap_x * g.dilate_x - g.pad_x;
+    if (iy < 0 || iy >= image.shape_[1] || ix < 0 || ix >= image.shape_[2]) return T(0);
+    return image.dptr_[(channel * image.shape_[1] + iy) * image.stride_ + ix];
+  }
+  bool IsFlat() const { return false; }
+
+  /// Copies whole spans of the image, without a division for each element.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+    if (begin != 0 || end != out_y * out_x) {
+      for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
+      return;
+    }
+    const index_t tap_x = y % g.kernel_x;
+    const index_t rest = y / g.kernel_x;
+    const index_t offset_x = tap_x * g.dilate_x - g.pad_x;
+    const index_t offset_y = rest % g.kernel_y * g.dilate_y - g.pad_y;
+    const T* plane = image.dptr_ + rest / g.kernel_y * image.shape_[1] * image.stride_;
+    const TapRange columns(offset_x, g.stride_x, image.shape_[2], out_x);
+    const TapRange rows(offset_y, g.stride_y, image.shape_[1], out_y);
+    if (rows.begin == rows.end || columns.begin == columns.end) {
+      std::fill_n(out, out_y * out_x, T(0));
+      return;
+    }
+    std::fill_n(out, rows.begin * out_x, T(0));
+    std::fill(out + rows.end * out_x, out + out_y * out_x, T(0));
+    const T* from = plane + (rows.begin * g.stride_y + offset_y) * image.stride_ + offset_x;
+    if (g.stride_x == 1 && g.stride_y == 1 && image.stride_ == out_x) {
+      // The image's rows lie as the result's do: one shifted copy takes all of them, and what it
+      // carried from a row's end into the next row's padding is cleared after.
+      std::copy(from + columns.begin, from + (rows.end - 1 - rows.begin) * out_x + columns.end,
+                out + rows.begin * out_x + columns.begin);
+    } else {
+      for (index_t oy = rows.begin; oy < rows.end; ++oy, from += g.stride_y * image.stride_) {
+        T* const to = out + oy * out_x;
+        for (index_t ox = columns.begin; ox < columns.end; ++ox) to[ox] = from[ox * g.stride_x];
+      }
+    }
+    for (index_t oy = rows.begin; oy < rows.end; ++oy) {
+      T* const to = out + oy * out_x;
+      for (index_t ox = 0; ox < columns.begin; ++ox) to[ox] = T(0);
+      for (index_t ox = columns.end; ox < out_x; ++ox) to[ox] = T(0);
+    }
+  }
+};
+
+/// pack_col2patch: see the function below.
+template <typename Device, typename T>
+struct PackColExp : Exp<PackColExp<Device, T>> {
+  using value_type = T;
+  using device_type = Device;
+  static constexpr int kRank = 3;
+  static constexpr bool kHasPacket = false;
+
+  Tensor<Device, 2, T> column;
+  Shape<3> image_shape;
+  PatchGeometry g;
+  index_t out_y, out_x;
+
+  PackColExp(const Tensor<Device, 2, T>& source, const Shape<3>& target,
+             const PatchGeometry& geometry)
+      : column(source),
+        image_shape(target),
+        g(tensor_internal::CheckedGeometry(geometry, "pack_col2patch")),
+        out_y(geometry.OutputY(target[1])),
+        out_x(geometry.OutputX(target[2])) {
+    const Shape<2> expected = Shape2(target[0] * g.kernel_y * g.kernel_x, out_y * out_x);
+    if (source.shape_ != expected) {
+      throw InvalidArgument("pack_col2patch: the matrix has shape ", source.shape_,
+                            ", but an image of shape ", target, " unpacks to ", expected);
+    }
+  }
+  const Shape<3>& shape() const { return image_shape; }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    const index_t channel = y / image_shape[1];
+    const index_t iy = y % image_shape[1];
+    T sum = T(0);
+    for (index_t tap_y = 0; tap_y < g.kernel_y; ++tap_y) {
+      const index_t from_y = iy + g.pad_y - tap_y * g.dilate_y;
+      if (from_y < 0 || from_y % g.stride_y != 0 || from_y / g.stride_y >= out_y) continue;
+      for (index_t tap_x = 0; tap_x < g.kernel_x; ++tap_x) {
+        const index_t from_x = x + g.pad_x - tap_x * g.dilate_x;
+        if (from_x < 0 || from_x % g.stride_x != 0 || from_x / g.stride_x >= out_x) continue;
+        const index_t row = (channel * g.kernel_y + tap_y) * g.kernel_x + tap_x;
+        sum = static_cast<T>(
+            sum +
+            column.dptr_[row * column.stride_ + from_y / g.stride_y * out_x + from_x / g.stride_x]);
+      }
+    }
+    return sum;
+  }
+  bool IsFlat() const { return false; }
+
+  /// Adds whole spans of the matrix, tap by tap in the order in which Eval adds.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+    if (begin != 0 || end != image_shape[2]) {
+      for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
+      return;
+    }
+    const index_t channel = y / image_shape[1];
+    const index_t iy = y % image_shape[1];
+    std::fill_n(out, image_shape[2], T(0));
+    for (index_t tap_y = 0; tap_y < g.kernel_y; ++tap_y) {
+      index_t oy = iy + g.pad_y - tap_y * g.dilate_y;
+      if (oy < 0) continue;
+      if (g.stride_y != 1) {
+        if (oy % g.stride_y != 0) continue;
+        oy /= g.stride_y;
+      }
+      if (oy >= out_y) continue;
+      for (index_t tap_x = 0; tap_x < g.kernel_x; ++tap_x) {
+        const index_t offset_x = tap_x * g.dilate_x - g.pad_x;
+        const TapRange inside(offset_x, g.stride_x, image_shape[2], out_x);
+        const index_t row = (channel * g.kernel_y + tap_y) * g.kernel_x + tap_x;
+        const T* from = column.dptr_ + row * column.stride_ + oy * out_x;
+        T* to = out + offset_x;
+        if (g.stride_x == 1) {
+          AddSpan(to + inside.begin, from + inside.begin, inside.end - inside.begin);
+        } else {
+          for (index_t ox = inside.begin; ox < inside.end; ++ox) {
+            to[ox * g.stride_x] = static_cast<T>(to[ox * g.stride_x] + from[ox]);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  static void AddSpan(T* to, const T* from, index_t count) {
+    index_t i = 0;
+    if constexpr (PacketTraits<T>::kVectorizable) {
+      using P = typename PacketTraits<T>::type;
+      for (; i + PacketTraits<T>::kSize <= count; i += PacketTraits<T>::kSize) {
+        pk::pstoreu(to + i, pk::padd(pk::ploadu<P>(to + i), pk::ploadu<P>(from + i)));
+      }
+    }
+    for (; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+  }
+};
+
+/// Lays the patches under a moving window out as columns (im2col), so that a convolution becomes a
+/// product of matrices.
+///
+/// Shapes: image (channel, height, width); result (channel * kernel_y * kernel_x,
+/// out_y * out_x), where row (c, ky, kx) and column (oy, ox) hold the image's element
+/// (c, oy * stride_y + ky * dilate_y - pad_y, ox * stride_x + kx * dilate_x - pad_x), or 0 outside.
+/// Throws Error(kInvalidArgument) if the window does not fit the padded image, or if the geometry
+/// itself makes no sense.
+template <typename Device, typename T>
+UnpackPatchExp<Device, T> unpack_patch2col(const Tensor<Device, 3, T>& image,
+                                           const PatchGeometry& geometry) {
+  return {image, geometry};
+}
+
+/// The transpose of unpack_patch2col (col2im): each element of the image is the sum of the matrix
+/// elements that were copied from it. Taps are added in row order, so results are reproducible.
+/// Throws Error(kInvalidArgument) if the matrix is not of the unpacked image's shape, or if the
+/// geometry makes no sense.
+template <typename Device, typename T>
+PackColExp<Device, T> pack_col2patch(const Tensor<Device, 2, T>& column,
+                                     const Shape<3>& image_shape, const PatchGeometry& geometry) {
+  return {column, image_shape, geometry};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::pack_col2patch;
+using expr::unpack_patch2col;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PATCH_H_

@@ -1,0 +1,288 @@
+#ifndef TESSERA_TENSOR_POOL_H_
+#define TESSERA_TENSOR_POOL_H_
+
+#include <algorithm>
+
+#include "tessera/tensor/dense.h"
+
+namespace tessera {
+
+/// How a pooling window moves over an image. The part of a window beyond the image counts as absent
+/// for a maximum and as zeros for a sum.
+struct PoolGeometry {
+  index_t kernel_y = 1, kernel_x = 1;
+  index_t stride_y = 1, stride_x = 1;
+  index_t pad_y = 0, pad_x = 0;
+};
+
+enum class PoolKind {
+  kMax,
+  kSum,
+  kAverage,            ///< divided by the window's size, padding counted in
+  kAverageWithoutPad,  ///< divided by the number of image elements in the window
+};
+
+namespace tensor_internal {
+
+/// Returns the geometry. Throws Error(kInvalidArgument) unless kernels and strides are at least 1
+/// and padding at least 0.
+inline const PoolGeometry& CheckedGeometry(const PoolGeometry& g, const char* operation) {
+  if (g.kernel_y < 1 || g.kernel_x < 1 || g.stride_y < 1 || g.stride_x < 1 || g.pad_y < 0 ||
+      g.pad_x < 0) {
+    throw InvalidArgument(operation, ": kernel ", g.kernel_y, "x", g.kernel_x, " and stride ",
+                          g.stride_y, "x", g.stride_x, " must be at least 1, padding ", g.pad_y,
+                          "x", g.pad_x, " at least 0");
+  }
+  return g;
+}
+
+}  // namespace tensor_internal
+
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// The window of one output position: [y_begin, y_end) x [x_begin, x_end), clipped to the image,
+/// and the number of elements that an average divides by.
+struct PoolWindow {
+  index_t y_begin, y_end, x_begin, x_end, count;
+
+  TESSERA_HD PoolWindow(const PoolGeometry& g, PoolKind kind, index_t height, index_t width,
+                        index_t oy, index_t ox) {
+    y_begin = oy * g.stride_y - g.pad_y;
+    x_begin = ox * g.stride_x - g.pad_x;
+    y_end = Min(y_begin + g.kernel_y, height + g.pad_y);
+    x_end = Min(x_begin + g.kernel_x, width + g.pad_x);
+    count = (y_end - y_begin) * (x_end - x_begin);
+    y_begin = y_begin < 0 ? 0 : y_begin;
+    x_begin = x_begin < 0 ? 0 : x_begin;
+    y_end = Min(y_end, height);
+    x_end = Min(x_end, width);
+    if (kind == PoolKind::kAverageWithoutPad) count = (y_end - y_begin) * (x_end - x_begin);
+    // In a window without elements nothing is summed; the average is 0, not 0/0.
+    if (y_begin >= y_end || x_begin >= x_end) count = 1;
+  }
+
+ private:
+  TESSERA_HD static index_t Min(index_t a, index_t b) { return a < b ? a : b; }
+};
+
+/// pool: see the function below.
+template <PoolKind kKind, typename Device, typename T>
+struct PoolExp : Exp<PoolExp<kKind, Device, T>> {
+  using value_type = T;
+  using device_type = Device;
+  using Accumulator = std::conditional_t<sizeof(T) == 2, float, T>;
+  static constexpr int kRank = 4;
+  static constexpr bool kHasPacket = false;
+
+  Tensor<Device, 4, T> image;
+  Shape<4> target;
+  PoolGeometry g;
+
+  PoolExp(const Tensor<Device, 4, T>& source, index_t out_y, index_t out_x,
+          const PoolGeometry& geometry)
+      : image(source),
+        target(Shape4(source.shape_[0], source.shape_[1], out_y, out_x)),
+        g(tensor_internal::CheckedGeometry(geometry, "pool")) {
+    if (out_y < 0 || out_x < 0) {
+      throw InvalidArgument("pool: the result cannot have ", out_y, "x", out_x, " positions");
+    }
+  }
+  const Shape<4>& shape() const { return target; }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    return EvalPlane(image.dptr_ + y / target[2] * image.shape_[2] * image.stride_, y % target[2],
+                     x);
+  }
+  bool IsFlat() const { return false; }
+
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+    const T* plane = image.dptr_ + y / target[2] * image.shape_[2] * image.stride_;
+    const index_t oy = y % target[2];
+    for (index_t x = begin; x < end; ++x) *out++ = EvalPlane(plane, oy, x);
+  }
+
+ private:
+  TESSERA_HD T EvalPlane(const T* plane, index_t oy, index_t ox) const {
+    const PoolWindow w(g, kKind, image.shape_[2], image.shape_[3], oy, ox);
+    if constexpr (kKind == PoolKind::kMax) {
+      T result = red::maximum::InitialValue<T>();
+      for (index_t y = w.y_begin; y < w.y_end; ++y) {
+        for (index_t x = w.x_begin; x < w.x_end; ++x) {
+          result = op::maximum::Map(result, plane[y * image.stride_ + x]);
+        }
+      }
+      return result;
+    } else {
+      Accumulator sum = Accumulator(0);
+      for (index_t y = w.y_begin; y < w.y_end; ++y) {
+        for (index_t x = w.x_begin; x < w.x_end; ++x) {
+          sum += static_cast<Accumulator>(plane[y * image.stride_ + x]);
+        }
+      }
+      if constexpr (kKind != PoolKind::kSum) sum /= static_cast<Accumulator>(w.count);
+      return static_cast<T>(sum);
+    }
+  }
+};
+
+/// unpool: see the function below.
+template <PoolKind kKind, typename Device, typename T>
+struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>> {
+  using value_type = T;
+  using device_type = Device;
+  using Accumulator = std::conditional_t<sizeof(T) == 2, float, T>;
+  static constexpr int kRank = 4;
+  static constexpr bool kHasPacket = false;
+
+  Tensor<Device, 4, T> image;
+  Tensor<Device, 4, T> pooled;
+  Tensor<Device, 4, T> grad;
+  PoolGeometry g;
+
+  UnpoolExp(const Tensor<Device, 4, T>& data, const Tensor<Device, 4, T>& pooled_data,
+            const Tensor<Device, 4, T>& pooled_grad, const PoolGeometry& geometry)
+      : image(data),
+        pooled(pooled_data),
+        grad(pooled_grad),
+        g(tensor_internal::CheckedGeometry(geometry, "unpool")) {
+    if (pooled.shape_ != grad.shape_) {
+      throw InvalidArgument("unpool: pooled data of shape ", pooled.shape_,
+                            " and its gradient of shape ", grad.shape_, " differ");
+    }
+    if (pooled.shape_[0] != image.shape_[0] || pooled.shape_[1] != image.shape_[1]) {
+      throw InvalidArgument("unpool: pooled data of shape ", pooled.shape_,
+                            " does not come from an image of shape ", image.shape_);
+    }
+  }
+  const Shape<4>& shape() const { return image.shape_; }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    const index_t plane = y / image.shape_[2];
+    const index_t iy = y % image.shape_[2];
+    Accumulator sum = Accumulator(0);
+    for (index_t oy = FirstWindow(iy, g.pad_y, g.kernel_y, g.stride_y);
+         oy < EndWindow(iy, g.pad_y, g.stride_y, pooled.shape_[2]); ++oy) {
+      for (index_t ox = FirstWindow(x, g.pad_x, g.kernel_x, g.stride_x);
+           ox < EndWindow(x, g.pad_x, g.stride_x, pooled.shape_[3]); ++ox) {
+        sum += Share(plane, oy, ox, iy, x);
+      }
+    }
+    return static_cast<T>(sum);
+  }
+  bool IsFlat() const { return false; }
+
+  /// Hands every window's gradient down at once, in the order in which Eval adds.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+    if constexpr (std::is_same_v<T, Accumulator>) {
+      if (begin == 0 && end == image.shape_[3]) {
+        SpreadRow(y / image.shape_[2], y % image.shape_[2], out);
+        return;
+      }
+    }
+    for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
+  }
+
+ private:
+  void SpreadRow(index_t plane, index_t iy, T* out) const {
+    for (index_t x = 0; x < image.shape_[3]; ++x) out[x] = T(0);
+    const index_t end_y = EndWindow(iy, g.pad_y, g.stride_y, pooled.shape_[2]);
+    for (index_t oy = FirstWindow(iy, g.pad_y, g.kernel_y, g.stride_y); oy < end_y; ++oy) {
+      for (index_t ox = 0; ox < pooled.shape_[3]; ++ox) {
+        const PoolWindow w(g, kKind, image.shape_[2], image.shape_[3], oy, ox);
+        if constexpr (kKind == PoolKind::kMax) {
+          const index_t x = FirstMaximumInRow(plane, oy, ox, w, iy);
+          if (x < w.x_end) out[x] += GradientAt(plane, oy, ox);
+        } else {
+          T share = GradientAt(plane, oy, ox);
+          if constexpr (kKind != PoolKind::kSum) share /= static_cast<T>(w.count);
+          for (index_t x = w.x_begin; x < w.x_end; ++x) out[x] += share;
+        }
+      }
+    }
+  }
+
+  /// Where the window's first maximum lies if that is in row iy, else w.x_end.
+  index_t FirstMaximumInRow(index_t plane, index_t oy, index_t ox, const PoolWindow& w,
+                            index_t iy) const {
+    const T maximum = pooled.dptr_[(plane * pooled.shape_[2] + oy) * pooled.stride_ + ox];
+    const T* row = image.dptr_ + (plane * image.shape_[2] + w.y_begin) * image.stride_;
+    for (index_t y = w.y_begin; y <= iy; ++y, row += image.stride_) {
+      for (index_t x = w.x_begin; x < w.x_end; ++x) {
+        if (row[x] == maximum) return y == iy ? x : w.x_end;
+      }
+    }
+    return w.x_end;
+  }
+
+  TESSERA_HD Accumulator GradientAt(index_t plane, index_t oy, index_t ox) const {
+    return static_cast<Accumulator>(grad.dptr_[(plane * grad.shape_[2] + oy) * grad.stride_ + ox]);
+  }
+
+  TESSERA_HD static index_t FirstWindow(index_t at, index_t pad, index_t kernel, index_t stride) {
+    const index_t from = at + pad - kernel + 1;
+    return from <= 0 ? 0 : (from + stride - 1) / stride;
+  }
+  TESSERA_HD static index_t EndWindow(index_t at, index_t pad, index_t stride, index_t windows) {
+    const index_t end = (at + pad) / stride + 1;
+    return end < windows ? end : windows;
+  }
+
+  /// What window (oy, ox) hands down to image element (iy, ix).
+  TESSERA_HD Accumulator Share(index_t plane, index_t oy, index_t ox, index_t iy,
+                               index_t ix) const {
+    const index_t out = (plane * pooled.shape_[2] + oy) * pooled.stride_ + ox;
+    const Accumulator g_out = GradientAt(plane, oy, ox);
+    if constexpr (kKind == PoolKind::kSum) return g_out;
+    const PoolWindow w(g, kKind, image.shape_[2], image.shape_[3], oy, ox);
+    if constexpr (kKind == PoolKind::kMax) {
+      // Among equal maxima the first in row order takes the gradient.
+      const T maximum = pooled.dptr_[out];
+      const T* data = image.dptr_ + plane * image.shape_[2] * image.stride_;
+      if (data[iy * image.stride_ + ix] != maximum) return Accumulator(0);
+      for (index_t y = w.y_begin; y <= iy; ++y) {
+        const index_t end = y == iy ? ix : w.x_end;
+        for (index_t x = w.x_begin; x < end; ++x) {
+          if (data[y * image.stride_ + x] == maximum) return Accumulator(0);
+        }
+      }
+      return g_out;
+    } else {
+      return g_out / static_cast<Accumulator>(w.count);
+    }
+  }
+};
+
+/// Pools the last two dimensions: out[n][c][oy][ox] is the maximum, sum or average of the window at
+/// (oy * stride_y - pad_y, ox * stride_x - pad_x).
+///
+/// Shapes: image (n, c, height, width), result (n, c, out_y, out_x); the caller chooses the number
+/// of positions, so that both rounding conventions can be had. half and bfloat16 add up in float.
+/// A window that holds no element of the image has red::maximum's initial value as its maximum, and
+/// 0 as its sum and average. A NaN in a window is its maximum. Throws Error(kInvalidArgument) if
+/// kernel, stride, padding or positions make no sense.
+template <PoolKind kKind, typename Device, typename T>
+PoolExp<kKind, Device, T> pool(const Tensor<Device, 4, T>& image, index_t out_y, index_t out_x,
+                               const PoolGeometry& geometry) {
+  return {image, out_y, out_x, geometry};
+}
+
+/// The gradient of pool: image is what was pooled, pooled the result, pooled_grad its gradient;
+/// the value has the image's shape. Of equal maxima the first in row order takes the gradient; the
+/// gradient of a maximum that is NaN goes nowhere.
+/// Throws Error(kInvalidArgument) if the shapes do not fit or the geometry makes no sense.
+template <PoolKind kKind, typename Device, typename T>
+UnpoolExp<kKind, Device, T> unpool(const Tensor<Device, 4, T>& image,
+                                   const Tensor<Device, 4, T>& pooled,
+                                   const Tensor<Device, 4, T>& pooled_grad,
+                                   const PoolGeometry& geometry) {
+  return {image, pooled, pooled_grad, geometry};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::pool;
+using expr::unpool;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_POOL_H_

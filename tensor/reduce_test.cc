@@ -1,0 +1,226 @@
+#include "tessera/tensor/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/broadcast.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/test_values.h"
+
+namespace tessera {
+namespace {
+
+constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Sums are carried out in float for the 16-bit types.
+template <typename T>
+double AccumulatorRoundoff() {
+  return UnitRoundoff<typename expr::AccumulateIn<T>::type>();
+}
+
+// The sum, the sum of magnitudes and the extremes of a group of elements, in double.
+struct Summary {
+  double sum = 0, magnitude = 0, maximum = -kInfinity, minimum = kInfinity;
+  int64_t count = 0;
+
+  void Add(double value) {
+    sum += value;
+    magnitude += std::abs(value);
+    maximum = std::max(maximum, value);
+    minimum = std::min(minimum, value);
+    ++count;
+  }
+  // Adding n numbers in any order loses at most n roundings of the sum of their magnitudes (Higham,
+  // Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2); storing it one more.
+  template <typename T>
+  double SumBound() const {
+    return static_cast<double>(count) * AccumulatorRoundoff<T>() * magnitude +
+           UnitRoundoff<T>() * std::abs(sum);
+  }
+};
+
+// One summary for each index of dimension `axis`.
+template <typename T, int N>
+std::vector<Summary> Summarize(const std::vector<T>& values, const Shape<N>& shape, int axis) {
+  std::vector<Summary> groups(static_cast<size_t>(shape[axis]));
+  const index_t inner = shape.ProdShape(axis + 1, N);
+  for (index_t i = 0; i < shape.Size(); ++i) {
+    groups[static_cast<size_t>(i / inner % shape[axis])].Add(
+        static_cast<double>(values[static_cast<size_t>(i)]));
+  }
+  return groups;
+}
+
+template <typename T>
+class ReduceTest : public testing::Test {
+ protected:
+  template <int kAxis, int N>
+  static void ExpectSums(const Shape<N>& shape, GuardedLayout layout) {
+    const std::vector<T> values = RandomValues<T>(shape.Size(), kIsReal<T> ? -1 : 0, 1);
+    GuardedTensor<N, T> source(shape, values, layout);
+    GuardedTensor<1, T> out(Shape1(shape[kAxis]), GuardedLayout{.misalignment = 1});
+    const std::vector<Summary> groups = Summarize(values, shape, kAxis);
+    std::vector<double> expected;
+    for (const Summary& group : groups) expected.push_back(group.sum);
+    const auto bound = [&](size_t i) { return groups[i].template SumBound<T>(); };
+    *out = sumall_except_dim<kAxis>(*source);
+    ExpectWithin<T>(out.values(), expected, bound, "sum, axis " + std::to_string(kAxis));
+    EXPECT_TRUE(out.GuardsIntact());
+    if (shape.Size() == 0) return;  // the extremes of nothing are tested below
+    *out = reduce_except_dim<kAxis, red::maximum>(*source);
+    for (size_t i = 0; i < groups.size(); ++i) expected[i] = groups[i].maximum;
+    ExpectWithin<T>(
+        out.values(), expected, [](size_t) { return 0; }, "maximum");
+    *out = reduce_except_dim<kAxis, red::minimum>(*source);
+    for (size_t i = 0; i < groups.size(); ++i) expected[i] = groups[i].minimum;
+    ExpectWithin<T>(
+        out.values(), expected, [](size_t) { return 0; }, "minimum");
+    EXPECT_TRUE(out.GuardsIntact());
+  }
+  template <int N>
+  static void ExpectReduceAll(const Shape<N>& shape, GuardedLayout layout) {
+    const std::vector<T> values = RandomValues<T>(shape.Size(), kIsReal<T> ? -1 : 0, 1, 7);
+    GuardedTensor<N, T> source(shape, values, layout);
+    Summary all;
+    for (const T value : values) all.Add(static_cast<double>(value));
+    EXPECT_NEAR(static_cast<double>(ReduceAll<red::sum>(*source)), all.sum,
+                all.template SumBound<T>());
+    if (shape.Size() == 0) return;
+    EXPECT_EQ(static_cast<double>(ReduceAll<red::maximum>(*source)), all.maximum);
+    EXPECT_EQ(static_cast<double>(ReduceAll<red::minimum>(*source)), all.minimum);
+  }
+};
+
+using ElementTypes = testing::Types<float, double, half_t, bfloat16_t, int32_t, int64_t>;
+TYPED_TEST_SUITE(ReduceTest, ElementTypes);
+
+TYPED_TEST(ReduceTest, MatricesReduceToTheirRowsAndColumns) {
+  for (const index_t columns : {1, 3, 4, 5, 15, 16, 17, 31, 33, 64, 255, 256, 257, 600}) {
+    for (const index_t rows : {1, 2, 7}) {
+      for (const index_t padding : {0, 3}) {
+        const GuardedLayout layout{.row_padding = padding, .misalignment = padding};
+        TestFixture::template ExpectSums<0>(Shape2(rows, columns), layout);
+        TestFixture::template ExpectSums<1>(Shape2(rows, columns), layout);
+      }
+    }
+  }
+}
+
+TYPED_TEST(ReduceTest, AnyAxisOfHigherRanks) {
+  for (const index_t padding : {0, 2}) {
+    const GuardedLayout layout{.row_padding = padding};
+    const Shape<4> shape = Shape4(2, 3, 5, 19);
+    TestFixture::template ExpectSums<0>(shape, layout);
+    TestFixture::template ExpectSums<1>(shape, layout);
+    TestFixture::template ExpectSums<2>(shape, layout);
+    TestFixture::template ExpectSums<3>(shape, layout);
+  }
+  TestFixture::template ExpectSums<0>(Shape1(21), {});
+}
+
+TYPED_TEST(ReduceTest, EmptySumsAreZero) {
+  TestFixture::template ExpectSums<0>(Shape2(3, 0), {});
+  TestFixture::template ExpectSums<1>(Shape2(0, 300), {});
+  TestFixture::template ExpectSums<1>(Shape3(2, 0, 5), {});
+  TestFixture::template ExpectSums<1>(Shape3(0, 4, 5), {});
+  TestFixture::ExpectReduceAll(Shape1(0), {});
+  TestFixture::ExpectReduceAll(Shape2(3, 0), {.row_padding = 1});
+}
+
+TYPED_TEST(ReduceTest, LargeOnesRunInParallel) {
+  TestFixture::template ExpectSums<0>(Shape2(40, 5000), {});
+  TestFixture::template ExpectSums<1>(Shape2(40, 5000), {.row_padding = 1});
+  TestFixture::template ExpectSums<1>(Shape3(20, 30, 500), {});
+}
+
+TYPED_TEST(ReduceTest, EverythingReducesToOneNumber) {
+  for (const index_t extent : {1, 2, 15, 16, 17, 100, 16383, 16384, 16385, 100000}) {
+    TestFixture::ExpectReduceAll(Shape1(extent), {.misalignment = 1});
+  }
+  TestFixture::ExpectReduceAll(Shape2(300, 70), {});
+  TestFixture::ExpectReduceAll(Shape2(300, 70), {.row_padding = 1});
+  TestFixture::ExpectReduceAll(Shape2(2, 40000), {.row_padding = 1});
+  TestFixture::ExpectReduceAll(Shape4(2, 3, 4, 5), {.row_padding = 1});
+  TestFixture::ExpectReduceAll(Shape2(1200, 1100), {.row_padding = 1});  // more than 64 chunks
+}
+
+TEST(ReduceExpressionTest, OperandsAreAnyExpression) {
+  const Shape<2> shape = Shape2(5, 9);
+  const std::vector<float> a = RandomValues<float>(shape.Size(), -1, 1, 1);
+  const std::vector<float> b = RandomValues<float>(shape.Size(), -1, 1, 2);
+  GuardedTensor<2, float> x(shape, a), y(shape, b);
+  GuardedTensor<1, float> rows(Shape1(5)), columns(Shape1(9));
+  std::vector<float> products;
+  for (size_t i = 0; i < a.size(); ++i) products.push_back(a[i] * b[i]);
+  *rows = sumall_except_dim<0>(*x * *y);
+  *columns = sum_rows(*x * *y);
+  const std::vector<Summary> by_row = Summarize(products, shape, 0);
+  const std::vector<Summary> by_column = Summarize(products, shape, 1);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(rows.values()[i], by_row[i].sum, by_row[i].SumBound<float>());
+  }
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_NEAR(columns.values()[i], by_column[i].sum, by_column[i].SumBound<float>());
+  }
+  // Without a packet form, and through a broadcast.
+  *columns = sum_rows(F<op::maximum>(*x, 0) * broadcast<1>(*columns, shape) * 0);
+  EXPECT_EQ(columns.values(), std::vector<float>(9, 0.0f));
+}
+
+TEST(ReduceExpressionTest, ResultsAreScaledAndCombined) {
+  GuardedTensor<2, float> x(Shape2(2, 3), std::vector<float>{1, 2, 3, 4, 5, 6});
+  GuardedTensor<1, float> out(Shape1(2), std::vector<float>{100, 200});
+  *out += 0.5f * sumall_except_dim<0>(*x);
+  EXPECT_EQ(out.values(), (std::vector<float>{103, 207.5}));
+  *out -= sumall_except_dim<0>(*x) * 2;
+  EXPECT_EQ(out.values(), (std::vector<float>{91, 177.5}));
+  *out *= reduce_except_dim<0, red::maximum>(*x);
+  EXPECT_EQ(out.values(), (std::vector<float>{273, 1065}));
+  const auto kept = 2 * (0.25f * sum_rows(*x));
+  GuardedTensor<1, float> columns(Shape1(3));
+  *columns = kept;
+  EXPECT_EQ(columns.values(), (std::vector<float>{2.5, 3.5, 4.5}));
+}
+
+TEST(ReduceExpressionTest, NanWinsAndInfinitiesCount) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const index_t at : {0, 5, 40, 99}) {
+    std::vector<float> values(100, -inf);
+    values[static_cast<size_t>(at)] = nan;
+    GuardedTensor<1, float> x(Shape1(100), values);
+    EXPECT_TRUE(std::isnan(ReduceAll<red::maximum>(*x)));
+    EXPECT_TRUE(std::isnan(ReduceAll<red::minimum>(*x)));
+    EXPECT_TRUE(std::isnan(ReduceAll<red::sum>(*x)));
+  }
+  GuardedTensor<1, float> lows(Shape1(100), std::vector<float>(100, -inf));
+  EXPECT_EQ(ReduceAll<red::maximum>(*lows), -inf);
+  GuardedTensor<1, float> none{Shape1(0)};
+  EXPECT_EQ(ReduceAll<red::maximum>(*none), -inf);
+  EXPECT_EQ(ReduceAll<red::minimum>(*none), inf);
+}
+
+TEST(ReduceExpressionTest, ShapesThatDoNotFitAreRefused) {
+  GuardedTensor<2, float> x(Shape2(2, 3));
+  GuardedTensor<1, float> out(Shape1(2), std::vector<float>{7, 8});
+  ExpectError([&] { *out = sum_rows(*x); }, kInvalidArgument, {"reduction", "(2,3)", "2 elements"});
+  EXPECT_EQ(out.values(), (std::vector<float>{7, 8}));
+}
+
+template <typename A, typename B>
+concept CanAssign = requires(A a, B b) {
+  a = b;
+};
+using Sums = decltype(sum_rows(Tensor<cpu, 2, float>()));
+static_assert(CanAssign<Tensor<cpu, 1, float>, Sums>);
+static_assert(!CanAssign<Tensor<cpu, 2, float>, Sums>);
+static_assert(!CanAssign<Tensor<cpu, 1, double>, Sums>);
+static_assert(!CanAssign<Tensor<gpu, 1, float>, Sums>);
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,61 @@
+#ifndef TESSERA_TENSOR_STORE_H_
+#define TESSERA_TENSOR_STORE_H_
+
+#include "tessera/tensor/dense.h"
+
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Store(dst, e): see the function below.
+template <typename Device, int N, typename T, typename E>
+struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
+  using value_type = T;
+  using device_type = Device;
+  static constexpr int kRank = N;
+  static constexpr bool kHasPacket = E::kHasPacket && PacketTraits<T>::kVectorizable;
+
+  Tensor<Device, N, T> target;
+  E e;
+
+  StoreExp(const Tensor<Device, N, T>& destination, const E& expression)
+      : target(destination), e(expression) {
+    if (target.shape_ != e.shape()) {
+      throw InvalidArgument("Store: the expression has shape ", e.shape(),
+                            " but the destination has shape ", target.shape_);
+    }
+  }
+  const Shape<N>& shape() const { return target.shape_; }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    const T value = e.Eval(y, x);
+    target.dptr_[y * target.stride_ + x] = value;
+    return value;
+  }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    const P value = e.template EvalPacket<P>(y, x);
+    pk::pstoreu(target.dptr_ + y * target.stride_ + x, value);
+    return value;
+  }
+  bool IsFlat() const { return target.IsFlat() && e.IsFlat(); }
+};
+
+/// An assignment inside an expression, as in C: stores e into dst and has e's value, so that
+/// `w += Store(m, 0.9f * m - 0.1f * g)` makes one pass over memory for both results.
+///
+/// It is evaluated once for each element when it is used once. dst may be an operand of e and of
+/// the surrounding expression at its own place, read before it is stored. Throws
+/// Error(kInvalidArgument) unless dst and e have the same shape.
+template <typename Device, int N, typename T, MatchingExpressions<Tensor<Device, N, T>> E>
+StoreExp<Device, N, T, NodeOf<E>> Store(const Tensor<Device, N, T>& dst, const E& e) {
+  return {dst, e.self()};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::Store;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_STORE_H_
