@@ -1,0 +1,73 @@
+#ifndef TESSERA_RESOURCE_RESOURCE_H_
+#define TESSERA_RESOURCE_RESOURCE_H_
+
+#include <cstdint>
+
+#include "tessera/base/checked_size.h"
+#include "tessera/base/device.h"
+#include "tessera/base/shape.h"
+#include "tessera/tensor/philox.h"
+#include "tessera/tensor/random.h"
+#include "tessera/tensor/stream.h"
+#include "tessera/tensor/tensor.h"
+
+namespace tessera {
+
+/// What an operator needs besides its inputs and outputs.
+struct ResourceRequest {
+  enum class Type {
+    kTempSpace,  ///< workspace whose contents last until the operation ends
+    kRandom,     ///< the device's sequence of random numbers
+  };
+  Type type = Type::kTempSpace;
+
+  friend constexpr bool operator==(ResourceRequest, ResourceRequest) = default;
+};
+
+/// A resource as an operation sees it, through OpContext::requested.
+///
+///     Tensor<cpu, 2> columns = context.requested[0]->get_space<cpu>(Shape2(rows, width), stream);
+///     context.requested[1]->get_random<cpu>(stream).SampleBernoulli(&mask, keep);
+///
+/// Threads: the engine runs one operation at a time on each resource, because each operation has
+/// the resource's variable among those that it changes; nothing else orders the calls.
+class Resource {
+ public:
+  virtual ~Resource() = default;
+
+  virtual ResourceRequest request() const = 0;
+  virtual Device device() const = 0;
+
+  /// For kTempSpace: at least `size_bytes` of the device's memory, aligned to 64 bytes, with
+  /// undefined contents; null if that is 0. It belongs to the running operation until that ends or
+  /// asks again: ask once, for all of it. Takes memory from storage only to grow.
+  /// Throws Error: kFailedPrecondition for another type, and what Storage::Alloc throws.
+  virtual void* GetSpaceBytes(int64_t size_bytes) = 0;
+
+  /// For kRandom: the place in the sequence, from which whoever draws takes its numbers.
+  /// Throws Error(kFailedPrecondition) for another type.
+  virtual PhiloxState* GetRandomState() = 0;
+
+  /// The workspace as a tensor of that shape.
+  template <typename Dev, int N, typename T>
+  Tensor<Dev, N, T> get_space_typed(const Shape<N>& shape, Stream<Dev>* stream) {
+    CheckedSize size_bytes(static_cast<int64_t>(sizeof(T)));
+    for (int i = 0; i < N; ++i) size_bytes = size_bytes * shape[i];
+    void* space = GetSpaceBytes(size_bytes.ValueOrThrow("Resource::get_space: size in bytes"));
+    return Tensor<Dev, N, T>(static_cast<T*>(space), shape, stream);
+  }
+  template <typename Dev, int N>
+  Tensor<Dev, N, float> get_space(const Shape<N>& shape, Stream<Dev>* stream) {
+    return get_space_typed<Dev, N, float>(shape, stream);
+  }
+
+  /// A generator that draws from the device's sequence.
+  template <typename Dev>
+  Random<Dev> get_random(Stream<Dev>* stream) {
+    return Random<Dev>(GetRandomState(), stream);
+  }
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_RESOURCE_RESOURCE_H_
