@@ -1,0 +1,249 @@
+#include "tessera/ops/testing/operator_row.h"
+
+namespace tessera::ops_testing {
+namespace {
+
+/// A convolution's extents; one spatial dimension is seen as an image one row high.
+struct Geometry {
+  index_t batch, channels, height, width, filters, groups, out_y, out_x;
+  std::array<index_t, 2> kernel, stride, dilate, pad;
+  bool bias;
+
+  Geometry(const ParameterMap& parameters, const TShape& data) {
+    const ParameterReader p(parameters);
+    const bool image = data.ndim() == 4;
+    batch = data[0];
+    channels = data[1];
+    height = image ? data[2] : 1;
+    width = data[image ? 3 : 2];
+    filters = p.Int("num_filter", 0);
+    groups = p.Int("num_group", 1);
+    bias = !p.Bool("no_bias", false);
+    kernel = p.Window("kernel", 0, 1);
+    stride = p.Window("stride", 1, 1);
+    dilate = p.Window("dilate", 1, 1);
+    pad = p.Window("pad", 0, 0);
+    const auto positions = [&](int axis, index_t extent) {
+      const index_t window = (kernel[axis] - 1) * dilate[axis] + 1;
+      return (extent + 2 * pad[axis] - window) / stride[axis] + 1;
+    };
+    out_y = positions(0, height);
+    out_x = positions(1, width);
+  }
+
+  TShape OutShape(const TShape& data) const {
+    if (data.ndim() == 3) return {batch, filters, out_x};
+    return {batch, filters, out_y, out_x};
+  }
+
+  /// Calls visit(i_out, i_weight, i_data) for each product of the convolution.
+  template <typename Visit>
+  void ForEachProduct(const Visit& visit) const {
+    const index_t group_channels = channels / groups;
+    for (index_t n = 0; n < batch; ++n) {
+      for (index_t f = 0; f < filters; ++f) {
+        const index_t first_channel = f / (filters / groups) * group_channels;
+        for (index_t oy = 0; oy < out_y; ++oy) {
+          for (index_t ox = 0; ox < out_x; ++ox) {
+            for (index_t c = 0; c < group_channels; ++c) {
+              for (index_t ky = 0; ky < kernel[0]; ++ky) {
+                for (index_t kx = 0; kx < kernel[1]; ++kx) {
+                  const index_t y = oy * stride[0] + ky * dilate[0] - pad[0];
+                  const index_t x = ox * stride[1] + kx * dilate[1] - pad[1];
+                  if (y < 0 || y >= height || x < 0 || x >= width) continue;
+                  visit(((n * filters + f) * out_y + oy) * out_x + ox,
+                        ((f * group_channels + c) * kernel[0] + ky) * kernel[1] + kx,
+                        ((n * channels + first_channel + c) * height + y) * width + x);
+                }
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  index_t FilterOf(index_t i_out) const { return i_out / (out_y * out_x) % filters; }
+};
+
+std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
+                            std::vector<Values>*) {
+  const Geometry g(parameters, in[0].shape);
+  Values out(g.OutShape(in[0].shape));
+  if (g.bias) {
+    for (index_t i = 0; i < out.size(); ++i) out[i] = in[2][g.FilterOf(i)];
+  }
+  g.ForEachProduct([&](index_t o, index_t w, index_t d) { out[o] += in[1][w] * in[0][d]; });
+  return {out};
+}
+
+std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                             const std::vector<Values>& in, const std::vector<Values>&) {
+  const Geometry g(parameters, in[0].shape);
+  std::vector<Values> grad;
+  for (const Values& x : in) grad.emplace_back(x.shape);
+  g.ForEachProduct([&](index_t o, index_t w, index_t d) {
+    grad[0][d] += out_grad[0][o] * in[1][w];
+    grad[1][w] += out_grad[0][o] * in[0][d];
+  });
+  if (g.bias) {
+    for (index_t i = 0; i < out_grad[0].size(); ++i) grad[2][g.FilterOf(i)] += out_grad[0][i];
+  }
+  return grad;
+}
+
+std::vector<OperatorCase> Cases() {
+  using P = ParameterMap;
+  return {
+      {.name = "kernel_3x3",
+       .parameters = P{{"kernel", "(3, 3)"}, {"num_filter", "4"}},
+       .inputs = {{2, 3, 5, 6}, {4, 3, 3, 3}, {4}}},
+      {.name = "no_bias",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"no_bias", "True"}},
+       .inputs = {{2, 3, 5, 6}, {4, 3, 3, 3}}},
+      {.name = "padded",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "2"}, {"pad", "(1,1)"}},
+       .inputs = {{2, 3, 4, 5}, {2, 3, 3, 3}, {2}}},
+      {.name = "padding_wider_than_the_kernel",
+       .parameters = P{{"kernel", "(2,1)"}, {"num_filter", "2"}, {"pad", "(3,2)"}},
+       .inputs = {{1, 2, 2, 3}, {2, 2, 2, 1}, {2}}},
+      {.name = "strided",
+       .parameters = P{{"kernel", "(3,2)"}, {"num_filter", "3"}, {"stride", "(2,3)"}},
+       .inputs = {{2, 2, 8, 9}, {3, 2, 3, 2}, {3}}},
+      {.name = "stride_beyond_the_kernel",
+       .parameters = P{{"kernel", "(1,1)"}, {"num_filter", "3"}, {"stride", "(3,2)"}},
+       .inputs = {{2, 2, 7, 5}, {3, 2, 1, 1}, {3}}},
+      {.name = "dilated",
+       .parameters = P{{"kernel", "(3,2)"}, {"num_filter", "3"}, {"dilate", "(2,3)"}},
+       .inputs = {{2, 2, 7, 6}, {3, 2, 3, 2}, {3}}},
+      {.name = "strided_dilated_padded",
+       .parameters = P{{"kernel", "(3,3)"},
+                       {"num_filter", "2"},
+                       {"stride", "(2,1)"},
+                       {"dilate", "(1,2)"},
+                       {"pad", "(1,3)"}},
+       .inputs = {{2, 2, 6, 5}, {2, 2, 3, 3}, {2}}},
+      {.name = "grouped",
+       .parameters = P{{"kernel", "(2,2)"}, {"num_filter", "6"}, {"num_group", "2"}},
+       .inputs = {{2, 4, 4, 3}, {6, 2, 2, 2}, {6}}},
+      {.name = "depthwise",
+       .parameters = P{{"kernel", "(3,3)"},
+                       {"num_filter", "3"},
+                       {"num_group", "3"},
+                       {"pad", "(1,1)"},
+                       {"no_bias", "True"}},
+       .inputs = {{2, 3, 4, 4}, {3, 1, 3, 3}}},
+      {.name = "kernel_1x1",
+       .parameters = P{{"kernel", "(1,1)"}, {"num_filter", "5"}},
+       .inputs = {{3, 4, 3, 2}, {5, 4, 1, 1}, {5}}},
+      {.name = "kernel_1x1_grouped",
+       .parameters = P{{"kernel", "(1,1)"}, {"num_filter", "4"}, {"num_group", "2"}},
+       .inputs = {{2, 6, 3, 2}, {4, 3, 1, 1}, {4}}},
+      {.name = "kernel_1x1_padded",
+       .parameters = P{{"kernel", "(1,1)"}, {"num_filter", "2"}, {"pad", "(1,0)"}},
+       .inputs = {{2, 3, 3, 2}, {2, 3, 1, 1}, {2}}},
+      {.name = "kernel_of_the_image",
+       .parameters = P{{"kernel", "(4,3)"}, {"num_filter", "5"}},
+       .inputs = {{3, 2, 4, 3}, {5, 2, 4, 3}, {5}}},
+      {.name = "one_dimension",
+       .parameters = P{{"kernel", "(3,)"}, {"num_filter", "4"}, {"layout", "NCW"}},
+       .inputs = {{2, 3, 9}, {4, 3, 3}, {4}}},
+      {.name = "one_dimension_strided_dilated_padded",
+       .parameters = P{{"kernel", "(3,)"},
+                       {"num_filter", "4"},
+                       {"stride", "(2,)"},
+                       {"dilate", "(2,)"},
+                       {"pad", "(3,)"},
+                       {"num_group", "2"}},
+       .inputs = {{2, 4, 9}, {4, 2, 3}, {4}}},
+      {.name = "batch_0",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
+       .inputs = {{0, 3, 5, 6}, {4, 3, 3, 3}, {4}}},
+      {.name = "batch_1",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
+       .inputs = {{1, 3, 5, 6}, {4, 3, 3, 3}, {4}}},
+      {.name = "no_channels",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "2"}},
+       .inputs = {{2, 0, 5, 6}, {2, 0, 3, 3}, {2}}},
+      // Images fall into two chunks, of 8 and 9.
+      {.name = "batch_17",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "3"}, {"pad", "(1,1)"}},
+       .inputs = {{17, 2, 4, 4}, {3, 2, 3, 3}, {3}},
+       .large = true},
+      // The second layer of the digits network with fewer channels: 16 chunks, blocked products.
+      {.name = "batch_130",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "20"}, {"pad", "(1,1)"}},
+       .inputs = {{130, 9, 8, 8}, {20, 9, 3, 3}, {20}},
+       .dtypes = {DType::kFloat32, DType::kBFloat16},
+       .large = true},
+  };
+}
+
+std::vector<ErrorCase> Errors() {
+  using P = ParameterMap;
+  return {
+      {.name = "without_kernel",
+       .parameters = P{{"num_filter", "4"}},
+       .words = {"required", "kernel"}},
+      {.name = "without_num_filter",
+       .parameters = P{{"kernel", "(3,3)"}},
+       .words = {"required", "num_filter"}},
+      {.name = "kernel_of_no_extent",
+       .parameters = P{{"kernel", "(3,0)"}, {"num_filter", "4"}},
+       .words = {"kernel", "(3,0)"}},
+      {.name = "negative_pad",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"pad", "(-1,0)"}},
+       .words = {"pad", "expected [0,"}},
+      {.name = "huge_stride",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"stride", "(4294967296,1)"}},
+       .words = {"stride", "4294967296"}},
+      {.name = "stride_of_other_rank",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"stride", "(2,)"}},
+       .words = {"stride", "(2,)", "2"}},
+      {.name = "bad_shape_text",
+       .parameters = P{{"kernel", "(3,x)"}, {"num_filter", "4"}},
+       .words = {"kernel", "(3,x)"}},
+      {.name = "three_dimensions",
+       .parameters = P{{"kernel", "(3,3,3)"}, {"num_filter", "4"}},
+       .code = absl::StatusCode::kUnimplemented,
+       .words = {"kernel", "(3,3,3)"}},
+      {.name = "no_dimensions",
+       .parameters = P{{"kernel", "()"}, {"num_filter", "4"}},
+       .words = {"kernel", "()"}},
+      {.name = "groups_that_do_not_divide_filters",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"num_group", "3"}},
+       .words = {"num_group=3", "num_filter=4"}},
+      {.name = "groups_that_do_not_divide_channels",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"num_group", "2"}},
+       .inputs = {{2, 3, 5, 5}},
+       .words = {"num_group=2", "3 channels"}},
+      {.name = "channels_last",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}, {"layout", "NHWC"}},
+       .code = absl::StatusCode::kUnimplemented,
+       .words = {"layout", "NHWC", "NCHW"}},
+      {.name = "kernel_beyond_the_image",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
+       .inputs = {{2, 3, 2, 5}},
+       .words = {"kernel", "(3,3)", "(2,3,2,5)"}},
+      {.name = "data_of_other_rank",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
+       .inputs = {{2, 3, 5}},
+       .words = {"data", "(2,3,5)"}},
+      {.name = "weight_of_other_channels",
+       .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
+       .inputs = {{2, 3, 5, 5}, {4, 2, 3, 3}},
+       .words = {"weight", "(4,2,3,3)", "(4,3,3,3)"}},
+  };
+}
+
+const RowRegistration kRow({
+    .name = "Convolution",
+    .cases = Cases(),
+    .forward = Forward,
+    .backward = Backward,
+    .forward_tolerance = {.of_largest = true},
+    .backward_tolerance = {.of_largest = true},
+    .errors = Errors(),
+});
+
+}  // namespace
+}  // namespace tessera::ops_testing

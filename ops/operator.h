@@ -1,0 +1,192 @@
+#ifndef TESSERA_OPS_OPERATOR_H_
+#define TESSERA_OPS_OPERATOR_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/resource/resource.h"
+#include "tessera/tensor/tensor.h"
+
+namespace tessera {
+
+/// What an operator does with an output's old contents.
+enum class OpReqType {
+  kNullOp,        ///< nothing is wanted: leave it alone
+  kWriteTo,       ///< overwrite
+  kWriteInplace,  ///< overwrite; the output shares memory with an input that the property named
+  kAddTo,         ///< add to what is there
+};
+using enum OpReqType;
+
+/// dst = e, dst += e or nothing, as `req` says; dst is a handle to the memory.
+template <typename Dst, typename E>
+void AssignTo(Dst dst, OpReqType req, const E& e) {
+  switch (req) {
+    case kNullOp:
+      break;
+    case kWriteTo:
+    case kWriteInplace:
+      dst = e;
+      break;
+    case kAddTo:
+      dst += e;
+      break;
+  }
+}
+
+/// What an operator's call runs in.
+struct OpContext {
+  bool is_train = false;
+  void* stream = nullptr;                  ///< Stream<gpu>* when on a GPU
+  std::span<Resource* const> requested{};  ///< in the order of ForwardResource / BackwardResource
+
+  template <typename Dev>
+  Stream<Dev>* get_stream() const {
+    return static_cast<Stream<Dev>*>(stream);
+  }
+};
+
+/// The arithmetic of one node, made by OperatorProperty::CreateOperator for one device and type.
+///
+/// Shapes, types and the number of blobs are those that the property inferred; they have been
+/// checked, and the calls never fail for them. An operator keeps nothing from one call to the next
+/// (what Backward needs is among inputs, outputs and aux states), so calls may overlap.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+
+  /// Computes the outputs. `req` has one entry for each output; aux states may be changed when
+  /// context.is_train.
+  virtual void Forward(const OpContext& context, std::span<const TBlob> in_data,
+                       std::span<const OpReqType> req, std::span<const TBlob> out_data,
+                       std::span<const TBlob> aux_states) = 0;
+
+  /// Computes the gradients of the inputs. Blobs that DeclareBackwardDependency does not list are
+  /// empty, and so may be gradients whose request is kNullOp; at least one has another. The default
+  /// throws Error(kUnimplemented).
+  virtual void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                        std::span<const TBlob> in_data, std::span<const TBlob> out_data,
+                        std::span<const OpReqType> req, std::span<const TBlob> in_grad,
+                        std::span<const TBlob> aux_states);
+};
+
+/// Says that the value `target` may be written into the memory of the value `source`.
+struct InplacePair {
+  int source;
+  int target;
+};
+
+struct OperatorEntry;
+
+/// Everything that is known of an operator before its shapes are: names, parameters, inference,
+/// what the gradient needs. A property is set up by Init and then only read; copies of the work to
+/// do are made by CreateOperator.
+class OperatorProperty {
+ public:
+  virtual ~OperatorProperty() = default;
+
+  /// Reads the parameters. Throws Error(kInvalidArgument), see ParameterSchema::Parse.
+  virtual void Init(const ParameterMap& parameters) = 0;
+  /// All parameters as text, defaults included; Init of it gives the same operator.
+  virtual ParameterMap GetParams() const = 0;
+
+  virtual std::vector<std::string> ListArguments() const { return {"data"}; }
+  virtual std::vector<std::string> ListOutputs() const { return {"output"}; }
+  virtual std::vector<std::string> ListAuxiliaryStates() const { return {}; }
+  /// The outputs that a graph shows; those after them serve the gradient alone.
+  virtual int NumVisibleOutputs() const { return static_cast<int>(ListOutputs().size()); }
+
+  /// Completes shapes as far as the known ones determine them, in both directions. The vectors have
+  /// one entry for each argument, output and aux state. Returns whether all are known. Throws
+  /// Error(kInvalidArgument) that names the operator, the argument and both shapes on
+  /// contradiction.
+  virtual bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
+                          std::vector<TShape>* aux_shape) const = 0;
+  /// The same for element types. By default all are one floating-point type.
+  virtual bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type,
+                         std::vector<DType>* aux_type) const;
+
+  virtual std::vector<ResourceRequest> ForwardResource(std::span<const TShape> in_shape) const;
+  virtual std::vector<ResourceRequest> BackwardResource(std::span<const TShape> in_shape) const;
+
+  /// Which of the given ids Backward reads; whatever is not listed may be freed or overwritten
+  /// after Forward. By default all of them.
+  virtual std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                                     std::span<const int> in_data,
+                                                     std::span<const int> out_data) const;
+  /// Pairs (in_data id, out_data id) of which the second may take the first one's memory.
+  virtual std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                        std::span<const int> out_data) const;
+  /// Pairs (id of something that Backward reads, in_grad id), likewise.
+  virtual std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                         std::span<const int> in_data,
+                                                         std::span<const int> out_data,
+                                                         std::span<const int> in_grad) const;
+
+  /// True if Backward starts a gradient of its own, as losses do: no head gradient is needed.
+  virtual bool IsLoss() const { return false; }
+  /// True if the operator has a gradient at all.
+  virtual bool HasGradient() const { return true; }
+  /// False for an argument that Backward gives no gradient, such as a label: it is taken to be 0.
+  virtual bool ArgumentHasGradient(int argument) const {
+    static_cast<void>(argument);
+    return HasGradient();
+  }
+
+  /// Makes the operator for a device, from the first implementation registered for it that supports
+  /// the element type. Throws Error(kUnimplemented) that names operator, device and type if none
+  /// does.
+  std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
+                                           std::span<const DType> in_type) const;
+
+  /// The name that the operator is registered under.
+  const std::string& TypeString() const;
+
+ private:
+  friend class OperatorRegistry;
+  const OperatorEntry* entry_ = nullptr;
+};
+
+/// A property whose parameters are a struct with a ParameterSchema.
+template <typename Parameters>
+class ParameterizedProperty : public OperatorProperty {
+ public:
+  void Init(const ParameterMap& parameters) override {
+    param_ = ParameterSchema<Parameters>::Get().Parse(TypeString(), parameters);
+    CheckParameters();
+  }
+  ParameterMap GetParams() const override {
+    return ParameterSchema<Parameters>::Get().Print(param_);
+  }
+  const Parameters& param() const { return param_; }
+  static std::vector<ParameterInfo> DescribeParameters() {
+    return ParameterSchema<Parameters>::Get().Describe();
+  }
+
+ protected:
+  /// Checks what concerns several parameters at once; throws Error(kInvalidArgument).
+  virtual void CheckParameters() {}
+
+  Parameters param_;
+};
+
+/// Merges what is known of a shape into `shape`; the error names operator, value and both shapes.
+void MergeShape(const OperatorProperty& property, std::string_view what, TShape* shape,
+                const TShape& known);
+
+/// The product of the extents [begin, end) of `shape`, or TShape::kUnknown if one of them is
+/// unknown. Throws Error(kInvalidArgument) that names operator, value and shape if it does not fit
+/// in 63 bits.
+index_t ProductOfExtents(const OperatorProperty& property, std::string_view what,
+                         const TShape& shape, int begin, int end);
+
+}  // namespace tessera
+
+#endif  // TESSERA_OPS_OPERATOR_H_

@@ -1,0 +1,153 @@
+#include "tessera/ops/parameter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace ops_internal {
+namespace {
+
+absl::string_view ToAbsl(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string Strip(std::string_view text) {
+  return std::string(absl::StripAsciiWhitespace(ToAbsl(text)));
+}
+
+// The shortest text that reads back as the same number.
+template <typename T>
+std::string PrintReal(T value) {
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::string text = absl::StrFormat("%.*g", digits, value);
+    if (ParameterText<T>::Parse(text) == value) return text;
+  }
+  return absl::StrFormat("%.17g", value);
+}
+
+}  // namespace
+
+int64_t ParameterText<int64_t>::Parse(std::string_view text) {
+  int64_t value = 0;
+  std::string digits = Strip(text);
+  if (digits == "True" || digits == "False") digits = digits == "True" ? "1" : "0";
+  if (!absl::SimpleAtoi(digits, &value)) {
+    throw InvalidArgument("\"", text, "\" is not an integer");
+  }
+  return value;
+}
+std::string ParameterText<int64_t>::Print(int64_t value) { return absl::StrCat(value); }
+
+int ParameterText<int>::Parse(std::string_view text) {
+  const int64_t value = ParameterText<int64_t>::Parse(text);
+  if (value != static_cast<int>(value)) {
+    throw InvalidArgument("\"", text, "\" does not fit in 32 bits");
+  }
+  return static_cast<int>(value);
+}
+std::string ParameterText<int>::Print(int value) { return absl::StrCat(value); }
+
+double ParameterText<double>::Parse(std::string_view text) {
+  double value = 0;
+  if (!absl::SimpleAtod(Strip(text), &value) || std::isnan(value)) {
+    throw InvalidArgument("\"", text, "\" is not a number");
+  }
+  return value;
+}
+std::string ParameterText<double>::Print(double value) { return PrintReal(value); }
+
+float ParameterText<float>::Parse(std::string_view text) {
+  float value = 0;
+  if (!absl::SimpleAtof(Strip(text), &value) || std::isnan(value)) {
+    throw InvalidArgument("\"", text, "\" is not a number");
+  }
+  return value;
+}
+std::string ParameterText<float>::Print(float value) { return PrintReal(value); }
+
+bool ParameterText<bool>::Parse(std::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(Strip(text));
+  if (lower == "1" || lower == "true") return true;
+  if (lower == "0" || lower == "false") return false;
+  throw InvalidArgument("\"", text, "\" is not a boolean; expected True, False, 1 or 0");
+}
+std::string ParameterText<bool>::Print(bool value) { return value ? "True" : "False"; }
+
+TShape ParameterText<TShape>::Parse(std::string_view text) { return TShape::Parse(text); }
+std::string ParameterText<TShape>::Print(const TShape& value) {
+  return value.rank_known() ? value.ToString() : "()";
+}
+
+void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,
+                     const ParameterMap& values, void* parameters) {
+  for (const auto& [name, text] : values) {
+    const auto field = std::find_if(fields.begin(), fields.end(),
+                                    [&name = name](const auto& f) { return f.info.name == name; });
+    if (field == fields.end()) {
+      std::vector<std::string> names;
+      for (const auto& known : fields) names.push_back(known.info.name);
+      const std::string nearest = NearestName(name, names);
+      throw InvalidArgument(owner, ": unknown parameter \"", name, "\"",
+                            nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
+    }
+    try {
+      field->parse(parameters, text);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  absl::StrCat(std::string(owner), ": parameter ", name, ": ", error.what()));
+    }
+  }
+  for (const auto& field : fields) {
+    if (field.info.required && !values.contains(field.info.name)) {
+      throw InvalidArgument(owner, ": required parameter \"", field.info.name, "\" (",
+                            field.info.type, ") is missing");
+    }
+  }
+}
+
+void ThrowOutOfRange(std::string_view text, double low, double high) {
+  throw InvalidArgument("\"", text, "\" is out of range; expected a value in [", low, ", ", high,
+                        "]");
+}
+
+void ThrowNotAChoice(std::string_view text, const std::string& choices) {
+  throw InvalidArgument("\"", text, "\" is not one of ", choices);
+}
+
+}  // namespace ops_internal
+
+std::string NearestName(std::string_view name, const std::vector<std::string>& names) {
+  // Levenshtein's distance, one row at a time.
+  const auto distance = [](std::string_view a, std::string_view b) {
+    std::vector<size_t> row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j <= b.size(); ++j) {
+        const size_t substituted =
+            diagonal + (absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) !=
+                        absl::ascii_tolower(static_cast<unsigned char>(b[j - 1])));
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    return row[b.size()];
+  };
+  std::string nearest;
+  size_t best = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : names) {
+    const size_t d = distance(name, candidate);
+    if (d < best) {
+      best = d;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace tessera

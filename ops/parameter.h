@@ -1,0 +1,243 @@
+#ifndef TESSERA_OPS_PARAMETER_H_
+#define TESSERA_OPS_PARAMETER_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
+
+namespace tessera {
+
+/// Parameters as a graph file or a caller writes them: name to text.
+using ParameterMap = std::map<std::string, std::string>;
+
+/// One documented parameter of an operator.
+struct ParameterInfo {
+  std::string name;
+  std::string type;           ///< "int", "float", "boolean", "shape", "{max, sum}", …
+  std::string default_value;  ///< text; empty if required
+  bool required = false;
+  std::string description;
+};
+
+namespace ops_internal {
+
+/// A value of every parameter type as text, and back. Parse throws Error(kInvalidArgument) that
+/// quotes the text and says what was expected; the caller adds operator and parameter.
+template <typename T>
+struct ParameterText;
+template <>
+struct ParameterText<int64_t> {
+  static constexpr std::string_view kType = "int";
+  static int64_t Parse(std::string_view text);
+  static std::string Print(int64_t value);
+};
+template <>
+struct ParameterText<int> {
+  static constexpr std::string_view kType = "int";
+  static int Parse(std::string_view text);
+  static std::string Print(int value);
+};
+template <>
+struct ParameterText<double> {
+  static constexpr std::string_view kType = "float";
+  static double Parse(std::string_view text);
+  static std::string Print(double value);
+};
+template <>
+struct ParameterText<float> {
+  static constexpr std::string_view kType = "float";
+  static float Parse(std::string_view text);
+  static std::string Print(float value);
+};
+template <>
+struct ParameterText<bool> {
+  static constexpr std::string_view kType = "boolean";
+  static bool Parse(std::string_view text);
+  static std::string Print(bool value);
+};
+template <>
+struct ParameterText<std::string> {
+  static constexpr std::string_view kType = "string";
+  static std::string Parse(std::string_view text) { return std::string(text); }
+  static std::string Print(const std::string& value) { return value; }
+};
+template <>
+struct ParameterText<TShape> {
+  static constexpr std::string_view kType = "shape";
+  static TShape Parse(std::string_view text);
+  static std::string Print(const TShape& value);
+};
+template <typename T>
+struct ParameterText<std::optional<T>> {
+  static constexpr std::string_view kType = ParameterText<T>::kType;
+  static std::optional<T> Parse(std::string_view text) {
+    if (text == "None") return std::nullopt;
+    return ParameterText<T>::Parse(text);
+  }
+  static std::string Print(const std::optional<T>& value) {
+    return value ? ParameterText<T>::Print(*value) : "None";
+  }
+};
+
+/// A field of a parameter struct, its type erased.
+struct ParameterField {
+  ParameterInfo info;
+  std::function<void(void* parameters, std::string_view text)> parse;
+  std::function<std::string(const void* parameters)> print;
+};
+
+/// Sets fields from `values`; shared by all parameter structs. `owner` begins every error.
+void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,
+                     const ParameterMap& values, void* parameters);
+
+[[noreturn]] void ThrowOutOfRange(std::string_view text, double low, double high);
+[[noreturn]] void ThrowNotAChoice(std::string_view text, const std::string& choices);
+
+}  // namespace ops_internal
+
+/// The parameters of an operator, declared once: name, default, range, description. A parameter
+/// struct lists its fields, whose initializers are the defaults:
+///
+///     struct PoolingParameters {
+///       TShape kernel;
+///       bool global_pool = false;
+///       static void Declare(ParameterSchema<PoolingParameters>& schema) {
+///         schema.Required("kernel", &PoolingParameters::kernel, "window: (y, x)");
+///         schema.Optional("global_pool", &PoolingParameters::global_pool, "pool whole images");
+///       }
+///     };
+template <typename Parameters>
+class ParameterSchema {
+ public:
+  /// The schema that Parameters::Declare describes; built on first use.
+  static const ParameterSchema& Get() {
+    static const ParameterSchema schema = [] {
+      ParameterSchema declared;
+      Parameters::Declare(declared);
+      return declared;
+    }();
+    return schema;
+  }
+
+  template <typename T>
+  void Required(std::string name, T Parameters::*member, std::string description) {
+    Add(std::move(name), member, std::move(description)).required = true;
+  }
+  template <typename T>
+  void Optional(std::string name, T Parameters::*member, std::string description) {
+    ParameterInfo& info = Add(std::move(name), member, std::move(description));
+    info.default_value = ops_internal::ParameterText<T>::Print(Parameters().*member);
+  }
+
+  /// The parameter declared last must lie in [low, high].
+  ParameterSchema& Range(double low, double high = std::numeric_limits<double>::infinity()) {
+    auto& field = fields_.back();
+    field.parse = [parse = std::move(field.parse), print = field.print, low, high](
+                      void* parameters, std::string_view text) {
+      parse(parameters, text);
+      const std::string value = print(parameters);
+      const double number = ops_internal::ParameterText<double>::Parse(value);
+      if (!(number >= low && number <= high)) ops_internal::ThrowOutOfRange(text, low, high);
+    };
+    return *this;
+  }
+
+  /// A parameter that names one of several choices.
+  template <typename T>
+  void Choice(std::string name, T Parameters::*member,
+              std::vector<std::pair<std::string, T>> choices, std::string description,
+              bool required = false) {
+    std::string type = "{";
+    for (const auto& [text, value] : choices) {
+      if (type.size() > 1) type += ", ";
+      type += text;
+    }
+    type += "}";
+    ops_internal::ParameterField field;
+    field.info.name = std::move(name);
+    field.info.description = std::move(description);
+    field.info.type = type;
+    field.info.required = required;
+    field.parse = [member, choices, type](void* parameters, std::string_view given) {
+      for (const auto& [text, value] : choices) {
+        if (text == given) {
+          static_cast<Parameters*>(parameters)->*member = value;
+          return;
+        }
+      }
+      ops_internal::ThrowNotAChoice(given, type);
+    };
+    field.print = [member, choices](const void* parameters) {
+      for (const auto& [text, value] : choices) {
+        if (static_cast<const Parameters*>(parameters)->*member == value) return text;
+      }
+      return std::string();
+    };
+    const Parameters defaults;
+    if (!required) field.info.default_value = field.print(&defaults);
+    fields_.push_back(std::move(field));
+  }
+
+  /// Reads `values` over the defaults. Throws Error(kInvalidArgument) that names `owner`, the
+  /// parameter, its text and what was expected, for an unknown name (with the nearest known one), a
+  /// text that does not parse or lies out of range, and a required parameter that is missing.
+  Parameters Parse(std::string_view owner, const ParameterMap& values) const {
+    Parameters parameters;
+    ops_internal::ParseParameters(owner, fields_, values, &parameters);
+    return parameters;
+  }
+
+  /// Every parameter as text; Parse of it gives the same parameters.
+  ParameterMap Print(const Parameters& parameters) const {
+    ParameterMap values;
+    for (const auto& field : fields_) values[field.info.name] = field.print(&parameters);
+    return values;
+  }
+
+  std::vector<ParameterInfo> Describe() const {
+    std::vector<ParameterInfo> infos;
+    for (const auto& field : fields_) infos.push_back(field.info);
+    return infos;
+  }
+
+ private:
+  template <typename T>
+  ParameterInfo& Add(std::string name, T Parameters::*member, std::string description) {
+    using Text = ops_internal::ParameterText<T>;
+    ops_internal::ParameterField field;
+    field.info.name = std::move(name);
+    field.info.description = std::move(description);
+    field.info.type = std::string(Text::kType);
+    field.parse = [member](void* parameters, std::string_view text) {
+      static_cast<Parameters*>(parameters)->*member = Text::Parse(text);
+    };
+    field.print = [member](const void* parameters) {
+      return Text::Print(static_cast<const Parameters*>(parameters)->*member);
+    };
+    fields_.push_back(std::move(field));
+    return fields_.back().info;
+  }
+
+  std::vector<ops_internal::ParameterField> fields_;
+};
+
+/// The parameters of an operator that has none.
+struct NoParameters {
+  static void Declare(ParameterSchema<NoParameters>&) {}
+};
+
+/// The name in `names` that is nearest to `name` by edit distance, or empty if none is near.
+std::string NearestName(std::string_view name, const std::vector<std::string>& names);
+
+}  // namespace tessera
+
+#endif  // TESSERA_OPS_PARAMETER_H_

@@ -1,0 +1,185 @@
+#include "tessera/ops/parameter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+enum class Colour { kRed, kGreen };
+
+struct Everything {
+  int64_t large = int64_t{1} << 40;
+  int count = 3;
+  double real = 0.1;
+  float single = 0.1f;
+  bool flag = true;
+  std::string text = "plain";
+  TShape window;
+  std::optional<int> maybe;
+  Colour colour = Colour::kGreen;
+  int needed = 0;
+
+  static void Declare(ParameterSchema<Everything>& schema) {
+    using P = Everything;
+    schema.Optional("large", &P::large, "a 64-bit number");
+    schema.Optional("count", &P::count, "a number from 1 to 10");
+    schema.Range(1, 10);
+    schema.Optional("real", &P::real, "a double");
+    schema.Optional("single", &P::single, "a float");
+    schema.Optional("flag", &P::flag, "yes or no");
+    schema.Optional("text", &P::text, "anything");
+    schema.Optional("window", &P::window, "a shape");
+    schema.Optional("maybe", &P::maybe, "a number or None");
+    schema.Choice("colour", &P::colour, {{"red", Colour::kRed}, {"green", Colour::kGreen}},
+                  "one of two");
+    schema.Required("needed", &P::needed, "always given");
+  }
+};
+
+Everything Parse(ParameterMap values) {
+  values.emplace("needed", "1");
+  return ParameterSchema<Everything>::Get().Parse("Test", values);
+}
+
+/// The message with which `values` are refused; the code must be kInvalidArgument.
+std::string Refusal(const ParameterMap& values) {
+  try {
+    ParameterSchema<Everything>::Get().Parse("Test", values);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    return error.what();
+  }
+  return "accepted";
+}
+std::string Refusal(const std::string& name, const std::string& text) {
+  return Refusal({{"needed", "1"}, {name, text}});
+}
+
+TEST(ParameterTest, WhatIsNotGivenHasItsDefault) {
+  const Everything p = Parse({});
+  EXPECT_EQ(p.large, int64_t{1} << 40);
+  EXPECT_EQ(p.count, 3);
+  EXPECT_EQ(p.real, 0.1);
+  EXPECT_TRUE(p.flag);
+  EXPECT_EQ(p.text, "plain");
+  EXPECT_FALSE(p.window.rank_known());
+  EXPECT_EQ(p.maybe, std::nullopt);
+  EXPECT_EQ(p.colour, Colour::kGreen);
+}
+
+TEST(ParameterTest, EveryTypeIsReadFromText) {
+  const Everything p = Parse({{"large", "-9007199254740993"},
+                              {"count", " 7 "},
+                              {"real", "1e-300"},
+                              {"single", "-2.5"},
+                              {"flag", "False"},
+                              {"text", "two words"},
+                              {"window", "(3, 4)"},
+                              {"maybe", "8"},
+                              {"colour", "red"}});
+  EXPECT_EQ(p.large, -9007199254740993);
+  EXPECT_EQ(p.count, 7);
+  EXPECT_EQ(p.real, 1e-300);
+  EXPECT_EQ(p.single, -2.5f);
+  EXPECT_FALSE(p.flag);
+  EXPECT_EQ(p.text, "two words");
+  EXPECT_EQ(p.window, (TShape{3, 4}));
+  EXPECT_EQ(p.maybe, 8);
+  EXPECT_EQ(p.colour, Colour::kRed);
+}
+
+TEST(ParameterTest, BooleansAreReadAsPythonAndCWriteThem) {
+  for (const char* yes : {"True", "true", "TRUE", "1"}) EXPECT_TRUE(Parse({{"flag", yes}}).flag);
+  for (const char* no : {"False", "false", "0"}) EXPECT_FALSE(Parse({{"flag", no}}).flag);
+  EXPECT_EQ(Parse({{"count", "True"}}).count, 1);
+}
+
+TEST(ParameterTest, OptionalValuesAreNoneInText) {
+  EXPECT_EQ(Parse({{"maybe", "None"}}).maybe, std::nullopt);
+  EXPECT_EQ(ParameterSchema<Everything>::Get().Print(Parse({})).at("maybe"), "None");
+}
+
+TEST(ParameterTest, PrintedParametersReadBackAsTheSame) {
+  const auto& schema = ParameterSchema<Everything>::Get();
+  for (const char* number :
+       {"0.1", "1e-45", "3.4028234663852886e+38", "-0", "inf", "0.3333333333"}) {
+    const Everything p = Parse({{"real", number}, {"single", "0.1"}, {"window", "(1,None)"}});
+    const ParameterMap text = schema.Print(p);
+    const Everything again = schema.Parse("Test", text);
+    EXPECT_EQ(again.real, p.real) << number;
+    EXPECT_EQ(again.single, p.single);
+    EXPECT_EQ(again.window, p.window);
+    EXPECT_EQ(schema.Print(again), text);
+  }
+  // The shortest text, so that saved graphs stay readable.
+  EXPECT_EQ(schema.Print(Parse({})).at("real"), "0.1");
+  EXPECT_EQ(schema.Print(Parse({})).at("single"), "0.1");
+}
+
+TEST(ParameterTest, RefusalsNameOwnerParameterTextAndWhatIsExpected) {
+  EXPECT_THAT(Refusal("count", "many"), AllOf(HasSubstr("Test: "), HasSubstr("parameter count"),
+                                              HasSubstr("\"many\""), HasSubstr("integer")));
+  EXPECT_THAT(Refusal("count", "2.5"), HasSubstr("\"2.5\" is not an integer"));
+  EXPECT_THAT(Refusal("count", ""), HasSubstr("not an integer"));
+  EXPECT_THAT(Refusal(ParameterMap{{"needed", "4294967297"}}), HasSubstr("32 bits"));
+  EXPECT_THAT(Refusal("large", "9223372036854775808"), HasSubstr("9223372036854775808"));
+  EXPECT_THAT(Refusal("real", "nan"), HasSubstr("\"nan\" is not a number"));
+  EXPECT_THAT(Refusal("real", "1.0x"), HasSubstr("\"1.0x\""));
+  EXPECT_THAT(Refusal("flag", "yes"), HasSubstr("expected True, False, 1 or 0"));
+  EXPECT_THAT(Refusal("window", "(3,"), HasSubstr("(3,"));
+  EXPECT_THAT(Refusal("maybe", "perhaps"), HasSubstr("perhaps"));
+  EXPECT_THAT(Refusal("colour", "blue"), HasSubstr("\"blue\" is not one of {red, green}"));
+}
+
+TEST(ParameterTest, RangesAreClosedIntervals) {
+  EXPECT_EQ(Parse({{"count", "1"}}).count, 1);
+  EXPECT_EQ(Parse({{"count", "10"}}).count, 10);
+  EXPECT_THAT(Refusal("count", "0"),
+              HasSubstr("\"0\" is out of range; expected a value in [1, 10]"));
+  EXPECT_THAT(Refusal("count", "11"), HasSubstr("out of range"));
+}
+
+TEST(ParameterTest, AnUnknownNameIsAnsweredWithTheNearest) {
+  EXPECT_THAT(Refusal("colur", "red"),
+              HasSubstr("unknown parameter \"colur\"; did you mean \"colour\"?"));
+  EXPECT_THAT(Refusal("entirely_different", "1"),
+              AllOf(HasSubstr("entirely_different"), ::testing::Not(HasSubstr("did you mean"))));
+}
+
+TEST(ParameterTest, AMissingRequiredParameterIsNamed) {
+  EXPECT_THAT(Refusal(ParameterMap{}), HasSubstr("required parameter \"needed\" (int) is missing"));
+}
+
+TEST(ParameterTest, TheDescriptionKnowsTypesAndDefaults) {
+  std::vector<std::string> lines;
+  for (const ParameterInfo& info : ParameterSchema<Everything>::Get().Describe()) {
+    lines.push_back(info.name + ": " + info.type +
+                    (info.required ? "!" : "=" + info.default_value));
+    EXPECT_FALSE(info.description.empty());
+  }
+  EXPECT_THAT(lines, ElementsAre("large: int=1099511627776", "count: int=3", "real: float=0.1",
+                                 "single: float=0.1", "flag: boolean=True", "text: string=plain",
+                                 "window: shape=()", "maybe: int=None",
+                                 "colour: {red, green}=green", "needed: int!"));
+}
+
+TEST(NearestNameTest, FindsSmallSlipsAndNothingElse) {
+  const std::vector<std::string> names = {"FullyConnected", "Flatten", "Pooling"};
+  EXPECT_EQ(NearestName("fullyconnected", names), "FullyConnected");
+  EXPECT_EQ(NearestName("FullConnected", names), "FullyConnected");
+  EXPECT_EQ(NearestName("Poling", names), "Pooling");
+  EXPECT_EQ(NearestName("Convolution", names), "");
+  EXPECT_EQ(NearestName("", {}), "");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,347 @@
+#include "tessera/ops/testing/operator_harness.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/registry.h"
+#include "tessera/ops/testing/encoding.h"
+
+namespace tessera::ops_testing {
+namespace {
+
+// A NaN in every type: what an output holds before it is written.
+constexpr std::byte kUnset{0xFF};
+
+// What differences of the reference are off by.
+constexpr double kDifferenceTolerance = 1e-7;
+
+OpReqType RequestAt(const std::vector<OpReqType>& req, size_t i) {
+  return req.empty() ? kWriteTo : req[i];
+}
+
+}  // namespace
+
+uint64_t TestSeed() {
+  const char* const text = std::getenv("TESSERA_TEST_SEED");
+  return text == nullptr ? 20240229 : std::strtoull(text, nullptr, 10);
+}
+
+/// The arrays of one call, on the device.
+class OperatorHarness::Call {
+ public:
+  Call(const OperatorHarness& harness, const CallOptions& options)
+      : harness_(harness), options_(options) {}
+
+  /// An array that the call only reads, unless `targets` puts something in its place.
+  TBlob Input(int id, const TShape& shape) {
+    return Keep(id, shape, harness_.BytesOf(id), /*read_only=*/true);
+  }
+
+  /// An array that the call may write: `shape` elements at the place that the request asks for.
+  TBlob Output(int id, const TShape& shape, OpReqType req, const Bytes& old) {
+    for (const InplacePair& pair : options_.inplace) {
+      if (pair.target != id) continue;
+      Array* const source = Find(pair.source);
+      source->read_only = false;
+      const std::shared_ptr<GuardedBuffer> buffer = source->buffer;
+      arrays_.push_back({id, buffer, false, {}});
+      return Blob(buffer->data(), shape);
+    }
+    if (req == kNullOp && options_.null_blobs_for_null_req) {
+      arrays_.push_back({id, nullptr, false, {}});
+      return TBlob();
+    }
+    const bool keeps_old = req == kAddTo || req == kNullOp;
+    return Keep(id, shape, keeps_old ? old : Bytes(old.size(), kUnset),
+                /*read_only=*/false);
+  }
+
+  /// An array that is there before and after the call: an aux state.
+  TBlob State(int id, const TShape& shape, const Bytes& contents) {
+    return Keep(id, shape, contents, /*read_only=*/false);
+  }
+
+  OpContext Context(const std::vector<ResourceRequest>& requests) {
+    for (const ResourceRequest request : requests) {
+      resources_.push_back(std::make_unique<TestResource>(harness_.device_, request));
+      requested_.push_back(resources_.back().get());
+    }
+    return {.is_train = options_.is_train,
+            .stream = harness_.device_->stream(),
+            .requested = requested_};
+  }
+
+  /// Reports what the call should have left alone and did not.
+  void CheckPromises() {
+    for (const Array& array : arrays_) {
+      if (array.buffer == nullptr) continue;
+      EXPECT_TRUE(array.buffer->GuardsIntact()) << "written outside the array with id " << array.id;
+      if (array.read_only) {
+        EXPECT_TRUE(array.buffer->Read() == array.contents)
+            << "an array that is not an output changed, id " << array.id;
+      }
+    }
+    for (const auto& resource : resources_) {
+      EXPECT_TRUE(resource->GuardsIntact()) << "written outside the workspace";
+      EXPECT_LE(resource->requests(), 1) << "workspace is to be asked for once";
+    }
+  }
+
+  Bytes Read(int id) {
+    const Array* const array = Find(id);
+    return array->buffer == nullptr ? Bytes() : array->buffer->Read();
+  }
+
+ private:
+  struct Array {
+    int id;
+    std::shared_ptr<GuardedBuffer> buffer;
+    bool read_only;
+    Bytes contents;
+  };
+
+  Array* Find(int id) {
+    for (Array& array : arrays_) {
+      if (array.id == id) return &array;
+    }
+    throw Internal("operator harness: no array has the id ", id);
+  }
+
+  TBlob Keep(int id, const TShape& shape, const Bytes& contents, bool read_only) {
+    const int64_t misalignment = options_.misaligned_elements * DTypeSizeBytes(harness_.dtype_);
+    auto buffer = std::make_shared<GuardedBuffer>(harness_.device_, contents, misalignment);
+    void* const data = buffer->data();
+    arrays_.push_back({id, std::move(buffer), read_only, contents});
+    return Blob(data, shape);
+  }
+
+  TBlob Blob(void* data, const TShape& shape) const {
+    return TBlob(data, shape, harness_.dtype_, harness_.device_->device());
+  }
+
+  const OperatorHarness& harness_;
+  const CallOptions& options_;
+  std::vector<Array> arrays_;
+  std::vector<std::unique_ptr<TestResource>> resources_;
+  std::vector<Resource*> requested_;
+};
+
+OperatorHarness::OperatorHarness(const OperatorRow& row, const OperatorCase& test_case, DType dtype,
+                                 TestDevice* device)
+    : row_(row),
+      case_(test_case),
+      dtype_(dtype),
+      device_(device),
+      property_(OperatorRegistry::Get().Create(row.name, test_case.parameters)) {
+  shapes_.in = test_case.inputs;
+  shapes_.out.resize(property_->ListOutputs().size());
+  shapes_.aux.resize(property_->ListAuxiliaryStates().size());
+  if (!property_->InferShape(&shapes_.in, &shapes_.out, &shapes_.aux)) {
+    throw Internal(row.name, ": shapes do not follow from those of all arguments");
+  }
+  const std::vector<DType> types(shapes_.in.size(), dtype);
+  operator_ = property_->CreateOperator(device->device(), shapes_.in, types);
+
+  std::mt19937_64 random(TestSeed());
+  const auto draw = [&](const Fill& fill, const TShape& shape, std::vector<Bytes>* bytes,
+                        std::vector<Values>* values) {
+    bytes->push_back(Encode(fill.Make(shape, &random), dtype));
+    if (values != nullptr) values->push_back(Decode(bytes->back(), shape, dtype));
+  };
+  const auto fill_at = [&](size_t i) { return i < case_.fills.size() ? case_.fills[i] : Fill(); };
+  for (size_t i = 0; i < shapes_.in.size(); ++i) {
+    draw(fill_at(i), shapes_.in[i], &in_bytes_, &in_);
+    draw(Fill(), shapes_.in[i], &old_in_grad_bytes_, nullptr);
+  }
+  for (size_t i = 0; i < shapes_.aux.size(); ++i) {
+    draw(fill_at(shapes_.in.size() + i), shapes_.aux[i], &aux_bytes_, &aux_);
+  }
+  for (const TShape& shape : shapes_.out) {
+    draw(Fill(), shape, &out_grad_bytes_, &out_grad_);
+    draw(Fill(), shape, &old_out_bytes_, nullptr);
+  }
+}
+
+OperatorHarness::~OperatorHarness() = default;
+
+CallResult OperatorHarness::Forward(const CallOptions& options) {
+  Call call(*this, options);
+  std::vector<TBlob> in, out, aux;
+  std::vector<OpReqType> req;
+  for (size_t i = 0; i < shapes_.in.size(); ++i) {
+    in.push_back(call.Input(InDataIds()[i], shapes_.in[i]));
+  }
+  for (size_t i = 0; i < shapes_.out.size(); ++i) {
+    req.push_back(RequestAt(options.req, i));
+    out.push_back(call.Output(OutDataIds()[i], shapes_.out[i], req[i], old_out_bytes_[i]));
+  }
+  for (size_t i = 0; i < shapes_.aux.size(); ++i) {
+    aux.push_back(call.State(static_cast<int>(i), shapes_.aux[i], aux_bytes_[i]));
+  }
+  const OpContext context = call.Context(property_->ForwardResource(shapes_.in));
+  operator_->Forward(context, in, req, out, aux);
+  call.CheckPromises();
+  CallResult result;
+  for (const int id : OutDataIds()) result.values.push_back(call.Read(id));
+  for (size_t i = 0; i < aux.size(); ++i) result.aux.push_back(call.Read(static_cast<int>(i)));
+  return result;
+}
+
+CallResult OperatorHarness::Backward(const CallOptions& options) {
+  if (out_bytes_.empty()) out_bytes_ = Forward().values;
+  Call call(*this, options);
+  const std::vector<int> needed = BackwardDependency();
+  const auto inputs = [&](const std::vector<int>& ids, const std::vector<TShape>& shapes) {
+    std::vector<TBlob> blobs;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const bool given = std::find(needed.begin(), needed.end(), ids[i]) != needed.end();
+      blobs.push_back(given ? call.Input(ids[i], shapes[i]) : TBlob());
+    }
+    return blobs;
+  };
+  const std::vector<TBlob> out_grad = inputs(OutGradIds(), shapes_.out);
+  const std::vector<TBlob> in_data = inputs(InDataIds(), shapes_.in);
+  const std::vector<TBlob> out_data = inputs(OutDataIds(), shapes_.out);
+  std::vector<TBlob> in_grad, aux;
+  const std::vector<OpReqType> req = BackwardRequests(options.req);
+  for (size_t i = 0; i < shapes_.in.size(); ++i) {
+    in_grad.push_back(call.Output(InGradIds()[i], shapes_.in[i], req[i], old_in_grad_bytes_[i]));
+  }
+  for (size_t i = 0; i < shapes_.aux.size(); ++i) {
+    aux.push_back(call.State(static_cast<int>(i), shapes_.aux[i], aux_bytes_[i]));
+  }
+  const OpContext context = call.Context(property_->BackwardResource(shapes_.in));
+  operator_->Backward(context, out_grad, in_data, out_data, req, in_grad, aux);
+  call.CheckPromises();
+  CallResult result;
+  for (const int id : InGradIds()) result.values.push_back(call.Read(id));
+  return result;
+}
+
+void OperatorHarness::ExpectForward(const CallResult& result, const std::vector<OpReqType>& req) {
+  const Tolerance& tolerance = row_.forward_tolerance;
+  Expect(result, req, ReferenceOutputs(), old_out_bytes_, tolerance, 0, property_->ListOutputs());
+  const CallResult states{.values = result.aux, .aux = {}};
+  if (std::find(req.begin(), req.end(), kNullOp) == req.end()) {
+    Expect(states, {}, reference_aux_, aux_bytes_, tolerance, 0, property_->ListAuxiliaryStates());
+  }
+}
+
+void OperatorHarness::ExpectBackward(const CallResult& result, const std::vector<OpReqType>& req) {
+  const double floor = row_.backward == nullptr ? kDifferenceTolerance : 0;
+  std::vector<std::string> names = property_->ListArguments();
+  for (std::string& name : names) name = "gradient of " + name;
+  Expect(result, BackwardRequests(req), ReferenceGradients(), old_in_grad_bytes_,
+         row_.backward_tolerance, floor, names);
+}
+
+void OperatorHarness::Expect(const CallResult& result, const std::vector<OpReqType>& req,
+                             const std::vector<Values>& reference, const std::vector<Bytes>& old,
+                             const Tolerance& tolerance, double floor,
+                             const std::vector<std::string>& names) const {
+  ASSERT_EQ(result.values.size(), reference.size());
+  for (size_t k = 0; k < reference.size(); ++k) {
+    const OpReqType request = RequestAt(req, k);
+    if (request == kNullOp) {
+      EXPECT_TRUE(result.values[k].empty() || result.values[k] == old[k])
+          << names[k] << " was not wanted but has changed";
+      continue;
+    }
+    const Values actual = Decode(result.values[k], reference[k].shape, dtype_);
+    Values expected = reference[k];
+    if (request == kAddTo) {
+      const Values before = Decode(old[k], expected.shape, dtype_);
+      for (index_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+    }
+    double magnitude = 0;
+    for (const double x : reference[k].data) magnitude = std::max(magnitude, std::abs(x));
+    index_t worst = -1;
+    const double bound = std::max(tolerance.For(dtype_), floor);
+    double worst_error = bound;
+    for (index_t i = 0; i < expected.size(); ++i) {
+      if (std::isnan(expected[i]) && std::isnan(actual[i])) continue;
+      if (expected[i] == actual[i]) continue;
+      const double scale = tolerance.of_largest ? magnitude : std::abs(expected[i]);
+      const double error = std::abs(actual[i] - expected[i]) / (1 + scale);
+      if (!(error <= worst_error)) {
+        worst = i;
+        worst_error = std::isnan(error) ? HUGE_VAL : error;
+      }
+    }
+    EXPECT_EQ(worst, -1) << names[k] << " of shape " << expected.shape << ", element " << worst
+                         << ": got " << actual[worst] << ", expected " << expected[worst]
+                         << ", relative error " << worst_error << " above " << bound << " (seed "
+                         << TestSeed() << ")";
+  }
+}
+
+std::vector<InplacePair> OperatorHarness::ForwardInplaceOption() const {
+  return property_->ForwardInplaceOption(InDataIds(), OutDataIds());
+}
+
+std::vector<InplacePair> OperatorHarness::BackwardInplaceOption() const {
+  return property_->BackwardInplaceOption(OutGradIds(), InDataIds(), OutDataIds(), InGradIds());
+}
+
+std::vector<int> OperatorHarness::BackwardDependency() const {
+  return property_->DeclareBackwardDependency(OutGradIds(), InDataIds(), OutDataIds());
+}
+
+std::vector<OpReqType> OperatorHarness::BackwardRequests(const std::vector<OpReqType>& req) const {
+  std::vector<OpReqType> result;
+  for (size_t i = 0; i < shapes_.in.size(); ++i) {
+    const bool exists = property_->ArgumentHasGradient(static_cast<int>(i));
+    result.push_back(exists ? RequestAt(req, i) : kNullOp);
+  }
+  return result;
+}
+
+bool OperatorHarness::NoneWanted(const std::vector<OpReqType>& req) const {
+  const std::vector<OpReqType> actual = BackwardRequests(req);
+  return std::all_of(actual.begin(), actual.end(), [](OpReqType r) { return r == kNullOp; });
+}
+
+std::vector<int> OperatorHarness::Ids(int base, size_t count) {
+  std::vector<int> ids(count);
+  for (size_t i = 0; i < count; ++i) ids[i] = base + static_cast<int>(i);
+  return ids;
+}
+
+const Bytes& OperatorHarness::BytesOf(int id) const {
+  const size_t i = static_cast<size_t>(id % 100);
+  switch (id / 100) {
+    case 1:
+      return in_bytes_[i];
+    case 2:
+      return out_bytes_[i];
+    default:
+      return out_grad_bytes_[i];
+  }
+}
+
+const std::vector<Values>& OperatorHarness::ReferenceOutputs() {
+  if (reference_out_.empty()) {
+    reference_aux_ = aux_;
+    reference_out_ = row_.forward(case_.parameters, in_, &reference_aux_);
+    for (size_t i = 0; i < shapes_.out.size(); ++i) {
+      EXPECT_EQ(reference_out_[i].shape, shapes_.out[i]) << "inferred shape of output " << i;
+    }
+  }
+  return reference_out_;
+}
+
+const std::vector<Values>& OperatorHarness::ReferenceGradients() {
+  if (reference_grad_.empty()) {
+    reference_grad_ = row_.backward == nullptr
+                          ? DifferenceGradient(row_.forward, case_.parameters, out_grad_, in_, aux_)
+                          : row_.backward(case_.parameters, out_grad_, in_, ReferenceOutputs());
+  }
+  return reference_grad_;
+}
+
+}  // namespace tessera::ops_testing

@@ -1,0 +1,104 @@
+#ifndef TESSERA_OPS_TESTING_OPERATOR_HARNESS_H_
+#define TESSERA_OPS_TESTING_OPERATOR_HARNESS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/ops/operator.h"
+#include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/testing/test_device.h"
+
+namespace tessera::ops_testing {
+
+/// The seed of random inputs: TESSERA_TEST_SEED, or a fixed one.
+uint64_t TestSeed();
+
+/// How an operator is called: everything that may vary while the values stay the same.
+struct CallOptions {
+  std::vector<OpReqType> req{};        ///< of every output or input gradient; all kWriteTo if empty
+  std::vector<InplacePair> inplace{};  ///< as the property names them, by ids of IdOf…
+  int64_t misaligned_elements = 0;     ///< how far arrays begin after an aligned address
+  bool null_blobs_for_null_req = false;  ///< arrays that are not wanted have no memory at all
+  bool is_train = true;
+};
+
+/// What a call left behind: outputs (or input gradients) and aux states.
+struct CallResult {
+  std::vector<Bytes> values;
+  std::vector<Bytes> aux;
+};
+
+/// One operator with one case's parameters, shapes and random values of one element type, ready to
+/// be called in every way. Broken promises (guard zones, inputs that changed, workspace asked for
+/// twice) are reported as test failures on the spot.
+class OperatorHarness {
+ public:
+  /// Throws what Create, InferShape and CreateOperator throw.
+  OperatorHarness(const OperatorRow& row, const OperatorCase& test_case, DType dtype,
+                  TestDevice* device);
+  ~OperatorHarness();
+
+  const OperatorProperty& property() const { return *property_; }
+
+  CallResult Forward(const CallOptions& options = {});
+  /// Gives the operator the outputs of a Forward with default options, and of everything else only
+  /// what DeclareBackwardDependency names. Gradients that the property says do not exist are never
+  /// asked for, whatever `req` says.
+  CallResult Backward(const CallOptions& options = {});
+
+  /// Compares with the reference, element by element, within the row's tolerance. Where `req` says
+  /// kAddTo, the expected value includes what the array held before.
+  void ExpectForward(const CallResult& result, const std::vector<OpReqType>& req = {});
+  void ExpectBackward(const CallResult& result, const std::vector<OpReqType>& req = {});
+
+  /// Ids for the property's in-place options; each kind counts from a base of its own.
+  std::vector<int> InDataIds() const { return Ids(100, shapes_.in.size()); }
+  std::vector<int> OutDataIds() const { return Ids(200, shapes_.out.size()); }
+  std::vector<int> OutGradIds() const { return Ids(300, shapes_.out.size()); }
+  std::vector<int> InGradIds() const { return Ids(400, shapes_.in.size()); }
+
+  std::vector<InplacePair> ForwardInplaceOption() const;
+  std::vector<InplacePair> BackwardInplaceOption() const;
+  /// What Backward reads, in ids.
+  std::vector<int> BackwardDependency() const;
+
+  /// Whether the requests leave Backward nothing to do, so that it would not be called.
+  bool NoneWanted(const std::vector<OpReqType>& req) const;
+
+  size_t num_inputs() const { return shapes_.in.size(); }
+  size_t num_outputs() const { return shapes_.out.size(); }
+
+ private:
+  struct Shapes {
+    std::vector<TShape> in, out, aux;
+  };
+  class Call;
+
+  static std::vector<int> Ids(int base, size_t count);
+  std::vector<OpReqType> BackwardRequests(const std::vector<OpReqType>& req) const;
+  const Bytes& BytesOf(int id) const;
+  void Expect(const CallResult& result, const std::vector<OpReqType>& req,
+              const std::vector<Values>& reference, const std::vector<Bytes>& old,
+              const Tolerance& tolerance, double floor,
+              const std::vector<std::string>& names) const;
+  const std::vector<Values>& ReferenceOutputs();
+  const std::vector<Values>& ReferenceGradients();
+
+  const OperatorRow& row_;
+  const OperatorCase& case_;
+  const DType dtype_;
+  TestDevice* const device_;
+  std::unique_ptr<OperatorProperty> property_;
+  std::unique_ptr<Operator> operator_;
+  Shapes shapes_;
+  // Values as the element type holds them, and the same as doubles for the references.
+  std::vector<Bytes> in_bytes_, aux_bytes_, out_grad_bytes_, out_bytes_;
+  std::vector<Bytes> old_out_bytes_, old_in_grad_bytes_;
+  std::vector<Values> in_, aux_, out_grad_;
+  std::vector<Values> reference_out_, reference_aux_, reference_grad_;
+};
+
+}  // namespace tessera::ops_testing
+
+#endif  // TESSERA_OPS_TESTING_OPERATOR_HARNESS_H_
