@@ -1,0 +1,50 @@
+#ifndef TESSERA_NDARRAY_ATOMIC_FILE_H_
+#define TESSERA_NDARRAY_ATOMIC_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Writes a file so that under its name there is always either the old contents or all of the new:
+/// into a temporary file in the same folder, which Commit brings to disk and renames. A link is
+/// followed, so that its target is replaced; the new file has the permissions of the old one.
+///
+///     AtomicFile file("model-0001.params", "SaveNDArrays");
+///     file.Write(bytes.data(), bytes.size());
+///     file.Commit();
+///
+/// Every member throws Error that names the operation and the file: kNotFound if the folder is not
+/// there, kResourceExhausted if the disk is full, kFailedPrecondition for anything else that the
+/// system refuses. One thread at a time uses an object.
+class AtomicFile {
+ public:
+  /// Makes the temporary file. `operation` begins every error.
+  AtomicFile(std::string path, std::string operation);
+  /// Without Commit, removes the temporary file and leaves the old one as it was.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void Write(const void* data, int64_t size_bytes);
+
+  /// Makes the contents permanent; nothing may be written afterwards.
+  void Commit();
+
+ private:
+  void Flush();
+  void WriteThrough(const char* data, int64_t size_bytes);
+  [[noreturn]] void Fail(const char* what) const;
+
+  const std::string path_;
+  const std::string operation_;
+  std::string target_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  std::vector<char> buffer_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_NDARRAY_ATOMIC_FILE_H_

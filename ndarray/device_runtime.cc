@@ -1,0 +1,72 @@
+#include "tessera/ndarray/device_runtime.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+// Constant-initialized, so that it is ready whenever the static initializers of back ends run.
+constexpr int kNumTypes = 8;
+constinit std::atomic<DeviceRuntime*> runtimes[kNumTypes];
+
+bool IsType(DeviceType type) {
+  return static_cast<int>(type) >= 0 && static_cast<int>(type) < kNumTypes;
+}
+
+}  // namespace
+
+bool RegisterDeviceRuntime(DeviceType type, DeviceRuntime* runtime) {
+  TESSERA_DCHECK(IsType(type));
+  runtimes[static_cast<int>(type)].store(runtime);
+  return true;
+}
+
+DeviceRuntime& RuntimeFor(Device device) {
+  DeviceRuntime* const runtime =
+      IsType(device.type) ? runtimes[static_cast<int>(device.type)].load() : nullptr;
+  if (runtime == nullptr) {
+    throw Unimplemented("NDArray: this build has no runtime for ", device,
+                        "; GPU code is built by --config=cuda");
+  }
+  return *runtime;
+}
+
+namespace ndarray_internal {
+
+ScopedStream::~ScopedStream() {
+  if (!waited_) {
+    // An exception is on its way: what was enqueued before it must not outlive the operation, whose
+    // memory may be reused at once. A second error adds nothing to the first.
+    try {
+      runtime_.Wait(stream_);
+    } catch (...) {
+    }
+  }
+  runtime_.ReleaseStream(stream_);
+}
+
+void ScopedStream::Wait() {
+  waited_ = true;
+  runtime_.Wait(stream_);
+}
+
+}  // namespace ndarray_internal
+
+void CopyBytes(void* dst, Device dst_device, const void* src, Device src_device,
+               int64_t size_bytes) {
+  if (size_bytes == 0) return;
+  const bool dst_on_host = dst_device.dev_mask() == cpu::kDevMask;
+  const bool src_on_host = src_device.dev_mask() == cpu::kDevMask;
+  if (dst_on_host && src_on_host) {
+    std::memcpy(dst, src, static_cast<size_t>(size_bytes));
+    return;
+  }
+  const Device device = src_on_host ? dst_device : src_device;
+  DeviceRuntime& runtime = RuntimeFor(device);
+  RunOnDevice(device, [&](void* stream) { runtime.CopyBytes(dst, src, size_bytes, stream); });
+}
+
+}  // namespace tessera

@@ -1,0 +1,353 @@
+#include "tessera/ndarray/imperative.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/device_runtime.h"
+#include "tessera/ops/registry.h"
+#include "tessera/resource/resource_manager.h"
+
+namespace tessera {
+namespace {
+
+using ndarray_internal::ArrayMemory;
+
+/// An operator with the arrays that it is to run on, everything inferred, checked and requested.
+/// Run is called by one engine operation at a time, since every operator writes something. That
+/// operation is the host's whatever the device: RunOnDevice sees to streams.
+class Call {
+ public:
+  Call(const OperatorProperty& property, std::span<const NDArray> inputs,
+       std::span<const NDArray> outputs, OpReqType req);
+
+  const std::string& name() const { return name_; }
+  const std::vector<NDArray>& outputs() const { return outputs_; }
+  const std::vector<Variable*>& reads() const { return reads_; }
+  const std::vector<Variable*>& writes() const { return writes_; }
+
+  void Run(const RunContext& context, bool is_train);
+
+ private:
+  void TakeInputs(const OperatorProperty& property, std::span<const NDArray> inputs);
+  void InferOutputs(const OperatorProperty& property, std::span<const NDArray> outputs);
+  void SetRequests(const OperatorProperty& property, size_t num_given, OpReqType req);
+  void ListVariables(const std::vector<ResourceHandle>& resources);
+
+  std::string name_;
+  Device device_;
+  std::vector<NDArray> arguments_;
+  std::vector<NDArray> aux_states_;
+  std::vector<NDArray> outputs_;
+  std::vector<OpReqType> requests_;
+  std::unique_ptr<Operator> operator_;
+  std::vector<Resource*> resources_;
+
+  std::vector<Variable*> reads_;
+  std::vector<Variable*> writes_;
+  /// Those written variables of which the operation also uses, or leaves, old contents.
+  std::vector<Variable*> kept_;
+
+  // Filled by the first run, which may be what takes the memory.
+  std::vector<TBlob> argument_blobs_;
+  std::vector<TBlob> aux_blobs_;
+  std::vector<TBlob> output_blobs_;
+};
+
+void AddOnce(Variable* var, std::vector<Variable*>* list) {
+  if (std::find(list->begin(), list->end(), var) == list->end()) list->push_back(var);
+}
+
+bool Contains(const std::vector<Variable*>& list, Variable* var) {
+  return std::find(list.begin(), list.end(), var) != list.end();
+}
+
+std::vector<TBlob> Blobs(const std::vector<NDArray>& arrays) {
+  std::vector<TBlob> blobs;
+  blobs.reserve(arrays.size());
+  for (const NDArray& array : arrays) blobs.push_back(array.data());
+  return blobs;
+}
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string joined;
+  for (const std::string& name : names) {
+    if (!joined.empty()) joined += ", ";
+    joined += name;
+  }
+  return joined;
+}
+
+Call::Call(const OperatorProperty& property, std::span<const NDArray> inputs,
+           std::span<const NDArray> outputs, OpReqType req)
+    : name_(property.TypeString()) {
+  TakeInputs(property, inputs);
+  InferOutputs(property, outputs);
+  SetRequests(property, outputs.size(), req);
+
+  std::vector<TShape> shapes;
+  std::vector<DType> types;
+  for (const NDArray& argument : arguments_) {
+    shapes.push_back(argument.shape());
+    types.push_back(argument.dtype());
+  }
+  operator_ = property.CreateOperator(device_, shapes, types);
+  std::vector<ResourceHandle> resources;
+  for (const ResourceRequest request : property.ForwardResource(shapes)) {
+    resources.push_back(ResourceManager::Get()->Request(device_, request));
+    resources_.push_back(resources.back().resource);
+  }
+  ListVariables(resources);
+}
+
+void Call::TakeInputs(const OperatorProperty& property, std::span<const NDArray> inputs) {
+  std::vector<std::string> names = property.ListArguments();
+  const size_t num_arguments = names.size();
+  for (std::string& aux : property.ListAuxiliaryStates()) names.push_back(std::move(aux));
+  if (inputs.size() != names.size()) {
+    throw InvalidArgument(name_, ": ", inputs.size(), " inputs given, expected ", names.size(),
+                          " (", Join(names), ")");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_none()) {
+      throw InvalidArgument(name_, ": input ", names[i], " is no array (is_none())");
+    }
+    const Device device = ComputeDevice(inputs[i].device());
+    if (i == 0) device_ = device;
+    if (device != device_) {
+      throw InvalidArgument(name_, ": input ", names[i], " lies on ", device, ", but ", names[0],
+                            " on ", device_, "; expected all on one device");
+    }
+    (i < num_arguments ? arguments_ : aux_states_).push_back(inputs[i]);
+  }
+}
+
+// Completes outputs_: what the caller gave, checked, and new arrays for the rest.
+void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArray> outputs) {
+  const std::vector<std::string> names = property.ListOutputs();
+  const size_t visible = static_cast<size_t>(property.NumVisibleOutputs());
+  if (!outputs.empty() && outputs.size() != visible && outputs.size() != names.size()) {
+    throw InvalidArgument(name_, ": ", outputs.size(), " outputs given, expected ", visible, " (",
+                          Join({names.begin(), names.begin() + static_cast<ptrdiff_t>(visible)}),
+                          ")");
+  }
+  std::vector<TShape> in_shape, out_shape(names.size()), aux_shape;
+  std::vector<DType> in_type, out_type(names.size(), DType::kUnknown), aux_type;
+  for (const NDArray& argument : arguments_) {
+    in_shape.push_back(argument.shape());
+    in_type.push_back(argument.dtype());
+  }
+  for (const NDArray& aux : aux_states_) {
+    aux_shape.push_back(aux.shape());
+    aux_type.push_back(aux.dtype());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].is_none()) {
+      throw InvalidArgument(name_, ": output ", names[i], " is no array (is_none())");
+    }
+    const Device device = ComputeDevice(outputs[i].device());
+    // Without inputs the outputs say where to run.
+    if (arguments_.empty() && aux_states_.empty() && i == 0) device_ = device;
+    if (device != device_) {
+      throw InvalidArgument(name_, ": output ", names[i], " lies on ", device,
+                            ", but the operator runs on ", device_);
+    }
+    out_shape[i] = outputs[i].shape();
+    out_type[i] = outputs[i].dtype();
+  }
+  if (!property.InferShape(&in_shape, &out_shape, &aux_shape)) {
+    throw InvalidArgument(name_, ": the inputs' shapes do not determine all shapes");
+  }
+  if (!property.InferType(&in_type, &out_type, &aux_type)) {
+    throw InvalidArgument(name_, ": the inputs' element types do not determine all types");
+  }
+  const auto require = [this](const char* kind, const NDArray& array, const std::string& name,
+                              const TShape& shape, DType type) {
+    if (array.shape() != shape || array.dtype() != type) {
+      throw InvalidArgument(name_, ": ", kind, " ", name, " is ", array.shape(), " of ",
+                            array.dtype(), ", expected ", shape, " of ", type);
+    }
+  };
+  const std::vector<std::string> argument_names = property.ListArguments();
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    require("argument", arguments_[i], argument_names[i], in_shape[i], in_type[i]);
+  }
+  const std::vector<std::string> aux_names = property.ListAuxiliaryStates();
+  for (size_t i = 0; i < aux_states_.size(); ++i) {
+    require("aux state", aux_states_[i], aux_names[i], aux_shape[i], aux_type[i]);
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i < outputs.size()) {
+      require("output", outputs[i], names[i], out_shape[i], out_type[i]);
+      outputs_.push_back(outputs[i]);
+    } else {
+      outputs_.emplace_back(out_shape[i], device_, out_type[i], /*delay_alloc=*/true, name_);
+    }
+  }
+}
+
+// Sets requests_, and refuses outputs that lie over something which the operator still needs.
+void Call::SetRequests(const OperatorProperty& property, size_t num_given, OpReqType req) {
+  std::vector<int> in_ids(arguments_.size());
+  for (size_t i = 0; i < in_ids.size(); ++i) in_ids[i] = static_cast<int>(i);
+  std::vector<int> out_ids(outputs_.size());
+  for (size_t i = 0; i < out_ids.size(); ++i) out_ids[i] = static_cast<int>(i);
+  const std::vector<InplacePair> pairs = property.ForwardInplaceOption(in_ids, out_ids);
+  const auto may_replace = [&pairs](size_t in, size_t out) {
+    return std::any_of(pairs.begin(), pairs.end(), [in, out](const InplacePair& pair) {
+      return pair.source == static_cast<int>(in) && pair.target == static_cast<int>(out);
+    });
+  };
+  std::vector<ArrayMemory> written;
+  for (const NDArray& aux : aux_states_) written.push_back(ArrayMemory::Of(aux));
+  for (size_t out = 0; out < outputs_.size(); ++out) {
+    const ArrayMemory output = ArrayMemory::Of(outputs_[out]);
+    for (const ArrayMemory& other : written) {
+      if (output.Overlaps(other)) {
+        throw InvalidArgument(name_, ": two of its outputs and aux states share memory");
+      }
+    }
+    written.push_back(output);
+    // What the caller did not give is a new array.
+    OpReqType request = out < num_given ? req : kWriteTo;
+    for (size_t in = 0; in < arguments_.size(); ++in) {
+      const ArrayMemory argument = ArrayMemory::Of(arguments_[in]);
+      if (!output.Overlaps(argument)) continue;
+      if (!output.IsSame(argument) || !may_replace(in, out)) {
+        throw InvalidArgument(name_, ": output ", property.ListOutputs()[out],
+                              " shares memory with input ", property.ListArguments()[in],
+                              ", over which the operator cannot work");
+      }
+      if (request == kWriteTo) request = kWriteInplace;
+    }
+    requests_.push_back(request);
+  }
+  for (size_t in = 0; in < arguments_.size(); ++in) {
+    const ArrayMemory argument = ArrayMemory::Of(arguments_[in]);
+    for (const NDArray& aux : aux_states_) {
+      if (argument.Overlaps(ArrayMemory::Of(aux))) {
+        throw InvalidArgument(name_, ": input ", property.ListArguments()[in],
+                              " shares memory with an aux state");
+      }
+    }
+  }
+}
+
+void Call::ListVariables(const std::vector<ResourceHandle>& resources) {
+  for (const NDArray& aux : aux_states_) {
+    AddOnce(aux.var(), &writes_);
+    AddOnce(aux.var(), &kept_);
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    AddOnce(outputs_[i].var(), &writes_);
+    if (requests_[i] != kWriteTo || ArrayMemory::Of(outputs_[i]).IsPart()) {
+      AddOnce(outputs_[i].var(), &kept_);
+    }
+  }
+  for (const NDArray& argument : arguments_) {
+    if (Contains(writes_, argument.var())) {
+      AddOnce(argument.var(), &kept_);
+    } else {
+      AddOnce(argument.var(), &reads_);
+    }
+  }
+  for (const ResourceHandle& resource : resources) AddOnce(resource.var, &writes_);
+}
+
+void Call::Run(const RunContext& context, bool is_train) {
+  // The engine names a variable once, as written, and takes writes for complete: what came of
+  // failed operations must be asked for.
+  for (Variable* const var : kept_) context.engine->Throw(var);
+  if (output_blobs_.empty()) {
+    argument_blobs_ = Blobs(arguments_);
+    aux_blobs_ = Blobs(aux_states_);
+    output_blobs_ = Blobs(outputs_);
+  }
+  RunOnDevice(device_, [&](void* stream) {
+    operator_->Forward({.is_train = is_train, .stream = stream, .requested = resources_},
+                       argument_blobs_, requests_, output_blobs_, aux_blobs_);
+  });
+}
+
+/// Queues a call once, and returns its visible outputs.
+std::vector<NDArray> RunOnce(std::string_view op, std::span<const NDArray> inputs,
+                             std::span<const NDArray> outputs, const ParameterMap& parameters,
+                             OpReqType req) {
+  const std::unique_ptr<OperatorProperty> property = OperatorRegistry::Get().Create(op, parameters);
+  const auto call = std::make_shared<Call>(*property, inputs, outputs, req);
+  Engine::Get()->PushSync(
+      [call](const RunContext& context) { call->Run(context, /*is_train=*/false); }, Device::Cpu(),
+      call->reads(), call->writes(), {.name = call->name()});
+  std::vector<NDArray> results = call->outputs();
+  results.resize(static_cast<size_t>(property->NumVisibleOutputs()));
+  return results;
+}
+
+}  // namespace
+
+std::vector<NDArray> Invoke(std::string_view op, std::span<const NDArray> inputs,
+                            const ParameterMap& parameters) {
+  return RunOnce(op, inputs, {}, parameters, kWriteTo);
+}
+
+void Invoke(std::string_view op, std::span<const NDArray> inputs, std::span<const NDArray> outputs,
+            const ParameterMap& parameters, OpReqType req) {
+  if (outputs.empty()) throw InvalidArgument(op, ": no outputs given");
+  RunOnce(op, inputs, outputs, parameters, req);
+}
+
+struct BoundOperator::State {
+  State(const OperatorProperty& property, std::span<const NDArray> inputs,
+        std::span<const NDArray> outputs, OpReqType req)
+      : call(std::make_shared<Call>(property, inputs, outputs, req)) {
+    inference = NewOperator(/*is_train=*/false);
+    try {
+      training = NewOperator(/*is_train=*/true);
+    } catch (...) {
+      Engine::Get()->DeleteOperator(inference);
+      throw;
+    }
+  }
+  ~State() {
+    try {
+      Engine::Get()->DeleteOperator(inference);
+      Engine::Get()->DeleteOperator(training);
+    } catch (...) {
+      // The engine takes nothing more: the process is ending.
+    }
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  EngineOperator* NewOperator(bool is_train) const {
+    return Engine::Get()->NewOperator(SyncFn([call = call, is_train](const RunContext& context) {
+                                        call->Run(context, is_train);
+                                      }),
+                                      call->reads(), call->writes(), {.name = call->name()});
+  }
+
+  // The engine's operators share the call, which therefore outlives runs that are still queued.
+  const std::shared_ptr<Call> call;
+  EngineOperator* inference = nullptr;
+  EngineOperator* training = nullptr;
+};
+
+BoundOperator::BoundOperator(const OperatorProperty& property, std::span<const NDArray> inputs,
+                             std::span<const NDArray> outputs, OpReqType req) {
+  if (outputs.empty()) throw InvalidArgument(property.TypeString(), ": no outputs given");
+  state_ = std::make_shared<State>(property, inputs, outputs, req);
+}
+
+BoundOperator::~BoundOperator() = default;
+BoundOperator::BoundOperator(BoundOperator&&) noexcept = default;
+BoundOperator& BoundOperator::operator=(BoundOperator&&) noexcept = default;
+
+void BoundOperator::Run(bool is_train, int priority) const {
+  if (state_ == nullptr) throw FailedPrecondition("BoundOperator::Run: moved from");
+  Engine::Get()->Push(is_train ? state_->training : state_->inference, Device::Cpu(), priority);
+}
+
+}  // namespace tessera

@@ -1,0 +1,391 @@
+// MXNet's `.params` files. All numbers are little-endian.
+//
+//   file    u64 0x112, u64 reserved 0, u64 number of arrays, arrays,
+//           u64 number of names (that of arrays, or 0), names
+//   name    u64 length, bytes
+//   array   V0  u32 rank, u32 extents[rank], context, type, elements
+//           V1  u32 0xf993fac8, shape, context, type, elements
+//           V2  u32 0xf993fac9, i32 storage type, shape, context, type, elements
+//           V3  u32 0xf993faca, the rest as V2
+//   shape   i32 rank, i64 extents[rank]
+//   context i32 device type, i32 device number
+//   type    i32, the numbers of DType
+//
+// Up to V2 an array of rank 0 is one without a shape, and ends after the rank; in V3 that is rank
+// -1, and rank 0 is a scalar. Storage type 0 is dense; 1 and 2 are sparse, with further fields.
+// Source: MXNet 1.9.1, src/ndarray/ndarray.cc (Save, Load, LegacyLoad).
+
+#include "tessera/ndarray/serialization.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <ostream>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/checked_size.h"
+#include "tessera/base/error.h"
+#include "tessera/ndarray/atomic_file.h"
+#include "tessera/ndarray/params_format.h"
+
+namespace tessera {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "the format is little-endian; this host would need to swap bytes");
+
+using ndarray_internal::ByteSource;
+
+constexpr uint64_t kListMagic = 0x112;
+constexpr uint32_t kMagicV1 = 0xf993fac8;
+constexpr uint32_t kMagicV2 = 0xf993fac9;
+constexpr uint32_t kMagicV3 = 0xf993faca;
+constexpr int32_t kUndefinedStorage = -1;
+constexpr int32_t kDenseStorage = 0;
+
+/// A number in errors as the format's description gives it.
+struct Hex {
+  uint64_t value;
+};
+std::ostream& operator<<(std::ostream& os, Hex hex) {
+  return os << "0x" << std::hex << hex.value << std::dec;
+}
+
+/// Reads checked pieces, and knows where each of them began.
+class Parser {
+ public:
+  explicit Parser(ByteSource& source) : source_(source) {}
+
+  std::map<std::string, NDArray> ReadFile();
+
+ private:
+  NDArray ReadArray();
+  TShape ReadShape(uint32_t magic, bool* has_shape);
+  void ReadContext();
+  DType ReadType();
+  void ReadElements(const TShape& shape, DType dtype, NDArray* array);
+  std::string ReadName();
+  uint64_t ReadCount(const char* what, int64_t least_bytes_each);
+
+  int64_t left() const { return source_.size_bytes() - offset_; }
+
+  void ReadBytes(void* data, int64_t size_bytes, const char* what) {
+    Require(size_bytes, what);
+    source_.Read(data, size_bytes);
+    offset_ += size_bytes;
+  }
+  template <typename T>
+  T ReadNumber(const char* what) {
+    T value;
+    begin_ = offset_;
+    ReadBytes(&value, sizeof(value), what);
+    return value;
+  }
+  void Require(int64_t size_bytes, const char* what) {
+    if (size_bytes > left()) {
+      begin_ = offset_;
+      Fail("found ", left(), " more bytes, expected ", size_bytes, " for ", what);
+    }
+  }
+
+  /// For what was read last.
+  template <typename... Pieces>
+  [[noreturn]] void Fail(const Pieces&... pieces) const {
+    throw DataLoss(source_.name(), ": damaged at byte ", begin_, Where{array_}, ": ", pieces...);
+  }
+
+  struct Where {
+    int64_t array;
+    friend std::ostream& operator<<(std::ostream& os, Where where) {
+      return where.array < 0 ? os : os << " (array " << where.array << ")";
+    }
+  };
+
+  ByteSource& source_;
+  int64_t offset_ = 0;
+  int64_t begin_ = 0;
+  int64_t array_ = -1;
+};
+
+std::map<std::string, NDArray> Parser::ReadFile() {
+  const auto magic = ReadNumber<uint64_t>("the file's magic number");
+  if (magic != kListMagic) {
+    Fail("found magic number ", Hex{magic}, ", expected ", Hex{kListMagic},
+         ", as in every .params file");
+  }
+  const auto reserved = ReadNumber<uint64_t>("the reserved field");
+  if (reserved != 0) Fail("found ", Hex{reserved}, ", expected 0 in the reserved field");
+
+  // An array of V0 without a shape has 4 bytes, a name at least its length.
+  const uint64_t num_arrays = ReadCount("arrays", 4);
+  std::vector<NDArray> arrays;
+  for (uint64_t i = 0; i < num_arrays; ++i) {
+    array_ = static_cast<int64_t>(i);
+    arrays.push_back(ReadArray());
+  }
+  array_ = -1;
+  const uint64_t num_names = ReadCount("names", 8);
+  if (num_names != 0 && num_names != num_arrays) {
+    Fail("found ", num_names, " names for ", num_arrays, " arrays");
+  }
+  std::map<std::string, NDArray> named;
+  for (uint64_t i = 0; i < num_arrays; ++i) {
+    const int64_t begin = offset_;
+    std::string name = num_names == 0 ? std::to_string(i) : ReadName();
+    const auto [entry, is_new] = named.emplace(std::move(name), std::move(arrays[i]));
+    if (!is_new) {
+      begin_ = begin;
+      Fail("found the name \"", entry->first, "\" a second time");
+    }
+  }
+  begin_ = offset_;
+  if (left() != 0) Fail("found ", left(), " more bytes, expected the file to end");
+  return named;
+}
+
+uint64_t Parser::ReadCount(const char* what, int64_t least_bytes_each) {
+  const auto count = ReadNumber<uint64_t>(what);
+  if (count > static_cast<uint64_t>(left() / least_bytes_each)) {
+    Fail("found ", count, " as the number of ", what, ", but only ", left(), " bytes follow");
+  }
+  return count;
+}
+
+std::string Parser::ReadName() {
+  const auto size_bytes = ReadNumber<uint64_t>("a name's length");
+  if (size_bytes > static_cast<uint64_t>(left())) {
+    Fail("found a name of ", size_bytes, " bytes, but only ", left(), " follow");
+  }
+  std::string name(size_bytes, '\0');
+  ReadBytes(name.data(), static_cast<int64_t>(size_bytes), "a name");
+  return name;
+}
+
+NDArray Parser::ReadArray() {
+  const auto magic = ReadNumber<uint32_t>("an array's magic number");
+  if (magic == kMagicV2 || magic == kMagicV3) {
+    const auto storage = ReadNumber<int32_t>("the storage type");
+    if (storage == 1 || storage == 2) {
+      throw Unimplemented(source_.name(), ": array ", array_, " is sparse (",
+                          storage == 1 ? "row_sparse" : "csr", "); only dense arrays can be read");
+    }
+    if (storage != kDenseStorage && storage != kUndefinedStorage) {
+      Fail("found storage type ", storage, ", expected 0 (dense)");
+    }
+  }
+  bool has_shape = false;
+  const TShape shape = ReadShape(magic, &has_shape);
+  NDArray array;
+  if (has_shape) {
+    ReadContext();
+    const DType dtype = ReadType();
+    ReadElements(shape, dtype, &array);
+  }
+  return array;
+}
+
+TShape Parser::ReadShape(uint32_t magic, bool* has_shape) {
+  const bool is_v0 = magic != kMagicV1 && magic != kMagicV2 && magic != kMagicV3;
+  // V0 has the rank where later versions have a magic number.
+  const int32_t rank = is_v0 ? static_cast<int32_t>(magic) : ReadNumber<int32_t>("a rank");
+  if (is_v0 && (rank < 0 || rank > TShape::kMaxRank)) {
+    Fail("found ", Hex{magic}, ", expected the magic number of an array (", Hex{kMagicV1}, ", ",
+         Hex{kMagicV2}, " or ", Hex{kMagicV3}, ")");
+  }
+  if (rank < -1 || rank > TShape::kMaxRank) {
+    Fail("found rank ", rank, ", expected 0 to ", TShape::kMaxRank);
+  }
+  *has_shape = rank > 0 || (rank == 0 && magic == kMagicV3);
+  std::vector<index_t> extents;
+  for (int32_t i = 0; i < rank; ++i) {
+    const index_t extent =
+        is_v0 ? ReadNumber<uint32_t>("an extent") : ReadNumber<int64_t>("an extent");
+    if (extent < 0) Fail("found extent ", extent, ", expected 0 or more");
+    extents.push_back(extent);
+  }
+  return TShape(std::span<const index_t>(extents));
+}
+
+void Parser::ReadContext() {
+  // Where the array lived when it was saved; it is checked because damage shows there.
+  const auto type = ReadNumber<int32_t>("a device type");
+  switch (static_cast<DeviceType>(type)) {
+    case DeviceType::kCpu:
+    case DeviceType::kGpu:
+    case DeviceType::kCpuPinned:
+    case DeviceType::kCpuShared:
+      break;
+    default:
+      Fail("found device type ", type, ", expected 1, 2, 3 or 5");
+  }
+  const auto id = ReadNumber<int32_t>("a device number");
+  if (id < 0) Fail("found device number ", id, ", expected 0 or more");
+}
+
+DType Parser::ReadType() {
+  const auto flag = ReadNumber<int32_t>("an element type");
+  constexpr auto kLast = static_cast<int32_t>(DType::kBFloat16);
+  if (flag < 0 || flag > kLast) Fail("found element type ", flag, ", expected 0 to ", kLast);
+  return static_cast<DType>(flag);
+}
+
+void Parser::ReadElements(const TShape& shape, DType dtype, NDArray* array) {
+  begin_ = offset_;
+  CheckedSize size_bytes(DTypeSizeBytes(dtype));
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  if (empty) size_bytes = 0;
+  for (const index_t extent : shape) {
+    if (!empty) size_bytes = size_bytes * extent;
+  }
+  if (!size_bytes.valid()) Fail("found shape ", shape, " of ", dtype, ", too large for any file");
+  // Before the array takes memory.
+  Require(*size_bytes.value(), "the elements");
+  *array = NDArray(shape, Device::Cpu(), dtype);
+  // No operation knows the new array, so its memory is free to use.
+  const TBlob blob = array->data();
+  ReadBytes(blob.dptr_, *size_bytes.value(), "the elements");
+  if (dtype == DType::kBool) {
+    const auto* const bytes = static_cast<const uint8_t*>(blob.dptr_);
+    const auto* const end = bytes + *size_bytes.value();
+    const auto* const wrong = std::find_if(bytes, end, [](uint8_t byte) { return byte > 1; });
+    if (wrong != end) {
+      begin_ += wrong - bytes;
+      Fail("found ", int{*wrong}, " as a boolean, expected 0 or 1");
+    }
+  }
+}
+
+/// A file that is read once from its front.
+class FileSource final : public ByteSource {
+ public:
+  explicit FileSource(const std::string& path)
+      : name_("LoadNDArrays: " + path), buffer_(kBufferBytes) {
+    do {
+      descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    } while (descriptor_ < 0 && errno == EINTR);
+    if (descriptor_ < 0) {
+      const int error = errno;
+      if (error == ENOENT || error == ENOTDIR) throw NotFound(name_, ": ", std::strerror(error));
+      throw FailedPrecondition(name_, ": ", std::strerror(error));
+    }
+    struct stat status;
+    if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      close(descriptor_);
+      throw FailedPrecondition(name_, ": not an ordinary file");
+    }
+    size_bytes_ = status.st_size;
+  }
+  ~FileSource() override { close(descriptor_); }
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  const std::string& name() const override { return name_; }
+  int64_t size_bytes() const override { return size_bytes_; }
+
+  void Read(void* data, int64_t size_bytes) override {
+    char* to = static_cast<char*>(data);
+    while (size_bytes > 0) {
+      if (buffer_begin_ == buffer_end_ && size_bytes >= kBufferBytes) {
+        const int64_t read = ReadSome(to, size_bytes);
+        to += read;
+        size_bytes -= read;
+        continue;
+      }
+      if (buffer_begin_ == buffer_end_) {
+        buffer_begin_ = 0;
+        buffer_end_ = 0;
+        buffer_end_ = ReadSome(buffer_.data(), kBufferBytes);
+      }
+      const int64_t piece = std::min(size_bytes, buffer_end_ - buffer_begin_);
+      std::memcpy(to, buffer_.data() + buffer_begin_, static_cast<size_t>(piece));
+      buffer_begin_ += piece;
+      to += piece;
+      size_bytes -= piece;
+    }
+  }
+
+ private:
+  static constexpr int64_t kBufferBytes = 1 << 16;
+
+  int64_t ReadSome(void* data, int64_t size_bytes) {
+    for (;;) {
+      const ssize_t read = ::read(descriptor_, data, static_cast<size_t>(size_bytes));
+      if (read > 0) return read;
+      if (read == 0) throw DataLoss(name_, ": became shorter while it was read");
+      if (errno != EINTR) throw DataLoss(name_, ": ", std::strerror(errno));
+    }
+  }
+
+  const std::string name_;
+  std::vector<char> buffer_;
+  int descriptor_ = -1;
+  int64_t size_bytes_ = 0;
+  int64_t buffer_begin_ = 0;
+  int64_t buffer_end_ = 0;
+};
+
+template <typename T>
+void WriteNumber(T value, AtomicFile* file) {
+  file->Write(&value, sizeof(value));
+}
+
+void WriteArray(const NDArray& array, AtomicFile* file) {
+  const TShape& shape = array.shape();
+  const index_t size = shape.Size();
+  WriteNumber<uint32_t>(shape.ndim() == 0 || size == 0 ? kMagicV3 : kMagicV2, file);
+  WriteNumber<int32_t>(kDenseStorage, file);
+  WriteNumber<int32_t>(shape.ndim(), file);
+  for (const index_t extent : shape) WriteNumber<int64_t>(extent, file);
+  // Wherever the array lives: a reader without that device could not use the file as it stands.
+  WriteNumber(static_cast<int32_t>(DeviceType::kCpu), file);
+  WriteNumber<int32_t>(0, file);
+  WriteNumber(static_cast<int32_t>(array.dtype()), file);
+  const int64_t size_bytes = size * DTypeSizeBytes(array.dtype());
+  // Not zeroed, as all of it is overwritten.
+  const std::unique_ptr<char[]> bytes(new char[static_cast<size_t>(size_bytes)]);
+  array.SyncCopyToCPU(bytes.get(), size);
+  file->Write(bytes.get(), size_bytes);
+}
+
+}  // namespace
+
+namespace ndarray_internal {
+
+std::map<std::string, NDArray> ReadParams(ByteSource& source) { return Parser(source).ReadFile(); }
+
+}  // namespace ndarray_internal
+
+void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>& arrays) {
+  for (const auto& [name, array] : arrays) {
+    if (array.is_none()) {
+      throw InvalidArgument("SaveNDArrays: ", path, ": entry \"", name,
+                            "\" is no array (is_none())");
+    }
+  }
+  for (const auto& [name, array] : arrays) array.WaitToRead();
+  AtomicFile file(path, "SaveNDArrays");
+  WriteNumber(kListMagic, &file);
+  WriteNumber<uint64_t>(0, &file);
+  WriteNumber<uint64_t>(arrays.size(), &file);
+  for (const auto& [name, array] : arrays) WriteArray(array, &file);
+  WriteNumber<uint64_t>(arrays.size(), &file);
+  for (const auto& [name, array] : arrays) {
+    WriteNumber<uint64_t>(name.size(), &file);
+    file.Write(name.data(), static_cast<int64_t>(name.size()));
+  }
+  file.Commit();
+}
+
+std::map<std::string, NDArray> LoadNDArrays(const std::string& path) {
+  FileSource source(path);
+  return ndarray_internal::ReadParams(source);
+}
+
+}  // namespace tessera

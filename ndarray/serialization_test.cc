@@ -1,0 +1,352 @@
+#include "tessera/ndarray/serialization.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/storage/storage.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
+
+template <typename Fn>
+void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
+  try {
+    fn();
+    ADD_FAILURE() << "expected an Error with \"" << text << "\"";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+std::string TempPath(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// The format written by hand, apart from the code under test.
+class Bytes {
+ public:
+  Bytes& U32(uint32_t value) { return Add(&value, sizeof(value)); }
+  Bytes& I32(int32_t value) { return Add(&value, sizeof(value)); }
+  Bytes& U64(uint64_t value) { return Add(&value, sizeof(value)); }
+  Bytes& I64(int64_t value) { return Add(&value, sizeof(value)); }
+  Bytes& F32(std::vector<float> values) {
+    return Add(values.data(), values.size() * sizeof(float));
+  }
+  Bytes& Text(const std::string& text) {
+    U64(text.size());
+    return Add(text.data(), text.size());
+  }
+  /// Everything before the first array of a file.
+  Bytes& Header(uint64_t num_arrays) { return U64(0x112).U64(0).U64(num_arrays); }
+  /// A dense array of two floats on cpu(0).
+  Bytes& TwoFloats(float a, float b) {
+    return U32(0xf993fac9).I32(0).I32(1).I64(2).I32(1).I32(0).I32(0).F32({a, b});
+  }
+
+  const std::string& get() const { return bytes_; }
+
+ private:
+  Bytes& Add(const void* data, size_t size) {
+    bytes_.append(static_cast<const char*>(data), size);
+    return *this;
+  }
+  std::string bytes_;
+};
+
+std::map<std::string, NDArray> LoadBytes(const std::string& bytes) {
+  const std::string path = TempPath("load_bytes.params");
+  WriteFile(path, bytes);
+  return LoadNDArrays(path);
+}
+
+TEST(SerializationTest, ReadsWhatItWrote) {
+  const std::string path = TempPath("all_types.params");
+  std::map<std::string, NDArray> arrays;
+  for (int flag = 0; flag <= static_cast<int>(DType::kBFloat16); ++flag) {
+    NDArray array({2, 3}, Device::Cpu(), static_cast<DType>(flag));
+    array = 1.0f;
+    array.At(1) = 0.0f;
+    arrays["arg:" + std::to_string(flag)] = array;
+  }
+  arrays["aux:scalar"] = NDArray{TShape(std::span<const index_t>())};
+  arrays["aux:scalar"] = 2.5f;
+  arrays["aux:empty"] = NDArray({3, 0});
+  arrays[""] = NDArray::FromVector(std::vector<float>{1, 2}, {1, 1, 1, 1, 1, 1, 1, 2});
+  arrays["part"] = NDArray::FromVector(std::vector<float>{1, 2, 3, 4}, {4}).Slice(1, 3);
+  SaveNDArrays(path, arrays);
+
+  const std::map<std::string, NDArray> loaded = LoadNDArrays(path);
+  ASSERT_THAT(loaded, SizeIs(arrays.size()));
+  for (const auto& [name, array] : arrays) {
+    ASSERT_TRUE(loaded.contains(name)) << name;
+    EXPECT_EQ(loaded.at(name).shape(), array.shape()) << name;
+    EXPECT_EQ(loaded.at(name).dtype(), array.dtype()) << name;
+    EXPECT_EQ(loaded.at(name).ToVector(), array.ToVector()) << name;
+  }
+}
+
+TEST(SerializationTest, WritesMxnetsBytes) {
+  const std::string path = TempPath("exact.params");
+  SaveNDArrays(path, {{"arg:w", NDArray::FromVector(std::vector<float>{1, -2}, {2})}});
+  EXPECT_EQ(ReadFile(path), Bytes().Header(1).TwoFloats(1, -2).U64(1).Text("arg:w").get());
+}
+
+TEST(SerializationTest, NothingIsAFileToo) {
+  const std::string path = TempPath("nothing.params");
+  SaveNDArrays(path, {});
+  EXPECT_THAT(LoadNDArrays(path), IsEmpty());
+}
+
+TEST(SerializationTest, LargeArraysPassTheBuffers) {
+  const std::string path = TempPath("large.params");
+  std::vector<float> values((1 << 17) + 3);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const NDArray large = NDArray::FromVector(values, {static_cast<index_t>(values.size())});
+  SaveNDArrays(path, {{"a", large.Slice(0, 3)}, {"b", large}, {"c", large.Slice(0, 16384)}});
+  const std::map<std::string, NDArray> loaded = LoadNDArrays(path);
+  EXPECT_THAT(loaded.at("a").ToVector(), ElementsAre(0, 1, 2));
+  EXPECT_EQ(loaded.at("b").ToVector(), values);
+  EXPECT_EQ(loaded.at("c").ToVector()[16383], 16383);
+}
+
+TEST(SerializationTest, ReadsEveryVersion) {
+  Bytes bytes;
+  bytes.Header(5);
+  bytes.U32(2).U32(1).U32(2).I32(1).I32(0).I32(0).F32({1, 2});                  // V0
+  bytes.U32(0xf993fac8).I32(1).I64(2).I32(2).I32(7).I32(0).F32({3, 4});         // V1, gpu(7)
+  bytes.U32(0xf993fac9).I32(0).I32(1).I64(2).I32(3).I32(0).I32(0).F32({5, 6});  // V2, pinned
+  bytes.U32(0xf993faca).I32(0).I32(0).I32(1).I32(0).I32(0).F32({7});            // V3, a scalar
+  bytes.U32(0xf993faca).I32(0).I32(2).I64(0).I64(3).I32(1).I32(0).I32(0);       // V3, empty
+  bytes.U64(5).Text("v0").Text("v1").Text("v2").Text("v3").Text("empty");
+  const std::map<std::string, NDArray> loaded = LoadBytes(bytes.get());
+  EXPECT_EQ(loaded.at("v0").shape(), TShape({1, 2}));
+  EXPECT_THAT(loaded.at("v0").ToVector(), ElementsAre(1, 2));
+  EXPECT_THAT(loaded.at("v1").ToVector(), ElementsAre(3, 4));
+  EXPECT_EQ(loaded.at("v1").device(), Device::Cpu());
+  EXPECT_THAT(loaded.at("v2").ToVector(), ElementsAre(5, 6));
+  EXPECT_EQ(loaded.at("v3").shape().ndim(), 0);
+  EXPECT_THAT(loaded.at("v3").ToVector(), ElementsAre(7));
+  EXPECT_EQ(loaded.at("empty").shape(), TShape({0, 3}));
+}
+
+TEST(SerializationTest, ArraysWithoutShapeAreNone) {
+  Bytes bytes;
+  bytes.Header(4).U32(0).U32(0xf993fac8).I32(0).U32(0xf993fac9).I32(0).I32(0);
+  bytes.U32(0xf993faca).I32(0).I32(-1).U64(0);
+  const std::map<std::string, NDArray> loaded = LoadBytes(bytes.get());
+  ASSERT_THAT(loaded, SizeIs(4));
+  for (const auto& [name, array] : loaded) EXPECT_TRUE(array.is_none()) << name;
+}
+
+TEST(SerializationTest, ListsWithoutNamesAreNumbered) {
+  const std::map<std::string, NDArray> loaded =
+      LoadBytes(Bytes().Header(2).TwoFloats(1, 2).TwoFloats(3, 4).U64(0).get());
+  EXPECT_THAT(loaded.at("0").ToVector(), ElementsAre(1, 2));
+  EXPECT_THAT(loaded.at("1").ToVector(), ElementsAre(3, 4));
+}
+
+TEST(SerializationTest, SaysWhatIsDamagedAndWhere) {
+  const auto refuse = [](const Bytes& bytes, const std::string& text) {
+    ExpectError(kDataLoss, text, [&] { LoadBytes(bytes.get()); });
+  };
+  refuse(Bytes(), "load_bytes.params: damaged at byte 0: found 0 more bytes, expected 8");
+  refuse(Bytes().U64(0x113), "found magic number 0x113, expected 0x112");
+  refuse(Bytes().U64(0x112).U64(1), "damaged at byte 8: found 0x1, expected 0 in the reserved");
+  refuse(Bytes().Header(uint64_t{1} << 60), "as the number of arrays, but only 0 bytes follow");
+  refuse(Bytes().Header(1).U32(0xf993facb),
+         "damaged at byte 24 (array 0): found 0xf993facb, expected the magic number");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(3), "found storage type 3");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(0).I32(9), "found rank 9, expected 0 to 8");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(0).I32(1).I64(-2),
+         "byte 36 (array 0): found extent -2");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(0).I32(1).I64(2).I32(4), "found device type 4");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(0).I32(1).I64(2).I32(1).I32(-1),
+         "found device number -1");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(0).I32(1).I64(2).I32(1).I32(0).I32(13),
+         "found element type 13, expected 0 to 12");
+  refuse(Bytes().Header(1).U32(0xf993fac9).I32(0).I32(1).I64(2).I32(1).I32(0).I32(0).F32({1}),
+         "byte 56 (array 0): found 4 more bytes, expected 8 for the elements");
+  refuse(Bytes()
+             .Header(1)
+             .U32(0xf993fac9)
+             .I32(0)
+             .I32(2)
+             .I64(2)
+             .I64(2)
+             .I32(1)
+             .I32(0)
+             .I32(7)
+             .U32(0x201)
+             .U64(0),
+         "byte 65 (array 0): found 2 as a boolean, expected 0 or 1");
+  refuse(Bytes().Header(2).TwoFloats(1, 2).TwoFloats(1, 2).U64(1).Text("a"),
+         "found 1 names for 2 arrays");
+  refuse(Bytes().Header(2).TwoFloats(1, 2).TwoFloats(1, 2).U64(2).Text("a").Text("a"),
+         "found the name \"a\" a second time");
+  refuse(Bytes().Header(1).TwoFloats(1, 2).U64(1).U64(uint64_t{1} << 63),
+         "found a name of 9223372036854775808 bytes, but only 0 follow");
+  refuse(Bytes().Header(1).TwoFloats(1, 2).U64(1).Text("a").U32(0),
+         "found 4 more bytes, expected the file to end");
+}
+
+TEST(SerializationTest, SizesBeyondTheFileTakeNoMemory) {
+  const int64_t before = Storage::Get()->Stats(Device::Cpu()).allocations;
+  const int64_t huge = int64_t{1} << 40;
+  const auto array = [](std::vector<int64_t> extents) {
+    Bytes bytes;
+    bytes.Header(1).U32(0xf993fac9).I32(0).I32(static_cast<int32_t>(extents.size()));
+    for (const int64_t extent : extents) bytes.I64(extent);
+    return bytes.I32(1).I32(0).I32(0).get();
+  };
+  ExpectError(kDataLoss, "for the elements", [&] { LoadBytes(array({huge})); });
+  ExpectError(kDataLoss, "too large for any file", [&] { LoadBytes(array({huge, huge})); });
+  EXPECT_EQ(Storage::Get()->Stats(Device::Cpu()).allocations, before);
+}
+
+TEST(SerializationTest, SparseArraysAreNotImplemented) {
+  ExpectError(absl::StatusCode::kUnimplemented, "array 0 is sparse (row_sparse)",
+              [] { LoadBytes(Bytes().Header(1).U32(0xf993fac9).I32(1).I32(0).get()); });
+  ExpectError(absl::StatusCode::kUnimplemented, "array 0 is sparse (csr)",
+              [] { LoadBytes(Bytes().Header(1).U32(0xf993fac9).I32(2).I32(0).get()); });
+}
+
+TEST(SerializationTest, NamesTheFileThatCannotBeUsed) {
+  const NDArray array({2});
+  const std::string nowhere = TempPath("no_such_folder/x.params");
+  ExpectError(absl::StatusCode::kNotFound, nowhere, [&] { LoadNDArrays(nowhere); });
+  ExpectError(absl::StatusCode::kNotFound, nowhere, [&] { SaveNDArrays(nowhere, {{"a", array}}); });
+  const std::string folder = ::testing::TempDir();
+  ExpectError(absl::StatusCode::kFailedPrecondition, folder, [&] { LoadNDArrays(folder); });
+  ExpectError(absl::StatusCode::kFailedPrecondition, folder, [&] {
+    SaveNDArrays(folder, {{"a", array}});
+  });
+}
+
+TEST(SerializationTest, AFailedSaveLeavesTheFileAsItWas) {
+  const std::string path = TempPath("kept.params");
+  SaveNDArrays(path, {{"a", NDArray::FromVector(std::vector<float>{1, 2}, {2})}});
+  const std::string before = ReadFile(path);
+  ExpectError(absl::StatusCode::kInvalidArgument, "entry \"none\" is no array", [&] {
+    SaveNDArrays(path, {{"none", NDArray()}});
+  });
+  NDArray broken({2});
+  Engine::Get()->PushSync([](RunContext) { throw OutOfRange("the operation broke"); },
+                          Device::Cpu(), {}, {broken.var()});
+  ExpectError(absl::StatusCode::kOutOfRange, "the operation broke", [&] {
+    SaveNDArrays(path, {{"a", broken}});
+  });
+  EXPECT_EQ(ReadFile(path), before);
+  NDArray::WaitAll();
+}
+
+/// A file with every kind of field.
+std::string SampleFile() {
+  Bytes bytes;
+  bytes.Header(4);
+  bytes.U32(2).U32(1).U32(2).I32(1).I32(0).I32(0).F32({1, 2});
+  bytes.U32(0xf993fac8).I32(1).I64(1).I32(2).I32(0).I32(0).F32({3});
+  bytes.U32(0xf993fac9).I32(0).I32(2).I64(2).I64(2).I32(1).I32(0).I32(7).U32(0x00010001);
+  bytes.U32(0xf993faca).I32(0).I32(0).I32(1).I32(0).I32(1).U64(0);
+  bytes.U64(4).Text("a").Text("bc").Text("").Text("d");
+  return bytes.get();
+}
+
+void Fuzz(const std::string& bytes) {
+  // An exact heap copy, past whose end AddressSanitizer sees.
+  const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
+  LLVMFuzzerTestOneInput(copy.data(), copy.size());
+}
+
+TEST(SerializationFuzzTest, TruncationAtEveryByteIsAnError) {
+  const std::string file = SampleFile();
+  ASSERT_THAT(LoadBytes(file), SizeIs(4));
+  for (size_t size = 0; size < file.size(); ++size) {
+    Fuzz(file.substr(0, size));
+    try {
+      LoadBytes(file.substr(0, size));
+      ADD_FAILURE() << "loaded with " << size << " of " << file.size() << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), kDataLoss) << error.what();
+    }
+  }
+}
+
+TEST(SerializationFuzzTest, AnyByteMayBeWrong) {
+  const std::string file = SampleFile();
+  for (size_t at = 0; at < file.size(); ++at) {
+    for (int value = 0; value < 256; ++value) {
+      std::string damaged = file;
+      damaged[at] = static_cast<char>(value);
+      Fuzz(damaged);
+    }
+  }
+}
+
+TEST(SerializationFuzzTest, RandomDamageLoadsOrThrows) {
+  const char* const given = std::getenv("TESSERA_TEST_SEED");
+  const uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
+  RecordProperty("seed", std::to_string(seed));
+  SCOPED_TRACE("TESSERA_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const std::string file = SampleFile();
+  const uint64_t telling[] = {
+      0,          1,          0x112,          0xf993fac8,        0xf993fac9,
+      0xf993faca, 0xffffffff, 0x7fffffffffff, uint64_t{1} << 63, ~uint64_t{0}};
+  for (int round = 0; round < 20000; ++round) {
+    std::string damaged = file;
+    for (uint64_t n = 1 + random() % 4; n > 0; --n) {
+      const size_t at = random() % damaged.size();
+      switch (random() % 4) {
+        case 0:
+          damaged[at] = static_cast<char>(random());
+          break;
+        case 1:
+          damaged.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          damaged.insert(at, damaged.substr(random() % damaged.size(), 1 + random() % 16));
+          break;
+        default: {
+          const uint64_t value = telling[random() % std::size(telling)];
+          const size_t size = std::min<size_t>(random() % 2 == 0 ? 4 : 8, damaged.size() - at);
+          std::memcpy(damaged.data() + at, &value, size);
+        }
+      }
+      if (damaged.empty()) break;
+    }
+    Fuzz(damaged);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
