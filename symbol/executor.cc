@@ -1,0 +1,418 @@
+#include "tessera/symbol/executor.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/ndarray/device_runtime.h"
+#include "tessera/ops/registry.h"
+#include "tessera/symbol/internal/graph.h"
+#include "tessera/symbol/internal/memory_plan.h"
+#include "tessera/symbol/internal/program.h"
+#include "tessera/symbol/internal/step_runner.h"
+
+namespace tessera {
+
+using symbol_internal::BoundValue;
+using symbol_internal::BuildProgram;
+using symbol_internal::GraphShapes;
+using symbol_internal::GraphTypes;
+using symbol_internal::IndexedGraph;
+using symbol_internal::kNoValue;
+using symbol_internal::MemoryPlan;
+using symbol_internal::Node;
+using symbol_internal::PlanMemory;
+using symbol_internal::PreparedStep;
+using symbol_internal::Program;
+using symbol_internal::Segment;
+using symbol_internal::Step;
+using symbol_internal::StepKind;
+using symbol_internal::Value;
+using symbol_internal::ValueKind;
+
+namespace {
+
+size_t At(int index) { return static_cast<size_t>(index); }
+
+/// The arrays of an executor, complete and checked.
+struct ExecutorArrays {
+  std::vector<NDArray> arguments;
+  std::vector<NDArray> gradients;
+  std::vector<OpReqType> grad_requests;
+  std::vector<NDArray> aux_states;
+};
+
+class GraphExecutor final : public Executor {
+ public:
+  GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, const GraphShapes& shapes,
+                const GraphTypes& types, Device device, ExecutorArrays arrays)
+      : symbol_(symbol), device_(device), arrays_(std::move(arrays)) {
+    program_ = BuildProgram(graph, shapes, types, arrays_.grad_requests);
+    plan_ = PlanMemory(graph, &program_);
+    for (const int64_t size_bytes : plan_.block_size_bytes) {
+      blocks_.emplace_back(TShape{size_bytes}, device_, DType::kUint8);
+    }
+    NameThings(graph, symbol);
+    BindOutputs();
+    PrepareSteps(graph, BindValues());
+  }
+
+  void Forward(bool is_train) override {
+    for (const auto& segment : is_train ? forward_train_ : forward_test_) segment->Push();
+    ran_forward_train_ = is_train;
+  }
+
+  void Backward(const std::vector<NDArray>& head_grads) override {
+    if (!ran_forward_train_) {
+      throw FailedPrecondition("Executor::Backward: call Forward(true) first");
+    }
+    TakeHeadGradients(head_grads);
+    for (const auto& segment : backward_) segment->Push();
+  }
+
+  const std::vector<NDArray>& outputs() const override { return outputs_; }
+  const std::vector<NDArray>& arg_arrays() const override { return arrays_.arguments; }
+  const std::vector<NDArray>& grad_arrays() const override { return arrays_.gradients; }
+  const std::vector<NDArray>& aux_arrays() const override { return arrays_.aux_states; }
+  std::map<std::string, NDArray> arg_dict() const override {
+    return Dictionary(argument_names_, arrays_.arguments);
+  }
+  std::map<std::string, NDArray> grad_dict() const override {
+    return Dictionary(argument_names_, arrays_.gradients);
+  }
+  std::map<std::string, NDArray> aux_dict() const override {
+    return Dictionary(aux_names_, arrays_.aux_states);
+  }
+
+  MemoryPlanSummary memory_plan() const override {
+    MemoryPlanSummary summary;
+    summary.values =
+        static_cast<int>(plan_.value_block.size() -
+                         static_cast<size_t>(std::count(plan_.value_block.begin(),
+                                                        plan_.value_block.end(), kNoValue)));
+    summary.buffers = static_cast<int>(plan_.block_size_bytes.size());
+    summary.inplace = plan_.inplace;
+    for (const int64_t size_bytes : plan_.block_size_bytes) summary.planned_bytes += size_bytes;
+    summary.unplanned_bytes = plan_.unplanned_bytes;
+    return summary;
+  }
+
+  std::string DebugString() const override {
+    std::ostringstream os;
+    for (size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
+      os << i << ' ' << step_names_[i] << " ->";
+      for (const int value : step.Writes()) os << ' ' << Describe(value);
+      os << '\n';
+    }
+    const MemoryPlanSummary plan = memory_plan();
+    os << plan.values << " intermediate values in " << plan.buffers << " blocks, " << plan.inplace
+       << " in place: " << plan.planned_bytes << " bytes, unplanned " << plan.unplanned_bytes
+       << '\n';
+    return os.str();
+  }
+
+ private:
+  static std::map<std::string, NDArray> Dictionary(const std::vector<std::string>& names,
+                                                   const std::vector<NDArray>& arrays) {
+    std::map<std::string, NDArray> dictionary;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!arrays[i].is_none()) dictionary.emplace(names[i], arrays[i]);
+    }
+    return dictionary;
+  }
+
+  void NameThings(const IndexedGraph& graph, const Symbol& symbol) {
+    argument_names_ = symbol.ListArguments();
+    aux_names_ = symbol.ListAuxiliaryStates();
+    for (const Step& step : program_.steps) {
+      switch (step.kind) {
+        case StepKind::kForward:
+          step_names_.push_back(graph.nodes()[At(step.node)]->name);
+          break;
+        case StepKind::kBackward:
+          step_names_.push_back(graph.nodes()[At(step.node)]->name + " backward");
+          break;
+        case StepKind::kCopy:
+          step_names_.push_back(step.req[0] == kAddTo ? "add gradient" : "copy gradient");
+          break;
+        case StepKind::kFillZero:
+          step_names_.push_back("zero gradient");
+          break;
+      }
+    }
+  }
+
+  void BindOutputs() {
+    head_gradients_.resize(program_.head_values.size());
+    for (size_t i = 0; i < program_.head_values.size(); ++i) {
+      const Value& value = program_.values[At(program_.head_values[i])];
+      switch (value.kind) {
+        case ValueKind::kArgument:
+          outputs_.push_back(arrays_.arguments[At(value.index)]);
+          break;
+        case ValueKind::kAuxState:
+          outputs_.push_back(arrays_.aux_states[At(value.index)]);
+          break;
+        default:
+          // The same node output may be listed twice; both handles then name one array.
+          outputs_.push_back(At(value.index) == i ? NDArray(value.shape, device_, value.dtype)
+                                                  : outputs_[At(value.index)]);
+      }
+      if (program_.head_needs_gradient[i]) {
+        head_gradients_[i] = NDArray(value.shape, device_, value.dtype);
+      }
+    }
+  }
+
+  std::vector<BoundValue> BindValues() const {
+    std::vector<BoundValue> bound;
+    for (size_t i = 0; i < program_.values.size(); ++i) {
+      const Value& value = program_.values[i];
+      NDArray array;
+      switch (value.kind) {
+        case ValueKind::kArgument:
+          array = arrays_.arguments[At(value.index)];
+          break;
+        case ValueKind::kAuxState:
+          array = arrays_.aux_states[At(value.index)];
+          break;
+        case ValueKind::kGradient:
+          array = arrays_.gradients[At(value.index)];
+          break;
+        case ValueKind::kHeadGradient:
+          array = head_gradients_[At(value.index)];
+          break;
+        case ValueKind::kOutput:
+          array = outputs_[At(value.index)];
+          break;
+        case ValueKind::kIntermediate:
+          if (plan_.value_block[i] != kNoValue) array = blocks_[At(plan_.value_block[i])];
+          break;
+      }
+      if (array.is_none()) {
+        bound.push_back({});
+        continue;
+      }
+      bound.push_back({TBlob(array.data().dptr_, value.shape, value.dtype, device_), array.var()});
+    }
+    return bound;
+  }
+
+  void PrepareSteps(const IndexedGraph& graph, const std::vector<BoundValue>& values) {
+    std::vector<std::shared_ptr<Operator>> node_ops(graph.nodes().size());
+    auto steps = std::make_shared<std::vector<PreparedStep>>();
+    for (const Step& step : program_.steps) {
+      const auto shapes_and_types = [&](const std::vector<int>& ids) {
+        std::pair<std::vector<TShape>, std::vector<DType>> result;
+        for (const int id : ids) {
+          result.first.push_back(program_.values[At(id)].shape);
+          result.second.push_back(program_.values[At(id)].dtype);
+        }
+        return result;
+      };
+      if (step.node == kNoValue) {
+        const bool copy = step.kind == StepKind::kCopy;
+        const auto [shapes, dtypes] = shapes_and_types(step.out_data);
+        const auto property = OperatorRegistry::Get().Create(copy ? "_copy" : "zeros_like", {});
+        steps->emplace_back(step, property->CreateOperator(device_, shapes, dtypes),
+                            std::vector<ResourceHandle>(), values);
+        continue;
+      }
+      const OperatorProperty& property = *graph.nodes()[At(step.node)]->property;
+      std::shared_ptr<Operator>& op = node_ops[At(step.node)];
+      if (step.kind == StepKind::kForward) {
+        const auto [shapes, dtypes] = shapes_and_types(step.in_data);
+        op = property.CreateOperator(device_, shapes, dtypes);
+        in_shapes_[step.node] = shapes;
+      }
+      std::vector<ResourceHandle> resources;
+      const auto requests = step.kind == StepKind::kForward
+                                ? property.ForwardResource(in_shapes_[step.node])
+                                : property.BackwardResource(in_shapes_[step.node]);
+      for (const ResourceRequest& request : requests) {
+        resources.push_back(ResourceManager::Get()->Request(device_, request));
+      }
+      steps->emplace_back(step, op, std::move(resources), values);
+    }
+    Engine* engine = Engine::Get();
+    const int forward = program_.num_forward_steps;
+    const int all = static_cast<int>(program_.steps.size());
+    forward_train_ = Segment::Cut(engine, device_, steps, 0, forward, true);
+    forward_test_ = Segment::Cut(engine, device_, steps, 0, forward, false);
+    backward_ = Segment::Cut(engine, device_, steps, forward, all, true);
+  }
+
+  void TakeHeadGradients(const std::vector<NDArray>& given) {
+    if (!given.empty() && given.size() != head_gradients_.size()) {
+      throw InvalidArgument("Executor::Backward: ", given.size(), " head gradients were given for ",
+                            head_gradients_.size(), " outputs");
+    }
+    for (size_t i = 0; i < head_gradients_.size(); ++i) {
+      if (head_gradients_[i].is_none()) continue;
+      if (given.empty() || given[i].is_none()) {
+        throw InvalidArgument("Executor::Backward: output ", i, " (", symbol_.ListOutputs()[i],
+                              ") is no loss and needs a head gradient");
+      }
+      CopyFromTo(given[i], head_gradients_[i]);
+    }
+  }
+
+  std::string Describe(int id) const {
+    const Value& value = program_.values[At(id)];
+    std::ostringstream os;
+    switch (value.kind) {
+      case ValueKind::kIntermediate:
+        os << "block " << plan_.value_block[At(id)];
+        break;
+      case ValueKind::kArgument:
+        os << argument_names_[At(value.index)];
+        break;
+      case ValueKind::kAuxState:
+        os << aux_names_[At(value.index)];
+        break;
+      case ValueKind::kGradient:
+        os << "gradient of " << argument_names_[At(value.index)];
+        break;
+      case ValueKind::kHeadGradient:
+        os << "head gradient " << value.index;
+        break;
+      case ValueKind::kOutput:
+        os << "output " << value.index;
+        break;
+    }
+    os << ' ' << value.dtype << value.shape;
+    return os.str();
+  }
+
+  const Symbol symbol_;
+  const Device device_;
+  ExecutorArrays arrays_;
+  Program program_;
+  MemoryPlan plan_;
+  std::vector<std::string> argument_names_;
+  std::vector<std::string> aux_names_;
+  std::vector<std::string> step_names_;
+  std::vector<NDArray> blocks_;
+  std::vector<NDArray> outputs_;
+  std::vector<NDArray> head_gradients_;  // is_none() where none is needed
+  std::map<int, std::vector<TShape>> in_shapes_;
+  // Declared last, destroyed first: an operator's deletion waits for its pushes, which use the
+  // rest.
+  std::vector<std::unique_ptr<Segment>> forward_train_;
+  std::vector<std::unique_ptr<Segment>> forward_test_;
+  std::vector<std::unique_ptr<Segment>> backward_;
+  bool ran_forward_train_ = false;
+};
+
+/// Throws unless `array` is what the graph needs for the variable called `name`.
+void CheckArray(const std::string& what, const std::string& name, const NDArray& array,
+                const TShape& shape, DType dtype, Device device) {
+  if (array.is_none()) throw InvalidArgument("Bind: no array for ", what, " \"", name, "\"");
+  if (array.shape() != shape) {
+    throw InvalidArgument("Bind: ", what, " \"", name, "\" has shape ", array.shape(),
+                          ", expected ", shape);
+  }
+  if (array.dtype() != dtype) {
+    throw InvalidArgument("Bind: ", what, " \"", name, "\" has element type ", array.dtype(),
+                          ", expected ", dtype);
+  }
+  if (array.device() != device) {
+    throw InvalidArgument("Bind: ", what, " \"", name, "\" lies on ", array.device(), ", expected ",
+                          device);
+  }
+}
+
+void CheckCount(const char* what, size_t given, size_t expected) {
+  if (given != expected) {
+    throw InvalidArgument("Bind: ", given, " ", what, " were given, expected ", expected);
+  }
+}
+
+void RequireComplete(const IndexedGraph& graph, const GraphShapes& shapes) {
+  if (shapes.complete) return;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (int k = 0; k < graph.nodes()[i]->num_outputs(); ++k) {
+      const TShape& shape = shapes.entries[At(graph.EntryId(static_cast<int>(i), k))];
+      if (!shape.known()) {
+        throw InvalidArgument("Bind: the shape of \"", graph.nodes()[i]->OutputName(k), "\" is ",
+                              shape, "; give the shapes of more inputs");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays) {
+  const IndexedGraph graph(symbol.outputs());
+  const std::vector<std::string> names = symbol.ListArguments();
+  const std::vector<std::string> aux_names = symbol.ListAuxiliaryStates();
+  ExecutorArrays complete{arrays.arguments, arrays.gradients, arrays.grad_requests,
+                          arrays.aux_states};
+  CheckCount("arguments", arrays.arguments.size(), names.size());
+  CheckCount("aux states", arrays.aux_states.size(), aux_names.size());
+  if (complete.gradients.empty()) complete.gradients.resize(names.size());
+  CheckCount("gradients", complete.gradients.size(), names.size());
+  if (complete.grad_requests.empty()) complete.grad_requests.resize(names.size(), kWriteTo);
+  CheckCount("gradient requests", complete.grad_requests.size(), names.size());
+
+  std::map<std::string, TShape> known_shapes;
+  std::map<std::string, DType> known_types;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (complete.arguments[i].is_none()) {
+      throw InvalidArgument("Bind: no array for argument \"", names[i], "\"");
+    }
+    known_shapes[names[i]] = complete.arguments[i].shape();
+    known_types[names[i]] = complete.arguments[i].dtype();
+    if (complete.gradients[i].is_none()) complete.grad_requests[i] = kNullOp;
+    if (complete.grad_requests[i] == kWriteInplace) complete.grad_requests[i] = kWriteTo;
+  }
+  const GraphShapes shapes = symbol_internal::InferShapes(graph, known_shapes);
+  const GraphTypes types = symbol_internal::InferTypes(graph, known_types);
+  RequireComplete(graph, shapes);
+  const auto check = [&](const char* what, int node, const NDArray& array) {
+    const int entry = graph.EntryId(node, 0);
+    CheckArray(what, graph.nodes()[At(node)]->name, array, shapes.entries[At(entry)],
+               types.entries[At(entry)], device);
+  };
+  for (size_t i = 0; i < names.size(); ++i) {
+    check("argument", graph.arguments()[i], complete.arguments[i]);
+    if (complete.grad_requests[i] != kNullOp) {
+      check("the gradient of", graph.arguments()[i], complete.gradients[i]);
+    }
+  }
+  for (size_t i = 0; i < aux_names.size(); ++i) {
+    check("aux state", graph.aux_states()[i], complete.aux_states[i]);
+  }
+  return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, device, std::move(complete));
+}
+
+std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
+                                     const SimpleBindOptions& options) {
+  const IndexedGraph graph(symbol.outputs());
+  const GraphShapes shapes = symbol_internal::InferShapes(graph, options.shapes);
+  const GraphTypes types = symbol_internal::InferTypes(graph, options.types);
+  RequireComplete(graph, shapes);
+  const auto allocate = [&](int node) {
+    const int entry = graph.EntryId(node, 0);
+    NDArray array(shapes.entries[At(entry)], device, types.entries[At(entry)]);
+    array = 0.0f;
+    return array;
+  };
+  ExecutorArrays arrays;
+  for (const int node : graph.arguments()) {
+    const std::string& name = graph.nodes()[At(node)]->name;
+    const bool excluded = std::find(options.no_gradient.begin(), options.no_gradient.end(), name) !=
+                          options.no_gradient.end();
+    const OpReqType req = excluded ? kNullOp : options.grad_req;
+    arrays.arguments.push_back(allocate(node));
+    arrays.gradients.push_back(req == kNullOp ? NDArray() : allocate(node));
+    arrays.grad_requests.push_back(req);
+  }
+  for (const int node : graph.aux_states()) arrays.aux_states.push_back(allocate(node));
+  return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, device, std::move(arrays));
+}
+
+}  // namespace tessera

@@ -1,0 +1,113 @@
+// Shape and type inference over a graph: every operator's own inference, repeated in both
+// directions until nothing changes.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tessera/base/error.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/symbol/internal/graph.h"
+
+namespace tessera::symbol_internal {
+namespace {
+
+/// The variable with that name. Throws Error(kInvalidArgument) with the nearest one.
+int FindVariable(const IndexedGraph& graph, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
+    for (const int id : *list) {
+      names.push_back(graph.nodes()[static_cast<size_t>(id)]->name);
+      if (names.back() == name) return id;
+    }
+  }
+  const std::string nearest = NearestName(name, names);
+  throw InvalidArgument("Symbol: there is no argument \"", name, "\"",
+                        nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
+}
+
+/// Runs one operator's inference on values gathered from its entries and puts the results back.
+/// Returns whether anything changed.
+template <typename T, typename Infer>
+bool InferNode(const IndexedGraph& graph, int id, std::vector<T>* entries, const Infer& infer) {
+  const Node& node = *graph.nodes()[static_cast<size_t>(id)];
+  if (node.is_variable()) return false;
+  const std::vector<int> inputs = graph.InputIds(id);
+  const auto num_arguments = static_cast<size_t>(node.num_arguments());
+  std::vector<T> in, out, aux;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    (i < num_arguments ? in : aux).push_back((*entries)[static_cast<size_t>(inputs[i])]);
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    out.push_back((*entries)[static_cast<size_t>(graph.EntryId(id, i))]);
+  }
+  try {
+    infer(*node.property, &in, &out, &aux);
+  } catch (const Error& error) {
+    throw Error(error.code(), absl::StrCat("node \"", node.name, "\": ", error.what()));
+  }
+  bool changed = false;
+  const auto put = [&](int entry, const T& value) {
+    T& old = (*entries)[static_cast<size_t>(entry)];
+    if (old == value) return;
+    old = value;
+    changed = true;
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    put(inputs[i], i < num_arguments ? in[i] : aux[i - num_arguments]);
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    put(graph.EntryId(id, i), out[static_cast<size_t>(i)]);
+  }
+  return changed;
+}
+
+template <typename T, typename Infer>
+void InferToFixedPoint(const IndexedGraph& graph, std::vector<T>* entries, const Infer& infer) {
+  const int count = static_cast<int>(graph.nodes().size());
+  // What is known only grows, so this ends; two rounds are the rule.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < count; ++i) changed |= InferNode(graph, i, entries, infer);
+    if (!changed) break;
+    for (int i = count - 1; i >= 0; --i) changed |= InferNode(graph, i, entries, infer);
+  }
+}
+
+}  // namespace
+
+GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known) {
+  GraphShapes shapes;
+  shapes.entries.resize(static_cast<size_t>(graph.num_entries()));
+  for (const auto& [name, shape] : known) {
+    shapes.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = shape;
+  }
+  InferToFixedPoint(
+      graph, &shapes.entries,
+      [](const OperatorProperty& property, std::vector<TShape>* in, std::vector<TShape>* out,
+         std::vector<TShape>* aux) { property.InferShape(in, out, aux); });
+  shapes.complete = std::all_of(shapes.entries.begin(), shapes.entries.end(),
+                                [](const TShape& shape) { return shape.known(); });
+  return shapes;
+}
+
+GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known) {
+  GraphTypes types;
+  types.entries.resize(static_cast<size_t>(graph.num_entries()), DType::kUnknown);
+  for (const auto& [name, dtype] : known) {
+    types.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = dtype;
+  }
+  const auto infer = [](const OperatorProperty& property, std::vector<DType>* in,
+                        std::vector<DType>* out,
+                        std::vector<DType>* aux) { property.InferType(in, out, aux); };
+  InferToFixedPoint(graph, &types.entries, infer);
+  for (const int id : graph.arguments()) {
+    DType& dtype = types.entries[static_cast<size_t>(graph.EntryId(id, 0))];
+    if (dtype != DType::kUnknown) continue;
+    dtype = DType::kFloat32;
+    InferToFixedPoint(graph, &types.entries, infer);
+  }
+  types.complete =
+      std::find(types.entries.begin(), types.entries.end(), DType::kUnknown) == types.entries.end();
+  return types;
+}
+
+}  // namespace tessera::symbol_internal

@@ -1,0 +1,226 @@
+// MXNet's graph format: nodes in an order in which they can be run, each with its operator, name,
+// attributes and inputs as [node, output, version]. Files since 2017 keep parameters and other
+// attributes together under "attrs"; before that, parameters stood under "param" and attributes
+// under "attr", inputs had two numbers, and aux states were no nodes.
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/registry.h"
+#include "tessera/symbol/internal/graph.h"
+#include "tessera/symbol/symbol.h"
+
+namespace tessera {
+
+using nlohmann::ordered_json;
+using symbol_internal::IndexedGraph;
+using symbol_internal::MakeNode;
+using symbol_internal::MakeVariable;
+using symbol_internal::Node;
+using symbol_internal::NodeEntry;
+
+namespace {
+
+// The version that wrote the format first in this form; readers choose by it.
+constexpr int kFormatVersion = 10901;
+
+/// A damaged graph, as opposed to one that asks for the impossible.
+template <typename... Pieces>
+Error Damaged(const Pieces&... pieces) {
+  return DataLoss("symbol JSON: ", pieces...);
+}
+
+const ordered_json& Field(const ordered_json& object, const char* key, const std::string& where) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw Damaged(where, " has no \"", key, "\"");
+  return *found;
+}
+
+int Index(const ordered_json& value, size_t limit, const std::string& where) {
+  if (!value.is_number_integer() || value.get<int64_t>() < 0 ||
+      value.get<int64_t>() >= static_cast<int64_t>(limit)) {
+    throw Damaged(where, " is ", value.dump(), ", expected an integer in [0, ", limit, ")");
+  }
+  return static_cast<int>(value.get<int64_t>());
+}
+
+std::map<std::string, std::string> Strings(const ordered_json& node, const char* key,
+                                           const std::string& where) {
+  std::map<std::string, std::string> strings;
+  const auto found = node.find(key);
+  if (found == node.end() || found->is_null()) return strings;
+  if (!found->is_object()) throw Damaged(where, ": \"", key, "\" is not an object");
+  for (const auto& [name, value] : found->items()) {
+    if (!value.is_string()) {
+      throw Damaged(where, ": \"", key, "\" entry \"", name, "\" is not a string");
+    }
+    strings[name] = value.get<std::string>();
+  }
+  return strings;
+}
+
+/// Attributes that a graph may carry beside an operator's parameters.
+bool IsAnnotation(const std::string& key) {
+  static const std::set<std::string> kKnown = {"ctx_group",      "lr_mult",      "wd_mult",
+                                               "weight_lr_mult", "bias_lr_mult", "force_mirroring",
+                                               "mirror_stage"};
+  return kKnown.contains(key) || (key.size() > 4 && key.starts_with("__") && key.ends_with("__"));
+}
+
+/// Reads nodes one after the other; each refers to earlier ones only.
+class GraphReader {
+ public:
+  Symbol Read(const ordered_json& graph) {
+    if (!graph.is_object()) throw Damaged("the text is not a JSON object");
+    const ordered_json& nodes = Field(graph, "nodes", "the graph");
+    if (!nodes.is_array()) throw Damaged("\"nodes\" is not an array");
+    for (const ordered_json& node : nodes) ReadNode(node);
+    const ordered_json& heads = Field(graph, "heads", "the graph");
+    if (!heads.is_array() || heads.empty()) throw Damaged("\"heads\" is not a list of outputs");
+    std::vector<NodeEntry> outputs;
+    for (const ordered_json& head : heads) outputs.push_back(ReadEntry(head, "a head"));
+    return Symbol(std::move(outputs));
+  }
+
+ private:
+  NodeEntry ReadEntry(const ordered_json& entry, const std::string& where) const {
+    if (!entry.is_array() || entry.size() < 2 || entry.size() > 3) {
+      throw Damaged(where, " is ", entry.dump(),
+                    ", expected [node, output] or [node, output, version]");
+    }
+    const int id = Index(entry[0], nodes_.size(), where + ": the node");
+    const std::shared_ptr<Node>& node = nodes_[static_cast<size_t>(id)];
+    return {node,
+            Index(entry[1], static_cast<size_t>(node->num_outputs()), where + ": the output")};
+  }
+
+  void ReadNode(const ordered_json& json) {
+    const std::string position = "node " + std::to_string(nodes_.size());
+    if (!json.is_object()) throw Damaged(position, " is not an object");
+    const ordered_json& op = Field(json, "op", position);
+    const ordered_json& name = Field(json, "name", position);
+    if (!op.is_string() || !name.is_string()) {
+      throw Damaged(position, ": \"op\" and \"name\" must be strings");
+    }
+    const std::string where = position + " (" + name.get<std::string>() + ")";
+    std::vector<NodeEntry> inputs;
+    const ordered_json& input_list = Field(json, "inputs", where);
+    if (!input_list.is_array()) throw Damaged(where, ": \"inputs\" is not an array");
+    for (const ordered_json& input : input_list) {
+      inputs.push_back(ReadEntry(input, where + ": an input"));
+    }
+    ParameterMap parameters = Strings(json, "param", where);
+    std::map<std::string, std::string> attributes = Strings(json, "attr", where);
+    for (auto& [key, value] : Strings(json, "attrs", where)) {
+      const bool annotation = op == "null" || IsAnnotation(key);
+      (annotation ? attributes : parameters)[key] = value;
+    }
+    if (op == "null") {
+      if (!inputs.empty()) throw Damaged(where, ": a variable has inputs");
+      nodes_.push_back(MakeVariable(name.get<std::string>()).node);
+      nodes_.back()->attributes = std::move(attributes);
+      return;
+    }
+    std::shared_ptr<const OperatorProperty> property =
+        OperatorRegistry::Get().Create(op.get<std::string>(), parameters);
+    const size_t arguments = property->ListArguments().size();
+    const size_t aux_states = property->ListAuxiliaryStates().size();
+    if (inputs.size() != arguments && inputs.size() != arguments + aux_states) {
+      throw Damaged(where, " has ", inputs.size(), " inputs, but ", property->TypeString(),
+                    " takes ", arguments, " and ", aux_states, " aux states");
+    }
+    std::vector<NodeEntry> given_aux(inputs.begin() + static_cast<std::ptrdiff_t>(arguments),
+                                     inputs.end());
+    for (const NodeEntry& aux : given_aux) {
+      if (!aux.node->is_variable()) throw Damaged(where, ": an aux state is not a variable");
+    }
+    inputs.resize(arguments);
+    NodeEntry entry =
+        MakeNode(std::move(property), name.get<std::string>(), inputs, std::move(attributes));
+    std::copy(given_aux.begin(), given_aux.end(),
+              entry.node->inputs.begin() + static_cast<std::ptrdiff_t>(arguments));
+    nodes_.push_back(std::move(entry.node));
+  }
+
+  std::vector<std::shared_ptr<Node>> nodes_;
+};
+
+}  // namespace
+
+std::string Symbol::ToJson() const {
+  const IndexedGraph graph(outputs_);
+  std::unordered_map<const Node*, int> ids;
+  ordered_json nodes = ordered_json::array();
+  ordered_json arg_nodes = ordered_json::array();
+  ordered_json node_row_ptr = ordered_json::array({0});
+  for (const Node* node : graph.nodes()) {
+    const int id = static_cast<int>(ids.size());
+    ids[node] = id;
+    ordered_json json;
+    json["op"] = node->is_variable() ? "null" : node->property->TypeString();
+    json["name"] = node->name;
+    std::map<std::string, std::string> attrs = node->attributes;
+    if (!node->is_variable()) attrs.merge(node->property->GetParams());
+    if (!attrs.empty()) json["attrs"] = attrs;
+    json["inputs"] = ordered_json::array();
+    for (const NodeEntry& input : node->inputs) {
+      json["inputs"].push_back({ids.at(input.node.get()), input.index, 0});
+    }
+    if (node->is_variable()) arg_nodes.push_back(id);
+    nodes.push_back(std::move(json));
+    node_row_ptr.push_back(graph.EntryId(id, 0) + node->num_outputs());
+  }
+  ordered_json heads = ordered_json::array();
+  for (const NodeEntry& head : outputs_) heads.push_back({ids.at(head.node.get()), head.index, 0});
+  ordered_json json;
+  json["nodes"] = std::move(nodes);
+  json["arg_nodes"] = std::move(arg_nodes);
+  json["node_row_ptr"] = std::move(node_row_ptr);
+  json["heads"] = std::move(heads);
+  json["attrs"] = {{"mxnet_version", {"int", kFormatVersion}}};
+  return json.dump(2) + "\n";
+}
+
+Symbol Symbol::FromJson(std::string_view json) {
+  ordered_json graph;
+  try {
+    graph = ordered_json::parse(json);
+  } catch (const ordered_json::exception& error) {
+    throw Damaged("not JSON: ", error.what());
+  }
+  return GraphReader().Read(graph);
+}
+
+void Symbol::Save(const std::string& path) const {
+  const std::string text = ToJson();
+  const std::string partial = path + ".partial";
+  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  if (!file) throw NotFound("Symbol::Save: cannot write ", partial, ": ", std::strerror(errno));
+  file << text;
+  file.close();
+  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
+    const std::string reason = std::strerror(errno);
+    std::remove(partial.c_str());
+    throw ResourceExhausted("Symbol::Save: cannot write ", path, ": ", reason);
+  }
+}
+
+Symbol Symbol::Load(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw NotFound("Symbol::Load: cannot read ", path, ": ", std::strerror(errno));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.bad()) throw DataLoss("Symbol::Load: reading ", path, " failed");
+  try {
+    return FromJson(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), path + ": " + error.what());
+  }
+}
+
+}  // namespace tessera

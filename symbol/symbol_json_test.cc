@@ -1,0 +1,124 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "tessera/base/error.h"
+#include "tessera/symbol/symbol.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Symbol Network() {
+  Symbol x = Symbol::Variable("data");
+  x = Symbol::Apply("Convolution", {x},
+                    {{"kernel", "(3,3)"}, {"num_filter", "4"}, {"pad", "(1,1)"}}, "conv");
+  x = Symbol::Apply("Flatten", {x}, {}, "flat");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "3"}}, "fc");
+  x.SetAttribute("lr_mult", "0.5");
+  return Symbol::Apply("SoftmaxOutput", {x}, {{"grad_scale", "0.25"}}, "softmax");
+}
+
+TEST(SymbolJsonTest, ReadsWhatItWrites) {
+  const std::string json = Network().ToJson();
+  const Symbol back = Symbol::FromJson(json);
+  EXPECT_EQ(back.ToJson(), json);
+  EXPECT_EQ(back.ListArguments(), Network().ListArguments());
+  EXPECT_EQ(back.InferShape({{"data", {2, 1, 8, 8}}}).arguments,
+            Network().InferShape({{"data", {2, 1, 8, 8}}}).arguments);
+  EXPECT_EQ(back.GetInternals()["fc_output"].GetAttribute("lr_mult"), "0.5");
+}
+
+TEST(SymbolJsonTest, ReadsTheFormatOf2016) {
+  // Parameters under "param", two numbers an input, "backward_source_id".
+  const Symbol symbol = Symbol::FromJson(R"({
+    "nodes": [
+      {"op": "null", "param": {}, "name": "data", "inputs": [], "backward_source_id": -1},
+      {"op": "null", "param": {}, "name": "fc_weight", "inputs": [], "backward_source_id": -1},
+      {"op": "null", "param": {}, "name": "fc_bias", "inputs": [], "backward_source_id": -1},
+      {"op": "FullyConnected", "param": {"num_hidden": "5", "no_bias": "False"}, "name": "fc",
+       "inputs": [[0, 0], [1, 0], [2, 0]], "backward_source_id": -1,
+       "attr": {"ctx_group": "stage1"}}],
+    "arg_nodes": [0, 1, 2], "heads": [[3, 0]]})");
+  EXPECT_THAT(symbol.ListArguments(), ElementsAre("data", "fc_weight", "fc_bias"));
+  EXPECT_EQ(symbol.GetAttribute("ctx_group"), "stage1");
+  EXPECT_EQ(symbol.InferShape({{"data", {4, 7}}}).outputs[0], (TShape{4, 5}));
+}
+
+TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "not JSON"},
+      {"[]", "not a JSON object"},
+      {"{}", "\"nodes\""},
+      {R"({"nodes": 3})", "\"nodes\""},
+      {R"({"nodes": []})", "\"heads\""},
+      {R"({"nodes": [], "heads": []})", "\"heads\""},
+      {R"({"nodes": [], "heads": [[0, 0, 0]]})", "[0, 0)"},
+      {R"({"nodes": [{"op": "null"}], "heads": []})", "\"name\""},
+      {R"({"nodes": [{"op": "Flatten", "name": "f", "inputs": [[0, 0, 0]]}], "heads": []})",
+       "node 0 (f)"},
+      {R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+                     {"op": "Flatten", "name": "f", "inputs": [[0, 7, 0]]}], "heads": []})",
+       "node 1 (f)"},
+      {R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+                     {"op": "Flatten", "name": "f", "inputs": []}], "heads": []})",
+       "0 inputs"},
+      {R"({"nodes": [{"op": "null", "name": "x", "inputs": []}], "heads": [[-1, 0, 0]]})", "-1"},
+      {R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "attrs": {"a": 1}}],
+           "heads": [[0, 0, 0]]})",
+       "not a string"},
+  };
+  for (const auto& [json, words] : cases) {
+    try {
+      Symbol::FromJson(json);
+      ADD_FAILURE() << json;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  }
+}
+
+TEST(SymbolJsonTest, EveryTruncationIsAnErrorAndNothingWorse) {
+  const std::string json = Network().ToJson();
+  const size_t end = json.find_last_of('}');
+  for (size_t size = 0; size < end; ++size) {
+    EXPECT_THROW(Symbol::FromJson(json.substr(0, size)), Error) << size;
+  }
+}
+
+TEST(SymbolJsonTest, UnknownOperatorsKeepTheirOwnError) {
+  try {
+    Symbol::FromJson(R"({"nodes": [{"op": "Convolutoin", "name": "c", "inputs": []}],
+                         "heads": [[0, 0, 0]]})");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(error.what(), HasSubstr("Convolution"));
+  }
+}
+
+TEST(SymbolJsonTest, FilesAreNamedInErrors) {
+  const std::string path = testing::TempDir() + "/symbol_json_test.json";
+  Network().Save(path);
+  EXPECT_EQ(Symbol::Load(path).ToJson(), Network().ToJson());
+  std::ofstream(path, std::ios::app) << "x";
+  for (const std::string& bad : {path, testing::TempDir() + "/no_such_file.json"}) {
+    try {
+      Symbol::Load(bad);
+      ADD_FAILURE() << bad;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(bad));
+    }
+  }
+  EXPECT_THROW(Network().Save(testing::TempDir() + "/no_such_folder/x.json"), Error);
+  EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,147 @@
+#include "tessera/symbol/symbol.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Symbol Perceptron() {
+  Symbol x = Symbol::Variable("data");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "8"}}, "fc1");
+  x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}}, "relu1");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", "3"}, {"no_bias", "True"}}, "fc2");
+  return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
+}
+
+template <typename Call>
+void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << words;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+}
+
+TEST(SymbolTest, NamesMissingArgumentsAfterTheNode) {
+  EXPECT_THAT(Perceptron().ListArguments(),
+              ElementsAre("data", "fc1_weight", "fc1_bias", "fc2_weight", "softmax_label"));
+  EXPECT_THAT(Perceptron().ListOutputs(), ElementsAre("softmax_output"));
+  EXPECT_THAT(Perceptron().ListAuxiliaryStates(), ElementsAre());
+}
+
+TEST(SymbolTest, AutomaticNamesDiffer) {
+  const Symbol x = Symbol::Variable("x");
+  const Symbol a = Symbol::Apply("Flatten", {x});
+  const Symbol b = Symbol::Apply("Flatten", {x});
+  EXPECT_THAT(a.name(), HasSubstr("flatten"));
+  EXPECT_NE(a.name(), b.name());
+}
+
+TEST(SymbolTest, ComposesByKeyword) {
+  const Symbol w = Symbol::Variable("my_weight");
+  const Symbol y = Symbol::Compose("FullyConnected", {{"weight", w}}, {{"num_hidden", "2"}}, "fc");
+  EXPECT_THAT(y.ListArguments(), ElementsAre("fc_data", "my_weight", "fc_bias"));
+  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"weight\"", [&] {
+    Symbol::Compose("FullyConnected", {{"wieght", w}}, {{"num_hidden", "2"}});
+  });
+}
+
+TEST(SymbolTest, GroupsAndInternalsExposeOutputs) {
+  const Symbol net = Perceptron();
+  const Symbol internals = net.GetInternals();
+  EXPECT_THAT(internals.ListOutputs(),
+              ElementsAre("data", "fc1_weight", "fc1_bias", "fc1_output", "relu1_output",
+                          "fc2_weight", "fc2_output", "softmax_label", "softmax_output"));
+  const Symbol group = Symbol::CreateGroup({net, internals["relu1_output"]});
+  EXPECT_EQ(group.num_outputs(), 2);
+  EXPECT_EQ(group[1].name(), "relu1");
+  ExpectError(absl::StatusCode::kOutOfRange, "output 2", [&] { group[2]; });
+  ExpectError(absl::StatusCode::kNotFound, "did you mean \"relu1_output\"",
+              [&] { internals["relu_output"]; });
+  ExpectError(absl::StatusCode::kInvalidArgument, "2 outputs",
+              [&] { Symbol::Apply("Flatten", {group}); });
+}
+
+TEST(SymbolTest, InfersForwardAndBackward) {
+  const InferredShapes shapes = Perceptron().InferShape({{"data", {32, 4, 5}}});
+  EXPECT_TRUE(shapes.complete);
+  EXPECT_THAT(shapes.arguments,
+              ElementsAre(TShape{32, 4, 5}, TShape{8, 20}, TShape{8}, TShape{3, 8}, TShape{32}));
+  EXPECT_THAT(shapes.outputs, ElementsAre(TShape{32, 3}));
+
+  const Symbol sum = Symbol::Variable("a") + Symbol::Variable("b");
+  const InferredShapes both = sum.InferShape({{"b", {2, 3}}});
+  EXPECT_THAT(both.arguments, ElementsAre(TShape{2, 3}, TShape{2, 3}));
+
+  const InferredShapes partial = Perceptron().InferShape({});
+  EXPECT_FALSE(partial.complete);
+  EXPECT_EQ(partial.arguments[2], (TShape{8}));
+}
+
+TEST(SymbolTest, ContradictionNamesNodeArgumentAndShapes) {
+  ExpectError(absl::StatusCode::kInvalidArgument, "node \"fc1\"", [] {
+    Perceptron().InferShape({{"data", {32, 20}}, {"fc1_weight", {8, 19}}});
+  });
+  ExpectError(absl::StatusCode::kInvalidArgument, "(8,19)", [] {
+    Perceptron().InferShape({{"data", {32, 20}}, {"fc1_weight", {8, 19}}});
+  });
+  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"data\"", [] {
+    Perceptron().InferShape({{"dta", {32, 20}}});
+  });
+}
+
+TEST(SymbolTest, TypesSpreadAndDefaultToFloat32) {
+  const InferredTypes types = Perceptron().InferType({{"data", DType::kFloat64}});
+  EXPECT_TRUE(types.complete);
+  EXPECT_EQ(types.arguments[1], DType::kFloat64);
+  EXPECT_EQ(types.outputs[0], DType::kFloat64);
+  EXPECT_EQ(Perceptron().InferType({}).outputs[0], DType::kFloat32);
+  ExpectError(absl::StatusCode::kInvalidArgument, "float16", [] {
+    Perceptron().InferType({{"data", DType::kFloat64}, {"fc2_weight", DType::kFloat16}});
+  });
+}
+
+TEST(SymbolTest, UnknownOperatorsAndParametersNameTheNearest) {
+  const Symbol x = Symbol::Variable("x");
+  ExpectError(absl::StatusCode::kNotFound, "did you mean \"FullyConnected\"", [&] {
+    Symbol::Apply("FullyConected", {x}, {{"num_hidden", "2"}});
+  });
+  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"num_hidden\"", [&] {
+    Symbol::Apply("FullyConnected", {x}, {{"num_hiden", "2"}});
+  });
+  ExpectError(absl::StatusCode::kInvalidArgument, "at most 3", [&] {
+    Symbol::Apply("FullyConnected", {x, x, x, x}, {{"num_hidden", "2"}});
+  });
+}
+
+TEST(SymbolTest, TwoVariablesOfOneNameAreAnError) {
+  const Symbol sum = Symbol::Variable("a") + Symbol::Variable("a");
+  ExpectError(absl::StatusCode::kInvalidArgument, "\"a\"", [&] { sum.ListArguments(); });
+  const Symbol a = Symbol::Variable("a");
+  EXPECT_THAT((a + a).ListArguments(), ElementsAre("a"));
+}
+
+TEST(SymbolTest, AttributesStayWithTheNode) {
+  Symbol x = Symbol::Variable("x");
+  EXPECT_FALSE(x.GetAttribute("lr_mult").has_value());
+  x.SetAttribute("lr_mult", "2");
+  EXPECT_EQ(x.GetAttribute("lr_mult"), "2");
+}
+
+TEST(SymbolTest, GraphsDeeperThanTheStackWork) {
+  Symbol x = Symbol::Variable("x");
+  for (int i = 0; i < 100000; ++i) x = Symbol::Apply("_plus_scalar", {x}, {{"scalar", "1"}}, "n");
+  EXPECT_THAT(x.ListArguments(), ElementsAre("x"));
+  x = Symbol();
+}
+
+}  // namespace
+}  // namespace tessera
