@@ -1,0 +1,91 @@
+#ifndef TESSERA_KVSTORE_KVSTORE_H_
+#define TESSERA_KVSTORE_KVSTORE_H_
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "tessera/ndarray/ndarray.h"
+
+namespace tessera {
+
+/// What a value is stored under.
+using KVKey = std::variant<int, std::string>;
+
+/// The key as text.
+std::string ToString(const KVKey& key);
+
+/// Shared parameters: workers push gradients, the store sums them and updates what it holds, and
+/// workers pull the result.
+///
+///     std::unique_ptr<KVStore> store = KVStore::Create("local");
+///     store->set_updater([&](const KVKey&, const NDArray& gradient, const NDArray& weight) { ...
+///     }); store->Init("fc1_weight", weight); store->Push("fc1_weight", {gradient_of_device_0,
+///     gradient_of_device_1}); store->Pull("fc1_weight", {weight_of_device_0, weight_of_device_1});
+///
+/// Push and Pull return at once; the engine orders what they do by the arrays that they name.
+/// Threads: every member may be called from any thread; calls with one key take effect in some
+/// order.
+class KVStore {
+ public:
+  /// Makes of what was pushed, summed, a new stored value, by pushing operations that write
+  /// `stored`. It must not call the store with the same key.
+  using Updater =
+      std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
+
+  /// A store of a kind: "local" sums on the host and knows one worker, this process.
+  /// Throws Error(kInvalidArgument) that lists the kinds for any other.
+  static std::unique_ptr<KVStore> Create(std::string_view type);
+
+  virtual ~KVStore() = default;
+  KVStore(const KVStore&) = delete;
+  KVStore& operator=(const KVStore&) = delete;
+
+  /// The name of the kind.
+  virtual std::string_view type() const = 0;
+
+  /// Stores a copy of the value. Throws Error(kFailedPrecondition) if the key has a value.
+  virtual void Init(const KVKey& key, const NDArray& value) = 0;
+
+  /// Sums the values, always in the order given, then updates the stored one: by the updater if
+  /// there is one, or by replacing it with the sum. Throws Error and changes nothing: kNotFound if
+  /// Init has not been called for the key, kInvalidArgument if there are no values or if a shape or
+  /// type is not that of the stored value.
+  virtual void Push(const KVKey& key, std::span<const NDArray> values, int priority = 0) = 0;
+  void Push(const KVKey& key, std::initializer_list<NDArray> values, int priority = 0) {
+    Push(key, std::span(values.begin(), values.size()), priority);
+  }
+  void Push(const KVKey& key, const NDArray& value, int priority = 0) {
+    Push(key, std::span(&value, 1), priority);
+  }
+
+  /// Copies the stored value into each of the arrays, wherever they lie. Throws as Push.
+  virtual void Pull(const KVKey& key, std::span<const NDArray> out, int priority = 0) = 0;
+  void Pull(const KVKey& key, std::initializer_list<NDArray> out, int priority = 0) {
+    Pull(key, std::span(out.begin(), out.size()), priority);
+  }
+  void Pull(const KVKey& key, const NDArray& out, int priority = 0) {
+    Pull(key, std::span(&out, 1), priority);
+  }
+
+  /// For the pushes from here on; an empty function takes the updater away.
+  virtual void set_updater(Updater updater) = 0;
+
+  /// This worker's number, and how many there are.
+  virtual int rank() const = 0;
+  virtual int num_workers() const = 0;
+
+  /// Returns when every worker has called it.
+  virtual void Barrier() = 0;
+
+ protected:
+  KVStore() = default;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_KVSTORE_KVSTORE_H_

@@ -1,0 +1,151 @@
+#include "tessera/kvstore/kvstore.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tessera/base/error.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+NDArray Vector(std::vector<float> values) {
+  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
+}
+
+std::vector<float> Pulled(KVStore* store, const KVKey& key, index_t size = 2) {
+  NDArray out({size});
+  store->Pull(key, out);
+  return out.ToVector();
+}
+
+Error ErrorOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error(absl::StatusCode::kOk, "");
+}
+
+class KVStoreTest : public testing::Test {
+ protected:
+  std::unique_ptr<KVStore> store_ = KVStore::Create("local");
+};
+
+TEST_F(KVStoreTest, PullGivesTheInitialValue) {
+  NDArray value = Vector({1, 2});
+  store_->Init(3, value);
+  value = 0.0f;  // the store has a copy
+  EXPECT_THAT(Pulled(store_.get(), 3), ElementsAre(1, 2));
+}
+
+TEST_F(KVStoreTest, IntegersAndStringsAreKeys) {
+  store_->Init(1, Vector({1, 1}));
+  store_->Init("1", Vector({2, 2}));
+  EXPECT_THAT(Pulled(store_.get(), 1), ElementsAre(1, 1));
+  EXPECT_THAT(Pulled(store_.get(), "1"), ElementsAre(2, 2));
+}
+
+TEST_F(KVStoreTest, WithoutAnUpdaterPullGivesTheSumOfThePushedValues) {
+  store_->Init("w", Vector({9, 9}));
+  store_->Push("w", {Vector({1, 2}), Vector({10, 20}), Vector({100, 200})});
+  EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(111, 222));
+  store_->Push("w", Vector({5, 6}));
+  EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(5, 6));
+}
+
+TEST_F(KVStoreTest, SumsInTheOrderOfTheValues) {
+  store_->Init("w", Vector({0}));
+  // From the left the small ones are lost; in any other order they would not be.
+  store_->Push("w", {Vector({1e8f}), Vector({3.0f}), Vector({3.0f}), Vector({-1e8f})});
+  EXPECT_THAT(Pulled(store_.get(), "w", 1), ElementsAre(((1e8f + 3.0f) + 3.0f) - 1e8f));
+}
+
+TEST_F(KVStoreTest, TheUpdaterSeesKeySumAndStoredValue) {
+  store_->set_updater([](const KVKey& key, const NDArray& received, const NDArray& stored) {
+    EXPECT_EQ(std::get<std::string>(key), "w");
+    NDArray target = stored;
+    target -= received * 0.5f;
+  });
+  store_->Init("w", Vector({10, 20}));
+  for (int i = 0; i < 3; ++i) store_->Push("w", {Vector({2, 2}), Vector({0, 2})});
+  EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(7, 14));
+  store_->set_updater(nullptr);
+  store_->Push("w", Vector({1, 1}));
+  EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(1, 1));
+}
+
+TEST_F(KVStoreTest, PullsIntoSeveralArrays) {
+  store_->Init(0, Vector({4, 5}));
+  NDArray a({2}), b({2});
+  store_->Pull(0, {a, b});
+  EXPECT_THAT(a.ToVector(), ElementsAre(4, 5));
+  EXPECT_THAT(b.ToVector(), ElementsAre(4, 5));
+}
+
+TEST_F(KVStoreTest, PushesFromSeveralThreadsAllCount) {
+  store_->set_updater([](const KVKey&, const NDArray& received, const NDArray& stored) {
+    NDArray target = stored;
+    target += received;
+  });
+  store_->Init(0, Vector({0, 0}));
+  constexpr int kThreads = 4, kPushes = 50;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this] {
+      for (int i = 0; i < kPushes; ++i) store_->Push(0, {Vector({1, 2}), Vector({1, 0})});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(Pulled(store_.get(), 0), ElementsAre(2 * kThreads * kPushes, 2 * kThreads * kPushes));
+}
+
+TEST_F(KVStoreTest, OneWorkerNeverWaitsForOthers) {
+  EXPECT_EQ(store_->type(), "local");
+  EXPECT_EQ(store_->rank(), 0);
+  EXPECT_EQ(store_->num_workers(), 1);
+  store_->Barrier();
+}
+
+TEST_F(KVStoreTest, AnUnknownTypeListsTheKnownOnes) {
+  const Error error = ErrorOf([] { KVStore::Create("nearby"); });
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("'nearby'"), HasSubstr("local")));
+}
+
+TEST_F(KVStoreTest, AKeyIsInitializedOnceAndBeforeItsUse) {
+  store_->Init("w", Vector({1, 2}));
+  const Error twice = ErrorOf([this] { store_->Init("w", Vector({3, 4})); });
+  EXPECT_EQ(twice.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(twice.what(), HasSubstr("key w"));
+  EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(1, 2));
+  const Error push = ErrorOf([this] { store_->Push(7, Vector({1})); });
+  EXPECT_EQ(push.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(push.what(), HasSubstr("unknown key 7"));
+  EXPECT_EQ(ErrorOf([this] { Pulled(store_.get(), "v"); }).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(KVStoreTest, ShapesAndTypesThatDoNotFitAreRefused) {
+  store_->Init("w", Vector({1, 2}));
+  const Error shape = ErrorOf([this] { store_->Push("w", {Vector({1, 1}), Vector({1, 2, 3})}); });
+  EXPECT_EQ(shape.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(shape.what(), AllOf(HasSubstr("key w"), HasSubstr("(3,)"), HasSubstr("(2,)")));
+  const NDArray doubles({2}, Device::Cpu(), DType::kFloat64);
+  EXPECT_THAT(ErrorOf([&] { store_->Pull("w", doubles); }).what(), HasSubstr("float64"));
+  EXPECT_THAT(ErrorOf([this] { store_->Push("w", std::span<const NDArray>()); }).what(),
+              HasSubstr("no array given"));
+  EXPECT_THAT(ErrorOf([this] { store_->Push("w", NDArray()); }).what(), HasSubstr("none"));
+  EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(1, 2));
+}
+
+}  // namespace
+}  // namespace tessera
