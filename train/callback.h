@@ -1,0 +1,61 @@
+#ifndef TESSERA_TRAIN_CALLBACK_H_
+#define TESSERA_TRAIN_CALLBACK_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "tessera/train/metric.h"
+
+namespace tessera {
+
+class Module;
+
+/// What Module::Fit tells after each batch has been queued; it may not have been computed yet.
+struct BatchEndParam {
+  int epoch;
+  int64_t nbatch;      ///< batches of this epoch so far, this one included
+  EvalMetric& metric;  ///< Get waits for the batches so far
+};
+
+/// What Module::Fit tells after each epoch.
+struct EpochEndParam {
+  int epoch;
+  int64_t samples;  ///< examples trained on, without padding
+  double seconds;   ///< from the first batch until the last update was done
+  std::vector<NamedValue> training;
+  std::vector<NamedValue> validation;  ///< empty without eval_data
+  Module& module;
+};
+
+using BatchEndCallback = std::function<void(const BatchEndParam&)>;
+using EpochEndCallback = std::function<void(const EpochEndParam&)>;
+
+/// Writes a line with examples per second and the metric after every `frequent` batches; with
+/// `auto_reset` the metric then starts anew. Each line waits for the batches before it.
+class Speedometer {
+ public:
+  /// `out` must live as long; null is std::clog.
+  explicit Speedometer(int64_t batch_size, int64_t frequent = 50, bool auto_reset = true,
+                       std::ostream* out = nullptr);
+
+  void operator()(const BatchEndParam& param);
+
+ private:
+  int64_t batch_size_;
+  int64_t frequent_;
+  bool auto_reset_;
+  std::ostream* out_;
+  int64_t last_batch_ = 0;
+  std::chrono::steady_clock::time_point start_;
+};
+
+/// Saves a checkpoint after every `period` epochs, under the number of epochs done.
+EpochEndCallback DoCheckpoint(std::string prefix, int period = 1);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TRAIN_CALLBACK_H_

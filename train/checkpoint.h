@@ -1,0 +1,40 @@
+#ifndef TESSERA_TRAIN_CHECKPOINT_H_
+#define TESSERA_TRAIN_CHECKPOINT_H_
+
+#include <map>
+#include <string>
+
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/symbol/symbol.h"
+
+namespace tessera {
+
+/// The values of a network's arguments and auxiliary states, by name.
+struct ModelParameters {
+  std::map<std::string, NDArray> arg;
+  std::map<std::string, NDArray> aux;
+};
+
+/// A network and its parameters.
+struct Checkpoint {
+  Symbol symbol;
+  ModelParameters parameters;
+};
+
+/// Writes `prefix-symbol.json` and `prefix-0007.params` (for epoch 7), MXNet's names and formats.
+/// Each file appears under its name when it is complete. Waits for the arrays. Throws what
+/// Symbol::Save and SaveNDArrays throw.
+void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& checkpoint);
+
+/// Reads both files.
+/// Throws what Symbol::Load and LoadNDArrays throw, and Error(kDataLoss) that names the file for an
+/// array that belongs to no argument or auxiliary state of the network.
+Checkpoint LoadCheckpoint(const std::string& prefix, int epoch);
+
+/// The names of the two files.
+std::string CheckpointSymbolPath(const std::string& prefix);
+std::string CheckpointParametersPath(const std::string& prefix, int epoch);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TRAIN_CHECKPOINT_H_

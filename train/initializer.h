@@ -1,0 +1,110 @@
+#ifndef TESSERA_TRAIN_INITIALIZER_H_
+#define TESSERA_TRAIN_INITIALIZER_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/tensor/random.h"
+
+namespace tessera {
+
+/// Gives parameters their first values, by what the end of the name says:
+/// `_weight` what the initializer is for; `_bias`, `_beta`, `_moving_mean`, `_running_mean` 0;
+/// `_gamma`, `_moving_var`, `_running_var` 1.
+///
+/// The values depend on seed and name alone, not on the order in which parameters are filled.
+class Initializer {
+ public:
+  virtual ~Initializer() = default;
+
+  /// Fills the array, and returns when that is done.
+  /// Throws Error(kInvalidArgument) that names the parameter: if no rule fits its name, if its
+  /// type is not a floating-point one, or if the initializer cannot fill its shape.
+  void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const;
+
+ protected:
+  /// Fills the values of a weight in row-major order.
+  virtual void FillWeight(std::string_view name, const TShape& shape, Random<cpu>* random,
+                          std::span<float> values) const = 0;
+};
+
+/// Every weight gets the same value.
+class Constant : public Initializer {
+ public:
+  explicit Constant(float value) : value_(value) {}
+
+ protected:
+  void FillWeight(std::string_view, const TShape&, Random<cpu>*,
+                  std::span<float> values) const override;
+
+ private:
+  float value_;
+};
+
+class Zero final : public Constant {
+ public:
+  Zero() : Constant(0) {}
+};
+
+class One final : public Constant {
+ public:
+  One() : Constant(1) {}
+};
+
+/// Weights uniform in [-scale, scale).
+class Uniform final : public Initializer {
+ public:
+  explicit Uniform(float scale = 0.07f) : scale_(scale) {}
+
+ protected:
+  void FillWeight(std::string_view, const TShape&, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  float scale_;
+};
+
+/// Normal weights with mean 0.
+class Normal final : public Initializer {
+ public:
+  explicit Normal(float sigma = 0.01f) : sigma_(sigma) {}
+
+ protected:
+  void FillWeight(std::string_view, const TShape&, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  float sigma_;
+};
+
+struct XavierOptions {
+  enum class Distribution { kUniform, kGaussian };
+  enum class Factor { kAverage, kIn, kOut };
+  Distribution rnd_type = Distribution::kUniform;
+  Factor factor_type = Factor::kAverage;
+  float magnitude = 3;
+};
+
+/// Keeps the scale of values and gradients about the same in all layers (X. Glorot, Y. Bengio:
+/// Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010,
+/// section 4.2). With s = sqrt(magnitude / factor) weights are uniform in [-s, s) or normal with
+/// deviation s; factor is the number of inputs or outputs of a neuron, or the average of both: for
+/// shape (out, in, k…) out * prod(k) and in * prod(k).
+class Xavier final : public Initializer {
+ public:
+  explicit Xavier(const XavierOptions& options = {}) : options_(options) {}
+
+ protected:
+  /// Throws Error(kInvalidArgument) for weights of rank below 2.
+  void FillWeight(std::string_view name, const TShape& shape, Random<cpu>* random,
+                  std::span<float> values) const override;
+
+ private:
+  XavierOptions options_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TRAIN_INITIALIZER_H_

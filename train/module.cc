@@ -1,0 +1,360 @@
+#include "tessera/train/module.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+
+namespace tessera {
+namespace {
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Throws unless every wanted array is there with its shape and type, and nothing else is.
+void CheckParams(const char* kind, const std::map<std::string, NDArray>& wanted,
+                 const std::map<std::string, NDArray>& given) {
+  for (const auto& [name, array] : wanted) {
+    const auto found = given.find(name);
+    if (found == given.end() || found->second.is_none()) {
+      throw InvalidArgument("Module::SetParams: ", kind, " ", name, " is missing, expected ",
+                            array.shape(), " of ", array.dtype());
+    }
+    const NDArray& value = found->second;
+    if (value.shape() != array.shape() || value.dtype() != array.dtype()) {
+      throw InvalidArgument("Module::SetParams: ", kind, " ", name, ": found ", value.shape(),
+                            " of ", value.dtype(), ", expected ", array.shape(), " of ",
+                            array.dtype());
+    }
+  }
+  for (const auto& [name, value] : given) {
+    if (!wanted.contains(name)) {
+      throw InvalidArgument("Module::SetParams: the network has no ", kind, " ", name);
+    }
+  }
+}
+
+std::map<std::string, NDArray> Copies(const std::map<std::string, NDArray>& arrays) {
+  std::map<std::string, NDArray> copies;
+  for (const auto& [name, array] : arrays) copies.emplace(name, array.Copy(Device::Cpu()));
+  return copies;
+}
+
+/// The factors that variables of the network carry under `key` or `__key__`.
+std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<std::string>& names,
+                                      const std::string& key) {
+  std::map<std::string, double> factors;
+  const Symbol internals = symbol.GetInternals();
+  for (int i = 0; i < internals.num_outputs(); ++i) {
+    const Symbol node = internals[i];
+    if (!Contains(names, node.name())) continue;
+    std::optional<std::string> text = node.GetAttribute("__" + key + "__");
+    if (!text) text = node.GetAttribute(key);
+    if (!text) continue;
+    char* end = nullptr;
+    const double factor = std::strtod(text->c_str(), &end);
+    if (end == text->c_str() || *end != '\0') {
+      throw InvalidArgument("Module: attribute ", key, " of ", node.name(), " is '", *text,
+                            "', expected a number");
+    }
+    factors[node.name()] = factor;
+  }
+  return factors;
+}
+
+}  // namespace
+
+Module::Module(Symbol symbol, ModuleOptions options)
+    : symbol_(std::move(symbol)), options_(std::move(options)) {
+  const std::vector<std::string> arguments = symbol_.ListArguments();
+  for (const std::vector<std::string>* names :
+       {&options_.data_names, &options_.fixed_param_names}) {
+    for (const std::string& name : *names) {
+      if (!Contains(arguments, name)) {
+        throw InvalidArgument("Module: the network has no argument ", name,
+                              ", expected one of: ", Join(arguments));
+      }
+    }
+  }
+  for (const std::string& name : arguments) {
+    if (!IsInput(name)) param_names_.push_back(name);
+  }
+}
+
+Module::~Module() = default;
+Module::Module(Module&&) noexcept = default;
+Module& Module::operator=(Module&&) noexcept = default;
+
+Module Module::Load(const std::string& prefix, int epoch, ModuleOptions options) {
+  Checkpoint checkpoint = LoadCheckpoint(prefix, epoch);
+  Module module(std::move(checkpoint.symbol), std::move(options));
+  module.loaded_ = std::move(checkpoint.parameters);
+  return module;
+}
+
+bool Module::IsInput(const std::string& name) const {
+  return Contains(options_.data_names, name) || Contains(options_.label_names, name);
+}
+
+void Module::RequireBound(const char* operation) const {
+  if (executor_ == nullptr) {
+    throw FailedPrecondition("Module::", operation, ": not bound, expected a call of Bind before");
+  }
+}
+
+void Module::RequireParams(const char* operation) const {
+  RequireBound(operation);
+  if (!params_initialized_) {
+    throw FailedPrecondition("Module::", operation,
+                             ": the parameters have no values, expected a call of InitParams or "
+                             "SetParams before");
+  }
+}
+
+const Executor& Module::executor() const {
+  RequireBound("executor");
+  return *executor_;
+}
+
+void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
+                  bool for_training) {
+  if (data.empty()) throw InvalidArgument("Module::Bind: no data, expected at least one array");
+  if (data[0].shape.ndim() < 1) {
+    throw InvalidArgument("Module::Bind: data ", data[0].name, " has shape ", data[0].shape,
+                          ", expected the batch in its first dimension");
+  }
+  SimpleBindOptions bind;
+  bind.grad_req = for_training ? kWriteTo : kNullOp;
+  bind.no_gradient = options_.fixed_param_names;
+  const std::vector<std::string> arguments = symbol_.ListArguments();
+  for (const std::vector<DataDesc>* descriptions : {&data, &label}) {
+    const bool is_data = descriptions == &data;
+    for (const DataDesc& description : *descriptions) {
+      const auto& names = is_data ? options_.data_names : options_.label_names;
+      if (!Contains(names, description.name)) {
+        throw InvalidArgument("Module::Bind: unknown ", is_data ? "data " : "label ",
+                              description.name, ", expected one of: ", Join(names));
+      }
+      if (!Contains(arguments, description.name)) continue;  // a label that the network ignores
+      bind.shapes[description.name] = description.shape;
+      bind.types[description.name] = description.dtype;
+    }
+  }
+  for (const std::string& name : arguments) {
+    if (IsInput(name)) bind.no_gradient.push_back(name);
+  }
+  std::unique_ptr<Executor> executor = SimpleBind(symbol_, options_.device, bind);
+
+  const std::map<std::string, NDArray> bound = executor->arg_dict();
+  std::map<std::string, NDArray> args;
+  for (const std::string& name : param_names_) args.emplace(name, bound.at(name));
+  std::map<std::string, NDArray> auxs = executor->aux_dict();
+  std::optional<ModelParameters> values;
+  if (params_initialized_) {
+    values = GetParams();
+  } else {
+    values = loaded_;
+  }
+  if (values) {
+    CheckParams("parameter", args, values->arg);
+    CheckParams("auxiliary state", auxs, values->aux);
+  }
+
+  // From here on nothing fails.
+  const auto input = [&bound](const DataDesc& description) {
+    const auto found = bound.find(description.name);
+    return Input{description, found == bound.end() ? NDArray() : found->second};
+  };
+  data_.clear();
+  label_.clear();
+  std::transform(data.begin(), data.end(), std::back_inserter(data_), input);
+  std::transform(label.begin(), label.end(), std::back_inserter(label_), input);
+  const std::map<std::string, NDArray> grads = executor->grad_dict();
+  trained_.clear();
+  for (const auto& name : param_names_) {
+    const auto grad = grads.find(name);
+    if (grad == grads.end() || grad->second.is_none()) continue;
+    trained_.push_back({name, bound.at(name), grad->second});
+  }
+  args_ = std::move(args);
+  auxs_ = std::move(auxs);
+  executor_ = std::move(executor);
+  for_training_ = for_training;
+  batch_size_ = data[0].shape[0];
+  optimizer_ = nullptr;
+  kvstore_ = nullptr;
+  params_initialized_ = false;
+  loaded_.reset();
+  if (values) SetParams(*values);
+}
+
+void Module::InitParams(const Initializer& initializer, uint64_t seed, bool force) {
+  RequireBound("InitParams");
+  if (params_initialized_ && !force) return;
+  for (const std::map<std::string, NDArray>* arrays : {&args_, &auxs_}) {
+    for (const auto& [name, array] : *arrays) initializer.Initialize(name, seed, array);
+  }
+  params_initialized_ = true;
+}
+
+ModelParameters Module::GetParams() const {
+  RequireParams("GetParams");
+  return {Copies(args_), Copies(auxs_)};
+}
+
+void Module::SetParams(const ModelParameters& parameters) {
+  RequireBound("SetParams");
+  CheckParams("parameter", args_, parameters.arg);
+  CheckParams("auxiliary state", auxs_, parameters.aux);
+  for (const auto& [name, array] : args_) CopyFromTo(parameters.arg.at(name), array);
+  for (const auto& [name, array] : auxs_) CopyFromTo(parameters.aux.at(name), array);
+  params_initialized_ = true;
+}
+
+void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr<KVStore> kvstore) {
+  RequireParams("InitOptimizer");
+  if (optimizer == nullptr) throw InvalidArgument("Module::InitOptimizer: no optimizer given");
+  if (!for_training_) {
+    throw FailedPrecondition("Module::InitOptimizer: the module is not bound for training");
+  }
+  std::vector<std::string> names;
+  for (const Trained& parameter : trained_) names.push_back(parameter.name);
+  optimizer->SetLrMult(Factors(symbol_, names, "lr_mult"));
+  optimizer->SetWdMult(Factors(symbol_, names, "wd_mult"));
+  optimizer->SetParameterNames(names);
+  if (!optimizer->has_rescale_grad()) {
+    const int workers = kvstore != nullptr ? kvstore->num_workers() : 1;
+    optimizer->set_rescale_grad(1.0 / static_cast<double>(batch_size_ * workers));
+  }
+  if (kvstore != nullptr) {
+    kvstore->set_updater(
+        [optimizer](const KVKey& key, const NDArray& received, const NDArray& stored) {
+          optimizer->Update(std::get<int>(key), stored, received);
+        });
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      kvstore->Init(static_cast<int>(i), trained_[i].weight);
+    }
+  }
+  optimizer_ = std::move(optimizer);
+  kvstore_ = std::move(kvstore);
+}
+
+void Module::CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
+                        const char* kind) const {
+  if (arrays.size() != inputs.size()) {
+    throw InvalidArgument("Module::Forward: ", arrays.size(), " ", kind, " arrays, expected ",
+                          inputs.size());
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const DataDesc& expected = inputs[i].description;
+    if (arrays[i].shape() == expected.shape && arrays[i].dtype() == expected.dtype) continue;
+    throw InvalidArgument("Module::Forward: ", kind, " ", expected.name, ": found ",
+                          arrays[i].shape(), " of ", arrays[i].dtype(), ", expected ",
+                          expected.shape, " of ", expected.dtype);
+  }
+}
+
+void Module::LoadBatch(const DataBatch& batch, bool with_labels) {
+  struct Pair {
+    NDArray from;
+    NDArray to;
+  };
+  std::vector<Pair> pairs;
+  pairs.reserve(data_.size() + label_.size());
+  bool on_host = true;
+  const auto add = [&](const std::vector<NDArray>& arrays, const std::vector<Input>& inputs) {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      if (inputs[i].target.is_none()) continue;
+      pairs.push_back({arrays[i], inputs[i].target});
+      on_host = on_host && arrays[i].device().dev_mask() == cpu::kDevMask &&
+                inputs[i].target.device().dev_mask() == cpu::kDevMask;
+    }
+  };
+  add(batch.data, data_);
+  if (with_labels) add(batch.label, label_);
+  if (!on_host) {
+    for (const Pair& pair : pairs) CopyFromTo(pair.from, pair.to);
+    return;
+  }
+  // One operation for the whole batch: it is so short that queueing it is what it costs.
+  std::vector<Variable*> reads, writes;
+  reads.reserve(pairs.size());
+  writes.reserve(pairs.size());
+  for (const Pair& pair : pairs) {
+    writes.push_back(pair.to.var());
+    Variable* const var = pair.from.var();
+    if (std::find(reads.begin(), reads.end(), var) == reads.end()) reads.push_back(var);
+  }
+  Engine::Get()->PushSync(
+      [pairs = std::move(pairs)](RunContext) {
+        for (const Pair& pair : pairs) {
+          const TBlob from = pair.from.data();
+          const int64_t size_bytes = from.Size() * DTypeSizeBytes(from.type_flag_);
+          if (size_bytes == 0) continue;
+          std::memcpy(pair.to.data().dptr_, from.dptr_, static_cast<size_t>(size_bytes));
+        }
+      },
+      Device::Cpu(), reads, writes, {.name = "Module::Forward"});
+}
+
+void Module::Forward(const DataBatch& batch, bool is_train) {
+  RequireParams("Forward");
+  const bool with_labels = is_train || batch.label.size() == label_.size();
+  CheckBatch(batch.data, data_, "data");
+  if (with_labels) CheckBatch(batch.label, label_, "label");
+  LoadBatch(batch, with_labels);
+  executor_->Forward(is_train);
+}
+
+void Module::Backward(const std::vector<NDArray>& head_grads) {
+  RequireParams("Backward");
+  executor_->Backward(head_grads);
+}
+
+void Module::Update() {
+  if (optimizer_ == nullptr) {
+    throw FailedPrecondition(
+        "Module::Update: no optimizer, expected a call of InitOptimizer before");
+  }
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    const Trained& parameter = trained_[i];
+    const int key = static_cast<int>(i);
+    if (kvstore_ == nullptr) {
+      optimizer_->Update(key, parameter.weight, parameter.grad);
+    } else {
+      kvstore_->Push(key, parameter.grad, -key);
+      kvstore_->Pull(key, parameter.weight, -key);
+    }
+  }
+}
+
+const std::vector<NDArray>& Module::GetOutputs() const {
+  RequireBound("GetOutputs");
+  return executor_->outputs();
+}
+
+void Module::UpdateMetric(EvalMetric* metric, const DataBatch& batch) const {
+  metric->Update(batch.label, GetOutputs(), batch_size_ - batch.pad);
+}
+
+void Module::SaveCheckpoint(const std::string& prefix, int epoch) const {
+  tessera::SaveCheckpoint(prefix, epoch, {symbol_, GetParams()});
+}
+
+void Module::LoadParams(const std::string& prefix, int epoch) {
+  SetParams(LoadCheckpoint(prefix, epoch).parameters);
+}
+
+}  // namespace tessera

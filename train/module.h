@@ -1,0 +1,173 @@
+#ifndef TESSERA_TRAIN_MODULE_H_
+#define TESSERA_TRAIN_MODULE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/io/data_iter.h"
+#include "tessera/kvstore/kvstore.h"
+#include "tessera/symbol/executor.h"
+#include "tessera/symbol/symbol.h"
+#include "tessera/train/callback.h"
+#include "tessera/train/checkpoint.h"
+#include "tessera/train/initializer.h"
+#include "tessera/train/metric.h"
+#include "tessera/train/optimizer.h"
+
+namespace tessera {
+
+struct ModuleOptions {
+  /// The network's variables that batches feed; all others are parameters.
+  std::vector<std::string> data_names = {"data"};
+  std::vector<std::string> label_names = {"softmax_label"};
+  /// Parameters that training leaves as they are.
+  std::vector<std::string> fixed_param_names = {};
+  Device device = Device::Cpu();
+};
+
+/// What Module::Fit does besides going through the data.
+struct FitOptions {
+  int num_epoch = 1;
+  int begin_epoch = 0;
+  /// Measured after each epoch, where given.
+  DataIter* eval_data = nullptr;
+  EvalMetric metric = Accuracy();
+  EvalMetric validation_metric = Accuracy();
+  std::shared_ptr<Optimizer> optimizer = nullptr;            ///< null: Sgd()
+  std::shared_ptr<const Initializer> initializer = nullptr;  ///< null: Uniform(0.01)
+  uint64_t seed = 0;                                         ///< of the initializer
+  std::shared_ptr<KVStore> kvstore = nullptr;                ///< null: updates in place
+  std::vector<BatchEndCallback> batch_end = {};
+  std::vector<EpochEndCallback> epoch_end = {};
+};
+
+/// A network with its parameters, an optimizer and the arrays for one size of batch: training,
+/// measuring and saving in one object.
+///
+///     Module module(network);
+///     module.Fit(&train, {.num_epoch = 10, .eval_data = &test, .optimizer = sgd});
+///     module.SaveCheckpoint("digits", 10);
+///
+/// or step by step: Bind, InitParams, InitOptimizer, then for each batch Forward, Backward, Update.
+/// Those three return at once and allocate no array; whoever asks for a value waits for it.
+///
+/// Calls before the ones that they need throw Error(kFailedPrecondition).
+/// Threads: one thread at a time calls a module.
+class Module {
+ public:
+  /// Throws Error(kInvalidArgument) if the symbol has no argument of one of the names, labels
+  /// excepted.
+  explicit Module(Symbol symbol, ModuleOptions options = {});
+  ~Module();
+  Module(Module&&) noexcept;
+  Module& operator=(Module&&) noexcept;
+
+  /// A module with a saved network, whose parameters are there once it is bound.
+  /// Throws what LoadCheckpoint throws.
+  static Module Load(const std::string& prefix, int epoch, ModuleOptions options = {});
+
+  /// Allocates everything for batches of these shapes, those of an iterator's ProvideData and
+  /// ProvideLabel. Binding again, for other shapes, keeps the parameters; an optimizer must then be
+  /// set anew. Without `for_training` there are no gradients.
+  /// Throws Error(kInvalidArgument) that names what does not fit.
+  void Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
+            bool for_training = true);
+
+  /// Gives all parameters their first values. Does nothing if they have values and `force` is
+  /// false.
+  void InitParams(const Initializer& initializer, uint64_t seed = 0, bool force = false);
+
+  /// Copies of all parameters, in host memory, made asynchronously.
+  ModelParameters GetParams() const;
+
+  /// Sets all parameters. Throws Error(kInvalidArgument) that names the first one that is missing,
+  /// unknown or of another shape or type; no parameter has then been changed.
+  void SetParams(const ModelParameters& parameters);
+
+  /// Sets the optimizer: it learns the parameters' names, the factors that the network's variables
+  /// carry as attributes lr_mult and wd_mult, and 1 / batch size to rescale by if it has no
+  /// rescale_grad. With a store, gradients are pushed there, the store updates, and weights are
+  /// pulled back.
+  void InitOptimizer(std::shared_ptr<Optimizer> optimizer,
+                     std::shared_ptr<KVStore> kvstore = nullptr);
+
+  /// Computes the outputs for a batch. Throws Error(kInvalidArgument) unless the arrays have the
+  /// shapes and types that the module was bound for; a batch without labels is fine when
+  /// `is_train` is false.
+  void Forward(const DataBatch& batch, bool is_train);
+  /// Computes the gradients, after Forward with is_train; head gradients as for Executor::Backward.
+  void Backward(const std::vector<NDArray>& head_grads = {});
+  /// Changes the parameters by their gradients.
+  void Update();
+
+  const std::vector<NDArray>& GetOutputs() const;
+  void UpdateMetric(EvalMetric* metric, const DataBatch& batch) const;
+
+  /// Trains for options.num_epoch epochs, doing first what has not been done of Bind, InitParams
+  /// and InitOptimizer. Waits for the computations at the end of each epoch alone.
+  void Fit(DataIter* train_data, const FitOptions& options);
+
+  /// Measures a data set, from its beginning, without training.
+  std::vector<NamedValue> Score(DataIter* data, EvalMetric metric);
+
+  /// SaveCheckpoint and the other way round: LoadParams changes nothing unless the whole file fits.
+  void SaveCheckpoint(const std::string& prefix, int epoch) const;
+  void LoadParams(const std::string& prefix, int epoch);
+
+  bool binded() const { return executor_ != nullptr; }
+  bool params_initialized() const { return params_initialized_; }
+  bool optimizer_initialized() const { return optimizer_ != nullptr; }
+
+  const Symbol& symbol() const { return symbol_; }
+  /// The bound executor. Throws Error(kFailedPrecondition) before Bind.
+  const Executor& executor() const;
+  index_t batch_size() const { return batch_size_; }
+
+ private:
+  /// One array that batches feed.
+  struct Input {
+    DataDesc description;
+    NDArray target;  // none where the network does not use it
+  };
+  /// A parameter that training changes.
+  struct Trained {
+    std::string name;
+    NDArray weight;
+    NDArray grad;
+  };
+
+  void RequireBound(const char* operation) const;
+  void RequireParams(const char* operation) const;
+  void CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
+                  const char* kind) const;
+  void LoadBatch(const DataBatch& batch, bool with_labels);
+  bool IsInput(const std::string& name) const;
+  double TrainEpoch(DataIter* data, int epoch, const FitOptions& options, int64_t* samples);
+
+  Symbol symbol_;
+  ModuleOptions options_;
+  std::vector<std::string> param_names_;
+
+  std::unique_ptr<Executor> executor_;
+  bool for_training_ = false;
+  index_t batch_size_ = 0;
+  std::vector<Input> data_;
+  std::vector<Input> label_;
+  std::vector<Trained> trained_;
+  std::map<std::string, NDArray> args_;  // parameters alone
+  std::map<std::string, NDArray> auxs_;
+
+  bool params_initialized_ = false;
+  std::optional<ModelParameters> loaded_;  // to be set by Bind
+  std::shared_ptr<Optimizer> optimizer_;
+  std::shared_ptr<KVStore> kvstore_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TRAIN_MODULE_H_

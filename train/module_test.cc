@@ -1,0 +1,326 @@
+#include "tessera/train/module.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "tessera/base/error.h"
+#include "tessera/io/ndarray_iter.h"
+#include "tessera/storage/storage.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr index_t kClasses = 3;
+
+Symbol Network(index_t hidden = 8) {
+  Symbol x = Symbol::Variable("data");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", std::to_string(hidden)}}, "fc1");
+  x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}}, "relu1");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", std::to_string(kClasses)}}, "fc2");
+  return Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
+}
+
+/// Points around the corners of a triangle, the corner being the class.
+std::unique_ptr<NDArrayIter> Points(index_t count, index_t batch_size, bool shuffle = true) {
+  std::vector<float> points, labels;
+  for (index_t i = 0; i < count; ++i) {
+    const index_t k = i % kClasses;
+    const float angle = 2.0944f * static_cast<float>(k);
+    const float noise = static_cast<float>(i * 37 % 11 - 5) / 20;
+    points.push_back(std::cos(angle) + noise);
+    points.push_back(std::sin(angle) - noise / 2);
+    labels.push_back(static_cast<float>(k));
+  }
+  return std::make_unique<NDArrayIter>(
+      NamedArrays{{"data", NDArray::FromVector(points, {count, 2})}},
+      NamedArrays{{"softmax_label", NDArray::FromVector(labels, {count})}},
+      BatchingOptions{.batch_size = batch_size, .shuffle = shuffle, .seed = 5});
+}
+
+std::shared_ptr<Sgd> Optimizer1() {
+  return std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.2, .wd = 1e-4}, 0.9});
+}
+
+FitOptions Options(int num_epoch = 5) {
+  return {.num_epoch = num_epoch,
+          .optimizer = Optimizer1(),
+          .initializer = std::make_shared<Xavier>(),
+          .seed = 3};
+}
+
+std::map<std::string, std::vector<float>> Values(const Module& module) {
+  std::map<std::string, std::vector<float>> values;
+  for (const auto& [name, array] : module.GetParams().arg) values[name] = array.ToVector();
+  return values;
+}
+
+Error ErrorOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error(absl::StatusCode::kOk, "");
+}
+
+TEST(ModuleTest, FitLearns) {
+  const auto train = Points(90, 10);
+  const auto test = Points(33, 10, /*shuffle=*/false);
+  Module module(Network());
+  std::vector<EpochEndParam> epochs;
+  FitOptions options = Options();
+  options.eval_data = test.get();
+  options.metric = CompositeMetric({Accuracy(), CrossEntropy()});
+  options.epoch_end.push_back([&](const EpochEndParam& param) { epochs.push_back(param); });
+  module.Fit(train.get(), options);
+  ASSERT_EQ(epochs.size(), 5u);
+  EXPECT_EQ(epochs[0].samples, 90);
+  EXPECT_GT(epochs[0].seconds, 0);
+  EXPECT_GT(epochs[0].training[1].value, epochs[4].training[1].value);
+  EXPECT_GT(epochs[4].training[0].value, 0.99);
+  EXPECT_GT(epochs[4].validation[0].value, 0.99);
+  EXPECT_EQ(module.Score(test.get(), Accuracy())[0].value, epochs[4].validation[0].value);
+}
+
+TEST(ModuleTest, ASeedFixesARun) {
+  const auto run = [](uint64_t seed) {
+    const auto train = Points(40, 8);
+    Module module(Network());
+    FitOptions options = Options(2);
+    options.seed = seed;
+    module.Fit(train.get(), options);
+    return Values(module);
+  };
+  const auto first = run(1);
+  EXPECT_EQ(run(1), first);
+  EXPECT_NE(run(2), first);
+}
+
+TEST(ModuleTest, AStoreGivesTheSameUpdates) {
+  const auto run = [](std::shared_ptr<KVStore> kvstore) {
+    const auto train = Points(40, 8);
+    Module module(Network());
+    FitOptions options = Options(2);
+    options.kvstore = std::move(kvstore);
+    module.Fit(train.get(), options);
+    return Values(module);
+  };
+  EXPECT_EQ(run(KVStore::Create("local")), run(nullptr));
+}
+
+TEST(ModuleTest, UpdatesAreThoseOfTheGradient) {
+  const auto data = Points(6, 6);
+  Module module(Network());
+  module.Bind(data->ProvideData(), data->ProvideLabel());
+  module.InitParams(Xavier(), 1);
+  module.InitOptimizer(std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.5}}));
+  const auto before = Values(module);
+  ASSERT_TRUE(data->Next());
+  module.Forward(data->GetBatch(), /*is_train=*/true);
+  module.Backward();
+  module.Update();
+  const auto after = Values(module);
+  for (const auto& [name, grad] : module.executor().grad_dict()) {
+    const std::vector<float> g = grad.ToVector();
+    for (size_t i = 0; i < g.size(); ++i) {
+      // Rescaled by 1 / batch size.
+      EXPECT_NEAR(after.at(name)[i], before.at(name)[i] - 0.5 * g[i] / 6, 1e-6) << name << i;
+    }
+  }
+}
+
+TEST(ModuleTest, FixedParametersStay) {
+  const auto train = Points(40, 8);
+  Module module(Network(), {.fixed_param_names = {"fc1_weight"}});
+  module.Bind(train->ProvideData(), train->ProvideLabel());
+  module.InitParams(Xavier(), 1);
+  const auto before = Values(module);
+  module.Fit(train.get(), Options(1));
+  const auto after = Values(module);
+  EXPECT_EQ(after.at("fc1_weight"), before.at("fc1_weight"));
+  EXPECT_NE(after.at("fc2_weight"), before.at("fc2_weight"));
+}
+
+TEST(ModuleTest, PaddingIsNotMeasured) {
+  // 7 examples in batches of 5: 3 of the second batch are padding.
+  const auto data = Points(7, 5, /*shuffle=*/false);
+  Module module(Network());
+  module.Bind(data->ProvideData(), data->ProvideLabel());
+  module.InitParams(Zero());
+  // All predictions are equal, so class 0 counts: examples 0, 3 and 6.
+  EXPECT_DOUBLE_EQ(module.Score(data.get(), Accuracy())[0].value, 3.0 / 7);
+}
+
+TEST(ModuleTest, ACheckpointRestoresTheModel) {
+  const auto train = Points(60, 10);
+  Module module(Network());
+  FitOptions options = Options(3);
+  const std::string prefix = testing::TempDir() + "/model";
+  options.epoch_end.push_back(DoCheckpoint(prefix, 3));
+  module.Fit(train.get(), options);
+
+  Module restored = Module::Load(prefix, 3);
+  restored.Bind(train->ProvideData(), train->ProvideLabel(), /*for_training=*/false);
+  EXPECT_TRUE(restored.params_initialized());
+  EXPECT_EQ(Values(restored), Values(module));
+  // Not shuffled: in another order the same losses add up to another last digit.
+  const auto same_order = Points(60, 10, /*shuffle=*/false);
+  EXPECT_EQ(restored.Score(same_order.get(), CrossEntropy())[0].value,
+            module.Score(same_order.get(), CrossEntropy())[0].value);
+  // And again for batches of another size.
+  const auto small = Points(60, 4);
+  restored.Bind(small->ProvideData(), small->ProvideLabel(), /*for_training=*/false);
+  EXPECT_EQ(Values(restored), Values(module));
+}
+
+TEST(ModuleTest, ADamagedCheckpointChangesNothing) {
+  const auto train = Points(60, 10);
+  Module module(Network());
+  module.Fit(train.get(), Options(1));
+  const std::string prefix = testing::TempDir() + "/damaged";
+  module.SaveCheckpoint(prefix, 1);
+  module.Fit(train.get(), Options(1));
+  const auto values = Values(module);
+
+  const std::string path = CheckpointParametersPath(prefix, 1);
+  std::stringstream contents;
+  contents << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::string whole = contents.str();
+  for (const size_t length : {whole.size() - 1, whole.size() / 2, size_t{10}, size_t{0}}) {
+    std::ofstream(path, std::ios::binary) << whole.substr(0, length);
+    const Error error = ErrorOf([&] { module.LoadParams(prefix, 1); });
+    EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss) << length;
+    EXPECT_THAT(error.what(), HasSubstr(path));
+    EXPECT_EQ(Values(module), values);
+  }
+  std::ofstream(path, std::ios::binary) << whole;
+  module.LoadParams(prefix, 1);
+  EXPECT_NE(Values(module), values);
+}
+
+TEST(ModuleTest, ParametersOfAnotherNetworkChangeNothing) {
+  const auto data = Points(8, 4);
+  Module module(Network(8)), other(Network(9));
+  for (Module* m : {&module, &other}) {
+    m->Bind(data->ProvideData(), data->ProvideLabel());
+    m->InitParams(Xavier());
+  }
+  const auto values = Values(module);
+  EXPECT_THAT(ErrorOf([&] { module.SetParams(other.GetParams()); }).what(),
+              AllOf(HasSubstr("fc1_bias"), HasSubstr("(9,)"), HasSubstr("(8,)")));
+  ModelParameters parameters = module.GetParams();
+  parameters.arg.erase("fc2_weight");
+  EXPECT_THAT(ErrorOf([&] { module.SetParams(parameters); }).what(),
+              HasSubstr("fc2_weight is missing"));
+  parameters = module.GetParams();
+  parameters.arg["fc3_weight"] = NDArray({1});
+  EXPECT_THAT(ErrorOf([&] { module.SetParams(parameters); }).what(),
+              HasSubstr("no parameter fc3_weight"));
+  EXPECT_EQ(Values(module), values);
+}
+
+TEST(ModuleTest, CallsOutOfOrderSayWhatIsMissing) {
+  const auto data = Points(8, 4);
+  ASSERT_TRUE(data->Next());
+  Module module(Network());
+  const auto failure = [](const std::function<void()>& call) {
+    const Error error = ErrorOf(call);
+    EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(failure([&] { module.Forward(data->GetBatch(), true); }), HasSubstr("Bind"));
+  EXPECT_THAT(failure([&] { module.GetOutputs(); }), HasSubstr("Bind"));
+  module.Bind(data->ProvideData(), data->ProvideLabel());
+  EXPECT_THAT(failure([&] { module.Forward(data->GetBatch(), true); }), HasSubstr("InitParams"));
+  EXPECT_THAT(failure([&] { module.InitOptimizer(Optimizer1()); }), HasSubstr("InitParams"));
+  module.InitParams(Xavier());
+  EXPECT_THAT(failure([&] { module.Update(); }), HasSubstr("InitOptimizer"));
+  EXPECT_THAT(failure([&] { module.Backward(); }), HasSubstr("Forward"));
+  Module inference(Network());
+  inference.Bind(data->ProvideData(), data->ProvideLabel(), /*for_training=*/false);
+  inference.InitParams(Xavier());
+  EXPECT_THAT(failure([&] { inference.InitOptimizer(Optimizer1()); }), HasSubstr("training"));
+}
+
+TEST(ModuleTest, NamesAndShapesThatDoNotFitAreRefused) {
+  EXPECT_THAT(ErrorOf([] { Module module(Network(), {.data_names = {"image"}}); }).what(),
+              AllOf(HasSubstr("image"), HasSubstr("data")));
+  Module module(Network());
+  EXPECT_THAT(ErrorOf([&] {
+                module.Bind({{"picture", {4, 2}}}, {});
+              }).what(),
+              AllOf(HasSubstr("picture"), HasSubstr("data")));
+  EXPECT_THAT(ErrorOf([&] {
+                module.Bind({{"data", {4, 2}}}, {{"softmax_label", {5}}});
+              }).what(),
+              AllOf(HasSubstr("(5,)"), HasSubstr("(4,)")));
+  module.Bind({{"data", {4, 2}}}, {{"softmax_label", {4}}});
+  module.InitParams(Xavier());
+  const auto data = Points(8, 3);
+  ASSERT_TRUE(data->Next());
+  EXPECT_THAT(ErrorOf([&] { module.Forward(data->GetBatch(), true); }).what(),
+              AllOf(HasSubstr("data"), HasSubstr("(3,2)"), HasSubstr("(4,2)")));
+}
+
+TEST(ModuleTest, AStepAllocatesNothingAfterTheSecond) {
+  Symbol x = Symbol::Variable("data");
+  x = Symbol::Apply("Convolution", {x}, {{"kernel", "(3,3)"}, {"num_filter", "4"}}, "conv");
+  x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}}, "relu");
+  x = Symbol::Apply("Pooling", {x}, {{"kernel", "(2,2)"}, {"stride", "(2,2)"}}, "pool");
+  x = Symbol::Apply("Flatten", {x}, {}, "flatten");
+  x = Symbol::Apply("FullyConnected", {x}, {{"num_hidden", std::to_string(kClasses)}}, "fc");
+  x = Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
+  NDArray images({40, 1, 6, 6}), labels({40});
+  images = 0.5f;
+  labels = 1.0f;
+  NDArrayIter data({{"data", images}}, {{"softmax_label", labels}},
+                   {.batch_size = 8, .shuffle = true});
+  Module module(x);
+  module.Bind(data.ProvideData(), data.ProvideLabel());
+  module.InitParams(Xavier());
+  module.InitOptimizer(Optimizer1());
+  EvalMetric metric = CompositeMetric({Accuracy(), CrossEntropy()});
+  const auto allocations = [] {
+    NDArray::WaitAll();
+    return Storage::Get()->Stats(Device::Cpu()).allocations;
+  };
+  int64_t before = 0;
+  for (int step = 0; step < 30; ++step) {
+    if (step == 2) before = allocations();
+    if (!data.Next()) {
+      data.BeforeFirst();
+      ASSERT_TRUE(data.Next());
+    }
+    module.Forward(data.GetBatch(), /*is_train=*/true);
+    module.Backward();
+    module.Update();
+    module.UpdateMetric(&metric, data.GetBatch());
+  }
+  EXPECT_EQ(allocations(), before);
+}
+
+TEST(ModuleTest, BatchCallbacksAndSpeedometerFollowTheEpoch) {
+  const auto train = Points(40, 8);
+  Module module(Network());
+  std::ostringstream log;
+  std::vector<int64_t> batches;
+  FitOptions options = Options(1);
+  options.batch_end.push_back([&](const BatchEndParam& param) { batches.push_back(param.nbatch); });
+  options.batch_end.push_back(Speedometer(8, 2, /*auto_reset=*/false, &log));
+  module.Fit(train.get(), options);
+  EXPECT_THAT(batches, testing::ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(log.str(), AllOf(HasSubstr("epoch 0 batch 2 examples/s "),
+                               HasSubstr("epoch 0 batch 4 examples/s "), HasSubstr(" accuracy ")));
+}
+
+}  // namespace
+}  // namespace tessera
