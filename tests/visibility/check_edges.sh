@@ -1,0 +1,81 @@
+#!/bin/bash
+# Checks a dependency graph against the table of who may depend on whom.
+#
+#   check_edges.sh ALLOWED_DEPENDENCIES GRAPH
+#
+# GRAPH is what `bazel query --output=graph --nograph:factored` prints: lines "FROM" -> "TO".
+# Prints one line for each forbidden edge and exits 1 if there is any, or 2 if the graph is empty.
+
+set -euo pipefail
+
+exec awk '
+  # "//ops/nn:pool" -> "ops", "//:tensor" -> "", "@zlib//:zlib" -> "@zlib"
+  function folder(label) {
+    if (label ~ /^@/) { sub(/\/\/.*/, "", label); return label }
+    sub(/^\/\//, "", label)
+    sub(/[\/:].*/, "", label)
+    return label
+  }
+  function target(label) { sub(/.*:/, "", label); return label }
+  function forbid(reason) { printf "%s -> %s: %s\n", from, to, reason; forbidden++ }
+
+  # The table.
+  FNR == NR {
+    sub(/#.*/, "")
+    if (NF == 0) next
+    component = $1
+    sub(/:$/, "", component)
+    components[component] = 1
+    for (i = 2; i <= NF; ++i) allowed[component, $i] = 1
+    next
+  }
+
+  # An edge.
+  / -> / {
+    line = $0
+    gsub(/"/, "", line)
+    split(line, ends, / -> /)
+    from = ends[1]; to = ends[2]
+    sub(/^ +/, "", from); sub(/ +$/, "", to)
+    from_folder = folder(from); to_folder = folder(to)
+    edges++
+    if (from_folder == to_folder || from_folder ~ /^@/ || from_folder == "third_party") next
+    if (to_folder ~ /^@+(bazel_tools|rules_|platforms|local_config)/) next
+    if (to_folder ~ /^@/) {
+      if (from_folder != "tools") forbid("third-party code is named through //third_party alone")
+      next
+    }
+    if (from_folder == "" || from_folder == "tests") next
+
+    if (to_folder == "third_party") {
+      split(to, parts, "/")
+      name = parts[4]
+      sub(/:.*/, "", name)
+      guarded = name ~ /^(eigen|tbb|cuda)$/
+      measured = target(from) ~ /_(test|benchmark)(_|$)/
+      if ((from_folder in components) && guarded && !measured && !((from_folder, name) in allowed))
+        forbid(from_folder " may not use " name)
+      next
+    }
+    if (to_folder == "") {
+      if ((from_folder in components) && (target(to) in components))
+        forbid("the root aliases are for the world; components name each other")
+      next
+    }
+    if (!(to_folder in components)) next
+    if (!(from_folder in components)) {
+      forbid("outside the components, use the public alias //:" to_folder)
+    } else if (!((from_folder, to_folder) in allowed)) {
+      if (!(from_folder == "ops" && to == "//resource:handle"))
+        forbid(from_folder " may not depend on " to_folder)
+    } else if (target(to) != to_folder || to != "//" to_folder ":" to_folder) {
+      if (to != "//resource:handle")
+        forbid("only //" to_folder " is for other folders")
+    }
+  }
+
+  END {
+    if (!edges) { print "no edge in the graph: nothing was checked"; exit 2 }
+    if (forbidden) { printf "%d forbidden dependencies\n", forbidden; exit 1 }
+  }
+' "$1" "$2"
