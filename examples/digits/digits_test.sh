@@ -1,0 +1,153 @@
+#!/bin/bash
+# The digits example from end to end: digits_test.sh PROGRAM DATA_FOLDER
+
+set -uo pipefail
+
+program="$PWD/$1"
+bundled="$PWD/$2"
+scratch="$(mktemp -d "${TEST_TMPDIR:-/tmp}/digits.XXXXXX")"
+trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
+unset BUILD_WORKING_DIRECTORY
+failures=0
+
+fail() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+
+# A folder of its own with a copy of the digits, to spoil.
+copy_data() {
+  rm -rf "$scratch/data"
+  mkdir "$scratch/data"
+  cp -L "$bundled"/*-ubyte "$scratch/data/"
+  chmod u+w "$scratch"/data/*
+}
+
+# trains ARGUMENT...: the program must succeed; its output is left in $output.
+trains() {
+  output="$("$program" "$@" 2>"$scratch/stderr")" || {
+    fail "$* ended with $?: $(cat "$scratch/stderr")"
+    return 1
+  }
+  local last
+  last="$(tail -n 2 <<<"$output" | tr '\n' ' ')"
+  [[ "$last" =~ ^test_accuracy=[01]\.[0-9]{4}\ images_per_second=[0-9]+\ $ ]] ||
+    fail "$*: unexpected last lines: $last"
+}
+
+accuracy() { sed -n 's/^test_accuracy=//p' <<<"$output"; }
+
+# Loss and accuracy of every epoch, without the times.
+course() { sed -E 's/ [0-9]+ images.*//; /^images_per_second/d' <<<"$output"; }
+
+at_least() { # ACCURACY BOUND
+  awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }' || fail "test accuracy $1, expected $2 or more"
+}
+
+# refuses WORDS ARGUMENT...: exit code 2, nothing but one line on stderr, which has the words (separated
+# by |) in it.
+refuses() {
+  local words="$1" status=0 word
+  shift
+  "$program" "$@" >"$scratch/stdout" 2>"$scratch/stderr" || status=$?
+  local message
+  message="$(cat "$scratch/stderr")"
+  ((status == 2)) || fail "$* ended with $status, expected 2: $message"
+  (($(wc -l <"$scratch/stderr") == 1)) || fail "$*: expected one line on stderr: $message"
+  IFS='|' read -ra list <<<"$words"
+  for word in "${list[@]}"; do
+    [[ "$message" == *"$word"* ]] || fail "$*: expected '$word' in: $message"
+  done
+  echo "refused: $message"
+}
+
+echo "== training"
+trains --model=mlp && at_least "$(accuracy)" 0.93
+mlp="$(course)"
+trains --model=mlp && [[ "$(course)" == "$mlp" ]] || fail "two runs with one seed differ"
+trains --model=mlp --seed=2 && [[ "$(course)" != "$mlp" ]] || fail "the seed has no effect"
+trains --epochs=2 && at_least "$(accuracy)" 0.8
+trains --model=cnn --epochs=2 --batch_size=50 --lr=0.02
+"$program" --help | grep -q -- --batch_size || fail "--help does not explain --batch_size"
+
+echo "== other data"
+copy_data
+trains --model=mlp --epochs=1 --data="$scratch/data"
+plain="$(course)"
+gzip "$scratch"/data/train-* "$scratch"/data/t10k-labels*
+trains --model=mlp --epochs=1 --data="$scratch/data" && [[ "$(course)" == "$plain" ]] ||
+  fail "compressed files give another result"
+# Twenty images of 28x28, for both halves.
+for half in train t10k; do
+  { printf '\0\0\10\3\0\0\0\24\0\0\0\34\0\0\0\34'; head -c 15680 "$bundled/train-images-idx3-ubyte"; } \
+    >"$scratch/data/$half-images-idx3-ubyte"
+  { printf '\0\0\10\1\0\0\0\24'; tail -c 20 "$bundled/train-labels-idx1-ubyte"; } \
+    >"$scratch/data/$half-labels-idx1-ubyte"
+done
+trains --data="$scratch/data" --epochs=1 --batch_size=7
+
+echo "== wrong data"
+images=train-images-idx3-ubyte
+labels=train-labels-idx1-ubyte
+with_data=(--model=mlp --epochs=1 --data="$scratch/data")
+copy_data; rm "$scratch/data/$labels"
+refuses "$labels|no such file|expected an IDX file" "${with_data[@]}"
+copy_data; truncate -s 5000 "$scratch/data/$images"
+refuses "$images|truncated|found 5000|expected 91984" "${with_data[@]}"
+copy_data; truncate -s 10 "$scratch/data/$images"
+refuses "$images|truncated header|found 10" "${with_data[@]}"
+copy_data; printf 'xyz' >>"$scratch/data/$images"
+refuses "$images|too long|found 91987|expected 91984" "${with_data[@]}"
+copy_data; printf 'PK\3\4' | dd of="$scratch/data/$images" conv=notrunc status=none
+refuses "$images|wrong magic number 0x504b0304|0x00000803" "${with_data[@]}"
+copy_data; cp "$scratch/data/$labels" "$scratch/data/$images"
+refuses "$images|expected images" "${with_data[@]}"
+copy_data; printf '\13' | dd of="$scratch/data/$labels" bs=1 seek=11 conv=notrunc status=none
+refuses "$labels|label 11 at position 3|from 0 to 9" "${with_data[@]}"
+copy_data; cp "$scratch/data/t10k-labels-idx1-ubyte" "$scratch/data/$labels"
+refuses "$labels|found 360 labels|expected 1437" "${with_data[@]}"
+copy_data; gzip "$scratch/data/$images"; truncate -s 9000 "$scratch/data/$images.gz"
+refuses "$images.gz|compressed|truncated" "${with_data[@]}"
+copy_data
+refuses "batch_size 1438|expected at most 1437" "${with_data[@]}" --batch_size=1438
+refuses "$scratch/nowhere|is no folder" --data="$scratch/nowhere"
+
+echo "== wrong arguments"
+refuses "--colour" --colour=blue
+refuses "extra" extra
+refuses "--model|rnn|cnn" --model=rnn
+refuses "--device|tpu" --device=tpu
+refuses "--epochs|0" --epochs=0
+refuses "--epochs|many" --epochs=many
+refuses "--batch_size|-1" --batch_size=-1
+refuses "--lr" --lr=0
+refuses "--lr" --lr=inf
+refuses "--seed" --seed=x
+refuses "--resume|--checkpoint" --resume=1
+
+echo "== checkpoints"
+copy_data
+prefix="$scratch/model"
+trains --model=mlp --epochs=3 --checkpoint="$prefix"
+[[ -s "$prefix-symbol.json" && -s "$prefix-0003.params" ]] || fail "no checkpoint was left"
+trains --model=mlp --epochs=4 --checkpoint="$prefix" --resume=3
+rm "$prefix-0004.params"
+state() { (cd "$scratch" && sha256sum model-*); }
+resume=(--model=mlp --epochs=4 --checkpoint="$prefix" --resume=3)
+cp "$prefix-0003.params" "$scratch/whole"
+for size in 0 20 3000 $(($(stat -c %s "$scratch/whole") - 1)); do
+  head -c "$size" "$scratch/whole" >"$prefix-0003.params"
+  before="$(state)"
+  refuses "model-0003.params" "${resume[@]}"
+  [[ "$(state)" == "$before" ]] || fail "a damaged checkpoint had files changed"
+done
+cp "$scratch/whole" "$prefix-0003.params"
+echo '{' >"$prefix-symbol.json"
+refuses "model-symbol.json" "${resume[@]}"
+refuses "absent/model-symbol.json" --epochs=4 --checkpoint="$scratch/absent/model" --resume=3
+
+if ((failures)); then
+  echo "$failures failures"
+  exit 1
+fi
+echo "all as it should be"

@@ -1,0 +1,155 @@
+// Trains a network on handwritten digits, from IDX files to a saved model:
+//
+//   bazel run //examples/digits                           # the digits that come with the example
+//   bazel run //examples/digits -- --model=mlp --epochs=10
+//   bazel run //examples/digits -- --data=/path/to/mnist
+//
+// Whatever is wrong with arguments or files ends in one line on stderr and exit code 2.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tessera/base/error.h"
+#include "tessera/examples/digits/dataset.h"
+#include "tessera/examples/digits/network.h"
+#include "tessera/examples/digits/options.h"
+#include "tessera/train/module.h"
+
+namespace tessera::digits {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Prints a line after each epoch and remembers the fastest.
+class Progress {
+ public:
+  Progress(int first_epoch, int epochs) : first_epoch_(first_epoch), epochs_(epochs) {}
+
+  void operator()(const EpochEndParam& param) {
+    const double images_per_second = static_cast<double>(param.samples) / param.seconds;
+    best_images_per_second_ = std::max(best_images_per_second_, images_per_second);
+    const int done = param.epoch + 1;
+    const double seconds_per_epoch = SecondsSince(start_) / (done - first_epoch_);
+    std::printf("epoch %2d/%d  loss %.4f  accuracy %.4f  %.0f images/s  %.1f s left\n", done,
+                epochs_, param.training[1].value, param.training[0].value, images_per_second,
+                seconds_per_epoch * (epochs_ - done));
+    std::fflush(stdout);
+  }
+
+  double best_images_per_second() const { return best_images_per_second_; }
+
+ private:
+  const int first_epoch_;
+  const int epochs_;
+  const Clock::time_point start_ = Clock::now();
+  double best_images_per_second_ = 0;
+};
+
+/// A folder for a checkpoint that nobody asked to keep.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string path = (std::filesystem::temp_directory_path() / "tessera-digits-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) {
+      throw NotFound(path,
+                     ": the folder for the checkpoint cannot be made, expected a writable "
+                     "temporary folder or a --checkpoint");
+    }
+    path_ = path;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  std::string Prefix(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+double Train(const Options& options, Dataset* dataset, Module* module) {
+  SgdOptions sgd;
+  sgd.learning_rate = options.lr;
+  sgd.momentum = 0.9;
+  sgd.wd = options.wd;
+  const auto progress = std::make_shared<Progress>(options.resume, options.epochs);
+  module->Fit(dataset->train.get(),
+              {.num_epoch = options.epochs,
+               .begin_epoch = options.resume,
+               .metric = CompositeMetric({Accuracy(), CrossEntropy()}),
+               .optimizer = std::make_shared<Sgd>(sgd),
+               .initializer = std::make_shared<Xavier>(
+                   XavierOptions{.rnd_type = XavierOptions::Distribution::kGaussian,
+                                 .factor_type = XavierOptions::Factor::kIn,
+                                 .magnitude = 2}),
+               .seed = options.seed,
+               .epoch_end = {[progress](const EpochEndParam& param) { (*progress)(param); }}});
+  return progress->best_images_per_second();
+}
+
+/// The share of test images that a network reads rightly.
+double TestAccuracy(Module* module, IdxIter* test) {
+  module->Bind(test->ProvideData(), test->ProvideLabel(), /*for_training=*/false);
+  return module->Score(test, Accuracy())[0].value;
+}
+
+void Run(const Options& options) {
+  Dataset dataset = OpenDataset(options);
+  ModuleOptions module_options;
+  module_options.device = Device::Parse(options.device);
+  Module module = options.resume > 0
+                      ? Module::Load(options.checkpoint, options.resume, module_options)
+                      : Module(MakeNetwork(options.model), module_options);
+  const double images_per_second = Train(options, &dataset, &module);
+
+  std::optional<ScratchFolder> scratch;
+  if (options.checkpoint.empty()) scratch.emplace();
+  const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
+  module.SaveCheckpoint(prefix, options.epochs);
+  const double before = TestAccuracy(&module, dataset.test.get());
+  Module reloaded = Module::Load(prefix, options.epochs, module_options);
+  const double after = TestAccuracy(&reloaded, dataset.test.get());
+  if (before != after) {
+    throw Internal(CheckpointParametersPath(prefix, options.epochs),
+                   ": the reloaded model has test accuracy ", after, ", expected ", before,
+                   " as before saving");
+  }
+  if (!scratch) {
+    std::printf("saved %s\n", CheckpointParametersPath(prefix, options.epochs).c_str());
+  }
+  std::printf("test_accuracy=%.4f\nimages_per_second=%.0f\n", after, images_per_second);
+}
+
+std::string InOneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+int Main(int argc, char** argv) {
+  try {
+    if (const std::optional<Options> options = ParseOptions(argc, argv)) Run(*options);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "digits: %s\n", InOneLine(error.what()).c_str());
+    return 2;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::digits
+
+int main(int argc, char** argv) { return tessera::digits::Main(argc, argv); }

@@ -1,0 +1,75 @@
+#include "tessera/examples/digits/options.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+
+#include "CLI/CLI.hpp"
+#include "tessera/base/error.h"
+
+namespace tessera::digits {
+namespace {
+
+/// `bazel run` starts programs in a folder of its own and says where the user is.
+std::string FromUsersFolder(const std::string& path) {
+  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (path.empty() || folder == nullptr) return path;
+  return (std::filesystem::path(folder) / path).string();  // an absolute path stays
+}
+
+}  // namespace
+
+std::optional<Options> ParseOptions(int argc, char** argv) {
+  Options options;
+  CLI::App app("Trains a network on handwritten digits and reports how well it reads new ones.",
+               "digits");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", options.model, "cnn (two convolutions) or mlp (a perceptron)")
+      ->check(CLI::IsMember({"cnn", "mlp"}));
+  app.add_option("--data", options.data,
+                 "folder with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+                 "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or .gz "
+                 "(default: the digits that come with the example)");
+  app.add_option("--device", options.device, "where to compute: cpu or gpu")
+      ->check(CLI::IsMember({"cpu", "gpu"}));
+  constexpr int kMost = std::numeric_limits<int>::max();
+  app.add_option("--epochs", options.epochs, "times to go through the training data")
+      ->check(CLI::Range(1, kMost));
+  app.add_option("--batch_size", options.batch_size, "examples that one update is made of")
+      ->check(CLI::Range(1, kMost));
+  app.add_option("--lr", options.lr, "learning rate of gradient descent with momentum 0.9")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--wd", options.wd, "weight decay")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.seed, "fixes first weights and order of the examples");
+  app.add_option("--checkpoint", options.checkpoint,
+                 "save as PREFIX-symbol.json and PREFIX-<epochs>.params and keep them");
+  app.add_option("--resume", options.resume,
+                 "go on from the checkpoint that was saved after this epoch")
+      ->check(CLI::Range(1, kMost));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw InvalidArgument(error.what(), "; see --help for what is expected");
+  }
+  if (!std::isfinite(options.lr) || !std::isfinite(options.wd)) {
+    throw InvalidArgument("--lr: ", options.lr, " with --wd: ", options.wd,
+                          ", expected finite numbers");
+  }
+  if (options.resume > 0 && options.checkpoint.empty()) {
+    throw InvalidArgument("--resume: there is no --checkpoint, expected the prefix to go on from");
+  }
+  if (options.resume >= options.epochs) {
+    throw InvalidArgument("--epochs: ", options.epochs, ", expected more than the ", options.resume,
+                          " of --resume");
+  }
+  options.data = FromUsersFolder(options.data);
+  options.checkpoint = FromUsersFolder(options.checkpoint);
+  return options;
+}
+
+}  // namespace tessera::digits
