@@ -9,6 +9,7 @@ _TOOLKIT_BZL = """\"\"\"Generated: where the CUDA toolkit is, or what is missing
 CUDA = struct(
     found = {found},
     nvcc = {nvcc},
+    compression_flags = {compression_flags},
     missing = {missing},
 )
 
@@ -102,6 +103,11 @@ def _library_directory(repository_ctx, root):
             return directory
     return None
 
+def _compression_flags(repository_ctx, nvcc):
+    """From CUDA 12.4 on device code shrinks to a tenth; older compilers do not know the flag."""
+    flag = "--compress-mode"
+    return [flag + "=size"] if flag in repository_ctx.execute([nvcc, "--help"]).stdout else []
+
 def _cuda_repository_impl(repository_ctx):
     roots = _toolkit_roots(repository_ctx)
     for root in roots:
@@ -111,6 +117,7 @@ def _cuda_repository_impl(repository_ctx):
         repository_ctx.file("toolkit.bzl", _TOOLKIT_BZL.format(
             found = "True",
             nvcc = repr(root + "/bin/nvcc"),
+            compression_flags = repr(_compression_flags(repository_ctx, root + "/bin/nvcc")),
             missing = "None",
         ))
         repository_ctx.file(
@@ -123,6 +130,7 @@ def _cuda_repository_impl(repository_ctx):
     repository_ctx.file("toolkit.bzl", _TOOLKIT_BZL.format(
         found = "False",
         nvcc = "None",
+        compression_flags = "[]",
         missing = repr(
             "--config=cuda needs the CUDA toolkit, but %s has no %s: install the toolkit or set CUDA_HOME to its folder." %
             (root, _missing_pieces(repository_ctx, root)[0]),

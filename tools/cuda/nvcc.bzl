@@ -16,8 +16,9 @@ _FLAGS = [
     "--expt-relaxed-constexpr",
     "--extended-lambda",
     "--threads=2",
-    # Eigen's own declarations, which mark defaulted functions for the device.
-    "-diag-suppress=20012,20013,20014,20015,20011",
+    # Eigen's own declarations, which mark defaulted functions for the device; and what of an
+    # operator's source only the host's compilation of it uses (177).
+    "-diag-suppress=20012,20013,20014,20015,20011,177",
     "-Xcompiler=-fPIC,-Wall,-Wno-unknown-pragmas",
 ]
 
@@ -38,6 +39,7 @@ def _nvcc_objects_impl(ctx):
 
     arguments = ctx.actions.args()
     arguments.add_all(_FLAGS)
+    arguments.add_all(CUDA.compression_flags)
     arguments.add_all(_ARCHITECTURES)
     arguments.add_all(_MODE_FLAGS[ctx.var["COMPILATION_MODE"]])
     for context in contexts:
