@@ -10,9 +10,18 @@
 #define TESSERA_HD inline __attribute__((always_inline))
 #endif
 
+/// 1 where nvcc compiles for the device: for the few functions of which the host has another form.
+#if defined(__CUDA_ARCH__)
+#define TESSERA_DEVICE_CODE 1
+#else
+#define TESSERA_DEVICE_CODE 0
+#endif
+
 /// The namespace of code whose instructions depend on the compiler or on the instruction set: an
-/// inline namespace by this name keeps the linker from merging two different bodies into one.
-#if defined(__CUDACC__)
+/// inline namespace by this name keeps the linker from merging two different bodies into one. A
+/// kernel that is compiled several times within one program defines a name of its own.
+#if defined(TESSERA_ISA_NAMESPACE)
+#elif defined(__CUDACC__)
 #define TESSERA_ISA_NAMESPACE isa_nvcc
 #elif defined(__AVX512F__)
 #define TESSERA_ISA_NAMESPACE isa_avx512

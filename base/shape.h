@@ -2,6 +2,7 @@
 #define TESSERA_BASE_SHAPE_H_
 
 #include <cstdint>
+#include <istream>
 #include <ostream>
 
 #include "tessera/base/host_device.h"
@@ -78,6 +79,26 @@ std::ostream& operator<<(std::ostream& os, const Shape<N>& shape) {
   for (int i = 1; i < N; ++i) os << ',' << shape[i];
   if (N == 1) os << ',';
   return os << ')';
+}
+
+/// Reads what operator<< prints; spaces may stand between the parts. Anything else sets failbit and
+/// leaves the shape as it was.
+template <int N>
+std::istream& operator>>(std::istream& is, Shape<N>& shape) {
+  const auto expect = [&is](char wanted) {
+    char found = 0;
+    if (is >> found && found != wanted) is.setstate(std::ios::failbit);
+  };
+  Shape<N> read;
+  expect('(');
+  for (int i = 0; i < N; ++i) {
+    if (i > 0) expect(',');
+    is >> read[i];
+  }
+  if (N == 1 && is && (is >> std::ws).peek() == ',') is.get();
+  expect(')');
+  if (is) shape = read;
+  return is;
 }
 
 }  // namespace tessera

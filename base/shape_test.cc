@@ -39,5 +39,28 @@ TEST(ShapeTest, PrintsLikeATuple) {
   EXPECT_EQ(os.str(), "(2,)(2,3)(1,2,3,4,5)");
 }
 
+TEST(ShapeTest, ReadsWhatItPrints) {
+  Shape<1> one = Shape1(0);
+  Shape<3> three = Shape3(0, 0, 0);
+  std::istringstream is("(7,)(2,3,4) ( 5 , 6 ,7 ) (8)");
+  is >> one >> three;
+  EXPECT_EQ(one, Shape1(7));
+  EXPECT_EQ(three, Shape3(2, 3, 4));
+  is >> three >> one;
+  EXPECT_EQ(three, Shape3(5, 6, 7));
+  EXPECT_EQ(one, Shape1(8));
+  EXPECT_TRUE(is);
+}
+
+TEST(ShapeTest, ReadingSomethingElseFailsAndChangesNothing) {
+  for (const char* text : {"", "2,3", "(2 3)", "(2,3", "(2,3,4)", "(2)", "(a,b)", "[2,3]"}) {
+    Shape<2> shape = Shape2(5, 6);
+    std::istringstream is(text);
+    is >> shape;
+    EXPECT_TRUE(is.fail()) << text;
+    EXPECT_EQ(shape, Shape2(5, 6)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

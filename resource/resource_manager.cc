@@ -46,9 +46,9 @@ class TempSpace final : public Resource {
   Storage::Handle space_;
 };
 
-class RandomSequence final : public Resource {
+class RandomResource final : public Resource {
  public:
-  RandomSequence(Device device, PhiloxState state) : device_(device), state_(state) {}
+  RandomResource(Device device, PhiloxState state) : device_(device), state_(state) {}
 
   ResourceRequest request() const override { return {ResourceRequest::Type::kRandom}; }
   Device device() const override { return device_; }
@@ -146,7 +146,7 @@ class ResourceManager::Impl {
   ResourceHandle Random(Device device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Owned& random = devices_[device].random;
     if (!random.resource) {
-      random = Own(std::make_unique<RandomSequence>(device, StateOf(device, seed_)), "random");
+      random = Own(std::make_unique<RandomResource>(device, StateOf(device, seed_)), "random");
     }
     return Handle(random);
   }

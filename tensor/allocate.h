@@ -26,6 +26,24 @@ void* AllocateBytes<gpu>(int64_t size_bytes);
 template <>
 void FreeBytes<gpu>(void* memory);
 
+/// Host memory that the device copies from and to without staging; null for zero bytes.
+template <typename Device>
+void* AllocateHostBytes(int64_t size_bytes);
+template <typename Device>
+void FreeHostBytes(void* memory);
+template <>
+inline void* AllocateHostBytes<cpu>(int64_t size_bytes) {
+  return AllocateBytes<cpu>(size_bytes);
+}
+template <>
+inline void FreeHostBytes<cpu>(void* memory) {
+  FreeBytes<cpu>(memory);
+}
+template <>
+void* AllocateHostBytes<gpu>(int64_t size_bytes);
+template <>
+void FreeHostBytes<gpu>(void* memory);
+
 /// The distance between rows of `columns` elements: with padding, the next multiple of 64 bytes, so
 /// that every row starts on a cache line.
 template <typename T>
@@ -60,6 +78,23 @@ void FreeSpace(Tensor<Device, N, T>* tensor) {
   tensor->dptr_ = nullptr;
 }
 
+/// Gives a host tensor contiguous memory for its shape that Device copies from and to at full speed
+/// (for gpu, page-locked memory); the contents are undefined. Give it back with
+/// FreeHost<Device>(&tensor). Throws as AllocSpace does.
+template <typename Device, int N, typename T>
+void AllocHost(Tensor<cpu, N, T>* tensor) {
+  CheckedSize size_bytes = static_cast<int64_t>(sizeof(T));
+  for (int i = 0; i < N; ++i) size_bytes = size_bytes * tensor->shape_[i];
+  tensor->dptr_ = static_cast<T*>(tensor_internal::AllocateHostBytes<Device>(
+      size_bytes.ValueOrThrow("AllocHost: size in bytes")));
+  tensor->stride_ = tensor->shape_[N - 1];
+}
+template <typename Device, int N, typename T>
+void FreeHost(Tensor<cpu, N, T>* tensor) {
+  tensor_internal::FreeHostBytes<Device>(tensor->dptr_);
+  tensor->dptr_ = nullptr;
+}
+
 /// A tensor with memory of its own, every element set to `initial`; release it with FreeSpace.
 template <typename Device, typename T, int N>
 Tensor<Device, N, T> NewTensor(const Shape<N>& shape, T initial, bool pad = true,
@@ -79,8 +114,15 @@ class TensorContainer : public Tensor<Device, N, T> {
   using Base = Tensor<Device, N, T>;
 
   TensorContainer() = default;
+  /// Empty; `pad` as in set_pad.
+  explicit TensorContainer(bool pad) : pad_(pad) {}
   explicit TensorContainer(const Shape<N>& shape) { Resize(shape); }
-  TensorContainer(const Shape<N>& shape, T initial) { Resize(shape, initial); }
+  TensorContainer(const Shape<N>& shape, T initial, bool pad = false,
+                  Stream<Device>* stream = nullptr)
+      : pad_(pad) {
+    this->stream_ = stream;
+    Resize(shape, initial);
+  }
   TensorContainer(const TensorContainer& other) : Base(), pad_(other.pad_) {
     this->stream_ = other.stream_;
     *this = static_cast<const Base&>(other);
@@ -88,22 +130,35 @@ class TensorContainer : public Tensor<Device, N, T> {
   TensorContainer(TensorContainer&& other) noexcept { Swap(&other); }
 
   TensorContainer& operator=(const TensorContainer& other) {
-    if (this != &other) *this = static_cast<const Base&>(other);
-    return *this;
+    if (this == &other) return *this;
+    if (this->stream_ == nullptr) this->stream_ = other.stream_;
+    return *this = static_cast<const Base&>(other);
   }
   TensorContainer& operator=(TensorContainer&& other) noexcept {
     Swap(&other);
     return *this;
   }
-  /// Evaluates the expression; takes its shape first. A number keeps the shape. The expression may
-  /// read this container's old elements only at their own place, unless the memory must grow.
+  /// Evaluates an expression, a product or a reduction, whose shape the container takes first. A
+  /// number keeps the shape. If that throws, the shape is the old one, and so are the elements if
+  /// the error was found before the evaluation began, as an error of shapes is.
   template <typename E, typename Isa = expr::IsaTag>
   requires expr::AssignableTo<E, Base> TensorContainer& operator=(const E& e) {
+    const Base before = *this;
+    const int64_t bytes_before = capacity_bytes_;
     Memory retired;  // the old memory, which the expression may read
-    if constexpr (Expression<E>) {
+    if constexpr (requires { e.shape(); }) {
       if constexpr (E::kRank == N) retired = TakeShape(e.shape());
     }
-    expr::Assign<sv::saveto>(static_cast<Base&>(*this), e);
+    try {
+      expr::Assign<sv::saveto>(static_cast<Base&>(*this), e);
+    } catch (...) {
+      if (capacity_bytes_ != bytes_before) {
+        memory_.swap(retired);
+        capacity_bytes_ = bytes_before;
+      }
+      static_cast<Base&>(*this) = before;
+      throw;
+    }
     return *this;
   }
 

@@ -74,6 +74,18 @@ TEST(AllocSpaceTest, ImpossibleSizesAreRefusedAndChangeNothing) {
   EXPECT_EQ(huge.dptr_, nullptr);
 }
 
+TEST(AllocHostTest, GivesContiguousHostMemory) {
+  Tensor<cpu, 2, float> tensor(Shape2(3, 17));
+  AllocHost<cpu>(&tensor);
+  EXPECT_TRUE(tensor.CheckContiguous());
+  tensor = 1.0f;
+  EXPECT_EQ(tensor[2][16], 1.0f);
+  FreeHost<cpu>(&tensor);
+  EXPECT_EQ(tensor.dptr_, nullptr);
+  Tensor<cpu, 1, float> negative(Shape1(-1));
+  ExpectError([&] { AllocHost<cpu>(&negative); }, kInvalidArgument, {"AllocHost", "negative"});
+}
+
 TEST(NewTensorTest, EveryElementIsTheInitialValue) {
   Stream<cpu> stream;
   Tensor<cpu, 2, int32_t> tensor = NewTensor<cpu>(Shape2(3, 5), 7, true, &stream);
@@ -81,6 +93,22 @@ TEST(NewTensorTest, EveryElementIsTheInitialValue) {
   EXPECT_EQ(tensor.stride_, 16);
   EXPECT_EQ(tensor.stream_, &stream);
   FreeSpace(&tensor);
+}
+
+TEST(TensorContainerTest, ConstructorsSayShapeValuePaddingAndStream) {
+  Stream<cpu> stream;
+  TensorContainer<cpu, 2, float> padded(Shape2(2, 3), 4, true, &stream);
+  EXPECT_EQ(padded.stride_, 16);
+  EXPECT_EQ(padded.stream_, &stream);
+  EXPECT_EQ(Elements(padded), std::vector<float>(6, 4.0f));
+  TensorContainer<cpu, 2, float> later(true);
+  EXPECT_EQ(later.shape_, Shape2(0, 0));
+  later.Resize(Shape2(2, 3));
+  EXPECT_EQ(later.stride_, 16);
+  TensorContainer<cpu, 2, float> copy(padded);
+  EXPECT_EQ(copy.stream_, &stream);
+  EXPECT_EQ(copy.stride_, 16);
+  EXPECT_EQ(Elements(copy), Elements(padded));
 }
 
 TEST(TensorContainerTest, CopiesOwnTheirData) {
@@ -168,6 +196,18 @@ TEST(TensorContainerTest, ItsOwnMemoryMayBeReadWhileItGrows) {
   for (index_t y = 0; y < 1000; ++y) {
     for (index_t x = 0; x < 3; ++x) ASSERT_EQ(a[y][x], static_cast<float>(x));
   }
+}
+
+TEST(TensorContainerTest, AFailedAssignmentLeavesShapeAndElements) {
+  TensorContainer<cpu, 2, float> a(Shape2(2, 3), 1.0f), b(Shape2(4, 5), 2.0f), empty;
+  const TensorContainer<cpu, 2, float> c(Shape2(2, 3), 3.0f);
+  ExpectError([&] { a = dot(c, b); }, kInvalidArgument, {"dot", "(2,3)", "(4,5)"});
+  EXPECT_EQ(a.shape_, Shape2(2, 3));
+  EXPECT_EQ(Elements(a), std::vector<float>(6, 1.0f));
+  ExpectError([&] { empty = dot(c, b); }, kInvalidArgument, {"dot"});
+  EXPECT_EQ(empty.shape_, Shape2(0, 0));
+  a = b * 2.0f;
+  EXPECT_EQ(Elements(a), std::vector<float>(20, 4.0f));
 }
 
 TEST(TensorContainerTest, IsAnOperandLikeAnyTensor) {

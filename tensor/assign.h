@@ -4,62 +4,126 @@
 #include "tessera/tensor/evaluator_cpu.h"
 #include "tessera/tensor/evaluator_cuda.h"
 #include "tessera/tensor/expression.h"
+#include "tessera/tensor/overlap.h"
+#include "tessera/tensor/prepare.h"
 
 namespace tessera::expr {
+
+/// Whether an assignment looks for operands that share memory with its destination.
+enum class Aliasing {
+  kChecked,   ///< where one does, under other indices, the result goes through a temporary
+  kExcluded,  ///< the caller knows that none does
+};
+
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Names the instruction set in the symbols of templates that live outside the inline namespace.
 struct IsaTag {};
 
-/// The base of expressions that are computed as a whole (a product, a reduction) and therefore
-/// stand alone on the right-hand side, at most scaled. Derived offers `template <typename Saver,
-/// typename Dst> void AssignTo(const Dst& dst) const` and a `scale`.
-template <typename Derived>
-struct ComplexExp {
-  const Derived& self() const { return static_cast<const Derived&>(*this); }
+/// What can be computed straight into a tensor of type Dst.
+template <typename E, typename Dst>
+concept ComputesInto = ComplexExpression<E> && requires(const E& e, const Dst& dst) {
+  e.template AssignTo<sv::saveto>(dst);
 };
-
-template <typename E>
-concept ComplexExpression = std::derived_from<E, ComplexExp<E>>;
 
 /// What may stand on the right of = += -= *= /= beside a tensor of type Dst: a number, an
 /// expression of its element type, rank and device (convert with tcast<T>(), reshape, broadcast or
 /// Flat… what is not), or a product or reduction that gives such a tensor.
 template <typename E, typename Dst>
-concept AssignableTo = Scalar<E> || MatchingExpressions<E, Dst> ||
-    (ComplexExpression<E>&& requires(const E& e, const Dst& dst) {
-      e.template AssignTo<sv::saveto>(dst);
-    });
+concept AssignableTo = Scalar<E> || MatchingExpressions<E, Dst> || ComputesInto<E, Dst>;
 
-/// Evaluates `e` into `dst`, combining with the old values as Saver says.
-template <typename Saver, typename Device, int N, typename T, AssignableTo<Tensor<Device, N, T>> E>
-void Assign(const Tensor<Device, N, T>& dst, const E& e) {
-  if constexpr (ComplexExpression<E>) {
+/// Runs an expression that is ready for a loop into `dst`. The shapes have been checked.
+template <typename Saver, Aliasing kAliasing, typename Dst, typename E>
+void EvaluateSafely(const Dst& dst, const E& e) {
+  if constexpr (kAliasing == Aliasing::kChecked) {
+    if (ReadsElsewhere(e, PlaceOf(dst))) {
+      using Device = typename Dst::device_type;
+      Scratch<Device> scratch(dst.stream_);
+      const auto temporary = TemporaryTensor<Device, Dst::kRank, typename Dst::value_type>(
+          dst.shape(), dst.stream_, &scratch);
+      Evaluate<sv::saveto>(temporary, e);
+      Evaluate<Saver>(dst, temporary);
+      return;
+    }
+  }
+  Evaluate<Saver>(dst, e);
+}
+
+/// Evaluates `e` into `dst`, a tensor or a view, combining with the old values as Saver says: first
+/// what must be computed before the loop, then the rest in one loop, through a temporary if an
+/// operand shares memory with dst so that the loop would read what it has already written.
+template <AnySaver Saver, Aliasing kAliasing = Aliasing::kChecked, Expression To,
+          AssignableTo<NodeOf<To>> E>
+void Assign(const To& to, const E& e) {
+  using Dst = NodeOf<To>;
+  const Dst& dst = to.self();
+  if constexpr (ComputesInto<E, Dst>) {
     e.template AssignTo<Saver>(dst);
+  } else if constexpr (ComplexExpression<E>) {
+    Assign<Saver, kAliasing>(dst, AsNode(e));
   } else if constexpr (Scalar<E>) {
+    using T = typename Dst::value_type;
     Evaluate<Saver>(dst, ScalarExp<T>(static_cast<T>(e)));
   } else {
     if constexpr (E::kRank > 0) {
-      if (e.shape() != dst.shape_) {
+      if (e.shape() != dst.shape()) {
         throw InvalidArgument("assignment: the expression has shape ", e.shape(),
-                              " but the destination has shape ", dst.shape_);
+                              " but the destination has shape ", dst.shape());
       }
     }
-    Evaluate<Saver>(dst, e.self());
+    if constexpr (IsComputedFirst<NodeOf<E>>()) {
+      Scratch<typename Dst::device_type> scratch(dst.stream_);
+      EvaluateSafely<Saver, kAliasing>(dst, Prepare(e.self(), &scratch));
+    } else {
+      EvaluateSafely<Saver, kAliasing>(dst, e.self());
+    }
   }
 }
 
-template <Scalar S, ComplexExpression E>
-E operator*(S scale, E e) {
-  e.scale *= static_cast<decltype(e.scale)>(scale);
-  return e;
-}
-template <ComplexExpression E, Scalar S>
-E operator*(E e, S scale) {
-  return scale * e;
+/// NoAlias(dst), on the left of an assignment.
+template <typename Dst>
+class NoAliasTarget {
+ public:
+  explicit NoAliasTarget(const Dst& dst) : dst_(dst) {}
+
+  template <AssignableTo<Dst> E>
+  void operator=(const E& e) const {
+    Assign<sv::saveto, Aliasing::kExcluded>(dst_, e);
+  }
+  template <AssignableTo<Dst> E>
+  void operator+=(const E& e) const {
+    Assign<sv::plusto, Aliasing::kExcluded>(dst_, e);
+  }
+  template <AssignableTo<Dst> E>
+  void operator-=(const E& e) const {
+    Assign<sv::minusto, Aliasing::kExcluded>(dst_, e);
+  }
+  template <AssignableTo<Dst> E>
+  void operator*=(const E& e) const {
+    Assign<sv::multo, Aliasing::kExcluded>(dst_, e);
+  }
+  template <AssignableTo<Dst> E>
+  void operator/=(const E& e) const {
+    Assign<sv::divto, Aliasing::kExcluded>(dst_, e);
+  }
+
+ private:
+  Dst dst_;
+};
+
+/// `NoAlias(dst) = e` evaluates without the look for shared memory, which costs a few nanoseconds
+/// for each tensor in e. Only for an e whose tensors share no memory with dst, or share it at equal
+/// indices; otherwise the elements of dst are undefined.
+template <Expression To>
+NoAliasTarget<NodeOf<To>> NoAlias(const To& dst) {
+  return NoAliasTarget<NodeOf<To>>(dst.self());
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera::expr
+
+namespace tessera {
+using expr::NoAlias;
+}  // namespace tessera
 
 #endif  // TESSERA_TENSOR_ASSIGN_H_

@@ -1,6 +1,8 @@
 #ifndef TESSERA_TENSOR_BROADCAST_H_
 #define TESSERA_TENSOR_BROADCAST_H_
 
+#include <tuple>
+
 #include "tessera/tensor/dense.h"
 
 namespace tessera {
@@ -8,39 +10,45 @@ namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// broadcast<kAxis>(vector, shape): element i of the vector everywhere where index kAxis is i.
-template <typename Device, typename T, int N, int kAxis>
-struct BroadcastExp : Exp<BroadcastExp<Device, T, N, kAxis>> {
-  using value_type = T;
-  using device_type = Device;
+template <typename E, int N, int kAxis>
+struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
-  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kHasPacket = E::kHasPacket;
+  static constexpr bool kMovesElements = true;
   static constexpr bool kAlongRow = kAxis == N - 1;
 
-  const T* vector;
+  E vector;
   Shape<N> target;
   index_t inner_rows;  // rows between two steps of index kAxis
 
-  BroadcastExp(const Tensor<Device, 1, T>& source, const Shape<N>& shape)
-      : vector(source.dptr_),
+  BroadcastExp(const E& source, const Shape<N>& shape)
+      : vector(source),
         target(shape),
         inner_rows(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)) {
-    if (source.shape_[0] != shape[kAxis]) {
-      throw InvalidArgument("broadcast<", kAxis, ">: a vector of ", source.shape_[0],
+    if (source.shape()[0] != shape[kAxis]) {
+      throw InvalidArgument("broadcast<", kAxis, ">: a vector of ", source.shape()[0],
                             " elements does not fit dimension ", kAxis, " of shape ", shape);
     }
   }
   const Shape<N>& shape() const { return target; }
-  TESSERA_HD T Eval(index_t y, index_t x) const {
+  std::tuple<E> operands() const { return {vector}; }
+  template <typename NewE>
+  auto WithOperands(const NewE& new_vector) const {
+    return BroadcastExp<NewE, N, kAxis>(new_vector, target);
+  }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
     if constexpr (kAlongRow) {
-      return vector[x];
+      return vector.Eval(0, x);
     } else {
-      return vector[(y / inner_rows) % target[kAxis]];
+      return vector.Eval(0, (y / inner_rows) % target[kAxis]);
     }
   }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
     if constexpr (kAlongRow) {
-      return pk::ploadu<P>(vector + x);
+      return vector.template EvalPacket<P>(0, x);
     } else {
       return pk::pset1<P>(Eval(y, x));
     }
@@ -49,18 +57,22 @@ struct BroadcastExp : Exp<BroadcastExp<Device, T, N, kAxis>> {
 };
 
 /// Spreads a vector over `shape` along dimension kAxis: out[…, i at kAxis, …] = vector[i].
+///
+/// The vector may be any expression of one dimension; it is then computed anew wherever it is read,
+/// so that a dear one is better stored first.
 /// Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements.
-template <int kAxis, typename Device, typename T, int N>
-BroadcastExp<Device, T, N, kAxis> broadcast(const Tensor<Device, 1, T>& vector,
-                                            const Shape<N>& shape) {
+template <int kAxis, Expression E, int N>
+BroadcastExp<NodeOf<E>, N, kAxis> broadcast(const E& vector, const Shape<N>& shape) {
   static_assert(0 <= kAxis && kAxis < N, "broadcast<axis>: the axis must lie in the shape");
-  return {vector, shape};
+  static_assert(E::kRank == 1, "broadcast<axis>: only a vector is spread; see also repmat");
+  return {vector.self(), shape};
 }
 
 /// `rows` copies of a vector, one below the other.
-template <typename Device, typename T>
-BroadcastExp<Device, T, 2, 1> repmat(const Tensor<Device, 1, T>& vector, index_t rows) {
-  return {vector, Shape2(rows, vector.shape_[0])};
+template <Expression E>
+BroadcastExp<NodeOf<E>, 2, 1> repmat(const E& vector, index_t rows) {
+  static_assert(E::kRank == 1, "repmat: only a vector is repeated");
+  return {vector.self(), Shape2(rows, vector.shape()[0])};
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

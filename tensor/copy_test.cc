@@ -41,6 +41,15 @@ TYPED_TEST(CopyTest, KeepsSpecialValues) {
   ExpectSameValues(out.values(), values);
 }
 
+TEST(CopyTest, AStreamMayBeNamedAsOnAnyDevice) {
+  GuardedTensor<2, float> a(Shape2(2, 3), {1, 2, 3, 4, 5, 6}), b(Shape2(2, 3)), c(Shape2(2, 3));
+  Stream<cpu> stream;
+  Copy(*b, *a, &stream);
+  ExpectSameValues(b.values(), a.values());
+  Copy(*c, *a, nullptr);
+  ExpectSameValues(c.values(), a.values());
+}
+
 TEST(CopyErrorTest, ShapesThatDifferAreRefused) {
   GuardedTensor<2, float> a(Shape2(2, 3)), b(Shape2(3, 2));
   ExpectError([&] { Copy(*a, *b); }, absl::StatusCode::kInvalidArgument,

@@ -14,8 +14,9 @@ namespace tessera {
 ///
 /// Copying a Tensor copies the handle, and both then name the same memory, which the Tensor never
 /// owns. Assigning an expression or a number evaluates it into that memory: at once on the CPU, in
-/// the order of stream_ on a GPU. A destination may also be an operand as long as each element
-/// depends only on elements at its own place (`a = a * 2 + b`).
+/// the order of stream_ on a GPU. A destination may also be an operand: `a = a * 2 + b` runs in
+/// place, and `a = a.T()` goes through a temporary, as does every expression that would read
+/// elements which the loop has already written. NoAlias(a) = … leaves the check for that out.
 ///
 /// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's. Concurrent
 /// evaluations are safe if nobody writes what another reads or writes.
@@ -28,6 +29,7 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
   static constexpr int kSubdim = N - 1;
   static constexpr bool kDevCPU = Device::kDevCPU;
   static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
+  static constexpr bool kMovesElements = false;
 
   Value* dptr_ = nullptr;
   Shape<N> shape_{};
@@ -99,8 +101,13 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
     return slice;
   }
 
-  /// The matrix transposed, as an expression.
-  auto T() const requires(N == 2) { return expr::TransposeExp<Tensor>(*this); }
+  /// The matrix transposed, as an expression; of a vector, a matrix of one column.
+  auto T() const requires(N == 1 || N == 2) {
+    return expr::TransposeExp<Tensor<Device, 2, Value>>(FlatTo2D());
+  }
+
+  /// The left side of an assignment without the check for shared memory; see NoAlias.
+  auto noalias() const { return expr::NoAlias(*this); }
 
   // What expression nodes offer; see expression.h.
   TESSERA_HD Value Eval(index_t y, index_t x) const { return dptr_[y * stride_ + x]; }

@@ -2,6 +2,8 @@
 #define TESSERA_TENSOR_DOT_H_
 
 #include <functional>
+#include <tuple>
+#include <type_traits>
 
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/dot_cuda.h"
@@ -11,111 +13,176 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// dot(a, b): a product that the GEMM computes when it is assigned.
-template <typename Device, typename T, bool kTransposeA, bool kTransposeB>
-struct DotExp : ComplexExp<DotExp<Device, T, kTransposeA, kTransposeB>> {
-  Tensor<Device, 2, T> a;
-  Tensor<Device, 2, T> b;
-  bool vector_result;  // the left operand was a vector: the result is one as well
+/// How a product reads an operand: through a flag of the GEMM where it is transposed.
+template <typename E>
+struct MatrixOperand {
+  using Node = E;
+  static constexpr bool kTransposed = false;
+  static const E& Stored(const E& e) { return e; }
+};
+template <typename E>
+struct MatrixOperand<TransposeExp<E>> {
+  using Node = E;
+  static constexpr bool kTransposed = true;
+  static const E& Stored(const TransposeExp<E>& e) { return e.a; }
+};
+
+/// dot(a, b): a product that the GEMM computes when it is assigned or stands in an expression.
+/// A and B are the operands as they are stored.
+template <typename A, typename B, bool kTransposeA, bool kTransposeB>
+struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>> {
+  using value_type = typename A::value_type;
+  using device_type = CommonDevice<A, B>;
+  using T = value_type;
+  using Device = device_type;
+  static constexpr int kRank = A::kRank;
+
+  A a;
+  B b;
   T scale = T(1);
 
-  DotExp(const Tensor<Device, 2, T>& left, const Tensor<Device, 2, T>& right, bool vector)
-      : a(left), b(right), vector_result(vector) {}
+  DotExp(const A& left, const B& right) : a(left), b(right) {
+    if (Inner() != b.shape()[kTransposeB ? 1 : 0]) {
+      throw InvalidArgument("dot: operands of shape ", a.shape(), kTransposeA ? " transposed" : "",
+                            " and ", b.shape(), kTransposeB ? " transposed" : "",
+                            " do not fit: ", Inner(), " columns against ",
+                            b.shape()[kTransposeB ? 1 : 0], " rows");
+    }
+  }
+  Shape<kRank> shape() const {
+    Shape<kRank> result;
+    if constexpr (kRank == 2) result[0] = a.shape()[kTransposeA ? 1 : 0];
+    result[kRank - 1] = b.shape()[kTransposeB ? 0 : 1];
+    return result;
+  }
+  std::tuple<A, B> operands() const { return {a, b}; }
 
-  template <typename Saver, int N>
-  requires(N <= 2) void AssignTo(const Tensor<Device, N, T>& dst) const {
-    static_assert(std::is_same_v<Saver, sv::saveto> || std::is_same_v<Saver, sv::plusto> ||
-                      std::is_same_v<Saver, sv::minusto>,
-                  "a product can be assigned with =, += or -=");
-    const index_t m = kTransposeA ? a.shape_[1] : a.shape_[0];
-    const index_t k = kTransposeA ? a.shape_[0] : a.shape_[1];
-    const index_t b_k = kTransposeB ? b.shape_[1] : b.shape_[0];
-    const index_t n = kTransposeB ? b.shape_[0] : b.shape_[1];
-    const Shape<2> dst_shape = dst.shape_.FlatTo2D();
-    if (k != b_k || dst_shape != Shape2(m, n) || (N == 1) != vector_result) {
-      throw InvalidArgument("dot: operands of shape ", a.shape_, kTransposeA ? " transposed" : "",
-                            " and ", b.shape_, kTransposeB ? " transposed" : "",
+  template <typename Saver>
+  void AssignTo(const Tensor<Device, kRank, T>& dst) const {
+    if (dst.shape_ != shape()) {
+      throw InvalidArgument("dot: operands of shape ", a.shape(), kTransposeA ? " transposed" : "",
+                            " and ", b.shape(), kTransposeB ? " transposed" : "",
                             " do not give the destination's shape ", dst.shape_);
     }
-    if (Overlaps(a, dst) || Overlaps(b, dst)) {
-      throw InvalidArgument("dot: the destination of shape ", dst.shape_,
-                            " shares memory with an operand; assign to another tensor");
+    constexpr bool kAccumulates = std::is_same_v<Saver, sv::saveto> ||
+                                  std::is_same_v<Saver, sv::plusto> ||
+                                  std::is_same_v<Saver, sv::minusto>;
+    const bool direct = kAccumulates && !SharesMemory(a, dst) && !SharesMemory(b, dst);
+    if constexpr (kAccumulates && kIsTensor<A> && kIsTensor<B>) {
+      if (direct) {  // without the few nanoseconds that a Scratch takes
+        Multiply<Saver>(a, b, dst);
+        return;
+      }
     }
-    tensor_internal::GemmArguments<T> arguments{
+    Scratch<Device> scratch(dst.stream_);
+    const auto left = InMemory(a, dst.stream_, &scratch);
+    const auto right = InMemory(b, dst.stream_, &scratch);
+    if constexpr (kAccumulates) {
+      if (direct) {
+        Multiply<Saver>(left, right, dst);
+        return;
+      }
+    }
+    const auto product = TemporaryTensor<Device, kRank, T>(dst.shape_, dst.stream_, &scratch);
+    Multiply<sv::saveto>(left, right, product);
+    Evaluate<Saver>(dst, product);
+  }
+
+ private:
+  index_t Inner() const { return a.shape()[kTransposeA ? 0 : kRank - 1]; }
+
+  /// The operand itself if it is a tensor, else its value in scratch memory.
+  template <typename E>
+  static auto InMemory(const E& e, Stream<Device>* stream, Scratch<Device>* scratch) {
+    if constexpr (kIsTensor<E>) {
+      return e;
+    } else {
+      const auto value = TemporaryTensor<Device, E::kRank, T>(e.shape(), stream, scratch);
+      Assign<sv::saveto, Aliasing::kExcluded>(value, e);
+      return value;
+    }
+  }
+
+  template <typename Saver, typename Left>
+  void Multiply(const Left& left, const Tensor<Device, 2, T>& y,
+                const Tensor<Device, kRank, T>& dst) const {
+    const Tensor<Device, 2, T> x = left.FlatTo2D(), result = dst.FlatTo2D();
+    const tensor_internal::GemmArguments<T> arguments{
         .transpose_a = kTransposeA,
         .transpose_b = kTransposeB,
-        .m = m,
-        .n = n,
-        .k = k,
+        .m = result.shape_[0],
+        .n = result.shape_[1],
+        .k = x.shape_[kTransposeA ? 0 : 1],
         .alpha = std::is_same_v<Saver, sv::minusto> ? static_cast<T>(-scale) : scale,
-        .a = a.dptr_,
-        .lda = a.stride_,
-        .b = b.dptr_,
-        .ldb = b.stride_,
+        .a = x.dptr_,
+        .lda = x.stride_,
+        .b = y.dptr_,
+        .ldb = y.stride_,
         .beta = std::is_same_v<Saver, sv::saveto> ? T(0) : T(1),
-        .c = dst.dptr_,
-        .ldc = dst.stride_};
+        .c = result.dptr_,
+        .ldc = result.stride_};
     if constexpr (Device::kDevCPU) {
       tensor_internal::Gemm(arguments);
     } else {
       tensor_internal::GemmCuda(arguments, dst.stream_);
     }
   }
-
- private:
-  template <int N>
-  static bool Overlaps(const Tensor<Device, 2, T>& operand, const Tensor<Device, N, T>& dst) {
-    const Tensor<Device, 2, T> a = operand;
-    const Tensor<Device, 2, T> b = dst.FlatTo2D();
-    if (a.shape_.Size() == 0 || b.shape_.Size() == 0) return false;
+  /// Expressions are evaluated into memory of their own first.
+  template <typename E>
+  static bool SharesMemory(const E& e, const Tensor<Device, kRank, T>& dst) {
+    if constexpr (kIsTensor<E>) {
+      return Overlaps(e, dst);
+    } else {
+      return false;
+    }
+  }
+  template <int M>
+  static bool Overlaps(const Tensor<Device, M, T>& operand, const Tensor<Device, kRank, T>& dst) {
+    const Tensor<Device, 2, T> x = operand.FlatTo2D();
+    const Tensor<Device, 2, T> y = dst.FlatTo2D();
+    if (x.shape_.Size() == 0 || y.shape_.Size() == 0) return false;
     // The padding after the last row belongs to nobody.
     const auto end = [](const Tensor<Device, 2, T>& t) {
       return t.dptr_ + (t.shape_[0] - 1) * t.stride_ + t.shape_[1];
     };
     const std::less<const T*> before;
-    if (!before(a.dptr_, end(b)) || !before(b.dptr_, end(a))) return false;
-    if (a.stride_ != b.stride_ || a.stride_ == 0) return true;
-    // Blocks of columns of one matrix: b starts `column` columns after a in some row.
-    const index_t offset = (b.dptr_ - a.dptr_) % a.stride_;
-    const index_t column = offset < 0 ? offset + a.stride_ : offset;
-    return column < a.shape_[1] || column + b.shape_[1] > a.stride_;
+    if (!before(x.dptr_, end(y)) || !before(y.dptr_, end(x))) return false;
+    if (x.stride_ != y.stride_ || x.stride_ == 0) return true;
+    // Blocks of columns of one matrix: y starts `column` columns after x in some row.
+    const index_t offset = (y.dptr_ - x.dptr_) % x.stride_;
+    const index_t column = offset < 0 ? offset + x.stride_ : offset;
+    return column < x.shape_[1] || column + y.shape_[1] > x.stride_;
   }
 };
 
-/// The matrix product, for `dst = dot(a, b)`, `dst += 0.5f * dot(a.T(), b)` and so on.
+/// What dot takes: a matrix and a matrix, or a vector and a matrix.
+template <typename A, typename B>
+concept DotOperands = Operand<A> && Operand<B> && SameElementType<A, B> && SameDevice<A, B> &&
+                      (A::kRank == 1 || A::kRank == 2) &&
+                      B::kRank == 2;
+
+/// The matrix product, for `dst = dot(a, b)`, `dst += 0.5f * dot(a.T(), b)`, `1.0f + dot(a, b)` and
+/// so on.
 ///
 /// Shapes: dst (m, n), a (m, k) or with .T() (k, m), b (k, n) or with .T() (n, k); or dst (n) from
-/// a vector a (k). Rows may be padded. Any extent may be 0; k == 0 gives zeros. Types: float,
-/// double, half, bfloat16; the last two accumulate in float. Aliasing: dst must not overlap a or b;
-/// that is an error. Throws Error(kInvalidArgument) when the shapes do not fit; dst is then
-/// unchanged.
-template <typename Device, typename T>
-DotExp<Device, T, false, false> dot(const Tensor<Device, 2, T>& a, const Tensor<Device, 2, T>& b) {
-  return {a, b, false};
+/// a vector a (k). Rows may be padded. Any extent may be 0; k == 0 gives zeros. Operands that are
+/// no tensors are evaluated into temporaries first. Types: float, double, half, bfloat16; the last
+/// two accumulate in float. Aliasing: where dst overlaps a or b the product goes through a
+/// temporary. Throws Error(kInvalidArgument) when the shapes do not fit; dst is then unchanged.
+template <typename A, typename B>
+requires DotOperands<A, B>
+auto dot(const A& a, const B& b) {
+  using Left = MatrixOperand<OperandNode<A>>;
+  using Right = MatrixOperand<OperandNode<B>>;
+  return DotExp<typename Left::Node, typename Right::Node, Left::kTransposed, Right::kTransposed>(
+      Left::Stored(AsNode(a)), Right::Stored(AsNode(b)));
 }
-template <typename Device, typename T>
-DotExp<Device, T, true, false> dot(const TransposeExp<Tensor<Device, 2, T>>& a,
-                                   const Tensor<Device, 2, T>& b) {
-  return {a.a, b, false};
-}
-template <typename Device, typename T>
-DotExp<Device, T, false, true> dot(const Tensor<Device, 2, T>& a,
-                                   const TransposeExp<Tensor<Device, 2, T>>& b) {
-  return {a, b.a, false};
-}
-template <typename Device, typename T>
-DotExp<Device, T, true, true> dot(const TransposeExp<Tensor<Device, 2, T>>& a,
-                                  const TransposeExp<Tensor<Device, 2, T>>& b) {
-  return {a.a, b.a, false};
-}
-template <typename Device, typename T>
-DotExp<Device, T, false, false> dot(const Tensor<Device, 1, T>& a, const Tensor<Device, 2, T>& b) {
-  return {a.FlatTo2D(), b, true};
-}
-template <typename Device, typename T>
-DotExp<Device, T, false, true> dot(const Tensor<Device, 1, T>& a,
-                                   const TransposeExp<Tensor<Device, 2, T>>& b) {
-  return {a.FlatTo2D(), b.a, true};
+/// The product of a column and a row, `dst = dot(u.T(), v)` for vectors u (m) and v (n): dst (m,
+/// n).
+template <typename A, typename Device, typename T>
+requires(DotOperands<A, Tensor<Device, 2, T>>&& A::kRank ==
+         2) auto dot(const A& a, const Tensor<Device, 1, T>& b) {
+  return dot(a, b.FlatTo2D());
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

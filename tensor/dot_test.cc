@@ -220,26 +220,71 @@ TEST(DotErrorTest, ShapesThatDoNotFitAreRefusedAndNothingChanges) {
   GuardedTensor<2, float> a(Shape2(2, 3)), b(Shape2(4, 5));
   GuardedTensor<2, float> c(Shape2(2, 5), std::vector<float>(10, 1.0f));
   GuardedTensor<1, float> v(Shape1(2));
-  ExpectError([&] { *c = dot(*a, *b); }, kInvalidArgument, {"dot", "(2,3)", "(4,5)", "(2,5)"});
+  ExpectError([&] { *c = dot(*a, *b); }, kInvalidArgument,
+              {"dot", "(2,3)", "(4,5)", "3 columns against 4 rows"});
   ExpectError([&] { *c = dot(a->T(), *b); }, kInvalidArgument, {"dot", "(2,3) transposed"});
   ExpectError([&] { *c += dot(*a, a->T()); }, kInvalidArgument, {"dot", "(2,5)"});
-  ExpectError([&] { *v = dot(*v, *b); }, kInvalidArgument, {"dot", "(1,2)", "(4,5)"});
+  ExpectError([&] { *v = dot(*v, *b); }, kInvalidArgument,
+              {"dot", "(4,5)", "2 columns against 4 rows"});
   EXPECT_EQ(c.values(), std::vector<float>(10, 1.0f));
 }
 
-TEST(DotErrorTest, DestinationMayNotOverlapAnOperand) {
-  GuardedTensor<2, float> memory(Shape2(6, 2), std::vector<float>(12, 1.0f));
+TEST(DotTest, DestinationMayOverlapAnOperand) {
+  GuardedTensor<2, float> memory(Shape2(6, 2),
+                                 std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3});
   Matrix top = memory->Slice(0, 2), middle = memory->Slice(1, 3), bottom = memory->Slice(4, 6);
-  ExpectError([&] { top = dot(top, bottom); }, kInvalidArgument, {"dot", "shares memory"});
-  ExpectError([&] { middle += dot(bottom, top); }, kInvalidArgument, {"dot", "shares memory"});
-  EXPECT_EQ(memory.values(), std::vector<float>(12, 1.0f));
+  top = dot(top, bottom);  // (1 2; 3 4) (9 1; 2 3)
+  EXPECT_EQ(memory.values(), (std::vector<float>{13, 7, 35, 15, 5, 6, 7, 8, 9, 1, 2, 3}));
+  middle += 2.0f * dot(bottom, middle);  // (9 1; 2 3) (35 15; 5 6)
+  EXPECT_EQ(memory.values(), (std::vector<float>{13, 7, 675, 297, 175, 102, 7, 8, 9, 1, 2, 3}));
   bottom = dot(top, middle);  // operands may overlap each other
-  EXPECT_EQ(bottom[0][0], 2.0f);
+  EXPECT_EQ(bottom[0][0], 13.0f * 675 + 7 * 175);
 }
 
-TEST(GemmTest, NamesItsInstructionSet) {
-  const std::string name(tensor_internal::GemmInstructionSet());
-  EXPECT_TRUE(name == "avx2" || name == "baseline") << name;
+TEST(DotTest, StandsInsideAnExpression) {
+  GuardedTensor<2, float> a(Shape2(2, 3), std::vector<float>{1, 2, 3, 4, 5, 6});
+  GuardedTensor<2, float> b(Shape2(3, 2), std::vector<float>{1, 0, 0, 1, 1, 1});
+  GuardedTensor<2, float> c(Shape2(2, 2), std::vector<float>{2, 2, 2, 2});
+  *c = 1.0f + dot(*a, *b);
+  EXPECT_EQ(c.values(), (std::vector<float>{5, 6, 11, 12}));
+  *c *= dot(*a, *b);
+  EXPECT_EQ(c.values(), (std::vector<float>{20, 30, 110, 132}));
+  *c = (dot(*a, *b) - *c) * 0.5f;
+  EXPECT_EQ(c.values(), (std::vector<float>{-8, -12.5, -50, -60.5}));
+}
+
+TEST(DotTest, OperandsMayBeExpressions) {
+  GuardedTensor<2, float> a(Shape2(2, 3), std::vector<float>{1, 2, 3, 4, 5, 6});
+  GuardedTensor<2, float> b(Shape2(3, 2), std::vector<float>{1, 0, 0, 1, 1, 1});
+  GuardedTensor<1, float> v(Shape1(2), std::vector<float>{1, 2});
+  GuardedTensor<1, float> row(Shape1(3));
+  GuardedTensor<2, float> c(Shape2(2, 2));
+  *c = dot(*a + *a, *b - 1.0f);
+  EXPECT_EQ(c.values(), (std::vector<float>{-4, -2, -10, -8}));
+  GuardedTensor<2, float> d(Shape2(2, 2), std::vector<float>{0, 1, 1, 0});
+  *c = dot(dot(*a, *b), *d);  // (4 5; 10 11) with its columns exchanged
+  EXPECT_EQ(c.values(), (std::vector<float>{5, 4, 11, 10}));
+  *row = dot(*v * 2.0f, *a);
+  EXPECT_EQ(row.values(), (std::vector<float>{18, 24, 30}));
+}
+
+TEST(DotTest, AColumnTimesARowIsTheirOuterProduct) {
+  for (const index_t m : {0, 1, 5, 17}) {
+    for (const index_t n : {0, 1, 3, 33}) {
+      const std::vector<float> u = RandomValues<float>(m, -1, 1), v = RandomValues<float>(n, -1, 1);
+      GuardedTensor<1, float> left(Shape1(m), u), right(Shape1(n), v);
+      GuardedTensor<2, float> out(Shape2(m, n), GuardedLayout{.row_padding = 2});
+      *out = 1.0f;
+      *out += dot(left->T(), *right);
+      for (index_t y = 0; y < m; ++y) {
+        for (index_t x = 0; x < n; ++x) {
+          const auto product = u[static_cast<size_t>(y)] * v[static_cast<size_t>(x)];
+          EXPECT_FLOAT_EQ((*out)[y][x], 1.0f + product) << m << " " << n;
+        }
+      }
+      EXPECT_TRUE(out.GuardsIntact());
+    }
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "tessera/base/device.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/parallel.h"
+#include "tessera/tensor/span.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -29,6 +30,11 @@ concept HasEvalRow = requires(const E& e, index_t i, T* out) {
   e.EvalRow(i, i, i, out);
 };
 
+template <typename E, typename T>
+concept HasEvalRows = requires(const E& e, index_t i, T* out) {
+  { e.EvalRows(i, i, out, i) } -> std::same_as<bool>;
+};
+
 /// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. The
 /// expression comes by value: nobody else has the copy's address, so that its fields stay in
 /// registers although packet stores may alias anything.
@@ -36,6 +42,17 @@ template <typename Saver, typename T, typename E>
 inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end) {
   if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRow<E, T>) {
     e.EvalRow(y, begin, end, row + begin);
+  } else if constexpr (HoldsSpans<E>()) {
+    for (index_t x = begin; x < end; x += kSpanBlock) {
+      const index_t count = std::min(kSpanBlock, end - x);
+      if constexpr (std::is_same_v<Saver, sv::saveto>) {
+        EvaluateBlock(e, y, x, count, row + x);
+      } else {
+        T block[kSpanBlock];
+        EvaluateBlock(e, y, x, count, block);
+        EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);
+      }
+    }
   } else {
     index_t x = begin;
     if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable &&
@@ -66,7 +83,7 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
 
 /// Runs the expression over the destination: as one long row where everything is contiguous, else
 /// row by row, and in parallel where there is enough of it. The shapes have been checked.
-template <typename Saver, int N, typename T, typename E>
+template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   T* const data = dst.dptr_;
   if (dst.CheckContiguous() && e.IsFlat()) {
@@ -80,6 +97,9 @@ void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   const index_t rows_per_task =
       std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1]));
   ParallelFor(shape[0], rows_per_task, [&](index_t begin, index_t end) {
+    if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRows<E, T>) {
+      if (e.EvalRows(begin, end, data, stride)) return;
+    }
     for (index_t y = begin; y < end; ++y) {
       EvaluateRow<Saver>(data + y * stride, e, y, 0, shape[1]);
     }

@@ -2,8 +2,12 @@
 #define TESSERA_TENSOR_EXPRESSION_H_
 
 #include <concepts>
+#include <sstream>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
+#include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
 #include "tessera/tensor/functors.h"
@@ -22,29 +26,97 @@
 ///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet, on the CPU
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
+///   operands()                the operands, a std::tuple of nodes; absent if there are none
+///   WithOperands(e...)        the same node over other operands of the same shapes
+///   kMovesElements            false if element i depends on the operands' elements i alone; true,
+///                             or absent, for a node that reads other places (a.T(), broadcast)
+///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
+///                             prepare.h
 /// and, for nodes whose index arithmetic is dear, optionally
-///   EvalRow(y, begin, end, T* out)  writes elements [begin, end) of row y, on the CPU.
+///   EvalRow(y, begin, end, T* out)  writes elements [begin, end) of row y, on the CPU
+///   EvalRows(begin, end, T* data, stride)  writes rows [begin, end) of the whole result, row y at
+///                             data + y * stride, on the CPU; false if it has nothing better than
+///                             EvalRow to offer, and then wrote nothing
 namespace tessera {
 
 template <typename Device, int N, typename T>
 class Tensor;
+template <typename Device>
+struct Stream;
+template <typename Device>
+class Scratch;
 
 namespace expr {
 
+/// An expression without dimensions, such as sum(a) or 2 * sum(a), as a number on the CPU.
+template <typename E, typename S>
+concept StandsForNumber = E::kRank == 0 && std::same_as<S, typename E::value_type> &&
+                          (std::is_void_v<typename E::device_type> ||
+                           std::same_as<typename E::device_type, cpu>);
+
+/// The base of everything that may be an operand. A function with a common name takes this rather
+/// than any E: where a program has an `exp` or a `sum` of its own for tensors, that one fits
+/// better, as a class derived from Tensor (a container) is closer to Tensor than to this base.
+template <typename Derived>
+struct AnyOperand {
+  TESSERA_HD const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
+
 /// The base of every expression: Derived says what it is.
 template <typename Derived>
-struct Exp {
+struct Exp : AnyOperand<Derived> {
   using Node = Derived;
-  TESSERA_HD const Derived& self() const { return static_cast<const Derived&>(*this); }
+  using AnyOperand<Derived>::self;
+
+  /// `float mean = sum(a) / n;` computes the number at once.
+  template <typename S>
+  requires StandsForNumber<Derived, S>
+  operator S() const {  // NOLINT: a number is what it is
+    return EvaluateNumber(self());
+  }
+  /// `if (sum(a) > 0)`
+  explicit operator bool() const requires StandsForNumber<Derived, typename Derived::value_type> {
+    return EvaluateNumber(self()) != typename Derived::value_type(0);
+  }
 };
 
 template <typename E>
 concept Expression = std::derived_from<E, Exp<typename E::Node>>;
 
+/// The base of expressions that are computed as a whole (a product, a reduction to a vector) by
+/// code of their own. Derived offers
+///   value_type, device_type, kRank, shape()   as every node does
+///   scale                                     a factor
+///   operands()                                where it can, so that Fuse sees what it reads
+///   template <typename Saver, typename Dst> void AssignTo(const Dst& dst) const
+/// On the right of an assignment AssignTo computes it straight into the destination; inside an
+/// expression it is computed into a temporary before the loop.
+template <typename Derived>
+struct ComplexExp : AnyOperand<Derived> {};
+
+template <typename E>
+concept ComplexExpression = std::derived_from<E, ComplexExp<E>>;
+
+/// What may be an operand: a node, or an expression that is computed as a whole.
+template <typename E>
+concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
+  typename E::value_type;
+  typename E::device_type;
+  E::kRank;
+  e.shape();
+});
+
 /// What an expression holds of an operand: the operand itself, or for a class derived from a node
 /// (a container) that node, so that expressions never own memory.
 template <Expression E>
 using NodeOf = typename E::Node;
+
+/// What a new value does to the old one; see functors.h. A program's own `Assign<xpu>(a, b)` for
+/// tensors is none of ours.
+template <typename S>
+concept AnySaver = requires {
+  typename S::OPType;
+};
 
 /// Numbers that may stand beside an expression.
 template <typename S>
@@ -66,6 +138,35 @@ using DeviceOf = typename DeviceOfExpression<E>::type;
 template <typename A, typename B>
 using CommonDevice = std::conditional_t<std::is_void_v<DeviceOf<A>>, DeviceOf<B>, DeviceOf<A>>;
 
+template <typename E>
+struct IsTensorNode : std::false_type {};
+template <typename Device, int N, typename T>
+struct IsTensorNode<Tensor<Device, N, T>> : std::true_type {};
+
+/// True for a Tensor itself, the node that owns a place in memory.
+template <typename E>
+inline constexpr bool kIsTensor = IsTensorNode<E>::value;
+
+/// False for a node that promises to read its operands only at the place that is asked of it.
+template <typename E>
+constexpr bool MovesElements() {
+  if constexpr (requires { E::kMovesElements; }) {
+    return E::kMovesElements;
+  } else {
+    return true;
+  }
+}
+
+/// The operands of a node, none for one that does not name any.
+template <typename E>
+auto OperandsOf(const E& e) {
+  if constexpr (requires { e.operands(); }) {
+    return e.operands();
+  } else {
+    return std::tuple<>();
+  }
+}
+
 /// What a compiler names when operands cannot match. Of different element types, convert one with
 /// tcast<T>(); of different ranks, bring them to one shape, for example with broadcast<axis>.
 template <typename A, typename B>
@@ -77,7 +178,7 @@ concept SameDevice = std::is_void_v<DeviceOf<A>> || std::is_void_v<DeviceOf<B>> 
     std::same_as<DeviceOf<A>, DeviceOf<B>>;
 template <typename A, typename B>
 concept MatchingExpressions =
-    Expression<A> && Expression<B> && SameElementType<A, B> && SameRank<A, B> && SameDevice<A, B>;
+    Operand<A> && Operand<B> && SameElementType<A, B> && SameRank<A, B> && SameDevice<A, B>;
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -85,8 +186,10 @@ inline namespace TESSERA_ISA_NAMESPACE {
 template <typename T>
 struct ScalarExp : Exp<ScalarExp<T>> {
   using value_type = T;
+  using device_type = void;
   static constexpr int kRank = 0;
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kMovesElements = false;
 
   T value;
 
@@ -106,17 +209,23 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>> {
   using device_type = DeviceOf<A>;
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
+  static constexpr bool kMovesElements = false;
 
   A a;
 
   explicit UnaryMapExp(const A& operand) : a(operand) {}
   auto shape() const { return a.shape(); }
+  std::tuple<A> operands() const { return {a}; }
+  template <typename NewA>
+  auto WithOperands(const NewA& new_a) const {
+    return UnaryMapExp<Op, NewA>(new_a);
+  }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     return static_cast<value_type>(Op::Map(a.Eval(y, x)));
   }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
-    return Op::PacketMap(a.template EvalPacket<P>(y, x));
+    return MapPackets<Op>(a.template EvalPacket<P>(y, x));
   }
   bool IsFlat() const { return a.IsFlat(); }
 };
@@ -129,6 +238,7 @@ struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>> {
   static constexpr int kRank = A::kRank > B::kRank ? A::kRank : B::kRank;
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
+  static constexpr bool kMovesElements = false;
 
   A a;
   B b;
@@ -149,12 +259,17 @@ struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>> {
       return b.shape();
     }
   }
+  std::tuple<A, B> operands() const { return {a, b}; }
+  template <typename NewA, typename NewB>
+  auto WithOperands(const NewA& new_a, const NewB& new_b) const {
+    return BinaryMapExp<Op, NewA, NewB>(new_a, new_b);
+  }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     return static_cast<value_type>(Op::Map(a.Eval(y, x), b.Eval(y, x)));
   }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
-    return Op::PacketMap(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x));
+    return MapPackets<Op>(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x));
   }
   bool IsFlat() const { return a.IsFlat() && b.IsFlat(); }
 };
@@ -163,31 +278,71 @@ struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>> {
 template <typename Op, typename A, typename B, typename C>
 struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>> {
   using value_type = typename A::value_type;
-  using device_type = CommonDevice<A, B>;
-  static constexpr int kRank = A::kRank;
+  using device_type =
+      std::conditional_t<std::is_void_v<CommonDevice<A, B>>, DeviceOf<C>, CommonDevice<A, B>>;
+  static constexpr int kRankOfAB = A::kRank > B::kRank ? A::kRank : B::kRank;
+  static constexpr int kRank = kRankOfAB > C::kRank ? kRankOfAB : C::kRank;
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
+  static constexpr bool kMovesElements = false;
 
   A a;
   B b;
   C c;
 
+  /// Throws Error(kInvalidArgument) if two operands have shapes that differ.
   TernaryMapExp(const A& first, const B& second, const C& third) : a(first), b(second), c(third) {
-    if (a.shape() != b.shape() || a.shape() != c.shape()) {
-      throw InvalidArgument("element-wise expression: the operands' shapes ", a.shape(), ", ",
-                            b.shape(), " and ", c.shape(), " differ");
+    if constexpr (kRank > 0) {
+      const auto fits = [this](const auto& operand) {
+        if constexpr (std::decay_t<decltype(operand)>::kRank > 0) {
+          return operand.shape() == shape();
+        } else {
+          return true;
+        }
+      };
+      if (!fits(b) || !fits(c)) {
+        std::ostringstream shapes;
+        Describe(shapes, a);
+        Describe(shapes << ", ", b);
+        Describe(shapes << " and ", c);
+        throw InvalidArgument("element-wise expression: the operands' shapes ", shapes.str(),
+                              " differ");
+      }
     }
   }
-  auto shape() const { return a.shape(); }
+  auto shape() const {
+    if constexpr (A::kRank > 0) {
+      return a.shape();
+    } else if constexpr (B::kRank > 0) {
+      return b.shape();
+    } else {
+      return c.shape();
+    }
+  }
+  std::tuple<A, B, C> operands() const { return {a, b, c}; }
+  template <typename NewA, typename NewB, typename NewC>
+  auto WithOperands(const NewA& new_a, const NewB& new_b, const NewC& new_c) const {
+    return TernaryMapExp<Op, NewA, NewB, NewC>(new_a, new_b, new_c);
+  }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     return static_cast<value_type>(Op::Map(a.Eval(y, x), b.Eval(y, x), c.Eval(y, x)));
   }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
-    return Op::PacketMap(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x),
-                         c.template EvalPacket<P>(y, x));
+    return MapPackets<Op>(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x),
+                          c.template EvalPacket<P>(y, x));
   }
   bool IsFlat() const { return a.IsFlat() && b.IsFlat() && c.IsFlat(); }
+
+ private:
+  template <typename Operand>
+  static void Describe(std::ostream& os, const Operand& operand) {
+    if constexpr (Operand::kRank > 0) {
+      os << operand.shape();
+    } else {
+      os << "(scalar)";
+    }
+  }
 };
 
 /// tcast<T>(a): each element converted as static_cast does.
@@ -197,11 +352,17 @@ struct TypecastExp : Exp<TypecastExp<T, A>> {
   using device_type = DeviceOf<A>;
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = false;
 
   A a;
 
   explicit TypecastExp(const A& operand) : a(operand) {}
   auto shape() const { return a.shape(); }
+  std::tuple<A> operands() const { return {a}; }
+  template <typename NewA>
+  auto WithOperands(const NewA& new_a) const {
+    return TypecastExp<T, NewA>(new_a);
+  }
   TESSERA_HD T Eval(index_t y, index_t x) const { return static_cast<T>(a.Eval(y, x)); }
   bool IsFlat() const { return a.IsFlat(); }
 };
@@ -213,52 +374,121 @@ struct TransposeExp : Exp<TransposeExp<A>> {
   using device_type = DeviceOf<A>;
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
 
   A a;
 
   explicit TransposeExp(const A& operand) : a(operand) {}
   Shape<2> shape() const { return Shape2(a.shape()[1], a.shape()[0]); }
+  std::tuple<A> operands() const { return {a}; }
+  template <typename NewA>
+  auto WithOperands(const NewA& new_a) const {
+    return TransposeExp<NewA>(new_a);
+  }
   TESSERA_HD value_type Eval(index_t y, index_t x) const { return a.Eval(x, y); }
   bool IsFlat() const { return false; }
   const A& T() const { return a; }
 };
 
+// In prepare.h.
+template <typename Device, int N, typename T>
+Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stream,
+                                     Scratch<Device>* scratch);
+
+/// A product or a reduction as an operand. It has no elements yet: Prepare puts the temporary that
+/// holds them in its place.
+template <ComplexExpression C>
+struct WholeExp : Exp<WholeExp<C>> {
+  using value_type = typename C::value_type;
+  using device_type = typename C::device_type;
+  static constexpr int kRank = C::kRank;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kComputedFirst = true;
+
+  C whole;
+
+  explicit WholeExp(const C& complex) : whole(complex) {}
+  auto shape() const { return whole.shape(); }
+  auto operands() const requires requires(const C& c) { c.operands(); }
+  { return whole.operands(); }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    const auto temporary =
+        TemporaryTensor<Device, kRank, value_type>(shape(), scratch->stream(), scratch);
+    whole.template AssignTo<sv::saveto>(temporary);
+    return temporary;
+  }
+};
+
+/// The node that stands for an operand.
+template <Expression E>
+const NodeOf<E>& AsNode(const E& e) {
+  return e.self();
+}
+template <ComplexExpression E>
+WholeExp<E> AsNode(const E& e) {
+  return WholeExp<E>(e);
+}
+template <Operand E>
+using OperandNode = std::remove_cvref_t<decltype(AsNode(std::declval<const E&>()))>;
+
 /// Applies a user's functor: `struct op { static float Map(float a) {…} }; dst = F<op>(src);`.
-template <typename Op, Expression A>
-UnaryMapExp<Op, NodeOf<A>> F(const A& a) {
-  return UnaryMapExp<Op, NodeOf<A>>(a.self());
+/// Where numbers stand among the operands, they are converted to the element type of the others.
+template <typename Op, Operand A>
+UnaryMapExp<Op, OperandNode<A>> F(const A& a) {
+  return UnaryMapExp<Op, OperandNode<A>>(AsNode(a));
 }
 template <typename Op, typename A, typename B>
-requires MatchingExpressions<A, B> BinaryMapExp<Op, NodeOf<A>, NodeOf<B>> F(const A& a,
-                                                                            const B& b) {
-  return {a.self(), b.self()};
+requires MatchingExpressions<A, B> BinaryMapExp<Op, OperandNode<A>, OperandNode<B>> F(const A& a,
+                                                                                      const B& b) {
+  return {AsNode(a), AsNode(b)};
 }
-template <typename Op, Expression A, Scalar S>
+template <typename Op, Operand A, Scalar S>
 auto F(const A& a, S b) {
   using T = typename A::value_type;
-  return BinaryMapExp<Op, NodeOf<A>, ScalarExp<T>>(a.self(), ScalarExp<T>(static_cast<T>(b)));
+  return BinaryMapExp<Op, OperandNode<A>, ScalarExp<T>>(AsNode(a), ScalarExp<T>(static_cast<T>(b)));
 }
-template <typename Op, Scalar S, Expression B>
+template <typename Op, Scalar S, Operand B>
 auto F(S a, const B& b) {
   using T = typename B::value_type;
-  return BinaryMapExp<Op, ScalarExp<T>, NodeOf<B>>(ScalarExp<T>(static_cast<T>(a)), b.self());
+  return BinaryMapExp<Op, ScalarExp<T>, OperandNode<B>>(ScalarExp<T>(static_cast<T>(a)), AsNode(b));
 }
 template <typename Op, typename A, typename B, typename C>
-requires MatchingExpressions<A, B> && MatchingExpressions<A, C>
-    TernaryMapExp<Op, NodeOf<A>, NodeOf<B>, NodeOf<C>> F(const A& a, const B& b, const C& c) {
-  return {a.self(), b.self(), c.self()};
+requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && SameRank<B, C>
+    TernaryMapExp<Op, OperandNode<A>, OperandNode<B>, OperandNode<C>> F(const A& a, const B& b,
+                                                                        const C& c) {
+  return {AsNode(a), AsNode(b), AsNode(c)};
+}
+template <typename Op, typename A, typename B, Scalar S>
+requires MatchingExpressions<A, B>
+auto F(const A& a, const B& b, S c) {
+  return F<Op>(a, b, ScalarExp<typename A::value_type>(static_cast<typename A::value_type>(c)));
+}
+template <typename Op, typename A, Scalar S, typename C>
+requires MatchingExpressions<A, C>
+auto F(const A& a, S b, const C& c) {
+  return F<Op>(a, ScalarExp<typename A::value_type>(static_cast<typename A::value_type>(b)), c);
+}
+template <typename Op, Operand A, Scalar S2, Scalar S3>
+auto F(const A& a, S2 b, S3 c) {
+  using T = typename A::value_type;
+  return F<Op>(a, ScalarExp<T>(static_cast<T>(b)), ScalarExp<T>(static_cast<T>(c)));
 }
 
-template <typename T, Expression A>
-TypecastExp<T, NodeOf<A>> tcast(const A& a) {
-  return TypecastExp<T, NodeOf<A>>(a.self());
+template <typename T, Operand A>
+TypecastExp<T, OperandNode<A>> tcast(const A& a) {
+  return TypecastExp<T, OperandNode<A>>(AsNode(a));
 }
 
 /// Element-wise arithmetic. The operands have equal shapes and element types, or one is a number,
 /// which is converted to the other's element type.
 template <typename A, typename B>
-concept ElementwiseOperands = MatchingExpressions<A, B> ||(Expression<A>&& Scalar<B>) ||
-                              (Scalar<A> && Expression<B>);
+concept ElementwiseOperands = MatchingExpressions<A, B> ||(Operand<A>&& Scalar<B>) ||
+                              (Scalar<A> && Operand<B>);
+
+/// A number times a product or reduction, which takes the factor up into its scale.
+template <typename A, typename B>
+concept ScaledComplex = (ComplexExpression<A> && Scalar<B>) || (Scalar<A> && ComplexExpression<B>);
 
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
@@ -267,14 +497,25 @@ template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator-(const A& a, const B& b) { return F<op::minus>(a, b); }
 template <typename A, typename B>
-requires ElementwiseOperands<A, B>
-auto operator*(const A& a, const B& b) { return F<op::mul>(a, b); }
+requires(ElementwiseOperands<A, B> && !ScaledComplex<A, B>) auto operator*(const A& a, const B& b) {
+  return F<op::mul>(a, b);
+}
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator/(const A& a, const B& b) { return F<op::div>(a, b); }
-template <Expression A>
+template <Operand A>
 auto operator-(const A& a) {
   return F<op::negation>(a);
+}
+
+template <Scalar S, ComplexExpression E>
+E operator*(S scale, E e) {
+  e.scale *= static_cast<decltype(e.scale)>(scale);
+  return e;
+}
+template <ComplexExpression E, Scalar S>
+E operator*(E e, S scale) {
+  return scale * e;
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 #define TESSERA_TENSOR_PACKET_H_
 
 #include <Eigen/Core>
+#include <string_view>
 
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
@@ -21,6 +22,13 @@ struct PacketTraits {
   static constexpr index_t kSize = kVectorizable ? pk::packet_traits<T>::size : 1;
 };
 
+/// The instruction set that packets are compiled for, in words.
+inline constexpr std::string_view kInstructionSet = PacketTraits<float>::kSize == 16  ? "AVX-512"
+                                                    : PacketTraits<float>::kSize == 8 ? "AVX"
+                                                    : PacketTraits<float>::kSize == 4
+                                                        ? "SSE or NEON"
+                                                        : "none";
+
 /// What not every packet can do (those of int32_t cannot be divided): a functor requires it for its
 /// packet form, and works element by element where it is missing.
 template <typename P>
@@ -30,18 +38,27 @@ template <typename P>
 concept ComparesPackets =
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
 
+/// Applies functor Op's packet form. Users may call theirs MapPacket, beside Map; Tessera's own are
+/// called PacketMap.
+template <typename Op, typename... P>
+requires requires(const P&... p) { Op::PacketMap(p...); }
+TESSERA_HD auto MapPackets(const P&... p) { return Op::PacketMap(p...); }
+template <typename Op, typename... P>
+requires requires(const P&... p) { Op::MapPacket(p...); }
+TESSERA_HD auto MapPackets(const P&... p) { return Op::MapPacket(p...); }
+
 /// True if functor Op has a packet form for one, two or three packets of T.
 template <typename Op, typename T>
 concept HasUnaryPacket = requires(const typename PacketTraits<T>::type& p) {
-  Op::PacketMap(p);
+  MapPackets<Op>(p);
 };
 template <typename Op, typename T>
 concept HasBinaryPacket = requires(const typename PacketTraits<T>::type& p) {
-  Op::PacketMap(p, p);
+  MapPackets<Op>(p, p);
 };
 template <typename Op, typename T>
 concept HasTernaryPacket = requires(const typename PacketTraits<T>::type& p) {
-  Op::PacketMap(p, p, p);
+  MapPackets<Op>(p, p, p);
 };
 
 }  // namespace TESSERA_ISA_NAMESPACE

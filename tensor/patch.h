@@ -2,8 +2,12 @@
 #define TESSERA_TENSOR_PATCH_H_
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
+#include <type_traits>
 
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/internal/patch_planes.h"
 
 namespace tessera {
 
@@ -43,6 +47,14 @@ inline const PatchGeometry& CheckedGeometry(const PatchGeometry& g, const char* 
   return g;
 }
 
+/// The window over planes of image's (channel, height, width) that moves by single steps; none if
+/// it takes longer ones.
+inline std::optional<PlaneWindow> SamePlaneWindow(const PatchGeometry& g, const Shape<3>& image) {
+  if (g.stride_y != 1 || g.stride_x != 1) return std::nullopt;
+  return PlaneWindow{image[1],   image[2],   g.kernel_y, g.kernel_x,
+                     g.dilate_y, g.dilate_x, g.pad_y,    g.pad_x};
+}
+
 }  // namespace tensor_internal
 
 namespace expr {
@@ -69,31 +81,38 @@ struct TapRange {
 };
 
 /// unpack_patch2col: see the function below.
-template <typename Device, typename T>
-struct UnpackPatchExp : Exp<UnpackPatchExp<Device, T>> {
-  using value_type = T;
-  using device_type = Device;
+template <typename E>
+struct UnpackPatchExp : Exp<UnpackPatchExp<E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  using T = value_type;
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
 
-  Tensor<Device, 3, T> image;
+  E image;
+  Shape<3> image_shape;
   PatchGeometry g;
   index_t out_y, out_x;
 
-  UnpackPatchExp(const Tensor<Device, 3, T>& source, const PatchGeometry& geometry)
+  UnpackPatchExp(const E& source, const PatchGeometry& geometry)
       : image(source),
+        image_shape(source.shape()),
         g(tensor_internal::CheckedGeometry(geometry, "unpack_patch2col")),
-        out_y(geometry.OutputY(source.shape_[1])),
-        out_x(geometry.OutputX(source.shape_[2])) {
+        out_y(geometry.OutputY(image_shape[1])),
+        out_x(geometry.OutputX(image_shape[2])) {
     if (out_y <= 0 || out_x <= 0) {
       throw InvalidArgument("unpack_patch2col: a kernel of ", g.kernel_y, "x", g.kernel_x,
                             " with dilation ", g.dilate_y, "x", g.dilate_x,
-                            " does not fit an image of shape ", source.shape_, " padded by ",
-                            g.pad_y, "x", g.pad_x);
+                            " does not fit an image of shape ", image_shape, " padded by ", g.pad_y,
+                            "x", g.pad_x);
     }
   }
-  Shape<2> shape() const {
-    return Shape2(image.shape_[0] * g.kernel_y * g.kernel_x, out_y * out_x);
+  Shape<2> shape() const { return Shape2(image_shape[0] * g.kernel_y * g.kernel_x, out_y * out_x); }
+  std::tuple<E> operands() const { return {image}; }
+  template <typename NewE>
+  auto WithOperands(const NewE& new_image) const {
+    return UnpackPatchExp<NewE>(new_image, g);
   }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     const index_t tap_x = y % g.kernel_x;
@@ -102,13 +121,23 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<Device, T>> {
     const index_t channel = rest / g.kernel_y;
     const index_t iy = (x / out_x) * g.stride_y + tap_y * g.dilate_y - g.pad_y;
     const index_t ix = (x % out_x) * g.stride_x + tap_x * g.dilate_x - g.pad_x;
-    if (iy < 0 || iy >= image.shape_[1] || ix < 0 || ix >= image.shape_[2]) return T(0);
-    return image.dptr_[(channel * image.shape_[1] + iy) * image.stride_ + ix];
+    if (iy < 0 || iy >= image_shape[1] || ix < 0 || ix >= image_shape[2]) return T(0);
+    return image.Eval(channel * image_shape[1] + iy, ix);
   }
   bool IsFlat() const { return false; }
 
-  /// Copies whole spans of the image, without a division for each element.
-  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+  /// Small planes are moved whole, under masks.
+  bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
+      requires(kIsTensor<E>&& std::is_same_v<T, float>) {
+    if (image.stride_ != image_shape[2]) return false;
+    const auto window = tensor_internal::SamePlaneWindow(g, image_shape);
+    if (!window || !tensor_internal::MovesPlanes(*window)) return false;
+    tensor_internal::UnpackPlanes(*window, image.dptr_, begin, end, data, stride);
+    return true;
+  }
+
+  /// Copies whole spans of an image in memory, without a division for each element.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const requires kIsTensor<E> {
     if (begin != 0 || end != out_y * out_x) {
       for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
       return;
@@ -117,9 +146,9 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<Device, T>> {
     const index_t rest = y / g.kernel_x;
     const index_t offset_x = tap_x * g.dilate_x - g.pad_x;
     const index_t offset_y = rest % g.kernel_y * g.dilate_y - g.pad_y;
-    const T* plane = image.dptr_ + rest / g.kernel_y * image.shape_[1] * image.stride_;
-    const TapRange columns(offset_x, g.stride_x, image.shape_[2], out_x);
-    const TapRange rows(offset_y, g.stride_y, image.shape_[1], out_y);
+    const T* plane = image.dptr_ + rest / g.kernel_y * image_shape[1] * image.stride_;
+    const TapRange columns(offset_x, g.stride_x, image_shape[2], out_x);
+    const TapRange rows(offset_y, g.stride_y, image_shape[1], out_y);
     if (rows.begin == rows.end || columns.begin == columns.end) {
       std::fill_n(out, out_y * out_x, T(0));
       return;
@@ -147,32 +176,38 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<Device, T>> {
 };
 
 /// pack_col2patch: see the function below.
-template <typename Device, typename T>
-struct PackColExp : Exp<PackColExp<Device, T>> {
-  using value_type = T;
-  using device_type = Device;
+template <typename E>
+struct PackColExp : Exp<PackColExp<E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  using T = value_type;
   static constexpr int kRank = 3;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
 
-  Tensor<Device, 2, T> column;
+  E column;
   Shape<3> image_shape;
   PatchGeometry g;
   index_t out_y, out_x;
 
-  PackColExp(const Tensor<Device, 2, T>& source, const Shape<3>& target,
-             const PatchGeometry& geometry)
+  PackColExp(const E& source, const Shape<3>& target, const PatchGeometry& geometry)
       : column(source),
         image_shape(target),
         g(tensor_internal::CheckedGeometry(geometry, "pack_col2patch")),
         out_y(geometry.OutputY(target[1])),
         out_x(geometry.OutputX(target[2])) {
     const Shape<2> expected = Shape2(target[0] * g.kernel_y * g.kernel_x, out_y * out_x);
-    if (source.shape_ != expected) {
-      throw InvalidArgument("pack_col2patch: the matrix has shape ", source.shape_,
+    if (source.shape() != expected) {
+      throw InvalidArgument("pack_col2patch: the matrix has shape ", source.shape(),
                             ", but an image of shape ", target, " unpacks to ", expected);
     }
   }
   const Shape<3>& shape() const { return image_shape; }
+  std::tuple<E> operands() const { return {column}; }
+  template <typename NewE>
+  auto WithOperands(const NewE& new_column) const {
+    return PackColExp<NewE>(new_column, image_shape, g);
+  }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     const index_t channel = y / image_shape[1];
     const index_t iy = y % image_shape[1];
@@ -184,17 +219,28 @@ struct PackColExp : Exp<PackColExp<Device, T>> {
         const index_t from_x = x + g.pad_x - tap_x * g.dilate_x;
         if (from_x < 0 || from_x % g.stride_x != 0 || from_x / g.stride_x >= out_x) continue;
         const index_t row = (channel * g.kernel_y + tap_y) * g.kernel_x + tap_x;
-        sum = static_cast<T>(
-            sum +
-            column.dptr_[row * column.stride_ + from_y / g.stride_y * out_x + from_x / g.stride_x]);
+        sum = static_cast<T>(sum +
+                             column.Eval(row, from_y / g.stride_y * out_x + from_x / g.stride_x));
       }
     }
     return sum;
   }
   bool IsFlat() const { return false; }
 
-  /// Adds whole spans of the matrix, tap by tap in the order in which Eval adds.
-  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+  /// Small planes are added whole, under masks.
+  bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
+      requires(kIsTensor<E>&& std::is_same_v<T, float>) {
+    const index_t height = image_shape[1];
+    if (stride != image_shape[2] || begin % height != 0 || end % height != 0) return false;
+    const auto window = tensor_internal::SamePlaneWindow(g, image_shape);
+    if (!window || !tensor_internal::MovesPlanes(*window)) return false;
+    tensor_internal::PackPlanes(*window, column.dptr_, column.stride_, begin / height, end / height,
+                                data);
+    return true;
+  }
+
+  /// Adds whole spans of a matrix in memory, tap by tap in the order in which Eval adds.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const requires kIsTensor<E> {
     if (begin != 0 || end != image_shape[2]) {
       for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
       return;
@@ -248,20 +294,21 @@ struct PackColExp : Exp<PackColExp<Device, T>> {
 /// (c, oy * stride_y + ky * dilate_y - pad_y, ox * stride_x + kx * dilate_x - pad_x), or 0 outside.
 /// Throws Error(kInvalidArgument) if the window does not fit the padded image, or if the geometry
 /// itself makes no sense.
-template <typename Device, typename T>
-UnpackPatchExp<Device, T> unpack_patch2col(const Tensor<Device, 3, T>& image,
-                                           const PatchGeometry& geometry) {
-  return {image, geometry};
+template <Expression E>
+UnpackPatchExp<NodeOf<E>> unpack_patch2col(const E& image, const PatchGeometry& geometry) {
+  static_assert(E::kRank == 3, "unpack_patch2col: an image has shape (channel, height, width)");
+  return {image.self(), geometry};
 }
 
 /// The transpose of unpack_patch2col (col2im): each element of the image is the sum of the matrix
 /// elements that were copied from it. Taps are added in row order, so results are reproducible.
 /// Throws Error(kInvalidArgument) if the matrix is not of the unpacked image's shape, or if the
 /// geometry makes no sense.
-template <typename Device, typename T>
-PackColExp<Device, T> pack_col2patch(const Tensor<Device, 2, T>& column,
-                                     const Shape<3>& image_shape, const PatchGeometry& geometry) {
-  return {column, image_shape, geometry};
+template <Expression E>
+PackColExp<NodeOf<E>> pack_col2patch(const E& column, const Shape<3>& image_shape,
+                                     const PatchGeometry& geometry) {
+  static_assert(E::kRank == 2, "pack_col2patch: what is packed is a matrix");
+  return {column.self(), image_shape, geometry};
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

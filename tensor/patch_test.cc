@@ -13,8 +13,8 @@ namespace {
 
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 
-static_assert(std::is_trivially_copyable_v<expr::UnpackPatchExp<cpu, float>>);
-static_assert(std::is_trivially_copyable_v<expr::PackColExp<cpu, float>>);
+static_assert(std::is_trivially_copyable_v<expr::UnpackPatchExp<Tensor<cpu, 3, float>>>);
+static_assert(std::is_trivially_copyable_v<expr::PackColExp<Tensor<cpu, 2, float>>>);
 
 struct Case {
   Shape<3> image;
@@ -43,6 +43,12 @@ std::vector<Case> Cases() {
         .pad_y = 1,
         .pad_x = 4}},
       {Shape3(1, 2, 3), {.kernel_y = 2, .kernel_x = 2, .pad_y = 5, .pad_x = 6}},
+      {Shape3(2, 3, 21), {.kernel_y = 5, .kernel_x = 5, .pad_y = 2, .pad_x = 2}},
+      {Shape3(3, 16, 4), {.kernel_y = 3, .kernel_x = 1, .pad_y = 1}},
+      {Shape3(2, 1, 5), {.kernel_y = 9, .kernel_x = 7, .pad_y = 4, .pad_x = 3}},
+      {Shape3(2, 9, 8),
+       {.kernel_y = 3, .kernel_x = 3, .dilate_y = 2, .dilate_x = 3, .pad_y = 2, .pad_x = 3}},
+      {Shape3(1, 30, 70), {.kernel_y = 3, .kernel_x = 3, .pad_y = 1, .pad_x = 1}},
       {Shape3(4, 40, 43), {.kernel_y = 3, .kernel_x = 3, .pad_y = 1, .pad_x = 1}},
   };
 }

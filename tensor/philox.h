@@ -64,7 +64,7 @@ struct PhiloxState {
 
   /// The block of that number. `attempt` (below 2^16) picks one of several independent blocks for
   /// one number, for algorithms that may reject what they draw; the stream must then be below 2^48.
-  PhiloxWords Block(uint64_t number, uint32_t attempt = 0) const {
+  TESSERA_HD PhiloxWords Block(uint64_t number, uint32_t attempt = 0) const {
     const uint64_t high = stream ^ (uint64_t{attempt} << 48);
     return Philox4x32({{static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32),
                         static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)}},

@@ -2,6 +2,7 @@
 #define TESSERA_TENSOR_POOL_H_
 
 #include <algorithm>
+#include <tuple>
 
 #include "tessera/tensor/dense.h"
 
@@ -67,48 +68,56 @@ struct PoolWindow {
 };
 
 /// pool: see the function below.
-template <PoolKind kKind, typename Device, typename T>
-struct PoolExp : Exp<PoolExp<kKind, Device, T>> {
-  using value_type = T;
-  using device_type = Device;
+template <PoolKind kKind, typename E>
+struct PoolExp : Exp<PoolExp<kKind, E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  using T = value_type;
   using Accumulator = std::conditional_t<sizeof(T) == 2, float, T>;
   static constexpr int kRank = 4;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
 
-  Tensor<Device, 4, T> image;
+  E image;
+  Shape<4> image_shape;
   Shape<4> target;
   PoolGeometry g;
 
-  PoolExp(const Tensor<Device, 4, T>& source, index_t out_y, index_t out_x,
-          const PoolGeometry& geometry)
+  PoolExp(const E& source, index_t out_y, index_t out_x, const PoolGeometry& geometry)
       : image(source),
-        target(Shape4(source.shape_[0], source.shape_[1], out_y, out_x)),
+        image_shape(source.shape()),
+        target(Shape4(image_shape[0], image_shape[1], out_y, out_x)),
         g(tensor_internal::CheckedGeometry(geometry, "pool")) {
     if (out_y < 0 || out_x < 0) {
       throw InvalidArgument("pool: the result cannot have ", out_y, "x", out_x, " positions");
     }
   }
   const Shape<4>& shape() const { return target; }
+  std::tuple<E> operands() const { return {image}; }
+  template <typename NewE>
+  auto WithOperands(const NewE& new_image) const {
+    return PoolExp<kKind, NewE>(new_image, target[2], target[3], g);
+  }
   TESSERA_HD T Eval(index_t y, index_t x) const {
-    return EvalPlane(image.dptr_ + y / target[2] * image.shape_[2] * image.stride_, y % target[2],
-                     x);
+    return EvalPlane(y / target[2] * image_shape[2], y % target[2], x);
   }
   bool IsFlat() const { return false; }
 
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
-    const T* plane = image.dptr_ + y / target[2] * image.shape_[2] * image.stride_;
+    const index_t plane_row = y / target[2] * image_shape[2];
     const index_t oy = y % target[2];
-    for (index_t x = begin; x < end; ++x) *out++ = EvalPlane(plane, oy, x);
+    for (index_t x = begin; x < end; ++x) *out++ = EvalPlane(plane_row, oy, x);
   }
 
  private:
-  TESSERA_HD T EvalPlane(const T* plane, index_t oy, index_t ox) const {
-    const PoolWindow w(g, kKind, image.shape_[2], image.shape_[3], oy, ox);
+  /// `plane_row` is the first row of the image's plane.
+  TESSERA_HD T EvalPlane(index_t plane_row, index_t oy, index_t ox) const {
+    const PoolWindow w(g, kKind, image_shape[2], image_shape[3], oy, ox);
     if constexpr (kKind == PoolKind::kMax) {
       T result = red::maximum::InitialValue<T>();
       for (index_t y = w.y_begin; y < w.y_end; ++y) {
         for (index_t x = w.x_begin; x < w.x_end; ++x) {
-          result = op::maximum::Map(result, plane[y * image.stride_ + x]);
+          result = op::maximum::Map(result, image.Eval(plane_row + y, x));
         }
       }
       return result;
@@ -116,7 +125,7 @@ struct PoolExp : Exp<PoolExp<kKind, Device, T>> {
       Accumulator sum = Accumulator(0);
       for (index_t y = w.y_begin; y < w.y_end; ++y) {
         for (index_t x = w.x_begin; x < w.x_end; ++x) {
-          sum += static_cast<Accumulator>(plane[y * image.stride_ + x]);
+          sum += static_cast<Accumulator>(image.Eval(plane_row + y, x));
         }
       }
       if constexpr (kKind != PoolKind::kSum) sum /= static_cast<Accumulator>(w.count);
@@ -133,6 +142,7 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>> {
   using Accumulator = std::conditional_t<sizeof(T) == 2, float, T>;
   static constexpr int kRank = 4;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
 
   Tensor<Device, 4, T> image;
   Tensor<Device, 4, T> pooled;
@@ -155,6 +165,13 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>> {
     }
   }
   const Shape<4>& shape() const { return image.shape_; }
+  std::tuple<Tensor<Device, 4, T>, Tensor<Device, 4, T>, Tensor<Device, 4, T>> operands() const {
+    return {image, pooled, grad};
+  }
+  auto WithOperands(const Tensor<Device, 4, T>& new_image, const Tensor<Device, 4, T>& new_pooled,
+                    const Tensor<Device, 4, T>& new_grad) const {
+    return UnpoolExp(new_image, new_pooled, new_grad, g);
+  }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     const index_t plane = y / image.shape_[2];
     const index_t iy = y % image.shape_[2];
@@ -169,6 +186,34 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>> {
     return static_cast<T>(sum);
   }
   bool IsFlat() const { return false; }
+
+  /// Whole planes of a maximum: one look at each window, in the order in which Eval adds.
+  bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
+      requires(kKind == PoolKind::kMax && std::is_same_v<T, Accumulator>) {
+    const index_t height = image.shape_[2];
+    if (begin % height != 0 || end % height != 0) return false;
+    for (index_t y = begin; y < end; ++y) std::fill_n(data + y * stride, image.shape_[3], T(0));
+    for (index_t plane = begin / height; plane < end / height; ++plane) {
+      for (index_t oy = 0; oy < pooled.shape_[2]; ++oy) {
+        for (index_t ox = 0; ox < pooled.shape_[3]; ++ox) {
+          const PoolWindow w(g, kKind, height, image.shape_[3], oy, ox);
+          const T maximum = pooled.dptr_[(plane * pooled.shape_[2] + oy) * pooled.stride_ + ox];
+          // Backwards and without a jump, since the maximum's place cannot be predicted.
+          index_t row = -1, column = 0;
+          for (index_t y = w.y_end - 1; y >= w.y_begin; --y) {
+            const T* const from = image.dptr_ + (plane * height + y) * image.stride_;
+            for (index_t x = w.x_end - 1; x >= w.x_begin; --x) {
+              const bool found = from[x] == maximum;
+              row = found ? y : row;
+              column = found ? x : column;
+            }
+          }
+          if (row >= 0) data[(plane * height + row) * stride + column] += GradientAt(plane, oy, ox);
+        }
+      }
+    }
+    return true;
+  }
 
   /// Hands every window's gradient down at once, in the order in which Eval adds.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
@@ -259,10 +304,11 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>> {
 /// A window that holds no element of the image has red::maximum's initial value as its maximum, and
 /// 0 as its sum and average. A NaN in a window is its maximum. Throws Error(kInvalidArgument) if
 /// kernel, stride, padding or positions make no sense.
-template <PoolKind kKind, typename Device, typename T>
-PoolExp<kKind, Device, T> pool(const Tensor<Device, 4, T>& image, index_t out_y, index_t out_x,
+template <PoolKind kKind, Expression E>
+PoolExp<kKind, NodeOf<E>> pool(const E& image, index_t out_y, index_t out_x,
                                const PoolGeometry& geometry) {
-  return {image, out_y, out_x, geometry};
+  static_assert(E::kRank == 4, "pool: an image has shape (n, c, height, width)");
+  return {image.self(), out_y, out_x, geometry};
 }
 
 /// The gradient of pool: image is what was pooled, pooled the result, pooled_grad its gradient;

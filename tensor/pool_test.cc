@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 
-static_assert(std::is_trivially_copyable_v<expr::PoolExp<PoolKind::kMax, cpu, float>>);
+static_assert(std::is_trivially_copyable_v<expr::PoolExp<PoolKind::kMax, Tensor<cpu, 4, float>>>);
 static_assert(std::is_trivially_copyable_v<expr::UnpoolExp<PoolKind::kMax, cpu, float>>);
 
 struct Case {

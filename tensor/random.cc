@@ -31,9 +31,24 @@ void FillByFloats(PhiloxState* state, const RandomRows<T>& out, const Kernel& ke
   });
 }
 
-/// The largest T below `high`, but at least `low` rounded: what replaces values that round to high.
+/// True if a T can hold the value, finite.
+template <typename T>
+bool IsFiniteAs(double value) {
+  return std::isfinite(static_cast<double>(static_cast<float>(T(value))));
+}
+template <>
+bool IsFiniteAs<double>(double value) {
+  return std::isfinite(value);
+}
+
+}  // namespace
+
 template <typename T>
 T LastBelow(double low, double high) {
+  if (!(low <= high) || !IsFiniteAs<T>(low) || !IsFiniteAs<T>(high) || !IsFiniteAs<T>(high - low)) {
+    throw InvalidArgument("SampleUniform: low = ", low, ", high = ", high,
+                          "; expected low <= high, both and their difference finite");
+  }
   T last = T(high);
   if constexpr (std::is_floating_point_v<T>) {
     if (last >= high) last = std::nextafter(last, -std::numeric_limits<T>::infinity());
@@ -49,28 +64,15 @@ T LastBelow(double low, double high) {
   return last < first ? first : last;
 }
 
-/// How many bits of a word a uniform T can tell apart.
-template <typename T>
-constexpr int kUniformBits = std::is_same_v<T, half_t> ? 11 : 8;
-
-/// True if a T can hold the value, finite.
-template <typename T>
-bool IsFiniteAs(double value) {
-  return std::isfinite(static_cast<double>(static_cast<float>(T(value))));
+void CheckGaussian(double mean, double deviation) {
+  if (!std::isfinite(mean) || !std::isfinite(deviation) || deviation < 0) {
+    throw InvalidArgument("SampleGaussian: mean = ", mean, ", deviation = ", deviation,
+                          "; expected finite numbers and a deviation of at least 0");
+  }
 }
-template <>
-bool IsFiniteAs<double>(double value) {
-  return std::isfinite(value);
-}
-
-}  // namespace
 
 template <typename T>
 void FillUniform(PhiloxState* state, const RandomRows<T>& out, double low, double high) {
-  if (!(low <= high) || !IsFiniteAs<T>(low) || !IsFiniteAs<T>(high) || !IsFiniteAs<T>(high - low)) {
-    throw InvalidArgument("SampleUniform: low = ", low, ", high = ", high,
-                          "; expected low <= high, both and their difference finite");
-  }
   const T last = LastBelow<T>(low, high);
   if constexpr (std::is_same_v<T, double>) {
     const double width = high - low;
@@ -102,10 +104,7 @@ void FillUniform(PhiloxState* state, const RandomRows<T>& out, double low, doubl
 
 template <typename T>
 void FillGaussian(PhiloxState* state, const RandomRows<T>& out, double mean, double deviation) {
-  if (!std::isfinite(mean) || !std::isfinite(deviation) || deviation < 0) {
-    throw InvalidArgument("SampleGaussian: mean = ", mean, ", deviation = ", deviation,
-                          "; expected finite numbers and a deviation of at least 0");
-  }
+  CheckGaussian(mean, deviation);
   if constexpr (std::is_same_v<T, double>) {
     FillFromWords<kPairsPerTile>(state, out, [=](const uint32_t* words, double* elements) {
       for (int i = 0; i < kBlocksPerTile; ++i) {
@@ -242,6 +241,7 @@ void ShuffleIndices(PhiloxState* state, int64_t n, void (*swap)(void*, int64_t, 
 }
 
 #define TESSERA_INSTANTIATE_REAL(T)                                               \
+  template T LastBelow<T>(double, double);                                        \
   template void FillUniform(PhiloxState*, const RandomRows<T>&, double, double);  \
   template void FillGaussian(PhiloxState*, const RandomRows<T>&, double, double); \
   template void FillExponential(PhiloxState*, const RandomRows<T>&, double);      \

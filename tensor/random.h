@@ -10,6 +10,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/philox.h"
+#include "tessera/tensor/random_expression.h"
 #include "tessera/tensor/stream.h"
 
 namespace tessera {
@@ -56,6 +57,50 @@ void ShuffleIndices(PhiloxState* state, int64_t n, void (*swap)(void*, int64_t, 
 
 }  // namespace tensor_internal
 
+/// What generators on every device share: the seed, the place in its sequence, and random numbers
+/// as expressions.
+class RandomSequence {
+ public:
+  RandomSequence(const RandomSequence&) = delete;
+  RandomSequence& operator=(const RandomSequence&) = delete;
+
+  /// Starts the sequence of `seed` from its beginning.
+  void Seed(uint64_t seed) { *state_ = PhiloxState{.seed = seed, .stream = state_->stream}; }
+  uint64_t GetSeed() const { return state_->seed; }
+  PhiloxState* state() { return state_; }
+
+  /// One number uniform in [0, 2^32).
+  uint32_t GetRandInt() { return state_->Block(state_->Reserve(1)).word[0]; }
+
+  /// Random numbers as an expression, which any device evaluates without memory for them:
+  /// `mask = F<threshold>(random.uniform(mask.shape_), 0.5f)`. T is float, double, half or
+  /// bfloat16.
+  ///
+  /// The numbers are drawn when this is called, so an expression keeps its values however often it
+  /// is evaluated and whatever is drawn later. They are those that SampleUniform and SampleGaussian
+  /// draw, up to the rounding of a product and a sum, and for normal ones up to the accuracy that
+  /// SampleGaussian states. Each element runs Philox anew, some 10 ns on a CPU; to fill a whole
+  /// array, SampleUniform and SampleGaussian are faster. Parameters and errors are theirs.
+  template <typename T = float, int N>
+  expr::UniformExp<N, T> uniform(const Shape<N>& shape, double low = 0, double high = 1) {
+    static_cast<void>(tensor_internal::LastBelow<T>(low, high));  // an error draws nothing
+    return {state_, shape, low, high};
+  }
+  template <typename T = float, int N>
+  expr::GaussianExp<N, T> gaussian(const Shape<N>& shape, double mean = 0, double deviation = 1) {
+    tensor_internal::CheckGaussian(mean, deviation);
+    return {state_, shape, mean, deviation};
+  }
+
+ protected:
+  explicit RandomSequence(uint64_t seed) { own_state_.seed = seed; }
+  explicit RandomSequence(PhiloxState* state) : state_(state) {}
+  ~RandomSequence() = default;
+
+  PhiloxState own_state_;
+  PhiloxState* state_ = &own_state_;
+};
+
 template <typename Device>
 class Random;
 
@@ -75,26 +120,16 @@ class Random;
 /// Throws Error(kInvalidArgument) for a parameter outside the stated range, NaN included.
 /// Threads: not synchronized; one call uses the threads of the arena that it runs in.
 template <>
-class Random<cpu> {
+class Random<cpu> : public RandomSequence {
  public:
   /// A generator of its own.
-  explicit Random(uint64_t seed, Stream<cpu>* stream = nullptr) : stream_(stream) {
-    own_state_.seed = seed;
-  }
+  explicit Random(uint64_t seed, Stream<cpu>* stream = nullptr)
+      : RandomSequence(seed), stream_(stream) {}
   /// A generator that continues `state`, which must outlive it.
   explicit Random(PhiloxState* state, Stream<cpu>* stream = nullptr)
-      : state_(state), stream_(stream) {}
-  Random(const Random&) = delete;
-  Random& operator=(const Random&) = delete;
+      : RandomSequence(state), stream_(stream) {}
 
-  /// Starts the sequence of `seed` from its beginning.
-  void Seed(uint64_t seed) { *state_ = PhiloxState{.seed = seed, .stream = state_->stream}; }
-  uint64_t GetSeed() const { return state_->seed; }
   void set_stream(Stream<cpu>* stream) { stream_ = stream; }
-  PhiloxState* state() { return state_; }
-
-  /// One number uniform in [0, 2^32).
-  uint32_t GetRandInt() { return state_->Block(state_->Reserve(1)).word[0]; }
 
   /// Uniform in [low, high): low + (high - low) k 2^-24 for float with k uniform below 2^24 (2^-53
   /// for double, 2^-11 for half, 2^-8 for bfloat16), rounded, and never high itself. low <= high;
@@ -188,8 +223,6 @@ class Random<cpu> {
     return {out.data(), 1, size, size};
   }
 
-  PhiloxState own_state_;
-  PhiloxState* state_ = &own_state_;
   Stream<cpu>* stream_ = nullptr;
 };
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
+#include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/reduce_cuda.h"
 
@@ -11,27 +13,13 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The type that a reduction of T is carried out in.
-template <typename T>
-struct AccumulateIn {
-  using type = T;
-};
-template <>
-struct AccumulateIn<half_t> {
-  using type = float;
-};
-template <>
-struct AccumulateIn<bfloat16_t> {
-  using type = float;
-};
-
 /// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
 /// the extent: four packets of partial results, then their lanes, then the rest.
 template <typename Red, typename E>
-typename AccumulateIn<typename E::value_type>::type ReduceRow(const E& e, index_t y, index_t begin,
-                                                              index_t end) {
+AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
+                                                     index_t end) {
   using T = typename E::value_type;
-  using Accumulator = typename AccumulateIn<T>::type;
+  using Accumulator = AccumulatorOf<Red, T>;
   using Op = typename Red::OPType;
   Accumulator result = Red::template InitialValue<Accumulator>();
   index_t x = begin;
@@ -44,12 +32,12 @@ typename AccumulateIn<typename E::value_type>::type ReduceRow(const E& e, index_
       P p0 = pk::pset1<P>(Red::template InitialValue<T>());
       P p1 = p0, p2 = p0, p3 = p0;
       for (; x + 4 * kSize <= end; x += 4 * kSize) {
-        p0 = Op::PacketMap(p0, e.template EvalPacket<P>(y, x));
-        p1 = Op::PacketMap(p1, e.template EvalPacket<P>(y, x + kSize));
-        p2 = Op::PacketMap(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
-        p3 = Op::PacketMap(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
+        p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
+        p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
+        p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
+        p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
       }
-      const P all = Op::PacketMap(Op::PacketMap(p0, p1), Op::PacketMap(p2, p3));
+      const P all = MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3));
       alignas(64) std::array<T, static_cast<size_t>(kSize)> lanes;
       pk::pstoreu(lanes.data(), all);
       for (const T lane : lanes) result = Op::Map(result, lane);
@@ -65,7 +53,7 @@ inline constexpr index_t kColumnBlock = 256;
 /// dst[x] = Red over all rows y of e(y, x).
 template <typename Red, typename Saver, typename T, typename E>
 void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T scale) {
-  using Accumulator = typename AccumulateIn<T>::type;
+  using Accumulator = AccumulatorOf<Red, T>;
   using Op = typename Red::OPType;
   const index_t columns = dst.shape_[0];
   const index_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
@@ -86,8 +74,8 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
                           HasBinaryPacket<Op, T> && std::is_same_v<T, Accumulator>) {
               constexpr index_t kSize = PacketTraits<T>::kSize;
               for (; i + kSize <= count; i += kSize) {
-                pk::pstoreu(sums + i, Op::PacketMap(pk::ploadu<P>(sums + i),
-                                                    local.template EvalPacket<P>(y, begin + i)));
+                pk::pstoreu(sums + i, MapPackets<Op>(pk::ploadu<P>(sums + i),
+                                                     local.template EvalPacket<P>(y, begin + i)));
               }
             }
             for (; i < count; ++i) {
@@ -105,28 +93,57 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
 template <typename Red, int kAxis, typename E>
 struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>> {
   using T = typename E::value_type;
+  using value_type = T;
+  using device_type = DeviceOf<E>;
+  static constexpr int kRank = 1;
   static_assert(0 <= kAxis && kAxis < E::kRank, "the axis to keep must lie in the expression");
 
   E e;
   T scale = T(1);
 
   explicit ReduceExceptExp(const E& operand) : e(operand) {}
+  Shape<1> shape() const { return Shape1(e.shape()[kAxis]); }
+  std::tuple<E> operands() const { return {e}; }
 
   template <typename Saver, typename Device>
   requires SameDevice<E, Tensor<Device, 1, T>>
   void AssignTo(const Tensor<Device, 1, T>& dst) const {
-    const auto shape = e.shape();
-    if (dst.shape_[0] != shape[kAxis]) {
-      throw InvalidArgument("reduction: dimension ", kAxis, " of shape ", shape,
+    if (dst.shape_ != shape()) {
+      throw InvalidArgument("reduction: dimension ", kAxis, " of shape ", e.shape(),
                             " does not fit a destination of ", dst.shape_[0], " elements");
     }
+    if constexpr (IsComputedFirst<E>()) {
+      Scratch<Device> scratch(dst.stream_);
+      ReduceSafely<Saver>(dst, Prepare(e, &scratch));
+    } else {
+      ReduceSafely<Saver>(dst, e);
+    }
+  }
+
+ private:
+  /// Results are written while later ones are still to be read for.
+  template <typename Saver, typename Device, typename Ready>
+  void ReduceSafely(const Tensor<Device, 1, T>& dst, const Ready& ready) const {
+    if (ReadsElsewhere<true>(ready, PlaceOf(dst))) {
+      Scratch<Device> scratch(dst.stream_);
+      const auto temporary = TemporaryTensor<Device, 1, T>(dst.shape_, dst.stream_, &scratch);
+      ReduceTo<sv::saveto>(temporary, ready);
+      Evaluate<Saver>(dst, temporary);
+    } else {
+      ReduceTo<Saver>(dst, ready);
+    }
+  }
+
+  template <typename Saver, typename Device, typename Ready>
+  void ReduceTo(const Tensor<Device, 1, T>& dst, const Ready& ready) const {
+    const auto shape = ready.shape();
     const index_t outer = shape.ProdShape(0, kAxis);
     const index_t kept = shape[kAxis];
     if constexpr (!Device::kDevCPU) {
-      ReduceExceptCuda<Red, Saver>(dst, e, outer, kept, shape.ProdShape(kAxis + 1, E::kRank),
+      ReduceExceptCuda<Red, Saver>(dst, ready, outer, kept, shape.ProdShape(kAxis + 1, E::kRank),
                                    shape[E::kRank - 1], scale);
     } else if constexpr (kAxis == E::kRank - 1) {
-      ReduceOverRows<Red, Saver>(dst, e, outer, scale);
+      ReduceOverRows<Red, Saver>(dst, ready, outer, scale);
     } else {
       using Op = typename Red::OPType;
       const index_t inner_rows = shape.ProdShape(kAxis + 1, E::kRank - 1);
@@ -134,9 +151,9 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>> {
       const index_t work = std::max<index_t>(1, outer * inner_rows * columns);
       ParallelFor(kept, std::max<index_t>(1, kElementsPerTask / work),
                   [&](index_t first, index_t last) {
-                    const E local = e;
+                    const Ready local = ready;
                     for (index_t i = first; i < last; ++i) {
-                      auto result = Red::template InitialValue<typename AccumulateIn<T>::type>();
+                      auto result = Red::template InitialValue<AccumulatorOf<Red, T>>();
                       for (index_t o = 0; o < outer; ++o) {
                         for (index_t r = 0; r < inner_rows; ++r) {
                           const index_t y = (o * kept + i) * inner_rows + r;
@@ -153,42 +170,41 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>> {
 /// The sum over every dimension but kAxis, for `dst = scale * sumall_except_dim<1>(a * b)` with a
 /// vector dst of shape()[kAxis] elements: 0 keeps a matrix's rows, 1 its columns.
 ///
-/// No temporary of the operand's size. half and bfloat16 add up in float. The order of additions
+/// No temporary of the operand's size. half and bfloat16 add up in float,
+/// integers in 64 bits. The order of additions
 /// depends on the shape alone. An empty sum is 0.
-template <int kAxis, Expression E>
-ReduceExceptExp<red::sum, kAxis, NodeOf<E>> sumall_except_dim(const E& e) {
-  return ReduceExceptExp<red::sum, kAxis, NodeOf<E>>(e.self());
+template <int kAxis, Operand E>
+ReduceExceptExp<red::sum, kAxis, OperandNode<E>> sumall_except_dim(const E& e) {
+  return ReduceExceptExp<red::sum, kAxis, OperandNode<E>>(AsNode(e));
 }
 
 /// The same for any reducer: red::sum, red::maximum, red::minimum. NaN wins every comparison.
-template <int kAxis, typename Red, Expression E>
-ReduceExceptExp<Red, kAxis, NodeOf<E>> reduce_except_dim(const E& e) {
-  return ReduceExceptExp<Red, kAxis, NodeOf<E>>(e.self());
+template <int kAxis, typename Red, Operand E>
+ReduceExceptExp<Red, kAxis, OperandNode<E>> reduce_except_dim(const E& e) {
+  return ReduceExceptExp<Red, kAxis, OperandNode<E>>(AsNode(e));
 }
 
 /// The sum of a matrix's rows: one value a column.
-template <Expression E>
-ReduceExceptExp<red::sum, 1, NodeOf<E>> sum_rows(const E& e) {
+template <Operand E>
+ReduceExceptExp<red::sum, 1, OperandNode<E>> sum_rows(const E& e) {
   static_assert(E::kRank == 2, "sum_rows is defined for matrices");
-  return ReduceExceptExp<red::sum, 1, NodeOf<E>>(e.self());
+  return ReduceExceptExp<red::sum, 1, OperandNode<E>>(AsNode(e));
 }
 
 /// Elements that a full reduction handles as one partial result; fixed, so that the order of
 /// additions does not depend on the number of threads.
 inline constexpr index_t kReduceChunk = index_t{1} << 14;
 
-/// Reduces a whole CPU expression to one number and returns it. An empty sum is 0, an empty maximum
-/// the type's lowest value, an empty minimum its highest.
-template <typename Red, Expression E>
-typename E::value_type ReduceAll(const E& expression) {
-  const NodeOf<E> e = expression.self();
+/// Reduces a CPU expression that is ready for a loop to one number.
+template <typename Red, typename E>
+AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   using T = typename E::value_type;
-  using Accumulator = typename AccumulateIn<T>::type;
+  using Accumulator = AccumulatorOf<Red, T>;
   using Op = typename Red::OPType;
   const auto shape = e.shape();
   Shape<2> flat = shape.FlatTo2D();
   if (e.IsFlat()) flat = Shape2(1, shape.Size());
-  if (flat.Size() == 0) return Red::template InitialValue<T>();
+  if (flat.Size() == 0) return Red::template InitialValue<Accumulator>();
   // Cut into (row range or column range) chunks of about kReduceChunk elements.
   const bool one_row = flat[0] == 1;
   const index_t extent = one_row ? flat[1] : flat[0];
@@ -200,7 +216,7 @@ typename E::value_type ReduceAll(const E& expression) {
     std::array<Accumulator, static_cast<size_t>(kPartials)> partial;
     const index_t count = std::min(kPartials, chunks - base);
     ParallelFor(count, 2, [&](index_t first, index_t last) {
-      const NodeOf<E> local = e;
+      const E local = e;
       for (index_t c = first; c < last; ++c) {
         const index_t begin = (base + c) * chunk;
         const index_t end = std::min(extent, begin + chunk);
@@ -217,7 +233,16 @@ typename E::value_type ReduceAll(const E& expression) {
     });
     for (index_t c = 0; c < count; ++c) total = Op::Map(total, partial[static_cast<size_t>(c)]);
   }
-  return static_cast<T>(total);
+  return total;
+}
+
+/// Reduces a whole CPU expression to one number and returns it. An empty sum is 0, an empty maximum
+/// the type's lowest value, an empty minimum its highest.
+template <typename Red, Operand E>
+typename E::value_type ReduceAll(const E& expression) {
+  Scratch<cpu> scratch;
+  return static_cast<typename E::value_type>(
+      ReduceToNumber<Red>(Prepare(AsNode(expression), &scratch)));
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_REDUCE_CUDA_H_
 #define TESSERA_TENSOR_REDUCE_CUDA_H_
 
+#include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
 
 #if defined(__CUDACC__)
@@ -41,9 +42,6 @@ __global__ void ReduceExceptKernel(T* dst, E e, index_t outer, index_t kept, ind
   }
 }
 
-template <typename T>
-struct AccumulateIn;
-
 /// Enqueues dst[i] = scale * Red over (outer, inner) of the expression seen as (outer, kept,
 /// inner).
 template <typename Red, typename Saver, typename T, typename E>
@@ -51,7 +49,7 @@ void ReduceExceptCuda(const Tensor<gpu, 1, T>& dst, const E& e, index_t outer, i
                       index_t inner, index_t columns, T scale) {
   if (kept == 0) return;
   const auto launch = tensor_internal::LaunchShapePerResult(kept);
-  ReduceExceptKernel<Red, Saver, typename AccumulateIn<T>::type>
+  ReduceExceptKernel<Red, Saver, AccumulatorOf<Red, T>>
       <<<launch.blocks, launch.threads, 0, tensor_internal::CudaStream(dst.stream_)>>>(
           dst.dptr_, e, outer, kept, inner, columns, scale);
   tensor_internal::CheckCuda(cudaGetLastError(), "reduction kernel");

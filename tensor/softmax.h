@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/reduce.h"
@@ -11,64 +12,90 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// One softmax over `count` elements that lie `step` apart:
-/// out[i] = exp(in[i] - max(in)) / sum_j exp(in[j] - max(in)). The maximum is taken out first so
-/// that no exponential overflows.
+/// Elements that lie evenly apart.
 template <typename T>
-TESSERA_HD void SoftmaxLine(T* out, const T* in, index_t count, index_t step) {
+struct SoftmaxLine {
+  T* first;
+  index_t step;
+
+  TESSERA_HD T& operator[](index_t i) const { return first[i * step]; }
+};
+
+/// One softmax over `count` elements: out[i] = exp(in[i] - max(in)) / sum_j exp(in[j] - max(in)).
+/// The maximum is taken out first so that no exponential overflows.
+template <typename T>
+TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const T>& in,
+                              index_t count) {
   using Accumulator = typename expr::AccumulateIn<T>::type;
   using std::exp;
   T maximum = red::maximum::InitialValue<T>();
-  for (index_t i = 0; i < count; ++i) maximum = op::maximum::Map(maximum, in[i * step]);
+  for (index_t i = 0; i < count; ++i) maximum = op::maximum::Map(maximum, in[i]);
   Accumulator sum = 0;
   for (index_t i = 0; i < count; ++i) {
-    const Accumulator e =
-        exp(static_cast<Accumulator>(in[i * step]) - static_cast<Accumulator>(maximum));
-    out[i * step] = static_cast<T>(e);
+    const Accumulator e = exp(static_cast<Accumulator>(in[i]) - static_cast<Accumulator>(maximum));
+    out[i] = static_cast<T>(e);
     sum += e;
   }
   for (index_t i = 0; i < count; ++i) {
-    out[i * step] = static_cast<T>(static_cast<Accumulator>(out[i * step]) / sum);
+    out[i] = static_cast<T>(static_cast<Accumulator>(out[i]) / sum);
   }
+}
+
+/// The lines of (n, classes, positions) or, with one position, of a matrix (n, classes): the one
+/// numbered i is that of sample i / positions and position i % positions.
+template <typename T>
+struct SoftmaxLines {
+  T* data;
+  index_t positions;
+  index_t sample_step;
+  index_t class_step;
+
+  TESSERA_HD SoftmaxLine<T> operator[](index_t i) const {
+    const index_t sample = i / positions;
+    return {data + sample * sample_step + (i - sample * positions), class_step};
+  }
+};
+
+template <typename T, typename Device>
+SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 3, std::remove_const_t<T>>& t) {
+  return {t.dptr_, t.shape_[2], t.shape_[1] * t.stride_, t.stride_};
+}
+template <typename T, typename Device>
+SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 2, std::remove_const_t<T>>& t) {
+  return {t.dptr_, 1, t.stride_, 1};
 }
 
 /// Softmax over dimension 1: every out[n][·][p] is positive and sums to 1.
 ///
-/// Shapes: dst and src (n, classes, positions), equal and contiguous, or as matrices (n, classes).
-/// dst may be src itself. half and bfloat16 compute in float. NaN or +inf among the classes gives
-/// NaN. Throws Error(kInvalidArgument) on other shapes, Error(kFailedPrecondition) on padded rows.
-template <typename Device, typename T>
-void Softmax(const Tensor<Device, 3, T>& dst, const Tensor<Device, 3, T>& src) {
+/// Shapes: dst and src (n, classes, positions), or as matrices (n, classes), or as vectors
+/// (classes), equal; rows may be padded. dst may be src itself, no other overlap. half and bfloat16
+/// compute in float. NaN or +inf among the classes gives NaN.
+/// Throws Error(kInvalidArgument) if the shapes differ.
+template <typename Device, int N, typename T>
+requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
+                                        const Tensor<Device, N, T>& src) {
   if (dst.shape_ != src.shape_) {
     throw InvalidArgument("Softmax: destination ", dst.shape_, " and source ", src.shape_,
                           " differ in shape");
   }
-  if (!dst.CheckContiguous() || !src.CheckContiguous()) {
-    throw FailedPrecondition("Softmax: source and destination must be contiguous");
-  }
+  if (src.shape_.Size() == 0) return;
+  const SoftmaxLines<T> out = SoftmaxLinesOf<T>(dst);
+  const SoftmaxLines<const T> in = SoftmaxLinesOf<const T>(src);
+  const index_t classes = src.shape_[1];
+  const index_t lines = src.shape_[0] * in.positions;
   if constexpr (Device::kDevCPU) {
-    const index_t classes = src.shape_[1];
-    const index_t positions = src.shape_[2];
     // An exponential costs some ten elements' worth of an ordinary expression.
-    const index_t grain =
-        std::max<index_t>(1, expr::kElementsPerTask / 8 / std::max<index_t>(1, classes));
-    ParallelFor(src.shape_[0] * positions, grain, [&](index_t begin, index_t end) {
-      for (index_t i = begin; i < end; ++i) {
-        const index_t first = i / positions * classes * positions + i % positions;
-        SoftmaxLine(dst.dptr_ + first, src.dptr_ + first, classes, positions);
-      }
+    const index_t grain = std::max<index_t>(1, expr::kElementsPerTask / 8 / classes);
+    ParallelFor(lines, grain, [&](index_t begin, index_t end) {
+      for (index_t i = begin; i < end; ++i) SoftmaxOfLine<T>(out[i], in[i], classes);
     });
   } else {
-    SoftmaxCuda(dst, src);
+    SoftmaxCuda(out, in, lines, classes, dst.stream_);
   }
 }
 template <typename Device, typename T>
-void Softmax(const Tensor<Device, 2, T>& dst, const Tensor<Device, 2, T>& src) {
-  const auto lines = [](const Tensor<Device, 2, T>& matrix) {
-    return Tensor<Device, 3, T>(matrix.FlatTo1D().dptr_,
-                                Shape3(matrix.shape_[0], matrix.shape_[1], 1), matrix.stream_);
-  };
-  Softmax(lines(dst), lines(src));
+void Softmax(const Tensor<Device, 1, T>& dst, const Tensor<Device, 1, T>& src) {
+  Softmax(dst.FlatTo2D(), src.FlatTo2D());
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -12,25 +12,29 @@ namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 template <typename T>
-TESSERA_HD void SoftmaxLine(T* out, const T* in, index_t count, index_t step);
+struct SoftmaxLine;
+template <typename T>
+struct SoftmaxLines;
+template <typename T>
+TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const T>& in,
+                              index_t count);
 
 /// One thread a line: right for the few classes of a classifier's output.
 template <typename T>
-__global__ void SoftmaxKernel(T* dst, const T* src, Shape<3> shape) {
-  const index_t lines = shape[0] * shape[2];
+__global__ void SoftmaxKernel(SoftmaxLines<T> out, SoftmaxLines<const T> in, index_t lines,
+                              index_t classes) {
   for (index_t i = blockIdx.x * index_t{blockDim.x} + threadIdx.x; i < lines;
        i += index_t{gridDim.x} * blockDim.x) {
-    const index_t first = i / shape[2] * shape[1] * shape[2] + i % shape[2];
-    SoftmaxLine(dst + first, src + first, shape[1], shape[2]);
+    SoftmaxOfLine<T>(out[i], in[i], classes);
   }
 }
 
 template <typename T>
-void SoftmaxCuda(const Tensor<gpu, 3, T>& dst, const Tensor<gpu, 3, T>& src) {
-  if (src.shape_.Size() == 0) return;
-  const auto launch = tensor_internal::LaunchShapeFor(src.shape_[0] * src.shape_[2]);
-  SoftmaxKernel<<<launch.blocks, launch.threads, 0, tensor_internal::CudaStream(dst.stream_)>>>(
-      dst.dptr_, src.dptr_, src.shape_);
+void SoftmaxCuda(const SoftmaxLines<T>& out, const SoftmaxLines<const T>& in, index_t lines,
+                 index_t classes, Stream<gpu>* stream) {
+  const auto launch = tensor_internal::LaunchShapeFor(lines);
+  SoftmaxKernel<<<launch.blocks, launch.threads, 0, tensor_internal::CudaStream(stream)>>>(
+      out, in, lines, classes);
   tensor_internal::CheckCuda(cudaGetLastError(), "softmax kernel");
 }
 

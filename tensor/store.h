@@ -1,6 +1,8 @@
 #ifndef TESSERA_TENSOR_STORE_H_
 #define TESSERA_TENSOR_STORE_H_
 
+#include <tuple>
+
 #include "tessera/tensor/dense.h"
 
 namespace tessera {
@@ -14,6 +16,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
   using device_type = Device;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = E::kHasPacket && PacketTraits<T>::kVectorizable;
+  static constexpr bool kMovesElements = false;
 
   Tensor<Device, N, T> target;
   E e;
@@ -24,8 +27,17 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
       throw InvalidArgument("Store: the expression has shape ", e.shape(),
                             " but the destination has shape ", target.shape_);
     }
+    if (ReadsElsewhere(e, PlaceOf(target))) {
+      throw InvalidArgument("Store: the expression reads the destination of shape ", target.shape_,
+                            " at other places than the one being written; store it first");
+    }
   }
   const Shape<N>& shape() const { return target.shape_; }
+  std::tuple<Tensor<Device, N, T>, E> operands() const { return {target, e}; }
+  template <typename NewE>
+  auto WithOperands(const Tensor<Device, N, T>& new_target, const NewE& new_e) const {
+    return StoreExp<Device, N, T, NewE>(new_target, new_e);
+  }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     const T value = e.Eval(y, x);
     target.dptr_[y * target.stride_ + x] = value;
@@ -45,7 +57,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
 ///
 /// It is evaluated once for each element when it is used once. dst may be an operand of e and of
 /// the surrounding expression at its own place, read before it is stored. Throws
-/// Error(kInvalidArgument) unless dst and e have the same shape.
+/// Error(kInvalidArgument) unless dst and e have the same shape, and if e reads dst elsewhere.
 template <typename Device, int N, typename T, MatchingExpressions<Tensor<Device, N, T>> E>
 StoreExp<Device, N, T, NodeOf<E>> Store(const Tensor<Device, N, T>& dst, const E& e) {
   return {dst, e.self()};

@@ -35,6 +35,12 @@ class TBlob {
   index_t size(int dimension) const { return shape_[dimension]; }
   index_t Size() const { return shape_.Size(); }
 
+  /// The device's kDevMask: cpu::kDevMask where the host can read the memory.
+  int dev_mask() const { return device_.dev_mask(); }
+
+  /// True of every blob, as of every tensor that one can be made of.
+  bool CheckContiguous() const { return true; }
+
   /// The memory as T*. Throws Error(kInvalidArgument) if the elements are of another type.
   template <typename T>
   T* dptr() const {
@@ -66,6 +72,20 @@ class TBlob {
   template <typename Dev, typename T>
   Tensor<Dev, 3, T> FlatTo3D(int axis_begin, int axis_end, Stream<Dev>* stream = nullptr) const {
     return get_with_shape<Dev, 3, T>(shape_.FlatTo3D(axis_begin, axis_end), stream);
+  }
+  template <typename Dev, typename T>
+  Tensor<Dev, 3, T> FlatTo3D(int axis, Stream<Dev>* stream = nullptr) const {
+    return FlatTo3D<Dev, T>(axis, axis, stream);
+  }
+  /// As N dimensions: leading dimensions are joined into one where there are more, and extents of 1
+  /// are put in front where there are fewer.
+  template <typename Dev, int N, typename T>
+  Tensor<Dev, N, T> FlatToKD(Stream<Dev>* stream = nullptr) const {
+    Shape<N> shape;
+    const int joined = ndim() - N + 1;  // how many leading dimensions become dimension 0
+    for (int i = 0; i < N; ++i) shape[i] = joined + i > 0 ? shape_[joined + i - 1] : 1;
+    if (joined > 0) shape[0] = shape_.ProdShape(0, joined);
+    return get_with_shape<Dev, N, T>(shape, stream);
   }
 
   /// The same memory under another shape of the same size.

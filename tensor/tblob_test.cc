@@ -22,6 +22,8 @@ TEST(TBlobTest, DescribesTheTensorThatItIsMadeOf) {
   EXPECT_EQ(blob.ndim(), 3);
   EXPECT_EQ(blob.size(2), 4);
   EXPECT_EQ(blob.Size(), 24);
+  EXPECT_EQ(blob.dev_mask(), cpu::kDevMask);
+  EXPECT_TRUE(blob.CheckContiguous());
   EXPECT_EQ(TBlob(Tensor<gpu, 1, int32_t>(Shape1(2))).device_, Device::Gpu());
 }
 
@@ -46,6 +48,12 @@ TEST(TBlobTest, TensorsShareTheMemory) {
   EXPECT_EQ((blob.FlatTo2D<cpu, double>().shape_), Shape2(6, 4));
   EXPECT_EQ((blob.FlatTo3D<cpu, double>(1, 1).shape_), Shape3(2, 3, 4));
   EXPECT_EQ((blob.FlatTo3D<cpu, double>(0, 1).shape_), Shape3(1, 6, 4));
+  EXPECT_EQ((blob.FlatTo3D<cpu, double>(1).shape_), Shape3(2, 3, 4));
+  EXPECT_EQ((blob.FlatToKD<cpu, 1, double>().shape_), Shape1(24));
+  EXPECT_EQ((blob.FlatToKD<cpu, 2, double>().shape_), Shape2(6, 4));
+  EXPECT_EQ((blob.FlatToKD<cpu, 3, double>().shape_), Shape3(2, 3, 4));
+  EXPECT_EQ((blob.FlatToKD<cpu, 5, double>(&stream).shape_), Shape5(1, 1, 2, 3, 4));
+  EXPECT_EQ((blob.FlatToKD<cpu, 5, double>(&stream).stream_), &stream);
   blob.get_with_shape<cpu, 2, double>(Shape2(4, 6))[3] = 5.0;
   EXPECT_EQ(memory[23], 5.0);
   EXPECT_EQ(blob.dptr<double>(), memory.data());
@@ -58,9 +66,11 @@ TEST(TBlobTest, ScalarsAndEmptyArraysHaveViews) {
   EXPECT_EQ(scalar.Size(), 1);
   EXPECT_EQ((scalar.FlatTo1D<cpu, float>()[0]), 3.0f);
   EXPECT_EQ((scalar.FlatTo2D<cpu, float>().shape_), Shape2(1, 1));
+  EXPECT_EQ((scalar.FlatToKD<cpu, 2, float>().shape_), Shape2(1, 1));
   const TBlob empty(nullptr, TShape({2, 0}), DType::kFloat32, Device::Cpu());
   EXPECT_EQ((empty.get<cpu, 2, float>().shape_), Shape2(2, 0));
   EXPECT_EQ((empty.FlatTo1D<cpu, float>().shape_), Shape1(0));
+  EXPECT_EQ((empty.FlatToKD<cpu, 3, float>().shape_), Shape3(1, 2, 0));
 }
 
 TEST(TBlobTest, PinnedMemoryIsTheHosts) {

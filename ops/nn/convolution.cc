@@ -6,7 +6,8 @@
 // product of matrices over unpacked patches (im2col; Chellapilla, Puri and Simard, 2006). With
 // W the weight as (f, c * taps) and X the unpacked image as (c * taps, positions):
 //
-//   out = W X;   d W = sum over images of d out X^T;   d X = W^T d out, packed back into the image.
+//   out = W X;   d W^T = sum over images of X d out^T;   d X = W^T d out, packed back into the
+//   image.
 //
 // Shapes: data (n, channel, [height,] width); weight (num_filter, channel / num_group, kernel…);
 // bias (num_filter); out (n, num_filter, positions…).
@@ -191,7 +192,8 @@ class ConvolutionOp final : public Operator {
         const auto columns = space.columns[chunk];
         if (weight_wanted) {
           const OpReqType sum_req = n == l.FirstImage(chunk) ? kWriteTo : kAddTo;
-          const auto product = dot(grad[n][g], Unpack(l, data, n, g, columns).T());
+          // Transposed, so that the product reads the large columns as they lie.
+          const auto product = dot(Unpack(l, data, n, g, columns), grad[n][g].T());
           if constexpr (std::is_same_v<T, Accumulator>) {
             AssignTo(space.sums[chunk][g], sum_req, product);
           } else {
@@ -209,7 +211,11 @@ class ConvolutionOp final : public Operator {
       Tensor<Device, 3, Accumulator> sum = space.sums[0];
       if (l.image[0] == 0) sum = Accumulator(0);
       for (index_t chunk = 1; chunk < l.chunks; ++chunk) sum += space.sums[chunk];
-      AssignTo(in_grad[1].get_with_shape<Device, 3, T>(l.weight, stream), req[1], tcast<T>(sum));
+      const auto weight_grad = in_grad[1].get_with_shape<Device, 3, T>(l.weight, stream);
+      for (index_t g = 0; g < param_.num_group; ++g) {
+        Tensor<Device, 2, T> group_grad = weight_grad[g];
+        AssignTo(group_grad, req[1], tcast<T>(sum[g].T()));
+      }
     }
     if (!param_.no_bias && req[2] != kNullOp) {
       const auto by_filter = out_grad[0].get_with_shape<Device, 3, T>(
@@ -265,12 +271,12 @@ class ConvolutionOp final : public Operator {
       Accumulator* const begin =
           resource->template get_space_typed<Device, 1, Accumulator>(Shape1(size), stream).dptr_;
       T* const rest = reinterpret_cast<T*>(begin + sum_size);
-      sums = {begin, Shape4(l.chunks, l.weight[0], l.weight[1], l.weight[2]), stream};
+      sums = {begin, Shape4(l.chunks, l.weight[0], l.taps, l.filters), stream};
       columns = {rest, Shape3(l.chunks, l.taps, l.positions), stream};
-      products = {rest + column_size, Shape3(l.chunks, l.filters, l.taps), stream};
+      products = {rest + column_size, Shape3(l.chunks, l.taps, l.filters), stream};
     }
 
-    Tensor<Device, 4, Accumulator> sums;
+    Tensor<Device, 4, Accumulator> sums;  // (chunk, group, taps, filters)
     Tensor<Device, 3, T> columns;
     Tensor<Device, 3, T> products;
   };

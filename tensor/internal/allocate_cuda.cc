@@ -19,4 +19,17 @@ void FreeBytes<gpu>(void* memory) {
   static_cast<void>(cudaFree(memory));
 }
 
+template <>
+void* AllocateHostBytes<gpu>(int64_t size_bytes) {
+  if (size_bytes == 0) return nullptr;
+  void* memory = nullptr;
+  CheckCuda(cudaMallocHost(&memory, static_cast<size_t>(size_bytes)), "AllocHost: cudaMallocHost");
+  return memory;
+}
+
+template <>
+void FreeHostBytes<gpu>(void* memory) {
+  static_cast<void>(cudaFreeHost(memory));  // as above
+}
+
 }  // namespace tessera::tensor_internal

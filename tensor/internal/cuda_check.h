@@ -19,12 +19,7 @@ inline void CheckCuda(cudaError_t status, const char* call) {
 
 /// The CUDA stream of a tensor. A GPU tensor without one is a mistake, since work on the default
 /// stream is ordered with nothing else.
-inline cudaStream_t CudaStream(const Stream<gpu>* stream) {
-  if (stream == nullptr) {
-    throw FailedPrecondition("a gpu tensor needs a stream: set_stream(NewStream<gpu>()) first");
-  }
-  return static_cast<cudaStream_t>(stream->stream_);
-}
+inline cudaStream_t CudaStream(const Stream<gpu>* stream) { return Stream<gpu>::GetStream(stream); }
 
 }  // namespace tessera::tensor_internal
 

@@ -1,21 +1,28 @@
 #include "tessera/tensor/internal/gemm.h"
 
 #include <algorithm>
+#include <memory>
+#include <new>
+#include <type_traits>
 #include <vector>
 
+#include "tessera/tensor/instruction_set.h"
 #include "tessera/tensor/parallel.h"
 
 namespace tessera::tensor_internal {
 
 #define TESSERA_DECLARE_GEMM_KERNEL(isa)                                                 \
   namespace isa {                                                                        \
+  int64_t GemmScratchFloat(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);     \
+  int64_t GemmScratchDouble(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);    \
   void GemmFloat(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,    \
-                 const float*, int64_t, float, float*, int64_t);                         \
+                 const float*, int64_t, float, float*, int64_t, float*);                 \
   void GemmDouble(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t, \
-                  const double*, int64_t, double, double*, int64_t);                     \
+                  const double*, int64_t, double, double*, int64_t, double*);            \
   }
 TESSERA_DECLARE_GEMM_KERNEL(gemm_baseline)
 TESSERA_DECLARE_GEMM_KERNEL(gemm_avx2)
+TESSERA_DECLARE_GEMM_KERNEL(gemm_avx512)
 #undef TESSERA_DECLARE_GEMM_KERNEL
 
 namespace {
@@ -23,26 +30,72 @@ namespace {
 // Multiply-adds below which a product stays on one thread: about 20 us of work for one core, twice
 // what waking another costs.
 constexpr double kParallelMultiplyAdds = 2e6;
+// Rows and columns that a block of a parallel product has at least, unless C has fewer. More than
+// the few for which the kernel sums in another order.
+constexpr index_t kMinBlock = 24;
 
-bool HasAvx2() {
-#if defined(__x86_64__)
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return has;
-#else
-  return false;
-#endif
+template <typename T>
+struct Kernel {
+  int64_t (*scratch)(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);
+  void (*run)(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, T*,
+              int64_t, T*);
+};
+
+template <typename T>
+const Kernel<T>& BestKernel() {
+  static const Kernel<T> kernel = [] {
+    const InstructionSet isa = UsedInstructionSet();
+    if constexpr (std::is_same_v<T, float>) {
+      switch (isa) {
+        case InstructionSet::kAvx512:
+          return Kernel<T>{gemm_avx512::GemmScratchFloat, gemm_avx512::GemmFloat};
+        case InstructionSet::kAvx2:
+          return Kernel<T>{gemm_avx2::GemmScratchFloat, gemm_avx2::GemmFloat};
+        case InstructionSet::kBaseline:
+          break;
+      }
+      return Kernel<T>{gemm_baseline::GemmScratchFloat, gemm_baseline::GemmFloat};
+    } else {
+      switch (isa) {
+        case InstructionSet::kAvx512:
+          return Kernel<T>{gemm_avx512::GemmScratchDouble, gemm_avx512::GemmDouble};
+        case InstructionSet::kAvx2:
+          return Kernel<T>{gemm_avx2::GemmScratchDouble, gemm_avx2::GemmDouble};
+        case InstructionSet::kBaseline:
+          break;
+      }
+      return Kernel<T>{gemm_baseline::GemmScratchDouble, gemm_baseline::GemmDouble};
+    }
+  }();
+  return kernel;
 }
 
-void RunBlock(const GemmArguments<float>& g) {
-  const auto kernel = HasAvx2() ? gemm_avx2::GemmFloat : gemm_baseline::GemmFloat;
-  kernel(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta, g.c,
-         g.ldc);
+// Memory for packed operands, one piece a thread, which grows to what the thread's products need
+// (at most a few megabytes) and goes with the thread.
+template <typename T>
+T* Scratch(int64_t elements) {
+  struct Free {
+    void operator()(T* memory) const { ::operator delete(memory, std::align_val_t(64)); }
+  };
+  thread_local std::unique_ptr<T, Free> memory;
+  thread_local int64_t capacity = 0;
+  if (elements > capacity) {
+    memory.reset();
+    capacity = 0;
+    memory.reset(static_cast<T*>(
+        ::operator new(static_cast<size_t>(elements) * sizeof(T), std::align_val_t(64))));
+    capacity = elements;
+  }
+  return memory.get();
 }
 
-void RunBlock(const GemmArguments<double>& g) {
-  const auto kernel = HasAvx2() ? gemm_avx2::GemmDouble : gemm_baseline::GemmDouble;
-  kernel(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta, g.c,
-         g.ldc);
+template <typename T>
+void RunBlock(const GemmArguments<T>& g) {
+  const Kernel<T>& kernel = BestKernel<T>();
+  T* const scratch =
+      Scratch<T>(kernel.scratch(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb));
+  kernel.run(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta,
+             g.c, g.ldc, scratch);
 }
 
 template <typename T>
@@ -55,11 +108,24 @@ void ScaleByBeta(const GemmArguments<T>& g) {
   }
 }
 
-// Splits C along its longer side, one block for each thread. Every element is still the sum over
-// all of k in one kernel call, and the way a kernel adds it up depends on where the element stands:
-// in a whole register tile or in the remainder of rows after the last one. Blocks of whole tiles,
-// with the remainder left to the last block, keep every element where it stood, so that the result
-// has the same bits for any number of threads.
+// Rows of blocks when C is cut into `count` blocks: the divisor of count whose blocks have the
+// shortest sides, since a block packs its rows of A and its columns of B itself.
+index_t BlockRows(index_t m, index_t n, index_t count) {
+  index_t best = 1;
+  double best_sides = 0;
+  for (index_t rows = 1; rows <= count; ++rows) {
+    if (count % rows != 0) continue;
+    const double sides = static_cast<double>(m) / rows + static_cast<double>(n) / (count / rows);
+    if (best_sides == 0 || sides < best_sides) {
+      best = rows;
+      best_sides = sides;
+    }
+  }
+  return best;
+}
+
+// Cuts C into one block for each thread. The kernel sums every element over all of k in the same
+// order wherever it stands, so the result has the same bits for any number of threads.
 template <typename T>
 void RunParallel(const GemmArguments<T>& g) {
   if (g.m == 0 || g.n == 0) return;
@@ -69,34 +135,24 @@ void RunParallel(const GemmArguments<T>& g) {
   }
   const double multiply_adds = static_cast<double>(g.m) * g.n * g.k;
   const int width = multiply_adds < kParallelMultiplyAdds ? 1 : ParallelWidth();
-  const bool by_rows = g.m >= g.n;
-  const index_t extent = by_rows ? g.m : g.n;
-  // A multiple of every kernel's tile: 24, 12, 8 and 4 elements along one side, 4 along the other.
-  constexpr index_t kTiles = 24;
-  const index_t tiles_per_block = (extent + width * kTiles - 1) / (width * kTiles);
-  const index_t block = tiles_per_block * kTiles;
-  // A last block of less than a tile would cost more than it saves, and of one row be another
-  // kernel's.
-  const index_t rest = extent % block;
-  const index_t blocks = std::max<index_t>(1, extent / block + (rest >= kTiles ? 1 : 0));
-  if (width <= 1 || blocks == 1) {
+  if (width <= 1) {
     RunBlock(g);
     return;
   }
-  ParallelFor(blocks, 1, [&](index_t first, index_t last) {
+  const index_t rows =
+      std::clamp<index_t>(BlockRows(g.m, g.n, width), 1, std::max<index_t>(1, g.m / kMinBlock));
+  const index_t columns =
+      std::clamp<index_t>(width / rows, 1, std::max<index_t>(1, g.n / kMinBlock));
+  ParallelFor(rows * columns, 1, [&](index_t first, index_t last) {
     for (index_t i = first; i < last; ++i) {
+      const index_t y = i / columns * g.m / rows;
+      const index_t x = i % columns * g.n / columns;
       GemmArguments<T> part = g;
-      const index_t begin = i * block;
-      const index_t size = i + 1 == blocks ? extent - begin : block;
-      if (by_rows) {
-        part.m = size;
-        part.a += begin * (g.transpose_a ? 1 : g.lda);
-        part.c += begin * g.ldc;
-      } else {
-        part.n = size;
-        part.b += begin * (g.transpose_b ? g.ldb : 1);
-        part.c += begin;
-      }
+      part.m = (i / columns + 1) * g.m / rows - y;
+      part.n = (i % columns + 1) * g.n / columns - x;
+      part.a += y * (g.transpose_a ? 1 : g.lda);
+      part.b += x * (g.transpose_b ? g.ldb : 1);
+      part.c += y * g.ldc + x;
       RunBlock(part);
     }
   });
@@ -152,7 +208,5 @@ void Gemm(const GemmArguments<float>& arguments) { RunParallel(arguments); }
 void Gemm(const GemmArguments<double>& arguments) { RunParallel(arguments); }
 void Gemm(const GemmArguments<half_t>& arguments) { RunInFloat(arguments); }
 void Gemm(const GemmArguments<bfloat16_t>& arguments) { RunInFloat(arguments); }
-
-std::string_view GemmInstructionSet() { return HasAvx2() ? "avx2" : "baseline"; }
 
 }  // namespace tessera::tensor_internal

@@ -1,8 +1,6 @@
 #ifndef TESSERA_TENSOR_INTERNAL_GEMM_H_
 #define TESSERA_TENSOR_INTERNAL_GEMM_H_
 
-#include <string_view>
-
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
 
@@ -34,9 +32,6 @@ void Gemm(const GemmArguments<float>& arguments);
 void Gemm(const GemmArguments<double>& arguments);
 void Gemm(const GemmArguments<half_t>& arguments);
 void Gemm(const GemmArguments<bfloat16_t>& arguments);
-
-/// The instruction set that Gemm uses here: "avx2" or "baseline".
-std::string_view GemmInstructionSet();
 
 }  // namespace tessera::tensor_internal
 

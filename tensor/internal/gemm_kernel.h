@@ -1,9 +1,15 @@
-// The GEMM kernel: included by one .cc for each instruction set, which is compiled for that set and
-// with Eigen's namespace renamed (-DEigen=…). Eigen's GEMM driver has one symbol for all
-// instruction sets, so without the new name the linker would keep one body for all of them.
+// The matrix product of one thread: included by one .cc for each instruction set, which is compiled
+// for that set and with Eigen's namespace renamed (-DEigen=…). Eigen's functions have one symbol
+// for all instruction sets, so without the new name the linker would keep one body for all of them.
 //
 // Nothing here may instantiate a template of the standard library or of Tessera: such a symbol
 // would be shared with code for lesser machines.
+//
+// C is computed tile by tile: R rows by V packets of sums stay in registers while k runs, as in
+// Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), whose blocking
+// and packing of large operands this follows. Small operands are read where they lie. Each element
+// of C is one sum in the order of k, wherever its tile stands, so a caller may cut C as it likes
+// and gets the same bits.
 #ifndef TESSERA_TENSOR_INTERNAL_GEMM_KERNEL_H_
 #define TESSERA_TENSOR_INTERNAL_GEMM_KERNEL_H_
 
@@ -14,65 +20,509 @@
 #error "define TESSERA_GEMM_NAMESPACE to the kernel's instruction set"
 #endif
 
+#define TESSERA_UNROLL _Pragma("GCC unroll 32")
+
 namespace tessera::tensor_internal::TESSERA_GEMM_NAMESPACE {
 namespace {
 
-template <typename T>
-using MatrixMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
-                             Eigen::OuterStride<>>;
-template <typename T>
-using ConstMatrixMap =
-    Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, 0,
-               Eigen::OuterStride<>>;
+namespace pk = Eigen::internal;
 
-template <typename C, typename T, typename A, typename B>
-void Accumulate(C& c, T alpha, T beta, const A& a, const B& b) {
-  if (beta == T(0)) {
-    if (alpha == T(1)) {
-      c.noalias() = a * b;
-    } else {
-      c.noalias() = alpha * a * b;
+template <typename T>
+using Packet = typename pk::packet_traits<T>::type;
+template <typename T>
+constexpr int kLanes = pk::packet_traits<T>::size;
+
+constexpr bool kManyRegisters = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32;
+
+// The largest tiles whose sums, packets of B and broadcast element of A fit the registers; wide
+// ones keep the adders busy where there are few rows.
+constexpr int kMaxVectors = 6;
+constexpr int MaxRows(int vectors) {
+  constexpr int kMany[] = {14, 14, 8, 6, 4, 4};
+  constexpr int kFew[] = {6, 6, 4, 2, 1, 1};
+  return kManyRegisters ? kMany[vectors - 1] : kFew[vectors - 1];
+}
+constexpr int kMaxRows = MaxRows(1);
+
+// Rows of operands that one pass takes: a tile's part of A then stays in the first cache, and a
+// block of B, kDepth x kBlockColumns, in the second.
+constexpr int64_t kDepth = 256;
+constexpr int64_t kBlockColumns = 768;
+constexpr int64_t kBlockRows = 1344;
+
+// Rows further apart than this fall into few sets of the first cache.
+constexpr int64_t kDirectStrideBytes = 2048;
+// Reads from which packing pays for an operand whose rows lie close together.
+constexpr int64_t kDirectReads = 8;
+
+constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// The first `count` elements of a packet, fewer than all; a load leaves the others 0.
+template <typename T>
+Packet<T> LoadFirst(const T* from, int64_t count) {
+  alignas(64) T all[kLanes<T>] = {};
+  for (int64_t i = 0; i < count; ++i) all[i] = from[i];
+  return pk::pload<Packet<T>>(all);
+}
+template <typename T>
+void StoreFirst(T* to, const Packet<T>& packet, int64_t count) {
+  alignas(64) T all[kLanes<T>];
+  pk::pstore(all, packet);
+  for (int64_t i = 0; i < count; ++i) to[i] = all[i];
+}
+#if defined(__AVX512F__)
+template <>
+[[maybe_unused]] inline __m512 LoadFirst(const float* from, int64_t count) {
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1 << count) - 1), from);
+}
+template <>
+[[maybe_unused]] inline __m512d LoadFirst(const double* from, int64_t count) {
+  return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1 << count) - 1), from);
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(float* to, const __m512& packet, int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1 << count) - 1), packet);
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(double* to, const __m512d& packet, int64_t count) {
+  _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1 << count) - 1), packet);
+}
+#elif defined(__AVX2__)
+inline __m256i FirstBits(int64_t bytes) {
+  alignas(64) static constexpr int32_t kBits[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(reinterpret_cast<const char*>(kBits) +
+                                                             sizeof(__m256i) - bytes));
+}
+template <>
+[[maybe_unused]] inline __m256 LoadFirst(const float* from, int64_t count) {
+  return _mm256_maskload_ps(from, FirstBits(count * 4));
+}
+template <>
+[[maybe_unused]] inline __m256d LoadFirst(const double* from, int64_t count) {
+  return _mm256_maskload_pd(from, FirstBits(count * 8));
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(float* to, const __m256& packet, int64_t count) {
+  _mm256_maskstore_ps(to, FirstBits(count * 4), packet);
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(double* to, const __m256d& packet, int64_t count) {
+  _mm256_maskstore_pd(to, FirstBits(count * 8), packet);
+}
+#endif
+
+// C = alpha * A * B + beta * C for one tile. B is b[p * b_stride + x], filled up to whole packets;
+// A is a[i * a_stride + p] if kRowMajorA, else a[p * a_stride + i]. Of C's last packet the first
+// `last` elements are the tile's.
+template <typename T, int R, int V, bool kRowMajorA>
+void Tile(int64_t depth, const T* a, int64_t a_stride, const T* b, int64_t b_stride, T alpha,
+          T beta, T* c, int64_t ldc, int64_t last) {
+  using P = Packet<T>;
+  P sum[R][V];
+  TESSERA_UNROLL for (int i = 0; i < R; ++i) {
+    TESSERA_UNROLL for (int v = 0; v < V; ++v) sum[i][v] = pk::pset1<P>(T(0));
+  }
+  // Three rows share an address register: base, base + stride, base + 2 * stride.
+  constexpr int kGroups = (R + 2) / 3;
+  const T* row[kGroups];
+  TESSERA_UNROLL for (int g = 0; g < kGroups; ++g) row[g] = a + 3 * g * a_stride;
+  for (int64_t p = 0; p < depth; ++p, b += b_stride) {
+    P packet[V];
+    TESSERA_UNROLL for (int v = 0; v < V; ++v) packet[v] = pk::ploadu<P>(b + v * kLanes<T>);
+    TESSERA_UNROLL for (int i = 0; i < R; ++i) {
+      const T element = kRowMajorA ? row[i / 3][i % 3 * a_stride] : a[i];
+      const P left = pk::pset1<P>(element);
+      TESSERA_UNROLL for (int v = 0; v < V; ++v) {
+        sum[i][v] = pk::pmadd(left, packet[v], sum[i][v]);
+      }
     }
-    return;
+    if constexpr (kRowMajorA) {
+      TESSERA_UNROLL for (int g = 0; g < kGroups; ++g)++ row[g];
+    } else {
+      a += a_stride;
+    }
   }
-  if (beta != T(1)) c *= beta;
-  c.noalias() += alpha * a * b;
+  if (alpha != T(1)) {
+    const P scale = pk::pset1<P>(alpha);
+    TESSERA_UNROLL for (int i = 0; i < R; ++i) {
+      TESSERA_UNROLL for (int v = 0; v < V; ++v) sum[i][v] = pk::pmul(scale, sum[i][v]);
+    }
+  }
+  const bool whole = last == kLanes<T>;
+  constexpr int kLast = (V - 1) * kLanes<T>;
+  if (beta != T(0)) {
+    const P keep = pk::pset1<P>(beta);
+    const T* from = c;
+    TESSERA_UNROLL for (int i = 0; i < R; ++i, from += ldc) {
+      TESSERA_UNROLL for (int v = 0; v < V - 1; ++v) {
+        sum[i][v] = pk::pmadd(keep, pk::ploadu<P>(from + v * kLanes<T>), sum[i][v]);
+      }
+      const P old = whole ? pk::ploadu<P>(from + kLast) : LoadFirst<T>(from + kLast, last);
+      sum[i][V - 1] = pk::pmadd(keep, old, sum[i][V - 1]);
+    }
+  }
+  TESSERA_UNROLL for (int i = 0; i < R; ++i, c += ldc) {
+    TESSERA_UNROLL for (int v = 0; v < V - 1; ++v) pk::pstoreu(c + v * kLanes<T>, sum[i][v]);
+    if (whole) {
+      pk::pstoreu(c + kLast, sum[i][V - 1]);
+    } else {
+      StoreFirst<T>(c + kLast, sum[i][V - 1], last);
+    }
+  }
 }
 
 template <typename T>
-void GemmBlock(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha,
-               const T* a_data, int64_t lda, const T* b_data, int64_t ldb, T beta, T* c_data,
-               int64_t ldc) {
-  MatrixMap<T> c(c_data, m, n, Eigen::OuterStride<>(ldc));
-  const ConstMatrixMap<T> a(a_data, transpose_a ? k : m, transpose_a ? m : k,
-                            Eigen::OuterStride<>(lda));
-  const ConstMatrixMap<T> b(b_data, transpose_b ? n : k, transpose_b ? k : n,
-                            Eigen::OuterStride<>(ldb));
-  if (transpose_a && transpose_b) {
-    Accumulate(c, alpha, beta, a.transpose(), b.transpose());
-  } else if (transpose_a) {
-    Accumulate(c, alpha, beta, a.transpose(), b);
-  } else if (transpose_b) {
-    Accumulate(c, alpha, beta, a, b.transpose());
-  } else {
-    Accumulate(c, alpha, beta, a, b);
+using TileFunction = void (*)(int64_t, const T*, int64_t, const T*, int64_t, T, T, T*, int64_t,
+                              int64_t);
+
+template <typename T, bool kRowMajorA>
+struct TileTable {
+  TileFunction<T> entry[kMaxVectors][kMaxRows];
+
+  template <int V = 1, int R = 1>
+  constexpr void Fill() {
+    entry[V - 1][R - 1] = Tile<T, R, V, kRowMajorA>;
+    if constexpr (R < MaxRows(V)) {
+      Fill<V, R + 1>();
+    } else if constexpr (V < kMaxVectors) {
+      Fill<V + 1, 1>();
+    }
+  }
+  constexpr TileTable() : entry() { Fill(); }
+};
+template <typename T, bool kRowMajorA>
+constexpr TileTable<T, kRowMajorA> kTiles{};
+
+// to[p * width + j] = from[j * stride + p] for j < columns, p < depth.
+template <typename T>
+void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
+                    int64_t width) {
+  using Quarter = typename pk::unpacket_traits<Packet<T>>::half;
+  using Small = typename pk::unpacket_traits<Quarter>::half;  // four floats, or two doubles
+  constexpr int kSide = pk::unpacket_traits<Small>::size;
+  int64_t j = 0;
+  for (; j + kSide <= columns; j += kSide) {
+    int64_t p = 0;
+    for (; p + kSide <= depth; p += kSide) {
+      pk::PacketBlock<Small, kSide> block;
+      TESSERA_UNROLL for (int i = 0; i < kSide; ++i) {
+        block.packet[i] = pk::ploadu<Small>(from + (j + i) * stride + p);
+      }
+      pk::ptranspose(block);
+      TESSERA_UNROLL for (int i = 0; i < kSide; ++i) {
+        pk::pstoreu(to + (p + i) * width + j, block.packet[i]);
+      }
+    }
+    for (; p < depth; ++p) {
+      for (int i = 0; i < kSide; ++i) to[p * width + j + i] = from[(j + i) * stride + p];
+    }
+  }
+  for (; j < columns; ++j) {
+    for (int64_t p = 0; p < depth; ++p) to[p * width + j] = from[j * stride + p];
   }
 }
+
+// to[p * width + j] = from[p * stride + j] for j < columns, p < depth.
+template <typename T>
+void PackRows(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to, int64_t width) {
+  using P = Packet<T>;
+  for (int64_t p = 0; p < depth; ++p, from += stride, to += width) {
+    int64_t j = 0;
+    for (; j + kLanes<T> <= columns; j += kLanes<T>) pk::pstoreu(to + j, pk::ploadu<P>(from + j));
+    if (j < columns) StoreFirst<T>(to + j, LoadFirst<T>(from + j, columns - j), columns - j);
+  }
+}
+
+template <typename T>
+void ClearColumns(int64_t begin, int64_t end, int64_t depth, T* to, int64_t width) {
+  for (int64_t p = 0; p < depth; ++p) {
+    for (int64_t j = begin; j < end; ++j) to[p * width + j] = T(0);
+  }
+}
+
+// to[i * row_step + j * column_step] = alpha * <x_i, y_j> + beta * to[…] for R vectors x and Q
+// vectors y of `depth` elements each.
+template <typename T, int R, int Q>
+void Dots(int64_t depth, const T* x, int64_t x_stride, const T* y, int64_t y_stride, T alpha,
+          T beta, T* to, int64_t row_step, int64_t column_step) {
+  using P = Packet<T>;
+  P sum[R][Q];
+  TESSERA_UNROLL for (int i = 0; i < R; ++i) {
+    TESSERA_UNROLL for (int j = 0; j < Q; ++j) sum[i][j] = pk::pset1<P>(T(0));
+  }
+  int64_t p = 0;
+  for (; p + kLanes<T> <= depth; p += kLanes<T>) {
+    P right[Q];
+    TESSERA_UNROLL for (int j = 0; j < Q; ++j) right[j] = pk::ploadu<P>(y + j * y_stride + p);
+    TESSERA_UNROLL for (int i = 0; i < R; ++i) {
+      const P left = pk::ploadu<P>(x + i * x_stride + p);
+      TESSERA_UNROLL for (int j = 0; j < Q; ++j) sum[i][j] = pk::pmadd(left, right[j], sum[i][j]);
+    }
+  }
+  for (int i = 0; i < R; ++i) {
+    for (int j = 0; j < Q; ++j) {
+      T total = pk::predux(sum[i][j]);
+      for (int64_t q = p; q < depth; ++q) total += x[i * x_stride + q] * y[j * y_stride + q];
+      T& element = to[i * row_step + j * column_step];
+      element = beta == T(0) ? alpha * total : alpha * total + beta * element;
+    }
+  }
+}
+
+// All products of `rows` vectors x, at most four, with `columns` vectors y.
+template <typename T>
+void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x_stride, const T* y,
+             int64_t y_stride, T alpha, T beta, T* to, int64_t row_step, int64_t column_step) {
+  constexpr int64_t kColumns = 4;
+  for (int64_t j = 0; j < columns; j += kColumns) {
+    const auto run = [&](auto function) {
+      function(depth, x, x_stride, y + j * y_stride, y_stride, alpha, beta, to + j * column_step,
+               row_step, column_step);
+    };
+    // Every pair is summed alike, wherever it stands.
+    const bool four = columns - j >= kColumns;
+    if (four && rows == 1) {
+      run(Dots<T, 1, kColumns>);
+    } else if (four && rows == 2) {
+      run(Dots<T, 2, kColumns>);
+    } else if (four && rows == 3) {
+      run(Dots<T, 3, kColumns>);
+    } else if (four) {
+      run(Dots<T, 4, kColumns>);
+    } else {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t q = j; q < columns; ++q) {
+          Dots<T, 1, 1>(depth, x + i * x_stride, x_stride, y + q * y_stride, y_stride, alpha, beta,
+                        to + i * row_step + q * column_step, row_step, column_step);
+        }
+      }
+    }
+  }
+}
+
+// How one side of C is cut into tiles of nearly equal size: a last tile of few rows would wait for
+// its own additions.
+struct Cut {
+  int64_t count, size, larger;
+
+  Cut(int64_t extent, int64_t max)
+      : count((extent + max - 1) / max), size(extent / count), larger(extent % count) {}
+  int64_t Size(int64_t i) const { return i < larger ? size + 1 : size; }
+  int64_t Begin(int64_t i) const { return i * size + Min(i, larger); }
+};
+
+template <typename T>
+struct Product {
+  bool transpose_a, transpose_b;
+  int64_t m, n, k;
+  T alpha;
+  const T* a;
+  int64_t lda;
+  const T* b;
+  int64_t ldb;
+  T beta;
+  T* c;
+  int64_t ldc;
+
+  // Packets in a tile's row. Of wide tiles C's rows are fewer, which spares the first cache's sets
+  // where the rows lie far apart; where n is small, two packets leave less of a remainder.
+  int Vectors() const {
+    if (m <= MaxRows(6)) return 6;
+    if (m <= MaxRows(4)) return 4;
+    return kManyRegisters && n >= 12 * kLanes<T> ? 3 : 2;
+  }
+  int64_t SlabColumns() const { return Vectors() * kLanes<T>; }
+  static bool Near(int64_t stride) {
+    return stride * static_cast<int64_t>(sizeof(T)) <= kDirectStrideBytes;
+  }
+  // An operand is packed where the reads to come pay for it: A is read once for every slab of B, B
+  // once for every tile of rows.
+  bool PacksA() const {
+    const int64_t reads = n / SlabColumns();
+    return reads >= kDirectReads && !(Near(lda) && reads < 2 * kDirectReads);
+  }
+  bool PacksB() const {
+    return transpose_b || (!Near(ldb) && m > 8 * MaxRows(Vectors())) ||
+           (m > 16 * MaxRows(Vectors()));
+  }
+
+  int64_t PackedASize() const {
+    return PacksA() ? RoundUp(Min(m, kBlockRows) * Min(k, kDepth), 16) : 0;
+  }
+  // Packed columns of B, or at least one slab for a remainder of less than a packet.
+  int64_t PackedBSize() const {
+    int64_t columns = kMaxVectors * kLanes<T>;
+    if (PacksB()) columns += Min(n, kBlockColumns);
+    return columns * Min(k, kDepth);
+  }
+
+  // A slab of B as the tiles read it.
+  struct Slab {
+    const T* data;
+    int64_t stride;
+    int64_t columns;
+  };
+
+  // Packs columns [x, x + columns) of rows [p, p + depth), filled up with zeros to whole packets.
+  void PackSlab(int64_t p, int64_t depth, int64_t x, int64_t columns, T* to) const {
+    const int64_t width = RoundUp(columns, kLanes<T>);
+    if (transpose_b) {
+      PackTransposed(b + x * ldb + p, ldb, columns, depth, to, width);
+    } else {
+      PackRows(b + p * ldb + x, ldb, columns, depth, to, width);
+    }
+    ClearColumns(columns, width, depth, to, width);
+  }
+
+  void PackB(int64_t p, int64_t depth, int64_t x0, int64_t columns, T* to) const {
+    const int64_t slab = SlabColumns();
+    if (transpose_b) {
+      for (int64_t x = 0; x < columns; x += slab) {
+        PackSlab(p, depth, x0 + x, Min(slab, columns - x), to + x * depth);
+      }
+      return;
+    }
+    // Row by row, as B lies in memory.
+    constexpr int64_t kRows = 8;
+    for (int64_t q = 0; q < depth; q += kRows) {
+      const int64_t rows = Min(kRows, depth - q);
+      for (int64_t x = 0; x < columns; x += slab) {
+        const int64_t width = RoundUp(Min(slab, columns - x), kLanes<T>);
+        PackSlab(p + q, rows, x0 + x, Min(slab, columns - x), to + x * depth + q * width);
+      }
+    }
+  }
+
+  void PackA(int64_t p, int64_t depth, int64_t y, int64_t rows, T* to) const {
+    const Cut tiles(rows, MaxRows(Vectors()));
+    for (int64_t t = 0; t < tiles.count; ++t) {
+      const int64_t at = tiles.Begin(t), r = tiles.Size(t);
+      if (transpose_a) {
+        PackRows(a + p * lda + y + at, lda, r, depth, to + at * depth, r);
+      } else {
+        PackTransposed(a + (y + at) * lda + p, lda, r, depth, to + at * depth, r);
+      }
+    }
+  }
+
+  void RunTile(const Slab& slab, int64_t depth, const T* from, int64_t stride, bool row_major,
+               int64_t rows, T scale_c, T* to) const {
+    const int64_t vectors = (slab.columns + kLanes<T> - 1) / kLanes<T>;
+    const auto function = row_major ? kTiles<T, true>.entry[vectors - 1][rows - 1]
+                                    : kTiles<T, false>.entry[vectors - 1][rows - 1];
+    // The sums are added to C at the end; by then it has come.
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < slab.columns; j += kLanes<T>) __builtin_prefetch(to + i * ldc + j, 1);
+    }
+    function(depth, from, stride, slab.data, slab.stride, alpha, scale_c, to, ldc,
+             slab.columns - (vectors - 1) * kLanes<T>);
+  }
+
+  // Adds the products of rows [p, p + depth) of B to rows [y, y + rows) of C.
+  void RunBlock(int64_t p, int64_t depth, int64_t y, int64_t rows, int64_t x0, int64_t columns,
+                const T* packed_a, const T* packed_b, T* tail) const {
+    const T scale_c = p == 0 ? beta : T(1);
+    const bool row_major = packed_a == nullptr && !transpose_a;
+    const Cut tiles(rows, MaxRows(Vectors()));
+    const int64_t slab_columns = SlabColumns();
+    const int64_t last = columns % slab_columns;
+    if (packed_b == nullptr && last % kLanes<T> != 0) {
+      PackSlab(p, depth, x0 + columns - last, last, tail);
+    }
+    for (int64_t t = 0; t < tiles.count; ++t) {
+      const int64_t at = tiles.Begin(t), r = tiles.Size(t);
+      const T* from;
+      int64_t stride;
+      if (packed_a != nullptr) {
+        from = packed_a + at * depth;
+        stride = r;
+      } else {
+        from = transpose_a ? a + p * lda + y + at : a + (y + at) * lda + p;
+        stride = lda;
+      }
+      for (int64_t x = 0; x < columns; x += slab_columns) {
+        const int64_t width = Min(columns - x, slab_columns);
+        const int64_t padded = RoundUp(width, kLanes<T>);
+        const Slab slab = packed_b != nullptr ? Slab{packed_b + x * depth, padded, width}
+                          : padded == width   ? Slab{b + p * ldb + x0 + x, ldb, width}
+                                              : Slab{tail, padded, width};
+        RunTile(slab, depth, from, stride, row_major, r, scale_c, c + (y + at) * ldc + x0 + x);
+      }
+    }
+  }
+
+  void Run(T* scratch) const {
+    constexpr int64_t kFew = 4;
+    // Few rows times rows of B: to pack B would cost more than to multiply by it.
+    if (!transpose_a && transpose_b && m <= kFew) {
+      DotRows(m, n, k, a, lda, b, ldb, alpha, beta, c, ldc, int64_t{1});
+      return;
+    }
+    if (!transpose_a && ((transpose_b && n <= kFew) || (n == 1 && ldb == 1))) {
+      DotRows(n, m, k, b, ldb, a, lda, alpha, beta, c, int64_t{1}, ldc);
+      return;
+    }
+    if (n == 1 && ldc == 1 && transpose_a) {
+      const Product transposed{!transpose_b, false, 1, m, k, alpha, b, ldb, a, lda, beta, c, m};
+      transposed.RunTiles(scratch);
+      return;
+    }
+    RunTiles(scratch);
+  }
+
+  void RunTiles(T* scratch) const {
+    T* const packed_a = PacksA() ? scratch : nullptr;
+    T* const packed_b = PacksB() ? scratch + PackedASize() : nullptr;
+    T* const tail = scratch + PackedASize();
+    for (int64_t x = 0; x < n; x += kBlockColumns) {
+      const int64_t columns = Min(n - x, kBlockColumns);
+      for (int64_t p = 0; p < k; p += kDepth) {
+        const int64_t depth = Min(k - p, kDepth);
+        if (packed_b != nullptr) PackB(p, depth, x, columns, packed_b);
+        for (int64_t y = 0; y < m; y += kBlockRows) {
+          const int64_t rows = Min(m - y, kBlockRows);
+          if (packed_a != nullptr) PackA(p, depth, y, rows, packed_a);
+          RunBlock(p, depth, y, rows, x, columns, packed_a, packed_b, tail);
+        }
+      }
+    }
+  }
+};
 
 }  // namespace
 
+// Elements of scratch memory that the product needs.
+int64_t GemmScratchFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                         int64_t lda, int64_t ldb) {
+  const Product<float> product{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb};
+  return product.PackedASize() + product.PackedBSize();
+}
+
+int64_t GemmScratchDouble(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                          int64_t lda, int64_t ldb) {
+  const Product<double> product{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb};
+  return product.PackedASize() + product.PackedBSize();
+}
+
 void GemmFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
                const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
-               int64_t ldc) {
-  GemmBlock(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+               int64_t ldc, float* scratch) {
+  Product<float>{transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc}.Run(
+      scratch);
 }
 
 void GemmDouble(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, double alpha,
                 const double* a, int64_t lda, const double* b, int64_t ldb, double beta, double* c,
-                int64_t ldc) {
-  GemmBlock(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+                int64_t ldc, double* scratch) {
+  Product<double>{transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc}.Run(
+      scratch);
 }
 
 }  // namespace tessera::tensor_internal::TESSERA_GEMM_NAMESPACE
+
+#undef TESSERA_UNROLL
 
 #endif  // TESSERA_TENSOR_INTERNAL_GEMM_KERNEL_H_

@@ -32,6 +32,7 @@ template <typename T, typename Scale>
 void RunCublas(const GemmArguments<T>& g, Stream<gpu>* stream, cudaDataType_t type,
                cublasComputeType_t compute) {
   if (g.m == 0 || g.n == 0) return;
+  if (stream == nullptr) stream = FallbackStream();
   if (stream == nullptr || stream->blas_handle_ == nullptr) {
     throw FailedPrecondition("dot on gpu: the destination needs a stream from NewStream<gpu>()");
   }

@@ -1,0 +1,256 @@
+// Every function over the whole range of float and double, packets included, against the C library
+// in long double.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/elementwise.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/test_values.h"
+
+namespace tessera {
+namespace {
+
+using Reference = long double (*)(long double);
+
+// The distance of neighbouring numbers of T around `value`.
+template <typename T>
+long double Ulp(long double value) {
+  using Limits = std::numeric_limits<T>;
+  const long double magnitude = std::fabs(value);
+  if (magnitude < static_cast<long double>(Limits::min())) return Limits::denorm_min();
+  int exponent;
+  std::frexp(magnitude, &exponent);
+  return std::ldexp(1.0L, exponent - Limits::digits);
+}
+
+// Numbers of every magnitude and sign (random bits), numbers around 1 and around 0, and special
+// ones.
+template <typename T>
+std::vector<T> Arguments() {
+  std::mt19937_64 generator(TestSeed());
+  std::vector<T> arguments = SpecialValues<T>();
+  for (int i = 0; i < 20000; ++i) {
+    std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t> bits =
+        static_cast<decltype(bits)>(generator());
+    T value;
+    std::memcpy(&value, &bits, sizeof(T));
+    arguments.push_back(value);
+  }
+  for (const double bound : {0.01, 0.7, 2.0, 12.0, 100.0, 800.0}) {
+    for (const T value : RandomValues<T>(5000, -bound, bound, static_cast<uint64_t>(bound * 7))) {
+      arguments.push_back(value);
+    }
+  }
+  for (int i = -400; i <= 400; ++i) {
+    arguments.push_back(static_cast<T>(i) / 2);
+    arguments.push_back(std::nextafter(static_cast<T>(i) / 2, T(1000)));
+    arguments.push_back(std::nextafter(static_cast<T>(i) / 2, T(-1000)));
+  }
+  return arguments;
+}
+
+template <typename T>
+class ElementwiseAccuracyTest : public testing::Test {
+ protected:
+  /// Expects function(a) within `ulps` of the reference for every argument that `accept` lets
+  /// through, equal infinities, NaN where the reference has NaN, and the reference's sign of zero.
+  template <typename Function>
+  static void Expect(const char* name, const Function& function, Reference reference, double ulps,
+                     const std::function<bool(T)>& accept = {}) {
+    static const std::vector<T> all = Arguments<T>();
+    std::vector<T> arguments;
+    for (const T a : all) {
+      if (!accept || accept(a)) arguments.push_back(a);
+    }
+    const auto size = static_cast<index_t>(arguments.size());
+    GuardedTensor<1, T> in(Shape1(size), arguments), out(Shape1(size));
+    *out = function(*in);
+    double worst = 0;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const long double exact = reference(static_cast<long double>(arguments[i]));
+      const T actual = (*out)[static_cast<index_t>(i)];
+      const T rounded = static_cast<T>(exact);
+      if (std::isnan(rounded)) {
+        ASSERT_TRUE(std::isnan(actual)) << name << "(" << arguments[i] << ") = " << actual;
+        continue;
+      }
+      if (rounded == 0 || std::isinf(rounded) || std::isinf(actual)) {
+        // Next to the ends of the range a result within the bound may fall on either side.
+        const long double largest = std::numeric_limits<T>::max();
+        const bool at_the_end = std::fabs(std::fabs(exact) - largest) < 8 * Ulp<T>(largest) ||
+                                std::fabs(exact) < 8 * std::numeric_limits<T>::denorm_min();
+        if (exact != 0 && at_the_end) continue;
+        ASSERT_EQ(actual, rounded) << name << "(" << arguments[i] << ")";
+        ASSERT_EQ(std::signbit(actual), std::signbit(rounded))
+            << name << "(" << arguments[i] << ")";
+        continue;
+      }
+      const double error =
+          static_cast<double>(std::fabs(static_cast<long double>(actual) - exact) / Ulp<T>(exact));
+      worst = std::max(worst, error);
+      ASSERT_LE(error, ulps) << name << "(" << arguments[i] << ") = " << actual << ", not "
+                             << rounded;
+    }
+    testing::Test::RecordProperty(name, std::to_string(worst));
+  }
+};
+
+using RealTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(ElementwiseAccuracyTest, RealTypes);
+
+#define TESSERA_EXPECT(function, reference, ...) \
+  TestFixture::Expect(                           \
+      #function, [](const auto& a) { return function(a); }, reference, __VA_ARGS__)
+
+TYPED_TEST(ElementwiseAccuracyTest, ExactOnes) {
+  using L = long double;
+  TESSERA_EXPECT(
+      sqrt, [](L a) { return std::sqrt(a); }, 0.5);
+  TESSERA_EXPECT(
+      sqr, [](L a) { return a * a; }, 0.5);
+  TESSERA_EXPECT(
+      square, [](L a) { return a * a; }, 0.5);
+  TESSERA_EXPECT(
+      rcp, [](L a) { return 1 / a; }, 0.5);
+  TESSERA_EXPECT(
+      floor, [](L a) { return std::floor(a); }, 0);
+  TESSERA_EXPECT(
+      ceil, [](L a) { return std::ceil(a); }, 0);
+  TESSERA_EXPECT(
+      round, [](L a) { return std::round(a); }, 0);
+  TESSERA_EXPECT(
+      trunc, [](L a) { return std::trunc(a); }, 0);
+  TESSERA_EXPECT(
+      abs, [](L a) { return std::fabs(a); }, 0);
+  TESSERA_EXPECT(
+      fabs, [](L a) { return std::fabs(a); }, 0);
+  TESSERA_EXPECT(
+      sign, [](L a) { return a > 0   ? 1
+                             : a < 0 ? -1
+                                     : a; }, 0);
+  TESSERA_EXPECT(
+      relu, [](L a) { return a < 0 ? 0 : a; }, 0);
+  TESSERA_EXPECT(
+      -, [](L a) { return -a; }, 0);
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, ExponentialsAndLogarithms) {
+  using L = long double;
+  TESSERA_EXPECT(
+      exp, [](L a) { return std::exp(a); }, 2);
+  TESSERA_EXPECT(
+      log, [](L a) { return std::log(a); }, 2);
+  TESSERA_EXPECT(
+      expm1, [](L a) { return std::expm1(a); }, 3);
+  TESSERA_EXPECT(
+      log1p, [](L a) { return std::log1p(a); }, 3);
+  TESSERA_EXPECT(
+      exp2, [](L a) { return std::exp2(a); }, 2);
+  TESSERA_EXPECT(
+      log2, [](L a) { return std::log2(a); }, 2);
+  TESSERA_EXPECT(
+      log10, [](L a) { return std::log10(a); }, 3);
+  TESSERA_EXPECT(
+      cbrt, [](L a) { return std::cbrt(a); }, 4);
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, Activations) {
+  using L = long double;
+  TESSERA_EXPECT(
+      tanh, [](L a) { return std::tanh(a); }, 4);
+  TESSERA_EXPECT(
+      sigmoid, [](L a) { return a < 0 ? std::exp(a) / (1 + std::exp(a)) : 1 / (1 + std::exp(-a)); },
+      4);
+  TESSERA_EXPECT(
+      softplus, [](L a) { return (a < 0 ? 0 : a) + std::log1p(std::exp(-std::fabs(a))); }, 4);
+  TESSERA_EXPECT(
+      gelu,
+      [](L a) { return std::isinf(a) && a < 0 ? -0.0L : a / 2 * std::erfc(-a * std::sqrt(0.5L)); },
+      // The rounding of erfc's argument, whose effect grows with its square.
+      std::is_same_v<TypeParam, float> ? 1 : 4000);
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, Trigonometry) {
+  using L = long double;
+  TESSERA_EXPECT(
+      sin, [](L a) { return std::sin(a); }, 2);
+  TESSERA_EXPECT(
+      cos, [](L a) { return std::cos(a); }, 2);
+  TESSERA_EXPECT(
+      tan, [](L a) { return std::tan(a); }, 2);
+  TESSERA_EXPECT(
+      asin, [](L a) { return std::asin(a); }, 2);
+  TESSERA_EXPECT(
+      acos, [](L a) { return std::acos(a); }, 2);
+  TESSERA_EXPECT(
+      atan, [](L a) { return std::atan(a); }, 2);
+  TESSERA_EXPECT(
+      sinh, [](L a) { return std::sinh(a); }, 3);
+  TESSERA_EXPECT(
+      cosh, [](L a) { return std::cosh(a); }, 3);
+  TESSERA_EXPECT(
+      asinh, [](L a) { return std::asinh(a); }, 3);
+  TESSERA_EXPECT(
+      acosh, [](L a) { return std::acosh(a); }, 3);
+  TESSERA_EXPECT(
+      atanh, [](L a) { return std::atanh(a); }, 3);
+}
+
+// psi by the recurrence up to 40, where five terms of its series give all digits of a long double.
+long double DigammaReference(long double x) {
+  if (x == 0) return -1 / x;
+  if (x < 0) {
+    const long double fraction = x - std::floor(x);
+    if (fraction == 0 || std::isinf(x)) return std::numeric_limits<long double>::quiet_NaN();
+    const long double pi = 3.14159265358979323846264338327950288L;
+    return DigammaReference(1 - x) - pi / std::tan(pi * fraction);
+  }
+  long double result = 0;
+  for (; x < 40; x += 1) result -= 1 / x;
+  const long double z = 1 / (x * x);
+  return result + std::log(x) - 1 / (2 * x) -
+         z * (1.0L / 12 - z * (1.0L / 120 - z * (1.0L / 252 - z * (1.0L / 240 - z / 132))));
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, SpecialFunctions) {
+  using L = long double;
+  using T = TypeParam;
+  TESSERA_EXPECT(
+      erf, [](L a) { return std::erf(a); }, 2);
+  TESSERA_EXPECT(
+      erfc, [](L a) { return std::erfc(a); }, 6);
+  // Between the poles, and near the zeros of lgamma and digamma, the rounding of the argument alone
+  // moves the result by any number of ulp. The C library promises gamma within 10 ulp.
+  TESSERA_EXPECT(
+      gamma, [](L a) { return std::tgamma(a); }, 10, [](T a) { return !(a < 0); });
+  TESSERA_EXPECT(
+      lgamma, [](L a) { return std::lgamma(a); }, 8,
+      [](T a) { return !(a < T(2.5)) || (a > 0 && a < T(0.9)); });
+  TESSERA_EXPECT(digamma, DigammaReference, (std::is_same_v<T, float> ? 1 : 36),
+                 [](T a) { return !(a < T(2.5)) || (a >= 0 && a <= T(1)); });
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, DigammaNearItsZeroAndBelowZero) {
+  using T = TypeParam;
+  for (const T a : RandomValues<T>(5000, -20, 3)) {
+    const long double distance = std::fabs(a - std::round(a));
+    if (a < 0 && distance < 0.01L) continue;
+    const long double exact = DigammaReference(a);
+    EXPECT_LE(std::fabs(op::digamma::Map(a) - exact),
+              2 * Ulp<T>(std::max(1.0L, std::fabs(exact))) + 1e-13L)
+        << a;
+  }
+  EXPECT_NEAR(op::digamma::Map(1.0), -0.57721566490153286, 1e-15);
+  EXPECT_TRUE(std::isnan(op::digamma::Map(T(-3))));
+}
+
+}  // namespace
+}  // namespace tessera

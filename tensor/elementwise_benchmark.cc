@@ -1,0 +1,146 @@
+// Element-wise expressions on floats, on one thread but where a case says two: beside hand-written
+// loops over libm, and Eigen's packets.
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "Eigen/Core"
+#include "tbb/task_arena.h"
+#include "tessera/tensor/tensor.h"
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+#include "unsupported/Eigen/SpecialFunctions"
+
+namespace tessera {
+namespace {
+
+using benchmarking::AddCase;
+using benchmarking::Variants;
+using Map = Eigen::Map<Eigen::ArrayXf>;
+
+struct Data {
+  index_t n;
+  TensorContainer<cpu, 1, float> x, g, ours, loop, eigen;
+
+  Data(index_t size, float low, float high) : n(size) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> uniform(low, high);
+    for (auto* t : {&x, &g, &ours, &loop, &eigen}) {
+      t->Resize(Shape1(n));
+      for (index_t i = 0; i < n; ++i) t->dptr_[i] = uniform(random);
+    }
+    ours = x;
+    loop = x;
+    eigen = x;
+  }
+  bool Agree(double tolerance) const {
+    for (index_t i = 0; i < n; ++i) {
+      const double expected = loop.dptr_[i];
+      for (const float value : {ours.dptr_[i], eigen.dptr_[i]}) {
+        if (!(std::abs(value - expected) <= tolerance * (1 + std::abs(expected)))) return false;
+      }
+    }
+    return true;
+  }
+  static Map View(Tensor<cpu, 1, float>& t) { return Map(t.dptr_, t.shape_[0]); }
+};
+
+constexpr float kRate = 1e-3f, kDecay = 1e-4f;
+
+void Update(Data* d) { d->ours -= kRate * (d->g + kDecay * d->ours); }
+void UpdateLoop(Data* d) {
+  float* __restrict w = d->loop.dptr_;
+  const float* __restrict g = d->g.dptr_;
+  for (index_t i = 0; i < d->n; ++i) w[i] -= kRate * (g[i] + kDecay * w[i]);
+}
+void UpdateEigen(Data* d) {
+  Map w = Data::View(d->eigen);
+  w -= kRate * (Data::View(d->g) + kDecay * w);
+}
+
+void AddUpdate(index_t n) {
+  AddCase({.name = "update/" + std::to_string(n),
+           .bounds = {{.peer = "loop", .at_least = 0.98}},
+           .bytes = 12.0 * static_cast<double>(n),
+           .make = [n] {
+             auto d = std::make_shared<Data>(n, -1.0f, 1.0f);
+             return Variants{.all = {{"ours", [d] { Update(d.get()); }},
+                                     {"loop", [d] { UpdateLoop(d.get()); }},
+                                     {"eigen", [d] { UpdateEigen(d.get()); }}}};
+           }});
+}
+
+void AddTwoThreads(index_t n) {
+  AddCase({.name = "update_two_threads/" + std::to_string(n),
+           .bounds = {{.peer = "one_thread", .at_least = 1.7}},
+           .bytes = 12.0 * static_cast<double>(n),
+           .make = [n] {
+             auto d = std::make_shared<Data>(n, -1.0f, 1.0f);
+             auto two = std::make_shared<tbb::task_arena>(2);
+             return Variants{.all = {{"ours", [d, two] { two->execute([&] { Update(d.get()); }); }},
+                                     {"one_thread", [d] { Update(d.get()); }}}};
+           }});
+}
+
+/// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's.
+template <typename Ours, typename Scalar, typename EigenForm>
+void AddFunction(const std::string& name, float low, float high, Ours ours, Scalar scalar,
+                 EigenForm eigen) {
+  constexpr index_t kSize = 4096;
+  AddCase({.name = name,
+           .bounds = {{.peer = "libm", .at_least = 10}, {.peer = "eigen", .at_least = 0.95}},
+           .bytes = 8.0 * kSize,
+           .make = [=] {
+             auto d = std::make_shared<Data>(kSize, low, high);
+             return Variants{
+                 .all = {{"ours", [d, ours] { d->ours = ours(d->x); }},
+                         {"libm",
+                          [d, scalar] {
+                            for (index_t i = 0; i < d->n; ++i) {
+                              d->loop.dptr_[i] = scalar(d->x.dptr_[i]);
+                            }
+                          }},
+                         {"eigen", [d, eigen] { Data::View(d->eigen) = eigen(Data::View(d->x)); }}},
+                 .results_agree = [d] { return d->Agree(1e-6); }};
+           }});
+}
+
+void AddFunctions() {
+  AddFunction(
+      "sigmoid_chain", -10, 10, [](const auto& x) { return sigmoid(x * 2.0f) + 1.0f; },
+      [](float x) { return 1 / (1 + std::exp(-2 * x)) + 1; },
+      [](const Map& x) { return (x * 2.0f).logistic() + 1.0f; });
+  AddFunction(
+      "tanh", -10, 10, [](const auto& x) { return tanh(x); }, [](float x) { return std::tanh(x); },
+      [](const Map& x) { return x.tanh(); });
+  AddFunction(
+      "exp", -80, 80, [](const auto& x) { return exp(x); }, [](float x) { return std::exp(x); },
+      [](const Map& x) { return x.exp(); });
+  AddFunction(
+      "log", 1e-3f, 1e3f, [](const auto& x) { return log(x); }, [](float x) { return std::log(x); },
+      [](const Map& x) { return x.log(); });
+  AddFunction(
+      "erf", -4, 4, [](const auto& x) { return erf(x); }, [](float x) { return std::erf(x); },
+      [](const Map& x) { return x.erf(); });
+}
+
+void AddFixedCost() {
+  AddCase({.name = "fixed_cost/16", .limit_seconds = 20e-9, .make = [] {
+             auto d = std::make_shared<Data>(16, -1.0f, 1.0f);
+             return Variants{.all = {{"ours", [d] { Update(d.get()); }}}};
+           }});
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  for (const index_t n : {4096, 1 << 17, 1 << 24}) AddUpdate(n);
+  AddTwoThreads(1 << 17);
+  AddTwoThreads(1 << 24);
+  AddFunctions();
+  AddFixedCost();
+  tbb::task_arena one(1);
+  return one.execute([&] { return benchmarking::RunAll(argc, argv); });
+}

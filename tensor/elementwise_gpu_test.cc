@@ -1,0 +1,73 @@
+// Element-wise expressions, broadcasts and reductions: the GPU against the CPU.
+#include "tessera/tensor/device_agreement.h"
+
+namespace tessera {
+namespace {
+
+template <typename T>
+class ElementwiseGpuTest : public testing::Test {
+ protected:
+  // Of the type's own rounding.
+  static constexpr double kTolerance = sizeof(T) == 8 ? 1e-14 : sizeof(T) == 4 ? 1e-6 : 1e-2;
+};
+using Types = testing::Types<float, double, half_t, bfloat16_t>;
+TYPED_TEST_SUITE(ElementwiseGpuTest, Types);
+
+TYPED_TEST(ElementwiseGpuTest, ChainsOverPaddedRows) {
+  using T = TypeParam;
+  for (const index_t columns : {1, 2, 7, 32, 129, 1000}) {
+    ExpectDevicesAgree(this->kTolerance, [&](auto* side) {
+      const Shape<2> shape = Shape2(17, columns);
+      auto a = side->template Numbers<T>(shape, 1), b = side->template Numbers<T>(shape, 2);
+      auto c = side->template Numbers<T>(shape, 3, 0.5, 2);
+      a += T(0.5) * b * c - a / c;
+      return a;
+    });
+  }
+}
+
+TYPED_TEST(ElementwiseGpuTest, ContiguousOnesOfOneRun) {
+  using T = TypeParam;
+  for (const index_t size : {1, 3, 4, 1023, 100003}) {
+    ExpectDevicesAgree(this->kTolerance, [&](auto* side) {
+      auto a = side->template Numbers<T>(Shape1(size), 1, -1, 1, false);
+      auto b = side->template Numbers<T>(Shape1(size), 2, -1, 1, false);
+      a = a * b + T(1);
+      return a;
+    });
+  }
+}
+
+TYPED_TEST(ElementwiseGpuTest, BroadcastAlongEitherAxis) {
+  using T = TypeParam;
+  ExpectDevicesAgree(this->kTolerance, [](auto* side) {
+    auto m = side->template Numbers<T>(Shape2(9, 31), 1);
+    auto row = side->template Numbers<T>(Shape1(31), 2);
+    auto column = side->template Numbers<T>(Shape1(9), 3);
+    m += broadcast<1>(row, m.shape_) * broadcast<0>(column, m.shape_);
+    return m;
+  });
+}
+
+TYPED_TEST(ElementwiseGpuTest, SumsOfRowsAndColumns) {
+  using T = TypeParam;
+  for (const Shape<2> shape : {Shape2(1, 1), Shape2(300, 5), Shape2(7, 4097), Shape2(64, 64)}) {
+    // Sums round once for each element, in another order.
+    const double tolerance = 4 * this->kTolerance * std::sqrt(static_cast<double>(shape.Size()));
+    ExpectDevicesAgree(tolerance, [&](auto* side) {
+      auto m = side->template Numbers<T>(shape, 1);
+      auto sums = side->template Empty<T>(Shape1(shape[1]));
+      sums = sum_rows(m);
+      return sums;
+    });
+    ExpectDevicesAgree(tolerance, [&](auto* side) {
+      auto m = side->template Numbers<T>(shape, 1);
+      auto sums = side->template Empty<T>(Shape1(shape[0]));
+      sums = sumall_except_dim<0>(m);
+      return sums;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tessera

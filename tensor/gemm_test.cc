@@ -1,0 +1,161 @@
+// The GEMM against sums in double, over shapes around its tiles and blocks. BUILD runs it for each
+// instruction set.
+#include "tessera/tensor/internal/gemm.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tbb/global_control.h"
+#include "tbb/task_arena.h"
+
+namespace tessera {
+namespace {
+
+using tensor_internal::Gemm;
+using tensor_internal::GemmArguments;
+
+// Entries are multiples of 1/8 up to 1, so that sums of up to 2^17 products are exact in float and
+// every order of adding gives the same value.
+template <typename T>
+std::vector<T> Entries(index_t count, std::mt19937& random) {
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& value : values) value = static_cast<T>(static_cast<int>(random() % 17) - 8) / 8;
+  return values;
+}
+
+template <typename T>
+struct Case {
+  GemmArguments<T> g;
+  std::vector<T> a, b, c;
+
+  Case(bool ta, bool tb, index_t m, index_t n, index_t k, index_t pad, T alpha, T beta,
+       std::mt19937& random) {
+    const index_t lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + 2 * pad, ldc = n + pad;
+    a = Entries<T>((ta ? k : m) * lda, random);
+    b = Entries<T>((tb ? n : k) * ldb, random);
+    c = Entries<T>(m * ldc, random);
+    g = {.transpose_a = ta,
+         .transpose_b = tb,
+         .m = m,
+         .n = n,
+         .k = k,
+         .alpha = alpha,
+         .a = a.data(),
+         .lda = lda,
+         .b = b.data(),
+         .ldb = ldb,
+         .beta = beta,
+         .c = c.data(),
+         .ldc = ldc};
+  }
+
+  double Expected(const std::vector<T>& old, index_t y, index_t x) const {
+    double sum = 0;
+    for (index_t p = 0; p < g.k; ++p) {
+      const T left = g.transpose_a ? a[p * g.lda + y] : a[y * g.lda + p];
+      const T right = g.transpose_b ? b[x * g.ldb + p] : b[p * g.ldb + x];
+      sum += static_cast<double>(left) * static_cast<double>(right);
+    }
+    const double kept = g.beta == T(0) ? 0 : static_cast<double>(g.beta) * old[y * g.ldc + x];
+    return static_cast<double>(g.alpha) * sum + kept;
+  }
+
+  // Runs the product and compares every element, and what lies behind the rows, for equality.
+  void Check() {
+    const std::vector<T> old = c;
+    if (g.beta == T(0)) {
+      for (index_t y = 0; y < g.m; ++y) {
+        for (index_t x = 0; x < g.n; ++x) c[y * g.ldc + x] = std::numeric_limits<T>::quiet_NaN();
+      }
+    }
+    Gemm(g);
+    for (index_t y = 0; y < g.m; ++y) {
+      for (index_t x = 0; x < g.ldc; ++x) {
+        const double expected = x < g.n ? Expected(old, y, x) : old[y * g.ldc + x];
+        ASSERT_EQ(c[y * g.ldc + x], expected)
+            << "m=" << g.m << " n=" << g.n << " k=" << g.k << " transposed " << g.transpose_a
+            << g.transpose_b << " at " << y << ", " << x;
+      }
+    }
+  }
+};
+
+template <typename T>
+class GemmTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(GemmTest, Types);
+
+TYPED_TEST(GemmTest, EveryShapeUpToAFewTiles) {
+  using T = TypeParam;
+  std::mt19937 random(1);
+  constexpr index_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 13, 14, 15, 16, 17, 31, 33, 50, 97};
+  for (const index_t m : kExtents) {
+    for (const index_t n : kExtents) {
+      for (const index_t k : {1, 2, 7, 16, 33}) {
+        const bool ta = random() % 2 != 0, tb = random() % 2 != 0;
+        const T beta = static_cast<T>(static_cast<int>(random() % 3)) / 2;
+        Case<T>(ta, tb, m, n, k, random() % 3, random() % 2 == 0 ? T(1) : T(-0.5), beta, random)
+            .Check();
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, ShapesBeyondOneBlock) {
+  using T = TypeParam;
+  std::mt19937 random(2);
+  struct Shape {
+    index_t m, n, k;
+  };
+  // Past the depth of a pass, the columns and the rows of a block; far rows of either operand.
+  for (const Shape s : {Shape{30, 40, 600}, Shape{20, 1700, 30}, Shape{1400, 20, 40},
+                        Shape{300, 300, 300}, Shape{1, 900, 700}, Shape{900, 1, 700},
+                        Shape{3, 700, 600}, Shape{700, 3, 600}, Shape{130, 1100, 260}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        Case<T>(ta, tb, s.m, s.n, s.k, ta ? 600 : 0, T(1), tb ? T(1) : T(0), random).Check();
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, AProductHasTheSameBitsForAnyNumberOfThreads) {
+  using T = TypeParam;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (const index_t n : {2, 333}) {
+    Case<T> one(false, true, 331, n, 2000, 1, T(1), T(0), random);
+    for (T& value : one.a) value = uniform(random);
+    for (T& value : one.b) value = uniform(random);
+    tbb::task_arena single(1);
+    single.execute([&] { Gemm(one.g); });
+    const std::vector<T> expected = one.c;
+    const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
+    for (const int threads : {2, 3, 7}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] { Gemm(one.g); });
+      EXPECT_EQ(one.c, expected) << threads << " threads, n=" << n;
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, NotANumberTravelsThroughSumsAndNotThroughZeroBeta) {
+  using T = TypeParam;
+  std::mt19937 random(4);
+  Case<T> product(false, false, 20, 20, 20, 0, T(1), T(0), random);
+  product.a[3 * 20 + 5] = std::numeric_limits<T>::quiet_NaN();
+  Gemm(product.g);
+  for (index_t y = 0; y < 20; ++y) {
+    for (index_t x = 0; x < 20; ++x) {
+      EXPECT_EQ(std::isnan(product.c[y * 20 + x]), y == 3) << y << ", " << x;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

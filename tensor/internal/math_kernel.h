@@ -1,0 +1,53 @@
+// The functions of packet_math.h over spans: included by one .cc for each instruction set, which is
+// compiled for that set, with Eigen's namespace renamed (see gemm_kernel.h) and with a
+// TESSERA_ISA_NAMESPACE of its own, so that what it instantiates is shared with nobody.
+#ifndef TESSERA_TENSOR_INTERNAL_MATH_KERNEL_H_
+#define TESSERA_TENSOR_INTERNAL_MATH_KERNEL_H_
+
+#include <cstdint>
+
+#include "tessera/tensor/packet_math.h"
+
+#ifndef TESSERA_MATH_NAMESPACE
+#error "define TESSERA_MATH_NAMESPACE to the kernel's instruction set"
+#endif
+
+namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE {
+namespace {
+
+// Calls function(packet) on all packets; the last one is filled up with ones, where every function
+// has an ordinary value.
+template <typename T, typename Function>
+void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
+  using P = typename PacketTraits<T>::type;
+  constexpr int64_t kSize = PacketTraits<T>::kSize;
+  int64_t i = 0;
+  for (; i + kSize <= count; i += kSize) pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)));
+  if (i == count) return;
+  alignas(64) T rest[kSize];
+  for (int64_t j = 0; j < kSize; ++j) rest[j] = i + j < count ? in[i + j] : T(1);
+  pk::pstoreu(rest, function(pk::ploadu<P>(rest)));
+  for (int64_t j = 0; i + j < count; ++j) out[i + j] = rest[j];
+}
+
+}  // namespace
+
+#define TESSERA_DEFINE_MATH_SPAN(name)                                                 \
+  void name##Float(const float* in, float* out, int64_t count) {                       \
+    ForEachPacket(in, out, count, [](const auto& x) { return packet_math::name(x); }); \
+  }                                                                                    \
+  void name##Double(const double* in, double* out, int64_t count) {                    \
+    ForEachPacket(in, out, count, [](const auto& x) { return packet_math::name(x); }); \
+  }
+TESSERA_DEFINE_MATH_SPAN(Exp)
+TESSERA_DEFINE_MATH_SPAN(Expm1)
+TESSERA_DEFINE_MATH_SPAN(Log)
+TESSERA_DEFINE_MATH_SPAN(Log1p)
+TESSERA_DEFINE_MATH_SPAN(Tanh)
+TESSERA_DEFINE_MATH_SPAN(Sigmoid)
+TESSERA_DEFINE_MATH_SPAN(Softplus)
+#undef TESSERA_DEFINE_MATH_SPAN
+
+}  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE
+
+#endif  // TESSERA_TENSOR_INTERNAL_MATH_KERNEL_H_

@@ -1,0 +1,25 @@
+#ifndef TESSERA_TENSOR_INTERNAL_MATH_SPANS_H_
+#define TESSERA_TENSOR_INTERNAL_MATH_SPANS_H_
+
+#include <cstdint>
+
+namespace tessera::tensor_internal {
+
+/// The functions of packet_math.h over `count` numbers: out[i] = f(in[i]), with the packets of the
+/// best instruction set that this machine has. Each result has the same bits as the packet form
+/// compiled for the baseline gives. in and out are the same or do not overlap.
+#define TESSERA_DECLARE_MATH_SPAN(function)                  \
+  void function(const float* in, float* out, int64_t count); \
+  void function(const double* in, double* out, int64_t count);
+TESSERA_DECLARE_MATH_SPAN(ExpSpan)
+TESSERA_DECLARE_MATH_SPAN(Expm1Span)
+TESSERA_DECLARE_MATH_SPAN(LogSpan)
+TESSERA_DECLARE_MATH_SPAN(Log1pSpan)
+TESSERA_DECLARE_MATH_SPAN(TanhSpan)
+TESSERA_DECLARE_MATH_SPAN(SigmoidSpan)
+TESSERA_DECLARE_MATH_SPAN(SoftplusSpan)
+#undef TESSERA_DECLARE_MATH_SPAN
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_INTERNAL_MATH_SPANS_H_

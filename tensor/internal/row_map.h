@@ -1,0 +1,124 @@
+#ifndef TESSERA_TENSOR_INTERNAL_ROW_MAP_H_
+#define TESSERA_TENSOR_INTERNAL_ROW_MAP_H_
+
+#include <algorithm>
+#include <tuple>
+
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/reference.h"
+
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Writes elements [begin, end) of row y of a CPU expression to out[0], out[1] and so on.
+template <typename E>
+void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
+              typename E::value_type* out) {
+  using T = typename E::value_type;
+  if constexpr (HasEvalRow<E, T>) {
+    expression.EvalRow(y, begin, end, out);
+  } else {
+    const E e = expression;  // a copy of its own stays in registers although `out` may alias
+    index_t x = begin;
+    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
+      using P = typename PacketTraits<T>::type;
+      constexpr index_t kSize = PacketTraits<T>::kSize;
+      for (; x + kSize <= end; x += kSize, out += kSize) {
+        pk::pstoreu(out, e.template EvalPacket<P>(y, x));
+      }
+    }
+    for (; x < end; ++x) *out++ = e.Eval(y, x);
+  }
+}
+
+/// Where a row's elements come from: element x is the operand's element
+/// (y + x * step_y, x0 + x * step_x).
+struct RowSource {
+  index_t y;
+  index_t x0;
+  index_t step_y;
+  index_t step_x;
+
+  TESSERA_HD static RowSource Whole(index_t y, index_t x0) { return {y, x0, 0, 1}; }
+  TESSERA_HD static RowSource Repeated(index_t y, index_t x0) { return {y, x0, 0, 0}; }
+
+  TESSERA_HD bool IsWhole() const { return step_y == 0 && step_x == 1; }
+};
+
+/// An expression whose elements are the operand's at other places, so that each row runs through
+/// the operand in even steps: slices, reversals, permutations of axes, broadcasts.
+///
+/// Map is a trivially copyable struct that offers
+///   kRank, shape()       of the result
+///   operator()(y)        the RowSource of row y, on host and device
+///   kWholeRows           true if every row is part of one of the operand's or one element repeated
+///   kOneToOne            true if no element of the operand occurs twice.
+/// With kOneToOne over a tensor it may also be assigned to; see reference.h.
+template <typename Map, typename E>
+struct RowMapExp : Exp<RowMapExp<Map, E>>, ReferenceExp<RowMapExp<Map, E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  static constexpr int kRank = Map::kRank;
+  static constexpr bool kHasPacket = Map::kWholeRows && E::kHasPacket;
+  static constexpr bool kMovesElements = true;
+  static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;
+
+  Map map;
+  E e;
+
+  RowMapExp(const Map& m, const E& operand) : map(m), e(operand) {}
+  RowMapExp(const RowMapExp&) = default;
+  RowMapExp& operator=(const RowMapExp&) & = delete;  // see ReferenceExp
+  using ReferenceExp<RowMapExp>::operator=;
+
+  auto operands() const { return std::tuple<E>(e); }
+  template <typename A>
+  RowMapExp<Map, A> WithOperands(const A& a) const {
+    return {map, a};
+  }
+
+  Shape<kRank> shape() const { return map.shape(); }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    const RowSource s = map(y);
+    return e.Eval(s.y + x * s.step_y, s.x0 + x * s.step_x);
+  }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    const RowSource s = map(y);
+    if (s.step_x == 1) return e.template EvalPacket<P>(s.y, s.x0 + x);
+    return pk::pset1<P>(e.Eval(s.y, s.x0));
+  }
+  bool IsFlat() const { return false; }
+
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    if (begin >= end) return;
+    const RowSource s = map(y);
+    if (s.IsWhole()) {
+      EvalSpan(e, s.y, s.x0 + begin, s.x0 + end, out);
+    } else if (s.step_y == 0 && s.step_x == 0) {
+      std::fill_n(out, end - begin, e.Eval(s.y, s.x0));
+    } else {
+      const E operand = e;
+      for (index_t x = begin; x < end; ++x) {
+        *out++ = operand.Eval(s.y + x * s.step_y, s.x0 + x * s.step_x);
+      }
+    }
+  }
+
+  // What a destination offers; see reference.h.
+  TESSERA_HD value_type* Address(index_t y, index_t x) const requires kIsReference {
+    const RowSource s = map(y);
+    return AddressIn(e, s.y + x * s.step_y, s.x0 + x * s.step_x);
+  }
+  value_type* RowAddress(index_t y) const requires kIsReference {
+    const RowSource s = map(y);
+    if (!s.IsWhole()) return nullptr;
+    value_type* const row = RowAddressIn(e, s.y);
+    return row == nullptr ? nullptr : row + s.x0;
+  }
+};
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_INTERNAL_ROW_MAP_H_

@@ -1,0 +1,113 @@
+#ifndef TESSERA_TENSOR_OVERLAP_H_
+#define TESSERA_TENSOR_OVERLAP_H_
+
+#include <cstdint>
+#include <tuple>
+
+#include "tessera/tensor/expression.h"
+
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Where the elements of a tensor or of a view lie: `rows` rows of `columns` elements. Strides are
+/// positive; a view that runs backwards along an axis says so and begins at its lowest address.
+struct MemoryPlace {
+  uintptr_t begin = 0;  // the first byte of the lowest element
+  index_t rows = 0;
+  index_t columns = 0;
+  index_t element_bytes = 0;
+  index_t row_stride_bytes = 0;
+  index_t column_stride_bytes = 0;
+  bool rows_backwards = false;
+  bool columns_backwards = false;
+
+  bool empty() const { return rows == 0 || columns == 0; }
+  /// The byte after a row's last element, counted from the row's first.
+  index_t RowBytes() const { return (columns - 1) * column_stride_bytes + element_bytes; }
+  uintptr_t end() const {
+    return begin + static_cast<uintptr_t>((rows - 1) * row_stride_bytes + RowBytes());
+  }
+
+  /// True if equal indices name equal memory; both are supposed to have the same extents.
+  bool SameLayout(const MemoryPlace& other) const {
+    return begin == other.begin && element_bytes == other.element_bytes &&
+           (rows <= 1 || (row_stride_bytes == other.row_stride_bytes &&
+                          rows_backwards == other.rows_backwards)) &&
+           (columns <= 1 || (column_stride_bytes == other.column_stride_bytes &&
+                             columns_backwards == other.columns_backwards));
+  }
+
+  /// False if the two share no byte. May be true where two views interleave without touching, but
+  /// blocks of columns of one matrix are told apart.
+  bool Overlaps(const MemoryPlace& other) const {
+    if (empty() || other.empty() || begin >= other.end() || other.begin >= end()) return false;
+    const index_t stride = rows > 1 ? row_stride_bytes : other.row_stride_bytes;
+    if (rows > 1 && other.rows > 1 && row_stride_bytes != other.row_stride_bytes) return true;
+    if (stride <= 0 || RowBytes() > stride || other.RowBytes() > stride) return true;
+    // Where a row of `other` begins within a row of this, the rows thought of as going on forever.
+    const auto distance = static_cast<index_t>(other.begin - begin);
+    const index_t offset = (distance % stride + stride) % stride;
+    return offset < RowBytes() || offset + other.RowBytes() > stride;
+  }
+};
+
+}  // namespace TESSERA_ISA_NAMESPACE
+
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// The place of a tensor's elements, the padding between rows not counted in.
+template <typename Device, int N, typename T>
+MemoryPlace PlaceOf(const Tensor<Device, N, T>& tensor) {
+  constexpr index_t kElementBytes = sizeof(T);
+  const Shape<2> shape = tensor.shape_.FlatTo2D();
+  return {.begin = reinterpret_cast<uintptr_t>(tensor.dptr_),
+          .rows = shape[0],
+          .columns = shape[1],
+          .element_bytes = kElementBytes,
+          .row_stride_bytes = tensor.stride_ * kElementBytes,
+          .column_stride_bytes = kElementBytes};
+}
+
+/// True if `e`, evaluated element by element into the place `dst`, could read an element after it
+/// was written: memory is shared, and not at the same indices. kMoved says whether a node above
+/// `e` reads it at other indices than it is asked for. What is computed before the loop reads
+/// nothing later.
+template <bool kMoved = false, typename E>
+bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
+  if constexpr (requires { PlaceOf(e); }) {
+    const MemoryPlace place = PlaceOf(e);
+    if (!kMoved && place.SameLayout(dst)) return false;
+    return place.Overlaps(dst);
+  } else if constexpr (requires { requires E::kComputedFirst; }) {
+    return false;
+  } else {
+    return std::apply(
+        [&](const auto&... operand) {
+          return (ReadsElsewhere < kMoved || MovesElements<E>() > (operand, dst) || ...);
+        },
+        OperandsOf(e));
+  }
+}
+
+/// True if `e` reads any byte of `place`, before the loop or in it; also of a product or reduction
+/// that does not name its operands.
+template <typename E>
+bool ReadsAnywhere(const E& e, const MemoryPlace& place) {
+  if constexpr (requires { PlaceOf(e); }) {
+    return PlaceOf(e).Overlaps(place);
+  } else if constexpr (
+      requires { requires E::kComputedFirst; } && !requires { e.operands(); }) {
+    return true;
+  } else {
+    return std::apply(
+        [&](const auto&... operand) { return (ReadsAnywhere(operand, place) || ...); },
+        OperandsOf(e));
+  }
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_OVERLAP_H_

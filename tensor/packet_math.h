@@ -1,0 +1,284 @@
+#ifndef TESSERA_TENSOR_PACKET_MATH_H_
+#define TESSERA_TENSOR_PACKET_MATH_H_
+
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "tessera/tensor/packet.h"
+
+/// Elementary functions of whole packets of float or double.
+///
+/// Eigen 3.4's own are not used where they give wrong results at the ends of the range: its exp
+/// never falls below the least normal number, its log takes subnormals for that number, its square
+/// root of float is an estimate that is wrong for infinities.
+///
+/// Accuracy: at most 2 ulp for exp and log, 3 for log1p and expm1, 4 for tanh, sigmoid and
+/// softplus, over the whole range, subnormal arguments and results included. The square root is
+/// correctly rounded. Infinities, NaN and zeros of either sign give what the C functions give.
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Packets of float or double.
+template <typename P>
+concept RealPacket = std::same_as < typename pk::unpacket_traits<P>::type,
+float > || std::same_as<typename pk::unpacket_traits<P>::type, double>;
+
+/// Whether this build leaves costly functions to kernels that are chosen at run time.
+#if defined(__x86_64__) && !defined(__FMA__) && !defined(__CUDACC__)
+inline constexpr bool kUsesSpans = true;
+#else
+inline constexpr bool kUsesSpans = false;
+#endif
+
+namespace packet_math {
+
+template <typename P>
+using ScalarOf = typename pk::unpacket_traits<P>::type;
+
+/// `value` in every lane.
+template <typename P>
+TESSERA_HD P Set(double value) {
+  return pk::pset1<P>(static_cast<ScalarOf<P>>(value));
+}
+
+/// a b + c. Kernels chosen at run time (math_spans.h) round the product too, as the baseline does,
+/// so that a program gives the same bits on every machine.
+template <typename P>
+TESSERA_HD P MultiplyAdd(const P& a, const P& b, const P& c) {
+#if defined(TESSERA_MATH_LIKE_BASELINE)
+  return pk::padd(P(pk::pmul(a, b)), c);
+#else
+  return pk::pmadd(a, b, c);
+#endif
+}
+
+/// c[0] + c[1] x + c[2] x^2 + …
+template <typename P, size_t kCount>
+TESSERA_HD P Polynomial(const P& x, const double (&c)[kCount]) {
+  P sum = Set<P>(c[kCount - 1]);
+  for (size_t i = kCount - 1; i > 0; --i) sum = MultiplyAdd(sum, x, Set<P>(c[i - 1]));
+  return sum;
+}
+
+/// Constants of one type. ln 2 is a sum of two numbers, the first with so few bits that its product
+/// with any exponent is exact (Cody and Waite, Software Manual for the Elementary Functions, 1980).
+/// The polynomials interpolate the functions at Chebyshev nodes; they were computed in 60 digits.
+template <typename T>
+struct Constants;
+template <>
+struct Constants<float> {
+  static constexpr double kLn2High = 0.693359375, kLn2Low = -0.00021219444005469057;
+  // Added to a number below 2^22 it leaves only the whole part.
+  static constexpr double kRounder = 12582912.0;
+  // exp(x) is 0 below the first, infinite above the second, and equal to 1 + expm1(x) to the last
+  // bit below the third's negative.
+  static constexpr double kExpLowest = -104, kExpHighest = 89, kOneDisappears = 20;
+  static constexpr double kTanhIsOne = 10;
+  // (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
+  static constexpr double kExp[] = {0.5, 0.16666576305560638, 0.041666553762567636,
+                                    0.008363292753030603, 0.0013926325618133463};
+  // (log((1 + s) / (1 - s)) - 2 s) / s^3 as a function of s^2 <= 0.0298, within 4e-11 / s^2.
+  static constexpr double kLog[] = {0.6666666654988318, 0.40000125594554364, 0.28550396959618013,
+                                    0.23341943388714562};
+};
+template <>
+struct Constants<double> {
+  static constexpr double kLn2High = 0.6931471805582987, kLn2Low = 1.6465949582897082e-12;
+  static constexpr double kRounder = 6755399441055744.0;
+  static constexpr double kExpLowest = -746, kExpHighest = 710, kOneDisappears = 40;
+  static constexpr double kTanhIsOne = 20;
+  static constexpr double kExp[] = {0.5,
+                                    0.1666666666666667,
+                                    0.04166666666666667,
+                                    0.008333333333326025,
+                                    0.001388888888888367,
+                                    0.00019841269875205077,
+                                    2.4801587325822283e-05,
+                                    2.75572549134867e-06,
+                                    2.7557273295539724e-07,
+                                    2.5105419192016337e-08,
+                                    2.091483135138041e-09};
+  static constexpr double kLog[] = {0.666666666666667,   0.3999999999989322,  0.28571428628810996,
+                                    0.22222210674238516, 0.18182922513515942, 0.15330617306743305,
+                                    0.1463003136412286};
+};
+
+/// x = n ln(2) + r with a whole n and |r| a little over ln(2) / 2 at most; and exp(r) - 1.
+template <typename P>
+struct ReducedExp {
+  P n;
+  P expm1_r;
+
+  TESSERA_HD explicit ReducedExp(const P& x) {
+    using C = Constants<ScalarOf<P>>;
+    const P rounder = Set<P>(C::kRounder);
+    n = pk::psub(pk::padd(pk::pmul(x, Set<P>(1.4426950408889634)), rounder), rounder);
+    P r = MultiplyAdd(n, Set<P>(-C::kLn2High), x);
+    r = MultiplyAdd(n, Set<P>(-C::kLn2Low), r);
+    expm1_r = MultiplyAdd(pk::pmul(r, r), Polynomial(r, C::kExp), r);
+  }
+};
+
+/// Lanes of NaN stay; the others are held between the bounds.
+template <typename P>
+TESSERA_HD P Within(const P& x, double low, double high) {
+  return pk::pmin(pk::pmax(x, Set<P>(low)), Set<P>(high));
+}
+template <typename P>
+TESSERA_HD P KeepNan(const P& x, const P& result) {
+  return pk::pselect(pk::pcmp_eq(x, x), result, x);
+}
+template <typename P>
+TESSERA_HD P KeepZero(const P& x, const P& result) {
+  return pk::pselect(pk::pcmp_eq(x, pk::pzero(x)), x, result);
+}
+template <typename P>
+TESSERA_HD P SignBit(const P& x) {
+  return pk::pand(x, Set<P>(-0.0));
+}
+
+template <RealPacket P>
+inline P Exp(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const ReducedExp<P> reduced(Within(x, C::kExpLowest, C::kExpHighest));
+  // pldexp scales in steps, so that neither a subnormal nor the largest result is rounded twice.
+  return KeepNan(x, pk::pldexp(P(pk::padd(reduced.expm1_r, Set<P>(1))), reduced.n));
+}
+
+/// exp(x) - 1 without the loss of small x: 2^n ((exp(r) - 1) + (1 - 2^-n)).
+template <RealPacket P>
+inline P Expm1(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const ReducedExp<P> reduced(Within(x, -2 * C::kOneDisappears, C::kExpHighest));
+  const P one = Set<P>(1);
+  const P less = pk::psub(one, pk::pldexp(one, P(pk::pnegate(reduced.n))));
+  const P result = pk::pldexp(P(pk::padd(reduced.expm1_r, less)), reduced.n);
+  return KeepZero(x, KeepNan(x, result));
+}
+
+/// With x = 2^n (1 + f), f between sqrt(1/2) - 1 and sqrt(2) - 1, and s = f / (2 + f):
+/// log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 R(s^2)) (W. J. Cody's rational form as in Sun's fdlibm,
+/// e_log.c, with R by interpolation here).
+template <RealPacket P>
+inline P Log(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P one = Set<P>(1);
+  P n;
+  P m = pk::pfrexp(x, n);  // in [1/2, 1)
+  const P small = pk::pcmp_lt(m, Set<P>(0.7071067811865476));
+  n = pk::psub(n, pk::pand(small, one));
+  m = pk::padd(m, pk::pand(small, m));
+  const P f = pk::psub(m, one);
+  const P s = pk::pdiv(f, pk::padd(Set<P>(2), f));
+  const P z = pk::pmul(s, s);
+  const P half_square = pk::pmul(pk::pmul(Set<P>(0.5), f), f);
+  const P r = pk::pmul(z, Polynomial(z, C::kLog));
+  const P low = MultiplyAdd(n, Set<P>(C::kLn2Low), pk::pmul(s, pk::padd(half_square, r)));
+  const P tail = pk::psub(half_square, low);
+  const P value = pk::padd(pk::pmul(n, Set<P>(C::kLn2High)), pk::psub(f, tail));
+  // NaN and +inf stay, 0 gives -inf, less gives NaN.
+  const P zero = pk::pzero(x);
+  const P infinity = Set<P>(std::numeric_limits<double>::infinity());
+  const P ordinary = pk::pand(pk::pcmp_lt(zero, x), pk::pcmp_lt(x, infinity));
+  const P nan_below =
+      pk::pselect(pk::pcmp_lt(x, zero), Set<P>(std::numeric_limits<double>::quiet_NaN()), x);
+  return pk::pselect(ordinary, value,
+                     pk::pselect(pk::pcmp_eq(x, zero), pk::pnegate(infinity), nan_below));
+}
+
+/// log(1 + x): with u the rounded 1 + x, log(u) + ((1 + x) - u) / u makes up for the rounding.
+template <RealPacket P>
+inline P Log1p(const P& x) {
+  const P one = Set<P>(1);
+  const P u = pk::padd(one, x);
+  const P log_u = Log(u);
+  const P corrected = pk::padd(log_u, pk::pdiv(pk::psub(x, pk::psub(u, one)), u));
+  const P infinity = Set<P>(std::numeric_limits<double>::infinity());
+  const P ordinary = pk::pand(pk::pcmp_lt(pk::pzero(x), u), pk::pcmp_lt(u, infinity));
+  return KeepZero(x, pk::pselect(ordinary, corrected, log_u));
+}
+
+/// With t = expm1(2|x|): tanh|x| = t / (t + 2).
+template <RealPacket P>
+inline P Tanh(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P a = pk::pmin(P(pk::pabs(x)), Set<P>(C::kTanhIsOne));
+  const P t = Expm1(P(pk::padd(a, a)));
+  const P magnitude = pk::pdiv(t, pk::padd(t, Set<P>(2)));
+  return KeepNan(x, P(pk::por(magnitude, SignBit(x))));
+}
+
+/// 1 / (1 + exp(-x)); for negative x as exp(x) / (1 + exp(x)), which does not overflow.
+template <RealPacket P>
+inline P Sigmoid(const P& x) {
+  const P one = Set<P>(1);
+  const P e = Exp(P(pk::pnegate(pk::pabs(x))));
+  const P numerator = pk::pselect(pk::pcmp_lt(x, pk::pzero(x)), e, one);
+  return KeepNan(x, P(pk::pdiv(numerator, pk::padd(one, e))));
+}
+
+/// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)).
+template <RealPacket P>
+inline P Softplus(const P& x) {
+  const P e = Exp(P(pk::pnegate(pk::pabs(x))));
+  const P positive = pk::pandnot(x, pk::pcmp_lt(x, pk::pzero(x)));
+  return KeepNan(x, P(pk::padd(positive, Log1p(e))));
+}
+
+/// Towards zero.
+template <RealPacket P>
+inline P Trunc(const P& x) {
+  return pk::por(pk::pfloor(pk::pabs(x)), SignBit(x));
+}
+
+/// Downwards and upwards. What is negative stays so, down to -0, which Eigen forgets on processors
+/// that have no instruction for it.
+template <RealPacket P>
+inline P Floor(const P& x) {
+  return pk::por(pk::pfloor(x), SignBit(x));
+}
+template <RealPacket P>
+inline P Ceil(const P& x) {
+  return pk::por(pk::pceil(x), SignBit(x));
+}
+
+/// Correctly rounded, by the processor's own instruction. Eigen has the same for some packets and
+/// an estimate for others, depending on its settings.
+template <typename P>
+TESSERA_HD P SquareRoot(const P& x) {
+  return pk::psqrt(x);
+}
+#if defined(EIGEN_VECTORIZE_SSE)
+TESSERA_HD pk::Packet4f SquareRoot(const pk::Packet4f& x) { return _mm_sqrt_ps(x); }
+TESSERA_HD pk::Packet2d SquareRoot(const pk::Packet2d& x) { return _mm_sqrt_pd(x); }
+#endif
+#if defined(EIGEN_VECTORIZE_AVX)
+TESSERA_HD pk::Packet8f SquareRoot(const pk::Packet8f& x) { return _mm256_sqrt_ps(x); }
+TESSERA_HD pk::Packet4d SquareRoot(const pk::Packet4d& x) { return _mm256_sqrt_pd(x); }
+#endif
+#if defined(EIGEN_VECTORIZE_AVX512)
+TESSERA_HD pk::Packet16f SquareRoot(const pk::Packet16f& x) { return _mm512_sqrt_ps(x); }
+TESSERA_HD pk::Packet8d SquareRoot(const pk::Packet8d& x) { return _mm512_sqrt_pd(x); }
+#endif
+
+/// Op's packet form of one element: what an element alone gives is then, to the last bit, what it
+/// gives among others.
+template <typename Op, typename T>
+inline T OneLane(T a) {
+  using P = typename PacketTraits<T>::type;
+  return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a))));
+}
+
+/// Whether T has packets for these functions.
+template <typename T>
+inline constexpr bool kOneLane = PacketTraits<T>::kVectorizable &&
+                                 (std::is_same_v<T, float> || std::is_same_v<T, double>);
+
+}  // namespace packet_math
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PACKET_MATH_H_

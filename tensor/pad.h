@@ -1,0 +1,144 @@
+#ifndef TESSERA_TENSOR_PAD_H_
+#define TESSERA_TENSOR_PAD_H_
+
+#include <algorithm>
+#include <tuple>
+
+#include "tessera/tensor/internal/row_map.h"
+
+/// Images made larger: borders of zeros, elements repeated.
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// pad: see the function below.
+template <typename E>
+struct PadExp : Exp<PadExp<E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  static constexpr int kRank = E::kRank;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
+
+  E e;
+  index_t pad_y, pad_x;
+  index_t height, width;  // of the operand
+  Shape<kRank> target;
+
+  PadExp(const E& operand, index_t border_y, index_t border_x)
+      : e(operand), pad_y(border_y), pad_x(border_x), target(operand.shape()) {
+    if (pad_y < 0 || pad_x < 0) {
+      throw InvalidArgument("pad: a border of ", pad_y, "x", pad_x, " around shape ", target,
+                            " must be at least 0");
+    }
+    height = target[kRank - 2];
+    width = target[kRank - 1];
+    target[kRank - 2] += 2 * pad_y;
+    target[kRank - 1] += 2 * pad_x;
+  }
+
+  auto operands() const { return std::tuple<E>(e); }
+  template <typename A>
+  PadExp<A> WithOperands(const A& a) const {
+    return {a, pad_y, pad_x};
+  }
+
+  const Shape<kRank>& shape() const { return target; }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    const index_t row = OperandRow(y);
+    const index_t column = x - pad_x;
+    if (row < 0 || column < 0 || column >= width) return value_type(0);
+    return e.Eval(row, column);
+  }
+  bool IsFlat() const { return false; }
+
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    if (begin >= end) return;
+    const index_t row = OperandRow(y);
+    const index_t first = row < 0 ? end : std::clamp(pad_x, begin, end);
+    const index_t last = row < 0 ? end : std::clamp(pad_x + width, begin, end);
+    std::fill_n(out, first - begin, value_type(0));
+    if (first < last) EvalSpan(e, row, first - pad_x, last - pad_x, out + (first - begin));
+    std::fill_n(out + (last - begin), end - last, value_type(0));
+  }
+
+ private:
+  /// The operand's row that row y holds, or -1 in the border.
+  TESSERA_HD index_t OperandRow(index_t y) const {
+    const index_t plane = y / target[kRank - 2];
+    const index_t row = y - plane * target[kRank - 2] - pad_y;
+    return row < 0 || row >= height ? -1 : plane * height + row;
+  }
+};
+
+/// upsampling_nearest: see the function below.
+template <typename E>
+struct UpsamplingExp : Exp<UpsamplingExp<E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  static constexpr int kRank = E::kRank;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
+
+  E e;
+  index_t scale;
+  Shape<kRank> target;
+
+  UpsamplingExp(const E& operand, index_t factor)
+      : e(operand), scale(factor), target(operand.shape()) {
+    if (scale < 1) throw InvalidArgument("upsampling_nearest: scale ", scale, " is less than 1");
+    target[kRank - 2] *= scale;
+    target[kRank - 1] *= scale;
+  }
+
+  auto operands() const { return std::tuple<E>(e); }
+  template <typename A>
+  UpsamplingExp<A> WithOperands(const A& a) const {
+    return {a, scale};
+  }
+
+  const Shape<kRank>& shape() const { return target; }
+  /// Planes have a multiple of `scale` rows, so rows need no division by the plane's height.
+  TESSERA_HD value_type Eval(index_t y, index_t x) const { return e.Eval(y / scale, x / scale); }
+  bool IsFlat() const { return false; }
+
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    const index_t row = y / scale;
+    for (index_t x = begin; x < end;) {
+      const index_t column = x / scale;
+      const index_t next = std::min(end, (column + 1) * scale);
+      out = std::fill_n(out, next - x, e.Eval(row, column));
+      x = next;
+    }
+  }
+};
+
+/// A border of zeros around the last two dimensions: pad_y rows above and below, pad_x columns on
+/// either side. Throws Error(kInvalidArgument) if a border is negative.
+template <Operand E>
+PadExp<OperandNode<E>> pad(const E& e, index_t pad_y, index_t pad_x) {
+  static_assert(E::kRank >= 2, "pad: the last two dimensions are the image's");
+  return {AsNode(e), pad_y, pad_x};
+}
+template <Operand E>
+PadExp<OperandNode<E>> pad(const E& e, index_t border) {
+  return pad(e, border, border);
+}
+
+/// Each element of the last two dimensions as a square of scale x scale equal ones.
+/// Throws Error(kInvalidArgument) if scale is less than 1.
+template <Operand E>
+UpsamplingExp<OperandNode<E>> upsampling_nearest(const E& e, index_t scale) {
+  static_assert(E::kRank >= 2, "upsampling_nearest: the last two dimensions are the image's");
+  return {AsNode(e), scale};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::pad;
+using expr::upsampling_nearest;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PAD_H_

@@ -1,0 +1,124 @@
+#ifndef TESSERA_TENSOR_REDUCE_AXIS_H_
+#define TESSERA_TENSOR_REDUCE_AXIS_H_
+
+#include <tuple>
+
+#include "tessera/tensor/internal/reducer.h"
+
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// reduce_with_axis and reduce_keepdim: see the functions below.
+template <typename Red, bool kIndex, int N, typename E>
+struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>> {
+  using value_type = typename E::value_type;
+  using device_type = DeviceOf<E>;
+  using Accumulator = ReducedIn<Red, value_type>;
+  static constexpr int kRank = N;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
+
+  E e;
+  int axis;
+  Shape<N> target;
+  bool along_row;      // the operand's last dimension is the one that is reduced
+  index_t extent;      // of the dimension
+  index_t inner_rows;  // operand rows in one step of the dimension
+
+  ReduceWithAxisExp(const E& operand, int reduced, const char* operation)
+      : e(operand), axis(reduced) {
+    constexpr int kOperandRank = E::kRank;
+    const Shape<kOperandRank> source = operand.shape();
+    if (axis < 0 || axis >= kOperandRank) {
+      throw InvalidArgument(operation, ": shape ", source, " has no dimension ", axis);
+    }
+    if constexpr (N == kOperandRank) {
+      target = source;
+      target[axis] = 1;
+    } else {
+      for (int i = 0; i < N; ++i) target[i] = source[i < axis ? i : i + 1];
+    }
+    along_row = axis == kOperandRank - 1;
+    extent = source[axis];
+    inner_rows = along_row ? 1 : source.ProdShape(axis + 1, kOperandRank - 1);
+  }
+
+  auto operands() const { return std::tuple<E>(e); }
+  template <typename A>
+  ReduceWithAxisExp<Red, kIndex, N, A> WithOperands(const A& a) const {
+    return {a, axis, kIndex ? "index of an extreme" : "reduction"};
+  }
+
+  const Shape<N>& shape() const { return target; }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    const index_t row = FirstRow(y, x);
+    Accumulator result = Red::template InitialValue<Accumulator>();
+    index_t index = 0;
+    for (index_t k = 0; k < extent; ++k) {
+      const Accumulator element =
+          static_cast<Accumulator>(along_row ? e.Eval(row, k) : e.Eval(row + k * inner_rows, x));
+      const Accumulator combined = Red::OPType::Map(result, element);
+      // A NaN, once it has won, differs from itself and must not move on.
+      if (kIndex && combined != result && result == result) index = k;
+      result = combined;
+    }
+    return kIndex ? static_cast<value_type>(index) : static_cast<value_type>(result);
+  }
+  bool IsFlat() const { return false; }
+
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    if (begin >= end) return;
+    if constexpr (!kIndex) {
+      if (along_row) {
+        for (index_t x = begin; x < end; ++x) {
+          *out++ = static_cast<value_type>(ReduceRow<Red>(e, FirstRow(y, x), 0, extent));
+        }
+      } else {
+        ReduceRows<Red>(e, {FirstRow(y, begin), inner_rows, extent}, begin, end, out);
+      }
+    } else {
+      for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
+    }
+  }
+
+ private:
+  /// The operand's first row among those that element (y, x) of the result is reduced from.
+  TESSERA_HD index_t FirstRow(index_t y, index_t x) const {
+    if (along_row) return y * target[N - 1] + x;
+    const index_t outer = y / inner_rows;
+    return outer * inner_rows * extent + (y - outer * inner_rows);
+  }
+};
+
+/// Reduces dimension `axis`, which the result no longer has; with kIndex, the index of the first
+/// element that is the maximum or minimum (of the first NaN, if there is one), as a number of e's
+/// type, which holds indices exactly up to 2048 for half and 256 for bfloat16.
+///
+/// Red is red::sum, red::maximum, red::minimum, or a struct with Reduce and SetInitValue as in
+/// mshadow. half and bfloat16 are reduced in float. Over no elements the result is the reducer's
+/// initial value, the index 0. The operand's elements are computed once for each result that needs
+/// them. Throws Error(kInvalidArgument) if e has no such dimension.
+template <typename Red, bool kIndex, Operand E>
+ReduceWithAxisExp<ReducerOf<Red>, kIndex, E::kRank - 1, OperandNode<E>> reduce_with_axis(const E& e,
+                                                                                         int axis) {
+  static_assert(E::kRank >= 2, "reduce_with_axis needs two dimensions; see also reduce_keepdim");
+  return {AsNode(e), axis, "reduce_with_axis"};
+}
+
+/// The same with dimension `axis` kept, its extent 1.
+template <typename Red, bool kIndex, Operand E>
+ReduceWithAxisExp<ReducerOf<Red>, kIndex, E::kRank, OperandNode<E>> reduce_keepdim(const E& e,
+                                                                                   int axis) {
+  return {AsNode(e), axis, "reduce_keepdim"};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::reduce_keepdim;
+using expr::reduce_with_axis;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_REDUCE_AXIS_H_

@@ -1,0 +1,155 @@
+#include "tessera/tensor/reduce_axis.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/node_test_util.h"
+
+namespace tessera {
+namespace {
+
+static_assert(
+    std::is_trivially_copyable_v<decltype(reduce_keepdim<red::sum, false>(Tensor<cpu, 2>(), 0))>);
+
+template <typename T>
+class ReduceAxisTest : public testing::Test {};
+TYPED_TEST_SUITE(ReduceAxisTest, NodeElementTypes);
+
+// What a reduction over `axis` gives at `index`, whose coordinate of that axis does not matter.
+template <typename Red, bool kIndex, int N, typename T>
+double Reduced(const Sample<N, T>& a, Shape<N> index, int axis) {
+  double result = std::is_same_v<Red, red::sum> ? 0
+                  : std::is_same_v<Red, red::maximum>
+                      ? static_cast<double>(red::maximum::InitialValue<T>())
+                      : static_cast<double>(red::minimum::InitialValue<T>());
+  double at = 0;
+  for (index_t k = 0; k < a.shape()[axis]; ++k) {
+    index[axis] = k;
+    const double element = a.at(index);
+    if (std::is_same_v<Red, red::sum>) {
+      result += element;
+    } else if (std::is_same_v<Red, red::maximum> ? element > result : element < result) {
+      result = element;
+      at = static_cast<double>(k);
+    }
+  }
+  return kIndex ? at : result;
+}
+
+template <typename Red, bool kIndex, typename T, int N>
+void ExpectReduced(const Shape<N>& shape) {
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<N, T> a(shape, layout);
+    for (int axis = 0; axis < N; ++axis) {
+      const std::string what = "axis " + std::to_string(axis);
+      Shape<N> kept = shape;
+      kept[axis] = 1;
+      ExpectElements<N>(
+          reduce_keepdim<Red, kIndex>(*a, axis), kept,
+          [&](const Shape<N>& index) { return Reduced<Red, kIndex>(a, index, axis); }, what);
+      if constexpr (N > 1) {
+        Shape<N - 1> target;
+        for (int i = 0; i < N - 1; ++i) target[i] = shape[i < axis ? i : i + 1];
+        ExpectElements<N - 1>(
+            reduce_with_axis<Red, kIndex>(*a, axis), target,
+            [&](const Shape<N - 1>& index) {
+              Shape<N> at{};
+              for (int i = 0; i < N - 1; ++i) at[i < axis ? i : i + 1] = index[i];
+              return Reduced<Red, kIndex>(a, at, axis);
+            },
+            what);
+      }
+    }
+  }
+}
+
+TYPED_TEST(ReduceAxisTest, EachReducerOverEachAxis) {
+  using T = TypeParam;
+  // Sums stay below 128, so that every type holds them.
+  ExpectReduced<red::sum, false, T>(Shape3(3, 4, 9));
+  ExpectReduced<red::maximum, false, T>(Shape3(3, 4, 9));
+  ExpectReduced<red::minimum, true, T>(Shape3(3, 4, 9));
+}
+
+TEST(ReduceAxisShapesTest, ManyShapes) {
+  ExpectReduced<red::sum, false, float>(Shape1(17));
+  ExpectReduced<red::sum, false, float>(Shape2(5, 17));
+  ExpectReduced<red::sum, false, float>(Shape2(3, 600));
+  ExpectReduced<red::sum, false, float>(Shape4(2, 3, 4, 5));
+  ExpectReduced<red::maximum, true, float>(Shape2(1, 1));
+  ExpectReduced<red::maximum, true, float>(Shape2(70, 9));
+  ExpectReduced<red::maximum, false, float>(Shape2(0, 9));
+  ExpectReduced<red::sum, false, float>(Shape3(2, 0, 9));
+  ExpectReduced<red::sum, false, float>(Shape3(2, 9, 0));
+  ExpectReduced<red::minimum, true, int32_t>(Shape4(2, 1, 3, 9));
+}
+
+TEST(ReduceAxisSpecialTest, NanWinsAndKeepsItsIndex) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  GuardedTensor<2, float> a(Shape2(3, 4), {1, nan, 5, nan, 2, 2, 2, 2, -1, 0, 7, 7});
+  GuardedTensor<1, float> out(Shape1(3));
+  *out = reduce_with_axis<red::maximum, true>(*a, 1);
+  ExpectSameValues(out.values(), {1, 0, 2});
+  *out = reduce_with_axis<red::maximum, false>(*a, 1);
+  ExpectSameValues(out.values(), {nan, 2, 7});
+}
+
+// A reducer in the form of programs that were written for mshadow.
+struct AbsoluteSum {
+  template <typename T>
+  TESSERA_HD static void Reduce(T& dst, T src) {  // NOLINT: mshadow's form
+    dst = dst + (src < 0 ? -src : src);
+  }
+  template <typename T>
+  TESSERA_HD static void SetInitValue(T& value) {  // NOLINT
+    value = 0;
+  }
+};
+
+TEST(ReduceAxisSpecialTest, ReducersMayCombineInPlace) {
+  Sample<2, float> a(Shape2(5, 9));
+  for (const int axis : {0, 1}) {
+    ExpectElements<1>(
+        reduce_with_axis<AbsoluteSum, false>(*a * 2.0f, axis), Shape1(axis == 0 ? 9 : 5),
+        [&](const Shape<1>& i) {
+          double sum = 0;
+          for (index_t k = 0; k < (axis == 0 ? 5 : 9); ++k) {
+            sum += std::abs(2 * a.at(axis == 0 ? Shape2(k, i[0]) : Shape2(i[0], k)));
+          }
+          return sum;
+        },
+        "sum of magnitudes");
+  }
+}
+
+TEST(ReducerFormsTest, CombineInPlace) {
+  float value;
+  red::maximum::SetInitValue(value);
+  EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
+  red::maximum::Reduce(value, 3.0f);
+  red::maximum::Reduce(value, 2.0f);
+  EXPECT_EQ(value, 3.0f);
+  volatile double sum;
+  red::sum::SetInitValue(sum);
+  red::sum::Reduce(sum, 3.0);
+  red::sum::Reduce(sum, 2.0);
+  const double result = sum;
+  EXPECT_EQ(result, 5.0);
+  EXPECT_EQ(red::sum::PartialGrad(5.0f, 2.0f), 1.0f);
+  EXPECT_EQ(red::minimum::PartialGrad(5.0f, 2.0f), 0.0f);
+  EXPECT_EQ(red::minimum::PartialGrad(2, 2), 1);
+}
+
+TEST(ReduceAxisErrorTest, TheAxisMustExist) {
+  GuardedTensor<2, float> a(Shape2(3, 4));
+  ExpectError([&] { reduce_with_axis<red::sum, false>(*a, 2); }, absl::StatusCode::kInvalidArgument,
+              {"reduce_with_axis", "(3,4)", "2"});
+  ExpectError([&] { reduce_keepdim<red::sum, false>(*a, -1); }, absl::StatusCode::kInvalidArgument,
+              {"reduce_keepdim", "(3,4)", "-1"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,351 @@
+#ifndef TESSERA_TENSOR_REDUCTIONS_H_
+#define TESSERA_TENSOR_REDUCTIONS_H_
+
+#include <algorithm>
+#include <tuple>
+
+#include "tessera/tensor/accumulate.h"
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reductions_cuda.h"
+#include "tessera/tensor/spread.h"
+
+/// Reductions that stand inside expressions. Of a matrix x:
+///
+///     float total = sum(x * x);                            // of all elements, a number
+///     r = (a - mean(a)) * b;                               // numbers fit every shape
+///     rows = sum<1>(x);                                    // along axis 1: a vector, one a row
+///     y = exp(x - maximum<1>(x).spread());                 // over the places reduced from
+///     y = y / sum<1>(y).spread();                          // together: softmax of each row
+///
+/// sum, mean, maximum, minimum and norm (the root of the sum of squares) reduce an expression of
+/// any rank, as a whole or with <axis> along one axis, which then is missing from the result;
+/// .spread() puts it back, with the same value everywhere along it. inner(a, b) is the sum of a *
+/// b.
+///
+/// The operand is any expression; it is read in one pass and never stored. What an element-wise
+/// expression holds of reductions is computed before its loop, into numbers and temporaries of the
+/// results' size. Sums of half and bfloat16 are carried out in float, of integers in 64 bits, and
+/// cut to the element type at the end. The order of operations depends on the shape alone. NaN wins
+/// every comparison.
+///
+/// Of no elements the sum and the norm are 0, the mean is NaN (0 for integers), the maximum the
+/// type's lowest value (-inf for real types), the minimum its highest.
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// A reduction of a whole expression, in the type of its result T.
+template <typename Red, typename Finish, typename T, typename E>
+struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>> {
+  using value_type = T;
+  using device_type = DeviceOf<E>;
+  static constexpr int kRank = 0;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kComputedFirst = true;
+  static_assert(E::kRank > 0, "a reduction needs an operand with dimensions, not a number");
+
+  E e;
+
+  explicit ReduceAllExp(const E& operand) : e(operand) {}
+  std::tuple<E> operands() const { return {e}; }
+
+  /// A number fits every shape as it is.
+  const ReduceAllExp& spread() const { return *this; }
+
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    const auto ready = Prepare(e, scratch);
+    const index_t count = ready.shape().Size();
+    if constexpr (Device::kDevCPU) {
+      return ScalarExp<T>(Finish::template Map<T>(ReduceToNumber<Red>(ready), count));
+    } else {
+      T* const number = TemporaryTensor<Device, 1, T>(Shape1(1), scratch->stream(), scratch).dptr_;
+      ReduceAllCuda<Red, Finish>(number, ready, count, scratch);
+      return DeviceNumberExp<T>(number);
+    }
+  }
+};
+
+/// How a reduction along one axis walks over an expression: `outer` times `extent` times `inner`
+/// rows of `columns`; along the last axis inner and columns are 1 and the extent is a row.
+template <int kAxis, int N>
+struct AxisWalk {
+  static constexpr bool kAlongRow = kAxis == N - 1;
+  index_t outer, extent, inner, columns;
+
+  explicit AxisWalk(const Shape<N>& shape)
+      : outer(shape.ProdShape(0, kAxis)),
+        extent(shape[kAxis]),
+        inner(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)),
+        columns(kAlongRow ? 1 : shape[N - 1]) {}
+};
+
+/// dst[i] = the reduction of row i. Long rows are cut into chunks of a fixed size, so that few of
+/// them keep every thread busy too.
+template <typename Red, typename Finish, typename T, typename E>
+void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<cpu>* scratch) {
+  using Accumulator = AccumulatorOf<Red, typename E::value_type>;
+  using Op = typename Red::OPType;
+  const index_t chunks = std::max<index_t>(1, (columns + kReduceChunk - 1) / kReduceChunk);
+  if (chunks == 1) {
+    ParallelFor(rows, std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, columns)),
+                [&](index_t first, index_t last) {
+                  const E local = e;
+                  for (index_t y = first; y < last; ++y) {
+                    dst[y] = Finish::template Map<T>(ReduceRow<Red>(local, y, 0, columns), columns);
+                  }
+                });
+    return;
+  }
+  auto* const partial = static_cast<Accumulator*>(
+      scratch->Allocate(rows * chunks * static_cast<index_t>(sizeof(Accumulator))));
+  ParallelFor(rows * chunks, 2, [&](index_t first, index_t last) {
+    const E local = e;
+    for (index_t i = first; i < last; ++i) {
+      const index_t begin = i % chunks * kReduceChunk;
+      partial[i] =
+          ReduceRow<Red>(local, i / chunks, begin, std::min(columns, begin + kReduceChunk));
+    }
+  });
+  for (index_t y = 0; y < rows; ++y) {
+    Accumulator value = partial[y * chunks];
+    for (index_t c = 1; c < chunks; ++c) value = Op::Map(value, partial[y * chunks + c]);
+    dst[y] = Finish::template Map<T>(value, columns);
+  }
+}
+
+/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on.
+template <typename Red, typename Accumulator, typename E>
+void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
+                   index_t begin, index_t end, index_t column, index_t count) {
+  using T = typename E::value_type;
+  using Op = typename Red::OPType;
+  std::fill_n(results, count, Red::template InitialValue<Accumulator>());
+  for (index_t i = begin; i < end; ++i) {
+    const index_t y = first_row + i * row_step;
+    index_t x = 0;
+    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable && HasBinaryPacket<Op, T> &&
+                  std::is_same_v<T, Accumulator>) {
+      using P = typename PacketTraits<T>::type;
+      for (; x + PacketTraits<T>::kSize <= count; x += PacketTraits<T>::kSize) {
+        pk::pstoreu(results + x, MapPackets<Op>(pk::ploadu<P>(results + x),
+                                                e.template EvalPacket<P>(y, column + x)));
+      }
+    }
+    for (; x < count; ++x) {
+      results[x] = Op::Map(results[x], static_cast<Accumulator>(e.Eval(y, column + x)));
+    }
+  }
+}
+
+/// dst, of outer * inner rows and `columns` columns, gets the reduction along an axis that is not
+/// the last: blocks of columns, whose partial results stay in L1. Where there are few such blocks
+/// the axis is cut as well, in at most 16 pieces, as the shape alone says.
+template <typename Red, typename Finish, typename T, typename E, typename Walk>
+void ReduceAcrossRows(T* dst, const E& e, const Walk& walk, Scratch<cpu>* scratch) {
+  using Accumulator = AccumulatorOf<Red, typename E::value_type>;
+  using Op = typename Red::OPType;
+  constexpr index_t kMaxPieces = 16;
+  constexpr index_t kElementsPerPiece = index_t{1} << 16;
+  const index_t lines = walk.outer * walk.inner;
+  const index_t blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
+  const index_t width = std::min(walk.columns, kColumnBlock);
+  const auto first_row = [&](index_t line) {
+    return line / walk.inner * walk.extent * walk.inner + line % walk.inner;
+  };
+  index_t piece = walk.extent;
+  if (lines * blocks < kMaxPieces) {
+    piece = std::max((walk.extent + kMaxPieces - 1) / kMaxPieces,
+                     kElementsPerPiece / std::max<index_t>(1, width));
+  }
+  const index_t pieces =
+      std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
+  if (pieces == 1) {
+    const index_t work = std::max<index_t>(1, walk.extent * width);
+    ParallelFor(lines * blocks, std::max<index_t>(1, kElementsPerTask / work),
+                [&](index_t first, index_t last) {
+                  alignas(64) Accumulator results[kColumnBlock];
+                  for (index_t i = first; i < last; ++i) {
+                    const index_t line = i / blocks;
+                    const index_t column = i % blocks * kColumnBlock;
+                    const index_t count = std::min(kColumnBlock, walk.columns - column);
+                    ReduceColumns<Red>(results, e, first_row(line), walk.inner, 0, walk.extent,
+                                       column, count);
+                    T* const out = dst + line * walk.columns + column;
+                    for (index_t x = 0; x < count; ++x) {
+                      out[x] = Finish::template Map<T>(results[x], walk.extent);
+                    }
+                  }
+                });
+    return;
+  }
+  const index_t size = lines * walk.columns;
+  auto* const partial = static_cast<Accumulator*>(
+      scratch->Allocate(pieces * size * static_cast<index_t>(sizeof(Accumulator))));
+  ParallelFor(pieces * lines * blocks, 1, [&](index_t first, index_t last) {
+    for (index_t i = first; i < last; ++i) {
+      const index_t begin = i / (lines * blocks) * piece;
+      const index_t line = i / blocks % lines;
+      const index_t column = i % blocks * kColumnBlock;
+      ReduceColumns<Red>(partial + i / (lines * blocks) * size + line * walk.columns + column, e,
+                         first_row(line), walk.inner, begin, std::min(walk.extent, begin + piece),
+                         column, std::min(kColumnBlock, walk.columns - column));
+    }
+  });
+  for (index_t i = 0; i < size; ++i) {
+    Accumulator value = partial[i];
+    for (index_t p = 1; p < pieces; ++p) value = Op::Map(value, partial[p * size + i]);
+    dst[i] = Finish::template Map<T>(value, walk.extent);
+  }
+}
+
+/// A reduction along one axis, in the type of its result T.
+template <typename Red, typename Finish, int kAxis, typename T, typename E>
+struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>> {
+  using value_type = T;
+  using device_type = DeviceOf<E>;
+  static constexpr int kRank = E::kRank - 1;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kComputedFirst = true;
+  static_assert(0 <= kAxis && kAxis < E::kRank, "the axis to reduce must lie in the expression");
+
+  E e;
+
+  explicit ReduceAxisExp(const E& operand) : e(operand) {}
+  std::tuple<E> operands() const { return {e}; }
+  Shape<kRank> shape() const {
+    const Shape<E::kRank> all = e.shape();
+    Shape<kRank> rest;
+    for (int i = 0; i < kRank; ++i) rest[i] = all[i < kAxis ? i : i + 1];
+    return rest;
+  }
+
+  /// The results over the places that they were reduced from: an expression of the operand's shape.
+  SpreadExp<kAxis, ReduceAxisExp> spread() const { return {*this, e.shape()[kAxis]}; }
+
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    const auto ready = Prepare(e, scratch);
+    const auto results = TemporaryTensor<Device, kRank, T>(shape(), scratch->stream(), scratch);
+    const AxisWalk<kAxis, E::kRank> walk(ready.shape());
+    if (results.shape_.Size() > 0) {
+      if constexpr (!Device::kDevCPU) {
+        ReduceAxisCuda<Red, Finish>(results, ready, walk, ready.shape()[E::kRank - 1]);
+      } else if constexpr (walk.kAlongRow) {
+        ReduceAlongRows<Red, Finish>(results.dptr_, ready, walk.outer, walk.extent, scratch);
+      } else {
+        ReduceAcrossRows<Red, Finish>(results.dptr_, ready, walk, scratch);
+      }
+    }
+    return results;
+  }
+};
+
+template <typename Red, typename Finish, typename T, typename E>
+ReduceAllExp<Red, Finish, T, E> MakeReduction(const E& e) {
+  return ReduceAllExp<Red, Finish, T, E>(e);
+}
+template <typename Red, typename Finish, int kAxis, typename T, typename E>
+auto MakeAxisReduction(const E& e) {
+  if constexpr (E::kRank == 1) {
+    static_assert(kAxis == 0, "the axis to reduce must lie in the expression");
+    return ReduceAllExp<Red, Finish, T, E>(e);
+  } else {
+    return ReduceAxisExp<Red, Finish, kAxis, T, E>(e);
+  }
+}
+
+/// An operand in the type in which its elements are added up, where squares and products of it
+/// would not fit its own.
+template <Operand E>
+auto Widened(const E& e) {
+  using T = typename E::value_type;
+  using Wide = typename AccumulateIn<T>::type;
+  if constexpr (std::is_same_v<T, Wide>) {
+    return OperandNode<E>(AsNode(e));
+  } else {
+    return tcast<Wide>(e);
+  }
+}
+
+template <Operand E>
+auto sum(const AnyOperand<E>& e) {
+  return MakeReduction<red::sum, finish::None, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <int kAxis, Operand E>
+auto sum(const AnyOperand<E>& e) {
+  return MakeAxisReduction<red::sum, finish::None, kAxis, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <Operand E>
+auto mean(const AnyOperand<E>& e) {
+  return MakeReduction<red::sum, finish::Mean, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <int kAxis, Operand E>
+auto mean(const AnyOperand<E>& e) {
+  return MakeAxisReduction<red::sum, finish::Mean, kAxis, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <Operand E>
+auto maximum(const AnyOperand<E>& e) {
+  return MakeReduction<red::maximum, finish::None, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <int kAxis, Operand E>
+auto maximum(const AnyOperand<E>& e) {
+  return MakeAxisReduction<red::maximum, finish::None, kAxis, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <Operand E>
+auto minimum(const AnyOperand<E>& e) {
+  return MakeReduction<red::minimum, finish::None, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+template <int kAxis, Operand E>
+auto minimum(const AnyOperand<E>& e) {
+  return MakeAxisReduction<red::minimum, finish::None, kAxis, typename E::value_type>(
+      OperandNode<E>(AsNode(e.self())));
+}
+
+/// The Euclidean norm. A square beyond the accumulator's range makes it infinite.
+template <Operand E>
+auto norm(const AnyOperand<E>& e) {
+  return MakeReduction<red::sum, finish::Root, typename E::value_type>(
+      F<op::square>(Widened(e.self())));
+}
+template <int kAxis, Operand E>
+auto norm(const AnyOperand<E>& e) {
+  return MakeAxisReduction<red::sum, finish::Root, kAxis, typename E::value_type>(
+      F<op::square>(Widened(e.self())));
+}
+
+/// The sum of a * b over all elements, or along one axis.
+template <typename A, typename B>
+requires MatchingExpressions<A, B>
+auto inner(const AnyOperand<A>& a, const AnyOperand<B>& b) {
+  return MakeReduction<red::sum, finish::None, typename A::value_type>(
+      F<op::mul>(Widened(a.self()), Widened(b.self())));
+}
+template <int kAxis, typename A, typename B>
+requires MatchingExpressions<A, B>
+auto inner(const AnyOperand<A>& a, const AnyOperand<B>& b) {
+  return MakeAxisReduction<red::sum, finish::None, kAxis, typename A::value_type>(
+      F<op::mul>(Widened(a.self()), Widened(b.self())));
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::inner;
+using expr::maximum;
+using expr::mean;
+using expr::minimum;
+using expr::norm;
+using expr::sum;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_REDUCTIONS_H_

@@ -1,0 +1,222 @@
+#include "tessera/tensor/slice.h"
+
+#include <type_traits>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/dot.h"
+#include "tessera/tensor/node_test_util.h"
+
+namespace tessera {
+namespace {
+
+constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+
+using Matrix = Tensor<cpu, 2, float>;
+static_assert(std::is_trivially_copyable_v<decltype(slice<1>(Matrix(), 0, 1))>);
+static_assert(std::is_trivially_copyable_v<decltype(flip(slice<0>(Matrix(), 0, 1), 1))>);
+// A named node is never assigned as a handle.
+static_assert(
+    !std::is_assignable_v<decltype(slice<1>(Matrix(), 0, 1))&, decltype(slice<1>(Matrix(), 0, 1))>);
+// What is no memory cannot be assigned to.
+static_assert(!std::is_assignable_v<decltype(slice<1>(Matrix() * 2, 0, 1)), float>);
+
+template <typename T>
+class SliceTest : public testing::Test {};
+TYPED_TEST_SUITE(SliceTest, NodeElementTypes);
+
+template <int kAxis, typename T, int N>
+void ExpectSlices(const Shape<N>& shape) {
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<N, T> a(shape, layout);
+    const index_t extent = shape[kAxis];
+    for (const index_t begin : {index_t{0}, extent / 2, extent}) {
+      for (const index_t end : {begin, (begin + extent + 1) / 2, extent}) {
+        Shape<N> target = shape;
+        target[kAxis] = end - begin;
+        const auto moved = [&](Shape<N> index) {
+          index[kAxis] += begin;
+          return a.at(index);
+        };
+        ExpectElements<N>(slice<kAxis>(*a, begin, end), target, moved, "slice");
+        // As a destination: the part changes, all else stays.
+        Sample<N, T> b(target, layout, 5);
+        slice<kAxis>(*a, begin, end) = *b + T(1);
+        const auto inside = [&](const Shape<N>& i) { return begin <= i[kAxis] && i[kAxis] < end; };
+        const auto in_b = [&](Shape<N> index) {
+          index[kAxis] -= begin;
+          return b.at(index);
+        };
+        a.Expect([&](const Shape<N>& i) { return inside(i) ? in_b(i) + 1 : a.at(i); }, "part");
+        slice<kAxis>(*a, begin, end) *= T(3);
+        a.Expect([&](const Shape<N>& i) { return inside(i) ? 3 * (in_b(i) + 1) : a.at(i); },
+                 "multiplied part");
+        a.Restore();
+      }
+    }
+  }
+}
+
+TYPED_TEST(SliceTest, OfEachAxisOnBothSides) {
+  using T = TypeParam;
+  ExpectSlices<1, T>(Shape2(5, 17));
+  ExpectSlices<1, T>(Shape3(2, 5, 8));
+  if constexpr (std::is_same_v<T, float>) {
+    ExpectSlices<0, T>(Shape1(17));
+    ExpectSlices<0, T>(Shape2(5, 9));
+    ExpectSlices<1, T>(Shape2(0, 4));
+    ExpectSlices<0, T>(Shape3(4, 3, 5));
+    ExpectSlices<2, T>(Shape3(2, 3, 17));
+    ExpectSlices<1, T>(Shape4(2, 4, 1, 3));
+    ExpectSlices<2, T>(Shape4(2, 2, 5, 3));
+  }
+}
+
+TYPED_TEST(SliceTest, BlocksWithSteps) {
+  using T = TypeParam;
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<3, T> a(Shape3(5, 6, 17), layout);
+    const Shape<3> begin = Shape3(1, 0, 2);
+    for (const Shape<3>& step : {Shape3(1, 1, 1), Shape3(2, 3, 4), Shape3(9, 1, 2)}) {
+      const Shape<3> end = Shape3(5, 6, 16);
+      Shape<3> target;
+      for (int i = 0; i < 3; ++i) target[i] = (end[i] - begin[i] + step[i] - 1) / step[i];
+      const auto source = [&](const Shape<3>& index) {
+        Shape<3> at;
+        for (int i = 0; i < 3; ++i) at[i] = begin[i] + index[i] * step[i];
+        return at;
+      };
+      const auto expected = [&](const Shape<3>& index) { return a.at(source(index)); };
+      ExpectElements<3>(slice(*a, begin, end, step), target, expected, "block");
+      if (step == Shape3(1, 1, 1)) {
+        ExpectElements<3>(slice(*a, begin, end), target, expected, "block without steps");
+      }
+      slice(*a, begin, end, step) = T(40);
+      a.Expect(
+          [&](const Shape<3>& index) {
+            for (int i = 0; i < 3; ++i) {
+              if (index[i] < begin[i] || index[i] >= end[i]) return a.at(index);
+              if ((index[i] - begin[i]) % step[i] != 0) return a.at(index);
+            }
+            return 40.0;
+          },
+          "filled block");
+      a.Restore();
+    }
+  }
+  Sample<1, T> vector(Shape1(9));
+  ExpectElements<1>(
+      slice(*vector, Shape1(1), Shape1(9), Shape1(3)), Shape1(3),
+      [&](const Shape<1>& i) { return vector.at(Shape1(1 + 3 * i[0])); }, "vector");
+}
+
+TYPED_TEST(SliceTest, CropTakesAWindow) {
+  using T = TypeParam;
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<4, T> a(Shape4(2, 3, 6, 11), layout);
+    const auto from = [&](index_t y, index_t x) {
+      return [&a, y, x](const Shape<4>& i) { return a.at(Shape4(i[0], i[1], i[2] + y, i[3] + x)); };
+    };
+    ExpectElements<4>(crop(*a, Shape2(3, 9)), Shape4(2, 3, 3, 9), from(1, 1), "centred");
+    ExpectElements<4>(crop(*a, Shape2(6, 11)), Shape4(2, 3, 6, 11), from(0, 0), "all");
+    ExpectElements<4>(crop(*a, Shape2(2, 8), 4, 3), Shape4(2, 3, 2, 8), from(4, 3), "corner");
+    ExpectElements<4>(crop(*a, Shape2(0, 8), 4, 3), Shape4(2, 3, 0, 8), from(4, 3), "empty");
+    crop(*a, Shape2(2, 3), 4, 8) = T(40);
+    a.Expect([&](const Shape<4>& i) { return i[2] >= 4 && i[3] >= 8 ? 40.0 : a.at(i); }, "filled");
+  }
+}
+
+TYPED_TEST(SliceTest, FlipReversesOneAxis) {
+  using T = TypeParam;
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<3, T> a(Shape3(3, 4, 9), layout);
+    for (int axis = 0; axis < 3; ++axis) {
+      const auto reversed = [&](Shape<3> index) {
+        index[axis] = a.shape()[axis] - 1 - index[axis];
+        return a.at(index);
+      };
+      ExpectElements<3>(flip(*a, axis), a.shape(), reversed, "flip");
+      ExpectElements<3>(
+          flip(flip(*a, axis), axis), a.shape(), [&](const Shape<3>& i) { return a.at(i); },
+          "flip of flip");
+      Sample<3, T> b(a.shape(), layout, 3);
+      flip(*b, axis) = *a;
+      b.Expect(reversed, "into flip");
+    }
+    ExpectElements<3>(
+        mirror(*a), a.shape(),
+        [&](const Shape<3>& i) { return a.at(Shape3(i[0], i[1], 8 - i[2])); }, "mirror");
+  }
+}
+
+TEST(SliceOfExpressionsTest, OperandsMayBeAnyExpression) {
+  Sample<2, float> a(Shape2(4, 19)), b(Shape2(4, 19), {}, 1);
+  ExpectElements<2>(
+      slice<1>(*a + *b, 2, 19), Shape2(4, 17),
+      [&](const Shape<2>& i) {
+        const Shape<2> at = Shape2(i[0], i[1] + 2);
+        return a.at(at) + b.at(at);
+      },
+      "slice of a sum");
+  // A slice of a slice is memory as well.
+  slice<0>(slice<1>(*a, 3, 9), 1, 2) -= 1.0f;
+  a.Expect(
+      [&](const Shape<2>& i) { return a.at(i) - (i[0] == 1 && 3 <= i[1] && i[1] < 9 ? 1 : 0); },
+      "slice of slice");
+}
+
+TEST(SliceOfExpressionsTest, ProductsAndSlicesOfEqualTypeAreEvaluated) {
+  Sample<2, float> a(Shape2(3, 3)), b(Shape2(3, 3), {}, 1), c(Shape2(3, 7), {}, 2);
+  const auto product = [&](index_t y, index_t x) {
+    double sum = 0;
+    for (index_t k = 0; k < 3; ++k) sum += a.at(Shape2(y, k)) * b.at(Shape2(k, x));
+    return sum;
+  };
+  slice<1>(*c, 2, 5) = dot(*a, *b);
+  c.Expect(
+      [&](const Shape<2>& i) { return 2 <= i[1] && i[1] < 5 ? product(i[0], i[1] - 2) : c.at(i); },
+      "product");
+  slice<1>(*c, 4, 7) = slice<1>(*a, 0, 3);
+  slice<1>(*c, 0, 3) = slice<1>(*c, 4, 7);
+  c.Expect(
+      [&](const Shape<2>& i) {
+        return i[1] == 3 ? product(i[0], 1) : a.at(Shape2(i[0], i[1] % 4));
+      },
+      "same type");
+}
+
+TEST(SliceOverlapTest, ReadsTheOldElements) {
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<2, float> a(Shape2(3, 40), layout);
+    slice<1>(*a, 1, 40) = slice<1>(*a, 0, 39);
+    a.Expect([&](const Shape<2>& i) { return a.at(Shape2(i[0], i[1] == 0 ? 0 : i[1] - 1)); },
+             "shifted");
+    a.Restore();
+    flip(*a, 0) = *a * 2.0f;
+    a.Expect([&](const Shape<2>& i) { return 2 * a.at(Shape2(2 - i[0], i[1])); }, "flipped");
+    a.Restore();
+    slice<1>(*a, 1, 40) += slice<1>(*a, 0, 39);
+    a.Expect(
+        [&](const Shape<2>& i) { return a.at(i) + (i[1] == 0 ? 0 : a.at(Shape2(i[0], i[1] - 1))); },
+        "sum of neighbours");
+  }
+}
+
+TEST(SliceErrorTest, WhatDoesNotLieInTheShapeIsRefused) {
+  GuardedTensor<2, float> a(Shape2(3, 5));
+  ExpectError([&] { slice<1>(*a, 2, 6); }, kInvalidArgument, {"slice<1>", "[2, 6)", "(3,5)"});
+  ExpectError([&] { slice<0>(*a, 2, 1); }, kInvalidArgument, {"slice<0>", "(3,5)"});
+  ExpectError([&] { slice<0>(*a, -1, 1); }, kInvalidArgument, {"slice<0>", "(3,5)"});
+  ExpectError([&] { slice(*a, Shape2(0, 4), Shape2(3, 6)); }, kInvalidArgument,
+              {"slice", "(0,4)", "(3,6)", "(3,5)"});
+  ExpectError([&] { slice(*a, Shape2(0, 0), Shape2(3, 5), Shape2(1, 0)); }, kInvalidArgument,
+              {"slice", "(1,0)", "at least 1"});
+  ExpectError([&] { crop(*a, Shape2(4, 2)); }, kInvalidArgument, {"crop", "(4,2)", "(3,5)"});
+  ExpectError([&] { crop(*a, Shape2(2, 2), 2, 0); }, kInvalidArgument, {"crop", "(2,2)", "(3,5)"});
+  ExpectError([&] { flip(*a, 2); }, kInvalidArgument, {"flip", "(3,5)", "2"});
+  GuardedTensor<2, float> b(Shape2(3, 2));
+  ExpectError([&] { slice<1>(*a, 0, 3) = *b; }, kInvalidArgument, {"assignment", "(3,2)", "(3,3)"});
+  ExpectError([&] { *b = slice<1>(*a, 0, 3); }, kInvalidArgument, {"assignment", "(3,3)", "(3,2)"});
+}
+
+}  // namespace
+}  // namespace tessera

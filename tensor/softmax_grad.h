@@ -1,0 +1,155 @@
+#ifndef TESSERA_TENSOR_SOFTMAX_GRAD_H_
+#define TESSERA_TENSOR_SOFTMAX_GRAD_H_
+
+#include <limits>
+#include <tuple>
+#include <type_traits>
+
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/internal/row_number.h"
+
+/// Gradients of the cross entropy of a softmax, from its output and the labels.
+namespace tessera {
+
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// src with `on_label` taken off where the class is the label's and `elsewhere` off the other
+/// classes, and 0 where the label is the one to ignore. A matrix has a label for each row; a tensor
+/// of rank 3, (n, classes, positions), has labels (n, positions).
+template <int N, typename Device, typename T, typename L>
+struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>> {
+  using value_type = T;
+  using device_type = Device;
+  using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
+  static constexpr int kRank = N;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
+  /// No label is ignored.
+  static constexpr index_t kNone = std::numeric_limits<index_t>::min();
+
+  Tensor<Device, N, T> src;
+  Tensor<Device, N - 1, L> label;
+  index_t ignored;
+  Wide on_label;
+  Wide elsewhere;
+
+  LabelGradExp(const Tensor<Device, N, T>& probabilities, const Tensor<Device, N - 1, L>& labels,
+               index_t ignored_label, Wide at_label, Wide at_others, const char* operation)
+      : src(probabilities),
+        label(labels),
+        ignored(ignored_label),
+        on_label(at_label),
+        elsewhere(at_others) {
+    bool fits = labels.shape_[0] == src.shape_[0];
+    if constexpr (N == 3) fits = fits && labels.shape_[1] == src.shape_[2];
+    if (!fits) {
+      throw InvalidArgument(operation, ": labels of shape ", labels.shape_,
+                            " do not fit an output of shape ", src.shape_);
+    }
+  }
+
+  auto operands() const { return std::make_tuple(src, label); }
+
+  const Shape<N>& shape() const { return src.shape_; }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    index_t of_class = x;
+    L at;
+    if constexpr (N == 2) {
+      at = label.dptr_[y];
+    } else {
+      const index_t sample = y / src.shape_[1];
+      of_class = y - sample * src.shape_[1];
+      at = label.dptr_[sample * label.stride_ + x];
+    }
+    const index_t wanted = SignedNumber(at);
+    if (ignored != kNone && wanted == ignored) return T(0);
+    const Wide value = static_cast<Wide>(src.Eval(y, x));
+    return static_cast<T>(value - (of_class == wanted ? on_label : elsewhere));
+  }
+  bool IsFlat() const { return false; }
+
+ private:
+  /// The whole number of a label, negative ones included, as a label to ignore often is.
+  TESSERA_HD static index_t SignedNumber(L at) {
+    if constexpr (std::is_integral_v<L> && std::is_signed_v<L>) {
+      return static_cast<index_t>(at);
+    } else if constexpr (!std::is_integral_v<L>) {
+      if (at < L(0)) return -tensor_internal::RowNumber(static_cast<L>(-at));
+    }
+    return tensor_internal::RowNumber(at);
+  }
+};
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
+template <typename Device, int N, typename T, typename L>
+void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>& src,
+                     const Tensor<Device, N - 1, L>& label, index_t ignored, double on_label,
+                     double elsewhere, const char* operation) {
+  if (dst.shape_ != src.shape_) {
+    throw InvalidArgument(operation, ": destination ", dst.shape_, " and source ", src.shape_,
+                          " differ in shape");
+  }
+  using Grad = expr::LabelGradExp<N, Device, T, L>;
+  using Wide = typename Grad::Wide;
+  // Each element is read at its own place: dst may be src.
+  expr::Evaluate<sv::saveto>(dst, Grad(src, label, ignored, static_cast<Wide>(on_label),
+                                       static_cast<Wide>(elsewhere), operation));
+}
+
+/// The gradient of the cross entropy: dst = src - 1 where the class is the label's, src elsewhere.
+///
+/// Shapes: dst and src (n, classes) with labels (n), or (n, classes, positions) with labels
+/// (n, positions); rows may be padded. Labels may be of any numeric type, a fraction cut off; one
+/// that is no class changes nothing. With `ignore_label`, samples of that label get the gradient 0.
+/// dst may be src itself, no other overlap. half and bfloat16 compute in float.
+/// Throws Error(kInvalidArgument) if the shapes do not fit; dst is then unchanged.
+template <typename Device, typename T, typename L>
+void SoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
+                 const Tensor<Device, 1, L>& label) {
+  AssignLabelGrad(dst, src, label, expr::LabelGradExp<2, Device, T, L>::kNone, 1, 0, "SoftmaxGrad");
+}
+template <typename Device, typename T, typename L, expr::Scalar S>
+void SoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
+                 const Tensor<Device, 1, L>& label, S ignore_label) {
+  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0, "SoftmaxGrad");
+}
+template <typename Device, typename T, typename L>
+void SoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
+                 const Tensor<Device, 2, L>& label) {
+  AssignLabelGrad(dst, src, label, expr::LabelGradExp<3, Device, T, L>::kNone, 1, 0, "SoftmaxGrad");
+}
+template <typename Device, typename T, typename L, expr::Scalar S>
+void SoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
+                 const Tensor<Device, 2, L>& label, S ignore_label) {
+  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0, "SoftmaxGrad");
+}
+
+/// What smoothing gives each class but the label's.
+inline double ShareOfOthers(double alpha, index_t classes) {
+  return classes > 1 ? alpha / static_cast<double>(classes - 1) : 0;
+}
+
+/// The same for labels smoothed by alpha: dst = src - (1 - alpha) where the class is the label's,
+/// src - alpha / (classes - 1) elsewhere.
+template <typename Device, typename T, typename L>
+void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
+                       const Tensor<Device, 1, L>& label, double alpha) {
+  AssignLabelGrad(dst, src, label, expr::LabelGradExp<2, Device, T, L>::kNone, 1 - alpha,
+                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+}
+template <typename Device, typename T, typename L, expr::Scalar S>
+void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
+                       const Tensor<Device, 1, L>& label, S ignore_label, double alpha) {
+  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1 - alpha,
+                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_SOFTMAX_GRAD_H_

@@ -1,0 +1,82 @@
+#ifndef TESSERA_TENSOR_SORT_H_
+#define TESSERA_TENSOR_SORT_H_
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/sort_cuda.h"
+
+namespace tessera {
+
+/// Which key comes first.
+enum class SortOrder { kAscending, kDescending };
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// The order of keys, for stable sorts on either device. NaN counts as larger than every number, so
+/// that every array has an order.
+template <SortOrder kOrder, typename T>
+struct KeyOrder {
+  TESSERA_HD bool operator()(const T& a, const T& b) const {
+    return kOrder == SortOrder::kAscending ? Less(a, b) : Less(b, a);
+  }
+
+ private:
+  TESSERA_HD static bool Less(const T& a, const T& b) { return a < b || (b != b && a == a); }
+};
+
+template <SortOrder kOrder, typename K, typename V>
+void StableSortByKey(K* keys, V* values, index_t count) {
+  std::vector<index_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), index_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](index_t a, index_t b) { return KeyOrder<kOrder, K>()(keys[a], keys[b]); });
+  const std::vector<K> old_keys(keys, keys + count);
+  const std::vector<V> old_values(values, values + count);
+  for (index_t i = 0; i < count; ++i) {
+    const auto from = static_cast<size_t>(order[static_cast<size_t>(i)]);
+    keys[i] = old_keys[from];
+    values[i] = old_values[from];
+  }
+}
+
+/// Sorts keys in place and moves values along with them; values of equal keys keep their order. NaN
+/// counts as larger than every number. Types: any for either. On a GPU it is enqueued on the stream
+/// of keys, with temporary memory from CUDA.
+/// Throws Error(kInvalidArgument) unless keys and values are of one length.
+template <typename Device, typename K, typename V>
+void SortByKey(Tensor<Device, 1, K> keys, Tensor<Device, 1, V> values, bool is_ascend = true) {
+  if (keys.shape_ != values.shape_) {
+    throw InvalidArgument("SortByKey: keys of shape ", keys.shape_, " and values of shape ",
+                          values.shape_, " differ in length");
+  }
+  const index_t count = keys.shape_[0];
+  if constexpr (!Device::kDevCPU) {
+    if (is_ascend) {
+      SortByKeyCuda(keys, values, KeyOrder<SortOrder::kAscending, K>());
+    } else {
+      SortByKeyCuda(keys, values, KeyOrder<SortOrder::kDescending, K>());
+    }
+  } else if (is_ascend) {
+    StableSortByKey<SortOrder::kAscending>(keys.dptr_, values.dptr_, count);
+  } else {
+    StableSortByKey<SortOrder::kDescending>(keys.dptr_, values.dptr_, count);
+  }
+}
+
+/// Sorts the values inside each segment, ascending: segments[i] says which one value i belongs to,
+/// and is sorted along, so that equal numbers come to stand together.
+/// Throws Error(kInvalidArgument) unless values and segments are of one length.
+template <typename Device, typename V, typename S>
+void VectorizedSort(Tensor<Device, 1, V> values, Tensor<Device, 1, S> segments) {
+  // The second sort keeps the order of the first among equal segments.
+  SortByKey(values, segments);
+  SortByKey(segments, values);
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_SORT_H_

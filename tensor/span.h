@@ -1,0 +1,150 @@
+#ifndef TESSERA_TENSOR_SPAN_H_
+#define TESSERA_TENSOR_SPAN_H_
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+
+#include "tessera/tensor/expression.h"
+
+/// Rows of expressions that hold costly functions (exp, log, tanh, …): these run over blocks of
+/// elements in buffers, by kernels for the machine's instruction set, and the rest of the
+/// expression runs over the buffers.
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Elements of a block: buffers of some nested functions stay in the first cache.
+inline constexpr index_t kSpanBlock = 512;
+
+template <typename E>
+constexpr bool HoldsSpans();
+
+template <typename Tuple>
+struct AnyHoldsSpans;
+template <typename... E>
+struct AnyHoldsSpans<std::tuple<E...>> {
+  static constexpr bool value = (HoldsSpans<E>() || ...);
+};
+
+/// Whether E is a function with a form over spans.
+template <typename E>
+struct IsSpan : std::false_type {};
+template <typename Op, typename A>
+requires requires(const typename A::value_type* in, typename A::value_type* out) {
+  Op::Span(in, out, index_t{1});
+}
+struct IsSpan<UnaryMapExp<Op, A>> : std::true_type {
+  using Function = Op;
+};
+
+/// Whether such a function stands in E where its elements are used in place.
+template <typename E>
+constexpr bool HoldsSpans() {
+  if constexpr (!requires { requires !E::kMovesElements; }) {
+    return false;
+  } else if constexpr (IsSpan<E>::value) {
+    return true;
+  } else {
+    return AnyHoldsSpans<decltype(OperandsOf(std::declval<const E&>()))>::value;
+  }
+}
+
+/// A block of a row in a buffer; element x of the row is data[x].
+template <typename T>
+struct BlockExp : Exp<BlockExp<T>> {
+  using value_type = T;
+  static constexpr int kRank = 0;  // fits every shape
+  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kMovesElements = false;
+
+  const T* data;
+
+  explicit BlockExp(const T* row) : data(row) {}
+  TESSERA_HD T Eval(index_t, index_t x) const { return data[x]; }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t, index_t x) const {
+    return pk::ploadu<P>(data + x);
+  }
+  bool IsFlat() const { return true; }
+};
+
+template <typename E>
+void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
+                   typename E::value_type* out);
+
+/// Which elements a block holds: [begin, begin + count) of row y, of an operand.
+template <typename E>
+struct BlockOf {
+  const E& e;
+  index_t y, begin, count;
+};
+
+/// An operand as the loop over a block reads it: itself, or its values in a buffer.
+template <typename E, bool kBuffered = HoldsSpans<E>()>
+class BlockOperand {
+ public:
+  explicit BlockOperand(const BlockOf<E>& block) : e_(block.e) {}
+  const E& node() const { return e_; }
+
+ private:
+  const E& e_;
+};
+template <typename E>
+class BlockOperand<E, true> {
+ public:
+  using T = typename E::value_type;
+
+  explicit BlockOperand(const BlockOf<E>& block) : begin_(block.begin) {
+    EvaluateBlock(block.e, block.y, block.begin, block.count, buffer_);
+  }
+  BlockExp<T> node() const { return BlockExp<T>(buffer_ - begin_); }
+
+ private:
+  index_t begin_;
+  T buffer_[kSpanBlock];
+};
+
+/// out[i] = element begin + i of row y, with packets where there are any. The expression comes by
+/// value: nobody else has the copy's address, so that its fields stay in registers although packet
+/// stores may alias anything.
+template <typename E, typename T>
+void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out) {
+  index_t i = 0;
+  if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
+    using P = typename PacketTraits<T>::type;
+    constexpr index_t kSize = PacketTraits<T>::kSize;
+    for (; i + kSize <= count; i += kSize) {
+      pk::pstoreu(out + i, e.template EvalPacket<P>(y, begin + i));
+    }
+  }
+  for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
+}
+
+/// As EvaluatePackets, with spans where there are any; count is at most kSpanBlock.
+template <typename E>
+void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
+                   typename E::value_type* out) {
+  if constexpr (IsSpan<E>::value) {
+    EvaluateBlock(e.a, y, begin, count, out);
+    IsSpan<E>::Function::Span(out, out, count);
+  } else if constexpr (HoldsSpans<E>()) {
+    std::apply(
+        [&](const auto&... operand) {
+          const std::tuple<BlockOperand<std::remove_cvref_t<decltype(operand)>>...> blocks(
+              BlockOf<std::remove_cvref_t<decltype(operand)>>{operand, y, begin, count}...);
+          std::apply(
+              [&](const auto&... block) {
+                EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
+              },
+              blocks);
+        },
+        OperandsOf(e));
+  } else {
+    EvaluatePackets(e, y, begin, count, out);
+  }
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_SPAN_H_

@@ -1,0 +1,118 @@
+// Functions over spans inside expressions. BUILD runs this for each instruction set.
+#include "tessera/tensor/span.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/elementwise.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/store.h"
+
+namespace tessera {
+namespace {
+
+template <typename T>
+std::vector<T> Numbers(index_t count) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<T> uniform(-30, 30);
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& value : values) value = uniform(random);
+  if (count > 4) {
+    values[1] = std::numeric_limits<T>::infinity();
+    values[2] = std::numeric_limits<T>::quiet_NaN();
+    values[3] = T(-0.0);
+  }
+  return values;
+}
+
+template <typename T>
+bool SameBits(T a, T b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
+
+template <typename T>
+class SpanTest : public testing::Test {
+ protected:
+  // Each element as the expression's own Eval gives it: whatever the machine, the same bits.
+  template <int N, typename E>
+  static void ExpectAsSingleElements(const Tensor<cpu, N, T>& actual, const E& e) {
+    const Shape<2> shape = actual.shape_.FlatTo2D();
+    for (index_t y = 0; y < shape[0]; ++y) {
+      for (index_t x = 0; x < shape[1]; ++x) {
+        const T value = actual.dptr_[y * actual.stride_ + x];
+        ASSERT_TRUE(SameBits(value, e.Eval(y, x)))
+            << "row " << y << ", column " << x << ": " << value << " and " << e.Eval(y, x);
+      }
+    }
+  }
+};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(SpanTest, Types);
+
+TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
+  using T = TypeParam;
+  for (const index_t columns : {1, 3, 16, 511, 512, 513, 1025}) {
+    GuardedTensor<2, T> x(Shape2(2, columns), Numbers<T>(2 * columns),
+                          GuardedLayout{.row_padding = 3});
+    GuardedTensor<2, T> out(Shape2(2, columns), GuardedLayout{.row_padding = 5, .misalignment = 1});
+    const auto check = [&](const auto& e) {
+      *out = e;
+      this->ExpectAsSingleElements(*out, e);
+      ASSERT_TRUE(out.GuardsIntact());
+    };
+    check(exp(*x));
+    check(expm1(*x));
+    check(log(*x));
+    check(log1p(*x));
+    check(tanh(*x));
+    check(sigmoid(*x));
+    check(softplus(*x));
+  }
+}
+
+TYPED_TEST(SpanTest, FunctionsNestAndStandAnywhereInAnExpression) {
+  using T = TypeParam;
+  constexpr index_t kColumns = 700;
+  GuardedTensor<2, T> x(Shape2(3, kColumns), Numbers<T>(3 * kColumns),
+                        GuardedLayout{.row_padding = 1});
+  GuardedTensor<2, T> y(Shape2(3, kColumns), Numbers<T>(3 * kColumns));
+  GuardedTensor<2, T> out(Shape2(3, kColumns));
+  const auto check = [&](const auto& e) {
+    *out = e;
+    this->ExpectAsSingleElements(*out, e);
+  };
+  check(exp(tanh(*x * T(0.5)) + sigmoid(*y)) - *x);
+  check(log(exp(square(*x - *y)) + exp(*x + *y)) - *y * log(*y));
+  check(max(exp(*x), tanh(*y)) * exp(-*x));
+}
+
+TYPED_TEST(SpanTest, TheDestinationMayBeAnOperand) {
+  using T = TypeParam;
+  const std::vector<T> values = Numbers<T>(1300);
+  GuardedTensor<1, T> x(Shape1(1300), values), expected(Shape1(1300), values);
+  GuardedTensor<1, T> copy(Shape1(1300), values);
+  const auto e = *copy + exp(*copy * T(0.1)) * *copy;
+  for (index_t i = 0; i < 1300; ++i) expected->dptr_[i] = e.Eval(0, i);
+  *x = *x + exp(*x * T(0.1)) * *x;
+  for (index_t i = 0; i < 1300; ++i) {
+    ASSERT_TRUE(SameBits(x->dptr_[i], expected->dptr_[i])) << i;
+  }
+}
+
+TYPED_TEST(SpanTest, SumsIntoTheDestinationAndStoresInside) {
+  using T = TypeParam;
+  GuardedTensor<1, T> x(Shape1(1000)), sum(Shape1(1000)), stored(Shape1(1000));
+  *x = T(0.25);
+  *sum = T(1);
+  *sum += exp(Store(*stored, *x * T(2)));
+  for (index_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(stored->dptr_[i], T(0.5));
+    ASSERT_NEAR(sum->dptr_[i], 1 + std::exp(0.5), 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,246 @@
+#ifndef TESSERA_TENSOR_VIEW_H_
+#define TESSERA_TENSOR_VIEW_H_
+
+#include <algorithm>
+#include <concepts>
+#include <cstdlib>
+#include <type_traits>
+
+#include "tessera/tensor/dense.h"
+#include "tessera/tensor/view_cuda.h"
+
+/// References to rows, columns and blocks, with steps, on either side of an assignment:
+///
+///     View(m, 2, kAll) = v;                                // row 2
+///     View(m, kAll, 0) += View(m, kAll, 3);                // column 0, by column 3
+///     View(m, Range(0, 4), Range(1, 9, 2)) = 0;            // every other column of a block
+///     View(v, Range(n - 1, -1, -1)) = v;                   // backwards
+namespace tessera {
+
+/// The indices begin, begin + step, … below `end`, or above it if step is negative.
+struct Range {
+  index_t begin;
+  index_t end;
+  index_t step;
+
+  constexpr Range(index_t first, index_t past, index_t stride = 1)
+      : begin(first), end(past), step(stride) {}
+  /// How many indices there are; 0 if step leads away from end, or is 0.
+  constexpr index_t count() const {
+    if (step > 0) return end > begin ? (end - begin + step - 1) / step : 0;
+    if (step < 0) return begin > end ? (begin - end - step - 1) / -step : 0;
+    return 0;
+  }
+};
+
+/// Every index of a dimension.
+struct All {};
+inline constexpr All kAll;
+
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// The elements that a View names, as a node: of one dimension (rows_ is then 1) or of two.
+template <typename Device, int N, typename T>
+struct ViewExp : Exp<ViewExp<Device, N, T>> {
+  static_assert(N == 1 || N == 2, "a view has one or two dimensions");
+  using value_type = T;
+  using device_type = Device;
+  static constexpr int kRank = N;
+  // For some packets of integers Eigen 3.4 has no gather and loads neighbours instead.
+  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable && !std::is_integral_v<T>;
+  static constexpr bool kMovesElements = false;
+
+  T* dptr_;  // the element at index 0 of every dimension
+  Shape<N> shape_;
+  index_t row_step_;     // elements from one row to the next, and
+  index_t column_step_;  // from one column to the next; either may be negative
+  Stream<Device>* stream_;
+
+  ViewExp(T* dptr, const Shape<N>& shape, index_t row_step, index_t column_step,
+          Stream<Device>* stream)
+      : dptr_(dptr),
+        shape_(shape),
+        row_step_(row_step),
+        column_step_(column_step),
+        stream_(stream) {}
+  const Shape<N>& shape() const { return shape_; }
+  TESSERA_HD T Eval(index_t y, index_t x) const { return dptr_[y * row_step_ + x * column_step_]; }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    const T* const first = dptr_ + y * row_step_ + x * column_step_;
+    return column_step_ == 1 ? pk::ploadu<P>(first) : pk::pgather<T, P>(first, column_step_);
+  }
+  bool IsFlat() const { return N == 1 || shape_[0] == 1; }
+};
+
+template <typename Device, int N, typename T>
+MemoryPlace PlaceOf(const ViewExp<Device, N, T>& view) {
+  constexpr index_t kElementBytes = sizeof(T);
+  const Shape<2> shape = view.shape_.FlatTo2D();
+  const T* lowest = view.dptr_;
+  if (shape.Size() > 0) {
+    lowest += std::min<index_t>(0, (shape[0] - 1) * view.row_step_) +
+              std::min<index_t>(0, (shape[1] - 1) * view.column_step_);
+  }
+  return {.begin = reinterpret_cast<uintptr_t>(lowest),
+          .rows = shape[0],
+          .columns = shape[1],
+          .element_bytes = kElementBytes,
+          .row_stride_bytes = std::abs(view.row_step_) * kElementBytes,
+          .column_stride_bytes = std::abs(view.column_step_) * kElementBytes,
+          .rows_backwards = view.row_step_ < 0,
+          .columns_backwards = view.column_step_ < 0};
+}
+
+/// Runs an expression over a view. The shapes have been checked.
+template <typename Saver, int N, typename T, typename E>
+void Evaluate(const ViewExp<cpu, N, T>& dst, const E& e) {
+  const Shape<2> shape = dst.shape_.FlatTo2D();
+  const auto evaluate = [&](index_t y, index_t begin, index_t end) {
+    T* const row = dst.dptr_ + y * dst.row_step_;
+    if (dst.column_step_ == 1) {
+      EvaluateRow<Saver>(row, e, y, begin, end);
+      return;
+    }
+    const E local = e;
+    const index_t step = dst.column_step_;
+    for (index_t x = begin; x < end; ++x) SaveElement<Saver>(row + x * step, local.Eval(y, x));
+  };
+  if (shape[0] == 1) {
+    ParallelFor(shape[1], kElementsPerTask,
+                [&](index_t begin, index_t end) { evaluate(0, begin, end); });
+    return;
+  }
+  const index_t rows_per_task =
+      std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1]));
+  ParallelFor(shape[0], rows_per_task, [&](index_t begin, index_t end) {
+    for (index_t y = begin; y < end; ++y) evaluate(y, 0, shape[1]);
+  });
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Rows, columns or a block of a tensor, named by View(…). Assigning to it evaluates into those
+/// elements, as with a Tensor, and an overlap with what is read goes through a temporary. In an
+/// expression it is an operand like a tensor. It is a handle, as a Tensor is.
+template <typename Device, int N, typename T>
+class TensorView : public expr::ViewExp<Device, N, T> {
+ public:
+  using Base = expr::ViewExp<Device, N, T>;
+  using Base::Base;
+
+  TensorView(const TensorView&) = default;
+  /// Copies elements, as every other assignment to a view does.
+  const TensorView& operator=(const TensorView& other) const {
+    expr::Assign<sv::saveto>(*this, static_cast<const Base&>(other));
+    return *this;
+  }
+  template <expr::AssignableTo<Base> E>
+  const TensorView& operator=(const E& e) const {
+    expr::Assign<sv::saveto>(*this, e);
+    return *this;
+  }
+  template <expr::AssignableTo<Base> E>
+  const TensorView& operator+=(const E& e) const {
+    expr::Assign<sv::plusto>(*this, e);
+    return *this;
+  }
+  template <expr::AssignableTo<Base> E>
+  const TensorView& operator-=(const E& e) const {
+    expr::Assign<sv::minusto>(*this, e);
+    return *this;
+  }
+  template <expr::AssignableTo<Base> E>
+  const TensorView& operator*=(const E& e) const {
+    expr::Assign<sv::multo>(*this, e);
+    return *this;
+  }
+  template <expr::AssignableTo<Base> E>
+  const TensorView& operator/=(const E& e) const {
+    expr::Assign<sv::divto>(*this, e);
+    return *this;
+  }
+};
+
+}  // namespace TESSERA_ISA_NAMESPACE
+
+namespace tensor_internal {
+
+/// The indices chosen from a dimension of `extent`. Throws Error(kInvalidArgument) if the step is 0
+/// or if an index lies outside.
+template <int N>
+Range CheckedRange(const Range& range, int dimension, const Shape<N>& shape) {
+  const index_t count = range.count();
+  const index_t last = range.begin + (count - 1) * range.step;
+  const index_t extent = shape[dimension];
+  const bool inside =
+      count == 0 || (std::min(range.begin, last) >= 0 && std::max(range.begin, last) < extent);
+  if (range.step == 0 || !inside) {
+    throw InvalidArgument("View: the range from ", range.begin, " to ", range.end, " in steps of ",
+                          range.step, " does not fit dimension ", dimension, " of shape ", shape,
+                          range.step == 0 ? "; a step cannot be 0" : "");
+  }
+  // Without an index the begin names no place.
+  return count == 0 ? Range(0, 0, range.step) : range;
+}
+template <int N>
+Range CheckedRange(All, int dimension, const Shape<N>& shape) {
+  return Range(0, shape[dimension]);
+}
+template <int N>
+index_t CheckedIndex(index_t index, int dimension, const Shape<N>& shape) {
+  if (index < 0 || index >= shape[dimension]) {
+    throw InvalidArgument("View: index ", index, " does not lie in dimension ", dimension,
+                          " of shape ", shape);
+  }
+  return index;
+}
+
+/// What chooses several indices of a dimension.
+template <typename R>
+concept Selection = std::same_as<R, Range> || std::same_as<R, All>;
+
+}  // namespace tensor_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Chosen elements of a vector. Throws Error(kInvalidArgument), as the others do, if an index lies
+/// outside or a step is 0.
+template <typename Device, typename T, tensor_internal::Selection R>
+TensorView<Device, 1, T> View(const Tensor<Device, 1, T>& v, R elements) {
+  const Range r = tensor_internal::CheckedRange(elements, 0, v.shape_);
+  return {v.dptr_ + r.begin, Shape1(r.count()), 0, r.step, v.stream_};
+}
+
+/// A block of a matrix: the chosen rows and columns.
+template <typename Device, typename T, tensor_internal::Selection Rows,
+          tensor_internal::Selection Columns>
+TensorView<Device, 2, T> View(const Tensor<Device, 2, T>& m, Rows rows, Columns columns) {
+  const Range r = tensor_internal::CheckedRange(rows, 0, m.shape_);
+  const Range c = tensor_internal::CheckedRange(columns, 1, m.shape_);
+  return {m.dptr_ + r.begin * m.stride_ + c.begin, Shape2(r.count(), c.count()), r.step * m.stride_,
+          c.step, m.stream_};
+}
+
+/// Chosen elements of one row, or of one column, as a vector.
+template <typename Device, typename T, std::integral Index, tensor_internal::Selection Columns>
+TensorView<Device, 1, T> View(const Tensor<Device, 2, T>& m, Index row, Columns columns) {
+  const index_t y = tensor_internal::CheckedIndex(row, 0, m.shape_);
+  const Range c = tensor_internal::CheckedRange(columns, 1, m.shape_);
+  return {m.dptr_ + y * m.stride_ + c.begin, Shape1(c.count()), 0, c.step, m.stream_};
+}
+template <typename Device, typename T, tensor_internal::Selection Rows, std::integral Index>
+TensorView<Device, 1, T> View(const Tensor<Device, 2, T>& m, Rows rows, Index column) {
+  const Range r = tensor_internal::CheckedRange(rows, 0, m.shape_);
+  const index_t x = tensor_internal::CheckedIndex(column, 1, m.shape_);
+  return {m.dptr_ + r.begin * m.stride_ + x, Shape1(r.count()), 0, r.step * m.stride_, m.stream_};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_VIEW_H_
