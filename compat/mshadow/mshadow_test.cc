@@ -1,60 +1,342 @@
-// Programs in the manner of mshadow's guide, which know nothing of Tessera.
-#include <gtest/gtest.h>
+// What mshadow's headers promise beyond what the programs in tests/mshadow_programs show.
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "gtest/gtest.h"
 #include "mshadow/tensor.h"
 
-namespace {
+// Names that a program may have: they must not meet those of Tessera.
+struct relu {
+  MSHADOW_XINLINE static float Map(float a) { return a > 0.0f ? a : 0.0f; }
+};
+struct Device {
+  int number;
+};
+struct Error {};
+enum class DType { kMine };
+static float limit = 2.0f;
 
 using namespace mshadow;        // NOLINT: what such programs do
 using namespace mshadow::expr;  // NOLINT
 
-struct addone {
-  MSHADOW_XINLINE static float Map(float a) { return a + 1.0f; }
+// A program may add to the namespace, and to mshadow's own inside it.
+namespace mshadow {
+namespace op {
+struct twice {
+  template <typename T>
+  MSHADOW_XINLINE static T Map(T a) {
+    return a + a;
+  }
 };
-struct maxoftwo {
-  MSHADOW_XINLINE static float Map(float a, float b) { return a > b ? a : b; }
+}  // namespace op
+inline Shape<2> Turned(const Shape<2>& shape) { return Shape2(shape[1], shape[0]); }
+}  // namespace mshadow
+
+namespace {
+
+static_assert(std::is_same_v<Tensor<cpu, 2>, Tensor<cpu, 2, default_real_t>>);
+static_assert(cpu::kDevCPU && !gpu::kDevCPU && cpu::kDevMask == 1 && gpu::kDevMask == 2);
+static_assert(MSHADOW_USE_CUDA == 0 && MSHADOW_USE_CBLAS == 0 && MSHADOW_IN_CXX11);
+static_assert(DataType<half::half_t>::kFlag == kFloat16 && DataType<int64_t>::kFlag == kInt64);
+static_assert(LayoutType<kNCHW>::kNdim == 4 && LayoutType<kCDHWN>::kNdim == 5);
+static_assert(sizeof(index_t) == 8);
+
+/// A template over the device compiles for a gpu without CUDA as long as it allocates nothing.
+template <typename xpu>
+struct Layer {
+  Tensor<xpu, 2> weight;
+  TBlob blob;
+  Stream<xpu>* stream = nullptr;
+  int mask() const { return xpu::kDevMask; }
+  void Resize(Shape<4> shape) { TensorContainer<xpu, 4>().Resize(shape); }
 };
 
-TEST(MshadowTest, BasicProgramPrintsWhatTheArithmeticSays) {
-  InitTensorEngine<cpu>();
-  Tensor<cpu, 2, float> mat = NewTensor<cpu, float>(Shape2(2, 3), 0.0f);
-  TensorContainer<cpu, 2, float> lhs(Shape2(2, 3), 1.0f);
-  TensorContainer<cpu, 2, float> rhs(Shape2(2, 3));
-  rhs = 4.0f;
-  mat = (lhs + 2.0f * rhs) / 2.0f + lhs;
-  mat = F<addone>(mat);
-  mat = F<maxoftwo>(mat, rhs * 2.0f);
-  for (index_t i = 0; i < mat.size(0); ++i) {
-    for (index_t j = 0; j < mat.size(1); ++j) EXPECT_EQ(mat[i][j], 8.0f);
+// Functions on tensors such as programs write, under names that Tessera has as well.
+float sum(const Tensor<cpu, 1>& v) { return v[0] + 1000.0f; }
+void clamp(Tensor<cpu, 1> v, float low, float high) { v = low + high; }
+template <int dim, typename DType>
+int norm(const Tensor<cpu, dim, DType>&) {
+  return dim;
+}
+template <typename E>
+int mean(const E&) {
+  return -1;
+}
+void tanh(Tensor<cpu, 1>& v) { v += 5.0f; }
+template <typename xpu>
+void Assign(Tensor<xpu, 1> v, const Tensor<xpu, 1>& w) {
+  v = w + 100.0f;
+}
+int max(const Tensor<cpu, 1>&, const Tensor<cpu, 1>&) { return 7; }
+
+template <typename Function>
+std::string MessageOf(Function function) {
+  try {
+    function();
+  } catch (const dmlc::Error& error) {
+    return error.what();
   }
-  mat += lhs;
-  EXPECT_EQ(mat[1][2], 9.0f);
-  FreeSpace(&mat);
+  return "";
+}
+
+TEST(MshadowTest, NamesOfAProgramDoNotMeetTesseras) {
+  const Device device{3};
+  const DType type = DType::kMine;
+  EXPECT_EQ(device.number, 3);
+  EXPECT_EQ(type, DType::kMine);
+  EXPECT_THROW(throw Error(), Error);
+  TensorContainer<cpu, 1> a(Shape1(2), -1.0f);
+  a[1] = limit;
+  a = F<relu>(F<op::twice>(a));
+  EXPECT_EQ(a[0], 0.0f);
+  EXPECT_EQ(a[1], 4.0f);
+  EXPECT_EQ(Turned(Shape2(2, 3)), Shape2(3, 2));
+}
+
+TEST(MshadowTest, FunctionsOfAProgramComeBeforeTesseras) {
+  TensorContainer<cpu, 1> container(Shape1(3), 2.0f);
+  Tensor<cpu, 1> handle = container;
+  EXPECT_EQ(sum(container), 1002.0f);
+  EXPECT_EQ(sum(handle), 1002.0f);
+  EXPECT_EQ(norm(container) + norm(handle), 2);
+  EXPECT_EQ(mean(container) + mean(handle), -2);
+  EXPECT_EQ(max(container, container) + max(handle, container), 14);
+  tanh(container);
+  EXPECT_EQ(container[1], 7.0f);
+  clamp(container, -1.0f, 4.0f);
+  EXPECT_EQ(container[2], 3.0f);
+  Assign<cpu>(container, handle);
+  EXPECT_EQ(container[0], 103.0f);
+}
+
+TEST(MshadowTest, PoolTakesTheArgumentsOfEveryYear) {
+  TensorContainer<cpu, 4> image(Shape4(2, 1, 4, 6)), pooled(Shape4(2, 1, 2, 3)), other;
+  for (index_t i = 0; i < image.MSize(); ++i) image.dptr_[i] = static_cast<float>(i % 11);
+  const Shape<2> positions = pooled[0][0].shape_;
+  pooled = pool<red::maximum>(image, positions, 2, 2, 2, 2);
+  for (int form = 0; form < 5; ++form) {
+    other.Resize(pooled.shape_, -1.0f);
+    switch (form) {
+      case 0:
+        other = pool<red::maximum>(image, positions, 2, 2);
+        break;
+      case 1:
+        other = pool<red::maximum>(image, positions, 2, 2, 2);
+        break;
+      case 2:
+        other = pool<red::maximum>(image, 2, 2);
+        break;
+      case 3:
+        other = pool<red::maximum>(image, 2, 2, 2);
+        break;
+      default:
+        other = pool<red::maximum>(image, 2, 2, 2, 2);
+    }
+    for (index_t i = 0; i < pooled.MSize(); ++i) {
+      EXPECT_EQ(other.dptr_[i], pooled.dptr_[i]) << form << " " << i;
+    }
+  }
+}
+
+TEST(MshadowTest, AGpuIsATypeInEveryBuild) {
+  EXPECT_EQ(Layer<gpu>().mask(), 2);
+  EXPECT_EQ(Layer<cpu>().mask(), 1);
+}
+
+TEST(MshadowTest, StreamsComeInEveryForm) {
+  for (Stream<cpu>* stream : {NewStream<cpu>(), NewStream<cpu>(0), NewStream<cpu>(true, false),
+                              NewStream<cpu>(false, true, -1)}) {
+    stream->Wait();
+    EXPECT_TRUE(stream->CheckIdle());
+    DeleteStream(stream);
+  }
+  InitTensorEngine<cpu>(0);
+  InitTensorEngine<cpu>();
+  InitTensorEngine();
+  ShutdownTensorEngine();
   ShutdownTensorEngine<cpu>();
 }
 
-TEST(MshadowTest, ALinearLayerTrains) {
-  // out = in * W + b, one step of gradient descent on the squared error.
-  TensorContainer<cpu, 2, real_t> in(Shape2(4, 3)), weight(Shape2(3, 2), 0.5f), out(Shape2(4, 2));
-  TensorContainer<cpu, 2, real_t> grad(Shape2(4, 2)), weight_grad(Shape2(3, 2));
-  TensorContainer<cpu, 1, real_t> bias(Shape1(2), 0.0f), bias_grad(Shape1(2));
-  for (index_t i = 0; i < 4; ++i) {
-    for (index_t j = 0; j < 3; ++j) in[i][j] = static_cast<real_t>(i - j);
+TEST(MshadowTest, ContainersCopyTheirElements) {
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 1.0f), b;
+  const std::vector<TensorContainer<cpu, 2>> several(3, a);
+  b = several[2];
+  b += 1.0f;
+  EXPECT_EQ(several[2][1][2], 1.0f);
+  EXPECT_EQ(b[1][2], 2.0f);
+  a = std::move(b);
+  EXPECT_EQ(a[1][2], 2.0f);
+  const Tensor<cpu, 2>& handle = a;
+  b = handle;
+  EXPECT_NE(b.dptr_, a.dptr_);
+  b = a * 2.0f + handle;
+  EXPECT_EQ(b[0][0], 6.0f);
+  b = 0;
+  EXPECT_EQ(b.shape_, Shape2(2, 3));
+  EXPECT_EQ(b[0][0], 0.0f);
+}
+
+TEST(MshadowTest, ShapesThatDifferThrow) {
+  TensorContainer<cpu, 2> a(Shape2(2, 3)), b(Shape2(3, 2));
+  const std::string message = MessageOf([&] { static_cast<Tensor<cpu, 2>&>(a) = b + 1.0f; });
+  EXPECT_NE(message.find("(2,3)"), std::string::npos) << message;
+  EXPECT_NE(message.find("(3,2)"), std::string::npos) << message;
+}
+
+class Bytes : public utils::IStream {
+ public:
+  size_t Read(void* ptr, size_t size) override {
+    const size_t count = std::min(size, text.size() - at);
+    std::memcpy(ptr, text.data() + at, count);
+    at += count;
+    return count;
   }
-  const auto loss = [&] {
-    out = dot(in, weight);
-    out += repmat(bias, 4);
-    grad = out - 1.0f;
-    real_t sum = 0;
-    for (index_t i = 0; i < 4; ++i) sum += grad[i][0] * grad[i][0] + grad[i][1] * grad[i][1];
-    return sum;
-  };
-  const real_t before = loss();
-  weight_grad = dot(in.T(), grad);
-  bias_grad = sum_rows(grad);
-  weight -= 0.01f * weight_grad;
-  bias -= 0.01f * bias_grad;
-  EXPECT_LT(loss(), before);
+  void Write(const void* ptr, size_t size) override {
+    text.append(static_cast<const char*>(ptr), size);
+  }
+  std::string text;
+  size_t at = 0;
+};
+
+TEST(MshadowIoTest, FilesHoldExtentsOf32BitsAndRowsWithoutPadding) {
+  Tensor<cpu, 2, int16_t> t = NewTensor<cpu>(Shape2(2, 3), static_cast<int16_t>(0x0102), true);
+  Bytes bytes;
+  SaveBinary(bytes, t);
+  EXPECT_EQ(bytes.text.size(), 2 * sizeof(uint32_t) + 6 * sizeof(int16_t));
+  EXPECT_EQ(bytes.text[0], 2);
+  EXPECT_EQ(bytes.text[4], 3);
+  t = static_cast<int16_t>(0);
+  LoadBinary(bytes, &t, true);
+  EXPECT_EQ(t[1][2], 0x0102);
+  FreeSpace(&t);
+}
+
+TEST(MshadowIoTest, DamagedFilesAndOtherShapesThrow) {
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 1.0f), b(Shape2(3, 2));
+  Bytes bytes;
+  a.SaveBinary(bytes);
+  Bytes cut = bytes;
+  cut.text.resize(20);
+  EXPECT_NE(MessageOf([&] { b.LoadBinary(cut); }).find("ends after"), std::string::npos);
+  Bytes nothing;
+  EXPECT_NE(MessageOf([&] { b.LoadBinary(nothing); }).find("ends after"), std::string::npos);
+  Tensor<cpu, 2>* const other = &b;
+  b.Resize(Shape2(3, 2));
+  const std::string message = MessageOf([&] { LoadBinary(bytes, other, true); });
+  EXPECT_NE(message.find("(2,3)"), std::string::npos) << message;
+  EXPECT_NE(message.find("(3,2)"), std::string::npos) << message;
+}
+
+TEST(MshadowChecksTest, FailedChecksThrowAndShowBothSides) {
+  CHECK(true) << "not shown";
+  CHECK_EQ(1 + 1, 2);
+  const std::string message = MessageOf([] { CHECK_LE(3, 2) << "of elements"; });
+  EXPECT_NE(message.find("3 <= 2"), std::string::npos) << message;
+  EXPECT_NE(message.find("3 vs. 2"), std::string::npos) << message;
+  EXPECT_NE(message.find("of elements"), std::string::npos) << message;
+  EXPECT_NE(MessageOf([] { LOG(FATAL) << "no " << 5; }).find("no 5"), std::string::npos);
+  EXPECT_EQ(MessageOf([] { utils::Check(false, "%d of %s", 3, "x"); }), "3 of x");
+  EXPECT_EQ(MessageOf([] { utils::Error("no %s", "file"); }), "no file");
+  EXPECT_EQ(MessageOf([] { utils::Assert(true, "fine"); }), "");
+  EXPECT_NE(MessageOf([] { utils::FopenCheck("/no/such/file", "r"); }).find("/no/such/file"),
+            std::string::npos);
+  // A check is one statement, also where an else follows.
+  if (limit > 0.0f)
+    CHECK(true);
+  else
+    FAIL();
+}
+
+TEST(MshadowSwitchTest, EveryTypeHasItsCase) {
+  std::vector<size_t> sizes;
+  for (int flag : {kFloat32, kFloat64, kFloat16, kUint8, kInt32, kInt8, kInt64}) {
+    MSHADOW_TYPE_SWITCH(flag, DType, {
+      EXPECT_EQ(DataType<DType>::kFlag, flag);
+      sizes.push_back(sizeof(DType));
+    });
+  }
+  EXPECT_EQ(sizes, (std::vector<size_t>{4, 8, 2, 1, 4, 1, 8}));
+  const std::string message =
+      MessageOf([] { MSHADOW_REAL_TYPE_SWITCH(kInt32, DType, { FAIL() << sizeof(DType); }); });
+  EXPECT_NE(message.find("MSHADOW_REAL_TYPE_SWITCH: flag 4"), std::string::npos) << message;
+  EXPECT_NE(MessageOf([] { MSHADOW_LAYOUT_SWITCH(99, Layout, { FAIL() << Layout; }); }), "");
+  EXPECT_NE(MessageOf([] { MSHADOW_IDX_TYPE_SWITCH(kFloat32, I, { FAIL() << sizeof(I); }); }), "");
+}
+
+TEST(MshadowSwitchTest, LayoutsConvertBothWays) {
+  const Shape<4> nchw = Shape4(2, 3, 4, 5);
+  EXPECT_EQ(ConvertLayout(nchw, kNCHW, kNHWC), Shape4(2, 4, 5, 3));
+  EXPECT_EQ(ConvertLayout(nchw, kNCHW, kCHWN), Shape4(3, 4, 5, 2));
+  for (int layout : {kNCHW, kNHWC, kCHWN}) {
+    EXPECT_EQ(ConvertLayout(ConvertLayout(nchw, kNCHW, layout), layout, kNCHW), nchw);
+  }
+  EXPECT_EQ(ConvertLayout(Shape5(2, 3, 4, 5, 6), kNCDHW, kNDHWC), Shape5(2, 4, 5, 6, 3));
+  EXPECT_EQ(ConvertLayout(Shape3(2, 3, 4), kNCW, kCWN), Shape3(3, 4, 2));
+  EXPECT_NE(MessageOf([&] { ConvertLayout(nchw, kNCHW, kNCDHW); }).find("layout 32"),
+            std::string::npos);
+}
+
+TEST(MshadowShapeTest, RunTimeShapesReadAndCompare) {
+  TShape shape, other;
+  EXPECT_EQ(shape.ndim(), 0);
+  std::istringstream good("( 2,3 ,4 ) (5,) 6 ()");
+  good >> shape;
+  EXPECT_TRUE(shape == Shape3(2, 3, 4));
+  EXPECT_TRUE(shape != Shape3(2, 3, 5));
+  good >> shape >> other;
+  EXPECT_TRUE(shape == Shape1(5));
+  EXPECT_TRUE(other == Shape1(6));
+  good >> other;
+  EXPECT_EQ(other.ndim(), 0);
+  for (const char* text : {"", "(2,3", "(a)", "x"}) {
+    std::istringstream bad(text);
+    bad >> shape;
+    EXPECT_TRUE(bad.fail()) << text;
+    EXPECT_TRUE(shape == Shape1(5)) << text;
+  }
+  const index_t extents[] = {7, 8};
+  other.CopyFrom(extents, extents + 2);
+  EXPECT_EQ(other.data()[1], 8);
+  other.data()[1] = 9;
+  EXPECT_EQ(other.get<2>(), Shape2(7, 9));
+}
+
+TEST(MshadowBlobTest, ScalarsAndEmptyBlobsHaveViews) {
+  float value = 3;
+  const TBlob scalar(&value, TShape(), cpu::kDevMask);
+  EXPECT_EQ((scalar.FlatTo1D<cpu, float>()[0]), 3.0f);
+  EXPECT_TRUE(scalar.CheckContiguous());
+  const TBlob empty(static_cast<float*>(nullptr), Shape2(0, 4), cpu::kDevMask);
+  EXPECT_EQ((empty.get<cpu, 2, float>().shape_), Shape2(0, 4));
+  EXPECT_EQ((empty.FlatToKD<cpu, 3, float>().shape_), Shape3(1, 0, 4));
+  EXPECT_EQ(TBlob().type_flag_, kFloat32);
+}
+
+TEST(MshadowRandomTest, EveryFormDraws) {
+  Random<cpu> random(3);
+  TensorContainer<cpu, 2> a(Shape2(20, 30), -5.0f);
+  random.SampleUniform(&a);
+  EXPECT_GE(a[19][29], 0.0f);
+  random.SampleGaussian(a, 100, 0.01);
+  EXPECT_NEAR(a[0][0], 100.0f, 1.0f);
+  random.SampleExponential(&a, 2.0f);
+  EXPECT_GE(a[0][0], 0.0f);
+  random.SampleGamma(&a, 2, 1);
+  random.SamplePoisson(&a, 3);
+  EXPECT_EQ(a[0][0], static_cast<float>(static_cast<int>(a[0][0])));
+  random.SampleNegativeBinomial(&a, 2, 0.5);
+  random.SampleGeneralizedNegativeBinomial(&a, 2, 0.5);
+  Tensor<cpu, 2> view = a.Slice(3, 5);
+  random.SampleUniform(&view, 7, 8);
+  EXPECT_GE(a[4][0], 7.0f);
+  Random<cpu, half::half_t> halves(1);
+  TensorContainer<cpu, 1, half::half_t> h(Shape1(5));
+  halves.SampleUniform(&h, half::half_t(1), half::half_t(2));
+  EXPECT_GE(static_cast<float>(h[4]), 1.0f);
 }
 
 }  // namespace

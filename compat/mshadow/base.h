@@ -1,0 +1,226 @@
+#ifndef MSHADOW_BASE_H_
+#define MSHADOW_BASE_H_
+
+// What mshadow's base.h offered: macros, type flags, layouts, operators, savers and reducers.
+//
+// `mshadow` is a namespace of its own that takes in exactly the names that mshadow had, rather than
+// another name for tessera: programs say `using namespace mshadow` and then define a `relu`, a
+// `sum` or a `Device` of their own, which must not meet Tessera's; and some add to the namespace.
+
+// Programs rely on these coming along.
+#include <algorithm>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <sstream>
+#include <string>
+
+#include "mshadow/half.h"
+#include "mshadow/logging.h"
+#include "mshadow/utils.h"
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
+#include "tessera/base/host_device.h"
+#include "tessera/base/shape.h"
+#include "tessera/tensor/tensor.h"
+
+// Switches of mshadow's build. Programs ask for them; a value given on the command line stands.
+// Products always come from Tessera's own kernels or from cuBLAS.
+#ifndef MSHADOW_STAND_ALONE
+#define MSHADOW_STAND_ALONE 0
+#endif
+#ifndef MSHADOW_USE_CBLAS
+#define MSHADOW_USE_CBLAS 0
+#endif
+#ifndef MSHADOW_USE_MKL
+#define MSHADOW_USE_MKL 0
+#endif
+#ifndef MSHADOW_USE_CUDA
+#if defined(__CUDACC__)
+#define MSHADOW_USE_CUDA 1
+#else
+#define MSHADOW_USE_CUDA 0
+#endif
+#endif
+#ifndef MSHADOW_USE_CUDNN
+#define MSHADOW_USE_CUDNN 0
+#endif
+#ifndef MSHADOW_USE_CUSOLVER
+#define MSHADOW_USE_CUSOLVER 0
+#endif
+#ifndef MSHADOW_USE_SSE
+#define MSHADOW_USE_SSE 0
+#endif
+#ifndef MSHADOW_USE_F16C
+#define MSHADOW_USE_F16C 0
+#endif
+#ifndef MSHADOW_USE_NVML
+#define MSHADOW_USE_NVML 0
+#endif
+#ifndef MSHADOW_USE_GLOG
+#define MSHADOW_USE_GLOG 0
+#endif
+#ifndef MSHADOW_FORCE_STREAM
+#define MSHADOW_FORCE_STREAM 1
+#endif
+#ifndef MSHADOW_ALLOC_PAD
+#define MSHADOW_ALLOC_PAD true
+#endif
+#ifndef MSHADOW_MIN_PAD_RATIO
+#define MSHADOW_MIN_PAD_RATIO 2
+#endif
+#ifndef MSHADOW_OLD_CUDA
+#define MSHADOW_OLD_CUDA 0
+#endif
+#ifndef MSHADOW_INT64_TENSOR_SIZE
+#define MSHADOW_INT64_TENSOR_SIZE 1
+#endif
+#ifndef MSHADOW_DIST_PS
+#define MSHADOW_DIST_PS 0
+#endif
+#ifndef MSHADOW_RABIT_PS
+#define MSHADOW_RABIT_PS 0
+#endif
+#ifndef MSHADOW_IN_CXX11
+#define MSHADOW_IN_CXX11 1
+#endif
+#ifndef MSHADOW_DEFAULT_DTYPE
+#define MSHADOW_DEFAULT_DTYPE = ::mshadow::default_real_t
+#endif
+
+/// How functions are marked: for host and device (functors), for the host alone, and so on.
+#define MSHADOW_FORCE_INLINE inline __attribute__((always_inline))
+#define MSHADOW_XINLINE TESSERA_HD
+#define MSHADOW_CINLINE MSHADOW_FORCE_INLINE
+#define MSHADOW_CONSTEXPR constexpr
+#define MSHADOW_THROW_EXCEPTION noexcept(false)
+#define MSHADOW_NO_EXCEPTION noexcept(true)
+#define MSHADOW_ALIGNED(bytes) alignas(bytes)
+
+/// Runs a call of CUDA's, or any function; a failure throws, or is printed and dropped.
+#define MSHADOW_CUDA_CALL(func)                                                 \
+  {                                                                             \
+    const cudaError_t mshadow_status = (func);                                  \
+    CHECK(mshadow_status == cudaSuccess) << cudaGetErrorString(mshadow_status); \
+  }
+#define MSHADOW_CATCH_ERROR(func)                  \
+  {                                                \
+    try {                                          \
+      (func);                                      \
+    } catch (const ::dmlc::Error& mshadow_error) { \
+      LOG(ERROR) << mshadow_error.what();          \
+    }                                              \
+  }
+
+namespace mshadow {
+
+using tessera::cpu;
+using tessera::gpu;
+using tessera::index_t;
+using openmp_index_t = index_t;
+using default_real_t = float;
+using real_t = default_real_t;
+
+constexpr unsigned kRandBufferSize = 1000000;
+constexpr float kPi = 3.1415926f;
+
+/// The number of an element type at run time, as in tessera::DType and in MXNet's files.
+enum TypeFlag {
+  kFloat32 = 0,
+  kFloat64 = 1,
+  kFloat16 = 2,
+  kUint8 = 3,
+  kInt32 = 4,
+  kInt8 = 5,
+  kInt64 = 6,
+  kBool = 7,
+  kInt16 = 8,
+  kUint16 = 9,
+  kUint32 = 10,
+  kUint64 = 11,
+  kBfloat16 = 12,
+};
+
+/// DataType<float>::kFlag is kFloat32, and so on for every element type.
+template <typename DType>
+struct DataType {
+  static constexpr int kFlag = static_cast<int>(tessera::kDTypeOf<DType>);
+  static constexpr int kLanes = 1;
+  using ScaleType = std::conditional_t<sizeof(DType) == 2, float, DType>;
+};
+constexpr int default_type_flag = DataType<default_real_t>::kFlag;
+
+/// Bytes of an element of the type with that flag. Throws for an unknown flag.
+inline size_t mshadow_sizeof(int type) {
+  return static_cast<size_t>(tessera::DTypeSizeBytes(static_cast<tessera::DType>(type)));
+}
+
+/// The order of an image tensor's dimensions: number, channel, (depth,) height, width.
+enum LayoutFlag {
+  kNCHW = 0,
+  kNHWC,
+  kCHWN,
+  kNCW = 1 << 3,
+  kNWC,
+  kCWN,
+  kNCDHW = 1 << 5,
+  kNDHWC,
+  kCDHWN,
+};
+constexpr int default_layout = kNCHW;
+constexpr int default_layout_5d = kNCDHW;
+
+template <int layout>
+struct LayoutType {
+  static constexpr index_t kNdim = layout < kNCW ? 4 : layout < kNCDHW ? 3 : 5;
+  static constexpr int kCudnnFlag = -1;
+};
+
+namespace op {
+using tessera::op::div;
+using tessera::op::identity;
+using tessera::op::minus;
+using tessera::op::mul;
+using tessera::op::plus;
+using tessera::op::right;
+}  // namespace op
+
+namespace sv {
+using tessera::sv::divto;
+using tessera::sv::minusto;
+using tessera::sv::multo;
+using tessera::sv::plusto;
+using tessera::sv::saveto;
+}  // namespace sv
+
+namespace red {
+using tessera::red::maximum;
+using tessera::red::minimum;
+using tessera::red::sum;
+
+/// The smallest and the largest finite value of a type.
+namespace limits {
+template <typename DType>
+MSHADOW_XINLINE DType MinValue() {
+  return std::numeric_limits<DType>::lowest();
+}
+template <typename DType>
+MSHADOW_XINLINE DType MaxValue() {
+  return std::numeric_limits<DType>::max();
+}
+}  // namespace limits
+}  // namespace red
+
+}  // namespace mshadow
+
+#include "mshadow/type_switch.h"
+
+#endif  // MSHADOW_BASE_H_

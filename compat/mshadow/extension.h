@@ -1,0 +1,72 @@
+#ifndef MSHADOW_EXTENSION_H_
+#define MSHADOW_EXTENSION_H_
+
+// The expressions of mshadow's folder extension/, and the functions that stood beside them.
+
+#include "mshadow/base.h"
+#include "mshadow/expression.h"
+#include "mshadow/tensor_base.h"
+#include "tessera/tensor/tensor.h"
+
+namespace mshadow {
+
+namespace expr {
+
+using tessera::expr::batch_dot;
+using tessera::expr::broadcast;
+using tessera::expr::broadcast_keepdim;
+using tessera::expr::broadcast_multi_axes;
+using tessera::expr::broadcast_scalar;
+using tessera::expr::broadcast_to;
+using tessera::expr::broadcast_with_axis;
+using tessera::expr::ch_unpool;
+using tessera::expr::chpool;
+using tessera::expr::concat;
+using tessera::expr::crop;
+using tessera::expr::flip;
+using tessera::expr::implicit_dot;
+using tessera::expr::mask;
+using tessera::expr::mat_choose_row_element;
+using tessera::expr::mat_fill_row_element;
+using tessera::expr::mirror;
+using tessera::expr::one_hot_encode;
+using tessera::expr::pack_col2patch;
+using tessera::expr::pad;
+using tessera::expr::pool;
+using tessera::expr::range;
+using tessera::expr::reduce_except_dim;
+using tessera::expr::reduce_keepdim;
+using tessera::expr::reduce_with_axis;
+using tessera::expr::repmat;
+using tessera::expr::reshape;
+using tessera::expr::slice;
+using tessera::expr::sum_rows;
+using tessera::expr::sumall_except_dim;
+using tessera::expr::swapaxis;
+using tessera::expr::take;
+using tessera::expr::take_grad;
+using tessera::expr::transpose;
+using tessera::expr::transpose_indices;
+using tessera::expr::unpack_patch2col;
+using tessera::expr::unpool;
+using tessera::expr::upsampling_nearest;
+
+}  // namespace expr
+
+using tessera::AddTakeGrad;
+using tessera::AddTakeGradLargeBatch;
+using tessera::BatchGEMM;
+using tessera::IndexFill;
+using tessera::MapExp;
+using tessera::MapReduceKeepHighDim;
+using tessera::MapReduceKeepLowest;
+using tessera::SmoothSoftmaxGrad;
+using tessera::Softmax;
+using tessera::SoftmaxGrad;
+using tessera::SortByKey;
+using tessera::VectorDot;
+using tessera::VectorizedSort;
+
+}  // namespace mshadow
+
+#endif  // MSHADOW_EXTENSION_H_

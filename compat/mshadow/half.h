@@ -1,0 +1,20 @@
+#ifndef MSHADOW_HALF_H_
+#define MSHADOW_HALF_H_
+
+#include "tessera/base/dtype.h"
+
+namespace mshadow {
+
+/// IEEE binary16. Numbers convert to it explicitly, `half::half_t(0.5f)`, and it converts to float.
+namespace half {
+using tessera::half_t;
+}  // namespace half
+
+/// bfloat16, in the same way.
+namespace bfloat {
+using bf16_t = tessera::bfloat16_t;
+}  // namespace bfloat
+
+}  // namespace mshadow
+
+#endif  // MSHADOW_HALF_H_

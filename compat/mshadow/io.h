@@ -1,0 +1,104 @@
+#ifndef MSHADOW_IO_H_
+#define MSHADOW_IO_H_
+
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "mshadow/tensor_base.h"
+
+namespace mshadow {
+
+namespace utils {
+
+/// What tensors are written to and read from; any class with such a Read and Write will do.
+class IStream {
+ public:
+  virtual ~IStream() = default;
+  /// Reads up to `size` bytes and returns how many there were.
+  virtual size_t Read(void* ptr, size_t size) = 0;
+  virtual void Write(const void* ptr, size_t size) = 0;
+};
+
+}  // namespace utils
+
+namespace io_internal {
+
+template <typename TStream>
+void ReadExactly(TStream& in, void* to, size_t size) {
+  const size_t read = static_cast<size_t>(in.Read(to, size));
+  if (size != 0 && read != size) {
+    throw tessera::DataLoss("LoadBinary: the stream ends after ", read, " of ", size, " bytes");
+  }
+}
+
+template <int dim, typename TStream>
+Shape<dim> ReadShape(TStream& in) {
+  std::array<uint32_t, dim> extents;
+  ReadExactly(in, extents.data(), sizeof(extents));
+  Shape<dim> shape;
+  for (int i = 0; i < dim; ++i) shape[i] = extents[static_cast<size_t>(i)];
+  return shape;
+}
+
+template <typename Device, int dim, typename DType, typename TStream>
+void ReadElements(TStream& in, const Tensor<Device, dim, DType>& dst) {
+  if constexpr (Device::kDevCPU) {
+    const Tensor<cpu, 2, DType> rows = dst.FlatTo2D();
+    for (index_t i = 0; i < rows.size(0); ++i) {
+      ReadExactly(in, rows[i].dptr_, static_cast<size_t>(rows.size(1)) * sizeof(DType));
+    }
+  } else {
+    tessera::TensorContainer<cpu, dim, DType> host(dst.shape_);
+    ReadElements(in, static_cast<const Tensor<cpu, dim, DType>&>(host));
+    Copy(dst, host);
+  }
+}
+
+}  // namespace io_internal
+
+/// Writes a tensor in the format of mshadow's default build: dim extents as 32-bit unsigned
+/// integers, then the elements row by row without padding, all in the machine's byte order.
+/// Throws Error(kInvalidArgument) if an extent does not fit.
+template <typename Device, int dim, typename DType, typename TStream>
+void SaveBinary(TStream& out, const Tensor<Device, dim, DType>& src) {
+  if constexpr (!Device::kDevCPU) {
+    tessera::TensorContainer<cpu, dim, DType> host(src.shape_);
+    Copy(host, src);
+    SaveBinary(out, static_cast<const Tensor<cpu, dim, DType>&>(host));
+  } else {
+    std::array<uint32_t, dim> extents;
+    for (int i = 0; i < dim; ++i) {
+      if (src.size(i) > std::numeric_limits<uint32_t>::max()) {
+        throw tessera::InvalidArgument("SaveBinary: shape ", src.shape_,
+                                       " does not fit the format's 32-bit extents");
+      }
+      extents[static_cast<size_t>(i)] = static_cast<uint32_t>(src.size(i));
+    }
+    out.Write(extents.data(), sizeof(extents));
+    const Tensor<cpu, 2, DType> rows = src.FlatTo2D();
+    for (index_t i = 0; i < rows.size(0); ++i) {
+      out.Write(rows[i].dptr_, static_cast<size_t>(rows.size(1)) * sizeof(DType));
+    }
+  }
+}
+
+/// Reads what SaveBinary wrote. With pre_alloc the tensor has memory of the shape that must come;
+/// without, it gets memory here, to be released with FreeSpace.
+/// Throws Error(kDataLoss) if the stream ends early, Error(kInvalidArgument) on another shape.
+template <typename Device, int dim, typename DType, typename TStream>
+void LoadBinary(TStream& in, Tensor<Device, dim, DType>* dst, bool pre_alloc) {
+  const Shape<dim> shape = io_internal::ReadShape<dim>(in);
+  if (!pre_alloc) {
+    dst->shape_ = shape;
+    AllocSpace(dst);
+  } else if (shape != dst->shape_) {
+    throw tessera::InvalidArgument("LoadBinary: the stream holds shape ", shape,
+                                   " but the tensor has shape ", dst->shape_);
+  }
+  io_internal::ReadElements(in, *dst);
+}
+
+}  // namespace mshadow
+
+#endif  // MSHADOW_IO_H_

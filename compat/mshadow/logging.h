@@ -1,0 +1,79 @@
+#ifndef MSHADOW_LOGGING_H_
+#define MSHADOW_LOGGING_H_
+
+// CHECK and LOG, which mshadow took from dmlc-core or brought itself: `CHECK_EQ(a, b) << "why";`.
+// A failed check throws dmlc::Error. A program that has these macros from elsewhere keeps them.
+
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "tessera/base/error.h"
+
+namespace dmlc {
+
+/// What a failed check throws.
+using Error = tessera::Error;
+
+}  // namespace dmlc
+
+namespace mshadow::compat_internal {
+
+/// Collects a message; throws it, or prints it to standard error, at the end of the statement.
+class LogMessage {
+ public:
+  LogMessage(const char* file, int line, bool fatal) : fatal_(fatal) {
+    message_ << file << ":" << line << ": ";
+  }
+  LogMessage(const LogMessage&) = delete;
+  LogMessage& operator=(const LogMessage&) = delete;
+  ~LogMessage() noexcept(false) {
+    if (fatal_) throw tessera::InvalidArgument(message_.str());
+    std::cerr << message_.str() << std::endl;
+  }
+  std::ostream& stream() { return message_; }
+
+ private:
+  std::ostringstream message_;
+  bool fatal_;
+};
+
+/// Makes a statement of a stream, so that a macro can be an expression of type void.
+struct Voidify {
+  void operator&(std::ostream&) const {}
+};
+
+}  // namespace mshadow::compat_internal
+
+#define MSHADOW_INTERNAL_LOG(fatal) \
+  ::mshadow::compat_internal::LogMessage(__FILE__, __LINE__, fatal).stream()
+#define MSHADOW_INTERNAL_LOG_INFO MSHADOW_INTERNAL_LOG(false)
+#define MSHADOW_INTERNAL_LOG_WARNING MSHADOW_INTERNAL_LOG(false)
+#define MSHADOW_INTERNAL_LOG_ERROR MSHADOW_INTERNAL_LOG(false)
+#define MSHADOW_INTERNAL_LOG_FATAL MSHADOW_INTERNAL_LOG(true)
+
+#define MSHADOW_INTERNAL_CHECK_OP(a, op, b)            \
+  ((a)op(b)) ? static_cast<void>(0)                    \
+             : ::mshadow::compat_internal::Voidify() & \
+                   MSHADOW_INTERNAL_LOG(true)          \
+                       << "Check failed: " #a " " #op " " #b " (" << (a) << " vs. " << (b) << ") "
+
+#ifndef LOG
+#define LOG(severity) MSHADOW_INTERNAL_LOG_##severity
+#endif
+#ifndef CHECK
+#define CHECK(condition)                                                           \
+  (condition) ? static_cast<void>(0)                                               \
+              : ::mshadow::compat_internal::Voidify() & MSHADOW_INTERNAL_LOG(true) \
+                                                            << "Check failed: " #condition " "
+#endif
+#ifndef CHECK_EQ
+#define CHECK_EQ(a, b) MSHADOW_INTERNAL_CHECK_OP(a, ==, b)
+#define CHECK_NE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, !=, b)
+#define CHECK_LT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <, b)
+#define CHECK_LE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <=, b)
+#define CHECK_GT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >, b)
+#define CHECK_GE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >=, b)
+#endif
+
+#endif  // MSHADOW_LOGGING_H_

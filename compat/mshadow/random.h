@@ -1,0 +1,79 @@
+#ifndef MSHADOW_RANDOM_H_
+#define MSHADOW_RANDOM_H_
+
+#include "mshadow/base.h"
+#include "mshadow/tensor_base.h"
+
+namespace mshadow {
+
+/// Random numbers of one type on one device. tessera::Random says what is drawn and which errors
+/// are thrown; a seed gives numbers of its own, not those of mshadow's generators.
+template <typename Device, typename DType = default_real_t>
+class Random {
+ public:
+  explicit Random(int seed) : random_(static_cast<uint64_t>(seed)) {}
+
+  void Seed(int seed) { random_.Seed(static_cast<uint64_t>(seed)); }
+  unsigned GetSeed() const { return static_cast<unsigned>(random_.GetSeed()); }
+  void set_stream(Stream<Device>* stream) { random_.set_stream(stream); }
+  uint32_t GetRandInt() { return random_.GetRandInt(); }
+
+  /// Uniform in [a, b).
+  template <int dim>
+  void SampleUniform(Tensor<Device, dim, DType>* dst, double a = 0, double b = 1) {
+    random_.SampleUniform(dst, a, b);
+  }
+  /// Normal; sigma <= 0 gives mu everywhere.
+  template <int dim>
+  void SampleGaussian(Tensor<Device, dim, DType>* dst, double mu = 0, double sigma = 1) {
+    random_.SampleGaussian(dst, mu, sigma > 0 ? sigma : 0);
+  }
+  template <int dim>
+  void SampleGamma(Tensor<Device, dim, DType>* dst, double alpha, double beta) {
+    random_.SampleGamma(dst, alpha, beta);
+  }
+  template <int dim>
+  void SampleExponential(Tensor<Device, dim, DType>* dst, double lambda) {
+    random_.SampleExponential(dst, lambda);
+  }
+  template <int dim>
+  void SamplePoisson(Tensor<Device, dim, DType>* dst, double lambda) {
+    random_.SamplePoisson(dst, lambda);
+  }
+  template <int dim>
+  void SampleNegativeBinomial(Tensor<Device, dim, DType>* dst, double k, double p) {
+    random_.SampleNegativeBinomial(dst, k, p);
+  }
+  template <int dim>
+  void SampleGeneralizedNegativeBinomial(Tensor<Device, dim, DType>* dst, double mu, double alpha) {
+    random_.SampleGeneralizedNegativeBinomial(dst, mu, alpha);
+  }
+
+  /// By reference, as it was written in early 2014.
+  template <int dim>
+  void SampleUniform(Tensor<Device, dim, DType>& dst, double a = 0, double b = 1) {
+    SampleUniform(&dst, a, b);
+  }
+  template <int dim>
+  void SampleGaussian(Tensor<Device, dim, DType>& dst, double mu = 0, double sigma = 1) {
+    SampleGaussian(&dst, mu, sigma);
+  }
+
+  /// Numbers in [0, 1), or normal ones, as an expression. Unlike mshadow's, it stays valid, and an
+  /// expression may hold several.
+  template <int dim>
+  auto uniform(const Shape<dim>& shape) {
+    return random_.template uniform<DType>(shape);
+  }
+  template <int dim>
+  auto gaussian(const Shape<dim>& shape, double mu = 0, double sigma = 1) {
+    return random_.template gaussian<DType>(shape, mu, sigma > 0 ? sigma : 0);
+  }
+
+ private:
+  tessera::Random<Device> random_;
+};
+
+}  // namespace mshadow
+
+#endif  // MSHADOW_RANDOM_H_

@@ -1,0 +1,177 @@
+#ifndef MSHADOW_TENSOR_BLOB_H_
+#define MSHADOW_TENSOR_BLOB_H_
+
+#include <istream>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "mshadow/tensor_base.h"
+#include "tessera/base/tshape.h"
+
+namespace mshadow {
+
+/// A shape whose number of dimensions is known at run time; none by default. See tessera::TShape.
+struct TShape : tessera::TShape {
+  TShape() : tessera::TShape(std::span<const index_t>()) {}
+  /// `ndim` extents of 1.
+  explicit TShape(index_t ndim) : tessera::TShape(tessera::TShape::OfRank(static_cast<int>(ndim))) {
+    for (int i = 0; i < this->ndim(); ++i) (*this)[i] = 1;
+  }
+  TShape(const index_t* begin, const index_t* end)
+      : tessera::TShape(std::span<const index_t>(begin, end)) {}
+  template <typename Iterator>
+  requires(!std::is_arithmetic_v<Iterator>) TShape(Iterator begin, Iterator end) {
+    CopyFrom(begin, end);
+  }
+  template <int dim>
+  TShape(const Shape<dim>& shape) : tessera::TShape(shape) {}       // NOLINT: every shape is one
+  TShape(const tessera::TShape& shape) : tessera::TShape(shape) {}  // NOLINT
+
+  TShape& operator=(const std::vector<index_t>& extents) {
+    return *this = TShape(extents.data(), extents.data() + extents.size());
+  }
+  template <typename Iterator>
+  void CopyFrom(Iterator begin, Iterator end) {
+    *this = std::vector<index_t>(begin, end);
+  }
+
+  const index_t* data() const { return begin(); }
+  index_t* data() { return ndim() > 0 ? &(*this)[0] : nullptr; }
+
+  template <int dim>
+  bool operator==(const Shape<dim>& shape) const {
+    return *this == TShape(shape);
+  }
+  bool operator==(const TShape& shape) const { return tessera::TShape::operator==(shape); }
+};
+
+/// Reads what operator<< prints, or a single number for one dimension.
+inline std::istream& operator>>(std::istream& is, TShape& shape) {
+  std::string text;
+  char c = 0;
+  if (!(is >> c)) return is;
+  if (c != '(') {
+    is.unget();
+    index_t extent = 0;
+    if (is >> extent) shape = TShape(&extent, &extent + 1);
+    return is;
+  }
+  std::getline(is, text, ')');
+  try {
+    if (is.eof()) throw tessera::InvalidArgument("shape \"(", text, "\": no closing parenthesis");
+    shape = tessera::TShape::Parse("(" + text + ")");
+  } catch (const tessera::Error&) {
+    is.setstate(std::ios::failbit);
+  }
+  return is;
+}
+
+/// A tensor whose device, number of dimensions and element type are known at run time. A handle: it
+/// owns no memory. Rows may be padded.
+class TBlob {
+ public:
+  void* dptr_ = nullptr;
+  TShape shape_;
+  index_t stride_ = 0;  ///< elements from one row to the next
+  int dev_mask_ = cpu::kDevMask;
+  int type_flag_ = default_type_flag;
+
+  TBlob() = default;
+  /// Of contiguous memory; dev_mask is cpu::kDevMask or gpu::kDevMask.
+  template <typename DType>
+  TBlob(DType* dptr, const TShape& shape, int dev_mask)
+      : TBlob(dptr, shape, dev_mask, DataType<DType>::kFlag) {}
+  TBlob(void* dptr, const TShape& shape, int dev_mask, int type_flag)
+      : dptr_(dptr),
+        shape_(shape),
+        stride_(shape.ndim() > 0 ? shape[shape.ndim() - 1] : 1),
+        dev_mask_(dev_mask),
+        type_flag_(type_flag) {}
+  template <typename Device, int dim, typename DType>
+  TBlob(const Tensor<Device, dim, DType>& tensor)  // NOLINT: every tensor is a blob
+      : TBlob(tensor.dptr_, tensor.shape_, Device::kDevMask, DataType<DType>::kFlag) {
+    stride_ = tensor.stride_;
+  }
+
+  index_t ndim() const { return shape_.ndim(); }
+  index_t size(index_t i) const { return shape_[static_cast<int>(i)]; }
+  index_t Size() const { return shape_.Size(); }
+  bool CheckContiguous() const { return ndim() == 0 || shape_[shape_.ndim() - 1] == stride_; }
+
+  /// The memory as DType*. Throws Error(kInvalidArgument) if the elements are of another type.
+  template <typename DType>
+  DType* dptr() const {
+    if (type_flag_ != DataType<DType>::kFlag) {
+      throw tessera::InvalidArgument("TBlob: the elements are ",
+                                     static_cast<tessera::DType>(type_flag_),
+                                     ", but were asked for as ", tessera::kDTypeOf<DType>);
+    }
+    return static_cast<DType*>(dptr_);
+  }
+
+  /// The blob as a tensor. Each throws Error(kInvalidArgument) if device, element type, number of
+  /// dimensions or, for get_with_shape, number of elements is not the blob's, and if it would join
+  /// padded rows.
+  template <typename Device, int dim, typename DType>
+  Tensor<Device, dim, DType> get(Stream<Device>* stream = nullptr) const {
+    RequireDevice(Device::kDevMask);
+    return Tensor<Device, dim, DType>(dptr<DType>(), shape_.get<dim>(), stride_, stream);
+  }
+  template <typename Device, int dim, typename DType>
+  Tensor<Device, dim, DType> get_with_shape(const Shape<dim>& shape,
+                                            Stream<Device>* stream = nullptr) const {
+    RequireDevice(Device::kDevMask);
+    if (!CheckContiguous()) {
+      throw tessera::InvalidArgument("TBlob: rows of shape ", shape_, " lie ", stride_,
+                                     " elements apart and cannot be seen as ", shape);
+    }
+    if (shape.Size() != Size()) {
+      throw tessera::InvalidArgument("TBlob: shape ", shape_, " has ", Size(),
+                                     " elements and cannot be seen as ", shape, ", which has ",
+                                     shape.Size());
+    }
+    return Tensor<Device, dim, DType>(dptr<DType>(), shape, stream);
+  }
+  template <typename Device, typename DType>
+  Tensor<Device, 1, DType> FlatTo1D(Stream<Device>* stream = nullptr) const {
+    return get_with_shape<Device, 1, DType>(tessera::Shape1(Size()), stream);
+  }
+  /// Keeps the padding between rows.
+  template <typename Device, typename DType>
+  Tensor<Device, 2, DType> FlatTo2D(Stream<Device>* stream = nullptr) const {
+    RequireDevice(Device::kDevMask);
+    return Tensor<Device, 2, DType>(dptr<DType>(), shape_.FlatTo2D(), stride_, stream);
+  }
+  template <typename Device, typename DType>
+  Tensor<Device, 3, DType> FlatTo3D(int axis, Stream<Device>* stream = nullptr) const {
+    return FlatTo3D<Device, DType>(axis, axis, stream);
+  }
+  template <typename Device, typename DType>
+  Tensor<Device, 3, DType> FlatTo3D(int axis_begin, int axis_end,
+                                    Stream<Device>* stream = nullptr) const {
+    return get_with_shape<Device, 3, DType>(shape_.FlatTo3D(axis_begin, axis_end), stream);
+  }
+  /// Joins leading dimensions, or puts extents of 1 in front, until there are dim of them.
+  template <typename Device, int dim, typename DType>
+  Tensor<Device, dim, DType> FlatToKD(Stream<Device>* stream = nullptr) const {
+    const int joined = shape_.ndim() - dim + 1;
+    Shape<dim> shape;
+    for (int i = 0; i < dim; ++i) shape[i] = joined + i > 0 ? shape_[joined + i - 1] : 1;
+    if (joined > 0) shape[0] = shape_.ProdShape(0, joined);
+    return get_with_shape<Device, dim, DType>(shape, stream);
+  }
+
+ private:
+  void RequireDevice(int dev_mask) const {
+    if (dev_mask_ == dev_mask) return;
+    const auto name = [](int mask) { return mask == cpu::kDevMask ? "cpu" : "gpu"; };
+    throw tessera::InvalidArgument("TBlob: the memory lies on a ", name(dev_mask_),
+                                   ", but was asked for as a ", name(dev_mask), " tensor");
+  }
+};
+
+}  // namespace mshadow
+
+#endif  // MSHADOW_TENSOR_BLOB_H_
