@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <regex>
 #include <string_view>
@@ -70,10 +71,17 @@ struct Row {
   double ours, peer, ratio, bound;
 };
 
-// The result of one RunAll.
+// The turns of a case, kept when its variants' memory is given back.
+struct Turns {
+  std::vector<std::string> names;
+  std::vector<std::vector<double>> seconds;
+};
+
+// The result of one RunAll. Google Benchmark's random interleaving leaves a case and comes back to
+// it, so the table is made at the very end.
 struct Session {
   std::unique_ptr<Measurement> current;
-  std::vector<Row> rows;
+  std::map<const Case*, Turns> turns;
   bool results_agree = true;
 
   void Begin(const Case& c) {
@@ -94,22 +102,44 @@ struct Session {
     current = std::move(next);
   }
 
-  // Turns what was measured into lines of the table.
+  // Keeps the turns of the current case, after those that it took before.
   void End() {
     if (current == nullptr) return;
-    const Case& c = *current->of;
-    const std::vector<std::vector<double>>& seconds = current->seconds;
+    Turns& kept = turns[current->of];
+    const size_t count = current->variants.all.size();
+    kept.names.resize(count);
+    kept.seconds.resize(count);
+    for (size_t v = 0; v < count; ++v) {
+      kept.names[v] = current->variants.all[v].name;
+      const std::vector<double>& seconds = current->seconds[v];
+      kept.seconds[v].insert(kept.seconds[v].end(), seconds.begin(), seconds.end());
+    }
+    current.reset();
+  }
+
+  // The lines of the table, cases in the order in which they were added.
+  std::vector<Row> Rows() const {
+    std::vector<Row> rows;
+    for (const Case& c : Cases()) {
+      const auto found = turns.find(&c);
+      if (found != turns.end()) AddRows(c, found->second, &rows);
+    }
+    return rows;
+  }
+
+  static void AddRows(const Case& c, const Turns& kept, std::vector<Row>* rows) {
+    const std::vector<std::vector<double>>& seconds = kept.seconds;
     const double ours = Median(seconds[0]);
     const size_t lines = c.bounds.size() + (c.limit_seconds > 0 ? 1 : 0);
     const auto add = [&](const std::string& peer_name, double peer, double ratio, double bound) {
-      rows.push_back({lines > 1 ? c.name + ":" + peer_name : c.name, ours, peer, ratio, bound});
+      rows->push_back({lines > 1 ? c.name + ":" + peer_name : c.name, ours, peer, ratio, bound});
     };
     for (const Bound& bound : c.bounds) {
       std::vector<double> peer_seconds, ratios;
       for (size_t turn = 0; turn < seconds[0].size(); ++turn) {
         double fastest = -1;
         for (size_t v = 1; v < seconds.size(); ++v) {
-          if (bound.peer != Bound::kBest && bound.peer != current->variants.all[v].name) continue;
+          if (bound.peer != Bound::kBest && bound.peer != kept.names[v]) continue;
           if (fastest < 0 || seconds[v][turn] < fastest) fastest = seconds[v][turn];
         }
         if (fastest < 0) continue;  // no such peer in this build
@@ -119,20 +149,25 @@ struct Session {
       if (!ratios.empty()) add(bound.peer, Median(peer_seconds), Median(ratios), bound.at_least);
     }
     if (c.limit_seconds > 0) add("limit", c.limit_seconds, c.limit_seconds / ours, 1.0);
-    current.reset();
   }
 };
 
-// The body of one Google Benchmark: every iteration is a turn.
+// The body of one Google Benchmark: every iteration is a turn. The counters are medians of this
+// call's turns alone, so that repetitions are samples that know nothing of each other.
 void RunCase(const Case& c, Session* session, benchmark::State& state) {
   session->Begin(c);
   Measurement& m = *session->current;
+  const size_t before = m.seconds[0].size();
   for (auto _ : state) m.TakeTurn();
-  while (m.seconds[0].size() < kMinTurns) m.TakeTurn();
+  while (m.seconds[0].size() - before < kMinTurns) m.TakeTurn();
+  const auto median = [&](size_t v) {
+    const auto first = m.seconds[v].begin() + static_cast<std::ptrdiff_t>(before);
+    return Median({first, m.seconds[v].end()});
+  };
   for (size_t v = 0; v < m.seconds.size(); ++v) {
-    state.counters[m.variants.all[v].name] = Median(m.seconds[v]);
+    state.counters[m.variants.all[v].name] = median(v);
   }
-  const double ours = Median(m.seconds[0]);
+  const double ours = median(0);
   if (c.bytes > 0) state.counters["bytes/s"] = c.bytes / ours;
   if (c.flops > 0) state.counters["flop/s"] = c.flops / ours;
 }
@@ -213,7 +248,7 @@ int RunAll(int argc, char** argv) {
   benchmark::RunSpecifiedBenchmarks(benchmark::CreateDefaultDisplayReporter());
   session.End();
   benchmark::ClearRegisteredBenchmarks();
-  const bool all_reached = Report(session.rows);
+  const bool all_reached = Report(session.Rows());
   return session.results_agree && (all_reached || !check) ? 0 : 1;
 }
 

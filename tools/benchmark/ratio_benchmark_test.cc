@@ -111,6 +111,15 @@ TEST_F(RatioBenchmarkTest, GoogleBenchmarksFilterWorksToo) {
   RunWith({"--benchmark_filter=."});  // its flags stay from one call to the next
 }
 
+TEST_F(RatioBenchmarkTest, InterleavedRepetitionsGiveOneLineACase) {
+  const Outcome outcome = RunWith({"--filter=(reached|missed)", "--benchmark_repetitions=3",
+                                   "--benchmark_enable_random_interleaving=true"});
+  ASSERT_EQ(outcome.ratios.size(), 2u);
+  EXPECT_THAT(outcome.ratios[0], testing::StartsWith("ratio reached "));
+  EXPECT_THAT(outcome.ratios[1], testing::StartsWith("ratio missed "));
+  RunWith({"--benchmark_repetitions=1", "--benchmark_enable_random_interleaving=false"});
+}
+
 TEST_F(RatioBenchmarkTest, WrongFlagsAreRefused) {
   EXPECT_EQ(RunWith({"--no_such_flag"}).status, 2);
   EXPECT_EQ(RunWith({"--filter=("}).status, 2);
