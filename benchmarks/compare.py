@@ -1,0 +1,101 @@
+"""Compares two records: bazel run //benchmarks:compare -- BEFORE.json AFTER.json
+
+Prints one line for each benchmark that changed (all of them with --all) and a summary. Exit status:
+0 where nothing regressed, 1 for a regression beyond the threshold or a benchmark that went missing
+(--allow-missing takes those), 2 where the records cannot be read or must not be compared.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Sequence
+
+import comparison
+import records
+
+
+def seconds_text(seconds: float) -> str:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{seconds / scale:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns" if seconds == seconds else "-"
+
+
+def table(verdicts: Sequence[comparison.Verdict]) -> str:
+    rows = [("benchmark", "before", "after", "ratio", "U", "p", "verdict")]
+    for v in verdicts:
+        judged = v.label not in (comparison.MISSING, comparison.NEW)
+        rows.append((
+            v.id, seconds_text(v.before), seconds_text(v.after),
+            f"{v.ratio:.3f}" if judged else "-", f"{v.u:g}" if judged else "-",
+            f"{v.p:.2g}" if judged else "-", v.label))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1])]
+        lines.append("  ".join(cells + [row[-1]]))
+    return "\n".join(lines)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="compare", description="Compares two records of //benchmarks:run by rank statistics.")
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("--threshold", type=float, default=comparison.THRESHOLD,
+                        help="smallest change of a median that counts (default %(default)s)")
+    parser.add_argument("--level", type=float, default=comparison.LEVEL,
+                        help="chance of any false alarm (default %(default)s)")
+    parser.add_argument("--all", action="store_true", help="print what did not change too")
+    parser.add_argument("--allow-missing", action="store_true",
+                        help="benchmarks of BEFORE may be missing from AFTER")
+    parser.add_argument("--across", action="store_true",
+                        help="compare records of different machines or builds after all")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    # `bazel run` starts programs elsewhere; paths are meant from where the person stands.
+    base = Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."))
+    try:
+        before, after = (records.load(base / path) for path in (options.before, options.after))
+    except records.RecordError as error:
+        print(error, file=sys.stderr)
+        return 2
+    reasons = records.differences(before, after)
+    if reasons:
+        print("the records come from different machines or builds:", file=sys.stderr)
+        print("\n".join("  " + reason for reason in reasons), file=sys.stderr)
+        if not options.across:
+            print("their times say nothing about the code; --across compares them anyway.",
+                  file=sys.stderr)
+            return 2
+    old, new = records.series_of(before), records.series_of(after)
+    verdicts = comparison.compare(old, new, options.level, options.threshold)
+    if not verdicts:
+        print("neither record holds a benchmark", file=sys.stderr)
+        return 2
+    shown = [v for v in verdicts if options.all or v.label != comparison.NOISE]
+    if shown:
+        print(table(shown))
+    count = {label: sum(v.label == label for v in verdicts) for label in (
+        comparison.REGRESSION, comparison.IMPROVEMENT, comparison.NOISE, comparison.MISSING,
+        comparison.NEW)}
+    print(", ".join(f"{number} {label}" for label, number in count.items()))
+    weak = comparison.powerless(old, new, verdicts, options.level)
+    if weak:
+        tested = sum(count[label] for label in (
+            comparison.REGRESSION, comparison.IMPROVEMENT, comparison.NOISE))
+        needed = comparison.repetitions_needed(tested, options.level)
+        print(f"{weak} of them have too few repetitions for any verdict but noise; "
+              f"with {needed} each, a change could show")
+    failed = count[comparison.REGRESSION] or (
+        count[comparison.MISSING] and not options.allow_missing)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

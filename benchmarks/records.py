@@ -1,0 +1,251 @@
+"""Records of benchmark sessions: what //benchmarks:run writes and everything else reads.
+
+A record is one JSON file:
+
+    {"record_format": 1,
+     "context": {"commit": ..., "author": ..., "subject": ..., "commit_date": ..., "tags": [...],
+                 "date": ..., "cpu": ..., "cores": ..., "threads": ..., "device": ...,
+                 "compiler": ..., "flags": ...},
+     "missing": {"peer or program": "why", ...},
+     "runs": [{"component": "tensor", "target": "//tensor:gemm_benchmark", "output": {...}}, ...]}
+
+A run with a further key "peer" holds the jobs of //benchmarks/peers done by that Python package.
+`output` is what Google Benchmark wrote, unchanged. Two kinds of benchmark are told apart by their
+counters: a comparing one (tools/benchmark/ratio_benchmark.h) has a counter "ours" and one for each
+peer, all in seconds; any other has its time.
+"""
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Iterable
+
+FORMAT = 1
+ROOFLINE_COMPONENT = "roofline"
+
+# Two records are comparable where all of these agree.
+MACHINE_KEYS = ("cpu", "cores", "threads", "device")
+BUILD_KEYS = ("compiler", "flags")
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+# What Google Benchmark writes into every entry; all other numbers are the benchmark's counters.
+_STANDARD_FIELDS = frozenset((
+    "name", "run_name", "run_type", "family_index", "per_family_instance_index", "repetitions",
+    "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit", "label",
+    "aggregate_name", "aggregate_unit", "error_occurred", "error_message", "big_o", "rms",
+    "bytes_per_second", "items_per_second", "bytes/s", "flop/s",
+))
+
+_TYPES = (
+    ("float16", r"half|float16|fp16"),
+    ("bfloat16", r"bfloat16|bf16"),
+    ("float64", r"double|float64|fp64"),
+    ("int8", r"u?int8"),
+    ("int32", r"u?int32|RandInt"),
+    ("float32", r"float|float32|fp32"),
+)
+
+
+class RecordError(Exception):
+    """A file that is no record, or records that do not fit together."""
+
+
+@dataclass
+class Series:
+    """One benchmark in one record."""
+
+    id: str  # "tensor/gemm_benchmark/512x512x512"
+    component: str
+    program: str
+    name: str
+    seconds: list[float] = field(default_factory=list)  # one value a repetition
+    bytes_moved: float = 0.0  # by one run; 0 where the benchmark counts none
+    flops: float = 0.0
+    peers: dict[str, list[float]] = field(default_factory=dict)  # seconds
+
+    @property
+    def peer_ratio(self) -> float | None:
+        """Time of the fastest peer over ours: above 1, ours is faster."""
+        medians = [median(values) for values in self.peers.values() if values]
+        ours = median(self.seconds)
+        return min(medians) / ours if medians and ours > 0 else None
+
+
+def median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    if not ordered:
+        return math.nan
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Reads a record; RecordError says what is wrong with the file."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: {error}") from error
+    except json.JSONDecodeError as error:
+        raise RecordError(f"{path} is not JSON: {error}") from error
+    if not isinstance(record, dict) or "record_format" not in record:
+        raise RecordError(f"{path} is not a record of //benchmarks:run (no record_format)")
+    if record["record_format"] != FORMAT:
+        raise RecordError(f"{path} has record_format {record['record_format']}; this reads {FORMAT}")
+    if not isinstance(record.get("context"), dict) or not isinstance(record.get("runs"), list):
+        raise RecordError(f"{path} lacks its context or its runs")
+    return record
+
+
+def load_history(folder: Path) -> list[dict[str, Any]]:
+    """All records of a folder, oldest commit first; sessions on one commit in their own order."""
+    if not folder.is_dir():
+        raise RecordError(f"{folder} is not a folder")
+    found = [load(path) for path in sorted(folder.glob("*.json"))]
+    if not found:
+        raise RecordError(f"{folder} holds no record")
+
+    def moment(record: dict[str, Any]) -> tuple[str, str]:
+        context = record["context"]
+        return (str(context.get("commit_date", "")), str(context.get("date", "")))
+
+    return sorted(found, key=moment)
+
+
+def machine_of(record: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {record['context'].get(key, 'unknown')}" for key in MACHINE_KEYS)
+
+
+def build_of(record: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {record['context'].get(key, 'unknown')}" for key in BUILD_KEYS)
+
+
+def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    """Why two records cannot be compared, one line for each reason."""
+    lines = []
+    for key in MACHINE_KEYS + BUILD_KEYS:
+        one = a["context"].get(key, "unknown")
+        other = b["context"].get(key, "unknown")
+        if one != other:
+            lines.append(f"{key}: {one} / {other}")
+    return lines
+
+
+def series_of(record: dict[str, Any]) -> dict[str, Series]:
+    """Every benchmark of a record with its repetitions, roofline included."""
+    found: dict[str, Series] = {}
+    for run in record["runs"]:
+        if "peer" in run:
+            continue
+        program = run["target"].rpartition(":")[2]
+        for entry in run.get("output", {}).get("benchmarks", []):
+            if entry.get("run_type", "iteration") != "iteration" or entry.get("error_occurred"):
+                continue
+            name = entry.get("run_name", entry["name"]).replace("/real_time", "")
+            identifier = f"{run['component']}/{program}/{name}"
+            series = found.setdefault(
+                identifier, Series(identifier, run["component"], program, name))
+            _add_repetition(series, entry)
+    for run in record["runs"]:
+        if "peer" in run:
+            _add_peer(found, run)
+    return {key: series for key, series in found.items() if series.seconds}
+
+
+def _add_peer(found: dict[str, Series], run: dict[str, Any]) -> None:
+    for entry in run["output"].get("benchmarks", []):
+        series = found.get(f"peers/peers_benchmark/{entry['run_name']}")
+        if series is not None:
+            seconds = float(entry["real_time"]) * _SECONDS[entry["time_unit"]]
+            series.peers.setdefault(run["peer"], []).append(seconds)
+
+
+def _add_repetition(series: Series, entry: dict[str, Any]) -> None:
+    if "ours" in entry:
+        seconds = rate_seconds = float(entry["ours"])
+        for key, value in entry.items():
+            if key != "ours" and key not in _STANDARD_FIELDS and isinstance(value, (int, float)):
+                series.peers.setdefault(key, []).append(float(value))
+    else:
+        seconds = float(entry["real_time"]) * _SECONDS[entry.get("time_unit", "ns")]
+        rate_seconds = seconds
+        # Google Benchmark's rates are per second of the processor's time, but for real_time ones.
+        if "/real_time" not in entry.get("run_name", ""):
+            rate_seconds = float(entry["cpu_time"]) * _SECONDS[entry.get("time_unit", "ns")]
+    if not math.isfinite(seconds) or seconds <= 0:
+        return
+    series.seconds.append(seconds)
+    series.bytes_moved = rate_seconds * float(
+        entry.get("bytes/s", entry.get("bytes_per_second", 0.0)))
+    series.flops = rate_seconds * float(entry.get("flop/s", 0.0))
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What the machine could do in the same session, on one core."""
+
+    # All cores together may pass what one can do, though not by much on shared memory.
+    BELIEVABLE = 4.0
+
+    copy: tuple[tuple[float, float], ...]  # (bytes that fit, bytes/s), nearest level first
+    flops_per_second: float | None
+
+    def fraction(self, series: Series) -> float | None:
+        """How much of the nearer limit a benchmark reaches; None where it counts neither.
+
+        The level of the memory is the first that holds what one run moves. A benchmark that counts
+        bytes without touching them, as allocators do, is past any limit: None too.
+        """
+        seconds = median(series.seconds)
+        fractions = []
+        if series.bytes_moved and self.copy:
+            limit = next((speed for size, speed in self.copy if series.bytes_moved <= size),
+                         self.copy[-1][1])
+            fractions.append(series.bytes_moved / seconds / limit)
+        if series.flops and self.flops_per_second:
+            fractions.append(series.flops / seconds / self.flops_per_second)
+        nearest = max(fractions, default=None)
+        return None if nearest is not None and nearest > self.BELIEVABLE else nearest
+
+
+def roofline_of(all_series: dict[str, Series]) -> Roofline:
+    """From the benchmarks of roofline.cc: copy/LEVEL/BYTES, and any that counts operations."""
+    levels = []
+    flops = []
+    for series in all_series.values():
+        if series.component != ROOFLINE_COMPONENT:
+            continue
+        seconds = median(series.seconds)
+        if series.name.startswith("copy/"):
+            # A level's case moves half of what fits there.
+            fits = math.inf if "/memory/" in series.name else 2 * series.bytes_moved
+            levels.append((fits, series.bytes_moved / seconds))
+        if series.flops:
+            flops.append(series.flops / seconds)
+    return Roofline(tuple(sorted(levels)), max(flops, default=None))
+
+
+def type_of(name: str) -> str:
+    """The element type that a benchmark's name mentions, or float32, the default everywhere."""
+    for element, pattern in _TYPES:
+        if re.search(rf"(?<![A-Za-z])({pattern})(?![A-Za-z0-9])", name):
+            return element
+    return "float32"
+
+
+def size_of(name: str) -> str:
+    """A class for the product of the sizes in a name: where the data is likely to lie."""
+    product = 1
+    found = False
+    for number in re.findall(r"(?<![A-Za-z0-9_.])\d+(?:x\d+)*", name):
+        found = True
+        for factor in number.split("x"):
+            product *= max(1, int(factor))
+    if not found:
+        return "none"
+    for limit, label in ((1 << 10, "to 1 Ki"), (1 << 16, "to 64 Ki"), (1 << 22, "to 4 Mi")):
+        if product <= limit:
+            return label
+    return "beyond 4 Mi"
