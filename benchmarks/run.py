@@ -1,0 +1,267 @@
+"""Runs benchmarks and appends one record to a history: bazel run //benchmarks:run -- --out=DIR
+
+Builds what is tagged "benchmark" in the whole workspace (so a new one needs no list), measures the
+machine's roofline, then runs each program with repetitions in random order. The record holds
+Google Benchmark's output unchanged beside the context that makes it comparable; see records.py.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+import python_peers
+import records
+
+ROOFLINE = "//benchmarks:roofline"
+SETTINGS = "//benchmarks:build_settings"
+
+
+@dataclass(frozen=True)
+class Program:
+    label: str
+    path: Path
+
+    @property
+    def component(self) -> str:
+        """The folder that the program measures: benchmarks/peers is a component of its own."""
+        if self.label == ROOFLINE:
+            return records.ROOFLINE_COMPONENT
+        parts = self.label.removeprefix("//").partition(":")[0].split("/")
+        return parts[1] if parts[0] == "benchmarks" and len(parts) > 1 else parts[0]
+
+
+class RunError(Exception):
+    """Something without which no record can be made."""
+
+
+def run_text(command: Sequence[str], folder: Path) -> str:
+    """What a command prints, or "" where it fails or does not exist."""
+    try:
+        return subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def commit_context(root: Path) -> dict[str, Any]:
+    def git(*arguments: str) -> str:
+        # The folder may belong to somebody else, as it does in containers.
+        return run_text(["git", "-c", f"safe.directory={root}", *arguments], root)
+
+    fields = git("log", "-1", "--format=%H%x00%an%x00%cI%x00%s").split("\0")
+    commit, author, date, subject = fields if len(fields) == 4 else ("unknown", "", "", "")
+    return {
+        "commit": commit, "author": author, "commit_date": date, "subject": subject,
+        "tags": git("tag", "--points-at", "HEAD").split(),
+        "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
+    }
+
+
+def machine_context(cpu_info: str | None = None) -> dict[str, Any]:
+    """The processor, its cores, and what this process may use of it."""
+    if cpu_info is None:
+        try:
+            cpu_info = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        except OSError:
+            cpu_info = ""
+    model = ""
+    cores = set()
+    package = "0"
+    for line in cpu_info.splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "model name":
+            model = value
+        elif key == "physical id":
+            package = value
+        elif key == "core id":
+            cores.add((package, value))
+    usable = len(os.sched_getaffinity(0))
+    return {
+        "cpu": model or os.uname().machine,
+        "cores": len(cores) or usable,
+        "threads": int(os.environ.get("TESSERA_NUM_THREADS") or usable),
+        "device": "CPU",
+    }
+
+
+def build_context(settings: dict[str, Any]) -> dict[str, str]:
+    version = run_text([settings["compiler"], "--version"], Path("/")).partition("\n")[0]
+    flags = [settings["compilation_mode"], *settings["copts"], *settings["cxxopts"],
+             *settings["linkopts"]]
+    return {"compiler": version or settings["compiler"], "flags": " ".join(flags)}
+
+
+class Workspace:
+    """Bazel, as ./bazelw runs it."""
+
+    def __init__(self, root: Path, build_flags: Sequence[str]):
+        self.root = root
+        self.build_flags = list(build_flags)
+
+    def _bazel(self, *arguments: str, capture: bool = True) -> str:
+        result = subprocess.run(
+            ["./bazelw", *arguments], cwd=self.root, text=True,
+            stdout=subprocess.PIPE if capture else None, stderr=None, check=False)
+        if result.returncode:
+            raise RunError(f"./bazelw {arguments[0]} failed with status {result.returncode}")
+        return (result.stdout or "").strip()
+
+    def programs(self) -> list[str]:
+        # Bazel's regular expressions see a list of tags as "[benchmark, gpu]".
+        tagged = r'attr(tags, "[\[ ]benchmark[,\]]", kind(cc_binary, //...))'
+        return self._bazel("query", "--noshow_progress", tagged).split()
+
+    def build(self, labels: Sequence[str]) -> Path:
+        """Builds, and returns the folder with the results."""
+        self._bazel("build", *self.build_flags, *labels, capture=False)
+        return Path(self._bazel("info", *self.build_flags, "--noshow_progress", "bazel-bin"))
+
+
+def selected(labels: Sequence[str], components: Sequence[str]) -> list[str]:
+    """Those of the named components; with peers only where they are asked for by name."""
+    known = {Program(label, Path()).component for label in labels} | {"peers"}
+    unknown = sorted(set(components) - known)
+    if unknown:
+        raise RunError(f"no component {unknown[0]} with benchmarks; there are {', '.join(sorted(known))}")
+    wanted = set(components) or known - {"peers"}
+    return [label for label in labels
+            if label != ROOFLINE and Program(label, Path()).component in wanted]
+
+
+def run_program(program: Program, flags: Sequence[str], timeout_s: float) -> dict[str, Any]:
+    """Google Benchmark's JSON; empty where the filter leaves nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out.json")
+        command = [str(program.path), f"--benchmark_out={out}", "--benchmark_out_format=json", *flags]
+        try:
+            result = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace", timeout=timeout_s, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise RunError(f"{program.label} ran for more than {timeout_s:g} s") from error
+        text = out.read_text(encoding="utf-8") if out.exists() else ""
+        if result.returncode:
+            tail = "\n".join(result.stdout.splitlines()[-10:])
+            raise RunError(f"{program.label} failed with status {result.returncode}:\n{tail}")
+        if not text.strip():
+            return {}
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise RunError(f"{program.label} wrote no JSON: {error}") from error
+
+
+def benchmark_flags(options: argparse.Namespace, filtered: bool) -> list[str]:
+    flags = [
+        f"--benchmark_repetitions={options.repetitions}",
+        "--benchmark_enable_random_interleaving=true",
+        f"--benchmark_min_time={options.min_time:g}",
+    ]
+    return flags + ([f"--benchmark_filter={options.filter}"] if filtered and options.filter else [])
+
+
+def missing_of(output: dict[str, Any]) -> dict[str, str]:
+    """Peers that a program looked for in vain: `missing NAME` in its context says why."""
+    return {key.removeprefix("missing "): str(value)
+            for key, value in output.get("context", {}).items() if key.startswith("missing ")}
+
+
+def measure(
+    programs: Sequence[Program], options: argparse.Namespace
+) -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
+    """Runs all programs: their entries of the record, what is missing, what failed."""
+    runs, missing, failures = [], {}, []
+    for program in programs:
+        print(f"running {program.label}", flush=True)
+        flags = benchmark_flags(options, filtered=program.label != ROOFLINE)
+        try:
+            output = run_program(program, flags, options.timeout)
+        except RunError as error:
+            print(error, file=sys.stderr)
+            failures.append(program.label)
+            missing[program.label] = str(error).partition("\n")[0]
+            continue
+        missing.update(missing_of(output))
+        if output.get("benchmarks"):
+            runs.append({"component": program.component, "target": program.label, "output": output})
+    return runs, missing, failures
+
+
+def write_record(record: dict[str, Any], folder: Path) -> Path:
+    """Adds a file to the history; existing ones are never touched."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context = record["context"]
+    stem = f"{context['date'][:19].replace(':', '').replace('-', '')}-{context['commit'][:12]}"
+    text = json.dumps(record, indent=1)
+    for attempt in range(1000):
+        path = folder / (stem + (f"-{attempt}" if attempt else "") + ".json")
+        try:
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text + "\n")
+            return path
+        except FileExistsError:
+            continue
+    raise RunError(f"{folder} is full of records called {stem}")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run", description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="history folder")
+    parser.add_argument("--filter", default="", help="regular expression over benchmarks' names")
+    parser.add_argument("--component", action="append", default=[],
+                        help="tensor, engine, ...; may be repeated; peers runs only where named")
+    parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--min-time", type=float, default=0.05, help="seconds for each repetition")
+    parser.add_argument("--timeout", type=float, default=3600, help="seconds for each program")
+    parser.add_argument("--build-flag", action="append", default=[],
+                        help="flag for the build, such as --config=native; may be repeated")
+    options = parser.parse_args(arguments)
+    if options.repetitions < 1:
+        parser.error("--repetitions must be 1 or more")
+    options.component = [name for names in options.component for name in names.split(",")]
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    out = Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / options.out
+    try:
+        workspace = Workspace(root, options.build_flag)
+        labels = [ROOFLINE, *selected(workspace.programs(), options.component)]
+        binaries = workspace.build([*labels, SETTINGS])
+        settings = json.loads((binaries / "benchmarks/build_settings.json").read_text())
+        programs = [Program(label, binaries / label.removeprefix("//").replace(":", "/"))
+                    for label in labels]
+        context = {
+            **commit_context(root), **machine_context(), **build_context(settings),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        }
+        runs, missing, failures = measure(programs, options)
+        if "peers" in options.component:
+            peers, absent = python_peers.measure(options.repetitions, options.min_time)
+            runs += peers
+            missing.update(absent)
+        if not any(run["component"] != records.ROOFLINE_COMPONENT for run in runs):
+            raise RunError("no benchmark ran; does --filter match any?")
+        record = {"record_format": records.FORMAT, "context": context, "missing": missing,
+                  "runs": runs}
+        path = write_record(record, out)
+    except RunError as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 2
+    for name, reason in sorted(missing.items()):
+        print(f"missing {name}: {reason}")
+    print(f"wrote {path}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

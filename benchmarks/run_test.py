@@ -1,0 +1,196 @@
+"""A session from end to end over a workspace of stand-ins, and the programs that every session runs."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import python_peers
+import records
+import run
+
+# Stands for Bazel: knows two programs, which are scripts that write what they were asked for.
+BAZELW = """#!/bin/bash
+echo "$*" >>"$PWD/asked"
+case "$1" in
+  query) echo //tensor:a_benchmark; echo //engine:b_benchmark; echo //benchmarks/peers:p_benchmark ;;
+  info) echo "$PWD/bin" ;;
+esac
+"""
+PROGRAM = """#!/bin/bash
+for flag in "$@"; do
+  case "$flag" in --benchmark_out=*) out="${{flag#*=}}" ;; esac
+done
+echo "{name} $*" >>"{root}/started"
+{extra}
+printf '%s' '{output}' >"$out"
+"""
+
+
+def entry(name: str, index: int) -> dict[str, Any]:
+    return {"name": name, "run_name": name, "run_type": "iteration", "repetition_index": index,
+            "real_time": 5.0, "cpu_time": 5.0, "time_unit": "us", "iterations": 3}
+
+
+class SessionTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.history = self.root / "history"
+        self.script("bazelw", BAZELW)
+        self.program("benchmarks/roofline", "copy/L1")
+        self.program("tensor/a_benchmark", "fast/16", '"missing onednn": "not installed"')
+        self.program("engine/b_benchmark", "push")
+        self.program("benchmarks/peers/p_benchmark", "sum/16")
+        settings = self.root / "bin/benchmarks/build_settings.json"
+        settings.write_text(json.dumps({
+            "compiler": "/bin/false", "compilation_mode": "opt", "copts": ["-O2"],
+            "cxxopts": ["-std=c++20"], "linkopts": []}))
+
+    def script(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+
+    def program(self, path: str, name: str, context: str = "", extra: str = "") -> None:
+        output = json.dumps({"context": json.loads("{" + context + "}"),
+                             "benchmarks": [entry(name, 0), entry(name, 1)]})
+        self.script("bin/" + path, PROGRAM.format(
+            name=path, root=self.root, output=output, extra=extra))
+
+    def outcome(self, *flags: str) -> tuple[int, str]:
+        text = io.StringIO()
+        environment = {"BUILD_WORKSPACE_DIRECTORY": str(self.root),
+                       "BUILD_WORKING_DIRECTORY": str(self.root)}
+        with mock.patch.dict(os.environ, environment), contextlib.redirect_stdout(text), \
+                contextlib.redirect_stderr(text):
+            status = run.main(["--out=history", *flags])
+        return status, text.getvalue()
+
+    def record(self) -> dict[str, Any]:
+        (path,) = self.history.glob("*.json")
+        return records.load(path)
+
+    def test_one_record_with_everything(self) -> None:
+        status, text = self.outcome("--repetitions=2")
+        self.assertEqual(status, 0, text)
+        record = self.record()
+        self.assertEqual([r["target"] for r in record["runs"]],
+                         [run.ROOFLINE, "//tensor:a_benchmark", "//engine:b_benchmark"])
+        self.assertEqual([r["component"] for r in record["runs"]], ["roofline", "tensor", "engine"])
+        # Unchanged: all that Google Benchmark wrote.
+        self.assertEqual(record["runs"][2]["output"],
+                         {"context": {}, "benchmarks": [entry("push", 0), entry("push", 1)]})
+        for key in ("commit", "author", "date", "tags", *records.MACHINE_KEYS, *records.BUILD_KEYS):
+            self.assertIn(key, record["context"])
+        self.assertEqual(record["context"]["flags"], "opt -O2 -std=c++20")
+        self.assertEqual(record["missing"], {"onednn": "not installed"})
+        self.assertIn("missing onednn: not installed", text)
+        for line in (self.root / "started").read_text().splitlines():
+            self.assertIn("--benchmark_repetitions=2", line)
+            self.assertIn("--benchmark_enable_random_interleaving=true", line)
+
+    def test_filter_and_component(self) -> None:
+        status, text = self.outcome("--component=engine", "--filter=pu.h", "--build-flag=--config=x")
+        self.assertEqual(status, 0, text)
+        started = (self.root / "started").read_text().splitlines()
+        self.assertEqual([line.split()[0] for line in started],
+                         ["benchmarks/roofline", "engine/b_benchmark"])
+        # The roofline is measured whole whatever the filter is.
+        self.assertNotIn("--benchmark_filter", started[0])
+        self.assertIn("--benchmark_filter=pu.h", started[1])
+        self.assertIn("build --config=x ", (self.root / "asked").read_text())
+
+    def test_an_unknown_component_is_an_error(self) -> None:
+        status, text = self.outcome("--component=tensors")
+        self.assertEqual(status, 2)
+        self.assertIn("no component tensors", text)
+        self.assertIn("engine, peers, tensor", text)
+
+    def test_a_program_that_fails_is_named_and_the_others_count(self) -> None:
+        self.program("tensor/a_benchmark", "x", extra="echo wrong result; exit 1")
+        status, text = self.outcome()
+        self.assertEqual(status, 1)
+        self.assertIn("wrong result", text)
+        record = self.record()
+        self.assertIn("//tensor:a_benchmark", record["missing"])
+        self.assertEqual(len(record["runs"]), 2)
+
+    def test_nothing_to_run_leaves_no_record(self) -> None:
+        for program in ("tensor/a_benchmark", "engine/b_benchmark"):
+            self.script("bin/" + program, "#!/bin/bash\n")
+        status, text = self.outcome()
+        self.assertEqual(status, 2)
+        self.assertIn("no benchmark ran", text)
+        self.assertFalse(self.history.exists())
+
+    def test_records_are_only_ever_added(self) -> None:
+        self.outcome()
+        (first,) = self.history.glob("*.json")
+        content = json.loads(first.read_text())
+        for _ in range(2):
+            run.write_record(content, self.history)
+        self.assertEqual(len(list(self.history.glob("*.json"))), 3)
+
+    def test_python_peers_join_the_cpp_series(self) -> None:
+        self.program("benchmarks/peers/p_benchmark", "sum/16")
+        self.script("bin/benchmarks/peers/peers_benchmark", (
+            self.root / "bin/benchmarks/peers/p_benchmark").read_text())
+        self.script("bazelw", BAZELW.replace("p_benchmark", "peers_benchmark"))
+        peer = {"component": "peers", "target": "//benchmarks/peers:numpy", "peer": "numpy",
+                "output": {"context": {}, "benchmarks": [entry("sum/16", 0)]}}
+        with mock.patch.object(python_peers, "measure", return_value=([peer], {"jax": "absent"})):
+            status, text = self.outcome("--component=peers")
+        self.assertEqual(status, 0, text)
+        series = records.series_of(self.record())
+        (seconds,) = series["peers/peers_benchmark/sum/16"].peers["numpy"]
+        self.assertAlmostEqual(seconds, 5e-6)
+        self.assertIn("missing jax: absent", text)
+
+
+class PiecesTest(unittest.TestCase):
+    def test_cores_are_counted_and_not_threads(self) -> None:
+        text = "".join(
+            f"model name\t: Some CPU\nphysical id\t: 0\ncore id\t: {i // 2}\n\n" for i in range(8))
+        context = run.machine_context(text)
+        self.assertEqual((context["cpu"], context["cores"]), ("Some CPU", 4))
+
+    def test_python_peers_that_do_not_load_are_named(self) -> None:
+        with mock.patch.object(python_peers, "PEERS", ("no_such_package",)), \
+                contextlib.redirect_stdout(io.StringIO()):
+            runs, missing = python_peers.measure(1, 0.001)
+        self.assertEqual(runs, [])
+        self.assertIn("No module named", missing["no_such_package"])
+
+    def test_build_settings_of_this_build(self) -> None:
+        settings = json.loads(Path("benchmarks/build_settings.json").read_text())
+        self.assertIn("-std=c++20", settings["cxxopts"])
+        self.assertNotEqual(run.build_context(settings)["compiler"], "")
+
+    def test_roofline_measures_memory_and_arithmetic(self) -> None:
+        out = Path(os.environ.get("TEST_TMPDIR", tempfile.gettempdir()), "roofline.json")
+        command = ["benchmarks/roofline", f"--benchmark_out={out}", "--benchmark_min_time=0.001"]
+        listed = subprocess.run(
+            [*command, "--benchmark_list_tests"], capture_output=True, text=True, check=True)
+        self.assertIn("copy/memory/", listed.stdout)
+        subprocess.run([*command, "--benchmark_filter=copy/L1|fma|gemm"],
+                       capture_output=True, check=True)
+        series = records.series_of({"runs": [
+            {"component": "roofline", "target": run.ROOFLINE, "output": json.loads(out.read_text())}]})
+        roofline = records.roofline_of(series)
+        self.assertGreater(roofline.flops_per_second, 1e8)
+        self.assertIn("roofline/roofline/gemm/512x512x512", series)
+        for _, speed in roofline.copy:
+            self.assertGreater(speed, 1e8)
+
+
+if __name__ == "__main__":
+    unittest.main()
