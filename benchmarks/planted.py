@@ -32,9 +32,10 @@ def record(
     without: tuple[str, ...] = (),
     seed: int = 0,
     repetitions: int = 10,
+    scatter: float = 0.02,
     **context: Any,
 ) -> dict[str, Any]:
-    """A record whose times scatter by 2 %; `slower` multiplies those of some names."""
+    """A record whose times scatter by that share; `slower` multiplies those of some names."""
     rng = random.Random(f"{seed}/{commit}")
     programs: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
@@ -64,7 +65,7 @@ def record(
             counters["bytes"] = size
         if flops:
             counters["flops"] = flops
-        times = [seconds * factor * rng.lognormvariate(0, 0.02) for _ in range(repetitions)]
+        times = [seconds * factor * rng.lognormvariate(0, scatter) for _ in range(repetitions)]
         add(component, program, name, times, **counters)
     for name, speed, size in ROOFLINE:
         add("roofline", "roofline", name, [size / speed] * repetitions, bytes=size)

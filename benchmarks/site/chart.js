@@ -51,6 +51,7 @@ const Chart = (() => {
             return ticks;
           },
           valueFormatter: hash,
+          axisLabelWidth: 72,
         },
         y: { axisLabelFormatter: (seconds) => Model.duration(seconds), axisLabelWidth: 74 },
       },

@@ -176,11 +176,12 @@ class PageTest(unittest.TestCase):
 
     def test_noise_band_is_drawn(self) -> None:
         self.open("planted", view="benchmark", id=SLOW_ID)
-        # Pixels that are neither empty nor the opaque line: the band is translucent.
+        # A quarter of the series' colour: nothing else on the chart is that translucent.
         self.assertGreater(self.browser.evaluate(
             "(() => { let n = 0; for (const c of document.querySelectorAll('#chart canvas')) {"
             " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-            " for (let i = 3; i < d.length; i += 4) n += d[i] > 40 && d[i] < 100; } return n; })()"), 500)
+            " for (let i = 0; i < d.length; i += 4)"
+            " n += d[i + 3] > 60 && d[i + 3] < 68 && d[i + 2] > 1.5 * d[i]; } return n; })()"), 500)
 
     def test_two_commits_side_by_side(self) -> None:
         self.open("planted", view="compare")
@@ -221,6 +222,7 @@ class PageTest(unittest.TestCase):
 
     def test_light_and_dark(self) -> None:
         back = "getComputedStyle(document.body).backgroundColor"
+        self.addCleanup(self.browser.call, "Emulation.setEmulatedMedia", features=[])
         for scheme, colour in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(20, 24, 29)")):
             self.browser.call("Emulation.setEmulatedMedia",
                               features=[{"name": "prefers-color-scheme", "value": scheme}])
