@@ -1,0 +1,67 @@
+#!/bin/bash
+# Builds the workspaces beside this file as outsiders would: each depends on one component and says
+# in `brings` what may come along. Every program there must print what its .expected file says.
+#
+#   check.sh [WORKSPACE...]     by default all that have such a file
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# ./bazelw writes where the disk cache is; any Bazel will do.
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/tessera/bazelrc"
+bazel=("$(type -P bazel || type -P bazelisk)")
+if [[ -e "$cache" ]]; then bazel+=("--bazelrc=$cache"); fi
+# No links from there to Bazel's output, which the outer workspace would take for its own.
+options=("--symlink_prefix=/" --noshow_progress)
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+
+failed=0
+fail() {
+  echo "$workspace: $*"
+  failed=1
+}
+
+quietly() { "${bazel[@]}" "$@" 2>"$scratch/log" || { cat "$scratch/log"; return 1; }; }
+
+check_programs() {
+  local program printed
+  for program in $(quietly query 'kind(cc_binary, //:all)'); do
+    program="${program#//:}"
+    printed="$(quietly run "${options[@]}" "//:$program")" || { fail "$program fails: $printed"; continue; }
+    echo "$workspace/$program: ${printed//$'\n'/; }"
+    [[ "$printed" == "$(<"$program.expected")" ]] || fail "$program prints something else than $program.expected"
+  done
+}
+
+# Both the folders of Tessera's repository, whatever it is called there, and other repositories.
+check_what_comes_along() {
+  local repository reached folder allowed
+  repository="$(sed -n '/^local_repository/,/^)/s/.*name = "\([a-z_]*\)".*/\1/p' WORKSPACE)"
+  quietly query 'deps(//:all)' >"$scratch/deps"
+  reached="$(sed -n "s|^@*$repository//\([a-z_]*\).*|\1|p" "$scratch/deps" | sort -u)"
+  allowed=" third_party tools $(<brings) "
+  for folder in $reached; do
+    [[ "$allowed" == *" $folder "* ]] || fail "//:all brings @$repository//$folder along"
+  done
+  [[ -n "$reached" ]] || fail "//:all depends on nothing of @$repository"
+  if grep -E '^@(com_google_googletest|com_github_google_benchmark|cli11)//' "$scratch/deps"; then
+    fail "what only Tessera's own tests and programs need comes along"
+  fi
+  # A plain query follows every branch of a select(); whether CUDA comes along depends on the flags.
+  quietly cquery "${options[@]}" 'deps(//:all)' >"$scratch/deps"
+  if grep '^@tessera_cuda//' "$scratch/deps"; then fail "CUDA comes along"; fi
+  echo "$workspace depends on:" $reached
+}
+
+workspaces=("$@")
+if ((!$#)); then workspaces=(*/brings); fi
+for workspace in "${workspaces[@]%/brings}"; do
+  pushd "$workspace" >/dev/null
+  check_programs
+  check_what_comes_along
+  # Its memory is wanted by the next one.
+  "${bazel[@]}" shutdown >/dev/null 2>&1
+  popd >/dev/null
+done
+exit "$failed"
