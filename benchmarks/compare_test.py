@@ -137,14 +137,17 @@ class RecordsTest(unittest.TestCase):
         self.assertIsNone(roofline.fraction(untouched))
         self.assertIsNone(series["storage/storage_benchmark/BM_Pair<Pooled>/64"].peer_ratio)
 
-    def test_rates_of_the_processors_time(self) -> None:
-        # A run that waited half of the time moved no more bytes for it.
+    def test_waiting_counts_only_where_real_time_was_asked_for(self) -> None:
         record = planted.record("a", DAY_ONE, repetitions=1)
         entry = next(e for run in record["runs"] for e in run["output"]["benchmarks"]
                      if "BM_Uniform" in e["name"])
-        entry["real_time"] *= 2
-        series = records.series_of(record)["tensor/random_benchmark/BM_Uniform<double>/65536"]
+        entry["real_time"] = 2 * entry["cpu_time"]
+        name = "tensor/random_benchmark/BM_Uniform<double>/65536"
+        series = records.series_of(record)[name]
         self.assertAlmostEqual(series.bytes_moved, 524288, delta=1)
+        entry["run_name"] += "/real_time"
+        waited = records.series_of(record)[name]
+        self.assertAlmostEqual(waited.seconds[0], 2 * series.seconds[0])
 
     def test_aggregates_and_errors_are_no_repetitions(self) -> None:
         record = planted.record("a", DAY_ONE, repetitions=2)

@@ -1,0 +1,63 @@
+// Draws the view that the address names, again whenever it changes.
+"use strict";
+
+(() => {
+  const main = document.getElementById("main");
+  const TITLES = { overview: "Overview", benchmarks: "Benchmarks", compare: "Two commits", raw: "Raw data" };
+
+  function drawNavigation(s) {
+    const shown = s.view === "benchmark" ? "benchmarks" : s.view;
+    document.getElementById("navigation").replaceChildren(...Model.VIEWS.map((view) =>
+      h("a", { href: Model.address({ view, environment: s.environment }),
+        "aria-current": view === shown ? "page" : null }, TITLES[view])));
+    const select = document.getElementById("environment");
+    select.replaceChildren(...Model.data.environments.map((e, i) =>
+      h("option", { value: i, selected: i === s.environment }, `${e.machine}; ${e.build}`)));
+  }
+
+  function draw() {
+    const s = Model.state();
+    // Somebody who types or picks stays where they were.
+    const focused = document.activeElement && document.activeElement.id;
+    Chart.remove();
+    drawNavigation(s);
+    const made = Views[s.view](s);
+    main.replaceChildren(...[made.content || made].flat(Infinity).filter(Boolean));
+    if (made.after) made.after();
+    main.dataset.view = s.view;
+    if (focused && document.getElementById(focused)) document.getElementById(focused).focus();
+  }
+
+  // The viewer's system decides, until they do.
+  function setTheme(theme) {
+    if (theme) document.documentElement.dataset.theme = theme;
+    try {
+      if (theme) localStorage.setItem("theme", theme);
+    } catch (_error) {
+      // Pages opened from disk may have no storage; the choice then lasts for this visit.
+    }
+  }
+  function storedTheme() {
+    try {
+      return localStorage.getItem("theme");
+    } catch (_error) {
+      return null;
+    }
+  }
+
+  document.getElementById("theme").addEventListener("click", () => {
+    const dark = document.documentElement.dataset.theme
+      ? document.documentElement.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    setTheme(dark ? "light" : "dark");
+    draw();
+  });
+  document.getElementById("environment").addEventListener("change", (event) => {
+    // Records have other numbers elsewhere, and a zoom means other commits.
+    Model.change({ environment: event.target.value, zoom: "", before: "", after: "" });
+  });
+  window.addEventListener("hashchange", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  setTheme(storedTheme());
+  draw();
+})();
