@@ -3,7 +3,7 @@
 
 - Every C++ block in README.md, CONTRIBUTING.md and docs/ is an excerpt of one C++ file that a BUILD
   file names, word for word but for indentation; every Python block in docs/ is one of a BUILD,
-  WORKSPACE, .bzl or .py file.
+  WORKSPACE, .bzl or .py file, every CMake block one of a CMakeLists.txt.
 - Every environment variable that the code reads has its row in docs/settings.md, and every row names
   one that is read.
 - Every relative link leads to a file.
@@ -91,6 +91,7 @@ def check_blocks(tree: Tree) -> Iterator[str]:
     cpp = [lines_of(tree.text(p)) for p in tree.compiled()]
     python = [lines_of(tree.text(p)) for p in tree.paths
               if p.endswith((".py", ".bzl", "BUILD", "WORKSPACE", "MODULE.bazel"))]
+    cmake = [lines_of(tree.text(p)) for p in tree.paths if p.endswith("CMakeLists.txt")]
     for document in tree.documents():
         text = tree.text(document)
         for block in BLOCK.finditer(text):
@@ -98,6 +99,8 @@ def check_blocks(tree: Tree) -> Iterator[str]:
             where = f"{document}:{text.count(chr(10), 0, block.start()) + 1}"
             if language in ("cpp", "c++"):
                 sources = cpp
+            elif language == "cmake":
+                sources = cmake
             elif language == "python" and document.startswith("docs/"):
                 sources = python
             else:

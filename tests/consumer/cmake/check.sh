@@ -1,0 +1,28 @@
+#!/bin/bash
+# Installs Tessera below a folder of its own and builds against it as people without Bazel do, by
+# CMake with both libraries and by pkg-config with the shared one.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+here="$PWD"
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log"; return 1; }; }
+
+quietly ../../../bazelw run //tools:install -- "--prefix=$scratch/installed"
+# Nothing that was installed may remember where.
+mv "$scratch/installed" "$scratch/prefix"
+
+quietly cmake -S "$here" -B "$scratch/build" "-DCMAKE_PREFIX_PATH=$scratch/prefix"
+quietly cmake --build "$scratch/build"
+export PKG_CONFIG_PATH="$scratch/prefix/lib/pkgconfig"
+flags="$(pkg-config --cflags --libs tessera)"
+# The compiler's flags are words.
+quietly g++ graph.cc -o "$scratch/build/with_pkg_config" $flags
+
+for program in with_shared with_static with_pkg_config; do
+  printed="$(LD_LIBRARY_PATH="$scratch/prefix/lib" "$scratch/build/$program")"
+  echo "$program: $printed"
+  [[ "$printed" == "2 4 6 " ]] || { echo "expected 2 4 6"; exit 1; }
+done
