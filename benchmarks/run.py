@@ -21,6 +21,7 @@ import records
 
 ROOFLINE = "//benchmarks:roofline"
 SETTINGS = "//benchmarks:build_settings"
+CUDA_FLAGS = frozenset(("--config=cuda", "--config=gpu"))
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,15 @@ def commit_context(root: Path) -> dict[str, Any]:
     }
 
 
-def machine_context(cpu_info: str | None = None) -> dict[str, Any]:
+def device_of(build_flags: Sequence[str]) -> str:
+    """The name of the GPU in a build for one, else CPU: their records are never compared."""
+    if not CUDA_FLAGS.intersection(build_flags):
+        return "CPU"
+    names = run_text(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], Path("/"))
+    return names.partition("\n")[0] or "CPU, built for CUDA"
+
+
+def machine_context(device: str, cpu_info: str | None = None) -> dict[str, Any]:
     """The processor, its cores, and what this process may use of it."""
     if cpu_info is None:
         try:
@@ -87,7 +96,7 @@ def machine_context(cpu_info: str | None = None) -> dict[str, Any]:
         "cpu": model or os.uname().machine,
         "cores": len(cores) or usable,
         "threads": int(os.environ.get("TESSERA_NUM_THREADS") or usable),
-        "device": "CPU",
+        "device": device,
     }
 
 
@@ -116,6 +125,8 @@ class Workspace:
     def programs(self) -> list[str]:
         # Bazel's regular expressions see a list of tags as "[benchmark, gpu]".
         tagged = r'attr(tags, "[\[ ]benchmark[,\]]", kind(cc_binary, //...))'
+        if not CUDA_FLAGS.intersection(self.build_flags):
+            tagged += r' except attr(tags, "[\[ ]gpu[,\]]", //...)'
         return self._bazel("query", "--noshow_progress", tagged).split()
 
     def build(self, labels: Sequence[str]) -> Path:
@@ -241,7 +252,9 @@ def main(arguments: Sequence[str]) -> int:
         programs = [Program(label, binaries / label.removeprefix("//").replace(":", "/"))
                     for label in labels]
         context = {
-            **commit_context(root), **machine_context(), **build_context(settings),
+            **commit_context(root),
+            **machine_context(device_of(options.build_flag)),
+            **build_context(settings),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         }
         runs, missing, failures = measure(programs, options)

@@ -107,7 +107,13 @@ class SessionTest(unittest.TestCase):
         # The roofline is measured whole whatever the filter is.
         self.assertNotIn("--benchmark_filter", started[0])
         self.assertIn("--benchmark_filter=pu.h", started[1])
-        self.assertIn("build --config=x ", (self.root / "asked").read_text())
+        asked = (self.root / "asked").read_text()
+        self.assertIn("build --config=x ", asked)
+        self.assertIn("except attr(tags, ", asked)  # what needs a GPU, which x does not promise
+
+    def test_a_build_for_cuda_runs_what_needs_a_gpu(self) -> None:
+        self.outcome("--build-flag=--config=cuda")
+        self.assertNotIn("except", (self.root / "asked").read_text())
 
     def test_an_unknown_component_is_an_error(self) -> None:
         status, text = self.outcome("--component=tensors")
@@ -160,8 +166,12 @@ class PiecesTest(unittest.TestCase):
     def test_cores_are_counted_and_not_threads(self) -> None:
         text = "".join(
             f"model name\t: Some CPU\nphysical id\t: 0\ncore id\t: {i // 2}\n\n" for i in range(8))
-        context = run.machine_context(text)
+        context = run.machine_context("CPU", text)
         self.assertEqual((context["cpu"], context["cores"]), ("Some CPU", 4))
+
+    def test_a_build_for_cuda_is_another_device(self) -> None:
+        self.assertEqual(run.device_of(["--config=native"]), "CPU")
+        self.assertNotEqual(run.device_of(["--config=native", "--config=cuda"]), "CPU")
 
     def test_python_peers_that_do_not_load_are_named(self) -> None:
         with mock.patch.object(python_peers, "PEERS", ("no_such_package",)), \
