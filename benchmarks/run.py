@@ -31,11 +31,13 @@ class Program:
 
     @property
     def component(self) -> str:
-        """The folder that the program measures: benchmarks/peers is a component of its own."""
+        """What the program measures: its folder, or in benchmarks/components its name's beginning."""
         if self.label == ROOFLINE:
             return records.ROOFLINE_COMPONENT
-        parts = self.label.removeprefix("//").partition(":")[0].split("/")
-        return parts[1] if parts[0] == "benchmarks" and len(parts) > 1 else parts[0]
+        package, _, name = self.label.removeprefix("//").partition(":")
+        if package == "benchmarks/components":
+            return name.removesuffix("_benchmark")
+        return package.removeprefix("benchmarks/").partition("/")[0]
 
 
 class RunError(Exception):

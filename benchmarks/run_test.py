@@ -169,6 +169,13 @@ class PiecesTest(unittest.TestCase):
         context = run.machine_context("CPU", text)
         self.assertEqual((context["cpu"], context["cores"]), ("Some CPU", 4))
 
+    def test_components_of_programs(self) -> None:
+        for label, component in (
+            (run.ROOFLINE, "roofline"), ("//tensor:gemm_benchmark", "tensor"),
+            ("//ops/nn:pool_benchmark", "ops"), ("//benchmarks/peers:peers_benchmark", "peers"),
+            ("//benchmarks/components:io_benchmark", "io")):
+            self.assertEqual(run.Program(label, Path()).component, component)
+
     def test_a_build_for_cuda_is_another_device(self) -> None:
         self.assertEqual(run.device_of(["--config=native"]), "CPU")
         self.assertNotEqual(run.device_of(["--config=native", "--config=cuda"]), "CPU")
