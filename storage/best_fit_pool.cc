@@ -11,19 +11,19 @@
 namespace tessera::storage_internal {
 namespace {
 
-constexpr int64_t kPageBytes = int64_t{4} << 10;
-// What the system is asked for at least: a huge page, and for small blocks a good number of them.
+// Large blocks are cut from segments of at least a huge page; one that fills half of it or more
+// gets a segment of its own size, since the rest would fit hardly anything of its kind.
 constexpr int64_t kSegmentBytes = int64_t{2} << 20;
-// Larger requests ask the system for more than they need while the pool grows, by an eighth of what
-// it already has, so that the number of system calls grows with the logarithm of the memory.
+constexpr int64_t kOwnSegmentBytes = kSegmentBytes / 2;
+// While the pool grows, the system is asked for more than is needed, by this share of what it has
+// given already, so that the number of its calls grows with the logarithm of the memory. What is
+// never used of that counts as fragmentation, hence so little.
+constexpr int64_t kGrowthShare = 32;
 constexpr int64_t kMaxGrowthBytes = int64_t{32} << 20;
-constexpr int64_t kGrowthShare = 8;
+// Small blocks have segments of their own, between these two sizes.
+constexpr int64_t kMinSmallSegmentBytes = int64_t{128} << 10;
 // How many fitting blocks are compared before the best of them is taken.
 constexpr int kMaxScan = 64;
-
-constexpr int64_t RoundUpTo(int64_t size_bytes, int64_t multiple) {
-  return (size_bytes + multiple - 1) / multiple * multiple;
-}
 
 /// Free blocks in bins of similar size, with a bitmap of the bins that hold any: after Wilson et
 /// al., Dynamic Storage Allocation: A Survey and Critical Review (1995), section 3.6 (segregated
@@ -109,8 +109,7 @@ class Bins {
   std::array<uint64_t, (kNumClasses + 63) / 64> bitmap_{};
 };
 
-/// Blocks cut from segments. Small ones have segments of their own, so that a few of them do not
-/// keep a large segment from being used or given back as a whole.
+/// Blocks cut from segments, each kind from its own.
 class BestFitPool final : public PoolStrategy {
  public:
   using PoolStrategy::PoolStrategy;
@@ -121,17 +120,22 @@ class BestFitPool final : public PoolStrategy {
   }
 
   Block* Take(int64_t rounded_bytes) override {
-    const bool small = IsSmall(rounded_bytes);
-    blocks_->Prepare(1);  // for the rest of a split
-    Block* block = bins_[small].FindBest(rounded_bytes);
-    if (block == nullptr) return nullptr;
-    RemoveFree(block);
-    return Split(block, rounded_bytes);
+    return TakeFrom(&BinsOf(KindOf(rounded_bytes)), rounded_bytes);
+  }
+
+  Block* TakeAnywhere(int64_t rounded_bytes) override {
+    for (Bins& bins : bins_) {
+      if (Block* block = TakeFrom(&bins, rounded_bytes)) return block;
+    }
+    return nullptr;
   }
 
   Block* Grow(int64_t rounded_bytes) override {
     blocks_->Prepare(2);  // for the segment and the rest of its split
     int64_t segment_bytes = PreferredSegmentBytes(rounded_bytes);
+    if (KindOf(rounded_bytes) == BlockKind::kLarge) {
+      segment_bytes = std::max(segment_bytes, ReleaseWholeLarge());
+    }
     char* ptr = system_->Allocate(segment_bytes);
     if (ptr == nullptr && segment_bytes > rounded_bytes) {
       segment_bytes = rounded_bytes;
@@ -141,7 +145,7 @@ class BestFitPool final : public PoolStrategy {
     Block* segment = blocks_->Get();
     segment->ptr = ptr;
     segment->size_bytes = segment_bytes;
-    segment->is_small = IsSmall(rounded_bytes);
+    segment->kind = KindOf(rounded_bytes);
     return Split(segment, rounded_bytes);
   }
 
@@ -198,22 +202,47 @@ class BestFitPool final : public PoolStrategy {
   bool AllowsThreadCaches() const override { return true; }
 
  private:
-  static bool IsSmall(int64_t rounded_bytes) { return rounded_bytes <= kMaxSmallBytes; }
+  Bins& BinsOf(BlockKind kind) { return bins_[static_cast<size_t>(kind)]; }
+
+  Block* TakeFrom(Bins* bins, int64_t rounded_bytes) {
+    blocks_->Prepare(1);  // for the rest of a split
+    Block* block = bins->FindBest(rounded_bytes);
+    if (block == nullptr) return nullptr;
+    RemoveFree(block);
+    return Split(block, rounded_bytes);
+  }
 
   int64_t PreferredSegmentBytes(int64_t rounded_bytes) const {
-    if (IsSmall(rounded_bytes)) return kSegmentBytes;
     const int64_t growth_bytes =
         std::min(kMaxGrowthBytes, system_->reserved_bytes() / kGrowthShare);
+    if (KindOf(rounded_bytes) == BlockKind::kSmall) {
+      return std::clamp(RoundUpTo(growth_bytes, kMinSmallSegmentBytes), kMinSmallSegmentBytes,
+                        kSegmentBytes);
+    }
+    if (rounded_bytes >= kOwnSegmentBytes) return rounded_bytes;
     return RoundUpTo(std::max(rounded_bytes, growth_bytes), kSegmentBytes);
   }
 
+  /// Gives the free segments for large blocks back, none of which is large enough for what is asked
+  /// for now; returns their size. One segment as large as all of them takes their place, so that
+  /// they do not lie idle beside it. This ends: each time there are fewer segments or more memory.
+  int64_t ReleaseWholeLarge() {
+    int64_t released_bytes = 0;
+    BinsOf(BlockKind::kLarge).ForEach([&](Block* block) {
+      if (!block->IsWhole()) return;
+      released_bytes += block->size_bytes;
+      ReleaseWhole(block);
+    });
+    return released_bytes;
+  }
+
   void InsertFree(Block* block) {
-    bins_[block->is_small].Insert(block);
+    BinsOf(block->kind).Insert(block);
     free_bytes_ += block->size_bytes;
     if (block->IsWhole()) whole_free_bytes_ += block->size_bytes;
   }
   void RemoveFree(Block* block) {
-    bins_[block->is_small].Remove(block);
+    BinsOf(block->kind).Remove(block);
     free_bytes_ -= block->size_bytes;
     if (block->IsWhole()) whole_free_bytes_ -= block->size_bytes;
   }
@@ -227,7 +256,7 @@ class BestFitPool final : public PoolStrategy {
     Block* rest = blocks_->Get();
     rest->ptr = block->ptr + size_bytes;
     rest->size_bytes = rest_bytes;
-    rest->is_small = block->is_small;
+    rest->kind = block->kind;
     rest->lower = block;
     rest->upper = block->upper;
     if (rest->upper != nullptr) rest->upper->lower = rest;
@@ -260,7 +289,7 @@ class BestFitPool final : public PoolStrategy {
     }
   }
 
-  std::array<Bins, 2> bins_;  // for large and for small blocks
+  std::array<Bins, 2> bins_;  // by kind
   int64_t free_bytes_ = 0;
   int64_t whole_free_bytes_ = 0;
 };

@@ -10,9 +10,17 @@
 namespace tessera::storage_internal {
 
 class DevicePool;
+struct Tag;
 
 /// Every block starts at, and has a size of, a multiple of this many bytes.
 inline constexpr int64_t kAlignment = 64;
+
+/// Blocks of different kinds have segments of their own, so that a few lesser ones do not keep a
+/// large segment from being used or given back as a whole.
+enum class BlockKind : uint8_t {
+  kSmall,  ///< up to kMaxSmallBytes
+  kLarge,
+};
 
 /// What the pool knows about a piece of device memory. It lies apart from that memory, which the
 /// host may not be able to touch. Blocks are recycled but never destroyed before their pool, so a
@@ -25,9 +33,10 @@ struct Block {
   /// Odd while the block is live; each Alloc and Free adds one. Relaxed: it only tells a correct
   /// handle from a wrong one, and correct users order Alloc before Free themselves.
   std::atomic<uint64_t> generation{0};
-  int32_t tag = -1;        ///< index into the pool's tags, or -1
-  bool is_free = false;    ///< in the strategy's lists, so that neighbours may join with it
-  bool is_small = false;   ///< cut from a segment for small blocks
+  Tag* tag = nullptr;    ///< while live, what it is counted under besides, or null
+  bool is_free = false;  ///< in the strategy's lists, so that neighbours may join with it
+  /// For the best-fit strategy: whose segments it is cut from.
+  BlockKind kind = BlockKind::kLarge;
   Block* lower = nullptr;  ///< the neighbour at the lower address in the same system allocation
   Block* upper = nullptr;
   Block* next = nullptr;  ///< links of whichever list holds the block while it is free

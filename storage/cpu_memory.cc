@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
-/// Maps `size_bytes` at a multiple of a huge page, by mapping more and giving back both ends.
+/// Maps whole pages at a multiple of a huge page, by mapping more and giving back both ends.
 void* MapAligned(int64_t size_bytes) {
   const int64_t mapped_bytes = size_bytes + kHugePageBytes;
   void* mapped = mmap(nullptr, static_cast<size_t>(mapped_bytes), PROT_READ | PROT_WRITE,
@@ -32,8 +32,8 @@ void* MapAligned(int64_t size_bytes) {
   return ptr;
 }
 
-/// Pieces of whole huge pages, which is what the pools ask for unless memory is short or small, are
-/// mapped: one page fault per 2 MiB, and their release reaches the kernel at once.
+/// Pieces of a megabyte and more are mapped: one page fault per 2 MiB as far as whole huge pages
+/// go, and their release reaches the kernel at once.
 class CpuMemory final : public SystemAllocator {
  public:
   void* Allocate(int64_t size_bytes) override {
@@ -51,7 +51,12 @@ class CpuMemory final : public SystemAllocator {
   }
 
  private:
-  static bool IsMapped(int64_t size_bytes) { return size_bytes % kHugePageBytes == 0; }
+  static constexpr int64_t kMinMappedBytes = int64_t{1} << 20;
+  static constexpr int64_t kPageBytes = 4096;
+
+  static bool IsMapped(int64_t size_bytes) {
+    return size_bytes >= kMinMappedBytes && size_bytes % kPageBytes == 0;
+  }
 };
 
 [[maybe_unused]] const bool registered = RegisterSystemAllocator(

@@ -14,8 +14,6 @@ namespace {
 
 // How many full caches of threads fit into the limit on cached memory.
 constexpr int64_t kCachesWithinLimit = 64;
-// Larger blocks always go through the pool, where they join with their neighbours.
-constexpr int64_t kMaxCachedBlockBytes = int64_t{16} << 20;
 
 uint64_t NextPoolId() {
   static std::atomic<uint64_t> next{1};
@@ -46,7 +44,12 @@ int64_t CacheBytes(const StorageOptions& options, const PoolStrategy& strategy) 
 }
 
 int64_t CacheLargeBytes(const StorageOptions& options) {
-  return std::min(kMaxCachedBlockBytes, options.cached_limit_bytes / kCachesWithinLimit / 8);
+  return std::min(LargeBlocks::kMaxBlockBytes,
+                  options.cached_limit_bytes / kCachesWithinLimit / 64);
+}
+
+std::shared_ptr<StreamEvents> Events(const StorageOptions& options, Device device) {
+  return options.stream_events != nullptr ? options.stream_events : MakeStreamEvents(device);
 }
 
 }  // namespace
@@ -64,10 +67,12 @@ DevicePool::DevicePool(Device device, const StorageOptions& options, const void*
       poison_(system_.poison()),
       blocks_(this),
       strategy_(MakeStrategy(options, &blocks_, &system_)),
+      pending_(Events(options, device)),
       cache_bytes_(CacheBytes(options, *strategy_)),
       cache_large_bytes_(CacheLargeBytes(options)) {}
 
 DevicePool::~DevicePool() {
+  pending_.WaitForAll([](Block*) {});
   blocks_.ForEachSystemAllocation([this](Block* first) {
     int64_t size_bytes = 0;
     for (const Block* block = first; block != nullptr; block = block->upper) {
@@ -77,101 +82,197 @@ DevicePool::~DevicePool() {
   });
 }
 
-StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag) {
+void DevicePool::CheckSize(int64_t size_bytes) {
   if (size_bytes < 0 || size_bytes > kMaxAllocBytes) {
     throw InvalidArgument("Storage::Alloc: no block can have this size: ", Figures(size_bytes));
   }
-  const int32_t tag_number = tags_.Intern(tag);
+}
+
+StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
+  CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
-  Block* block = nullptr;
-  if (cache != nullptr && size_bytes > 0 && size_bytes <= cache->max_large_bytes()) {
-    block = AllocFromCache(cache, size_bytes);
+  Tag* const tag = tag_name.empty() ? nullptr : FindTag(cache, tag_name);
+  if (cache != nullptr && size_bytes > 0 && size_bytes <= cache->max_block_bytes()) {
+    if (Block* const block = AllocFromCache(cache, size_bytes, tag)) return HandOut(block);
   }
-  if (block == nullptr) block = AllocFromPool(cache, size_bytes);
-  if (block == nullptr) return {.device = device_};
+  Block* const block = AllocFromPool(cache, size_bytes, tag);
+  return block == nullptr ? StorageHandle{.device = device_} : HandOut(block);
+}
+
+StorageHandle DevicePool::AllocOnStream(int64_t size_bytes, void* stream,
+                                        std::string_view tag_name) {
+  CheckSize(size_bytes);
+  if (!HasStreams() || size_bytes == 0) return Alloc(size_bytes, tag_name);
+  ThreadCache* const cache = Cache();
+  Tag* const tag = tag_name.empty() ? nullptr : FindTag(cache, tag_name);
+  Block* const block = AllocFromStream(cache, size_bytes, stream, tag);
+  return block != nullptr ? HandOut(block) : Alloc(size_bytes, tag_name);
+}
+
+/// The tag of that name, for which the cache, if there is one, can then count.
+Tag* DevicePool::FindTag(ThreadCache* cache, std::string_view name) {
+  if (cache == nullptr) return tags_.Intern(name);
+  // Only this thread looks at what it used last.
+  if (Tag* const tag = cache->tags().FindRecent(name)) return tag;
+  Tag* const tag = tags_.Intern(name);
+  const OwnerGuard guard(cache->lock());
+  cache->tags().Add(tag);
+  return tag;
+}
+
+StorageHandle DevicePool::HandOut(Block* block) {
+  const int64_t size_bytes = block->requested_bytes;
   if (poison_) UnpoisonMemory(block->ptr, size_bytes);
-  block->tag = tag_number;
-  if (tag_number >= 0) tags_.CountAlloc(tag_number, size_bytes);
+  if (timeline_.is_recording()) [[unlikely]]
+    RecordOnTimeline(size_bytes);
   return {block->ptr, size_bytes, device_, block, block->Advance()};
 }
 
-Block* DevicePool::AllocFromCache(ThreadCache* cache, int64_t size_bytes) {
-  const int64_t rounded_bytes = strategy_->RoundUp(size_bytes);
-  const std::lock_guard<SpinLock> lock(cache->lock());
-  Block* block = cache->Pop(rounded_bytes);
+Block* DevicePool::AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  const OwnerGuard guard(cache->lock());
+  Block* const block = cache->Pop(size_bytes);
   if (block == nullptr) return nullptr;
   block->requested_bytes = size_bytes;
+  block->tag = tag;
   cache->CountAlloc(*block, &live_);
   return block;
 }
 
-/// Null only for a block of no bytes.
-Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes) {
-  if (cache != nullptr) ReportLive(cache);
-  std::unique_lock<std::mutex> lock(mutex_);
-  const int64_t system_allocations = system_.allocations();
-  Block* block = nullptr;
-  if (size_bytes > 0) {
-    const int64_t rounded_bytes = strategy_->RoundUp(size_bytes);
-    block = TakeOrGrow(rounded_bytes);
-    if (block == nullptr) {
-      lock.unlock();
-      trim_others_(device_);
-      lock.lock();
-      block = TakeOrGrow(rounded_bytes);
-    }
-    if (block == nullptr) {
-      lock.unlock();
-      throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
-    }
-    block->requested_bytes = size_bytes;
-    totals_.in_use_bytes += block->size_bytes;
-    live_.Report(size_bytes, size_bytes);
-  }
-  ++totals_.allocations;
-  if (system_.allocations() == system_allocations) ++totals_.pool_hits;
+/// A block that was freed on the same stream, or null.
+Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Block* const block = pending_.TakeOnStream(stream, strategy_->RoundUp(size_bytes));
+  if (block == nullptr) return nullptr;
+  block->requested_bytes = size_bytes;
+  block->tag = tag;
+  CountAlloc(cache, *block);
   return block;
 }
 
-/// What the pool has, what the threads have, what the system gives, and on shortage what it gives
+/// Null only for a block of no bytes.
+Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (size_bytes == 0) {
+    ++totals_.allocations;
+    return nullptr;
+  }
+  const int64_t rounded_bytes = strategy_->RoundUp(size_bytes);
+  int64_t system_allocations = system_.allocations();
+  Block* block = TakeOrGrow(cache, rounded_bytes);
+  if (block == nullptr) {
+    lock.unlock();
+    trim_others_(device_);
+    lock.lock();
+    system_allocations = system_.allocations();
+    block = TakeOrGrow(cache, rounded_bytes);
+  }
+  if (block == nullptr) {
+    lock.unlock();
+    throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
+  }
+  if (system_.allocations() != system_allocations) ++pool_misses_;
+  block->requested_bytes = size_bytes;
+  block->tag = tag;
+  CountAlloc(cache, *block);
+  return block;
+}
+
+/// What the pool has, what the threads have, what the system gives, and on shortage what can be had
 /// after getting something back; null if all of that is not enough.
-Block* DevicePool::TakeOrGrow(int64_t rounded_bytes) {
+Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
+  pending_.CollectDone([this](Block* block) { Put(block); });
   if (Block* block = strategy_->Take(rounded_bytes)) return block;
   // Blocks from the threads' caches may fit, or join to something that does. So a cache never makes
   // the pool grow.
-  DrainCaches();
-  if (Block* block = strategy_->Take(rounded_bytes)) return block;
+  if (DrainCachesUntilFits(own, rounded_bytes)) {
+    if (Block* block = strategy_->Take(rounded_bytes)) return block;
+  }
   if (Block* block = strategy_->Grow(rounded_bytes)) return block;
+  return TakeAfterShortage(rounded_bytes);
+}
+
+Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
+  Block* found = nullptr;
+  pending_.WaitUntil([&](Block* block) {
+    Put(block);
+    found = strategy_->Take(rounded_bytes);
+    return found != nullptr;
+  });
+  if (found != nullptr) return found;
+  DrainCaches();
   // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
   strategy_->Release(rounded_bytes);
   if (Block* block = strategy_->Grow(rounded_bytes)) return block;
   strategy_->Release(kNoLimit);
-  return strategy_->Grow(rounded_bytes);
+  if (Block* block = strategy_->Grow(rounded_bytes)) return block;
+  return strategy_->TakeAnywhere(rounded_bytes);
 }
 
-void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
-  throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ", device_,
-                           " was freed before");
+/// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
+/// joined to its neighbours. More would only have to be cached again.
+bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
+  const BlockKind kind = KindOf(rounded_bytes);
+  const bool small = kind == BlockKind::kSmall;
+  bool fits = false;
+  const auto put = [&](Block* block) {
+    const Block* const joined = strategy_->Put(block);
+    fits = joined->kind == kind && joined->size_bytes >= rounded_bytes;
+    return !fits;
+  };
+  if (own != nullptr) {
+    const OwnerGuard guard(own->lock());
+    own->DrainWhile(small, put);
+  }
+  for (size_t i = 0; i < caches_.size() && !fits; ++i) {
+    if (caches_[i].get() == own) continue;
+    const OtherGuard guard(caches_[i]->lock());
+    caches_[i]->DrainWhile(small, put);
+  }
+  return fits;
 }
 
-void DevicePool::Free(const StorageHandle& handle, bool direct) {
-  if (!handle.block->IsIn(handle.generation)) ThrowFreedBefore(handle);
-  Block* const block = handle.block;
+void DevicePool::CheckLive(const StorageHandle& handle) const {
+  if (!handle.block->IsIn(handle.generation)) {
+    throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ",
+                             device_, " was freed before");
+  }
+}
+
+/// Ends the block's life for its owner.
+void DevicePool::Bury(Block* block) {
   block->Advance();
   if (poison_) PoisonMemory(block->ptr, block->size_bytes);
-  if (block->tag >= 0) tags_.CountFree(block->tag, block->requested_bytes);
+  if (timeline_.is_recording()) [[unlikely]]
+    RecordOnTimeline(-block->requested_bytes);
+}
+
+void DevicePool::Free(const StorageHandle& handle, FreeWay way) {
+  CheckLive(handle);
+  Block* const block = handle.block;
+  Bury(block);
   ThreadCache* const cache = Cache();
-  if (cache != nullptr && cache->Accepts(*block) && !direct) {
+  if (cache != nullptr && cache->Accepts(*block) && way == FreeWay::kToPool) {
     FreeToCache(cache, block);
   } else {
-    FreeToPool(cache, block, direct);
+    FreeToPool(cache, block, way);
   }
+}
+
+void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
+  if (!HasStreams()) return Free(handle, FreeWay::kToPool);
+  CheckLive(handle);
+  ThreadCache* const cache = Cache();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // First, because it alone may throw.
+  pending_.Add(handle.block, stream);
+  Bury(handle.block);
+  CountFree(cache, *handle.block);
 }
 
 void DevicePool::FreeToCache(ThreadCache* cache, Block* block) {
   bool overfull = false;
   {
-    const std::lock_guard<SpinLock> lock(cache->lock());
+    const OwnerGuard guard(cache->lock());
     cache->CountFree(*block, &live_);
     cache->Push(block);
     overfull = cache->IsOverfull();
@@ -179,24 +280,39 @@ void DevicePool::FreeToCache(ThreadCache* cache, Block* block) {
   if (overfull) TrimCache(cache);
 }
 
-void DevicePool::FreeToPool(ThreadCache* cache, Block* block, bool direct) {
-  if (cache != nullptr) ReportLive(cache);
-  live_.Report(-block->requested_bytes, 0);
+void DevicePool::FreeToPool(ThreadCache* cache, Block* block, FreeWay way) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  ++totals_.frees;
-  totals_.in_use_bytes -= block->size_bytes;
-  if (direct) {
-    Block* freed = strategy_->Put(block);
-    if (freed != nullptr) strategy_->ReleaseIfWhole(freed);
-  } else {
-    Put(block);
-  }
+  CountFree(cache, *block);
+  if (way == FreeWay::kToPool) return Put(block);
+  Block* const freed = strategy_->Put(block);
+  if (freed != nullptr) strategy_->ReleaseIfWhole(freed);
 }
 
-/// Before the count changes elsewhere: so that its peak on one thread is exact.
-void DevicePool::ReportLive(ThreadCache* cache) {
-  const std::lock_guard<SpinLock> lock(cache->lock());
-  cache->Report(&live_);
+void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
+  if (cache != nullptr) {
+    // Also what passes the cache by, so that the count's peak on one thread is exact.
+    const OwnerGuard guard(cache->lock());
+    return cache->CountAlloc(block, &live_);
+  }
+  ++totals_.allocations;
+  live_.Report(block.requested_bytes, block.requested_bytes);
+  if (block.tag == nullptr) return;
+  block.tag->bytes.Report(block.requested_bytes, block.requested_bytes);
+  block.tag->allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+void DevicePool::CountFree(ThreadCache* cache, const Block& block) {
+  if (cache != nullptr) {
+    const OwnerGuard guard(cache->lock());
+    return cache->CountFree(block, &live_);
+  }
+  ++totals_.frees;
+  live_.Report(-block.requested_bytes, 0);
+  if (block.tag != nullptr) block.tag->bytes.Report(-block.requested_bytes, 0);
+}
+
+void DevicePool::RecordOnTimeline(int64_t live_change_bytes) {
+  timeline_.Record(live_change_bytes, system_.reserved_bytes());
 }
 
 void DevicePool::Put(Block* block) {
@@ -208,35 +324,46 @@ void DevicePool::Put(Block* block) {
 void DevicePool::TrimCache(ThreadCache* cache) {
   // The pool's lock first, so that no block is ever on its way where a shortage would not find it.
   const std::lock_guard<std::mutex> lock(mutex_);
-  const std::lock_guard<SpinLock> cache_lock(cache->lock());
+  const OwnerGuard guard(cache->lock());
   cache->Trim([this](Block* block) { Put(block); });
 }
 
-void DevicePool::DrainCaches() {
+/// Calls `visit(cache)` for every thread's cache with its lock held; one fence serves them all.
+template <typename Visitor>
+void DevicePool::VisitCaches(const Visitor& visit) {
+  bool fence = false;
   for (const auto& cache : caches_) {
-    const std::lock_guard<SpinLock> lock(cache->lock());
-    cache->Drain([this](Block* block) { Put(block); });
+    cache->lock().AnnounceOther();
+    fence |= cache->lock().asymmetric();
+  }
+  if (fence) FenceAllThreads();
+  for (const auto& cache : caches_) {
+    cache->lock().AwaitOwner();
+    visit(cache.get());
+    cache->lock().UnlockAsOther();
   }
 }
 
+void DevicePool::DrainCaches() {
+  VisitCaches([this](ThreadCache* cache) { cache->Drain([this](Block* block) { Put(block); }); });
+}
+
+/// The cache's lock is held.
 void DevicePool::Collect(ThreadCache* cache) {
-  const std::lock_guard<SpinLock> lock(cache->lock());
   cache->Report(&live_);
   const Counters counters = std::exchange(cache->counters(), Counters());
   totals_.allocations += counters.allocations;
   totals_.frees += counters.frees;
-  totals_.pool_hits += counters.pool_hits;
-  totals_.in_use_bytes += counters.in_use_bytes;
+  tags_.ForEach([cache](Tag* tag) { cache->tags().Report(tag); });
 }
 
 /// Returns the bytes in the threads' caches.
 int64_t DevicePool::CollectAll() {
   int64_t bytes = 0;
-  for (const auto& cache : caches_) {
-    Collect(cache.get());
-    const std::lock_guard<SpinLock> lock(cache->lock());
+  VisitCaches([&](ThreadCache* cache) {
+    Collect(cache);
     bytes += cache->bytes();
-  }
+  });
   return bytes;
 }
 
@@ -249,16 +376,21 @@ ThreadCache* DevicePool::AddCache() {
 
 void DevicePool::RetireCache(ThreadCache* cache) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Collect(cache);
   {
-    const std::lock_guard<SpinLock> cache_lock(cache->lock());
+    const OwnerGuard guard(cache->lock());
+    Collect(cache);
     cache->Drain([this](Block* block) { Put(block); });
   }
   std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });
 }
 
+void DevicePool::FinishPendingFrees() {
+  pending_.WaitForAll([this](Block* block) { Put(block); });
+}
+
 void DevicePool::ReleaseAll() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  FinishPendingFrees();
   DrainCaches();
   strategy_->Release(kNoLimit);
 }
@@ -267,6 +399,7 @@ void DevicePool::SetLimit(int64_t limit_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   system_.set_limit_bytes(limit_bytes);
   if (system_.reserved_bytes() <= limit_bytes) return;
+  FinishPendingFrees();
   DrainCaches();
   strategy_->Release(system_.reserved_bytes() - limit_bytes);
 }
@@ -277,23 +410,40 @@ void DevicePool::MarkPeak() {
   live_.MarkPeak();
 }
 
+void DevicePool::StartTimeline(int64_t max_events) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CollectAll();
+  timeline_.Start(max_events, live_.live(), system_.reserved_bytes());
+}
+
+std::vector<StorageTagStats> DevicePool::TagStats() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    CollectAll();
+  }
+  return tags_.Stats();
+}
+
 StorageStats DevicePool::Stats() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const int64_t cache_bytes = CollectAll();
-  return {.live_bytes = live_.live(),
-          .in_use_bytes = totals_.in_use_bytes,
-          .cached_bytes = strategy_->free_bytes() + cache_bytes,
-          .reserved_bytes = system_.reserved_bytes(),
-          .limit_bytes = system_.limit_bytes(),
-          .peak_bytes = live_.peak(),
-          .peak_since_mark_bytes = live_.peak_since_mark(),
-          .peak_reserved_bytes = system_.peak_reserved_bytes(),
-          .allocations = totals_.allocations,
-          .frees = totals_.frees,
-          .pool_hits = totals_.pool_hits,
-          .system_allocations = system_.allocations(),
-          .system_failures = system_.failures(),
-          .largest_cached_bytes = strategy_->LargestFreeBytes()};
+  StorageStats stats;
+  stats.live_bytes = live_.live();
+  stats.cached_bytes = strategy_->free_bytes() + cache_bytes + pending_.bytes();
+  stats.pending_bytes = pending_.bytes();
+  stats.reserved_bytes = system_.reserved_bytes();
+  stats.in_use_bytes = stats.reserved_bytes - stats.cached_bytes;
+  stats.limit_bytes = system_.limit_bytes();
+  stats.peak_bytes = live_.peak();
+  stats.peak_since_mark_bytes = live_.peak_since_mark();
+  stats.peak_reserved_bytes = system_.peak_reserved_bytes();
+  stats.allocations = totals_.allocations;
+  stats.frees = totals_.frees;
+  stats.pool_hits = totals_.allocations - pool_misses_;
+  stats.system_allocations = system_.allocations();
+  stats.system_failures = system_.failures();
+  stats.largest_cached_bytes = strategy_->LargestFreeBytes();
+  return stats;
 }
 
 /// What every error of Alloc ends with.

@@ -14,13 +14,20 @@
 #include "tessera/storage/block.h"
 #include "tessera/storage/handle.h"
 #include "tessera/storage/options.h"
+#include "tessera/storage/pending_frees.h"
 #include "tessera/storage/pool_strategy.h"
 #include "tessera/storage/statistics.h"
 #include "tessera/storage/system_memory.h"
 #include "tessera/storage/tag_table.h"
 #include "tessera/storage/thread_cache.h"
+#include "tessera/storage/timeline.h"
 
 namespace tessera::storage_internal {
+
+enum class FreeWay {
+  kToPool,
+  kToSystem,  ///< as soon as a whole system allocation is free
+};
 
 /// One device's memory: a strategy under a lock, threads' caches in front of it, and the figures.
 /// Thread-safe. Held by shared_ptr, because a thread that ends gives its cache back.
@@ -40,31 +47,53 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   // See Storage for what these do.
   StorageHandle Alloc(int64_t size_bytes, std::string_view tag);
-  void Free(const StorageHandle& handle, bool direct);
+  StorageHandle AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
+  void Free(const StorageHandle& handle, FreeWay way);
+  void FreeOnStream(const StorageHandle& handle, void* stream);
   void ReleaseAll();
   void SetLimit(int64_t limit_bytes);
   StorageStats Stats();
-  std::vector<StorageTagStats> TagStats() const { return tags_.Stats(); }
+  std::vector<StorageTagStats> TagStats();
   void MarkPeak();
+  void StartTimeline(int64_t max_events);
+  Timeline::Recording CopyTimeline() { return timeline_.Copy(); }
+  void StopTimeline() { timeline_.Stop(); }
 
   // For FindOrAddThreadCache alone.
   ThreadCache* AddCache();
   void RetireCache(ThreadCache* cache);
 
  private:
-  Block* AllocFromCache(ThreadCache* cache, int64_t size_bytes);
-  Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes);
-  Block* TakeOrGrow(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckSize(int64_t size_bytes);
+  Tag* FindTag(ThreadCache* cache, std::string_view name);
+  Block* AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
+  Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  StorageHandle HandOut(Block* block);
+  void Bury(Block* block);
   void FreeToCache(ThreadCache* cache, Block* block);
-  void FreeToPool(ThreadCache* cache, Block* block, bool direct);
+  void FreeToPool(ThreadCache* cache, Block* block, FreeWay way);
+
+  Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Block* TakeAfterShortage(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimCache(ThreadCache* cache);
+  void FinishPendingFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void ReportLive(ThreadCache* cache);
+
+  void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFree(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordOnTimeline(int64_t live_change_bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  template <typename Visitor>
+  void VisitCaches(const Visitor& visit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  [[noreturn]] void ThrowFreedBefore(const StorageHandle& handle) const;
+  void CheckLive(const StorageHandle& handle) const;
   std::string Figures(int64_t size_bytes);
+
+  bool HasStreams() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return pending_.HasStreams(); }
 
   /// The thread's cache, or null if this pool has none.
   ThreadCache* Cache() { return cache_bytes_ > 0 ? CacheOfThisThread(this, id_) : nullptr; }
@@ -82,10 +111,14 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   const bool poison_;  // the host may touch the memory
   BlockStore blocks_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<PoolStrategy> strategy_ ABSL_PT_GUARDED_BY(mutex_);
+  PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
   /// What the caches have reported, and what passed them by.
   Counters totals_ ABSL_GUARDED_BY(mutex_);
+  /// Allocations that took something from the system.
+  int64_t pool_misses_ ABSL_GUARDED_BY(mutex_) = 0;
   LiveBytes live_;
+  Timeline timeline_;
 
   // What one thread may keep: small blocks together, and a single large one.
   const int64_t cache_bytes_;

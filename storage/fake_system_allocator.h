@@ -14,9 +14,13 @@ namespace tessera {
 class FakeSystemAllocator final : public SystemAllocator {
  public:
   /// Call number `n` of Allocate, counted from 0 and from now, fails once.
-  void FailCall(int64_t n) {
+  void FailCall(int64_t n) { FailCalls(n, 1); }
+  /// As many calls fail, one after the other; with 0 none does.
+  void FailCalls(int64_t n, int64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls_until_failure_ = n;
+    failures_ = count;
+    has_failed_ = false;
   }
   /// As a machine with so much memory.
   void SetCapacity(int64_t capacity_bytes) {
@@ -26,7 +30,7 @@ class FakeSystemAllocator final : public SystemAllocator {
   /// True once the call that FailCall named has come.
   bool has_failed() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return calls_until_failure_ < 0;
+    return has_failed_;
   }
   int64_t outstanding_bytes() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -44,7 +48,7 @@ class FakeSystemAllocator final : public SystemAllocator {
 
   void* Allocate(int64_t size_bytes) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (calls_until_failure_ >= 0 && calls_until_failure_-- == 0) return nullptr;
+    if (IsToFail()) return nullptr;
     if (size_bytes > capacity_bytes_ - outstanding_bytes_) return nullptr;
     void* ptr = std::aligned_alloc(64, static_cast<size_t>((size_bytes + 63) / 64 * 64));
     if (ptr == nullptr) return nullptr;
@@ -66,8 +70,17 @@ class FakeSystemAllocator final : public SystemAllocator {
   }
 
  private:
+  bool IsToFail() {
+    if (failures_ == 0 || calls_until_failure_-- > 0) return false;
+    --failures_;
+    has_failed_ = true;
+    return true;
+  }
+
   mutable std::mutex mutex_;
-  int64_t calls_until_failure_ = -1;
+  int64_t calls_until_failure_ = 0;
+  int64_t failures_ = 0;
+  bool has_failed_ = false;
   int64_t capacity_bytes_ = int64_t{1} << 50;
   int64_t outstanding_bytes_ = 0;
   int64_t wrong_releases_ = 0;

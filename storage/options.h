@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tessera/base/device.h"
+#include "tessera/storage/stream_events.h"
 #include "tessera/storage/system_allocator.h"
 
 namespace tessera {
@@ -41,14 +42,18 @@ struct StorageOptions {
   /// For StoragePoolKind::kRounded; a power of two.
   int64_t round_linear_cutoff_bytes = int64_t{1} << 24;
 
-  /// The most that one thread keeps of small freed blocks, for StoragePoolKind::kBestFit, beside a
-  /// few larger ones (up to 16 MiB each and 32 MiB together); 0 turns the threads' caches off. When
-  /// the pool has nothing that fits, it takes them back before it asks the system.
+  /// The most that one thread keeps of small freed blocks, for StoragePoolKind::kBestFit, beside
+  /// larger ones of up to 16 MiB each and 128 MiB together; 0 turns the threads' caches off. When
+  /// the pool has nothing that fits, it takes some back before it asks the system.
   int64_t thread_cache_bytes = int64_t{1} << 20;
 
   /// Where the memory comes from; null means what this build registered for the device. Tests
   /// inject failures here.
   std::shared_ptr<SystemAllocator> system_allocator = nullptr;
+
+  /// How far the device's streams have come, for AllocOnStream and FreeOnStream; null means what
+  /// this build registered for the device, or else that there are no streams.
+  std::shared_ptr<StreamEvents> stream_events = nullptr;
 
   /// The settings for `device` from the environment, where DEV is CPU, GPU, CPU_PINNED or
   /// CPU_SHARED:

@@ -23,6 +23,9 @@ class PoolStrategy {
   /// A block of at least that size out of what is free, or null. Throws std::bad_alloc.
   virtual Block* Take(int64_t rounded_bytes) = 0;
 
+  /// As Take, also from memory that is kept for other sizes. Throws std::bad_alloc.
+  virtual Block* TakeAnywhere(int64_t rounded_bytes) { return Take(rounded_bytes); }
+
   /// A block of at least that size with memory from the system, or null if there is none.
   /// Throws std::bad_alloc, and what SystemAllocator throws.
   virtual Block* Grow(int64_t rounded_bytes) = 0;

@@ -150,8 +150,8 @@ TEST_F(PoolStrategyTest, BestFitKeepsSmallBlocksOutOfLargeSegments) {
   Block* large = Get(*pool, kMegabyte);
   Block* small = Get(*pool, 64);
   EXPECT_EQ(fake_->outstanding(), 2);
-  EXPECT_FALSE(large->is_small);
-  EXPECT_TRUE(small->is_small);
+  EXPECT_EQ(large->kind, BlockKind::kLarge);
+  EXPECT_EQ(small->kind, BlockKind::kSmall);
   pool->Put(large);
   pool->Release(kNoLimit);
   EXPECT_EQ(fake_->outstanding(), 1);

@@ -32,6 +32,16 @@ inline constexpr int64_t kMaxSmallBytes = int64_t{64} << 10;
 inline constexpr int kNumSmallClasses = SizeClass(kMaxSmallBytes) + 1;
 static_assert(SizeOfClass(kNumSmallClasses - 1) == kMaxSmallBytes);
 
+/// Larger blocks are whole pages.
+constexpr BlockKind KindOf(int64_t size_bytes) {
+  return size_bytes <= kMaxSmallBytes ? BlockKind::kSmall : BlockKind::kLarge;
+}
+inline constexpr int64_t kPageBytes = int64_t{4} << 10;
+
+constexpr int64_t RoundUpTo(int64_t size_bytes, int64_t multiple) {
+  return (size_bytes + multiple - 1) / multiple * multiple;
+}
+
 /// Nothing larger can exist: the address space of today's machines has 47 bits.
 inline constexpr int64_t kMaxAllocBytes = int64_t{1} << 46;
 inline constexpr int kNumClasses = SizeClass(2 * kMaxAllocBytes) + 1;

@@ -2,17 +2,14 @@
 
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <memory>
 
-#include "absl/container/flat_hash_map.h"
 #include "tessera/storage/pool_strategy.h"
+#include "tessera/storage/size_class.h"
 
 namespace tessera::storage_internal {
 namespace {
-
-int64_t RoundUpTo(int64_t size_bytes, int64_t multiple) {
-  return (size_bytes + multiple - 1) / multiple * multiple;
-}
 
 /// A block that is all of a new system allocation, or null.
 Block* NewWholeBlock(BlockStore* blocks, SystemMemory* system, int64_t size_bytes) {
@@ -127,7 +124,8 @@ class SizePool final : public PoolStrategy {
   }
 
   const Rounding rounding_;
-  absl::flat_hash_map<int64_t, Block*> free_;
+  // Not one of Abseil's maps: they break when operator new throws while they grow.
+  std::map<int64_t, Block*> free_;
   int64_t free_bytes_ = 0;
 };
 

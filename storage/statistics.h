@@ -15,7 +15,8 @@ namespace tessera {
 struct StorageStats {
   int64_t live_bytes = 0;      ///< asked for by blocks that are out
   int64_t in_use_bytes = 0;    ///< the same blocks after rounding up
-  int64_t cached_bytes = 0;    ///< free in the pool and in the threads' caches
+  int64_t cached_bytes = 0;    ///< free: in the pool, in the threads' caches, and pending
+  int64_t pending_bytes = 0;   ///< of those, freed on streams whose work is not known to be done
   int64_t reserved_bytes = 0;  ///< held from the system: in use + cached
   int64_t limit_bytes = 0;     ///< the most that may be reserved
 

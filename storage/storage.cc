@@ -12,10 +12,14 @@
 #include "tessera/base/error.h"
 #include "tessera/storage/block.h"
 #include "tessera/storage/device_pool.h"
+#include "tessera/storage/host_memory.h"
+#include "tessera/storage/timeline.h"
 
 namespace tessera {
 
 using storage_internal::DevicePool;
+using storage_internal::FreeWay;
+using storage_internal::OrResourceExhausted;
 
 namespace {
 
@@ -55,14 +59,27 @@ class Storage::Impl {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (DevicePool* pool = FindPool(device)) return pool;
     pools_.reserve(pools_.size() + 1);
-    pools_.push_back(std::make_shared<DevicePool>(device, make_options_(device), this,
-                                                  [this](Device short_of) { Trim(short_of); }));
+    devices_.reserve(devices_.size() + 1);
+    auto pool = std::make_shared<DevicePool>(device, make_options_(device), this,
+                                             [this](Device short_of) { Trim(short_of); });
+    if (timeline_events_ > 0) pool->StartTimeline(timeline_events_);
+    // Nothing below throws.
+    pools_.push_back(std::move(pool));
     devices_.push_back(device);
     Slot(device).store(pools_.back().get(), std::memory_order_release);
     return pools_.back().get();
   }
 
-  void Free(const Handle& handle, bool direct);
+  /// The pool of a block of this storage.
+  DevicePool* PoolOf(const Handle& handle) {
+    DevicePool* const pool = handle.block->pool;
+    if (pool->owner() != this) [[unlikely]]
+      ThrowForeign(handle);
+    return pool;
+  }
+
+  void StartTimeline(int64_t max_events);
+  std::string StopTimeline();
 
   std::vector<Device> devices() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -92,6 +109,11 @@ class Storage::Impl {
                           "in [0, ", kMaxDevices, ")");
   }
 
+  [[noreturn]] static void ThrowForeign(const Handle& handle) {
+    throw FailedPrecondition("Storage::Free: the handle of ", handle.size_bytes, " bytes on ",
+                             handle.device, " belongs to another Storage");
+  }
+
   void Trim(Device device) {
     const std::lock_guard<std::mutex> lock(trim_mutex_);
     for (const auto& [number, trim] : trimmers_) trim(device);
@@ -103,6 +125,8 @@ class Storage::Impl {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DevicePool>> pools_ ABSL_GUARDED_BY(mutex_);
   std::vector<Device> devices_ ABSL_GUARDED_BY(mutex_);
+  /// What a pool made now is to record; 0 if nobody records.
+  int64_t timeline_events_ ABSL_GUARDED_BY(mutex_) = 0;
 
   // Held while trimmers run.
   std::mutex trim_mutex_;
@@ -121,8 +145,10 @@ Storage* Storage::Get() {
 Storage::Storage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Storage::Storage(StorageOptions options)
-    : impl_((CheckOptions(options),
-             std::make_unique<Impl>([options = std::move(options)](Device) { return options; }))) {}
+    : impl_(OrResourceExhausted("Storage::Storage", [&options] {
+        CheckOptions(options);
+        return std::make_unique<Impl>([options = std::move(options)](Device) { return options; });
+      })) {}
 
 Storage::~Storage() = default;
 
@@ -135,19 +161,26 @@ Storage::Handle Storage::Alloc(int64_t size_bytes, Device device, std::string_vi
   }
 }
 
-void Storage::Impl::Free(const Handle& handle, bool direct) {
-  if (handle.block == nullptr) return;
-  DevicePool* const pool = handle.block->pool;
-  if (pool->owner() != this) {
-    throw FailedPrecondition("Storage::Free: the handle of ", handle.size_bytes, " bytes on ",
-                             handle.device, " belongs to another Storage");
-  }
-  pool->Free(handle, direct);
+void Storage::Free(const Handle& handle) {
+  if (handle.block != nullptr) impl_->PoolOf(handle)->Free(handle, FreeWay::kToPool);
 }
 
-void Storage::Free(const Handle& handle) { impl_->Free(handle, /*direct=*/false); }
+void Storage::DirectFree(const Handle& handle) {
+  if (handle.block != nullptr) impl_->PoolOf(handle)->Free(handle, FreeWay::kToSystem);
+}
 
-void Storage::DirectFree(const Handle& handle) { impl_->Free(handle, /*direct=*/true); }
+Storage::Handle Storage::AllocOnStream(int64_t size_bytes, Device device, void* stream,
+                                       std::string_view tag) {
+  return OrResourceExhausted("Storage::AllocOnStream", [&] {
+    return impl_->Pool(device)->AllocOnStream(size_bytes, stream, tag);
+  });
+}
+
+void Storage::FreeOnStream(const Handle& handle, void* stream) {
+  if (handle.block == nullptr) return;
+  OrResourceExhausted("Storage::FreeOnStream",
+                      [&] { impl_->PoolOf(handle)->FreeOnStream(handle, stream); });
+}
 
 void Storage::ReleaseAll(Device device) {
   if (DevicePool* pool = impl_->FindPool(device)) pool->ReleaseAll();
@@ -157,11 +190,12 @@ void Storage::SetLimit(Device device, int64_t limit_bytes) {
   if (limit_bytes < 0) {
     throw InvalidArgument("Storage::SetLimit: ", limit_bytes, " bytes; expected at least 0");
   }
-  impl_->Pool(device)->SetLimit(limit_bytes);
+  OrResourceExhausted("Storage::SetLimit", [&] { impl_->Pool(device)->SetLimit(limit_bytes); });
 }
 
 int64_t Storage::AddTrimmer(std::function<void(Device)> trim) {
-  return impl_->AddTrimmer(std::move(trim));
+  return OrResourceExhausted("Storage::AddTrimmer",
+                             [&] { return impl_->AddTrimmer(std::move(trim)); });
 }
 
 void Storage::RemoveTrimmer(int64_t trimmer) { impl_->RemoveTrimmer(trimmer); }
@@ -172,8 +206,10 @@ StorageStats Storage::Stats(Device device) const {
 }
 
 std::vector<StorageTagStats> Storage::TagStats(Device device) const {
-  DevicePool* pool = impl_->FindPool(device);
-  return pool == nullptr ? std::vector<StorageTagStats>() : pool->TagStats();
+  return OrResourceExhausted("Storage::TagStats", [&] {
+    DevicePool* pool = impl_->FindPool(device);
+    return pool == nullptr ? std::vector<StorageTagStats>() : pool->TagStats();
+  });
 }
 
 void Storage::MarkPeak(Device device) {
@@ -181,11 +217,52 @@ void Storage::MarkPeak(Device device) {
 }
 
 std::string Storage::Report() const {
-  std::string text;
-  for (const Device device : impl_->devices()) {
-    text += StorageStatsTable(device, Stats(device), TagStats(device));
+  return OrResourceExhausted("Storage::Report", [&] {
+    std::string text;
+    for (const Device device : impl_->devices()) {
+      text += StorageStatsTable(device, Stats(device), TagStats(device));
+    }
+    return text;
+  });
+}
+
+void Storage::Impl::StartTimeline(int64_t max_events) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  size_t started = 0;
+  try {
+    for (; started < pools_.size(); ++started) pools_[started]->StartTimeline(max_events);
+  } catch (const std::bad_alloc&) {
+    // All or none.
+    while (started > 0) pools_[--started]->StopTimeline();
+    throw;
   }
-  return text;
+  timeline_events_ = max_events;
+}
+
+std::string Storage::Impl::StopTimeline() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // The text first: if there is no memory for it, the recording goes on.
+  std::vector<storage_internal::DeviceRecording> recordings(pools_.size());
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    recordings[i].device = devices_[i];
+    recordings[i].recording = pools_[i]->CopyTimeline();
+  }
+  std::string json = TimelineJson(recordings);
+  for (const auto& pool : pools_) pool->StopTimeline();
+  timeline_events_ = 0;
+  return json;
+}
+
+void Storage::StartTimeline(int64_t max_events) {
+  if (max_events <= 0 || max_events >= int64_t{1} << 40) {
+    throw InvalidArgument("Storage::StartTimeline: max_events = ", max_events,
+                          "; expected in (0, 2^40)");
+  }
+  OrResourceExhausted("Storage::StartTimeline", [&] { impl_->StartTimeline(max_events); });
+}
+
+std::string Storage::StopTimeline() {
+  return OrResourceExhausted("Storage::StopTimeline", [&] { return impl_->StopTimeline(); });
 }
 
 }  // namespace tessera

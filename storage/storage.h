@@ -26,6 +26,9 @@ namespace tessera {
 /// what all threads have cached, gives cached memory back to the system, asks the registered
 /// trimmers, and only then throws.
 ///
+/// If the host has no memory for storage's own records, every member that needs some throws
+/// Error(kResourceExhausted) and has changed nothing; Free and DirectFree need none.
+///
 /// Threads: every member may be called from any thread at any time, and any thread may free what
 /// another allocated. The destructor must not overlap other calls; blocks that are still out then
 /// become invalid.
@@ -58,10 +61,20 @@ class Storage {
   /// before or belongs to another Storage.
   void Free(const Handle& handle);
 
+  /// As Alloc and Free, for memory that work on a device's stream uses: `stream` is a cudaStream_t,
+  /// or whatever StorageOptions::stream_events watches. A freed block serves AllocOnStream of the
+  /// same stream at once, if it is no more than an eighth too large; everybody else gets it only
+  /// after the work that the stream has been given by then is done. Nobody waits for that, unless
+  /// memory runs short. Where a device has no streams, as the CPU, these are Alloc and Free.
+  /// FreeOnStream throws Error, besides, if no event can be recorded; the block is then still live.
+  Handle AllocOnStream(int64_t size_bytes, Device device, void* stream, std::string_view tag = {});
+  void FreeOnStream(const Handle& handle, void* stream);
+
   /// As Free, but memory goes back to the system as soon as a whole system allocation is free.
   void DirectFree(const Handle& handle);
 
-  /// Gives everything that is cached for `device` back to the system.
+  /// Gives everything that is cached for `device` back to the system; waits for the work on blocks
+  /// that were freed in stream order.
   void ReleaseAll(Device device);
 
   /// Changes the limit of StorageOptions for one device; cached memory above it is released. Live
@@ -86,6 +99,16 @@ class Storage {
 
   /// The devices used so far and their figures, as text for people.
   std::string Report() const;
+
+  /// Records every Alloc and Free of every device from now on, up to `max_events` for each, whose
+  /// memory (24 bytes an event) is taken at once. Starts anew if it was recording already.
+  /// Throws Error: kInvalidArgument unless 0 < max_events < 2^40.
+  void StartTimeline(int64_t max_events = int64_t{1} << 20);
+
+  /// Stops recording. The result is a file for chrome://tracing or Perfetto: counter events, in
+  /// microseconds of the steady clock, of live and cached bytes for each device. What there was no
+  /// room for is counted in otherData.dropped_events. Without StartTimeline the list is empty.
+  std::string StopTimeline();
 
  private:
   class Impl;

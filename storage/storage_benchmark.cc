@@ -1,60 +1,219 @@
-// What an Alloc and Free cost, next to malloc and free in the same run.
+// What memory from Storage costs, next to malloc (glibc's), tbb::scalable_allocator and jemalloc in
+// the same run. The last two are taken from their shared libraries if they are there; linking
+// jemalloc would put it in malloc's place. See also //storage:training_traces.
+
+#include <dlfcn.h>
+#include <malloc.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "benchmark/benchmark.h"
 #include "tessera/storage/storage.h"
+#include "tessera/storage/training_traces.h"
+#include "tessera/tools/benchmark/ratio_benchmark.h"
 
 namespace tessera {
 namespace {
 
-struct Pooled {
-  static void Pair(int64_t size_bytes, bool touch) {
-    Storage* storage = Storage::Get();
-    const Storage::Handle block = storage->Alloc(size_bytes, Device::Cpu());
-    Touch(block.dptr, size_bytes, touch);
-    storage->Free(block);
-  }
-  static void Touch(void* const ptr, int64_t size_bytes, bool touch) {
-    benchmark::DoNotOptimize(ptr);
-    if (!touch) return;
-    constexpr int64_t kPageBytes = 4096;
-    for (int64_t i = 0; i < size_bytes; i += kPageBytes) static_cast<volatile char*>(ptr)[i] = 1;
-  }
+using benchmarking::AddCase;
+using benchmarking::Bound;
+using benchmarking::Variant;
+using benchmarking::Variants;
+
+constexpr int64_t kMegabyte = int64_t{1} << 20;
+
+/// An allocator with malloc's interface.
+struct Peer {
+  std::string name;
+  void* (*allocate)(size_t);
+  void (*release)(void*);
 };
 
-struct Malloc {
-  static void Pair(int64_t size_bytes, bool touch) {
-    void* ptr = std::malloc(static_cast<size_t>(size_bytes));
-    Pooled::Touch(ptr, size_bytes, touch);
-    std::free(ptr);
+/// Adds the peer if its library is there, and says so if not.
+void AddFromLibrary(const char* name, const char* library, const char* allocate,
+                    const char* release, std::vector<Peer>* peers) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  void* const allocate_symbol = handle == nullptr ? nullptr : dlsym(handle, allocate);
+  void* const release_symbol = handle == nullptr ? nullptr : dlsym(handle, release);
+  if (allocate_symbol == nullptr || release_symbol == nullptr) {
+    std::fprintf(stderr, "peer %s is missing: %s\n", name, dlerror());
+    return;
   }
+  peers->push_back({name, reinterpret_cast<void* (*)(size_t)>(allocate_symbol),
+                    reinterpret_cast<void (*)(void*)>(release_symbol)});
+}
+
+const std::vector<Peer>& Peers() {
+  static const std::vector<Peer> peers = [] {
+    std::vector<Peer> found = {{"malloc", &std::malloc, &std::free}};
+    AddFromLibrary("tbb", "libtbbmalloc.so.2", "scalable_malloc", "scalable_free", &found);
+    AddFromLibrary("jemalloc", "libjemalloc.so.2", "malloc", "free", &found);
+    return found;
+  }();
+  return peers;
+}
+
+/// Ours with the interface that the cases below are written for, as a peer's.
+struct Ours {
+  using Block = Storage::Handle;
+  Block Allocate(int64_t size_bytes) const { return storage->Alloc(size_bytes, Device::Cpu()); }
+  void Release(const Block& block) const { storage->Free(block); }
+  static void* Address(const Block& block) { return block.dptr; }
+
+  Storage* storage = Storage::Get();
+};
+struct Theirs {
+  using Block = void*;
+  Block Allocate(int64_t size_bytes) const {
+    return peer.allocate(static_cast<size_t>(size_bytes));
+  }
+  void Release(Block block) const { peer.release(block); }
+  static void* Address(Block block) { return block; }
+
+  Peer peer;
 };
 
-/// One block at a time: the cost of a hit in the thread's cache, or in the pool for large blocks.
-template <typename Allocator>
-void BM_Pair(benchmark::State& state) {
-  for (auto _ : state) Allocator::Pair(state.range(0), /*touch=*/false);
-  state.SetItemsProcessed(state.iterations());
+/// Calls `make(name, allocator)` for ours and for each peer.
+template <typename Make>
+Variants ForAll(const Make& make) {
+  Variants variants;
+  variants.all.push_back(make("ours", Ours()));
+  for (const Peer& peer : Peers()) variants.all.push_back(make(peer.name, Theirs{peer}));
+  return variants;
 }
-// A scalar, the last size that threads cache, one that they do not, a batch of images.
-BENCHMARK(BM_Pair<Pooled>)->Arg(64)->Arg(64 << 10)->Arg(1 << 20)->Arg(64 << 20);
-BENCHMARK(BM_Pair<Malloc>)->Arg(64)->Arg(64 << 10)->Arg(1 << 20)->Arg(64 << 20);
-BENCHMARK(BM_Pair<Pooled>)->Arg(64)->Arg(1 << 20)->Threads(8)->UseRealTime();
-BENCHMARK(BM_Pair<Malloc>)->Arg(64)->Arg(1 << 20)->Threads(8)->UseRealTime();
 
-/// As above, with one byte written to each page: fresh memory costs page faults, reused does not.
-template <typename Allocator>
-void BM_TouchedPair(benchmark::State& state) {
-  Allocator::Pair(state.range(0), /*touch=*/true);
-  for (auto _ : state) Allocator::Pair(state.range(0), /*touch=*/true);
-  state.SetBytesProcessed(state.iterations() * state.range(0));
+/// One block at a time: a hit in the thread's cache, or in the pool where that keeps none.
+void AddPair(int64_t size_bytes, double limit_seconds) {
+  AddCase({.name = "pair/" + std::to_string(size_bytes),
+           .limit_seconds = limit_seconds,
+           .make = [size_bytes] {
+             return ForAll([size_bytes](const std::string& name, const auto& allocator) {
+               return Variant(name, [size_bytes, allocator] {
+                 const auto block = allocator.Allocate(size_bytes);
+                 benchmark::DoNotOptimize(block);
+                 allocator.Release(block);
+               });
+             });
+           }});
 }
-BENCHMARK(BM_TouchedPair<Pooled>)->Arg(1 << 20)->Arg(8 << 20)->Arg(64 << 20);
-BENCHMARK(BM_TouchedPair<Malloc>)->Arg(1 << 20)->Arg(8 << 20)->Arg(64 << 20);
+
+/// As above, with a name that Storage counts the block under.
+void AddTaggedPair() {
+  AddCase({.name = "tagged_pair/64", .limit_seconds = 25e-9, .make = [] {
+             const auto pair = [storage = Storage::Get(), tag = std::string("fc1_weight")] {
+               const Storage::Handle block = storage->Alloc(64, Device::Cpu(), tag);
+               benchmark::DoNotOptimize(block);
+               storage->Free(block);
+             };
+             return Variants{.all = {Variant("ours", pair)}};
+           }});
+}
+
+/// A network's setup and then one step after the other.
+template <typename Allocator>
+class Training {
+ public:
+  using Block = typename Allocator::Block;
+
+  Training(const TrainingTrace& trace, Allocator allocator)
+      : allocator_(allocator), setup_(trace.setup), step_(trace.step) {
+    Run(&setup_);
+  }
+  ~Training() {
+    for (const Block& block : setup_.blocks()) allocator_.Release(block);
+  }
+  void Step() { Run(&step_); }
+
+ private:
+  void Run(TraceReplay<Block>* replay) {
+    replay->Run([this](int64_t size_bytes) { return allocator_.Allocate(size_bytes); },
+                [this](const Block& block) { allocator_.Release(block); });
+  }
+
+  const Allocator allocator_;
+  TraceReplay<Block> setup_;
+  TraceReplay<Block> step_;
+};
+
+void AddTrace(const TrainingTrace& trace) {
+  AddCase({.name = std::string("trace/") + trace.name,
+           .bounds = {{.peer = Bound::kBest, .at_least = 1}},
+           .make = [trace] {
+             return ForAll([trace](const std::string& name, const auto& allocator) {
+               using Allocator = std::decay_t<decltype(allocator)>;
+               const auto training = std::make_shared<Training<Allocator>>(trace, allocator);
+               return Variant(name, [training] { training->Step(); });
+             });
+           }});
+}
+
+/// Threads that train side by side, each a few steps in one run.
+void AddTraceOnThreads(const TrainingTrace& trace, int num_threads) {
+  AddCase({.name = "trace_threads_" + std::to_string(num_threads) + "/" + trace.name,
+           .bounds = {{.peer = Bound::kBest, .at_least = 1}},
+           .make = [trace, num_threads] {
+             return ForAll([=](const std::string& name, const auto& allocator) {
+               return Variant(name, [=] {
+                 std::vector<std::thread> threads;
+                 for (int t = 0; t < num_threads; ++t) {
+                   threads.emplace_back([=] {
+                     Training training(trace, allocator);
+                     for (int i = 0; i < 100; ++i) training.Step();
+                   });
+                 }
+                 for (std::thread& thread : threads) thread.join();
+               });
+             });
+           }});
+}
+
+/// A block of which each page is written: fresh memory costs page faults, reused memory does not.
+template <typename Allocator>
+void TouchPages(const Allocator& allocator, int64_t size_bytes) {
+  constexpr int64_t kPageBytes = 4096;
+  const auto block = allocator.Allocate(size_bytes);
+  auto* const bytes = static_cast<volatile char*>(Allocator::Address(block));
+  for (int64_t i = 0; i < size_bytes; i += kPageBytes) bytes[i] = 1;
+  allocator.Release(block);
+}
+
+void AddReuse(int64_t size_bytes) {
+  AddCase(
+      {.name = "reuse/" + std::to_string(size_bytes / kMegabyte) + "MiB",
+       .bounds = {{.peer = "malloc_fresh", .at_least = 20}},
+       .make = [size_bytes] {
+         // Setting it ends glibc's own moving of the threshold: each block is fresh from the
+         // kernel, as the first ones of a program are.
+         mallopt(M_MMAP_THRESHOLD, 128 << 10);
+         const Theirs fresh{{"malloc_fresh", &std::malloc, &std::free}};
+         return Variants{
+             .all = {
+                 Variant("ours", [size_bytes, ours = Ours()] { TouchPages(ours, size_bytes); }),
+                 Variant("malloc_fresh", [size_bytes, fresh] { TouchPages(fresh, size_bytes); })}};
+       }});
+}
 
 }  // namespace
 }  // namespace tessera
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  using namespace tessera;
+  // A scalar; the last size that is small; a feature map; a batch of images, kept by no thread.
+  AddPair(64, 25e-9);
+  AddPair(64 << 10, 25e-9);
+  AddPair(kMegabyte, 0);
+  AddPair(64 * kMegabyte, 0);
+  AddTaggedPair();
+  for (const TrainingTrace& trace : TrainingTraces()) AddTrace(trace);
+  for (const TrainingTrace& trace : TrainingTraces()) AddTraceOnThreads(trace, 8);
+  // Last, because of what it sets in malloc.
+  for (const int64_t megabytes : {1, 8, 64}) AddReuse(megabytes * kMegabyte);
+  return benchmarking::RunAll(argc, argv);
+}

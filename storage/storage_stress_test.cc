@@ -111,7 +111,8 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
   // AddressSanitizer poisons every byte of what is freed, on average 13 MB.
   const int64_t divisor = storage_internal::kPoisons ? 4 : 1;
   const int64_t operations = GetParam().operations * factor / divisor / kThreads;
-  constexpr int64_t kRounds = 10;
+  // The invariants are checked after each 10^4 operations of all threads.
+  const int64_t rounds = std::max<int64_t>(1, operations * kThreads / 10000);
   std::cout << "TESSERA_TEST_SEED=" << seed << "\n";
 
   Storage storage({.pool = GetParam().pool, .limit_bytes = 1024 * kMegabyte});
@@ -135,8 +136,8 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
     std::uniform_real_distribution<double> log_size(0,
                                                     std::log(static_cast<double>(kMaxBlockBytes)));
     std::vector<Storage::Handle> mine;
-    for (int64_t round = 0; round < kRounds; ++round) {
-      for (int64_t i = 0; i < operations / kRounds; ++i) {
+    for (int64_t round = 0; round < rounds; ++round) {
+      for (int64_t i = 0; i < operations / rounds; ++i) {
         const uint64_t dice = random() % 100;
         if (dice < 50 || mine.empty()) {
           const auto size = static_cast<int64_t>(std::exp(log_size(random)));

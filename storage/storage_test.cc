@@ -362,8 +362,8 @@ TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
     done.wait();
   });
   cached.wait();
-  EXPECT_EQ(storage.Stats(Device::Cpu()).cached_bytes, 2 * kMegabyte);
-  storage.Free(storage.Alloc(kMegabyte, Device::Cpu()));
+  EXPECT_GE(storage.Stats(Device::Cpu()).cached_bytes, 1000 * 1024);
+  storage.Free(storage.Alloc(2 * kMegabyte, Device::Cpu()));
   done.count_down();
   other.join();
 }
@@ -424,8 +424,9 @@ TEST(StorageDevicesTest, ImpossibleDevicesAreRefused) {
 
 TEST(StorageDevicesTest, ADeviceWithoutABackEndIsUnimplemented) {
   Storage storage;
-  ExpectError([&] { storage.Alloc(1, Device::CpuShared()); }, absl::StatusCode::kUnimplemented,
-              HasSubstr("cpu_shared(0)"));
+  constexpr Device kUnknown = {static_cast<DeviceType>(7), 0};
+  ExpectError([&] { storage.Alloc(1, kUnknown); }, absl::StatusCode::kUnimplemented,
+              HasSubstr("no memory for"));
 }
 
 TEST(StorageDevicesTest, LargeBlocksComeFromTheSystemAndGoBack) {

@@ -4,42 +4,34 @@
 
 namespace tessera::storage_internal {
 
-int32_t TagTable::InternNonEmpty(std::string_view tag) {
+Tag* TagTable::Intern(std::string_view name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = numbers_.find(tag);
-  if (found != numbers_.end()) return found->second;
-  const auto number = static_cast<int32_t>(stats_.size());
-  stats_.push_back({.tag = std::string(tag)});
-  try {
-    numbers_.emplace(tag, number);
-  } catch (...) {
-    stats_.pop_back();
-    throw;
-  }
-  return number;
-}
-
-void TagTable::CountAlloc(int32_t tag, int64_t size_bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  StorageTagStats& stats = stats_[static_cast<size_t>(tag)];
-  ++stats.allocations;
-  stats.live_bytes += size_bytes;
-  stats.peak_bytes = std::max(stats.peak_bytes, stats.live_bytes);
-}
-
-void TagTable::CountFree(int32_t tag, int64_t size_bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  stats_[static_cast<size_t>(tag)].live_bytes -= size_bytes;
+  const auto found = by_name_.find(name);
+  if (found != by_name_.end()) return found->second;
+  auto tag = std::make_unique<Tag>(name, tags_.size());
+  if (tags_.size() == tags_.capacity()) tags_.reserve(2 * tags_.size() + 8);
+  // The key views the tag's own copy of the name, which does not move.
+  by_name_.emplace(tag->name, tag.get());
+  tags_.push_back(std::move(tag));
+  return tags_.back().get();
 }
 
 std::vector<StorageTagStats> TagTable::Stats() const {
   std::vector<StorageTagStats> stats;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stats = stats_;
-  }
-  std::stable_sort(stats.begin(), stats.end(),
-                   [](const auto& a, const auto& b) { return a.live_bytes > b.live_bytes; });
+  ForEach([&stats](const Tag* tag) {
+    const int64_t allocations = tag->allocations.load(std::memory_order_relaxed);
+    if (allocations == 0) return;  // its only Alloc failed
+    StorageTagStats& entry = stats.emplace_back();
+    entry.tag = tag->name;
+    entry.live_bytes = tag->bytes.live();
+    entry.peak_bytes = tag->bytes.peak();
+    entry.allocations = allocations;
+  });
+  // By name among equals, so that the order does not depend on which thread came first; and
+  // std::stable_sort would want memory.
+  std::sort(stats.begin(), stats.end(), [](const auto& a, const auto& b) {
+    return a.live_bytes != b.live_bytes ? a.live_bytes > b.live_bytes : a.tag < b.tag;
+  });
   return stats;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "tessera/storage/device_pool.h"
@@ -51,9 +52,14 @@ constinit thread_local RecentCache recent_caches[kNumRecentCaches];
 
 ThreadCache* FindOrAddThreadCache(DevicePool* pool, uint64_t pool_id) {
   if (thread_is_ending) return nullptr;
-  ThreadCache* const cache = thread_caches.FindOrAdd(pool);
-  recent_caches[pool_id % kNumRecentCaches] = {pool_id, cache};
-  return cache;
+  try {
+    ThreadCache* const cache = thread_caches.FindOrAdd(pool);
+    recent_caches[pool_id % kNumRecentCaches] = {pool_id, cache};
+    return cache;
+  } catch (const std::bad_alloc&) {
+    // A cache is a convenience: without one the call goes to the pool, and a Free cannot fail.
+    return nullptr;
+  }
 }
 
 }  // namespace tessera::storage_internal

@@ -3,65 +3,93 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <thread>
 
 #include "tessera/storage/block.h"
+#include "tessera/storage/live_bytes.h"
+#include "tessera/storage/owner_lock.h"
 #include "tessera/storage/size_class.h"
+#include "tessera/storage/tag_table.h"
 
 namespace tessera::storage_internal {
-
-/// Guards what one thread uses nearly always: taking it costs a single atomic exchange, and whoever
-/// finds it taken yields, because its owner may have been put aside by the scheduler.
-class SpinLock {
- public:
-  void lock() {
-    // Pairs with the release in unlock.
-    while (taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-  }
-  void unlock() { taken_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> taken_{false};
-};
 
 /// What happened in one cache since the pool last collected it.
 struct Counters {
   int64_t allocations = 0;
   int64_t frees = 0;
-  int64_t pool_hits = 0;
-  int64_t in_use_bytes = 0;
 };
 
-/// Bytes that callers hold, and their highest count. Threads report to it in steps.
-class LiveBytes {
+/// Blocks above kMaxSmallBytes that one thread keeps, in lists by a hash of their exact size: a
+/// network's step asks for the same few dozen sizes again and again.
+class LargeBlocks {
  public:
-  /// Adds `change`, on the way to which the count went up by `peak` >= 0 at most.
-  void Report(int64_t change, int64_t peak) {
-    // Relaxed: a figure that orders nothing.
-    const int64_t highest = live_.fetch_add(change, std::memory_order_relaxed) + peak;
-    Raise(&peak_, highest);
-    Raise(&peak_since_mark_, highest);
-  }
-  void MarkPeak() { peak_since_mark_.store(live(), std::memory_order_relaxed); }
+  static constexpr int kCapacity = 1024;
+  static constexpr int64_t kMaxTotalBytes = int64_t{128} << 20;
+  static constexpr int64_t kMaxBlockBytes = int64_t{16} << 20;
 
-  int64_t live() const { return live_.load(std::memory_order_relaxed); }
-  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
-  int64_t peak_since_mark() const { return peak_since_mark_.load(std::memory_order_relaxed); }
+  bool IsOverfull() const { return count_ > kCapacity || bytes_ > kMaxTotalBytes; }
+  int64_t bytes() const { return bytes_; }
+
+  void Push(Block* block) {
+    Block*& head = heads_[Bucket(block->size_bytes)];
+    block->next = head;
+    head = block;
+    bytes_ += block->size_bytes;
+    ++count_;
+  }
+
+  /// The latest of that size, which is the likeliest to be in the processor's caches, or null.
+  Block* Pop(int64_t size_bytes) {
+    Block** link = &heads_[Bucket(size_bytes)];
+    while (*link != nullptr && (*link)->size_bytes != size_bytes) link = &(*link)->next;
+    return *link == nullptr ? nullptr : Unlink(link);
+  }
+
+  /// Calls `put(block)` until it returns false; returns whether it never did.
+  template <typename PutBlock>
+  bool DrainWhile(const PutBlock& put) {
+    for (size_t i = 0; count_ > 0 && i < kNumBuckets; ++i) {
+      // Each time from another list on, so that no size is always the one to go.
+      cursor_ = (cursor_ + 1) % kNumBuckets;
+      while (heads_[cursor_] != nullptr) {
+        if (!put(Unlink(&heads_[cursor_]))) return false;
+      }
+    }
+    return true;
+  }
+
+  /// Calls `put(block)` for some half of the blocks.
+  template <typename PutBlock>
+  void DropHalf(const PutBlock& put) {
+    const int keep = count_ / 2;
+    const int64_t keep_bytes = bytes_ / 2;
+    DrainWhile([&](Block* block) {
+      put(block);
+      return count_ > keep || bytes_ > keep_bytes;
+    });
+  }
 
  private:
-  static void Raise(std::atomic<int64_t>* peak, int64_t value) {
-    int64_t known = peak->load(std::memory_order_relaxed);
-    while (value > known && !peak->compare_exchange_weak(known, value, std::memory_order_relaxed)) {
-    }
+  static constexpr size_t kNumBuckets = 128;
+
+  /// Knuth's multiplicative hash of the number of pages.
+  static size_t Bucket(int64_t size_bytes) {
+    return (static_cast<uint32_t>(size_bytes / kPageBytes) * 0x9E3779B1u) >> 25;
   }
 
-  std::atomic<int64_t> live_{0};
-  std::atomic<int64_t> peak_{0};
-  std::atomic<int64_t> peak_since_mark_{0};
+  Block* Unlink(Block** link) {
+    Block* const block = *link;
+    *link = block->next;
+    bytes_ -= block->size_bytes;
+    --count_;
+    return block;
+  }
+
+  std::array<Block*, kNumBuckets> heads_{};
+  size_t cursor_ = 0;
+  int count_ = 0;
+  int64_t bytes_ = 0;
 };
 
 /// Free blocks that one thread keeps for itself, and its counters. The pool collects both from
@@ -70,126 +98,111 @@ class ThreadCache {
  public:
   /// Keeps up to `max_bytes` of small blocks and some large ones of up to `max_large_bytes` each.
   ThreadCache(int64_t max_bytes, int64_t max_large_bytes)
-      : max_bytes_(max_bytes), max_large_bytes_(max_large_bytes) {}
+      : max_bytes_(max_bytes),
+        max_large_bytes_(max_large_bytes),
+        max_block_bytes_(std::max(max_large_bytes, kMaxSmallBytes)) {}
 
-  int64_t max_large_bytes() const { return max_large_bytes_; }
-  SpinLock& lock() { return lock_; }
+  /// Nothing larger is kept.
+  int64_t max_block_bytes() const { return max_block_bytes_; }
+  bool Accepts(const Block& block) const {
+    return block.kind == BlockKind::kSmall || block.size_bytes <= max_large_bytes_;
+  }
+  OwnerLock& lock() { return lock_; }
 
   // Everything below needs lock().
 
-  /// A block of exactly that size, as the pool rounds it, or null.
-  Block* Pop(int64_t rounded_bytes) {
-    return rounded_bytes <= kMaxSmallBytes ? PopSmall(SizeClass(rounded_bytes))
-                                           : PopLarge(rounded_bytes);
+  /// A block of the size that the best-fit strategy rounds `size_bytes` to, or null.
+  Block* Pop(int64_t size_bytes) {
+    return size_bytes <= kMaxSmallBytes ? PopSmall(SizeClass(size_bytes))
+                                        : large_.Pop(RoundUpTo(size_bytes, kPageBytes));
   }
 
   /// Takes a block that Accepts says yes to. Afterwards IsOverfull must be asked.
   void Push(Block* block) {
-    if (block->is_small) {
-      Block*& head = heads_[SizeClass(block->size_bytes)];
-      block->next = head;
-      head = block;
-      bytes_ += block->size_bytes;
-    } else {
-      large_[num_large_++] = block;
-      large_bytes_ += block->size_bytes;
-    }
+    if (block->kind != BlockKind::kSmall) return large_.Push(block);
+    Block*& head = heads_[SizeClass(block->size_bytes)];
+    block->next = head;
+    head = block;
+    small_bytes_ += block->size_bytes;
   }
 
-  bool Accepts(const Block& block) const {
-    return block.is_small || block.size_bytes <= max_large_bytes_;
-  }
-
-  bool IsOverfull() const {
-    return bytes_ > max_bytes_ || num_large_ == kMaxLarge || large_bytes_ > kMaxLargeTotalBytes;
-  }
+  bool IsOverfull() const { return small_bytes_ > max_bytes_ || large_.IsOverfull(); }
 
   /// Calls `put(block)` for blocks that are kept no longer: half of what is too much.
   template <typename PutBlock>
   void Trim(const PutBlock& put) {
-    if (bytes_ > max_bytes_) DrainSmall(max_bytes_ / 2, put);
-    if (num_large_ == kMaxLarge || large_bytes_ > kMaxLargeTotalBytes) DrainLarge(put);
+    if (large_.IsOverfull()) large_.DropHalf(put);
+    if (small_bytes_ <= max_bytes_) return;
+    DrainSmall([&](Block* block) {
+      put(block);
+      return small_bytes_ > max_bytes_ / 2;
+    });
+  }
+
+  /// Calls `put(block)` for small or for large blocks until it returns false; returns whether it
+  /// never did.
+  template <typename PutBlock>
+  bool DrainWhile(bool small, const PutBlock& put) {
+    return small ? DrainSmall(put) : large_.DrainWhile(put);
   }
 
   /// Calls `put(block)` for every block.
   template <typename PutBlock>
   void Drain(const PutBlock& put) {
-    DrainSmall(0, put);
-    DrainLarge(put);
+    const auto put_all = [&put](Block* block) {
+      put(block);
+      return true;
+    };
+    DrainWhile(true, put_all);
+    DrainWhile(false, put_all);
   }
 
-  int64_t bytes() const { return bytes_ + large_bytes_; }
+  int64_t bytes() const { return small_bytes_ + large_.bytes(); }
   Counters& counters() { return counters_; }
+  TagCounts& tags() { return tags_; }
 
   void CountAlloc(const Block& block, LiveBytes* live) {
     ++counters_.allocations;
-    ++counters_.pool_hits;
-    counters_.in_use_bytes += block.size_bytes;
-    unreported_bytes_ += block.requested_bytes;
-    unreported_peak_bytes_ = std::max(unreported_peak_bytes_, unreported_bytes_);
-    if (unreported_bytes_ > kMaxUnreportedBytes) Report(live);
+    unreported_.Add(block.requested_bytes, live);
+    if (block.tag != nullptr) tags_.CountAlloc(block.tag, block.requested_bytes);
   }
   void CountFree(const Block& block, LiveBytes* live) {
     ++counters_.frees;
-    counters_.in_use_bytes -= block.size_bytes;
-    unreported_bytes_ -= block.requested_bytes;
-    if (unreported_bytes_ < -kMaxUnreportedBytes) Report(live);
+    unreported_.Subtract(block.requested_bytes, live);
+    if (block.tag != nullptr) tags_.CountFree(block.tag, block.requested_bytes);
   }
-  void Report(LiveBytes* live) {
-    if (unreported_bytes_ == 0 && unreported_peak_bytes_ == 0) return;
-    live->Report(unreported_bytes_, unreported_peak_bytes_);
-    unreported_bytes_ = unreported_peak_bytes_ = 0;
-  }
+  void Report(LiveBytes* live) { unreported_.Flush(live); }
 
  private:
-  static constexpr int64_t kMaxUnreportedBytes = int64_t{64} << 10;
-  static constexpr int kMaxLarge = 8;
-  static constexpr int64_t kMaxLargeTotalBytes = int64_t{32} << 20;
-
   Block* PopSmall(int size_class) {
     Block* block = heads_[size_class];
     if (block == nullptr) return nullptr;
     heads_[size_class] = block->next;
-    bytes_ -= block->size_bytes;
+    small_bytes_ -= block->size_bytes;
     return block;
   }
 
-  /// The latest first: it is the likeliest to be in the processor's caches.
-  Block* PopLarge(int64_t rounded_bytes) {
-    for (int i = num_large_ - 1; i >= 0; --i) {
-      Block* block = large_[i];
-      if (block->size_bytes != rounded_bytes) continue;
-      large_[i] = large_[--num_large_];
-      large_bytes_ -= rounded_bytes;
-      return block;
-    }
-    return nullptr;
-  }
-
-  /// The largest first.
+  /// The largest first, until `put` returns false; returns whether it never did.
   template <typename PutBlock>
-  void DrainSmall(int64_t keep_bytes, const PutBlock& put) {
+  bool DrainSmall(const PutBlock& put) {
     for (int size_class = kNumSmallClasses - 1; size_class >= 0; --size_class) {
-      while (bytes_ > keep_bytes && heads_[size_class] != nullptr) put(PopSmall(size_class));
+      while (Block* const block = PopSmall(size_class)) {
+        if (!put(block)) return false;
+      }
     }
-  }
-  template <typename PutBlock>
-  void DrainLarge(const PutBlock& put) {
-    while (num_large_ > 0) put(large_[--num_large_]);
-    large_bytes_ = 0;
+    return true;
   }
 
-  SpinLock lock_;
+  OwnerLock lock_;
   const int64_t max_bytes_;
   const int64_t max_large_bytes_;
-  int64_t bytes_ = 0;
-  int64_t unreported_bytes_ = 0;
-  int64_t unreported_peak_bytes_ = 0;
+  const int64_t max_block_bytes_;
+  int64_t small_bytes_ = 0;
+  UnreportedBytes unreported_;
   Counters counters_;
   std::array<Block*, kNumSmallClasses> heads_{};
-  int num_large_ = 0;
-  int64_t large_bytes_ = 0;
-  std::array<Block*, kMaxLarge> large_{};
+  LargeBlocks large_;
+  TagCounts tags_;
 };
 
 /// The cache that the calling thread used last in each of a few pools. Pools are told apart by
@@ -204,7 +217,8 @@ extern constinit thread_local RecentCache recent_caches[kNumRecentCaches];
 class DevicePool;
 
 /// The calling thread's cache in `pool`, made at the first call, or null if the thread is about to
-/// end. The pool gets it back (DevicePool::RetireCache) when the thread ends.
+/// end or there is no memory for it. The pool gets it back (DevicePool::RetireCache) when the
+/// thread ends.
 ThreadCache* FindOrAddThreadCache(DevicePool* pool, uint64_t pool_id);
 
 /// The same, quick where the thread has used the pool lately.

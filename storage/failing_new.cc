@@ -1,0 +1,75 @@
+#include "tessera/storage/failing_new.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+// Constant-initialized: operator new runs before any constructor.
+constinit thread_local int64_t calls_until_failure = -1;
+constinit thread_local bool counting = false;
+constinit std::atomic<int64_t> outstanding{0};
+
+/// Null where the call is to fail or there is no memory.
+void* Allocate(size_t size, size_t alignment) {
+  if (counting && calls_until_failure >= 0 && calls_until_failure-- == 0) return nullptr;
+  if (size == 0) size = 1;
+  // aligned_alloc wants a multiple of the alignment.
+  void* const ptr =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (ptr != nullptr) outstanding.fetch_add(1, std::memory_order_relaxed);
+  return ptr;
+}
+
+void* AllocateOrThrow(size_t size, size_t alignment) {
+  void* const ptr = Allocate(size, alignment);
+  if (ptr == nullptr) throw std::bad_alloc();
+  return ptr;
+}
+
+void Release(void* ptr) {
+  if (ptr == nullptr) return;
+  outstanding.fetch_sub(1, std::memory_order_relaxed);
+  std::free(ptr);
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return AllocateOrThrow(size, 1); }
+void* operator new[](size_t size) { return AllocateOrThrow(size, 1); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 1); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 1); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return AllocateOrThrow(size, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment) {
+  return AllocateOrThrow(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* ptr) noexcept { Release(ptr); }
+void operator delete[](void* ptr) noexcept { Release(ptr); }
+void operator delete(void* ptr, size_t) noexcept { Release(ptr); }
+void operator delete[](void* ptr, size_t) noexcept { Release(ptr); }
+void operator delete(void* ptr, const std::nothrow_t&) noexcept { Release(ptr); }
+void operator delete[](void* ptr, const std::nothrow_t&) noexcept { Release(ptr); }
+void operator delete(void* ptr, std::align_val_t) noexcept { Release(ptr); }
+void operator delete[](void* ptr, std::align_val_t) noexcept { Release(ptr); }
+void operator delete(void* ptr, size_t, std::align_val_t) noexcept { Release(ptr); }
+void operator delete[](void* ptr, size_t, std::align_val_t) noexcept { Release(ptr); }
+
+namespace tessera {
+
+FailingNew::FailingNew(int64_t calls) {
+  calls_until_failure = calls;
+  counting = true;
+}
+FailingNew::~FailingNew() { counting = false; }
+
+bool FailingNew::has_failed() const { return calls_until_failure < 0; }
+
+int64_t OutstandingNews() { return outstanding.load(std::memory_order_relaxed); }
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#ifndef TESSERA_STORAGE_HOST_MEMORY_H_
+#define TESSERA_STORAGE_HOST_MEMORY_H_
+
+#include <new>
+
+#include "tessera/base/error.h"
+
+namespace tessera::storage_internal {
+
+/// Calls `body`, a public member's. What it needs of host memory for storage's own records may not
+/// be there: then Error(kResourceExhausted) that names the call.
+template <typename Body>
+auto OrResourceExhausted(const char* call, const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw ResourceExhausted(call, ": no host memory is left for storage's own records");
+  }
+}
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_HOST_MEMORY_H_

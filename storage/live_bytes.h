@@ -1,0 +1,66 @@
+#ifndef TESSERA_STORAGE_LIVE_BYTES_H_
+#define TESSERA_STORAGE_LIVE_BYTES_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace tessera::storage_internal {
+
+/// Bytes that callers hold, and their highest count. Threads report to it in steps. Thread-safe.
+class LiveBytes {
+ public:
+  /// Adds `change`, on the way to which the count went up by `peak` >= 0 at most.
+  void Report(int64_t change, int64_t peak) {
+    // Relaxed: a figure that orders nothing.
+    const int64_t highest = live_.fetch_add(change, std::memory_order_relaxed) + peak;
+    Raise(&peak_, highest);
+    Raise(&peak_since_mark_, highest);
+  }
+  void MarkPeak() { peak_since_mark_.store(live(), std::memory_order_relaxed); }
+
+  int64_t live() const { return live_.load(std::memory_order_relaxed); }
+  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+  int64_t peak_since_mark() const { return peak_since_mark_.load(std::memory_order_relaxed); }
+
+ private:
+  static void Raise(std::atomic<int64_t>* peak, int64_t value) {
+    int64_t known = peak->load(std::memory_order_relaxed);
+    while (value > known && !peak->compare_exchange_weak(known, value, std::memory_order_relaxed)) {
+    }
+  }
+
+  std::atomic<int64_t> live_{0};
+  std::atomic<int64_t> peak_{0};
+  std::atomic<int64_t> peak_since_mark_{0};
+};
+
+/// What one thread has not yet reported to a LiveBytes. Not thread-safe.
+class UnreportedBytes {
+ public:
+  /// Peaks may be missed by this much for each thread.
+  static constexpr int64_t kMaxBytes = int64_t{64} << 10;
+
+  void Add(int64_t size_bytes, LiveBytes* live) {
+    bytes_ += size_bytes;
+    peak_bytes_ = std::max(peak_bytes_, bytes_);
+    if (bytes_ > kMaxBytes) Flush(live);
+  }
+  void Subtract(int64_t size_bytes, LiveBytes* live) {
+    bytes_ -= size_bytes;
+    if (bytes_ < -kMaxBytes) Flush(live);
+  }
+  void Flush(LiveBytes* live) {
+    if (bytes_ == 0 && peak_bytes_ == 0) return;
+    live->Report(bytes_, peak_bytes_);
+    bytes_ = peak_bytes_ = 0;
+  }
+
+ private:
+  int64_t bytes_ = 0;
+  int64_t peak_bytes_ = 0;
+};
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_LIVE_BYTES_H_

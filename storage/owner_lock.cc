@@ -1,0 +1,32 @@
+#include "tessera/storage/owner_lock.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera::storage_internal {
+namespace {
+
+bool Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
+
+}  // namespace
+
+bool CanFenceAllThreads() {
+  // Both, because a sandbox may allow the one and not the other.
+  static const bool can = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+                          Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  return can;
+}
+
+void FenceAllThreads() {
+  if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A process made by fork may have to register anew.
+  const bool fenced = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+                      Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  TESSERA_DCHECK(fenced);
+  static_cast<void>(fenced);
+}
+
+}  // namespace tessera::storage_internal

@@ -1,0 +1,102 @@
+#ifndef TESSERA_STORAGE_OWNER_LOCK_H_
+#define TESSERA_STORAGE_OWNER_LOCK_H_
+
+#include <atomic>
+#include <thread>
+
+namespace tessera::storage_internal {
+
+/// True if this process may ask the kernel to fence all of its threads at once (Linux's
+/// membarrier); the first call registers the process for that.
+bool CanFenceAllThreads();
+
+/// Every thread of the process has run a full fence when this returns. Only after
+/// CanFenceAllThreads() said yes.
+void FenceAllThreads();
+
+/// A lock between one thread, its owner, which takes it at nearly every call, and others, which
+/// hardly ever do. The owner pays two plain stores and a load; the others pay for both with a
+/// system call, which stands in for the fence that the owner leaves out.
+///
+/// It is Dekker's: each side raises its flag, then looks at the other's. A side that sees the
+/// other's flag backs off, the owner by lowering its own, so there is no deadlock.
+///
+/// Threads: the Owner functions on one thread; the Other functions by one thread at a time, which
+/// the caller sees to (here by the pool's mutex). The owner may take the mutex only while it does
+/// not hold the lock.
+class OwnerLock {
+ public:
+  OwnerLock() : asymmetric_(CanFenceAllThreads()) {}
+
+  void LockAsOwner() {
+    while (!TryLockAsOwner()) [[unlikely]] WaitForOther();
+  }
+  /// Pairs with the acquire in LockAsOther.
+  void UnlockAsOwner() { held_.store(false, std::memory_order_release); }
+
+  void LockAsOther() {
+    AnnounceOther();
+    if (asymmetric_) FenceAllThreads();
+    AwaitOwner();
+  }
+  /// Pairs with the acquire in TryLockAsOwner.
+  void UnlockAsOther() { wanted_.store(false, std::memory_order_release); }
+
+  // LockAsOther in three steps, so that many locks share one fence: announce at each, one
+  // FenceAllThreads() if any is asymmetric, then await each.
+  void AnnounceOther() { wanted_.store(true, std::memory_order_seq_cst); }
+  bool asymmetric() const { return asymmetric_; }
+  void AwaitOwner() const {
+    // The owner holds it for nanoseconds, unless the scheduler has put it aside.
+    while (held_.load(std::memory_order_seq_cst)) std::this_thread::yield();
+  }
+
+ private:
+  bool TryLockAsOwner() {
+    if (asymmetric_) {
+      held_.store(true, std::memory_order_relaxed);
+      // Keeps the compiler from swapping the two; what the processor swaps, FenceAllThreads undoes.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      return !wanted_.load(std::memory_order_acquire);
+    }
+    held_.store(true, std::memory_order_seq_cst);
+    return !wanted_.load(std::memory_order_seq_cst);
+  }
+
+  void WaitForOther() {
+    UnlockAsOwner();
+    while (wanted_.load(std::memory_order_relaxed)) std::this_thread::yield();
+  }
+
+  const bool asymmetric_;
+  std::atomic<bool> held_{false};
+  std::atomic<bool> wanted_{false};
+};
+
+/// Holds the lock as its owner for a scope.
+class OwnerGuard {
+ public:
+  explicit OwnerGuard(OwnerLock& lock) : lock_(lock) { lock_.LockAsOwner(); }
+  ~OwnerGuard() { lock_.UnlockAsOwner(); }
+  OwnerGuard(const OwnerGuard&) = delete;
+  OwnerGuard& operator=(const OwnerGuard&) = delete;
+
+ private:
+  OwnerLock& lock_;
+};
+
+/// Holds the lock as somebody else for a scope.
+class OtherGuard {
+ public:
+  explicit OtherGuard(OwnerLock& lock) : lock_(lock) { lock_.LockAsOther(); }
+  ~OtherGuard() { lock_.UnlockAsOther(); }
+  OtherGuard(const OtherGuard&) = delete;
+  OtherGuard& operator=(const OtherGuard&) = delete;
+
+ private:
+  OwnerLock& lock_;
+};
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_OWNER_LOCK_H_

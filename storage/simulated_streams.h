@@ -1,0 +1,92 @@
+#ifndef TESSERA_STORAGE_SIMULATED_STREAMS_H_
+#define TESSERA_STORAGE_SIMULATED_STREAMS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "tessera/base/error.h"
+#include "tessera/storage/stream_events.h"
+
+namespace tessera {
+
+/// For tests: streams on which work is done when the test says so. A stream is a pointer to a
+/// number that the test need not fill. Thread-safe.
+class SimulatedStreams final : public StreamEvents {
+ public:
+  /// Gives a stream a piece of work.
+  void Enqueue(void* stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++streams_[stream].enqueued;
+  }
+  /// The stream does its next `count` pieces of work.
+  void Run(void* stream, int64_t count) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    streams_[stream].done += count;
+  }
+  void FailNextRecord() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    fail_next_record_ = true;
+  }
+  /// How often the host had to wait.
+  int64_t waits() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return waits_;
+  }
+  int64_t live_events() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return static_cast<int64_t>(events_.size());
+  }
+
+  void* Record(void* stream) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (fail_next_record_) {
+      fail_next_record_ = false;
+      throw FailedPrecondition("SimulatedStreams: no event, on purpose");
+    }
+    auto event = std::make_unique<Event>(Event{stream, streams_[stream].enqueued});
+    events_.insert(event.get());
+    return event.release();
+  }
+  bool HasHappened(void* event) noexcept override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto* const known = static_cast<Event*>(event);
+    return streams_[known->stream].done >= known->after;
+  }
+  void Wait(void* event) noexcept override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto* const known = static_cast<Event*>(event);
+    Stream& stream = streams_[known->stream];
+    if (stream.done >= known->after) return;
+    ++waits_;
+    stream.done = known->after;
+  }
+  void Release(void* event) noexcept override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto* const known = static_cast<Event*>(event);
+    events_.erase(known);
+    delete known;
+  }
+
+ private:
+  struct Stream {
+    int64_t enqueued = 0;
+    int64_t done = 0;
+  };
+  struct Event {
+    void* stream = nullptr;
+    int64_t after = 0;  // happens when the stream has done so many pieces
+  };
+
+  mutable std::mutex mutex_;
+  bool fail_next_record_ = false;
+  int64_t waits_ = 0;
+  std::map<void*, Stream> streams_;
+  std::set<Event*> events_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_STORAGE_SIMULATED_STREAMS_H_

@@ -1,0 +1,73 @@
+#include "tessera/storage/timeline.h"
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <utility>
+
+namespace tessera::storage_internal {
+
+void Timeline::Start(int64_t max_events, int64_t live_bytes, int64_t reserved_bytes) {
+  Recording recording;
+  recording.events.reserve(static_cast<size_t>(max_events));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  recording_ = std::move(recording);
+  live_bytes_ = live_bytes;
+  Append(reserved_bytes);
+  is_recording_.store(true, std::memory_order_relaxed);
+}
+
+Timeline::Recording Timeline::Copy() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return recording_;
+}
+
+void Timeline::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_recording_.store(false, std::memory_order_relaxed);
+  recording_ = Recording();
+}
+
+void Timeline::Record(int64_t live_change_bytes, int64_t reserved_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  live_bytes_ += live_change_bytes;
+  // Stop may have come between the caller's question and this.
+  if (is_recording()) Append(reserved_bytes);
+}
+
+void Timeline::Append(int64_t reserved_bytes) {
+  if (recording_.events.size() == recording_.events.capacity()) {
+    ++recording_.dropped_events;
+    return;
+  }
+  const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+  recording_.events.push_back({now.count(), live_bytes_, reserved_bytes});
+}
+
+std::string TimelineJson(const std::vector<DeviceRecording>& recordings) {
+  std::string json = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [";
+  int64_t dropped_events = 0;
+  const char* separator = "\n";
+  for (const DeviceRecording& device : recordings) {
+    dropped_events += device.recording.dropped_events;
+    const std::string name = device.device.ToString();
+    for (const Timeline::Event& event : device.recording.events) {
+      // What threads did at one moment may be seen in either order; no row goes below zero.
+      const int64_t cached_bytes =
+          event.reserved_bytes > event.live_bytes ? event.reserved_bytes - event.live_bytes : 0;
+      char text[256];
+      std::snprintf(text, sizeof(text),
+                    "%s{\"name\": \"memory %s\", \"cat\": \"storage\", \"ph\": \"C\", \"pid\": 0, "
+                    "\"ts\": %" PRId64 ".%03d, \"args\": {\"live\": %" PRId64
+                    ", \"cached\": %" PRId64 "}}",
+                    separator, name.c_str(), event.nanoseconds / 1000,
+                    static_cast<int>(event.nanoseconds % 1000), event.live_bytes, cached_bytes);
+      json += text;
+      separator = ",\n";
+    }
+  }
+  json += "\n], \"otherData\": {\"dropped_events\": " + std::to_string(dropped_events) + "}}\n";
+  return json;
+}
+
+}  // namespace tessera::storage_internal

@@ -1,0 +1,63 @@
+#ifndef TESSERA_STORAGE_TIMELINE_H_
+#define TESSERA_STORAGE_TIMELINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "tessera/base/device.h"
+
+namespace tessera::storage_internal {
+
+/// One device's memory over time. Thread-safe. While nobody records it costs its users one relaxed
+/// load a call.
+class Timeline {
+ public:
+  struct Event {
+    int64_t nanoseconds = 0;  ///< of the steady clock
+    int64_t live_bytes = 0;
+    int64_t reserved_bytes = 0;
+  };
+  struct Recording {
+    std::vector<Event> events;
+    int64_t dropped_events = 0;  ///< those for which there was no room
+  };
+
+  /// Forgets what was recorded before and records up to `max_events` from now on, the first of them
+  /// the state now. Their memory is taken here, so that Record cannot fail.
+  /// Throws std::bad_alloc; nothing is then changed.
+  void Start(int64_t max_events, int64_t live_bytes, int64_t reserved_bytes);
+
+  /// What was recorded so far. Throws std::bad_alloc.
+  Recording Copy();
+
+  /// Stops recording and forgets what was recorded.
+  void Stop();
+
+  bool is_recording() const { return is_recording_.load(std::memory_order_relaxed); }
+  void Record(int64_t live_change_bytes, int64_t reserved_bytes);
+
+ private:
+  void Append(int64_t reserved_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::atomic<bool> is_recording_{false};
+  std::mutex mutex_;
+  Recording recording_ ABSL_GUARDED_BY(mutex_);
+  int64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+struct DeviceRecording {
+  Device device;
+  Timeline::Recording recording;
+};
+
+/// Counter events in Chrome's trace event format, one row for each device, in which live and cached
+/// bytes are stacked. Throws std::bad_alloc.
+std::string TimelineJson(const std::vector<DeviceRecording>& recordings);
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_TIMELINE_H_
