@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include "tessera/storage/system_allocator.h"
 
@@ -52,7 +53,12 @@ class FakeSystemAllocator final : public SystemAllocator {
     if (size_bytes > capacity_bytes_ - outstanding_bytes_) return nullptr;
     void* ptr = std::aligned_alloc(64, static_cast<size_t>((size_bytes + 63) / 64 * 64));
     if (ptr == nullptr) return nullptr;
-    sizes_[ptr] = size_bytes;
+    try {
+      sizes_.emplace(ptr, size_bytes);
+    } catch (const std::bad_alloc&) {
+      std::free(ptr);
+      return nullptr;
+    }
     outstanding_bytes_ += size_bytes;
     return ptr;
   }
