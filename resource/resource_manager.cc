@@ -1,11 +1,12 @@
 #include "tessera/resource/resource_manager.h"
 
 #include <mutex>
+#include <new>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
 
@@ -65,6 +66,16 @@ class RandomResource final : public Resource {
   PhiloxState state_;
 };
 
+/// Calls `body`, which may find no host memory for the manager's own records.
+template <typename Body>
+auto OrResourceExhausted(const char* call, const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw ResourceExhausted(call, ": no host memory is left for the manager's own records");
+  }
+}
+
 }  // namespace
 
 class ResourceManager::Impl {
@@ -102,16 +113,23 @@ class ResourceManager::Impl {
 
   void Seed(uint64_t seed) {
     std::vector<ResourceHandle> generators;
+    uint64_t previous_seed = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      seed_ = seed;
       for (const auto& [device, resources] : devices_) {
         if (resources.random.resource) generators.push_back(Handle(resources.random));
       }
+      previous_seed = std::exchange(seed_, seed);
     }
-    // Without the lock: a push may wait for room, and operations that make it may request.
-    for (const ResourceHandle& generator : generators) {
-      Push(generator, StateOf(generator.resource->device(), seed));
+    if (generators.empty()) return;
+    // Without the lock: a push may wait for room, and operations that make it may request. One push
+    // for all, so that all start anew or none.
+    try {
+      PushSeed(generators, seed);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      seed_ = previous_seed;
+      throw;
     }
   }
 
@@ -151,6 +169,18 @@ class ResourceManager::Impl {
     return Handle(random);
   }
 
+  void PushSeed(const std::vector<ResourceHandle>& generators, uint64_t seed) {
+    std::vector<Variable*> vars;
+    for (const ResourceHandle& generator : generators) vars.push_back(generator.var);
+    engine_->PushSync(
+        [generators, seed](RunContext) {
+          for (const ResourceHandle& generator : generators) {
+            *generator.resource->GetRandomState() = StateOf(generator.resource->device(), seed);
+          }
+        },
+        Device::Cpu(), {}, vars, {.name = "SeedRandom"});
+  }
+
   void Push(ResourceHandle generator, PhiloxState state) {
     // The state lies in host memory, also that of a GPU's generator.
     engine_->PushSync(
@@ -180,7 +210,8 @@ class ResourceManager::Impl {
   const int64_t gpu_spaces_;
 
   std::mutex mutex_;
-  absl::flat_hash_map<Device, DeviceResources, std::hash<Device>> devices_ ABSL_GUARDED_BY(mutex_);
+  // Not one of Abseil's maps: they break when operator new throws while they grow.
+  std::unordered_map<Device, DeviceResources> devices_ ABSL_GUARDED_BY(mutex_);
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
@@ -195,18 +226,24 @@ ResourceManager::ResourceManager(Engine* engine, Storage* storage)
 ResourceManager::~ResourceManager() = default;
 
 ResourceHandle ResourceManager::Request(Device device, ResourceRequest request) {
-  switch (request.type) {
-    case ResourceRequest::Type::kTempSpace:
-      return impl_->RequestSpace(device);
-    case ResourceRequest::Type::kRandom:
-      return impl_->RequestRandom(device);
-  }
-  throw InvalidArgument("ResourceManager::Request: type ", static_cast<int>(request.type),
-                        " is no kind of resource");
+  return OrResourceExhausted("ResourceManager::Request", [&] {
+    switch (request.type) {
+      case ResourceRequest::Type::kTempSpace:
+        return impl_->RequestSpace(device);
+      case ResourceRequest::Type::kRandom:
+        return impl_->RequestRandom(device);
+    }
+    throw InvalidArgument("ResourceManager::Request: type ", static_cast<int>(request.type),
+                          " is no kind of resource");
+  });
 }
 
-void ResourceManager::SeedRandom(uint64_t seed) { impl_->Seed(seed); }
+void ResourceManager::SeedRandom(uint64_t seed) {
+  OrResourceExhausted("ResourceManager::SeedRandom", [&] { impl_->Seed(seed); });
+}
 
-void ResourceManager::SeedRandom(Device device, uint64_t seed) { impl_->Seed(device, seed); }
+void ResourceManager::SeedRandom(Device device, uint64_t seed) {
+  OrResourceExhausted("ResourceManager::SeedRandom", [&] { impl_->Seed(device, seed); });
+}
 
 }  // namespace tessera
