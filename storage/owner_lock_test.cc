@@ -1,5 +1,6 @@
 #include "tessera/storage/owner_lock.h"
 
+#include <atomic>
 #include <cstdint>
 #include <latch>
 #include <mutex>
@@ -13,11 +14,12 @@ namespace {
 
 TEST(OwnerLockTest, OwnerAndOthersNeverHoldItTogether) {
   constexpr int kOthers = 3;
-  constexpr int64_t kOwnerTurns = 300000;
   constexpr int64_t kOtherTurns = 1000;
   OwnerLock lock;
   std::mutex others;
   int64_t turns = 0;  // not atomic: lost counts, or ThreadSanitizer, would show an overlap
+  int64_t owner_turns = 0;
+  std::atomic<int> others_left{kOthers};
   std::latch start(kOthers + 1);
   std::vector<std::thread> threads;
   for (int i = 0; i < kOthers; ++i) {
@@ -28,33 +30,43 @@ TEST(OwnerLockTest, OwnerAndOthersNeverHoldItTogether) {
         const OtherGuard guard(lock);
         ++turns;
       }
+      --others_left;
     });
   }
   threads.emplace_back([&] {
     start.arrive_and_wait();
-    for (int64_t turn = 0; turn < kOwnerTurns; ++turn) {
+    for (; others_left.load(std::memory_order_relaxed) > 0; ++owner_turns) {
       const OwnerGuard guard(lock);
       ++turns;
     }
   });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(turns, kOwnerTurns + kOthers * kOtherTurns);
+  EXPECT_EQ(turns, owner_turns + kOthers * kOtherTurns);
 }
 
 TEST(OwnerLockTest, AnAnnouncedOtherComesBeforeTheOwnersNextTurn) {
   OwnerLock lock;
-  int64_t turns = 0;
+  std::atomic<int> turns{0};
+  std::latch owner_runs(1);
   lock.AnnounceOther();
   if (lock.asymmetric()) FenceAllThreads();
   lock.AwaitOwner();
   std::thread owner([&] {
+    owner_runs.count_down();
     const OwnerGuard guard(lock);
     ++turns;
   });
-  EXPECT_EQ(turns, 0);  // the owner cannot come in before the line below
+  owner_runs.wait();
+  // However often the owner gets its chance, it does not come in before the line below.
+  int early_turns = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::this_thread::yield();
+    early_turns += turns.load();
+  }
+  EXPECT_EQ(early_turns, 0);
   lock.UnlockAsOther();
   owner.join();
-  EXPECT_EQ(turns, 1);
+  EXPECT_EQ(turns.load(), 1);
 }
 
 }  // namespace
