@@ -1,7 +1,6 @@
 #ifndef TESSERA_BASE_DTYPE_H_
 #define TESSERA_BASE_DTYPE_H_
 
-#include <Eigen/Core>
 #include <cstdint>
 #include <optional>
 #include <ostream>
@@ -9,12 +8,9 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/float16.h"
 
 namespace tessera {
-
-/// IEEE binary16 and bfloat16 (Eigen's number types, which nvcc knows too).
-using half_t = Eigen::half;
-using bfloat16_t = Eigen::bfloat16;
 
 /// The type of an array's elements. The numbers are those of MXNet's type flags, which its files
 /// hold; -1 means "not known yet" during type inference.
