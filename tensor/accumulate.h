@@ -30,6 +30,12 @@ template <typename Red, typename T>
 using AccumulatorOf = std::conditional_t<std::is_same_v<Red, red::sum> || !std::is_integral_v<T>,
                                          typename AccumulateIn<T>::type, T>;
 
+/// The type in which the sums of many chunks are added up: there may be any number of them.
+template <typename Red, typename Accumulator>
+using TotalOf =
+    std::conditional_t<std::is_same_v<Red, red::sum> && std::is_same_v<Accumulator, float>, double,
+                       Accumulator>;
+
 /// What becomes of a reduction's value over `count` elements.
 namespace finish {
 

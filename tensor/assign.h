@@ -32,6 +32,10 @@ concept ComputesInto = ComplexExpression<E> && requires(const E& e, const Dst& d
 template <typename E, typename Dst>
 concept AssignableTo = Scalar<E> || MatchingExpressions<E, Dst> || ComputesInto<E, Dst>;
 
+/// An expression that is none of these: its assignment is a deleted function that names the reason.
+template <typename E, typename Dst>
+concept MismatchedWith = !AssignableTo<E, Dst> && MismatchedExpressions<E, Dst>;
+
 /// Runs an expression that is ready for a loop into `dst`. The shapes have been checked.
 template <typename Saver, Aliasing kAliasing, typename Dst, typename E>
 void EvaluateSafely(const Dst& dst, const E& e) {

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_DENSE_H_
 #define TESSERA_TENSOR_DENSE_H_
 
+#include <concepts>
 #include <type_traits>
 
 #include "tessera/tensor/assign.h"
@@ -29,6 +30,7 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
   static constexpr int kSubdim = N - 1;
   static constexpr bool kDevCPU = Device::kDevCPU;
   static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
+  static constexpr bool kHasGroups = true;
   static constexpr bool kMovesElements = false;
 
   Value* dptr_ = nullptr;
@@ -113,14 +115,18 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
   TESSERA_HD Value Eval(index_t y, index_t x) const { return dptr_[y * stride_ + x]; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
-    return pk::ploadu<P>(dptr_ + y * stride_ + x);
+    return LoadPacket<P>(dptr_ + y * stride_ + x);
   }
   bool IsFlat() const { return CheckContiguous(); }
+  bool GroupsAreAligned(index_t rows) const { return RowsAreAligned(dptr_, rows, stride_); }
 
   // The evaluators' namespace is part of these templates' names, so that translation units compiled
   // for different instruction sets do not share a body.
+  // A class derived from Tensor, such as a container, is assigned as the Tensor that it is: the
+  // handle is copied.
   template <typename E, typename Isa = expr::IsaTag>
-  requires expr::AssignableTo<E, Tensor> Tensor& operator=(const E& e) {
+  requires(expr::AssignableTo<E, Tensor> && !std::derived_from<E, Tensor>) Tensor& operator=(
+      const E& e) {
     expr::Assign<sv::saveto>(*this, e);
     return *this;
   }
@@ -144,6 +150,22 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
     expr::Assign<sv::divto>(*this, e);
     return *this;
   }
+
+  template <typename E>
+  requires expr::MismatchedWith<E, Tensor> expr::MismatchOf<E, Tensor>
+  operator=(const E& e) = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Tensor> expr::MismatchOf<E, Tensor>
+  operator+=(const E& e) = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Tensor> expr::MismatchOf<E, Tensor>
+  operator-=(const E& e) = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Tensor> expr::MismatchOf<E, Tensor>
+  operator*=(const E& e) = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Tensor> expr::MismatchOf<E, Tensor>
+  operator/=(const E& e) = delete;
 };
 
 }  // namespace tessera

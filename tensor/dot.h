@@ -185,6 +185,20 @@ requires(DotOperands<A, Tensor<Device, 2, T>>&& A::kRank ==
   return dot(a, b.FlatTo2D());
 }
 
+/// What dot does not take: a deleted function whose result names the reason; see MismatchOf.
+struct DotTakesAMatrixOrVectorTimesAMatrix_UseBatchGEMMForMore;
+template <typename A, typename B>
+concept MismatchedDot = Operand<A> && Operand<B> && !DotOperands<A, B> &&
+                        !(A::kRank == 2 && B::kRank == 1 && SameElementType<A, B> &&
+                          SameDevice<A, B> && kIsTensor<NodeOf<B>>);
+template <typename A, typename B>
+using DotMismatchOf =
+    std::conditional_t<SameElementType<A, B> && SameDevice<A, B>,
+                       DotTakesAMatrixOrVectorTimesAMatrix_UseBatchGEMMForMore, MismatchOf<A, B>>;
+template <typename A, typename B>
+requires MismatchedDot<A, B> DotMismatchOf<A, B> dot(const A& a, const B& b)
+= delete;
+
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr
 

@@ -241,6 +241,17 @@ TEST(DotTest, DestinationMayOverlapAnOperand) {
   EXPECT_EQ(bottom[0][0], 13.0f * 675 + 7 * 175);
 }
 
+TEST(DotTest, IntegersMultiplyExactly) {
+  GuardedTensor<2, int32_t> a(Shape2(2, 3), {-2, -1, 0, 1, 2, 3});
+  GuardedTensor<2, int32_t> b(Shape2(2, 3), {1, 11, 21, 31, 41, 51});
+  GuardedTensor<2, int32_t> c(Shape2(2, 2), {1, 1, 1, 1});
+  *c += 2 * dot(*a, b->T());
+  EXPECT_EQ(c.values(), (std::vector<int32_t>{1 - 26, 1 - 206, 1 + 172, 1 + 532}));
+  *c = dot(*a, b->T());
+  EXPECT_EQ(c.values(), (std::vector<int32_t>{-13, -103, 86, 266}));
+  EXPECT_TRUE(c.GuardsIntact());
+}
+
 TEST(DotTest, StandsInsideAnExpression) {
   GuardedTensor<2, float> a(Shape2(2, 3), std::vector<float>{1, 2, 3, 4, 5, 6});
   GuardedTensor<2, float> b(Shape2(3, 2), std::vector<float>{1, 0, 0, 1, 1, 1});

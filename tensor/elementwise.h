@@ -252,6 +252,34 @@ template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator>=(const A& a, const B& b) { return F<op::ge>(a, b); }
 
+// As for + - * /: one message that names the reason.
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator==(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator!=(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator<(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator>(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator<=(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator>=(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> max(const AnyOperand<A>& a,
+                                                          const AnyOperand<B>& b)
+= delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> min(const AnyOperand<A>& a,
+                                                          const AnyOperand<B>& b)
+= delete;
+
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr
 

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_EXPRESSION_H_
 #define TESSERA_TENSOR_EXPRESSION_H_
 
+#include <algorithm>
 #include <concepts>
 #include <sstream>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/tensor/element_group.h"
 #include "tessera/tensor/functors.h"
 
 /// Expression nodes. A node is a small trivially copyable value that holds its operands by value,
@@ -23,7 +25,13 @@
 ///   shape()                   Shape<kRank>
 ///   Eval(y, x)                the element at flattened row y and column x; with N dimensions, y
 ///                             counts the first N-1 of them and x is the last
-///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet, on the CPU
+///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet: one of Eigen's on the CPU,
+///   an
+///                             ElementGroup on a GPU
+///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false if
+///   absent.
+///                             Then also GroupsAreAligned(rows): whether in all memory that is read
+///                             each of `rows` rows begins at a multiple of 16 bytes
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
@@ -48,11 +56,10 @@ class Scratch;
 
 namespace expr {
 
-/// An expression without dimensions, such as sum(a) or 2 * sum(a), as a number on the CPU.
-template <typename E, typename S>
-concept StandsForNumber = E::kRank == 0 && std::same_as<S, typename E::value_type> &&
-                          (std::is_void_v<typename E::device_type> ||
-                           std::same_as<typename E::device_type, cpu>);
+inline namespace TESSERA_ISA_NAMESPACE {
+template <typename A>
+struct TransposeExp;
+}  // namespace TESSERA_ISA_NAMESPACE
 
 /// The base of everything that may be an operand. A function with a common name takes this rather
 /// than any E: where a program has an `exp` or a `sum` of its own for tensors, that one fits
@@ -68,15 +75,29 @@ struct Exp : AnyOperand<Derived> {
   using Node = Derived;
   using AnyOperand<Derived>::self;
 
-  /// `float mean = sum(a) / n;` computes the number at once.
-  template <typename S>
-  requires StandsForNumber<Derived, S>
-  operator S() const {  // NOLINT: a number is what it is
-    return EvaluateNumber(self());
+  /// A matrix with rows and columns exchanged; inside dot a flag for the GEMM.
+  auto T() const requires(Derived::kRank == 2) { return TransposeExp<Derived>(self()); }
+};
+
+/// A second base for nodes that may be without dimensions, such as sum(a) or 2 * sum(a): these
+/// convert to the number that they stand for, `float mean = sum(a) / n;`, `if (sum(a) > 0)`. The
+/// number is computed at once; on a GPU the conversion waits for the stream of the operands.
+template <typename Derived, typename T, int kRank>
+struct Number {};
+template <typename Derived, typename T>
+struct Number<Derived, T, 0> {
+  operator T() const {  // NOLINT: a number is what it is
+    return EvaluateNumber(static_cast<const Derived&>(*this));
   }
-  /// `if (sum(a) > 0)`
-  explicit operator bool() const requires StandsForNumber<Derived, typename Derived::value_type> {
-    return EvaluateNumber(self()) != typename Derived::value_type(0);
+};
+/// 16-bit numbers, which convert to float by themselves, do so here too.
+template <typename Derived, typename Format>
+struct Number<Derived, Float16<Format>, 0> {
+  operator Float16<Format>() const {  // NOLINT: as above
+    return EvaluateNumber(static_cast<const Derived&>(*this));
+  }
+  operator float() const {  // NOLINT: as above
+    return EvaluateNumber(static_cast<const Derived&>(*this));
   }
 };
 
@@ -167,6 +188,16 @@ auto OperandsOf(const E& e) {
   }
 }
 
+/// True if EvalPacket gives groups of elements, as a GPU moves them.
+template <typename E>
+constexpr bool HasGroups() {
+  if constexpr (requires { E::kHasGroups; }) {
+    return E::kHasGroups;
+  } else {
+    return false;
+  }
+}
+
 /// What a compiler names when operands cannot match. Of different element types, convert one with
 /// tcast<T>(); of different ranks, bring them to one shape, for example with broadcast<axis>.
 template <typename A, typename B>
@@ -180,15 +211,32 @@ template <typename A, typename B>
 concept MatchingExpressions =
     Operand<A> && Operand<B> && SameElementType<A, B> && SameRank<A, B> && SameDevice<A, B>;
 
+/// Two expressions that cannot stand side by side. For such pairs the operators exist as deleted
+/// functions, so that a compiler prints one message, with the reason in the result's type, instead
+/// of a list of candidates.
+template <typename A, typename B>
+concept MismatchedExpressions = Operand<A> && Operand<B> && !MatchingExpressions<A, B>;
+
+struct OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
+struct OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
+struct OperandsLieOnDifferentDevices_CopyOneFirst;
+template <typename A, typename B>
+using MismatchOf = std::conditional_t<
+    !SameElementType<A, B>, OperandsHaveDifferentElementTypes_ConvertOneWithTcast,
+    std::conditional_t<!SameRank<A, B>,
+                       OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape,
+                       OperandsLieOnDifferentDevices_CopyOneFirst>>;
+
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A scalar as an expression: the same value everywhere.
 template <typename T>
-struct ScalarExp : Exp<ScalarExp<T>> {
+struct ScalarExp : Exp<ScalarExp<T>>, Number<ScalarExp<T>, T, 0> {
   using value_type = T;
   using device_type = void;
   static constexpr int kRank = 0;
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kHasGroups = true;
   static constexpr bool kMovesElements = false;
 
   T value;
@@ -197,18 +245,21 @@ struct ScalarExp : Exp<ScalarExp<T>> {
   TESSERA_HD T Eval(index_t, index_t) const { return value; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t, index_t) const {
-    return pk::pset1<P>(value);
+    return SetPacket<P>(value);
   }
   bool IsFlat() const { return true; }
+  bool GroupsAreAligned(index_t) const { return true; }
 };
 
 /// F<Op>(a): Op::Map of each element.
 template <typename Op, typename A>
-struct UnaryMapExp : Exp<UnaryMapExp<Op, A>> {
+struct UnaryMapExp : Exp<UnaryMapExp<Op, A>>,
+                     Number<UnaryMapExp<Op, A>, typename A::value_type, A::kRank> {
   using value_type = typename A::value_type;
   using device_type = DeviceOf<A>;
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
+  static constexpr bool kHasGroups = HasGroups<A>();
   static constexpr bool kMovesElements = false;
 
   A a;
@@ -228,16 +279,20 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>> {
     return MapPackets<Op>(a.template EvalPacket<P>(y, x));
   }
   bool IsFlat() const { return a.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups { return a.GroupsAreAligned(rows); }
 };
 
 /// F<Op>(a, b), and a + b and so on: Op::Map of each pair of elements.
 template <typename Op, typename A, typename B>
-struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>> {
+struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>>,
+                      Number<BinaryMapExp<Op, A, B>, typename A::value_type,
+                             (A::kRank > B::kRank ? A::kRank : B::kRank)> {
   using value_type = typename A::value_type;
   using device_type = CommonDevice<A, B>;
   static constexpr int kRank = A::kRank > B::kRank ? A::kRank : B::kRank;
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
+  static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>();
   static constexpr bool kMovesElements = false;
 
   A a;
@@ -272,18 +327,23 @@ struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>> {
     return MapPackets<Op>(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x));
   }
   bool IsFlat() const { return a.IsFlat() && b.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups {
+    return a.GroupsAreAligned(rows) && b.GroupsAreAligned(rows);
+  }
 };
 
 /// F<Op>(a, b, c): Op::Map of each triple of elements.
 template <typename Op, typename A, typename B, typename C>
-struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>> {
+struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>>,
+                       Number<TernaryMapExp<Op, A, B, C>, typename A::value_type,
+                              std::max({A::kRank, B::kRank, C::kRank})> {
   using value_type = typename A::value_type;
   using device_type =
       std::conditional_t<std::is_void_v<CommonDevice<A, B>>, DeviceOf<C>, CommonDevice<A, B>>;
-  static constexpr int kRankOfAB = A::kRank > B::kRank ? A::kRank : B::kRank;
-  static constexpr int kRank = kRankOfAB > C::kRank ? kRankOfAB : C::kRank;
+  static constexpr int kRank = std::max({A::kRank, B::kRank, C::kRank});
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
+  static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>() && HasGroups<C>();
   static constexpr bool kMovesElements = false;
 
   A a;
@@ -333,6 +393,9 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>> {
                           c.template EvalPacket<P>(y, x));
   }
   bool IsFlat() const { return a.IsFlat() && b.IsFlat() && c.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups {
+    return a.GroupsAreAligned(rows) && b.GroupsAreAligned(rows) && c.GroupsAreAligned(rows);
+  }
 
  private:
   template <typename Operand>
@@ -347,7 +410,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>> {
 
 /// tcast<T>(a): each element converted as static_cast does.
 template <typename T, typename A>
-struct TypecastExp : Exp<TypecastExp<T, A>> {
+struct TypecastExp : Exp<TypecastExp<T, A>>, Number<TypecastExp<T, A>, T, A::kRank> {
   using value_type = T;
   using device_type = DeviceOf<A>;
   static constexpr int kRank = A::kRank;
@@ -507,6 +570,22 @@ template <Operand A>
 auto operator-(const A& a) {
   return F<op::negation>(a);
 }
+
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator+(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator-(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator*(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator/(const A& a, const B& b) = delete;
+template <typename Op, typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> F(const A& a, const B& b)
+= delete;
 
 template <Scalar S, ComplexExpression E>
 E operator*(S scale, E e) {

@@ -56,6 +56,14 @@ static_assert(std::is_trivially_copyable_v<decltype(tcast<double>(Matrix().T()))
 static_assert(Matrix::kHasPacket && Sum::kHasPacket && decltype(F<Twice>(Matrix()))::kHasPacket);
 static_assert(!Cubed::kHasPacket && !decltype(Matrix() + F<Cube>(Matrix()))::kHasPacket);
 
+// What does not match names the reason in the type of a deleted function.
+using DifferentTypes = expr::OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
+using DifferentRanks = expr::OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
+using DifferentDevices = expr::OperandsLieOnDifferentDevices_CopyOneFirst;
+static_assert(std::is_same_v<expr::MismatchOf<Matrix, Tensor<cpu, 1, double>>, DifferentTypes>);
+static_assert(std::is_same_v<expr::MismatchOf<Matrix, Vector>, DifferentRanks>);
+static_assert(std::is_same_v<expr::MismatchOf<Sum, Tensor<gpu, 2, float>>, DifferentDevices>);
+
 template <typename A, typename B>
 concept CanAdd = requires(A a, B b) {
   a + b;
@@ -225,6 +233,18 @@ TEST_F(ExpressionTest, TransposeExchangesRowsAndColumns) {
   }
   EXPECT_TRUE(result.GuardsIntact());
   static_assert(std::is_same_v<decltype(source->T().T()), const Matrix&>);
+}
+
+TEST(TransposeTest, AnyMatrixExpressionCanBeTransposed) {
+  GuardedTensor<2, float> x(Shape2(5, 7), RandomValues<float>(35, -4, 4, 1));
+  GuardedTensor<2, float> y(Shape2(5, 7), RandomValues<float>(35, -4, 4, 2));
+  GuardedTensor<2, float> result(Shape2(7, 5));
+  *result = (*x + *y * 2.0f).T();
+  for (index_t row = 0; row < 5; ++row) {
+    for (index_t column = 0; column < 7; ++column) {
+      EXPECT_EQ((*result)[column][row], (*x)[row][column] + (*y)[row][column] * 2.0f);
+    }
+  }
 }
 
 TEST_F(ExpressionTest, ScalarsConvertToTheElementType) {

@@ -566,7 +566,19 @@ struct atanh {
 struct erf {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::erf(ToReal(a)));
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<erf>(a);
+    } else {
+      return static_cast<T>(std::erf(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Erf(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::ErfSpan(in, out, count);
   }
 };
 
@@ -725,21 +737,31 @@ struct sign {
 /// How an assignment combines the destination's old value with the new one.
 namespace sv {
 
-struct saveto {
-  using OPType = op::right;
+/// Save(a, b) is the assignment of one element, for programs that write loops of their own.
+template <typename Op>
+struct Saver {
+  using OPType = Op;
+  template <typename T>
+  TESSERA_HD static void Save(T& a, std::type_identity_t<T> b) {
+    a = Op::Map(a, b);
+  }
 };
-struct plusto {
-  using OPType = op::plus;
+
+/// AlphaBLAS and BetaBLAS are the factors with which a GEMM does the same to its result.
+struct saveto : Saver<op::right> {
+  static constexpr float AlphaBLAS() { return 1; }
+  static constexpr float BetaBLAS() { return 0; }
 };
-struct minusto {
-  using OPType = op::minus;
+struct plusto : Saver<op::plus> {
+  static constexpr float AlphaBLAS() { return 1; }
+  static constexpr float BetaBLAS() { return 1; }
 };
-struct multo {
-  using OPType = op::mul;
+struct minusto : Saver<op::minus> {
+  static constexpr float AlphaBLAS() { return -1; }
+  static constexpr float BetaBLAS() { return 1; }
 };
-struct divto {
-  using OPType = op::div;
-};
+struct multo : Saver<op::mul> {};
+struct divto : Saver<op::div> {};
 
 }  // namespace sv
 
@@ -747,17 +769,53 @@ struct divto {
 /// gradient each element takes.
 namespace red {
 
-/// The forms in which mshadow's programs use a reducer by hand.
+/// The forms in which mshadow's programs use a reducer by hand; T may be volatile. The residual of
+/// the longer forms, by which mshadow's later sums kept what rounding lost, stays 0: sums here are
+/// made of short parts instead.
 template <typename Red>
 struct InPlaceForms {
   template <typename T>
-  TESSERA_HD static void Reduce(T& dst, std::type_identity_t<T> src) {
-    using Value = std::remove_volatile_t<T>;
-    dst = Red::OPType::Map(static_cast<Value>(dst), static_cast<Value>(src));
+  using Value = std::remove_volatile_t<T>;
+
+  template <typename T, typename S>
+  TESSERA_HD static void Reduce(T& dst, const S& src) {
+    dst = Red::OPType::Map(Value<T>(Loaded(dst)), static_cast<Value<T>>(Loaded(src)));
+  }
+  template <typename T, typename S, typename R>
+  TESSERA_HD static void Reduce(T& dst, const S& src, R& /*residual*/) {
+    Reduce(dst, src);
   }
   template <typename T>
+  TESSERA_HD static void Merge(T& dst, T& src) {
+    Reduce(dst, src);
+  }
+  template <typename T>
+  TESSERA_HD static void Merge(T& dst, T& /*residual*/, T& src, T& /*src_residual*/) {
+    Reduce(dst, src);
+  }
+  template <typename T>
+  TESSERA_HD static void Finalize(T& /*dst*/) {}
+  template <typename T>
+  TESSERA_HD static void Finalize(T& /*dst*/, T& /*residual*/) {}
+  template <typename T>
   TESSERA_HD static void SetInitValue(T& value) {
-    value = Red::template InitialValue<std::remove_volatile_t<T>>();
+    value = Red::template InitialValue<Value<T>>();
+  }
+  template <typename T>
+  TESSERA_HD static void SetInitValue(T& value, T& residual) {
+    SetInitValue(value);
+    residual = Value<T>(0);
+  }
+
+ private:
+  /// A volatile object's value; a class has no copy constructor for one.
+  template <typename T>
+  TESSERA_HD static std::remove_cv_t<T> Loaded(T& object) {
+    if constexpr (std::is_class_v<T>) {
+      return static_cast<std::remove_cv_t<T>>(static_cast<float>(object));
+    } else {
+      return object;
+    }
   }
 };
 

@@ -1,18 +1,19 @@
 #ifndef TESSERA_TENSOR_MAP_REDUCE_H_
 #define TESSERA_TENSOR_MAP_REDUCE_H_
 
-#include "tessera/tensor/internal/reducer.h"
+#include "tessera/tensor/internal/adapted_reducer.h"
 #include "tessera/tensor/reduce.h"
 
 /// Assignments and reductions as functions, for code that chooses how to save at compile time:
-/// Saver is sv::saveto, sv::plusto, sv::minusto, sv::multo or sv::divto.
+/// Saver is sv::saveto, sv::plusto, sv::minusto, sv::multo, sv::divto, or a struct with
+/// `static void Save(T& a, T b)`.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// *dst = e, += e and so on.
 template <typename Saver, typename Device, int N, typename T, expr::Operand E>
 void MapExp(Tensor<Device, N, T>* dst, const E& e) {
-  expr::Assign<Saver>(*dst, e);
+  expr::Assign<expr::SaverOf<Saver>>(*dst, e);
 }
 
 /// *dst = scale * the reduction of e over every dimension but kDimKeep, and += and so on.
@@ -22,7 +23,7 @@ template <typename Saver, typename Red, int kDimKeep, typename Device, typename 
 void MapReduceKeepHighDim(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {
   auto reduction = expr::reduce_except_dim<kDimKeep, expr::ReducerOf<Red>>(e);
   reduction.scale = static_cast<T>(scale);
-  expr::Assign<Saver>(*dst, reduction);
+  expr::Assign<expr::SaverOf<Saver>>(*dst, reduction);
 }
 
 /// The same with the last dimension kept: for a matrix, the reduction of each column.

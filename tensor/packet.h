@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <string_view>
+#include <type_traits>
 
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
@@ -38,13 +39,20 @@ template <typename P>
 concept ComparesPackets =
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
 
+template <typename T>
+struct ElementGroup;  // in element_group.h
+template <typename P>
+struct IsElementGroup : std::false_type {};
+template <typename T>
+struct IsElementGroup<ElementGroup<T>> : std::true_type {};
+
 /// Applies functor Op's packet form. Users may call theirs MapPacket, beside Map; Tessera's own are
 /// called PacketMap.
 template <typename Op, typename... P>
-requires requires(const P&... p) { Op::PacketMap(p...); }
+requires(!IsElementGroup<P>::value && ...) && requires(const P&... p) { Op::PacketMap(p...); }
 TESSERA_HD auto MapPackets(const P&... p) { return Op::PacketMap(p...); }
 template <typename Op, typename... P>
-requires requires(const P&... p) { Op::MapPacket(p...); }
+requires(!IsElementGroup<P>::value && ...) && requires(const P&... p) { Op::MapPacket(p...); }
 TESSERA_HD auto MapPackets(const P&... p) { return Op::MapPacket(p...); }
 
 /// True if functor Op has a packet form for one, two or three packets of T.

@@ -70,11 +70,37 @@ Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stre
   return Tensor<Device, N, T>(static_cast<T*>(memory), shape, stream);
 }
 
-/// The number that an expression without dimensions stands for, computed at once on the CPU.
+/// The stream of an expression's first tensor or view in a GPU's memory.
+template <typename E>
+Stream<gpu>* StreamOf(const E& e) {
+  if constexpr (requires { e.stream_; }) {
+    return e.stream_;
+  } else {
+    Stream<gpu>* stream = nullptr;
+    const auto take = [&](const auto& operand) {
+      if constexpr (std::is_same_v<DeviceOf<std::remove_cvref_t<decltype(operand)>>, gpu>) {
+        if (stream == nullptr) stream = StreamOf(operand);
+      }
+    };
+    std::apply([&](const auto&... operand) { (take(operand), ...); }, OperandsOf(e));
+    return stream;
+  }
+}
+
+/// In evaluator_cuda.h.
+template <typename T, typename E>
+T NumberFromDevice(const E& ready, Scratch<gpu>* scratch);
+
+/// The number that an expression without dimensions stands for, computed at once.
 template <typename E>
 typename E::value_type EvaluateNumber(const E& e) {
-  Scratch<cpu> scratch;
-  return Prepare(e, &scratch).Eval(0, 0);
+  if constexpr (std::is_same_v<DeviceOf<E>, gpu>) {
+    Scratch<gpu> scratch(StreamOf(e));
+    return NumberFromDevice<typename E::value_type>(Prepare(e, &scratch), &scratch);
+  } else {
+    Scratch<cpu> scratch;
+    return Prepare(e, &scratch).Eval(0, 0);
+  }
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -7,11 +7,18 @@
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/internal/adapted_reducer.h"
 #include "tessera/tensor/reduce_cuda.h"
 
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Packets that one partial result takes up before it is put aside. The error of a sum grows with
+/// the additions one after another, here at most this many of elements and the number of such
+/// blocks in a chunk of partial results, instead of all (blocked summation; N. J. Higham, Accuracy
+/// and Stability of Numerical Algorithms, 2002, section 4.2).
+inline constexpr index_t kReduceBlock = 128;
 
 /// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
 /// the extent: four packets of partial results, then their lanes, then the rest.
@@ -29,15 +36,20 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
     constexpr index_t kSize = PacketTraits<T>::kSize;
     if (end - x >= 4 * kSize) {
       // Four independent chains hide the latency of the addition.
-      P p0 = pk::pset1<P>(Red::template InitialValue<T>());
-      P p1 = p0, p2 = p0, p3 = p0;
-      for (; x + 4 * kSize <= end; x += 4 * kSize) {
-        p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
-        p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
-        p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
-        p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
+      const P initial = pk::pset1<P>(Red::template InitialValue<T>());
+      P all = initial;
+      while (x + 4 * kSize <= end) {
+        const index_t packets = std::min(kReduceBlock, (end - x) / (4 * kSize));
+        const index_t block_end = x + packets * 4 * kSize;
+        P p0 = initial, p1 = initial, p2 = initial, p3 = initial;
+        for (; x < block_end; x += 4 * kSize) {
+          p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
+          p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
+          p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
+          p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
+        }
+        all = MapPackets<Op>(all, MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3)));
       }
-      const P all = MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3));
       alignas(64) std::array<T, static_cast<size_t>(kSize)> lanes;
       pk::pstoreu(lanes.data(), all);
       for (const T lane : lanes) result = Op::Map(result, lane);
@@ -178,10 +190,11 @@ ReduceExceptExp<red::sum, kAxis, OperandNode<E>> sumall_except_dim(const E& e) {
   return ReduceExceptExp<red::sum, kAxis, OperandNode<E>>(AsNode(e));
 }
 
-/// The same for any reducer: red::sum, red::maximum, red::minimum. NaN wins every comparison.
+/// The same for any reducer: red::sum, red::maximum, red::minimum, or a struct with Reduce and
+/// SetInitValue as in mshadow. NaN wins every comparison.
 template <int kAxis, typename Red, Operand E>
-ReduceExceptExp<Red, kAxis, OperandNode<E>> reduce_except_dim(const E& e) {
-  return ReduceExceptExp<Red, kAxis, OperandNode<E>>(AsNode(e));
+ReduceExceptExp<ReducerOf<Red>, kAxis, OperandNode<E>> reduce_except_dim(const E& e) {
+  return ReduceExceptExp<ReducerOf<Red>, kAxis, OperandNode<E>>(AsNode(e));
 }
 
 /// The sum of a matrix's rows: one value a column.
@@ -211,7 +224,7 @@ AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   const index_t chunk = one_row ? kReduceChunk : std::max<index_t>(1, kReduceChunk / flat[1]);
   const index_t chunks = (extent + chunk - 1) / chunk;
   constexpr index_t kPartials = 64;  // combined in order, a bounded number at a time
-  Accumulator total = Red::template InitialValue<Accumulator>();
+  TotalOf<Red, Accumulator> total = Red::template InitialValue<TotalOf<Red, Accumulator>>();
   for (index_t base = 0; base < chunks; base += kPartials) {
     std::array<Accumulator, static_cast<size_t>(kPartials)> partial;
     const index_t count = std::min(kPartials, chunks - base);
@@ -231,9 +244,11 @@ AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
         }
       }
     });
-    for (index_t c = 0; c < count; ++c) total = Op::Map(total, partial[static_cast<size_t>(c)]);
+    for (index_t c = 0; c < count; ++c) {
+      total = Op::Map(total, TotalOf<Red, Accumulator>(partial[static_cast<size_t>(c)]));
+    }
   }
-  return total;
+  return static_cast<Accumulator>(total);
 }
 
 /// Reduces a whole CPU expression to one number and returns it. An empty sum is 0, an empty maximum

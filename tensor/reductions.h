@@ -37,7 +37,8 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A reduction of a whole expression, in the type of its result T.
 template <typename Red, typename Finish, typename T, typename E>
-struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>> {
+struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>>,
+                      Number<ReduceAllExp<Red, Finish, T, E>, T, 0> {
   using value_type = T;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = 0;

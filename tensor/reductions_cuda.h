@@ -9,18 +9,24 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A number that a reduction leaves in a GPU's memory, as an expression.
 template <typename T>
-struct DeviceNumberExp : Exp<DeviceNumberExp<T>> {
+struct DeviceNumberExp : Exp<DeviceNumberExp<T>>, Number<DeviceNumberExp<T>, T, 0> {
   using value_type = T;
   using device_type = gpu;
   static constexpr int kRank = 0;
   static constexpr bool kHasPacket = false;
+  static constexpr bool kHasGroups = true;
   static constexpr bool kMovesElements = false;
 
   const T* number;
 
   explicit DeviceNumberExp(const T* address) : number(address) {}
   TESSERA_HD T Eval(index_t, index_t) const { return *number; }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t, index_t) const {
+    return SetPacket<P>(*number);
+  }
   bool IsFlat() const { return true; }
+  bool GroupsAreAligned(index_t) const { return true; }
 };
 
 }  // namespace TESSERA_ISA_NAMESPACE
@@ -28,6 +34,9 @@ struct DeviceNumberExp : Exp<DeviceNumberExp<T>> {
 
 #if defined(__CUDACC__)
 
+#include <type_traits>
+
+#include "tessera/tensor/element_group.h"
 #include "tessera/tensor/internal/cuda_check.h"
 #include "tessera/tensor/internal/cuda_launch.h"
 
@@ -51,42 +60,77 @@ __device__ Accumulator CombineBlock(Accumulator value) {
   return partial[0];
 }
 
-/// partial[b] = the reduction of the elements that block b's threads visit.
-template <typename Red, typename Accumulator, typename E>
-__global__ void ReducePartsKernel(Accumulator* partial, E e, index_t size, index_t columns) {
+/// Reduces the elements or, with kGroups, the groups that this thread visits of row y, from its
+/// `first` on in steps of `step` (counted in elements, or groups). A group's elements go to sums of
+/// their own, which are combined at the end.
+template <typename Red, typename Accumulator, bool kGroups, typename E>
+__device__ Accumulator ReduceStrided(const E& e, index_t y, index_t columns, index_t first,
+                                     index_t step) {
   using Op = typename Red::OPType;
   Accumulator value = Red::template InitialValue<Accumulator>();
-  for (index_t i = blockIdx.x * index_t{blockDim.x} + threadIdx.x; i < size;
-       i += index_t{gridDim.x} * blockDim.x) {
-    const index_t y = i / columns;
-    value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, i - y * columns)));
+  if constexpr (kGroups) {
+    using Group = ElementGroup<typename E::value_type>;
+    const index_t groups = columns / Group::kSize;
+    Accumulator parts[static_cast<size_t>(Group::kSize)];
+    for (Accumulator& part : parts) part = value;
+    for (index_t i = first; i < groups; i += step) {
+      const Group group = e.template EvalPacket<Group>(y, i * Group::kSize);
+      for (index_t k = 0; k < Group::kSize; ++k) {
+        parts[k] = Op::Map(parts[k], static_cast<Accumulator>(group[k]));
+      }
+    }
+    for (const Accumulator part : parts) value = Op::Map(value, part);
+    for (index_t x = groups * Group::kSize + first; x < columns; x += step) {
+      value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, x)));
+    }
+  } else {
+    for (index_t x = first; x < columns; x += step) {
+      value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, x)));
+    }
   }
-  value = CombineBlock<Op>(value);
-  if (threadIdx.x == 0) partial[blockIdx.x] = value;
+  return value;
 }
 
-/// *dst = the finished reduction of `parts` partial results, by one block.
-template <typename Red, typename Finish, typename T, typename Accumulator>
-__global__ void CombinePartsKernel(T* dst, const Accumulator* partial, index_t parts,
-                                   index_t count) {
+/// True for the block that is the last of its grid to come here; what every block wrote before is
+/// then visible to it. `*arrivals` begins at 0.
+inline __device__ bool IsLastBlock(unsigned* arrivals) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(arrivals, 1u) == gridDim.x - 1;
+  __syncthreads();
+  return last;
+}
+
+/// *dst = the finished reduction of (rows, columns) elements, in one kernel: each block leaves a
+/// partial result, and the last one to do so combines them, in the order of the blocks, so that
+/// the result does not depend on which is last.
+template <typename Red, typename Finish, bool kGroups, typename Accumulator, typename T, typename E>
+__global__ void ReduceAllKernel(T* dst, Accumulator* partial, unsigned* arrivals, E e, index_t rows,
+                                index_t columns, index_t count) {
   using Op = typename Red::OPType;
+  const index_t first = blockIdx.x * index_t{blockDim.x} + threadIdx.x;
+  const index_t threads = index_t{gridDim.x} * blockDim.x;
   Accumulator value = Red::template InitialValue<Accumulator>();
-  for (index_t i = threadIdx.x; i < parts; i += blockDim.x) value = Op::Map(value, partial[i]);
+  if (rows == 1) {
+    value = ReduceStrided<Red, Accumulator, kGroups>(e, 0, columns, first, threads);
+  } else {
+    for (index_t i = first; i < rows * columns; i += threads) {
+      const index_t y = i / columns;
+      value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, i - y * columns)));
+    }
+  }
   value = CombineBlock<Op>(value);
+  if (gridDim.x > 1) {
+    if (threadIdx.x == 0) partial[blockIdx.x] = value;
+    if (!IsLastBlock(arrivals)) return;
+    value = Red::template InitialValue<Accumulator>();
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+      value = Op::Map(value, static_cast<const volatile Accumulator*>(partial)[i]);
+    }
+    value = CombineBlock<Op>(value);
+  }
   if (threadIdx.x == 0) *dst = Finish::template Map<T>(value, count);
-}
-
-/// The same in one kernel of one block, which suffices for few elements.
-template <typename Red, typename Finish, typename Accumulator, typename T, typename E>
-__global__ void ReduceFewKernel(T* dst, E e, index_t size, index_t columns) {
-  using Op = typename Red::OPType;
-  Accumulator value = Red::template InitialValue<Accumulator>();
-  for (index_t i = threadIdx.x; i < size; i += blockDim.x) {
-    const index_t y = i / columns;
-    value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, i - y * columns)));
-  }
-  value = CombineBlock<Op>(value);
-  if (threadIdx.x == 0) *dst = Finish::template Map<T>(value, size);
 }
 
 /// Enqueues *dst = the reduction of all `size` elements of the expression.
@@ -94,33 +138,44 @@ template <typename Red, typename Finish, typename T, typename E>
 void ReduceAllCuda(T* dst, const E& e, index_t size, Scratch<gpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   constexpr index_t kThreads = 256;
-  constexpr index_t kFew = 16 * kThreads;
-  constexpr index_t kMaxParts = 1024;
+  constexpr index_t kElementsPerThread = 16;
+  constexpr index_t kMaxBlocks = 1024;
   const cudaStream_t stream = tensor_internal::CudaStream(scratch->stream());
-  const index_t columns = e.shape()[E::kRank - 1];
-  if (size <= kFew) {
-    ReduceFewKernel<Red, Finish, Accumulator><<<1, kThreads, 0, stream>>>(dst, e, size, columns);
+  const bool one_row = e.IsFlat();
+  const index_t columns = one_row ? size : e.shape()[E::kRank - 1];
+  const index_t rows = one_row ? 1 : size / std::max<index_t>(1, columns);
+  const index_t blocks = std::clamp<index_t>(size / (kThreads * kElementsPerThread), 1, kMaxBlocks);
+  auto* const partial = static_cast<Accumulator*>(
+      scratch->Allocate(blocks * static_cast<index_t>(sizeof(Accumulator))));
+  auto* const arrivals = static_cast<unsigned*>(scratch->Allocate(sizeof(unsigned)));
+  tensor_internal::CheckCuda(cudaMemsetAsync(arrivals, 0, sizeof(unsigned), stream),
+                             "reduction: counter of blocks");
+  bool groups = false;
+  if constexpr (HasGroups<E>()) groups = one_row && e.GroupsAreAligned(1);
+  const auto launch = [&](auto in_groups) {
+    ReduceAllKernel<Red, Finish, decltype(in_groups)::value>
+        <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(dst, partial, arrivals, e, rows,
+                                                                 columns, size);
+  };
+  if constexpr (HasGroups<E>()) {
+    if (groups) {
+      launch(std::true_type());
+    } else {
+      launch(std::false_type());
+    }
   } else {
-    const index_t parts = std::min(kMaxParts, (size + kThreads - 1) / kThreads);
-    auto* const partial = static_cast<Accumulator*>(
-        scratch->Allocate(parts * static_cast<index_t>(sizeof(Accumulator))));
-    ReducePartsKernel<Red>
-        <<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(partial, e, size, columns);
-    CombinePartsKernel<Red, Finish><<<1, kThreads, 0, stream>>>(dst, partial, parts, size);
+    launch(std::false_type());
   }
   tensor_internal::CheckCuda(cudaGetLastError(), "reduction kernel");
 }
 
 /// One block for each row.
-template <typename Red, typename Finish, typename Accumulator, typename T, typename E>
+template <typename Red, typename Finish, bool kGroups, typename Accumulator, typename T, typename E>
 __global__ void ReduceAlongRowsKernel(T* dst, E e, index_t rows, index_t columns) {
   using Op = typename Red::OPType;
   for (index_t y = blockIdx.x; y < rows; y += gridDim.x) {
-    Accumulator value = Red::template InitialValue<Accumulator>();
-    for (index_t x = threadIdx.x; x < columns; x += blockDim.x) {
-      value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, x)));
-    }
-    value = CombineBlock<Op>(value);
+    const Accumulator value = CombineBlock<Op>(
+        ReduceStrided<Red, Accumulator, kGroups>(e, y, columns, threadIdx.x, blockDim.x));
     if (threadIdx.x == 0) dst[y] = Finish::template Map<T>(value, columns);
   }
 }
@@ -150,9 +205,20 @@ void ReduceAxisCuda(const Tensor<gpu, N, T>& dst, const E& e, const Walk& walk, 
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   const cudaStream_t stream = tensor_internal::CudaStream(dst.stream_);
   if constexpr (Walk::kAlongRow) {
-    const auto launch = tensor_internal::LaunchShapePerResult(walk.outer);
-    ReduceAlongRowsKernel<Red, Finish, Accumulator>
-        <<<launch.blocks, launch.threads, 0, stream>>>(dst.dptr_, e, walk.outer, columns);
+    const auto run = [&](auto in_groups) {
+      const auto launch = tensor_internal::LaunchShapePerResult(walk.outer);
+      ReduceAlongRowsKernel<Red, Finish, decltype(in_groups)::value, Accumulator>
+          <<<launch.blocks, launch.threads, 0, stream>>>(dst.dptr_, e, walk.outer, columns);
+    };
+    if constexpr (HasGroups<E>()) {
+      if (e.GroupsAreAligned(walk.outer)) {
+        run(std::true_type());
+      } else {
+        run(std::false_type());
+      }
+    } else {
+      run(std::false_type());
+    }
   } else {
     const auto launch = tensor_internal::LaunchShapeFor(dst.shape_.Size());
     ReduceAcrossRowsKernel<Red, Finish, Accumulator><<<launch.blocks, launch.threads, 0, stream>>>(

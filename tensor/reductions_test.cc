@@ -60,6 +60,37 @@ TEST(ReductionsTest, NarrowTypesAddUpInWiderOnes) {
   EXPECT_EQ(static_cast<int32_t>(sum(tcast<int32_t>(*bytes))), 200 * n);
 }
 
+TEST(ReductionsTest, StandForNumbersWhereverANumberIsWanted) {
+  GuardedTensor<2, float> four(Shape2(2, 2));
+  *four = 4.0f;
+  const double wide = sum(*four);
+  EXPECT_EQ(wide, 16.0);
+  EXPECT_EQ(std::sqrt(sum(*four)), 4.0f);
+  EXPECT_EQ(static_cast<int>(mean(*four)), 4);
+  std::ostringstream text;
+  text << sum(*four) / 2.0f;
+  EXPECT_EQ(text.str(), "8");
+  bool positive = false;
+  if (minimum(*four) > 0.0f) positive = true;
+  EXPECT_TRUE(positive);
+
+  GuardedTensor<1, half_t> halves(Shape1(3));
+  *halves = half_t(0.5f);
+  const float as_float = sum(*halves);
+  const half_t as_half = sum(*halves);
+  EXPECT_EQ(as_float, 1.5f);
+  EXPECT_EQ(as_half, 1.5f);
+}
+
+TEST(ReductionsTest, ALongSumOfEqualNumbersKeepsItsPrecision) {
+  // One after another, 20 million times 0.1 comes out 10 % short of 2 million.
+  constexpr index_t kSize = 20000000;
+  std::vector<float> memory(kSize, 0.1f);
+  const Tensor<cpu, 1, float> x(memory.data(), Shape1(kSize));
+  const double exact = kSize * static_cast<double>(0.1f);
+  EXPECT_NEAR(static_cast<double>(sum(x)) / exact, 1.0, 2e-6);
+}
+
 TEST(ReductionsTest, NanWins) {
   std::vector<float> values(100, 1.0f);
   values[57] = std::numeric_limits<float>::quiet_NaN();

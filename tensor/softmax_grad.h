@@ -149,6 +149,19 @@ void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src
                   ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
 }
 
+template <typename Device, typename T, typename L>
+void SmoothSoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
+                       const Tensor<Device, 2, L>& label, double alpha) {
+  AssignLabelGrad(dst, src, label, expr::LabelGradExp<3, Device, T, L>::kNone, 1 - alpha,
+                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+}
+template <typename Device, typename T, typename L, expr::Scalar S>
+void SmoothSoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
+                       const Tensor<Device, 2, L>& label, S ignore_label, double alpha) {
+  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1 - alpha,
+                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+}
+
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera
 

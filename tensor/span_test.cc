@@ -63,6 +63,7 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
       this->ExpectAsSingleElements(*out, e);
       ASSERT_TRUE(out.GuardsIntact());
     };
+    check(erf(*x));
     check(exp(*x));
     check(expm1(*x));
     check(log(*x));

@@ -16,6 +16,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
   using device_type = Device;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = E::kHasPacket && PacketTraits<T>::kVectorizable;
+  static constexpr bool kHasGroups = HasGroups<E>();
   static constexpr bool kMovesElements = false;
 
   Tensor<Device, N, T> target;
@@ -46,10 +47,13 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
     const P value = e.template EvalPacket<P>(y, x);
-    pk::pstoreu(target.dptr_ + y * target.stride_ + x, value);
+    StorePacket(target.dptr_ + y * target.stride_ + x, value);
     return value;
   }
   bool IsFlat() const { return target.IsFlat() && e.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups {
+    return target.GroupsAreAligned(rows) && e.GroupsAreAligned(rows);
+  }
 };
 
 /// An assignment inside an expression, as in C: stores e into dst and has e's value, so that

@@ -22,6 +22,9 @@ template <>
 struct Stream<cpu> {
   void Wait() {}
   bool CheckIdle() const { return true; }
+  /// A stream needs no handles here; and a GPU's has them from NewStream on.
+  void CreateBlasHandle() {}
+  void DestroyBlasHandle() {}
 };
 
 /// A CUDA stream and the cuBLAS handle bound to it. The members have the same layout in every
@@ -35,6 +38,9 @@ struct Stream<gpu> {
   /// Blocks until all work on the stream is done. Throws Error if any of it failed.
   void Wait();
   bool CheckIdle() const;
+  /// NewStream has made the handle, and DeleteStream releases it.
+  void CreateBlasHandle() {}
+  void DestroyBlasHandle() {}
 
   /// The handles for CUDA's own functions: `kernel<<<grid, block, 0, Stream<gpu>::GetStream(
   /// tensor.stream_)>>>(…)`. A null stream stands for the fallback stream, see below; if there is

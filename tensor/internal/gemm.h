@@ -1,6 +1,9 @@
 #ifndef TESSERA_TENSOR_INTERNAL_GEMM_H_
 #define TESSERA_TENSOR_INTERNAL_GEMM_H_
 
+#include <concepts>
+#include <cstdint>
+
 #include "tessera/base/dtype.h"
 #include "tessera/base/shape.h"
 
@@ -32,6 +35,28 @@ void Gemm(const GemmArguments<float>& arguments);
 void Gemm(const GemmArguments<double>& arguments);
 void Gemm(const GemmArguments<half_t>& arguments);
 void Gemm(const GemmArguments<bfloat16_t>& arguments);
+
+/// Of integers, whose products are rare: a plain loop that adds up in 64 bits.
+template <std::integral T>
+void Gemm(const GemmArguments<T>& g) {
+  const auto sum_at = [&g](index_t i, index_t j) {
+    uint64_t sum = 0;  // wraps, as the result's type does
+    for (index_t p = 0; p < g.k; ++p) {
+      const T a = g.transpose_a ? g.a[p * g.lda + i] : g.a[i * g.lda + p];
+      const T b = g.transpose_b ? g.b[j * g.ldb + p] : g.b[p * g.ldb + j];
+      sum += static_cast<uint64_t>(a) * static_cast<uint64_t>(b);
+    }
+    return sum;
+  };
+  for (index_t i = 0; i < g.m; ++i) {
+    for (index_t j = 0; j < g.n; ++j) {
+      T& c = g.c[i * g.ldc + j];
+      const uint64_t product = static_cast<uint64_t>(g.alpha) * sum_at(i, j);
+      const uint64_t old = g.beta == T(0) ? 0 : static_cast<uint64_t>(g.beta * c);
+      c = static_cast<T>(product + old);
+    }
+  }
+}
 
 }  // namespace tessera::tensor_internal
 

@@ -39,6 +39,7 @@ void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
   void name##Double(const double* in, double* out, int64_t count) {                    \
     ForEachPacket(in, out, count, [](const auto& x) { return packet_math::name(x); }); \
   }
+TESSERA_DEFINE_MATH_SPAN(Erf)
 TESSERA_DEFINE_MATH_SPAN(Exp)
 TESSERA_DEFINE_MATH_SPAN(Expm1)
 TESSERA_DEFINE_MATH_SPAN(Log)

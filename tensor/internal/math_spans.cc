@@ -45,6 +45,7 @@ Kernel Choose(Kernel baseline, Kernel avx2, Kernel avx512) {
 
 }  // namespace
 
+TESSERA_DEFINE_MATH_SPAN(Erf)
 TESSERA_DEFINE_MATH_SPAN(Exp)
 TESSERA_DEFINE_MATH_SPAN(Expm1)
 TESSERA_DEFINE_MATH_SPAN(Log)

@@ -11,6 +11,7 @@ namespace tessera::tensor_internal {
 #define TESSERA_DECLARE_MATH_SPAN(function)                  \
   void function(const float* in, float* out, int64_t count); \
   void function(const double* in, double* out, int64_t count);
+TESSERA_DECLARE_MATH_SPAN(ErfSpan)
 TESSERA_DECLARE_MATH_SPAN(ExpSpan)
 TESSERA_DECLARE_MATH_SPAN(Expm1Span)
 TESSERA_DECLARE_MATH_SPAN(LogSpan)

@@ -6,47 +6,11 @@
 #include <type_traits>
 
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/internal/adapted_reducer.h"
 #include "tessera/tensor/reduce.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
-
-/// A reducer of a program that was written for mshadow, which combines in place
-/// (`Red::Reduce(dst, src)`, `Red::SetInitValue(dst)`), in the form of tessera::red.
-template <typename Red>
-struct AdaptedReducer {
-  struct OPType {
-    template <typename T>
-    TESSERA_HD static T Map(T a, T b) {
-      Red::Reduce(a, b);
-      return a;
-    }
-  };
-  template <typename T>
-  TESSERA_HD static T InitialValue() {
-    T value;
-    Red::SetInitValue(value);
-    return value;
-  }
-  template <typename T>
-  TESSERA_HD static T PartialGrad(T result, T element) {
-    return Red::PartialGrad(result, element);
-  }
-};
-
-template <typename Red>
-struct ReducerTraits {
-  using type = AdaptedReducer<Red>;
-};
-template <typename Red>
-requires requires { typename Red::OPType; }
-struct ReducerTraits<Red> {
-  using type = Red;
-};
-
-/// Red itself if it has a functor, else its adaptation.
-template <typename Red>
-using ReducerOf = typename ReducerTraits<Red>::type;
 
 /// The type in which Red reduces elements of T; only a sum needs more than T has.
 template <typename Red, typename T>

@@ -1,0 +1,35 @@
+// Built with -ffast-math, as consumers' own flags may have it: the functions keep their accuracy on
+// ordinary numbers.
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/tensor.h"
+
+namespace tessera {
+namespace {
+
+TEST(FastMathTest, ExpAndItsKinStayAccurate) {
+  constexpr index_t kSize = 4000;
+  Tensor<cpu, 1, float> x = NewTensor<cpu>(Shape1(kSize), 0.0f);
+  Tensor<cpu, 1, float> y = NewTensor<cpu>(Shape1(kSize), 0.0f);
+  for (index_t i = 0; i < kSize; ++i) x[i] = -20.0f + 0.01f * static_cast<float>(i);
+  const auto expect = [&](double (*reference)(double), double tolerance) {
+    for (index_t i = 0; i < kSize; ++i) {
+      const double exact = reference(static_cast<double>(x[i]));
+      ASSERT_NEAR(static_cast<double>(y[i]), exact, tolerance * std::abs(exact)) << x[i];
+    }
+  };
+  constexpr double kTolerance = 1e-6;
+  y = exp(x);
+  expect([](double a) { return std::exp(a); }, kTolerance);
+  y = sigmoid(x);
+  expect([](double a) { return 1 / (1 + std::exp(-a)); }, kTolerance);
+  // As user functors and conditional expressions would: not in a span but packet by packet.
+  y = F<op::exp>(x) * 1.0f + 0.0f * x;
+  expect([](double a) { return std::exp(a); }, kTolerance);
+  FreeSpace(&x);
+  FreeSpace(&y);
+}
+
+}  // namespace
+}  // namespace tessera

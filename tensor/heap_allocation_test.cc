@@ -1,0 +1,104 @@
+// An evaluation whose operands do not overlap its destination takes nothing from the heap.
+#include <cstdlib>
+#include <new>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/tensor.h"
+
+namespace {
+
+thread_local int64_t allocations = 0;
+
+void* Allocate(size_t size_bytes) {
+  ++allocations;
+  void* const memory = std::malloc(size_bytes == 0 ? 1 : size_bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size_bytes) { return Allocate(size_bytes); }
+void* operator new[](size_t size_bytes) { return Allocate(size_bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace tessera {
+namespace {
+
+class HeapAllocationTest : public testing::Test {
+ protected:
+  // Small enough for one thread: waking TBB's workers is not the evaluation's own doing.
+  static constexpr index_t kRows = 24, kColumns = 40;
+
+  HeapAllocationTest() {
+    for (Tensor<cpu, 2, float>* matrix : {&a_, &b_, &c_}) {
+      *matrix = NewTensor<cpu>(Shape2(kRows, kColumns), 1.5f);
+    }
+    square_ = NewTensor<cpu>(Shape2(kRows, kRows), 0.0f);
+    row_ = NewTensor<cpu>(Shape1(kColumns), 0.5f);
+    column_ = NewTensor<cpu>(Shape1(kRows), 0.5f);
+  }
+  ~HeapAllocationTest() override {
+    for (Tensor<cpu, 2, float>* matrix : {&a_, &b_, &c_, &square_}) FreeSpace(matrix);
+    FreeSpace(&row_);
+    FreeSpace(&column_);
+  }
+
+  template <typename Body>
+  static int64_t AllocationsOf(const Body& body) {
+    body();  // what a thread keeps from its first evaluation on
+    const int64_t before = allocations;
+    body();
+    return allocations - before;
+  }
+
+  Tensor<cpu, 2, float> a_, b_, c_, square_;
+  Tensor<cpu, 1, float> row_, column_;
+};
+
+TEST_F(HeapAllocationTest, TheCountSeesAllocations) {
+  EXPECT_EQ(AllocationsOf([] { delete new int(1); }), 1);
+}
+
+TEST_F(HeapAllocationTest, ElementwiseExpressions) {
+  EXPECT_EQ(AllocationsOf([&] { c_ = a_ * b_ + 2.0f; }), 0);
+  EXPECT_EQ(AllocationsOf([&] { c_ -= 0.1f * (a_ + 0.01f * c_); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { c_ = exp(a_) + log(b_) * tanh(a_); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { NoAlias(c_) = a_; }), 0);
+}
+
+TEST_F(HeapAllocationTest, ExpressionsThatMoveElements) {
+  EXPECT_EQ(AllocationsOf([&] { square_ = slice<1>(a_, 0, kRows).T(); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { c_ = broadcast<1>(row_, c_.shape_) + a_; }), 0);
+  EXPECT_EQ(AllocationsOf([&] { View(c_, kAll, 3) = View(a_, kAll, 4); }), 0);
+}
+
+TEST_F(HeapAllocationTest, Reductions) {
+  EXPECT_EQ(AllocationsOf([&] { row_ = sum_rows(a_ * b_); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { column_ = sumall_except_dim<0>(a_); }), 0);
+  float total = 0;
+  EXPECT_EQ(AllocationsOf([&] { total = sum(a_ * b_); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { c_ = (a_ - mean(a_)) * b_; }), 0);
+  EXPECT_GT(total, 0);
+}
+
+TEST_F(HeapAllocationTest, ReductionsAlongAnAxisInsideAnExpression) {
+  EXPECT_EQ(AllocationsOf([&] { c_ = a_ - maximum<1>(a_).spread(); }), 0);
+}
+
+TEST_F(HeapAllocationTest, Products) {
+  EXPECT_EQ(AllocationsOf([&] { square_ = dot(a_, b_.T()); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { square_ += 0.5f * dot(a_, b_.T()); }), 0);
+}
+
+TEST_F(HeapAllocationTest, SeveralStatementsInOnePass) {
+  float total = 0;
+  EXPECT_EQ(
+      AllocationsOf([&] { Fuse(Lazy(c_) = a_ + b_, Lazy(b_) -= c_, Lazy(total) += sum(c_)); }), 0);
+}
+
+}  // namespace
+}  // namespace tessera
