@@ -7,15 +7,24 @@
 #include <string>
 #include <string_view>
 
+namespace mshadow {
+
+/// A base of the device tags that makes this namespace one of those in which a compiler looks for
+/// functions of tensors: programs written for mshadow, whose tensors lived here, add kernels to it
+/// after the code that calls them.
+struct DeviceTag {};
+
+}  // namespace mshadow
+
 namespace tessera {
 
 /// Compile-time device tags: the first argument of Tensor<cpu, 2, float>. Both exist in every
 /// build.
-struct cpu {
+struct cpu : mshadow::DeviceTag {
   static constexpr bool kDevCPU = true;
   static constexpr int kDevMask = 1;
 };
-struct gpu {
+struct gpu : mshadow::DeviceTag {
   static constexpr bool kDevCPU = false;
   static constexpr int kDevMask = 2;
 };

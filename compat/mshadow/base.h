@@ -7,6 +7,8 @@
 // another name for tessera: programs say `using namespace mshadow` and then define a `relu`, a
 // `sum` or a `Device` of their own, which must not meet Tessera's; and some add to the namespace.
 
+#include "mshadow/half.h"  // first: see there
+
 // Programs rely on these coming along.
 #include <algorithm>
 #include <cfloat>
@@ -22,7 +24,6 @@
 #include <sstream>
 #include <string>
 
-#include "mshadow/half.h"
 #include "mshadow/logging.h"
 #include "mshadow/utils.h"
 #include "tessera/base/device.h"

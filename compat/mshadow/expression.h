@@ -16,6 +16,12 @@ using tessera::expr::ScalarExp;
 using tessera::expr::tcast;
 using tessera::expr::TransposeExp;
 
+/// F<OP>(…) under an older name.
+template <typename OP, typename... E>
+inline auto MakeExp(const E&... operands) {
+  return F<OP>(operands...);
+}
+
 /// A number as an expression, for F<op>(scalar(1.0f), a).
 template <typename DType>
 inline ScalarExp<DType> scalar(DType value) {

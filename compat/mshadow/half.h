@@ -1,6 +1,14 @@
 #ifndef MSHADOW_HALF_H_
 #define MSHADOW_HALF_H_
 
+#if defined(__CUDACC__) && !defined(CUDA_NO_HALF)
+// CUDA's header has a type ::half, which after `using namespace mshadow` would make the namespace
+// mshadow::half ambiguous. The header still defines __half, and Eigen wants half2.
+#define CUDA_NO_HALF
+#include <cuda_fp16.h>
+typedef __half2 half2;
+#endif
+
 #include "tessera/base/dtype.h"
 
 namespace mshadow {

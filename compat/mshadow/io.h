@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 
 #include "mshadow/tensor_base.h"
@@ -18,6 +19,23 @@ class IStream {
   /// Reads up to `size` bytes and returns how many there were.
   virtual size_t Read(void* ptr, size_t size) = 0;
   virtual void Write(const void* ptr, size_t size) = 0;
+};
+
+/// A file that somebody else opened and will close.
+class FileStream final : public IStream {
+ public:
+  explicit FileStream(std::FILE* file) : file_(file) {}
+  size_t Read(void* ptr, size_t size) override { return std::fread(ptr, 1, size, file_); }
+  /// Throws Error(kDataLoss) if not all of it could be written.
+  void Write(const void* ptr, size_t size) override {
+    const size_t written = std::fwrite(ptr, 1, size, file_);
+    if (written != size) {
+      throw tessera::DataLoss("FileStream: only ", written, " of ", size, " bytes were written");
+    }
+  }
+
+ private:
+  std::FILE* file_;
 };
 
 }  // namespace utils
@@ -97,6 +115,11 @@ void LoadBinary(TStream& in, Tensor<Device, dim, DType>* dst, bool pre_alloc) {
                                    " but the tensor has shape ", dst->shape_);
   }
   io_internal::ReadElements(in, *dst);
+}
+/// By reference, as it was written in early 2014.
+template <typename Device, int dim, typename DType, typename TStream>
+void LoadBinary(TStream& in, Tensor<Device, dim, DType>& dst, bool pre_alloc) {
+  LoadBinary(in, &dst, pre_alloc);
 }
 
 }  // namespace mshadow

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "tessera/base/error.h"
 
@@ -43,6 +44,15 @@ struct Voidify {
   void operator&(std::ostream&) const {}
 };
 
+/// The pointer itself; throws where it is null.
+template <typename Pointer>
+Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& pointer) {
+  if (pointer == nullptr) {
+    LogMessage(file, line, true).stream() << "Check notnull: " << name << " ";
+  }
+  return std::forward<Pointer>(pointer);
+}
+
 }  // namespace mshadow::compat_internal
 
 #define MSHADOW_INTERNAL_LOG(fatal) \
@@ -61,11 +71,19 @@ struct Voidify {
 #ifndef LOG
 #define LOG(severity) MSHADOW_INTERNAL_LOG_##severity
 #endif
+#ifndef LOG_IF
+#define LOG_IF(severity, condition) \
+  !(condition) ? static_cast<void>(0) : ::mshadow::compat_internal::Voidify() & LOG(severity)
+#endif
 #ifndef CHECK
 #define CHECK(condition)                                                           \
   (condition) ? static_cast<void>(0)                                               \
               : ::mshadow::compat_internal::Voidify() & MSHADOW_INTERNAL_LOG(true) \
                                                             << "Check failed: " #condition " "
+#endif
+#ifndef CHECK_NOTNULL
+#define CHECK_NOTNULL(pointer) \
+  ::mshadow::compat_internal::CheckNotNull(__FILE__, __LINE__, #pointer, pointer)
 #endif
 #ifndef CHECK_EQ
 #define CHECK_EQ(a, b) MSHADOW_INTERNAL_CHECK_OP(a, ==, b)
@@ -74,6 +92,27 @@ struct Voidify {
 #define CHECK_LE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <=, b)
 #define CHECK_GT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >, b)
 #define CHECK_GE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >=, b)
+#endif
+
+/// The same in debug builds alone; the condition must compile in all.
+#if defined(NDEBUG)
+#define MSHADOW_INTERNAL_DCHECKS false
+#else
+#define MSHADOW_INTERNAL_DCHECKS true
+#endif
+#ifndef DLOG
+#define DLOG(severity) LOG_IF(severity, MSHADOW_INTERNAL_DCHECKS)
+#endif
+#ifndef DCHECK
+#define DCHECK(condition) CHECK(!MSHADOW_INTERNAL_DCHECKS || (condition))
+#endif
+#ifndef DCHECK_EQ
+#define DCHECK_EQ(a, b) DCHECK((a) == (b))
+#define DCHECK_NE(a, b) DCHECK((a) != (b))
+#define DCHECK_LT(a, b) DCHECK((a) < (b))
+#define DCHECK_LE(a, b) DCHECK((a) <= (b))
+#define DCHECK_GT(a, b) DCHECK((a) > (b))
+#define DCHECK_GE(a, b) DCHECK((a) >= (b))
 #endif
 
 #endif  // MSHADOW_LOGGING_H_

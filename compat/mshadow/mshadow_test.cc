@@ -23,8 +23,15 @@ static float limit = 2.0f;
 using namespace mshadow;        // NOLINT: what such programs do
 using namespace mshadow::expr;  // NOLINT
 
+// Operators call kernels that a file included later adds to the namespace.
+template <typename xpu>
+void CallsWhatIsAddedLater(Tensor<xpu, 1> v) {
+  AddedLater(v);
+}
+
 // A program may add to the namespace, and to mshadow's own inside it.
 namespace mshadow {
+inline void AddedLater(Tensor<cpu, 1> v) { v = 7.0f; }
 namespace op {
 struct twice {
   template <typename T>
@@ -152,6 +159,8 @@ TEST(MshadowTest, StreamsComeInEveryForm) {
                               NewStream<cpu>(false, true, -1)}) {
     stream->Wait();
     EXPECT_TRUE(stream->CheckIdle());
+    stream->CreateBlasHandle();
+    stream->DestroyBlasHandle();
     DeleteStream(stream);
   }
   InitTensorEngine<cpu>(0);
@@ -159,6 +168,97 @@ TEST(MshadowTest, StreamsComeInEveryForm) {
   InitTensorEngine();
   ShutdownTensorEngine();
   ShutdownTensorEngine<cpu>();
+}
+
+TEST(MshadowTest, SaversAndReducersWorkByHandInEveryForm) {
+  float a = 2.0f, residual = 9.0f;
+  sv::plusto::Save(a, 3.0f);
+  EXPECT_EQ(a, 5.0f);
+  sv::saveto::Save(a, 1.0f);
+  EXPECT_EQ(a, 1.0f);
+  volatile float b;
+  volatile const float c = 4.0f;
+  red::sum::SetInitValue(b);
+  red::sum::Reduce(b, c);
+  EXPECT_EQ(b, 4.0f);
+  red::sum::SetInitValue(a, residual);
+  red::sum::Reduce(a, 7.0f, residual);
+  red::sum::Finalize(a, residual);
+  EXPECT_EQ(a, 7.0f);
+  EXPECT_EQ(residual, 0.0f);
+  volatile half::half_t h, half_one;
+  half_one = 1.0f;
+  red::maximum::SetInitValue(h);
+  red::maximum::Reduce(h, half_one);
+  EXPECT_EQ(static_cast<float>(h), 1.0f);
+}
+
+// A program's own reducer and saver, which combine in place.
+struct Product {
+  template <typename DType>
+  MSHADOW_XINLINE static void Reduce(volatile DType& dst, DType src) {  // NOLINT
+    dst = dst * src;
+  }
+  template <typename DType>
+  MSHADOW_XINLINE static void SetInitValue(DType& value) {  // NOLINT
+    value = 1;
+  }
+};
+struct MaxTo {
+  template <typename DType>
+  MSHADOW_XINLINE static void Save(DType& a, DType b) {  // NOLINT
+    if (b > a) a = b;
+  }
+};
+
+TEST(MshadowTest, AProgramsReducersAndSaversAreTaken) {
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 2.0f);
+  TensorContainer<cpu, 1> products(Shape1(2), 0.0f);
+  products = expr::reduce_except_dim<0, Product>(a);
+  EXPECT_EQ(products[0], 8.0f);
+  a[0][0] = 5.0f;
+  TensorContainer<cpu, 2> b(Shape2(2, 3), 3.0f);
+  MapExp<MaxTo>(&b, a * 1.0f);
+  EXPECT_EQ(b[0][0], 5.0f);
+  EXPECT_EQ(b[0][1], 3.0f);
+  EXPECT_EQ(sv::minusto::AlphaBLAS(), -1.0f);
+  EXPECT_EQ(sv::saveto::BetaBLAS(), 0.0f);
+}
+
+TEST(MshadowTest, ATensorAssignedFromAContainerIsItsHandle) {
+  TensorContainer<cpu, 2> c(Shape2(3, 4), 1.0f), d(Shape2(3, 4), 5.0f);
+  Tensor<cpu, 2> t;
+  t = c;
+  EXPECT_EQ(t.dptr_, c.dptr_);
+  t = d;
+  EXPECT_EQ(t.dptr_, d.dptr_);
+  EXPECT_EQ(c[0][0], 1.0f);
+}
+
+TEST(MshadowTest, FunctionsAddedToTheNamespaceLaterAreFound) {
+  TensorContainer<cpu, 1> c(Shape1(3), 0.0f);
+  CallsWhatIsAddedLater<cpu>(c);
+  EXPECT_EQ(c[2], 7.0f);
+}
+
+TEST(MshadowTest, SmoothedGradientsOfImagesShareTheRest) {
+  TensorContainer<cpu, 3> p(Shape3(1, 3, 2), 0.5f), g(Shape3(1, 3, 2), 0.0f);
+  TensorContainer<cpu, 2> label(Shape2(1, 2), 1.0f);
+  SmoothSoftmaxGrad(g, p, label, 0.2f);
+  EXPECT_NEAR(g[0][1][0], 0.5f - 0.8f, 1e-6);
+  EXPECT_NEAR(g[0][0][1], 0.5f - 0.1f, 1e-6);
+  label[0][1] = 9.0f;
+  SmoothSoftmaxGrad(g, p, label, 9, 0.2f);
+  EXPECT_EQ(g[0][0][1], 0.0f);
+  EXPECT_NEAR(g[0][1][0], 0.5f - 0.8f, 1e-6);
+}
+
+TEST(MshadowTest, HalfNumbersStayHalfBesideNumbers) {
+  half::half_t h(3.0f);
+  h = 0.5f;
+  auto product = 2.0f * h;
+  static_assert(std::is_same_v<decltype(product), half::half_t>);
+  EXPECT_EQ(static_cast<float>(product), 1.0f);
 }
 
 TEST(MshadowTest, ContainersCopyTheirElements) {
@@ -215,6 +315,18 @@ TEST(MshadowIoTest, FilesHoldExtentsOf32BitsAndRowsWithoutPadding) {
   FreeSpace(&t);
 }
 
+TEST(MshadowIoTest, FilesOfTheProgramAreStreams) {
+  std::FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  utils::FileStream stream(file);
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 1.5f), b(Shape2(2, 3), 0.0f);
+  SaveBinary(stream, a);
+  std::rewind(file);
+  LoadBinary(stream, b, true);
+  EXPECT_EQ(b[1][2], 1.5f);
+  std::fclose(file);
+}
+
 TEST(MshadowIoTest, DamagedFilesAndOtherShapesThrow) {
   TensorContainer<cpu, 2> a(Shape2(2, 3), 1.0f), b(Shape2(3, 2));
   Bytes bytes;
@@ -244,6 +356,13 @@ TEST(MshadowChecksTest, FailedChecksThrowAndShowBothSides) {
   EXPECT_EQ(MessageOf([] { utils::Assert(true, "fine"); }), "");
   EXPECT_NE(MessageOf([] { utils::FopenCheck("/no/such/file", "r"); }).find("/no/such/file"),
             std::string::npos);
+  DCHECK_EQ(1 + 1, 2) << "not shown";
+  LOG_IF(FATAL, 1 + 1 == 3) << "not thrown";
+  EXPECT_NE(MessageOf([] { LOG_IF(FATAL, true) << "thrown"; }).find("thrown"), std::string::npos);
+  int number = 5;
+  EXPECT_EQ(CHECK_NOTNULL(&number), &number);
+  int* const nothing = nullptr;
+  EXPECT_NE(MessageOf([&] { CHECK_NOTNULL(nothing); }).find("nothing"), std::string::npos);
   // A check is one statement, also where an else follows.
   if (limit > 0.0f)
     CHECK(true);
@@ -283,6 +402,8 @@ TEST(MshadowSwitchTest, LayoutsConvertBothWays) {
 TEST(MshadowShapeTest, RunTimeShapesReadAndCompare) {
   TShape shape, other;
   EXPECT_EQ(shape.ndim(), 0);
+  const TShape listed = {2, 3, 4};
+  EXPECT_TRUE(listed == Shape3(2, 3, 4));
   std::istringstream good("( 2,3 ,4 ) (5,) 6 ()");
   good >> shape;
   EXPECT_TRUE(shape == Shape3(2, 3, 4));
@@ -314,6 +435,21 @@ TEST(MshadowBlobTest, ScalarsAndEmptyBlobsHaveViews) {
   EXPECT_EQ((empty.get<cpu, 2, float>().shape_), Shape2(0, 4));
   EXPECT_EQ((empty.FlatToKD<cpu, 3, float>().shape_), Shape3(1, 0, 4));
   EXPECT_EQ(TBlob().type_flag_, kFloat32);
+}
+
+TEST(MshadowRandomTest, IntegersComeFromAClosedRangeAndSamplersAreCalledInOrder) {
+  Random<cpu, int> random(3);
+  TensorContainer<cpu, 1, int> x(Shape1(300), 0);
+  random.SampleUniform(&x, 2, 4);
+  int seen[3] = {0, 0, 0};
+  for (index_t i = 0; i < x.size(0); ++i) {
+    ASSERT_TRUE(2 <= x[i] && x[i] <= 4) << x[i];
+    ++seen[x[i] - 2];
+  }
+  EXPECT_TRUE(seen[0] > 0 && seen[1] > 0 && seen[2] > 0);
+  int next = 0;
+  random.SampleDistribution(&x, [&next] { return next++; });
+  EXPECT_EQ(x[299], 299);
 }
 
 TEST(MshadowRandomTest, EveryFormDraws) {

@@ -1,6 +1,9 @@
 #ifndef MSHADOW_RANDOM_H_
 #define MSHADOW_RANDOM_H_
 
+#include <cstdint>
+#include <type_traits>
+
 #include "mshadow/base.h"
 #include "mshadow/tensor_base.h"
 
@@ -18,10 +21,24 @@ class Random {
   void set_stream(Stream<Device>* stream) { random_.set_stream(stream); }
   uint32_t GetRandInt() { return random_.GetRandInt(); }
 
-  /// Uniform in [a, b).
+  /// Uniform in [a, b); of integers, the whole numbers from a to b with both.
   template <int dim>
   void SampleUniform(Tensor<Device, dim, DType>* dst, double a = 0, double b = 1) {
-    random_.SampleUniform(dst, a, b);
+    if constexpr (std::is_integral_v<DType>) {
+      random_.SampleRandInt(dst, static_cast<int64_t>(a), static_cast<int64_t>(b) + 1);
+    } else {
+      random_.SampleUniform(dst, a, b);
+    }
+  }
+  /// Elements in row-major order, each from a call of `sampler`; on the CPU.
+  template <int dim, typename Sampler>
+  requires std::is_invocable_r_v<DType, Sampler&>
+  void SampleDistribution(Tensor<Device, dim, DType>* dst, Sampler sampler) {
+    static_assert(Device::kDevCPU, "SampleDistribution calls a function of the host");
+    const Tensor<cpu, 2, DType> rows = dst->FlatTo2D();
+    for (index_t y = 0; y < rows.size(0); ++y) {
+      for (index_t x = 0; x < rows.size(1); ++x) rows[y][x] = static_cast<DType>(sampler());
+    }
   }
   /// Normal; sigma <= 0 gives mu everywhere.
   template <int dim>

@@ -3,6 +3,7 @@
 
 // All of mshadow, as this header always was.
 #include "mshadow/base.h"
+#include "mshadow/cuda.h"
 #include "mshadow/expression.h"
 #include "mshadow/extension.h"
 #include "mshadow/io.h"

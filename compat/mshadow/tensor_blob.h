@@ -1,6 +1,7 @@
 #ifndef MSHADOW_TENSOR_BLOB_H_
 #define MSHADOW_TENSOR_BLOB_H_
 
+#include <initializer_list>
 #include <istream>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@ struct TShape : tessera::TShape {
   explicit TShape(index_t ndim) : tessera::TShape(tessera::TShape::OfRank(static_cast<int>(ndim))) {
     for (int i = 0; i < this->ndim(); ++i) (*this)[i] = 1;
   }
+  TShape(std::initializer_list<index_t> extents) : tessera::TShape(extents) {}
   TShape(const index_t* begin, const index_t* end)
       : tessera::TShape(std::span<const index_t>(begin, end)) {}
   template <typename Iterator>
