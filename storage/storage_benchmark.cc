@@ -1,9 +1,9 @@
 // What memory from Storage costs, next to malloc (glibc's), tbb::scalable_allocator and jemalloc in
 // the same run. The last two are taken from their shared libraries if they are there; linking
-// jemalloc would put it in malloc's place. See also //storage:training_traces.
+// jemalloc would put it in malloc's place.
 
 #include <dlfcn.h>
-#include <malloc.h>
+#include <sys/mman.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -184,20 +184,32 @@ void TouchPages(const Allocator& allocator, int64_t size_bytes) {
   allocator.Release(block);
 }
 
+/// What malloc does for a block of this size that it has no memory for. Asking malloc itself would
+/// measure what the cases before have left in its heap.
+struct Fresh {
+  struct Block {
+    void* ptr;
+    int64_t size_bytes;
+  };
+  Block Allocate(int64_t size_bytes) const {
+    return {mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+            size_bytes};
+  }
+  void Release(const Block& block) const {
+    munmap(block.ptr, static_cast<size_t>(block.size_bytes));
+  }
+  static void* Address(const Block& block) { return block.ptr; }
+};
+
 void AddReuse(int64_t size_bytes) {
-  AddCase(
-      {.name = "reuse/" + std::to_string(size_bytes / kMegabyte) + "MiB",
-       .bounds = {{.peer = "malloc_fresh", .at_least = 20}},
-       .make = [size_bytes] {
-         // Setting it ends glibc's own moving of the threshold: each block is fresh from the
-         // kernel, as the first ones of a program are.
-         mallopt(M_MMAP_THRESHOLD, 128 << 10);
-         const Theirs fresh{{"malloc_fresh", &std::malloc, &std::free}};
-         return Variants{
-             .all = {
-                 Variant("ours", [size_bytes, ours = Ours()] { TouchPages(ours, size_bytes); }),
-                 Variant("malloc_fresh", [size_bytes, fresh] { TouchPages(fresh, size_bytes); })}};
-       }});
+  AddCase({.name = "reuse/" + std::to_string(size_bytes / kMegabyte) + "MiB",
+           .bounds = {{.peer = "fresh", .at_least = 20}},
+           .make = [size_bytes] {
+             const auto ours = [size_bytes, ours = Ours()] { TouchPages(ours, size_bytes); };
+             const auto fresh = [size_bytes] { TouchPages(Fresh(), size_bytes); };
+             return Variants{.all = {Variant("ours", ours), Variant("fresh", fresh)}};
+           }});
 }
 
 }  // namespace
@@ -213,7 +225,6 @@ int main(int argc, char** argv) {
   AddTaggedPair();
   for (const TrainingTrace& trace : TrainingTraces()) AddTrace(trace);
   for (const TrainingTrace& trace : TrainingTraces()) AddTraceOnThreads(trace, 8);
-  // Last, because of what it sets in malloc.
   for (const int64_t megabytes : {1, 8, 64}) AddReuse(megabytes * kMegabyte);
   return benchmarking::RunAll(argc, argv);
 }
