@@ -28,7 +28,7 @@ using SyncFn = std::function<void(RunContext)>;
 using AsyncFn = std::function<void(RunContext, OnComplete)>;
 
 /// What kind of work an operation is.
-enum class FnProperty {
+enum class FnProperty : uint8_t {
   kNormal,
   kCopyFromGpu,     ///< copies from a CUDA device, on its copy-out stream
   kCopyToGpu,       ///< copies to a CUDA device, on its copy-in stream
@@ -46,6 +46,10 @@ struct PushOptions {
   int priority = 0;
   /// Appears in errors, in DebugString and in traces. Copied.
   std::string_view name = {};
+  /// Variables that the operation reads and writes in place, and that stand in no other list. They
+  /// are ordered as written ones are; and as with those that are read, an error that one carries
+  /// skips the operation. Borrowed for the call.
+  VariableList updates = {};
 };
 
 /// A function with its variables, checked once and pushed many times; made by Engine::NewOperator.
@@ -107,17 +111,18 @@ struct FailedOperation {
 ///
 /// ### Errors
 /// What a function throws, or gives to its OnComplete, marks the variables that the operation
-/// writes. An operation that reads a marked variable is skipped and its written variables carry the
-/// same error (of several, that of the earliest pushed failure): together they are one chain. The
-/// first wait on any variable of a chain rethrows the original exception, once for the chain. The
-/// exception keeps its type; the operation's name and the place of its push are added to the
-/// message of an Error (same code) and of the standard library's exceptions that hold a message,
-/// and are in LastFailure() for every type. A variable stays marked until an operation whose inputs
-/// are sound writes it (being written is not being read, so a marked output is no obstacle). An
-/// operation that is pushed after the chain was reported and still reads a marked variable is
-/// skipped too and starts a chain of its own, which is again reported once: no skipped work goes
-/// unnoticed. WaitForAll finds chains that no other wait has reported, also those whose variables
-/// are written afresh or deleted meanwhile.
+/// writes. An operation that reads or updates a marked variable is skipped and its written
+/// variables carry the same error (of several, that of the earliest pushed failure): one chain
+/// together. The first wait on any variable of a chain rethrows the original exception, once for
+/// the chain. The exception keeps its type; the operation's name and the place of its push are
+/// added to the message of an Error (same code) and of the standard library's exceptions that hold
+/// a message, and are in LastFailure() for every type. A variable stays marked until an operation
+/// whose inputs are sound writes it (being written is not being read, so a marked output is no
+/// obstacle; what is read and written belongs in PushOptions::updates). An operation that is pushed
+/// after the chain was reported and still reads a marked variable is skipped too and starts a chain
+/// of its own, which is again reported once: no skipped work goes unnoticed. WaitForAll finds
+/// chains that no other wait has reported, also those whose variables are written afresh or deleted
+/// meanwhile.
 ///
 /// ### Waiting inside an operation
 /// An operation may push and wait. While it waits its thread runs other ready operations, first
@@ -131,6 +136,16 @@ struct FailedOperation {
 /// All workers are threads of one TBB arena, in which operations run isolated
 /// (tbb::this_task_arena::isolate): a thread that waits for its own loop to end takes up no
 /// piece of another operation and no other operation, hence thread-local scratch memory is safe.
+///
+/// ### Devices
+/// The function of an operation for a CUDA device enqueues its work on RunContext::stream and
+/// returns; the device does it later. An engine has four streams for a device, which FnProperty
+/// chooses from: kCopyToGpu, kCopyFromGpu, kGpuPrioritized, and one for all else. What comes after
+/// the operation on the same stream follows in the stream's order, what is on another waits there
+/// for an event, and what runs on the host begins when the device is done: no thread waits for the
+/// device, except in the calls that wait. The operation is complete, and what its function holds is
+/// released, when the device is done. An error that the device reports then marks the variables as
+/// an exception would; device operations that were enqueued before that are not skipped.
 ///
 /// ### Threads and life
 /// Every member may be called from any thread at any time, unless it says otherwise; the engine
@@ -162,14 +177,15 @@ class Engine {
   /// caller must not use it again, which the engine reports where it can.
   virtual void DeleteVariable(Variable* variable) = 0;
 
-  /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` are
-  /// complete; the operation is complete when `fn` returns. Returns at once, but see
-  /// EngineOptions::max_pending. A push from inside an operation never waits for room: it runs
-  /// other ready operations first, if there are any.
+  /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
+  /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
+  /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
+  /// runs other ready operations first, if there are any.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
-  /// engine or named twice, inside a list or across the two; Error(kUnimplemented) for a CUDA
-  /// device in a build without CUDA; Error(kFailedPrecondition) after Shutdown.
+  /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA
+  /// device in a build without CUDA; Error(kInvalidArgument or kFailedPrecondition) for one that is
+  /// not there; Error(kFailedPrecondition) after Shutdown.
   virtual void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
                         const PushOptions& options = {},
                         std::source_location site = std::source_location::current()) = 0;
@@ -219,8 +235,9 @@ class Engine {
   /// ready operations meanwhile. Until `fn` returns it occupies one of the arena's places.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
-  /// From here on no operation begins; returns when those that run have returned. Pushes are
-  /// accepted and keep. Throws Error(kFailedPrecondition) inside an operation.
+  /// From here on no operation begins; returns when those that run have returned and devices have
+  /// done what was enqueued. Pushes are accepted and keep. Throws Error(kFailedPrecondition) inside
+  /// an operation.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.

@@ -51,13 +51,26 @@ class EngineErrorTest : public EngineConfigurationTest {
     engine_->PushSync([this](RunContext) { ++runs_; }, kCpu, reads, writes,
                       {.property = property, .name = "counted"});
   }
-  std::string WaitForAllMessage() {
+  /// Pushes an operation that counts its runs and reads and writes `sum` in place.
+  void PushUpdate(VariableList reads, Variable* sum) {
+    engine_->PushSync([this](RunContext) { ++runs_; }, kCpu, reads, {},
+                      {.name = "update", .updates = {sum}});
+  }
+  /// What the error says that the call throws; empty if it throws none.
+  template <typename Call>
+  static std::string MessageOf(Call call) {
     try {
-      engine_->WaitForAll();
+      call();
     } catch (const std::exception& error) {
       return error.what();
     }
     return "";
+  }
+  std::string WaitMessage(Variable* variable) {
+    return MessageOf([&] { engine_->WaitForVar(variable); });
+  }
+  std::string WaitForAllMessage() {
+    return MessageOf([&] { engine_->WaitForAll(); });
   }
 
   std::atomic<int> runs_{0};
@@ -171,6 +184,44 @@ TEST_P(EngineErrorTest, AFreshWriteClearsAVariable) {
   EXPECT_NO_THROW(engine_->WaitForVar(a));
   EXPECT_THROW(engine_->WaitForVar(b), Error);
   EXPECT_NO_THROW(engine_->WaitForAll());
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(EngineErrorTest, AnUpdateTakesOnTheErrorThatItsVariableCarries) {
+  Variable *sum = New(), *read = New();
+  PushFailure({}, {sum}, "origin");
+  PushUpdate({}, sum);  // what would be added to was never computed
+  PushUpdate({read}, sum);
+  EXPECT_THAT(WaitMessage(sum), StartsWith("origin"));
+  EXPECT_EQ(WaitMessage(sum), "") << "one chain";
+  EXPECT_EQ(runs_, 0);
+  PushUpdate({}, sum);
+  EXPECT_THAT(WaitMessage(sum), StartsWith("origin")) << "pushed after the report";
+  PushWrite(sum);
+  PushUpdate({read}, sum);
+  EXPECT_EQ(WaitMessage(sum), "");
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(EngineErrorTest, AFailedUpdateMarksItsVariableAndAnUpdateInheritsFromItsReads) {
+  Variable *input = New(), *sum = New(), *other = New();
+  PushFailure({}, {input}, "input");
+  PushUpdate({input}, sum);
+  EXPECT_THAT(WaitMessage(sum), StartsWith("input"));
+  engine_->PushSync([](RunContext) { throw DataLoss("in place"); }, kCpu, {}, {},
+                    {.name = "failing", .updates = {other}});
+  EXPECT_THAT(WaitMessage(other), StartsWith("in place"));
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_P(EngineErrorTest, AnOperatorsUpdatesTakeOnErrorsToo) {
+  Variable* sum = New();
+  Opr* op = engine_->NewOperator([this](RunContext) { ++runs_; }, {}, {}, {.updates = {sum}});
+  engine_->Push(op, kCpu);
+  PushFailure({}, {sum}, "origin");
+  engine_->Push(op, kCpu);
+  engine_->DeleteOperator(op);
+  EXPECT_THAT(WaitMessage(sum), StartsWith("origin"));
   EXPECT_EQ(runs_, 1);
 }
 

@@ -45,7 +45,7 @@ struct PlannedFailure {
 };
 
 struct PlannedOperation {
-  std::vector<int> reads, writes;  // indices of variables
+  std::vector<int> reads, writes, updates;  // indices of variables
   int priority = 0;
   bool async = false;   // completes from a foreign thread
   bool cached = false;  // goes through NewOperator
@@ -89,6 +89,7 @@ Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mil
       if (std::find(pool.begin(), pool.end(), v) == pool.end()) pool.push_back(v);
     }
     operation.writes = Choose(random, 1 + below(many ? 10 : 2), pool);
+    if (below(4) == 0) operation.updates = Choose(random, 1 + below(2), pool);
     operation.reads = Choose(random, below(many ? 21 : 4), pool);
     if (below(8) == 0) operation.priority = below(7) - 3;
     operation.async = below(16) == 0;
@@ -120,8 +121,16 @@ struct Outcome {
 uint64_t Result(const Program& program, int index, const std::vector<uint64_t>& values) {
   uint64_t hash = static_cast<uint64_t>(index) + 1;
   for (int v : program.operations[index].reads) hash = Mix(hash, values[v]);
+  for (int v : program.operations[index].updates) hash = Mix(hash, values[v]);
   for (int v : program.operations[index].writes) hash = Mix(hash, values[v]);
   return hash;
+}
+
+/// Writes the result to all that the operation writes, so that no two variables agree by chance.
+void Store(const Program& program, int index, std::vector<uint64_t>& values) {
+  const uint64_t result = Result(program, index, values);
+  for (int v : program.operations[index].writes) values[v] = Mix(result, v);
+  for (int v : program.operations[index].updates) values[v] = Mix(result, v);
 }
 
 /// Runs the program one operation at a time, with the engine's rules about errors written out
@@ -144,10 +153,12 @@ Outcome RunSerially(const Program& program) {
   for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
     const PlannedOperation& operation = program.operations[i];
     int inherited = -1;
-    for (int v : operation.reads) {
-      if (mark[v] < 0) continue;
+    const auto inherit = [&](int v) {
+      if (mark[v] < 0) return;
       if (inherited < 0 || chains[mark[v]].began < chains[inherited].began) inherited = mark[v];
-    }
+    };
+    for (int v : operation.reads) inherit(v);
+    for (int v : operation.updates) inherit(v);
     if (inherited >= 0 && chains[inherited].reported_at >= 0) {
       chains.push_back({chains[inherited].origin, i});  // pushed after the report: a new chain
       inherited = static_cast<int>(chains.size()) - 1;
@@ -158,10 +169,10 @@ Outcome RunSerially(const Program& program) {
       chains.push_back({i, i});
       inherited = static_cast<int>(chains.size()) - 1;
     } else {
-      const uint64_t result = Result(program, i, outcome.values);
-      for (int v : operation.writes) outcome.values[v] = Mix(result, v);
+      Store(program, i, outcome.values);
     }
     for (int v : operation.writes) mark[v] = inherited;
+    for (int v : operation.updates) mark[v] = inherited;
     if (operation.wait_for >= 0) report(mark[operation.wait_for], i + 1);
   }
   // WaitForAll, until nothing is left: chains in the order of their beginning.
@@ -254,10 +265,15 @@ class EngineRun {
 
   void Push(int index) {
     const PlannedOperation& operation = program_.operations[index];
-    std::vector<Variable*> reads, writes;
-    for (int v : operation.reads) reads.push_back(variables_[v]);
-    for (int v : operation.writes) writes.push_back(variables_[v]);
-    const PushOptions options = {.priority = operation.priority, .name = "random"};
+    const auto list = [this](const std::vector<int>& numbers) {
+      std::vector<Variable*> variables;
+      for (int v : numbers) variables.push_back(variables_[v]);
+      return variables;
+    };
+    const std::vector<Variable*> reads = list(operation.reads), writes = list(operation.writes),
+                                 updates = list(operation.updates);
+    const PushOptions options = {
+        .priority = operation.priority, .name = "random", .updates = updates};
     const auto sync = [this, index](RunContext) { Compute(index); };
     const auto async = [this, index](RunContext, OnComplete done) {
       foreign_.Run([this, index, done] {
@@ -290,8 +306,7 @@ class EngineRun {
 
   void Compute(int index) {
     if (program_.operations[index].fails) throw PlannedFailure{index};
-    const uint64_t result = Result(program_, index, outcome_.values);
-    for (int v : program_.operations[index].writes) outcome_.values[v] = Mix(result, v);
+    Store(program_, index, outcome_.values);
   }
 
   /// Whether the wait rethrows a failure; notes which.

@@ -29,6 +29,7 @@ using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -117,6 +118,41 @@ TEST_P(EngineTest, AVariableNamedTwiceIsAnErrorThatNamesIt) {
   EXPECT_EQ(engine_->counters().pushed, 0u);
 }
 
+TEST_P(EngineTest, AVariableInTwoListsIsAnErrorThatNamesBoth) {
+  Variable* variable = engine_->NewVariable("sum");
+  const auto push = [&](VariableList reads, VariableList writes, VariableList updates) {
+    const PushOptions options = {.name = "add", .updates = updates};
+    const Error error = ErrorOf([&] {
+      engine_->PushSync([](RunContext) { ADD_FAILURE(); }, kCpu, reads, writes, options);
+    });
+    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("\"add\""), HasSubstr("sum")));
+    return std::string(error.what());
+  };
+  EXPECT_THAT(push({variable}, {}, {variable}), HasSubstr("both read and updated"));
+  EXPECT_THAT(push({}, {variable}, {variable}), HasSubstr("both written and updated"));
+  EXPECT_THAT(push({}, {}, {variable, variable}), HasSubstr("updated twice"));
+  EXPECT_THAT(push({variable}, {variable}, {}), HasSubstr("both read and written"));
+  EXPECT_EQ(engine_->counters().pushed, 0u);
+}
+
+TEST_P(EngineTest, UpdatesAreOrderedAsWritesAreAndAdvanceTheVersion) {
+  Variable *sum = engine_->NewVariable(), *input = engine_->NewVariable();
+  uint64_t value = 1, expected = 1;  // the engine's order is its only protection
+  std::vector<uint64_t> seen(500, 0), expected_seen;
+  for (uint64_t i = 0; i < 500; ++i) {
+    engine_->PushSync([&value, i](RunContext) { value = 3 * value + i; }, kCpu, {input}, {},
+                      {.updates = {sum}});
+    engine_->PushSync([&value, &seen, i](RunContext) { seen[i] = value; }, kCpu, {sum}, {});
+    expected = 3 * expected + i;
+    expected_seen.push_back(expected);
+  }
+  engine_->WaitForAll();
+  EXPECT_EQ(seen, expected_seen);
+  EXPECT_EQ(sum->version(), 500u);
+  EXPECT_EQ(input->version(), 0u);
+}
+
 TEST_P(EngineTest, WrongArgumentsAreErrorsAndPushNothing) {
   Variable* variable = engine_->NewVariable();
   const auto other_engine = GetParam().Make();
@@ -129,8 +165,8 @@ TEST_P(EngineTest, WrongArgumentsAreErrorsAndPushNothing) {
   EXPECT_THAT(ErrorOf([&] { engine_->WaitForVar(foreign); }).what(), HasSubstr("another engine"));
   EXPECT_EQ(ErrorOf([&] { engine_->PushSync(SyncFn(), kCpu, {}, {variable}); }).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ErrorOf([&] { engine_->PushSync(nothing, Device::Gpu(), {}, {variable}); }).code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(ErrorOf([&] { engine_->PushSync(nothing, Device::Gpu(9), {}, {variable}); }).what(),
+              HasSubstr("gpu(9)"));
   EXPECT_EQ(engine_->counters().pushed, 0u);
   EXPECT_EQ(variable->version(), 0u);
 }
@@ -364,6 +400,34 @@ TEST_P(EngineTest, DebugStringNamesWhatPendsAndWhatHoldsIt) {
   done();
   engine_->WaitForAll();
   EXPECT_THAT(engine_->DebugString(), HasSubstr("pending 0"));
+}
+
+TEST_P(EngineTest, DebugStringNamesEveryReader) {
+  Variable* variable = engine_->NewVariable("table");
+  std::mutex mutex;
+  std::vector<OnComplete> handles;
+  std::latch reading(3);
+  for (const char* name : {"first", "second", "third"}) {
+    engine_->PushAsync(
+        [&](RunContext, OnComplete done) {
+          std::lock_guard<std::mutex> hold(mutex);
+          handles.push_back(done);
+          reading.count_down();
+        },
+        kCpu, {variable}, {}, {.name = name});
+  }
+  engine_->PushSync([](RunContext) {}, kCpu, {}, {}, {.name = "rewrite", .updates = {variable}});
+  reading.wait();
+  EXPECT_THAT(engine_->DebugString(),
+              AllOf(HasSubstr("\"first\""), HasSubstr("\"second\""), HasSubstr("\"third\""),
+                    HasSubstr("held by read"), HasSubstr("queued: update \"rewrite\"")));
+  std::lock_guard<std::mutex> hold(mutex);
+  handles[1]();  // in any order
+  EXPECT_THAT(engine_->DebugString(), AllOf(HasSubstr("\"rewrite\""), HasSubstr("pending 3")));
+  handles[0]();
+  handles[2]();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("table")));
 }
 
 class ThreadedEngineTest : public EngineConfigurationTest {};

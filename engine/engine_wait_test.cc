@@ -319,6 +319,57 @@ TEST_P(EngineWaitTest, AWaitThatLastsIsReported) {
   waiter.join();
 }
 
+TEST_P(EngineWaitTest, OfTwoThatACompletionMadeReadyOneMayWaitForTheOther) {
+  Variable *input = engine_->NewVariable(), *first = engine_->NewVariable(),
+           *second = engine_->NewVariable(), *trigger = engine_->NewVariable();
+  // Once completed in a thread outside, once inside another operation.
+  for (const bool inside : {false, true}) {
+    std::promise<OnComplete> handle;
+    int value = 0, seen = 0;
+    engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                       {input});
+    engine_->PushSync(
+        [&](RunContext context) {
+          context.engine->WaitForVar(second);  // is ready as well, and nobody else may run it
+          seen = value;
+        },
+        kCpu, {input}, {first});
+    engine_->PushSync([&](RunContext) { value = 5; }, kCpu, {input}, {second});
+    const OnComplete done = handle.get_future().get();
+    if (inside) {
+      engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {trigger});
+    } else {
+      done();
+    }
+    engine_->WaitForVar(first);
+    EXPECT_EQ(seen, 5);
+    engine_->WaitForAll();
+  }
+}
+
+TEST_P(EngineWaitTest, AnOperationOfOneEngineMayUseAnother) {
+  // Each engine counts its own nesting: what is left over in the inner one must run all the same.
+  const auto other = GetParam().Make();
+  Variable *outer = engine_->NewVariable(), *input = other->NewVariable();
+  std::vector<Variable*> outputs;
+  for (int i = 0; i < 3; ++i) outputs.push_back(other->NewVariable());
+  std::atomic<int> runs{0};
+  engine_->PushSync(
+      [&](RunContext) {
+        std::promise<OnComplete> handle;
+        other->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                         {input});
+        for (Variable* output : outputs) {
+          other->PushSync([&](RunContext) { ++runs; }, kCpu, {input}, {output});
+        }
+        handle.get_future().get()();
+        for (Variable* output : outputs) other->WaitForVar(output);
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  EXPECT_EQ(runs, 3);
+}
+
 class ThreadedEngineWaitTest : public EngineConfigurationTest {};
 INSTANTIATE_TEST_SUITE_P(All, ThreadedEngineWaitTest, testing::ValuesIn(ThreadedConfigurations()),
                          ConfigurationName);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -33,6 +34,19 @@ class LockAll {
   std::span<Edge> edges_;
 };
 
+/// Requires the variable's lock, as does RemoveReader.
+void AddReader(DependencyVariable& variable, Edge& edge) {
+  edge.previous = nullptr;
+  edge.next = variable.readers;
+  if (edge.next != nullptr) edge.next->previous = &edge;
+  variable.readers = &edge;
+}
+
+void RemoveReader(DependencyVariable& variable, Edge& edge) {
+  (edge.previous == nullptr ? variable.readers : edge.previous->next) = edge.next;
+  if (edge.next != nullptr) edge.next->previous = edge.previous;
+}
+
 /// The edge takes its turn, or its place in the queue: returns whether it was its turn.
 /// Requires the variable's lock.
 bool Enter(Edge& edge, Execution& execution) {
@@ -42,10 +56,10 @@ bool Enter(Edge& edge, Execution& execution) {
   if (edge.write()) variable.CountWrite();
   if (variable.head == nullptr && variable.writer == nullptr) {
     if (!edge.write()) {
-      ++variable.readers;
+      AddReader(variable, edge);
       return true;
     }
-    if (variable.readers == 0) {
+    if (variable.readers == nullptr) {
       variable.writer = &execution;
       return true;
     }
@@ -63,7 +77,7 @@ void Grant(DependencyVariable& variable, ReadyList& ready) {
   if (edge->write()) {
     variable.writer = execution;
   } else {
-    ++variable.readers;
+    AddReader(variable, *edge);
   }
   // Release and acquire: whoever grants the last edge sees what those who granted the others did,
   // and what was done before by those whose turn it was.
@@ -72,11 +86,32 @@ void Grant(DependencyVariable& variable, ReadyList& ready) {
   }
 }
 
+/// The operation that has just used the variable is issued: whoever comes next comes after `fence`.
+/// Returns what is to be destroyed without the lock. Requires the variable's lock.
+std::unique_ptr<DeviceUses> AddUse(DependencyVariable& variable, bool write,
+                                   const FenceRef& fence) {
+  std::unique_ptr<DeviceUses> past;
+  if (write) past = std::move(variable.device_uses);  // it comes after all of them itself
+  if (variable.device_uses == nullptr) variable.device_uses = std::make_unique<DeviceUses>();
+  DeviceUses& uses = *variable.device_uses;
+  if (write) {
+    uses.write = fence;
+    return past;
+  }
+  for (FenceRef& read : uses.reads) {
+    if (read->stream != fence->stream) continue;
+    if (read->position < fence->position) read = fence;
+    return past;
+  }
+  uses.reads.push_back(fence);
+  return past;
+}
+
 /// Hands the variable to those at the head of its queue. Requires the variable's lock.
 void GrantNext(DependencyVariable& variable, ReadyList& ready) {
   if (variable.head == nullptr) return;
   if (variable.head->write()) {
-    if (variable.readers == 0) Grant(variable, ready);
+    if (variable.readers == nullptr) Grant(variable, ready);
     return;
   }
   while (variable.head != nullptr && !variable.head->write()) Grant(variable, ready);
@@ -85,6 +120,14 @@ void GrantNext(DependencyVariable& variable, ReadyList& ready) {
 Error DeletedVariable(const Execution& execution, const DependencyVariable& variable) {
   return InvalidArgument("Engine: operation \"", execution.display_name(),
                          "\": ", variable.ToString(), " was deleted; expected a living variable");
+}
+
+std::string NamedTwice(Access a, Access b) {
+  const auto participle = [](Access access) {
+    return access == Access::kRead ? "read" : access == Access::kWrite ? "written" : "updated";
+  };
+  if (a == b) return absl::StrCat(participle(a), " twice");
+  return absl::StrCat("both ", participle(std::min(a, b)), " and ", participle(std::max(a, b)));
 }
 
 /// Appends to `blocked` those that wait on `variable` because of `execution`.
@@ -111,14 +154,11 @@ void SortEdges(std::span<Edge> edges, std::string_view operation) {
   std::sort(edges.begin(), edges.end(), by_variable);
   for (size_t i = 1; i < edges.size(); ++i) {
     if (edges[i - 1].variable() != edges[i].variable()) continue;
-    const bool across = edges[i - 1].write() != edges[i].write();
     throw InvalidArgument("Engine: operation \"", operation,
-                          "\": ", edges[i].variable()->ToString(),
-                          across             ? " is both read and written"
-                          : edges[i].write() ? " is written twice"
-                                             : " is read twice",
-                          "; expected each variable once (one that is updated in place counts as "
-                          "written)");
+                          "\": ", edges[i].variable()->ToString(), " is ",
+                          NamedTwice(edges[i - 1].access(), edges[i].access()),
+                          "; expected each variable once, and what is read and written in place "
+                          "among the updates alone");
   }
 }
 
@@ -138,11 +178,19 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter) {
   return blocked == 0;
 }
 
-void Release(Execution& execution, const FailureRef& failure, ReadyList& ready) {
+void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
+             const FenceRef& fence) {
   for (Edge& edge : execution.edges()) {
     DependencyVariable& variable = *edge.variable();
-    FailureRef previous;  // destroyed after the lock is released: it may run a user's destructor
+    // Destroyed after the lock is released: they may run a user's destructor or a driver's.
+    FailureRef previous;
+    std::unique_ptr<DeviceUses> past;
     std::lock_guard<FutexLock> hold(variable.lock);
+    if (fence != nullptr) {
+      past = AddUse(variable, edge.write(), fence);
+    } else if (edge.write() && !execution.on_device()) {
+      past = std::move(variable.device_uses);  // the host has come after all of these
+    }
     if (edge.write()) {
       if (variable.failure != failure) {
         previous = std::move(variable.failure);
@@ -150,10 +198,37 @@ void Release(Execution& execution, const FailureRef& failure, ReadyList& ready) 
       }
       variable.writer = nullptr;
       GrantNext(variable, ready);
-    } else if (--variable.readers == 0) {
-      GrantNext(variable, ready);
+    } else {
+      RemoveReader(variable, edge);
+      if (variable.readers == nullptr) GrantNext(variable, ready);
     }
   }
+}
+
+IssuedBefore FencesBefore(Execution& execution) {
+  IssuedBefore before;
+  for (Edge& edge : execution.edges()) {
+    DependencyVariable& variable = *edge.variable();
+    // Other readers, whose turn it is as well, may be adding their fences.
+    std::lock_guard<FutexLock> hold(variable.lock);
+    if (variable.device_uses == nullptr) continue;
+    const FenceRef& write = variable.device_uses->write;
+    if (write != nullptr && !write->done.load()) {
+      before.pending.push_back(write);
+    } else if (write != nullptr && edge.input() && write->failure != nullptr &&
+               (before.failure == nullptr || write->failure->sequence < before.failure->sequence)) {
+      before.failure = write->failure;
+    }
+    if (!edge.write()) continue;
+    for (const FenceRef& read : variable.device_uses->reads) {
+      if (!read->done.load()) before.pending.push_back(read);
+    }
+  }
+  return before;
+}
+
+FenceRef LastIssuedWrite(const DependencyVariable& variable) {
+  return variable.device_uses == nullptr ? nullptr : variable.device_uses->write;
 }
 
 bool AcquireWait(WaitExecution& wait, DependencyVariable& variable) {
@@ -164,10 +239,11 @@ bool AcquireWait(WaitExecution& wait, DependencyVariable& variable) {
   }
   if (variable.head == nullptr && variable.writer == nullptr) {
     wait.failure = variable.failure;
+    wait.fence = LastIssuedWrite(variable);
     return false;
   }
   wait.SetEdgeCount(1);
-  wait.inline_edges[0] = Edge(&variable, /*write=*/false);
+  wait.inline_edges[0] = Edge(&variable, Access::kRead);
   wait.blocked_edges.store(1, std::memory_order_relaxed);
   const bool granted = Enter(wait.inline_edges[0], wait);
   TESSERA_DCHECK(!granted);

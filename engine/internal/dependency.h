@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "tessera/engine/internal/execution.h"
 
@@ -28,7 +29,22 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter);
 
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`.
-void Release(Execution& execution, const FailureRef& failure, ReadyList& ready);
+///
+/// With `fence` the execution is issued to a device, and those who get their turn must see to it
+/// that they come after the fence: see FencesBefore.
+void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
+             const FenceRef& fence = nullptr);
+
+/// What is issued on an execution's variables, as seen when its turn has come on all of them.
+struct IssuedBefore {
+  std::vector<FenceRef> pending;  ///< it must come after these
+  FailureRef failure;             ///< the earliest error of those that are done, from its inputs
+};
+IssuedBefore FencesBefore(Execution& execution);
+
+/// The fence of the last write of a variable, if that was issued to a device; or null. Requires the
+/// variable's lock.
+FenceRef LastIssuedWrite(const DependencyVariable& variable);
 
 /// A wait for the pending writes of a variable, as an execution in its queue.
 struct WaitExecution : Execution {
@@ -36,10 +52,12 @@ struct WaitExecution : Execution {
 
   Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
   FailureRef failure;          ///< the mark that the variable had at the wait's turn
+  FenceRef fence;              ///< of the last write, if a device may still work on it
 };
 
 /// Queues `wait` for the variable if writes pend on it, and returns true. If none does, sets
-/// wait.failure and returns false. Throws Error(kInvalidArgument) if the variable is deleted.
+/// wait.failure and wait.fence and returns false. Throws Error(kInvalidArgument) if the variable is
+/// deleted.
 bool AcquireWait(WaitExecution& wait, DependencyVariable& variable);
 
 /// Takes a wait out of its queue. Returns false if its turn has come already.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/thread_frame.h"
 
@@ -19,12 +20,6 @@ uint64_t NextEngineId() {
 constexpr int64_t kPrioritizedRank = int64_t{1} << 33;
 
 std::string_view NameOr(std::string_view name) { return name.empty() ? "(unnamed)" : name; }
-
-void CheckDevice(Device device, std::string_view operation) {
-  if (device.type != DeviceType::kGpu) return;
-  throw Unimplemented("Engine: operation \"", operation, "\": device ", device,
-                      " needs a build with CUDA; expected a CPU device");
-}
 
 bool IsCallable(const AnyFn& fn) {
   const auto* sync = std::get_if<SyncFn>(&fn);
@@ -71,7 +66,7 @@ void DependencyEngine::DeleteVariable(Variable* variable) {
   Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
   execution->kind = ExecutionKind::kDelete;
   execution->SetEdgeCount(1);
-  execution->edges()[0] = Edge(checked, /*write=*/true);
+  execution->edges()[0] = Edge(checked, Access::kWrite);
   absl::Cleanup give_back = [&] { GiveExecution(execution); };
   // Deletions are not counted as operations: sequence numbers would otherwise tell of them.
   std::atomic<uint64_t> uncounted{pushed_.load(std::memory_order_relaxed)};
@@ -109,7 +104,7 @@ void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
   OperatorRecord* record = CheckedOperator(op, id_, "Push");
   const std::string_view name = NameOr(record->name);
   CheckAccepting(name);
-  CheckDevice(device, name);
+  CheckDevice(device, record->property, name);
   if (record->deleted.load(std::memory_order_relaxed)) {
     throw InvalidArgument("Engine::Push: operator \"", name, "\" was deleted");
   }
@@ -145,6 +140,17 @@ DependencyVariable* DependencyEngine::Checked(Variable* variable,
   return own;
 }
 
+void DependencyEngine::CheckDevice(Device device, FnProperty property, std::string_view operation) {
+  if (device.type != DeviceType::kGpu) return;
+  try {
+    streams_.For(device, property);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                absl::StrCat("Engine: operation \"", std::string(operation), "\": ", error.what()));
+  }
+  uses_devices_.store(true, std::memory_order_relaxed);
+}
+
 void DependencyEngine::CheckAccepting(std::string_view operation) const {
   // Relaxed: a push that overlaps with Shutdown may go either way.
   if (accepting_.load(std::memory_order_relaxed)) return;
@@ -153,10 +159,14 @@ void DependencyEngine::CheckAccepting(std::string_view operation) const {
 }
 
 void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
-                                 std::string_view operation) const {
+                                 VariableList updates, std::string_view operation) const {
   Edge* edge = edges.data();
-  for (Variable* variable : reads) *edge++ = Edge(Checked(variable, operation), /*write=*/false);
-  for (Variable* variable : writes) *edge++ = Edge(Checked(variable, operation), /*write=*/true);
+  const auto fill = [&](VariableList variables, Access access) {
+    for (Variable* variable : variables) *edge++ = Edge(Checked(variable, operation), access);
+  };
+  fill(reads, Access::kRead);
+  fill(writes, Access::kWrite);
+  fill(updates, Access::kUpdate);
   SortEdges(edges, operation);
 }
 
@@ -166,8 +176,8 @@ EngineOperator* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, Var
   CheckAccepting(name);
   CheckCallable(fn, name);
   auto op = std::make_unique<OperatorRecord>();
-  op->edges.resize(reads.size() + writes.size());
-  FillEdges(op->edges, reads, writes, name);
+  op->edges.resize(reads.size() + writes.size() + options.updates.size());
+  FillEdges(op->edges, reads, writes, options.updates, name);
   op->fn = std::move(fn);
   op->property = options.property;
   op->name = options.name;
@@ -181,11 +191,11 @@ void DependencyEngine::PushFunction(AnyFn fn, Device device, VariableList reads,
   const std::string_view name = NameOr(options.name);
   CheckAccepting(name);
   CheckCallable(fn, name);
-  CheckDevice(device, name);
+  CheckDevice(device, options.property, name);
   Execution* execution = TakeExecution(device, options.property, options.priority, site);
   absl::Cleanup give_back = [&] { GiveExecution(execution); };
-  execution->SetEdgeCount(reads.size() + writes.size());
-  FillEdges(execution->edges(), reads, writes, name);
+  execution->SetEdgeCount(reads.size() + writes.size() + options.updates.size());
+  FillEdges(execution->edges(), reads, writes, options.updates, name);
   execution->name = options.name;
   execution->fn = std::move(fn);
   std::move(give_back).Cancel();

@@ -19,6 +19,7 @@
 #include "tessera/engine/internal/futex_lock.h"
 #include "tessera/engine/internal/ready_queue.h"
 #include "tessera/engine/internal/record_pool.h"
+#include "tessera/engine/internal/stream_set.h"
 
 namespace tessera::engine_internal {
 
@@ -39,10 +40,15 @@ struct ResolvedOptions {
 /// collects those whose turn has come, and so on. Waits and deletions stand in the same queues but
 /// are never dispatched: Complete finishes them on the spot.
 ///
+/// An operation of a device passes through in two steps. When its function has returned it is
+/// issued: it gives up its variables and leaves its fence with them. When the device comes to the
+/// fence it is complete. Those who get their turn meanwhile go on at once if they are on the same
+/// stream, make their stream wait if they are on another, and else are put aside until the fence.
+///
 /// The order that this makes (and that ThreadSanitizer sees, since all of it is in our own code):
 /// a variable's lock orders what ran before on the variable, the ready queue's lock hands an
 /// operation from thread to thread, and a wait's mutex or `completed_` takes results to the waiter.
-class DependencyEngine : public Engine, private CompletionListener {
+class DependencyEngine : public Engine, private CompletionListener, private FenceListener {
  public:
   Variable* NewVariable(std::string_view name) final;
   void DeleteVariable(Variable* variable) final;
@@ -77,11 +83,18 @@ class DependencyEngine : public Engine, private CompletionListener {
     fn(context, std::move(on_complete));
   }
 
+  /// Whether a device's work is complete when its operation's function has returned.
+  virtual bool SynchronizesDevices() const { return false; }
+
   /// Runs the operation, or skips it, and appends those that become ready by that.
   void Run(Execution* execution, ReadyList& ready);
 
-  /// Takes one ready operation from the queue and runs it, with this thread counted as active.
-  /// Returns false if there is none or the engine is stopped.
+  /// Takes the best ready operation from the queue, with this thread counted as active until its
+  /// Deactivate. Null if there is none or the engine is stopped.
+  Execution* TakeReady();
+
+  /// Takes one ready operation from the queue and runs it. Returns false if there is none or the
+  /// engine is stopped.
   bool TryRunOne();
 
   /// Wakes those who wait inside the engine for something to change. Cheap if there are none.
@@ -104,10 +117,11 @@ class DependencyEngine : public Engine, private CompletionListener {
   struct Waiter;
 
   // Pushing (dependency_engine.cc).
+  void CheckDevice(Device device, FnProperty property, std::string_view operation);
   DependencyVariable* Checked(Variable* variable, std::string_view operation) const;
   void CheckAccepting(std::string_view operation) const;
   void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
-                 std::string_view operation) const;
+                 VariableList updates, std::string_view operation) const;
   EngineOperator* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                const PushOptions& options);
   void PushFunction(AnyFn fn, Device device, VariableList reads, VariableList writes,
@@ -118,7 +132,8 @@ class DependencyEngine : public Engine, private CompletionListener {
   void Submit(Execution* execution);
 
   // Running (dependency_engine_run.cc).
-  FailureRef FailureOfInputs(Execution& execution);
+  void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
+  FailureRef FailureOfInputs(Execution& execution, const FailureRef& device_failure);
   FailureRef NewFailure(const Execution& execution, std::exception_ptr error);
   void RunAsync(Execution* execution, const AsyncFn& fn, const RunContext& context);
   void OnExecutionComplete(Execution* execution, std::exception_ptr error) final;
@@ -129,7 +144,15 @@ class DependencyEngine : public Engine, private CompletionListener {
   bool DropReference(Execution* execution);
   void CountComplete();
 
+  // Operations of devices, and those that come after them (dependency_engine_device.cc).
+  void RunAmongDevices(Execution* execution, ReadyList& ready);
+  bool PutAside(Execution* execution, const std::vector<FenceRef>& fences);
+  void RunOnDevice(Execution* execution, const IssuedBefore& before, ReadyList& ready);
+  void Issue(Execution* execution, FailureRef failure, ReadyList& ready);
+  void OnFenceReached(const FenceRef& fence, Execution* execution, std::exception_ptr error) final;
+
   // Waiting (dependency_engine_wait.cc).
+  void AwaitFence(Fence& fence, bool inside);
   void AwaitTurn(Waiter& waiter);
   void BlockOutside(Waiter& waiter);
   void HelpUntil(const std::function<bool()>& done);
@@ -156,6 +179,10 @@ class DependencyEngine : public Engine, private CompletionListener {
   std::atomic<uint64_t> skipped_{0};
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
   std::atomic<int64_t> completing_{0};
+  /// Set by the first push for a device. Relaxed everywhere: what such an operation leaves with a
+  /// variable is seen through the variable's lock, and the flag with it.
+  std::atomic<bool> uses_devices_{false};
+  StreamSet streams_{this};
 
   // Who waits for everything, or for room. Those who complete operations look at the atomics.
   std::mutex idle_mutex_;

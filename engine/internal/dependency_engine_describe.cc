@@ -12,7 +12,7 @@ namespace {
 
 // A line per variable and a few names in it keep a report readable, however much pends.
 constexpr int kMaxVariables = 100;
-constexpr int kMaxQueued = 8;
+constexpr int kMaxListed = 8;
 
 std::string Describe(const Execution& execution) {
   switch (execution.kind) {
@@ -27,21 +27,58 @@ std::string Describe(const Execution& execution) {
                       " at ", execution.site.file_name(), ":", execution.site.line(), ")");
 }
 
-/// Requires the variable's lock, which keeps the executions in its queue from completing.
+const char* AccessName(Access access) {
+  switch (access) {
+    case Access::kRead:
+      return "read ";
+    case Access::kWrite:
+      return "write ";
+    case Access::kUpdate:
+      break;
+  }
+  return "update ";
+}
+
+/// Lists the executions from `edge` on, after `title`. Requires the variable's lock.
+void AppendList(const Edge* edge, const char* title, std::string* text) {
+  int count = 0;
+  for (; edge != nullptr; edge = edge->next) {
+    if (++count > kMaxListed) continue;
+    absl::StrAppend(text, count == 1 ? title : ", ", AccessName(edge->access()),
+                    Describe(*edge->execution));
+  }
+  if (count > kMaxListed) absl::StrAppend(text, " and ", count - kMaxListed, " more");
+}
+
+bool IsPending(const FenceRef& fence) { return fence != nullptr && !fence->done.load(); }
+
+/// Whether a device may still use the variable. Requires the variable's lock.
+bool IsIssued(const DependencyVariable& variable) {
+  if (variable.device_uses == nullptr) return false;
+  const DeviceUses& uses = *variable.device_uses;
+  return IsPending(uses.write) || std::any_of(uses.reads.begin(), uses.reads.end(), IsPending);
+}
+
+void AppendFence(const FenceRef& fence, const char* access, std::string* text) {
+  if (!IsPending(fence)) return;
+  absl::StrAppend(text, "; on stream ", fence->stream->name(), ": ", access, "\"", fence->operation,
+                  "\" (push ", fence->sequence, " at ", fence->site.file_name(), ":",
+                  fence->site.line(), ")");
+}
+
+/// Requires the variable's lock, which keeps the executions at it from completing.
 std::string DescribePending(const DependencyVariable& variable) {
   std::string text = absl::StrCat("  ", variable.ToString(), ": ");
   if (variable.writer != nullptr) {
     absl::StrAppend(&text, "held for writing by ", Describe(*variable.writer));
-  } else {
-    absl::StrAppend(&text, "held by ", variable.readers, " reader(s)");
+  } else if (variable.readers != nullptr) {
+    AppendList(variable.readers, "held by ", &text);
   }
-  int queued = 0;
-  for (const Edge* edge = variable.head; edge != nullptr; edge = edge->next) {
-    if (++queued > kMaxQueued) continue;
-    absl::StrAppend(&text, queued == 1 ? "; queued: " : ", ", edge->write() ? "write " : "read ",
-                    Describe(*edge->execution));
+  if (variable.device_uses != nullptr) {
+    AppendFence(variable.device_uses->write, "write ", &text);
+    for (const FenceRef& read : variable.device_uses->reads) AppendFence(read, "read ", &text);
   }
-  if (queued > kMaxQueued) absl::StrAppend(&text, " and ", queued - kMaxQueued, " more");
+  AppendList(variable.head, "; queued: ", &text);
   return text + "\n";
 }
 
@@ -67,8 +104,8 @@ std::string DependencyEngine::DebugString() const {
   int listed = 0;
   variables_.ForEach([&](DependencyVariable& variable) {
     std::lock_guard<FutexLock> hold(variable.lock);
-    const bool pending =
-        variable.writer != nullptr || variable.readers > 0 || variable.head != nullptr;
+    const bool pending = variable.writer != nullptr || variable.readers != nullptr ||
+                         variable.head != nullptr || IsIssued(variable);
     if (pending && ++listed <= kMaxVariables) text += DescribePending(variable);
   });
   if (listed > kMaxVariables) {

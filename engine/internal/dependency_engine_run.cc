@@ -10,12 +10,19 @@
 namespace tessera::engine_internal {
 
 void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
-  if (execution->property != FnProperty::kNoSkip) {
-    if (const FailureRef failure = FailureOfInputs(*execution)) {
-      skipped_.fetch_add(1, std::memory_order_relaxed);
-      Complete(execution, failure, ready);
-      return;
-    }
+  if (uses_devices_.load(std::memory_order_relaxed)) {
+    RunAmongDevices(execution, ready);
+  } else {
+    RunOnHost(execution, FailureOfInputs(*execution, nullptr), ready);
+  }
+}
+
+void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_failure,
+                                 ReadyList& ready) {
+  if (input_failure != nullptr) {
+    skipped_.fetch_add(1, std::memory_order_relaxed);
+    Complete(execution, input_failure, ready);
+    return;
   }
   const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
   const RunContext context{execution->device, nullptr, this};
@@ -54,19 +61,22 @@ void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
   if (DropReference(execution)) CountComplete();
 }
 
-FailureRef DependencyEngine::FailureOfInputs(Execution& execution) {
-  DependencyVariable* earliest = nullptr;
+/// The error that the execution takes on from what it reads, `device_failure` among it; or null.
+FailureRef DependencyEngine::FailureOfInputs(Execution& execution,
+                                             const FailureRef& device_failure) {
+  if (execution.property == FnProperty::kNoSkip) return nullptr;
+  const FailureRef* earliest = nullptr;
+  const auto consider = [&](const FailureRef& failure) {
+    if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
+    if (earliest == nullptr || failure->sequence < (*earliest)->sequence) earliest = &failure;
+  };
+  consider(device_failure);
   for (const Edge& edge : execution.edges()) {
-    if (edge.write()) continue;
-    // No lock: as long as this read is granted nobody changes the variable's mark.
-    const Failure* failure = edge.variable()->failure.get();
-    if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) continue;
-    if (earliest == nullptr || failure->sequence < earliest->failure->sequence) {
-      earliest = edge.variable();
-    }
+    // No lock: as long as this edge is granted nobody else changes the variable's mark.
+    if (edge.input()) consider(edge.variable()->failure);
   }
   if (earliest == nullptr) return nullptr;
-  const FailureRef& failure = earliest->failure;
+  const FailureRef& failure = *earliest;
   const uint64_t reported_at = failure->reported_at.load(std::memory_order_relaxed);
   if (reported_at == 0 || execution.sequence <= reported_at) return failure;
   // Pushed after the report: nobody has been told that this one would be skipped.
@@ -88,7 +98,11 @@ void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_
   FailureRef failure;
   if (error != nullptr) failure = NewFailure(*execution, std::move(error));
   ReadyList ready;
-  Complete(execution, failure, ready);
+  if (execution->on_device()) {
+    Issue(execution, failure, ready);
+  } else {
+    Complete(execution, failure, ready);
+  }
   if (!ready.empty()) Dispatch(ready);
   // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
   completing_.fetch_sub(1, std::memory_order_release);
@@ -120,8 +134,12 @@ void DependencyEngine::FinishInline(ReadyList& ready) {
 }
 
 void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
-  // No lock: the granted read protects the mark.
-  wait->failure = wait->inline_edges[0].variable()->failure;
+  DependencyVariable& variable = *wait->inline_edges[0].variable();
+  wait->failure = variable.failure;  // no lock: the granted read protects the mark
+  if (uses_devices_.load(std::memory_order_relaxed)) {
+    std::lock_guard<FutexLock> hold(variable.lock);
+    wait->fence = LastIssuedWrite(variable);
+  }
   Release(*wait, nullptr, ready);
   auto* waiter = static_cast<Waiter*>(wait);
   const bool inside = waiter->inside;
@@ -166,15 +184,17 @@ void DependencyEngine::CountComplete() {
   if (parked_.load() > 0 && completed == pushed_.load()) NotifyParked();
 }
 
+Execution* DependencyEngine::TakeReady() {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  if (stopped_.load(std::memory_order_relaxed)) return nullptr;
+  Execution* const execution = queue_.Pop();
+  if (execution != nullptr) ++active_;
+  return execution;
+}
+
 bool DependencyEngine::TryRunOne() {
-  Execution* execution;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (stopped_.load(std::memory_order_relaxed)) return false;
-    execution = queue_.Pop();
-    if (execution == nullptr) return false;
-    ++active_;
-  }
+  Execution* const execution = TakeReady();
+  if (execution == nullptr) return false;
   ReadyList ready;
   Run(execution, ready);
   if (!ready.empty()) Dispatch(ready);

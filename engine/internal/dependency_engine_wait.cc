@@ -40,7 +40,19 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::Inside(id_);
   if (AcquireWait(waiter, *checked)) AwaitTurn(waiter);
-  Report(waiter.failure);
+  if (waiter.fence != nullptr) AwaitFence(*waiter.fence, waiter.inside);
+  Report(waiter.failure != nullptr || waiter.fence == nullptr ? waiter.failure
+                                                              : waiter.fence->failure);
+}
+
+/// Waits for a device, which needs nobody here to get on.
+void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
+  if (inside) {
+    HelpUntil([&] { return fence.done.load(); });
+    return;
+  }
+  std::unique_lock<std::mutex> lock(fence.mutex);
+  WaitOn(fence.condition, lock, "WaitForVar", [&] { return fence.done.load(); });
 }
 
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
@@ -138,6 +150,8 @@ void DependencyEngine::Throw(Variable* variable) {
   {
     std::lock_guard<FutexLock> hold(checked->lock);
     failure = checked->failure;
+    const FenceRef fence = LastIssuedWrite(*checked);
+    if (failure == nullptr && fence != nullptr && fence->done.load()) failure = fence->failure;
   }
   Report(failure);
 }

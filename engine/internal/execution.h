@@ -13,6 +13,7 @@
 
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/failure.h"
+#include "tessera/engine/internal/fence.h"
 #include "tessera/engine/internal/futex_lock.h"
 
 namespace tessera::engine_internal {
@@ -20,20 +21,31 @@ namespace tessera::engine_internal {
 class DependencyVariable;
 struct Execution;
 
+/// What an operation does with a variable. An update is a write that takes the variable's error on.
+enum class Access : uintptr_t { kRead = 0, kWrite = 1, kUpdate = 3 };
+
 /// One variable of one execution: its place in the variable's queue.
 struct Edge {
   Edge() = default;
-  Edge(DependencyVariable* variable, bool write)
-      : variable_and_write(reinterpret_cast<uintptr_t>(variable) | (write ? 1 : 0)) {}
+  Edge(DependencyVariable* variable, Access access)
+      : variable_and_access(reinterpret_cast<uintptr_t>(variable) |
+                            static_cast<uintptr_t>(access)) {}
 
   DependencyVariable* variable() const {
-    return reinterpret_cast<DependencyVariable*>(variable_and_write & ~uintptr_t{1});
+    return reinterpret_cast<DependencyVariable*>(variable_and_access & ~kAccessBits);
   }
-  bool write() const { return (variable_and_write & 1) != 0; }
+  Access access() const { return static_cast<Access>(variable_and_access & kAccessBits); }
+  bool write() const { return access() != Access::kRead; }
+  /// Whether the operation needs what the variable held before.
+  bool input() const { return access() != Access::kWrite; }
 
-  uintptr_t variable_and_write = 0;  // a pending operation is memory: the flag needs no word
+  static constexpr uintptr_t kAccessBits = 3;
+
+  uintptr_t variable_and_access = 0;  // a pending operation is memory: two bits need no word
   Execution* execution = nullptr;
-  Edge* next = nullptr;  // in the queue; guarded by the variable's lock
+  // In the variable's queue, or among those that read it now; guarded by the variable's lock.
+  Edge* next = nullptr;
+  Edge* previous = nullptr;  // only among the readers, who leave in any order
 };
 
 /// The function of an operation, in either form.
@@ -43,7 +55,7 @@ using AnyFn = std::variant<std::monostate, SyncFn, AsyncFn>;
 class OperatorRecord final : public EngineOperator {
  public:
   AnyFn fn;
-  std::vector<Edge> edges;  // sorted by variable; only variable_and_write is used
+  std::vector<Edge> edges;  // sorted by variable; only variable_and_access is used
   FnProperty property = FnProperty::kNormal;
   std::string name;
   uint64_t engine_id = 0;
@@ -67,19 +79,24 @@ enum class QueuePlace : uint8_t { kNone, kFifo, kHeap, kUrgent };
 /// to whoever made it ready after that: the locks of the variables pass them on.
 struct Execution {
   std::span<Edge> edges() {
-    return {edge_count <= kInlineEdges ? inline_edges : more_edges.data(), edge_count};
+    return {edge_count <= kInlineEdges ? inline_edges : more_edges.get(), edge_count};
   }
   /// Makes room for `count` edges.
   void SetEdgeCount(size_t count) {
     edge_count = static_cast<uint32_t>(count);
-    if (count > kInlineEdges) more_edges.resize(count);
+    if (count <= kInlineEdges || count <= more_capacity) return;
+    more_edges = std::make_unique<Edge[]>(count);
+    more_capacity = edge_count;
   }
   std::string_view display_name() const {
     const std::string& text = op != nullptr ? op->name : name;
     return text.empty() ? std::string_view("(unnamed)") : std::string_view(text);
   }
 
-  static constexpr size_t kInlineEdges = 4;  // most operations; others keep a buffer for reuse
+  /// Whether its function only enqueues work on a stream.
+  bool on_device() const { return device.type == DeviceType::kGpu; }
+
+  static constexpr size_t kInlineEdges = 3;  // most operations; others keep a buffer for reuse
 
   ExecutionKind kind = ExecutionKind::kOperation;
   FnProperty property = FnProperty::kNormal;
@@ -91,8 +108,9 @@ struct Execution {
   std::atomic<int32_t> blocked_edges{0};
   /// What keeps the record: its function's call and its completion.
   std::atomic<int32_t> references{0};
+  uint32_t more_capacity = 0;
   Edge inline_edges[kInlineEdges];
-  std::vector<Edge> more_edges;
+  std::unique_ptr<Edge[]> more_edges;
 
   AnyFn fn;                      // or
   OperatorRecord* op = nullptr;  // whose function is called
@@ -102,11 +120,14 @@ struct Execution {
   uint64_t sequence = 0;  // place in push order
   int64_t rank = 0;       // higher runs first
 
-  Execution* next = nullptr;      // in the ready queue or a ready list
-  Execution* previous = nullptr;  // in the ready queue
-  Execution* below = nullptr;     // the operation on top of whose wait this one runs
-  Execution* pool_next = nullptr;
+  Execution* next = nullptr;  // in the ready queue, a ready list or the pool
+  union {
+    Execution* below = nullptr;  // the operation on top of whose wait this one runs; null before
+    Execution* previous;         // only in the ready queue
+  };
 };
+// A program may have very many of them: the bound on what pends is 65536 unless someone sets it.
+static_assert(sizeof(Execution) <= 256);
 
 /// A variable as the engine keeps it: a first-come queue of edges behind those that are granted,
 /// which are either one write or any number of reads.
@@ -128,17 +149,19 @@ class DependencyVariable final : public Variable {
 
   FutexLock lock;  // guards all below, where nothing else is said
   bool alive = false;
-  int32_t readers = 0;
+  Edge* readers = nullptr;  // those whose turn it is
   Execution* writer = nullptr;
   Edge* head = nullptr;  // a write while there are readers, anything while there is a writer
   Edge* tail = nullptr;
   /// Written by the granted writer under `lock`; may be read without it by whom a grant protects.
   FailureRef failure;
+  /// Null until an operation of a device uses the variable.
+  std::unique_ptr<DeviceUses> device_uses;
 
   uint64_t engine_id = 0;  // never changes once the variable has been handed out
   uint64_t id = 0;
   std::string name;
-  DependencyVariable* pool_next = nullptr;
+  DependencyVariable* next = nullptr;  // in the pool
 };
 
 /// A list of executions that became ready, linked by Execution::next.

@@ -8,6 +8,32 @@
 namespace tessera::engine_internal {
 namespace {
 
+/// A call of Dispatch on this thread. Those of several engines nest, so each counts its own.
+class DispatchFrame {
+ public:
+  explicit DispatchFrame(uint64_t engine_id) : engine_id_(engine_id), outer_(top_) {
+    for (const DispatchFrame* frame = outer_; frame != nullptr; frame = frame->outer_) {
+      if (frame->engine_id_ != engine_id) continue;
+      depth_ = frame->depth_ + 1;
+      break;
+    }
+    top_ = this;
+  }
+  ~DispatchFrame() { top_ = outer_; }
+  DispatchFrame(const DispatchFrame&) = delete;
+  DispatchFrame& operator=(const DispatchFrame&) = delete;
+
+  /// How many calls of the same engine's Dispatch are below this one.
+  int depth() const { return depth_; }
+
+ private:
+  static inline thread_local DispatchFrame* top_ = nullptr;
+
+  const uint64_t engine_id_;
+  DispatchFrame* const outer_;
+  int depth_ = 0;
+};
+
 class NaiveEngine final : public DependencyEngine {
  public:
   explicit NaiveEngine(const ResolvedOptions& options) : DependencyEngine(options) {}
@@ -21,44 +47,54 @@ class NaiveEngine final : public DependencyEngine {
   int num_workers() const override { return 1; }
 
  private:
-  // A function that pushes or completes others has them run inside itself, as at any push; but not
-  // deeper than this, where they go to the queue for the outermost call, or a long chain would
-  // exhaust the stack.
+  // A function that pushes or completes others has the first of them run inside itself, as at any
+  // push; but not deeper than this, where all go to the queue for the outermost call, or a long
+  // chain would exhaust the stack.
   static constexpr int kMaxDepth = 16;
 
+  bool SynchronizesDevices() const override { return true; }
+
   void Dispatch(ReadyList& ready) override {
-    static thread_local int depth = 0;
-    if (depth >= kMaxDepth) {
-      {
-        std::lock_guard<FutexLock> hold(queue_lock_);
-        while (!ready.empty()) queue_.Push(ready.PopFront());
-      }
-      NotifyParked();
-      return;
-    }
-    const bool outermost = depth == 0;
-    ++depth;
-    while (!ready.empty()) {
-      Execution* execution = ready.PopBest();
-      if (Activate(execution)) {
+    const DispatchFrame frame(id());
+    if (frame.depth() > 0 && frame.depth() < kMaxDepth) {
+      while (Execution* execution = TakeBest(ready)) {
         Run(execution, ready);
         Deactivate();
       }
+      return;
     }
-    while (outermost && TryRunOne()) {
+    Queue(ready);
+    if (frame.depth() > 0) return;
+    while (Execution* execution = TakeReady()) {
+      Run(execution, ready);
+      Queue(ready);
+      Deactivate();
     }
-    --depth;
   }
 
-  /// Counts this thread as active, or queues the execution if the engine is stopped.
-  bool Activate(Execution* execution) {
+  void Queue(ReadyList& ready) {
+    if (ready.empty()) return;
+    {
+      std::lock_guard<FutexLock> hold(queue_lock_);
+      while (!ready.empty()) queue_.Push(ready.PopFront());
+    }
+    NotifyParked();
+  }
+
+  /// The one to run now, with this thread counted as active; null if there is none or the engine is
+  /// stopped. All others go to the queue: the one that runs may wait for them, in this thread or,
+  /// by way of a completion, in another.
+  Execution* TakeBest(ReadyList& ready) {
+    Execution* best = ready.PopBest();
+    Queue(ready);
+    if (best == nullptr) return nullptr;
     std::lock_guard<FutexLock> hold(queue_lock_);
     if (stopped_.load(std::memory_order_relaxed)) {
-      queue_.Push(execution);
-      return false;
+      queue_.Push(best);
+      return nullptr;
     }
     ++active_;
-    return true;
+    return best;
   }
 };
 

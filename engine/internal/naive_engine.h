@@ -10,7 +10,8 @@ namespace tessera::engine_internal {
 
 /// Has no threads: an operation runs inside the push that makes it ready. Only what must wait for
 /// an asynchronous operation, or for the operation that pushes it, runs later: in the thread that
-/// completes that one.
+/// completes that one. Where a completion inside an operation makes several ready, the first runs
+/// there; the others run when that thread is done with its outermost operation or waits in one.
 std::unique_ptr<Engine> MakeNaiveEngine(const ResolvedOptions& options);
 
 }  // namespace tessera::engine_internal

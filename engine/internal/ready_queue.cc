@@ -54,6 +54,7 @@ Execution* ReadyQueue::Pop() {
     heap_.pop_back();
   }
   execution->place = QueuePlace::kNone;
+  execution->below = nullptr;
   UpdateBestRank();
   return execution;
 }

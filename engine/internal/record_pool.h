@@ -15,7 +15,7 @@ namespace tessera::engine_internal {
 ///
 /// A record is constructed once and keeps what it owns (buffers) between uses. Its memory stays a
 /// `Record` until the pool ends, so that a stale pointer may be looked at under the record's own
-/// lock. `Record` has a member `Record* pool_next`, which is the pool's while the record is free.
+/// lock. `Record` has a member `Record* next`, which is the pool's while the record is free.
 ///
 /// Take and Give may overlap in any number of threads. What a thread did to a record before Give is
 /// visible to whoever takes it.
@@ -30,7 +30,7 @@ class RecordPool {
     std::lock_guard<FutexLock> hold(lock_);
     if (free_ == nullptr) Refill();
     Record* record = free_;
-    free_ = record->pool_next;
+    free_ = record->next;
     return record;
   }
 
@@ -38,7 +38,7 @@ class RecordPool {
     // Relaxed load: only a guess for the exchange below, and never dereferenced.
     Record* head = returned_.load(std::memory_order_relaxed);
     do {
-      record->pool_next = head;
+      record->next = head;
       // Release: pairs with the acquire in Refill. ABA cannot hurt: nobody removes single records
       // from this list, Refill takes all of it.
     } while (!returned_.compare_exchange_weak(head, record, std::memory_order_release,
@@ -68,7 +68,7 @@ class RecordPool {
     slabs_.push_back(std::make_unique<Record[]>(kSlabRecords));
     Record* slab = slabs_.back().get();
     for (size_t i = 0; i < kSlabRecords; ++i) {
-      slab[i].pool_next = i + 1 < kSlabRecords ? &slab[i + 1] : nullptr;
+      slab[i].next = i + 1 < kSlabRecords ? &slab[i + 1] : nullptr;
     }
     free_ = slab;
   }

@@ -15,7 +15,7 @@ namespace {
 
 struct Record {
   int value = 0;  // written by whoever has the record, and by nobody else
-  Record* pool_next = nullptr;
+  Record* next = nullptr;
 };
 
 TEST(RecordPoolTest, RecordsAreDistinctUntilTheyAreGivenBack) {

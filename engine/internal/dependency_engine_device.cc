@@ -1,0 +1,110 @@
+// How DependencyEngine issues operations to devices, and what comes after these.
+
+#include <memory>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/thread_frame.h"
+
+namespace tessera::engine_internal {
+
+/// Like Run, for an execution whose variables may carry fences.
+void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
+  const IssuedBefore before = FencesBefore(*execution);
+  if (execution->on_device()) {
+    RunOnDevice(execution, before, ready);
+  } else if (before.pending.empty() || !PutAside(execution, before.pending)) {
+    // A second look: what was pending at the first may have failed since.
+    const FailureRef device_failure =
+        before.pending.empty() ? before.failure : FencesBefore(*execution).failure;
+    RunOnHost(execution, FailureOfInputs(*execution, device_failure), ready);
+  }
+}
+
+/// Leaves the execution with the fences, the last of which dispatches it once more; the caller must
+/// not touch it any more. Returns false if all of them are done by now.
+bool DependencyEngine::PutAside(Execution* execution, const std::vector<FenceRef>& fences) {
+  // Its turn has come, so nobody else uses the count. One is ours, so that it cannot go meanwhile.
+  execution->blocked_edges.store(static_cast<int32_t>(fences.size()) + 1,
+                                 std::memory_order_relaxed);
+  int32_t done = 1;
+  for (const FenceRef& fence : fences) done += fence->AddBlocked(execution) ? 0 : 1;
+  // Acquire and release: as where edges are granted, see dependency.cc.
+  return execution->blocked_edges.fetch_sub(done, std::memory_order_acq_rel) != done;
+}
+
+void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& before,
+                                   ReadyList& ready) {
+  FailureRef failure = FailureOfInputs(*execution, before.failure);
+  const bool skip = failure != nullptr;
+  if (skip) skipped_.fetch_add(1, std::memory_order_relaxed);
+  WatchedStream& watched = streams_.For(execution->device, execution->property);
+  DeviceStream& stream = watched.stream();
+  execution->below = ThreadFrame::Current(id_);
+  const ThreadFrame frame(id_, execution);
+  try {
+    stream.MakeCurrent();
+    // Skipped ones as well: whoever comes next comes after their fence alone.
+    for (const FenceRef& fence : before.pending) {
+      if (fence->stream != &watched) stream.WaitFor(*fence->event);
+    }
+    if (!skip) {
+      const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
+      const RunContext context{execution->device, stream.handle(), this};
+      if (const auto* async = std::get_if<AsyncFn>(&fn)) {
+        RunAsync(execution, *async, context);
+        return;
+      }
+      Call(std::get<SyncFn>(fn), context);
+    }
+  } catch (...) {
+    if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
+  }
+  Issue(execution, std::move(failure), ready);
+}
+
+/// The operation has enqueued its work. Also where it failed: it may have enqueued some.
+void DependencyEngine::Issue(Execution* execution, FailureRef failure, ReadyList& ready) {
+  WatchedStream& stream = streams_.For(execution->device, execution->property);
+  FenceRef fence;
+  try {
+    fence = stream.NewFence(*execution);
+    if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
+  } catch (const Error&) {
+    fence = nullptr;
+    if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
+  }
+  if (fence == nullptr) {
+    Complete(execution, failure, ready);
+    return;
+  }
+  {
+    // Until its fence is reached it is at work, as an operation in a thread is.
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    ++active_;
+  }
+  Release(*execution, failure, ready, fence);
+  FinishInline(ready);
+  stream.Watch(std::move(fence), execution);
+}
+
+void DependencyEngine::OnFenceReached(const FenceRef& fence, Execution* execution,
+                                      std::exception_ptr error) {
+  FailureRef failure;
+  if (error != nullptr) failure = NewFailure(*execution, std::move(error));
+  // As in Complete: captures go before anyone hears of the end.
+  if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
+  ReadyList ready;
+  for (Execution* blocked : fence->Finish(std::move(failure))) {
+    if (blocked->blocked_edges.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      ready.PushBack(blocked);
+    }
+  }
+  if (DropReference(execution)) CountComplete();
+  if (!ready.empty()) Dispatch(ready);
+  NotifyParked();
+  Deactivate();
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,65 @@
+#ifndef TESSERA_ENGINE_INTERNAL_SIMULATED_DEVICE_H_
+#define TESSERA_ENGINE_INTERNAL_SIMULATED_DEVICE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tessera/engine/internal/device_stream.h"
+
+namespace tessera::engine_internal {
+
+/// A back end for tests: streams of functions that one thread of the device runs, each stream in
+/// its order, and of all streams that can go on a random one. On Hold nothing is done, however long
+/// that lasts; so a test shows what happens before a device has come to something.
+///
+/// While it lives it is the back end of DeviceType::kGpu, with two devices. It must outlive every
+/// engine that uses it.
+class SimulatedDevice final : public DeviceBackend {
+ public:
+  explicit SimulatedDevice(uint64_t seed = 1);
+  /// Finishes what is enqueued.
+  ~SimulatedDevice() override;
+
+  std::unique_ptr<DeviceStream> NewStream(Device device, StreamRole role) override;
+
+  /// Does nothing from here on, apart from what it is at.
+  void Hold();
+  /// Goes on after Hold.
+  void Resume();
+  /// All that comes after this fails with `message`, until Repair.
+  void Fail(std::string message);
+  void Repair();
+
+  /// Enqueues `work`; `stream` is the RunContext::stream of an operation.
+  static void Enqueue(void* stream, std::function<void()> work);
+
+ private:
+  class Stream;
+  class Event;
+  struct Queue;
+
+  bool CanGoOn(const Queue& queue) const;
+  Queue* PickQueue();
+  void RunLoop();
+
+  DeviceBackend* const previous_;
+  std::mutex mutex_;
+  std::condition_variable changed_;             // anything below
+  std::vector<std::shared_ptr<Queue>> queues_;  // guarded by mutex_; only grows
+  std::mt19937_64 random_;                      // guarded by mutex_
+  bool held_ = false;                           // guarded by mutex_
+  bool ended_ = false;                          // guarded by mutex_
+  std::string failure_;                         // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_SIMULATED_DEVICE_H_
