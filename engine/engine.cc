@@ -1,10 +1,15 @@
 #include "tessera/engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include "tbb/info.h"
 #include "tessera/base/environment.h"
@@ -12,6 +17,7 @@
 #include "tessera/engine/internal/dependency_engine.h"
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/naive_engine.h"
+#include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/threaded_engine.h"
 
 namespace tessera {
@@ -57,38 +63,92 @@ engine_internal::ResolvedOptions Resolve(const EngineOptions& options) {
   return resolved;
 }
 
-/// The default engine, never destroyed: other singletons may give back variables at any time.
-Engine* MakeDefaultEngine() {
-  Engine* engine = Engine::Create().release();
-  std::atexit([] {
-    // Nothing may run on while the objects that it uses are destroyed. Inside an operation that
-    // calls exit() there is no waiting for that operation's end.
-    try {
-      Engine::Get()->Stop();
-    } catch (const Error&) {
+/// The default engine of this process, which is never destroyed: other singletons may give back
+/// variables at any time.
+struct DefaultEngine {
+  std::atomic<Engine*> engine{nullptr};         // written under DefaultEngineMutex()
+  engine_internal::ForkWatch* watch = nullptr;  // made with the engine; guarded by the mutex
+  std::string trace_file;                       // guarded by the mutex
+  bool ends_at_exit = false;                    // guarded by the mutex
+};
+
+DefaultEngine& TheDefaultEngine() {
+  static auto& holder = *new DefaultEngine;
+  return holder;
+}
+
+void WriteTrace(const std::string& file, const std::string& trace) {
+  std::ofstream stream(file);
+  stream << trace;
+  stream.close();
+  if (!stream) std::fprintf(stderr, "tessera engine: cannot write the trace to %s\n", file.c_str());
+}
+
+/// Nothing may run on while the objects that it uses are destroyed.
+void EndDefaultEngine() {
+  DefaultEngine& holder = TheDefaultEngine();
+  Engine* const engine = holder.engine.load();
+  if (engine == nullptr || holder.watch->forked()) return;
+  try {
+    engine->Stop();
+  } catch (const Error&) {
+    // Inside an operation that calls exit() there is no waiting for that operation's end.
+  }
+  if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine->StopTrace());
+}
+
+/// Requires DefaultEngineMutex().
+Engine* MakeDefaultEngine(DefaultEngine& holder) {
+  std::unique_ptr<Engine> engine = Engine::Create();
+  // A child's trace would overwrite its parent's.
+  const bool is_child = holder.watch != nullptr;
+  holder.trace_file = is_child ? "" : EnvironmentString("TESSERA_ENGINE_TRACE", "");
+  if (!holder.trace_file.empty()) {
+    if (!std::ofstream(holder.trace_file)) {
+      throw InvalidArgument("environment variable TESSERA_ENGINE_TRACE=\"", holder.trace_file,
+                            "\": expected a file that can be written");
     }
-  });
-  return engine;
+    engine->StartTrace();
+  }
+  holder.watch = new engine_internal::ForkWatch;
+  if (!std::exchange(holder.ends_at_exit, true)) std::atexit(EndDefaultEngine);
+  holder.engine.store(engine.get(), std::memory_order_release);
+  return engine.release();
 }
 
 }  // namespace
 
 std::unique_ptr<Engine> Engine::Create(const EngineOptions& options) {
   const engine_internal::ResolvedOptions resolved = Resolve(options);
-  return ResolveKind(options.kind) == EngineKind::kNaive
-             ? engine_internal::MakeNaiveEngine(resolved)
-             : engine_internal::MakeThreadedEngine(resolved);
+  EngineKind kind = ResolveKind(options.kind);
+  if (kind == EngineKind::kThreaded && engine_internal::ThreadsLostInFork()) {
+    if (options.kind == EngineKind::kThreaded) {
+      throw FailedPrecondition(
+          "Engine::Create: this process was forked from one with several threads, which TBB would "
+          "wait for; expected kNaive, kDefault, or a fork before threads are started");
+    }
+    kind = EngineKind::kNaive;
+  }
+  engine_internal::KeepCodeLoaded();
+  return kind == EngineKind::kNaive ? engine_internal::MakeNaiveEngine(resolved)
+                                    : engine_internal::MakeThreadedEngine(resolved);
 }
 
 Engine* Engine::Get() {
-  static Engine* const engine = MakeDefaultEngine();
-  return engine;
+  DefaultEngine& holder = TheDefaultEngine();
+  // Acquire: pairs with the release where it is made.
+  Engine* const engine = holder.engine.load(std::memory_order_acquire);
+  if (engine != nullptr && !static_cast<engine_internal::DependencyEngine*>(engine)->forked()) {
+    return engine;
+  }
+  std::lock_guard<std::mutex> hold(engine_internal::DefaultEngineMutex());
+  Engine* const current = holder.engine.load(std::memory_order_relaxed);
+  if (current != nullptr && !holder.watch->forked()) return current;
+  return MakeDefaultEngine(holder);
 }
 
 std::shared_ptr<Engine> Engine::GetShared() {
-  static const std::shared_ptr<Engine>& engine =
-      *new std::shared_ptr<Engine>(Get(), [](Engine*) {});
-  return engine;
+  return std::shared_ptr<Engine>(Get(), [](Engine*) {});
 }
 
 std::optional<FailedOperation> Engine::LastFailure() {

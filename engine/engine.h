@@ -159,6 +159,12 @@ class Engine {
 
   /// The process's default engine, made at the first call from the environment's settings. It lives
   /// until the process ends: at exit() operations that run are waited for and others are dropped.
+  /// With TESSERA_ENGINE_TRACE=FILE it traces from the beginning and then writes FILE. No operation
+  /// may call exit(), since TBB cannot end its threads from one of them; std::quick_exit is safe.
+  ///
+  /// In the child of a fork it is a fresh one, and older engines throw Error(kFailedPrecondition)
+  /// there; they may be destroyed. If the parent had several threads, the child's engines are of
+  /// the kind that has none.
   static Engine* Get();
 
   /// The default engine for those who hold their engine by shared_ptr.
@@ -256,6 +262,19 @@ class Engine {
   /// For people: the counters, then each variable on which operations pend, with those that hold it
   /// and those that queue for it.
   virtual std::string DebugString() const = 0;
+
+  /// Records from here on what each operation does and when, and drops what an earlier trace has
+  /// recorded. While no trace is on, the engine only looks at a flag to know.
+  virtual void StartTrace() = 0;
+
+  /// Ends the trace and returns it in the JSON that Perfetto and chrome://tracing open: a row for
+  /// each worker, stream and other thread that ran operations; a slice for each call of a function,
+  /// with its name, where it was pushed, how long it was queued and whether it was skipped; a slice
+  /// on its stream's row for what a device did (from the later of its being issued and the end of
+  /// the one before, to when the engine heard of its end); a span for what an asynchronous
+  /// operation took after its function; and an arrow to each operation from those whose end its
+  /// variables made it wait for. Of each thread the first million events are kept.
+  virtual std::string StopTrace() = 0;
 
   /// The operation behind the exception that a wait on this thread has rethrown last; empty if none
   /// has. For exception types that take no text.

@@ -289,18 +289,6 @@ TEST_P(EngineWaitTest, ShutdownFinishesEverythingAndMayBeRepeated) {
   engine_->DeleteVariable(variable);
 }
 
-TEST_P(EngineWaitTest, EnginesComeAndGo) {
-  int runs = 0;
-  for (int i = 0; i < 500; ++i) {
-    const auto engine = GetParam().Make();
-    Variable* variable = engine->NewVariable();
-    engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
-    engine->DeleteVariable(variable);
-    if (i % 3 == 0) engine->Stop();
-  }
-  EXPECT_EQ(runs, 500);
-}
-
 TEST_P(EngineWaitTest, AWaitThatLastsIsReported) {
   std::promise<std::string> report;
   const auto engine =

@@ -162,7 +162,7 @@ void SortEdges(std::span<Edge> edges, std::string_view operation) {
   }
 }
 
-bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter) {
+bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint64_t* sequence) {
   const std::span<Edge> edges = execution.edges();
   const LockAll locked(edges);
   for (Edge& edge : edges) {
@@ -171,6 +171,7 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter) {
   if (execution.kind == ExecutionKind::kDelete) edges[0].variable()->alive = false;
   // Relaxed: under the locks of all variables, so it agrees with the order on each of them.
   execution.sequence = sequence_counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (sequence != nullptr) *sequence = execution.sequence;
   int32_t blocked = 0;
   for (Edge& edge : edges) blocked += Enter(edge, execution) ? 0 : 1;
   // Relaxed: nobody can grant an edge before the locks are released, which publishes the count.

@@ -23,9 +23,10 @@ void SortEdges(std::span<Edge> edges, std::string_view operation);
 
 /// Puts the execution on the queues of its variables, sorted by SortEdges, and sets its sequence
 /// from `sequence_counter`. Returns true if it may run at once; if not, some Release will report it
-/// and the caller must not touch it any more.
+/// and the caller must not touch it any more: hence `sequence`, where its place in push order goes.
 /// Throws Error(kInvalidArgument), with nothing changed, if a variable is deleted.
-bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter);
+bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter,
+             uint64_t* sequence = nullptr);
 
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`.

@@ -50,11 +50,12 @@ void DropOperator(OperatorRecord* op) {
 }  // namespace
 
 DependencyEngine::DependencyEngine(const ResolvedOptions& options)
-    : options_(options), id_(NextEngineId()) {
+    : options_(options), id_(NextEngineId()), trace_(id_) {
   if (options_.max_pending > 0) throttle_at_ = static_cast<uint64_t>(options_.max_pending);
 }
 
 Variable* DependencyEngine::NewVariable(std::string_view name) {
+  CheckNotForked("NewVariable");
   DependencyVariable* variable = variables_.Take();
   std::lock_guard<FutexLock> hold(variable->lock);  // DebugString may be looking at it
   variable->Revive(id_, next_variable_id_.fetch_add(1, std::memory_order_relaxed), name);
@@ -62,6 +63,7 @@ Variable* DependencyEngine::NewVariable(std::string_view name) {
 }
 
 void DependencyEngine::DeleteVariable(Variable* variable) {
+  if (forked()) return;  // destructors call this, and nothing of the engine can be given back
   DependencyVariable* checked = Checked(variable, "DeleteVariable");
   Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
   execution->kind = ExecutionKind::kDelete;
@@ -117,6 +119,7 @@ void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
 }
 
 void DependencyEngine::DeleteOperator(EngineOperator* op) {
+  if (forked()) return;
   OperatorRecord* record = CheckedOperator(op, id_, "DeleteOperator");
   if (record->deleted.exchange(true, std::memory_order_relaxed)) {
     throw InvalidArgument("Engine::DeleteOperator: operator \"", NameOr(record->name),
@@ -143,7 +146,7 @@ DependencyVariable* DependencyEngine::Checked(Variable* variable,
 void DependencyEngine::CheckDevice(Device device, FnProperty property, std::string_view operation) {
   if (device.type != DeviceType::kGpu) return;
   try {
-    streams_.For(device, property);
+    streams_->For(device, property);
   } catch (const Error& error) {
     throw Error(error.code(),
                 absl::StrCat("Engine: operation \"", std::string(operation), "\": ", error.what()));
@@ -151,7 +154,16 @@ void DependencyEngine::CheckDevice(Device device, FnProperty property, std::stri
   uses_devices_.store(true, std::memory_order_relaxed);
 }
 
+void DependencyEngine::CheckNotForked(std::string_view call) const {
+  if (!forked()) return;
+  throw FailedPrecondition("Engine: \"", call,
+                           "\": the engine was made before a fork, and its threads are in the "
+                           "parent process; expected one made in this process, as Engine::Get() "
+                           "returns");
+}
+
 void DependencyEngine::CheckAccepting(std::string_view operation) const {
+  CheckNotForked(operation);
   // Relaxed: a push that overlaps with Shutdown may go either way.
   if (accepting_.load(std::memory_order_relaxed)) return;
   throw FailedPrecondition("Engine: operation \"", operation,
@@ -226,10 +238,23 @@ void DependencyEngine::GiveExecution(Execution* execution) {
   executions_.Give(execution);
 }
 
+bool DependencyEngine::AcquireTraced(Execution& execution) {
+  TracedPush push;
+  push.time_ns = trace_.Now();
+  push.name = execution.display_name();
+  push.site = execution.site;
+  for (const Edge& edge : execution.edges()) {
+    push.variables.emplace_back(edge.variable()->id, edge.access());
+  }
+  const bool ready_now = Acquire(execution, pushed_, &push.sequence);
+  trace_.Add(std::move(push));
+  return ready_now;
+}
+
 void DependencyEngine::Submit(Execution* execution) {
   bool ready_now;
   try {
-    ready_now = Acquire(*execution, pushed_);
+    ready_now = trace_.on() ? AcquireTraced(*execution) : Acquire(*execution, pushed_);
   } catch (...) {
     GiveExecution(execution);
     throw;

@@ -17,9 +17,11 @@
 #include "tessera/engine/internal/execution.h"
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/futex_lock.h"
+#include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/ready_queue.h"
 #include "tessera/engine/internal/record_pool.h"
 #include "tessera/engine/internal/stream_set.h"
+#include "tessera/engine/internal/trace_recorder.h"
 
 namespace tessera::engine_internal {
 
@@ -70,6 +72,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void Shutdown() final;
   EngineCounters counters() const final;
   std::string DebugString() const final;
+  void StartTrace() final;
+  std::string StopTrace() final;
+
+  /// Whether it was made before a fork that began this process.
+  bool forked() const { return fork_watch_.forked(); }
 
  protected:
   explicit DependencyEngine(const ResolvedOptions& options);
@@ -85,6 +92,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
   /// Whether a device's work is complete when its operation's function has returned.
   virtual bool SynchronizesDevices() const { return false; }
+
+  /// Which worker the calling thread is; -1 if it is none.
+  virtual int WorkerIndex() const { return -1; }
 
   /// Runs the operation, or skips it, and appends those that become ready by that.
   void Run(Execution* execution, ReadyList& ready);
@@ -106,6 +116,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
   uint64_t id() const { return id_; }
   const ResolvedOptions& options() const { return options_; }
+  const ForkWatch& fork_watch() const { return fork_watch_; }
+  /// Throws Error(kFailedPrecondition) in the child of a fork.
+  void CheckNotForked(std::string_view call) const;
 
   FutexLock queue_lock_;
   ReadyQueue queue_;    // guarded by queue_lock_
@@ -130,6 +143,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
                            std::source_location site);
   void GiveExecution(Execution* execution);
   void Submit(Execution* execution);
+  bool AcquireTraced(Execution& execution);
 
   // Running (dependency_engine_run.cc).
   void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
@@ -142,6 +156,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void FinishWait(WaitExecution* wait, ReadyList& ready);
   void FinishDelete(Execution* execution, ReadyList& ready);
   bool DropReference(Execution* execution);
+  void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
   void CountComplete();
 
   // Operations of devices, and those that come after them (dependency_engine_device.cc).
@@ -167,8 +182,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
               std::string_view what, Done done) const;
 
+  const ForkWatch fork_watch_;
   const ResolvedOptions options_;
   const uint64_t id_;
+  TraceRecorder trace_;
 
   // Mutable, because DebugString looks at records under their locks.
   mutable RecordPool<DependencyVariable> variables_;
@@ -182,18 +199,18 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Set by the first push for a device. Relaxed everywhere: what such an operation leaves with a
   /// variable is seen through the variable's lock, and the flag with it.
   std::atomic<bool> uses_devices_{false};
-  StreamSet streams_{this};
+  DroppedAfterFork<StreamSet> streams_{fork_watch_, static_cast<FenceListener*>(this)};
 
   // Who waits for everything, or for room. Those who complete operations look at the atomics.
   std::mutex idle_mutex_;
-  std::condition_variable idle_condition_;
-  std::condition_variable room_condition_;
+  DroppedAfterFork<std::condition_variable> idle_condition_{fork_watch_};
+  DroppedAfterFork<std::condition_variable> room_condition_{fork_watch_};
   std::atomic<int64_t> idle_waiters_{0};
   std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
   // Who waits inside the engine, or for active_ to become 0.
   std::mutex park_mutex_;
-  std::condition_variable park_condition_;
+  DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
   std::atomic<int64_t> parked_{0};
   std::mutex shutdown_mutex_;
   bool shut_down_ = false;  // guarded by shutdown_mutex_

@@ -95,7 +95,18 @@ EngineCounters DependencyEngine::counters() const {
   return counters;
 }
 
+void DependencyEngine::StartTrace() {
+  CheckNotForked("StartTrace");
+  trace_.Start();
+}
+
+std::string DependencyEngine::StopTrace() {
+  CheckNotForked("StopTrace");
+  return TraceToJson(trace_.Stop(), id_, num_workers(), streams_->Names());
+}
+
 std::string DependencyEngine::DebugString() const {
+  if (forked()) return absl::StrCat("engine ", id_, ", made before a fork\n");
   const EngineCounters totals = counters();
   std::string text =
       absl::StrCat("engine ", id_, " with ", num_workers(), " worker(s)",

@@ -39,7 +39,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
   FailureRef failure = FailureOfInputs(*execution, before.failure);
   const bool skip = failure != nullptr;
   if (skip) skipped_.fetch_add(1, std::memory_order_relaxed);
-  WatchedStream& watched = streams_.For(execution->device, execution->property);
+  WatchedStream& watched = streams_->For(execution->device, execution->property);
   DeviceStream& stream = watched.stream();
   execution->below = ThreadFrame::Current(id_);
   const ThreadFrame frame(id_, execution);
@@ -49,14 +49,18 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
     for (const FenceRef& fence : before.pending) {
       if (fence->stream != &watched) stream.WaitFor(*fence->event);
     }
-    if (!skip) {
+    if (skip) {
+      if (trace_.on()) TraceRun(*execution, trace_.Now(), /*skipped=*/true);
+    } else {
       const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
       const RunContext context{execution->device, stream.handle(), this};
       if (const auto* async = std::get_if<AsyncFn>(&fn)) {
         RunAsync(execution, *async, context);
         return;
       }
+      const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
       Call(std::get<SyncFn>(fn), context);
+      if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
     }
   } catch (...) {
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
@@ -66,10 +70,11 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
 
 /// The operation has enqueued its work. Also where it failed: it may have enqueued some.
 void DependencyEngine::Issue(Execution* execution, FailureRef failure, ReadyList& ready) {
-  WatchedStream& stream = streams_.For(execution->device, execution->property);
+  WatchedStream& stream = streams_->For(execution->device, execution->property);
   FenceRef fence;
   try {
     fence = stream.NewFence(*execution);
+    if (trace_.on()) fence->issued_ns = trace_.Now();
     if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
   } catch (const Error&) {
     fence = nullptr;
@@ -91,6 +96,13 @@ void DependencyEngine::Issue(Execution* execution, FailureRef failure, ReadyList
 
 void DependencyEngine::OnFenceReached(const FenceRef& fence, Execution* execution,
                                       std::exception_ptr error) {
+  if (trace_.on() && fence->issued_ns != kNotTraced) {
+    trace_.Add(TracedEnd{.sequence = fence->sequence,
+                         .issued_ns = fence->issued_ns,
+                         .end_ns = trace_.Now(),
+                         .stream = fence->stream->number(),
+                         .name = fence->operation});
+  }
   FailureRef failure;
   if (error != nullptr) failure = NewFailure(*execution, std::move(error));
   // As in Complete: captures go before anyone hears of the end.

@@ -21,6 +21,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
                                  ReadyList& ready) {
   if (input_failure != nullptr) {
     skipped_.fetch_add(1, std::memory_order_relaxed);
+    if (trace_.on()) TraceRun(*execution, trace_.Now(), /*skipped=*/true);
     Complete(execution, input_failure, ready);
     return;
   }
@@ -32,12 +33,14 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
     RunAsync(execution, *async, context);
     return;
   }
+  const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   FailureRef failure;
   try {
     Call(std::get<SyncFn>(fn), context);
   } catch (...) {
     failure = NewFailure(*execution, std::current_exception());
   }
+  if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   Complete(execution, failure, ready);
 }
 
@@ -48,6 +51,7 @@ void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
   execution->references.store(2, std::memory_order_relaxed);
   CompletionListener* const listener = this;
   auto completion = std::make_shared<Completion>(listener, execution);
+  const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
     Call(fn, context, OnComplete(completion));
   } catch (...) {
@@ -57,6 +61,7 @@ void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
     }
   }
   completion.reset();
+  if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   // The last of the two counts: after WaitForAll no function is still on its way to return.
   if (DropReference(execution)) CountComplete();
 }
@@ -98,6 +103,11 @@ void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_
   FailureRef failure;
   if (error != nullptr) failure = NewFailure(*execution, std::move(error));
   ReadyList ready;
+  if (trace_.on() && !execution->on_device()) {
+    trace_.Add(TracedEnd{.sequence = execution->sequence,
+                         .end_ns = trace_.Now(),
+                         .name = std::string(execution->display_name())});
+  }
   if (execution->on_device()) {
     Issue(execution, failure, ready);
   } else {
@@ -173,12 +183,12 @@ void DependencyEngine::CountComplete() {
   const uint64_t completed = completed_.fetch_add(1) + 1;
   if (idle_waiters_.load() > 0 && completed == pushed_.load()) {
     std::lock_guard<std::mutex> hold(idle_mutex_);
-    idle_condition_.notify_all();
+    idle_condition_->notify_all();
   }
   if (completed >= wake_throttled_at_.load()) {
     std::lock_guard<std::mutex> hold(idle_mutex_);
     wake_throttled_at_.store(UINT64_MAX);
-    room_condition_.notify_all();
+    room_condition_->notify_all();
   }
   // Threads that wait for all inside the engine are parked.
   if (parked_.load() > 0 && completed == pushed_.load()) NotifyParked();
@@ -202,10 +212,19 @@ bool DependencyEngine::TryRunOne() {
   return true;
 }
 
+void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bool skipped) {
+  trace_.Add(TracedRun{.sequence = execution.sequence,
+                       .begin_ns = begin_ns,
+                       .end_ns = trace_.Now(),
+                       .skipped = skipped,
+                       .name = std::string(execution.display_name())},
+             WorkerIndex());
+}
+
 void DependencyEngine::NotifyParked() {
   if (parked_.load() == 0) return;
   std::lock_guard<std::mutex> hold(park_mutex_);
-  park_condition_.notify_all();
+  park_condition_->notify_all();
 }
 
 void DependencyEngine::Deactivate() {
@@ -220,7 +239,7 @@ void DependencyEngine::Deactivate() {
   // the notification is over.
   std::lock_guard<std::mutex> hold(park_mutex_);
   std::lock_guard<FutexLock> hold_queue(queue_lock_);
-  if (--active_ == 0) park_condition_.notify_all();
+  if (--active_ == 0) park_condition_->notify_all();
 }
 
 }  // namespace tessera::engine_internal

@@ -35,6 +35,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
+  CheckNotForked("WaitForVar");
   DependencyVariable* checked = Checked(variable, "WaitForVar");
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
@@ -109,7 +110,7 @@ void DependencyEngine::HelpUntil(const std::function<bool()>& done) {
     // Announced before the look at what there is to do: pairs with NotifyParked, which is called
     // after there is something and looks for the announcement.
     parked_.fetch_add(1);
-    WaitOn(park_condition_, lock, "a wait inside an operation", something_to_do);
+    WaitOn(*park_condition_, lock, "a wait inside an operation", something_to_do);
     parked_.fetch_sub(1);
   }
 }
@@ -128,11 +129,12 @@ void DependencyEngine::WaitUntilIdle() {
   }
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
-  WaitOn(idle_condition_, lock, "a wait for all operations", [this] { return Idle(); });
+  WaitOn(*idle_condition_, lock, "a wait for all operations", [this] { return Idle(); });
   idle_waiters_.fetch_sub(1);
 }
 
 void DependencyEngine::WaitForAll() {
+  CheckNotForked("WaitForAll");
   CheckNotInOperation("WaitForAll");
   if (stopped_.load() && !Idle()) {
     throw FailedPrecondition(
@@ -145,6 +147,7 @@ void DependencyEngine::WaitForAll() {
 }
 
 void DependencyEngine::Throw(Variable* variable) {
+  CheckNotForked("Throw");
   DependencyVariable* checked = Checked(variable, "Throw");
   FailureRef failure;
   {
@@ -183,7 +186,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(room_condition_, lock, "a push waits for room", [&] {
+  WaitOn(*room_condition_, lock, "a push waits for room", [&] {
     // Announce, then look: pairs with CountComplete, which counts and then looks for the
     // announcement (both sequentially consistent), so one of the two sees the other.
     if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
@@ -215,6 +218,7 @@ void DependencyEngine::CheckOutside(std::string_view call) const {
 }
 
 void DependencyEngine::Stop() {
+  CheckNotForked("Stop");
   CheckOutside("Stop");
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -223,16 +227,17 @@ void DependencyEngine::Stop() {
   {
     // Pushers must not sleep until Start: what they push is kept.
     std::lock_guard<std::mutex> hold(idle_mutex_);
-    room_condition_.notify_all();
+    room_condition_->notify_all();
   }
   std::unique_lock<std::mutex> lock(park_mutex_);
-  WaitOn(park_condition_, lock, "Stop", [this] {
+  WaitOn(*park_condition_, lock, "Stop", [this] {
     std::lock_guard<FutexLock> hold(queue_lock_);
     return active_ == 0;
   });
 }
 
 void DependencyEngine::Start() {
+  CheckNotForked("Start");
   ReadyList ready;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -245,6 +250,7 @@ void DependencyEngine::Start() {
 }
 
 void DependencyEngine::Shutdown() {
+  if (forked()) return;  // what was pushed is finished in the parent
   CheckOutside("Shutdown");
   std::lock_guard<std::mutex> hold(shutdown_mutex_);
   if (shut_down_) return;

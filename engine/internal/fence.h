@@ -57,6 +57,7 @@ struct Fence {
   const std::string operation;  // for DebugString; the record of the operation may be gone
   const std::source_location site;
   const uint64_t sequence;
+  int64_t issued_ns = -1;  ///< for the trace; set before anyone else has the fence
 
   std::atomic<bool> done{false};
   FailureRef failure;  ///< what the device reported; written before `done`

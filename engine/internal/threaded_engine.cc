@@ -8,6 +8,7 @@
 
 #include "tbb/task_arena.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
 
@@ -21,20 +22,18 @@ namespace {
 class ThreadedEngine final : public DependencyEngine {
  public:
   explicit ThreadedEngine(const ResolvedOptions& options)
-      : DependencyEngine(options),
-        reservation_(options.workers),
-        arena_(options.workers, /*reserved_for_masters=*/0),
-        observer_(arena_, id()) {
-    arena_.initialize();
+      : DependencyEngine(options), workers_(fork_watch(), options.workers, id()) {
+    workers_->arena.initialize();
     PublishThroughTbb(this);
   }
 
   ~ThreadedEngine() override { Shutdown(); }
 
   void Execute(const std::function<void()>& fn) override {
+    CheckNotForked("Execute");
     Execution* const current = ThreadFrame::Current(id());
     // TBB runs it on a worker if the arena has no place for this thread.
-    arena_.execute([&] {
+    workers_->arena.execute([&] {
       const ThreadFrame frame(id(), current);
       tbb::this_task_arena::isolate(fn);
     });
@@ -50,6 +49,11 @@ class ThreadedEngine final : public DependencyEngine {
   // it takes to wake a thread.
   static constexpr int kIdleLooks = 100;
 
+  int WorkerIndex() const override {
+    // Whoever runs an operation does so inside the arena, as a worker or by way of Execute. An arena
+    // for one thread has a second place all the same, and uses either.
+    return std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
+  }
   void Dispatch(ReadyList& ready) override;
   void Call(const SyncFn& fn, const RunContext& context) override {
     tbb::this_task_arena::isolate([&] { fn(context); });
@@ -82,9 +86,18 @@ class ThreadedEngine final : public DependencyEngine {
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
   void StartRunners(int count);
 
-  WorkerReservation reservation_;
-  tbb::task_arena arena_;
-  ArenaObserver observer_;
+  struct Workers {
+    Workers(int count, uint64_t engine_id)
+        : reservation(count),
+          arena(count, /*reserved_for_masters=*/0),
+          observer(arena, engine_id) {}
+
+    WorkerReservation reservation;
+    tbb::task_arena arena;
+    ArenaObserver observer;
+  };
+
+  DroppedAfterFork<Workers> workers_;
   int runners_ = 0;        // ordered or at work; guarded by queue_lock_
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
@@ -115,7 +128,7 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
 void ThreadedEngine::StartRunners(int count) {
   if (count == 0) return;
   const HiddenFromTsan hidden;
-  for (; count > 0; --count) arena_.enqueue(Runner(this));
+  for (; count > 0; --count) workers_->arena.enqueue(Runner(this));
 }
 
 void ThreadedEngine::RunnerLoop() {

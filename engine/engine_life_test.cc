@@ -1,0 +1,162 @@
+// What an engine promises about its beginning and its end: cycles, the end of the process, forks,
+// plugins. TESSERA_TEST_STRESS_FACTOR=20 makes it 10,000 engines, =5 makes it 100 processes.
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tessera/base/environment.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::AllConfigurations;
+using engine_internal::ConfigurationName;
+using engine_internal::EngineConfigurationTest;
+using testing::HasSubstr;
+
+constexpr Device kCpu = Device::Cpu();
+constexpr const char* kProcess = "engine/engine_life_process";
+
+int StressFactor() {
+  return static_cast<int>(EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, 1000));
+}
+
+/// Starts a program and returns its exit status: 0 only if it ended by itself and well.
+int StatusOf(std::vector<std::string> command, const std::vector<std::string>& settings = {}) {
+  std::vector<char*> arguments, environment;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  std::vector<std::string> all = settings;  // the first of two settings of one name counts
+  for (char** entry = environ; *entry != nullptr; ++entry) all.push_back(*entry);
+  for (std::string& entry : all) environment.push_back(entry.data());
+  environment.push_back(nullptr);
+  pid_t child = 0;
+  if (posix_spawn(&child, arguments[0], nullptr, nullptr, arguments.data(), environment.data()) !=
+      0) {
+    return -1;
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) return -2;
+  return status;
+}
+
+/// For a process that forks: LeakSanitizer takes what lost threads held for leaks.
+std::vector<std::string> WithoutLeakCheck() {
+  const char* options = std::getenv("ASAN_OPTIONS");
+  return {"ASAN_OPTIONS=" + std::string(options == nullptr ? "" : options) + ":detect_leaks=0"};
+}
+
+class EngineLifeTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, EngineLifeTest, testing::ValuesIn(AllConfigurations()),
+                         ConfigurationName);
+
+TEST_P(EngineLifeTest, EnginesComeAndGo) {
+  int runs = 0;
+  const int cycles = 500 * StressFactor();
+  for (int i = 0; i < cycles; ++i) {
+    const auto engine = GetParam().Make();
+    Variable* variable = engine->NewVariable();
+    engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    engine->DeleteVariable(variable);
+    if (i % 3 == 0) engine->Stop();
+  }
+  EXPECT_EQ(runs, cycles);
+}
+
+TEST_P(EngineLifeTest, OneEngineStopsAndStartsManyTimes) {
+  Variable* variable = engine_->NewVariable();
+  int runs = 0;
+  const int cycles = 2000 * StressFactor();
+  for (int i = 0; i < cycles; ++i) {
+    engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    engine_->Stop();
+    engine_->Start();
+  }
+  engine_->WaitForAll();
+  EXPECT_EQ(runs, cycles);
+}
+
+TEST_P(EngineLifeTest, SeveralThreadsMayShutDownAtOnce) {
+  Variable* variable = engine_->NewVariable();
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 1000; ++i) {
+    engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      engine_->Shutdown();
+      EXPECT_EQ(runs, 1000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ProcessEndTest, AProcessMayExitWithWorkInFlight) {
+  for (int i = 0; i < 20 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_with_work_in_flight"}), 0) << "process " << i;
+  }
+}
+
+TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
+  for (int i = 0; i < 3 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "quick_exit_inside_an_operation"}), 0) << "process " << i;
+  }
+}
+
+TEST(ProcessEndTest, AnEngineMayBeAStaticObject) {
+  for (int i = 0; i < 3 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_with_a_static_engine"}), 0) << "process " << i;
+  }
+}
+
+TEST(ForkTest, AChildHasADefaultEngineOfItsOwn) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "fork_with_a_default_engine"}, WithoutLeakCheck()), 0);
+  }
+}
+
+TEST(ForkTest, AnEngineFromBeforeTheForkSaysSoInTheChild) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "fork_with_an_engine_of_ones_own"}, WithoutLeakCheck()), 0);
+  }
+}
+
+TEST(ForkTest, AChildOfAProcessWithOneThreadMayHaveWorkers) {
+  ASSERT_EQ(StatusOf({kProcess, "fork_before_any_thread"}, WithoutLeakCheck()), 0);
+}
+
+TEST(PluginTest, APluginThatUsesEnginesMayBeClosed) {
+  ASSERT_EQ(StatusOf({"engine/plugin_host", "engine/plugin_with_engine.so"}), 0);
+}
+
+TEST(TraceFileTest, TheDefaultEngineWritesItsTraceAtExit) {
+  const std::string file = testing::TempDir() + "/engine_trace.json";
+  ASSERT_EQ(StatusOf({kProcess, "use_default_engine"}, {"TESSERA_ENGINE_TRACE=" + file}), 0);
+  std::ifstream stream(file);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  EXPECT_THAT(text, HasSubstr("\"traceEvents\":["));
+  EXPECT_THAT(text, HasSubstr("engine_life_process.cc:"));
+  EXPECT_NE(StatusOf({kProcess, "use_default_engine"}, {"TESSERA_ENGINE_TRACE=/no/such/folder/x"}),
+            0)
+      << "a file that cannot be written is an error at the start";
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,173 @@
+// A process that ends, or forks, while an engine has work: engine_life_test starts it with the name
+// of what to do, and looks at its exit status.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+
+namespace tessera {
+namespace {
+
+constexpr Device kCpu = Device::Cpu();
+
+/// Work that never ends: each operation pushes the next.
+void PushEndless(Engine* engine, Variable* variable, std::latch* begun) {
+  engine->PushSync(
+      [variable, begun](RunContext context) {
+        if (begun != nullptr) begun->count_down();
+        PushEndless(context.engine, variable, nullptr);
+      },
+      kCpu, {}, {variable}, {.name = "endless"});
+}
+
+/// Leaves the default engine with endless chains, what waits for them, and callbacks never called.
+void FillDefaultEngine() {
+  static std::latch begun(4);
+  static std::vector<OnComplete> kept;
+  Engine* engine = Engine::Get();
+  for (int i = 0; i < 4; ++i) {
+    Variable* variable = engine->NewVariable();
+    PushEndless(engine, variable, &begun);
+    for (int j = 0; j < 50; ++j) engine->PushSync([](RunContext) {}, kCpu, {variable}, {});
+  }
+  Variable* forever = engine->NewVariable();
+  engine->PushAsync([](RunContext, OnComplete done) { kept.push_back(done); }, kCpu, {}, {forever});
+  for (int j = 0; j < 50; ++j) engine->PushSync([](RunContext) {}, kCpu, {forever}, {});
+  begun.wait();
+}
+
+int ExitWithWorkInFlight() {
+  FillDefaultEngine();
+  return 0;
+}
+
+int QuickExitInsideAnOperation() {
+  FillDefaultEngine();
+  Engine::Get()->PushSync([](RunContext) { std::quick_exit(0); }, kCpu, {}, {});
+  for (;;) pause();
+}
+
+int ExitWithAStaticEngine() {
+  // Destroyed after main, and before or after TBB's own static objects.
+  static std::unique_ptr<Engine> engine = Engine::Create();
+  static std::atomic<int> runs{0};
+  for (int i = 0; i < 1000; ++i) engine->PushSync([](RunContext) { ++runs; }, kCpu, {}, {});
+  std::atexit([] {
+    // Registered after the engine, hence before its end.
+    if (runs > 1000) std::_Exit(1);
+  });
+  return 0;
+}
+
+/// The exit status of a child that runs `body` and exits with its result.
+int StatusOfChild(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::exit(body());
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 100;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
+}
+
+/// 0 if an engine runs operations and its waits end.
+int UseEngine(Engine* engine) {
+  Variable* variable = engine->NewVariable();
+  int value = 0;
+  for (int i = 0; i < 100; ++i) {
+    engine->PushSync([&](RunContext) { ++value; }, kCpu, {}, {variable});
+  }
+  engine->WaitForVar(variable);
+  engine->DeleteVariable(variable);
+  engine->WaitForAll();
+  return value == 100 ? 0 : 1;
+}
+
+template <typename Call>
+bool IsRefused(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code() == absl::StatusCode::kFailedPrecondition &&
+           std::string(error.what()).find("fork") != std::string::npos;
+  }
+  return false;
+}
+
+int ForkWithADefaultEngine() {
+  FillDefaultEngine();
+  Engine* const of_parent = Engine::Get();
+  const int status = StatusOfChild([&] {
+    if (Engine::Get() == of_parent) return 2;
+    if (UseEngine(Engine::Get()) != 0 || Engine::GetShared().get() != Engine::Get()) return 3;
+    // And once more below it.
+    return StatusOfChild([] { return UseEngine(Engine::Get()); });
+  });
+  if (status != 0) return status;
+  return Engine::Get() == of_parent ? 0 : 4;
+}
+
+int ForkWithAnEngineOfOnesOwn() {
+  std::unique_ptr<Engine> engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Variable* variable = engine->NewVariable();
+  Opr* op = engine->NewOperator([](RunContext) {}, {}, {variable});
+  if (UseEngine(engine.get()) != 0) return 1;
+  const int status = StatusOfChild([&] {
+    if (!IsRefused([&] { engine->PushSync([](RunContext) {}, kCpu, {}, {variable}); })) return 2;
+    if (!IsRefused([&] { engine->Push(op, kCpu); })) return 3;
+    if (!IsRefused([&] { engine->WaitForVar(variable); })) return 4;
+    if (!IsRefused([&] { engine->WaitForAll(); })) return 5;
+    if (!IsRefused([&] { engine->NewVariable(); })) return 6;
+    if (!IsRefused([&] { engine->Stop(); })) return 7;
+    if (!IsRefused([&] { engine->Execute([] {}); })) return 8;
+    if (!IsRefused([&] { Engine::Create({.kind = EngineKind::kThreaded}); })) return 9;
+    if (engine->DebugString().find("fork") == std::string::npos) return 10;
+    engine->DeleteVariable(variable);
+    engine->DeleteOperator(op);
+    engine->Shutdown();
+    engine.reset();
+    return UseEngine(Engine::Create().get());
+  });
+  if (status != 0) return status;
+  engine->DeleteOperator(op);
+  return UseEngine(engine.get());
+}
+
+int ForkBeforeAnyThread() {
+  return StatusOfChild([] {
+    const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+    return engine->num_workers() == 2 ? UseEngine(engine.get()) : 1;
+  });
+}
+
+int RunNamed(const std::string& name) {
+  if (name == "exit_with_work_in_flight") return ExitWithWorkInFlight();
+  if (name == "quick_exit_inside_an_operation") return QuickExitInsideAnOperation();
+  if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();
+  if (name == "fork_with_a_default_engine") return ForkWithADefaultEngine();
+  if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();
+  if (name == "fork_before_any_thread") return ForkBeforeAnyThread();
+  if (name == "use_default_engine") return UseEngine(Engine::Get());
+  std::fprintf(stderr, "no such thing to do: %s\n", name.c_str());
+  return 99;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  alarm(120);  // a hang ends in a signal, not in a test's timeout
+  return tessera::RunNamed(argc > 1 ? argv[1] : "");
+}

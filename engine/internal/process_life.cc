@@ -1,0 +1,89 @@
+#include "tessera/engine/internal/process_life.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include <set>
+
+namespace tessera::engine_internal {
+
+namespace {
+
+struct Watches {
+  std::mutex mutex;
+  std::set<ForkWatch*> all;  // guarded by mutex
+};
+
+Watches& TheWatches() {
+  // Never destroyed: engines may end after static objects, and forks may come at any time.
+  static auto& watches = *new Watches;
+  return watches;
+}
+
+// Written by the thread that forks, under both mutexes or in a child with one thread.
+bool several_threads_before_fork = false;
+std::atomic<bool> threads_lost{false};
+
+bool HasSeveralThreads() {
+  struct stat tasks;
+  // The folder has a link for each thread beside its own two. Without /proc the worst is assumed.
+  return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > 3;
+}
+
+}  // namespace
+
+void TellWatchesOfFork() {
+  for (ForkWatch* watch : TheWatches().all) watch->forked_.store(true, std::memory_order_relaxed);
+}
+
+namespace {
+
+void BeforeFork() {
+  DefaultEngineMutex().lock();
+  TheWatches().mutex.lock();
+  several_threads_before_fork = HasSeveralThreads();
+}
+
+void AfterForkInParent() {
+  TheWatches().mutex.unlock();
+  DefaultEngineMutex().unlock();
+}
+
+void AfterForkInChild() {
+  if (several_threads_before_fork) threads_lost.store(true, std::memory_order_relaxed);
+  TellWatchesOfFork();
+  AfterForkInParent();
+}
+
+// Before the first engine: TBB may have been used without one.
+[[maybe_unused]] const int installed =
+    pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+
+}  // namespace
+
+bool ThreadsLostInFork() { return threads_lost.load(std::memory_order_relaxed); }
+
+std::mutex& DefaultEngineMutex() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+
+void KeepCodeLoaded() {
+  Dl_info library;
+  if (dladdr(reinterpret_cast<void*>(&KeepCodeLoaded), &library) == 0) return;
+  // Where this is the program itself there is nothing to keep, and the call finds nothing.
+  dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+ForkWatch::ForkWatch() {
+  std::lock_guard<std::mutex> hold(TheWatches().mutex);
+  TheWatches().all.insert(this);
+}
+
+ForkWatch::~ForkWatch() {
+  std::lock_guard<std::mutex> hold(TheWatches().mutex);
+  TheWatches().all.erase(this);
+}
+
+}  // namespace tessera::engine_internal

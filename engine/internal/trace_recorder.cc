@@ -1,0 +1,96 @@
+#include "tessera/engine/internal/trace_recorder.h"
+
+#include <iterator>
+
+namespace tessera::engine_internal {
+namespace {
+
+// For each thread and kind; a trace that someone forgot to end must not eat all
+// memory.
+constexpr size_t kMaxEvents = size_t{1} << 20;
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+template <typename Event>
+void MoveAll(std::vector<Event>& from, std::vector<Event>& to) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
+void TraceRecorder::Start() {
+  Stop();
+  start_ns_.store(SteadyNs(), std::memory_order_relaxed);
+  on_.store(true, std::memory_order_relaxed);
+}
+
+TraceEvents TraceRecorder::Stop() {
+  on_.store(false, std::memory_order_relaxed);
+  TraceEvents all;
+  std::lock_guard<std::mutex> hold(mutex_);
+  for (auto& [thread, buffer] : buffers_) {
+    TraceEvents events;
+    {
+      std::lock_guard<FutexLock> hold_buffer(buffer->lock);
+      events = std::exchange(buffer->events, {});
+    }
+    MoveAll(events.pushes, all.pushes);
+    MoveAll(events.runs, all.runs);
+    MoveAll(events.ends, all.ends);
+    all.dropped += events.dropped;
+  }
+  return all;
+}
+
+int64_t TraceRecorder::Now() const {
+  return SteadyNs() - start_ns_.load(std::memory_order_relaxed);
+}
+
+TraceRecorder::Buffer& TraceRecorder::OwnBuffer() {
+  // The last one that this thread used. Recorders are told apart by number,
+  // because another may come to have the same address.
+  static thread_local uint64_t last_number = 0;
+  static thread_local Buffer* last_buffer = nullptr;
+  if (last_number == number_) return *last_buffer;
+  std::lock_guard<std::mutex> hold(mutex_);
+  std::unique_ptr<Buffer>& buffer = buffers_[std::this_thread::get_id()];
+  if (buffer == nullptr) {
+    buffer = std::make_unique<Buffer>();
+    buffer->row = kFirstOutsideRow + static_cast<int>(buffers_.size()) - 1;
+  }
+  last_number = number_;
+  last_buffer = buffer.get();
+  return *buffer;
+}
+
+template <typename Event>
+void TraceRecorder::AddTo(Buffer& buffer, std::vector<Event>& events, Event event) {
+  std::lock_guard<FutexLock> hold(buffer.lock);
+  if (events.size() >= kMaxEvents) {
+    ++buffer.events.dropped;
+    return;
+  }
+  events.push_back(std::move(event));
+}
+
+void TraceRecorder::Add(TracedPush push) {
+  Buffer& buffer = OwnBuffer();
+  AddTo(buffer, buffer.events.pushes, std::move(push));
+}
+
+void TraceRecorder::Add(TracedRun run, int worker) {
+  Buffer& buffer = OwnBuffer();
+  run.row = worker >= 0 ? worker : buffer.row;
+  AddTo(buffer, buffer.events.runs, std::move(run));
+}
+
+void TraceRecorder::Add(TracedEnd end) {
+  Buffer& buffer = OwnBuffer();
+  AddTo(buffer, buffer.events.ends, std::move(end));
+}
+
+}  // namespace tessera::engine_internal
