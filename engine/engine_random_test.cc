@@ -33,6 +33,12 @@ using engine_internal::EngineConfigurationTest;
 
 constexpr Device kCpu = Device::Cpu();
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kOperations = 1000;  // each takes ten times as long
+#else
+constexpr int kOperations = 10000;
+#endif
+
 uint64_t Mix(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
   hash *= 0xff51afd7ed558ccdu;
@@ -343,7 +349,7 @@ class EngineRandomTest : public EngineConfigurationTest {
         EnvironmentInt("TESSERA_TEST_SEED", 20150617, 0, std::numeric_limits<int64_t>::max()));
     const int64_t programs = EnvironmentInt("TESSERA_TEST_PROGRAMS", 20, 1, 1000000);
     const int operations =
-        static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", 1000, 1, 1000000));
+        static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", kOperations, 1, 1000000));
     std::cout << "TESSERA_TEST_SEED=" << seed << " TESSERA_TEST_PROGRAMS=" << programs
               << " TESSERA_TEST_OPERATIONS=" << operations << "\n";
     ForeignThreads foreign;

@@ -19,13 +19,23 @@ inline void SpinPause() {
 #endif
 }
 
+/// What lock-free code takes its atomics from: these, or those of a model checker.
+struct StdMemory {
+  template <typename T>
+  using Atomic = std::atomic<T>;
+  template <typename T>
+  using Plain = T;                   ///< data that the atomics put in order
+  static constexpr int kSpins = 64;  ///< about 1 us, longer than any section takes undisturbed
+};
+
 /// A four-byte mutex for sections of some dozen instructions: one compare-and-swap where nobody
 /// contends, a short spin where the owner runs, and a sleep in the kernel where it was preempted.
 /// Every variable has one, where a std::mutex would take 40 bytes and twice the time.
 ///
 /// Its atomics are in this header so that ThreadSanitizer sees the order that they make, whatever
 /// the libraries were compiled with. (Three states after U. Drepper, "Futexes are tricky", 2011.)
-class FutexLock {
+template <typename Memory>
+class BasicFutexLock {
  public:
   void lock() {
     uint32_t expected = kFree;
@@ -42,10 +52,9 @@ class FutexLock {
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
-  static constexpr int kSpins = 64;  // about 1 us, longer than any section takes undisturbed
 
   void LockSlowly() {
-    for (int i = 0; i < kSpins; ++i) {
+    for (int i = 0; i < Memory::kSpins; ++i) {
       uint32_t expected = kFree;
       if (state_.load(std::memory_order_relaxed) == kFree &&
           state_.compare_exchange_weak(expected, kHeld, std::memory_order_acquire,
@@ -60,8 +69,10 @@ class FutexLock {
     }
   }
 
-  std::atomic<uint32_t> state_{kFree};
+  typename Memory::template Atomic<uint32_t> state_{kFree};
 };
+
+using FutexLock = BasicFutexLock<StdMemory>;
 
 }  // namespace tessera::engine_internal
 

@@ -19,7 +19,7 @@ namespace tessera::engine_internal {
 ///
 /// Take and Give may overlap in any number of threads. What a thread did to a record before Give is
 /// visible to whoever takes it.
-template <typename Record>
+template <typename Record, typename Memory = StdMemory>
 class RecordPool {
  public:
   RecordPool() = default;
@@ -27,7 +27,7 @@ class RecordPool {
   RecordPool& operator=(const RecordPool&) = delete;
 
   Record* Take() {
-    std::lock_guard<FutexLock> hold(lock_);
+    std::lock_guard<Lock> hold(lock_);
     if (free_ == nullptr) Refill();
     Record* record = free_;
     free_ = record->next;
@@ -51,7 +51,7 @@ class RecordPool {
   void ForEach(Fn&& fn) {
     std::vector<Record*> slabs;
     {
-      std::lock_guard<FutexLock> hold(lock_);
+      std::lock_guard<Lock> hold(lock_);
       for (const auto& slab : slabs_) slabs.push_back(slab.get());
     }
     for (Record* slab : slabs) {
@@ -60,6 +60,8 @@ class RecordPool {
   }
 
  private:
+  using Lock = BasicFutexLock<Memory>;
+
   static constexpr size_t kSlabRecords = 64;
 
   void Refill() {
@@ -73,12 +75,12 @@ class RecordPool {
     free_ = slab;
   }
 
-  FutexLock lock_;
-  Record* free_ = nullptr;                        // guarded by lock_
-  std::vector<std::unique_ptr<Record[]>> slabs_;  // guarded by lock_
+  Lock lock_;
+  typename Memory::template Plain<Record*> free_ = nullptr;  // guarded by lock_
+  std::vector<std::unique_ptr<Record[]>> slabs_;             // guarded by lock_
 
   // On a cache line of its own: those who give would otherwise slow down those who take.
-  alignas(64) std::atomic<Record*> returned_{nullptr};
+  alignas(64) typename Memory::template Atomic<Record*> returned_{nullptr};
 };
 
 }  // namespace tessera::engine_internal

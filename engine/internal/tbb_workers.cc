@@ -86,13 +86,17 @@ ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id)
 #endif
 }
 
-ArenaObserver::~ArenaObserver() { observe(false); }
+ArenaObserver::~ArenaObserver() {
+  observe(false);  // returns when no thread is in a call of ours
+  ReceiveThroughTbb(this);
+}
 
 void ArenaObserver::on_scheduler_entry(bool is_worker) {
   // Threads from outside enter through Execute, which has a frame.
   if (!is_worker) return;
   ReceiveThroughTbb(this);
   ThreadFrame::SetArena(engine_id_);
+  PublishThroughTbb(this);
 }
 
 void ArenaObserver::on_scheduler_exit(bool is_worker) {

@@ -50,8 +50,8 @@ class ThreadedEngine final : public DependencyEngine {
   static constexpr int kIdleLooks = 100;
 
   int WorkerIndex() const override {
-    // Whoever runs an operation does so inside the arena, as a worker or by way of Execute. An arena
-    // for one thread has a second place all the same, and uses either.
+    // Whoever runs an operation does so inside the arena, as a worker or by way of Execute. An
+    // arena for one thread has a second place all the same, and uses either.
     return std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   }
   void Dispatch(ReadyList& ready) override;
