@@ -24,7 +24,7 @@ class CudaStreamTest : public testing::Test {
  protected:
   void SetUp() override {
     Check(cudaMalloc(&memory_, kBytes));
-    Check(cudaMallocHost(&host_, kBytes));
+    Check(cudaMallocHost(reinterpret_cast<void**>(&host_), kBytes));
   }
   void TearDown() override {
     engine_->Shutdown();
