@@ -108,7 +108,9 @@ void RegisterCopies() {
     largest = std::max<int64_t>(largest, cache.size);
     // Source and destination fill half of the cache: the other half is the rest of the machine's.
     const auto size_bytes = static_cast<size_t>(cache.size / 4);
-    RegisterCopy("L" + std::to_string(cache.level), size_bytes);
+    std::string name = "L";
+    name += std::to_string(cache.level);
+    RegisterCopy(name, size_bytes);
   }
   // Twice the last cache each, but no more than a small machine can spare.
   const auto past =
