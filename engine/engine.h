@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "tessera/base/device.h"
 #include "tessera/engine/on_complete.h"
+#include "tessera/engine/schedule.h"
 #include "tessera/engine/variable.h"
 
 namespace tessera {
@@ -22,6 +24,9 @@ struct RunContext {
   Device device;           ///< as given to the push
   void* stream = nullptr;  ///< the CUDA stream (a cudaStream_t) to enqueue on; null on a CPU
   Engine* engine = nullptr;
+  /// In a replay of a schedule what ReplayOptions::slots gave, valid until the operation is
+  /// complete; else empty.
+  std::span<void* const> slots = {};
 };
 
 using SyncFn = std::function<void(RunContext)>;
@@ -75,7 +80,8 @@ struct EngineOptions {
   EngineKind kind = EngineKind::kDefault;
   /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads.
   int workers = 0;
-  /// A push from outside an operation waits while this many operations pend; 0 never waits.
+  /// A push from outside an operation waits while this many operations pend; 0 never waits. The
+  /// operations of a replay count for those that are pushed after it.
   /// Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does.
@@ -85,7 +91,7 @@ struct EngineOptions {
   std::function<void(const std::string&)> stall_report = nullptr;
 };
 
-/// Totals since the engine was made.
+/// Totals since the engine was made. Each operation of a replay counts.
 struct EngineCounters {
   uint64_t pushed = 0;
   uint64_t run = 0;      ///< functions that were called and are complete, failed ones included
@@ -219,6 +225,17 @@ class Engine {
 
   /// Deletes the operator after its last pushed use; returns at once.
   virtual void DeleteOperator(EngineOperator* op) = 0;
+
+  /// Calls `pushes`, once and in this thread, and keeps what it pushes on this engine as a schedule
+  /// to replay; nothing of that runs yet. What other threads push meanwhile is pushed as ever.
+  /// `pushes` may make variables, and delete them: such a deletion takes place with the schedule's.
+  ///
+  /// Throws what `pushes` throws, then with nothing recorded; Error(kFailedPrecondition) after
+  /// Shutdown and inside another recording of this engine. Inside a recording pushes throw what
+  /// they always throw; waits, Stop, Shutdown and replays on this engine throw
+  /// Error(kFailedPrecondition), for nothing would have run.
+  virtual std::unique_ptr<Schedule> Record(const std::function<void()>& pushes,
+                                           const RecordOptions& options = {}) = 0;
 
   /// Returns when the writes of the variable that were pushed before the call are complete (other
   /// readers are not waited for), and rethrows the error that they left, see above. Blocks without

@@ -13,6 +13,7 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -58,6 +59,11 @@ struct PlannedOperation {
   bool fails = false;   // throws, or hands its error to the callback
   int deletes = -1;     // a variable that is deleted after the push, and not used again
   int wait_for = -1;    // a variable for which the pusher waits afterwards
+  // Where a schedule begins: the operations up to `schedule_end` are recorded and replayed, and
+  // neither delete nor wait. The others of them have no number here.
+  int schedule_end = -1;
+  int replays = 0;
+  bool keeps_schedule = false;  // until the program has ended
 };
 
 struct Program {
@@ -112,6 +118,17 @@ Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mil
     }
     program.operations.push_back(std::move(operation));
   }
+  for (int i = 0; i < operations; ++i) {
+    if (below(100) != 0) continue;
+    PlannedOperation& first = program.operations[i];
+    first.schedule_end = std::min(i + 1 + below(below(8) == 0 ? 200 : 20), operations);
+    first.replays = below(4);
+    first.keeps_schedule = below(2) == 0;
+    for (int k = i; k < first.schedule_end; ++k) {
+      program.operations[k].deletes = program.operations[k].wait_for = -1;
+    }
+    i = first.schedule_end - 1;
+  }
   return program;
 }
 
@@ -139,6 +156,23 @@ void Store(const Program& program, int index, std::vector<uint64_t>& values) {
   for (int v : program.operations[index].updates) values[v] = Mix(result, v);
 }
 
+/// The operations as they take effect, with those of schedules as often as these are replayed.
+std::vector<int> SerialOrder(const Program& program) {
+  std::vector<int> order;
+  for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
+    const PlannedOperation& operation = program.operations[i];
+    if (operation.schedule_end < 0) {
+      order.push_back(i);
+      continue;
+    }
+    for (int replay = 0; replay < operation.replays; ++replay) {
+      for (int k = i; k < operation.schedule_end; ++k) order.push_back(k);
+    }
+    i = operation.schedule_end - 1;
+  }
+  return order;
+}
+
 /// Runs the program one operation at a time, with the engine's rules about errors written out
 /// plainly: the oracle.
 Outcome RunSerially(const Program& program) {
@@ -156,8 +190,10 @@ Outcome RunSerially(const Program& program) {
     chains[chain].reported_at = pushed;
     outcome.order_of_reports.push_back(chains[chain].origin);
   };
-  for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
+  int pushed = 0;
+  for (const int i : SerialOrder(program)) {
     const PlannedOperation& operation = program.operations[i];
+    ++pushed;
     int inherited = -1;
     const auto inherit = [&](int v) {
       if (mark[v] < 0) return;
@@ -166,24 +202,24 @@ Outcome RunSerially(const Program& program) {
     for (int v : operation.reads) inherit(v);
     for (int v : operation.updates) inherit(v);
     if (inherited >= 0 && chains[inherited].reported_at >= 0) {
-      chains.push_back({chains[inherited].origin, i});  // pushed after the report: a new chain
+      chains.push_back({chains[inherited].origin, pushed});  // after the report: a new chain
       inherited = static_cast<int>(chains.size()) - 1;
     }
     if (inherited >= 0) {
       ++outcome.skipped;
     } else if (operation.fails) {
-      chains.push_back({i, i});
+      chains.push_back({i, pushed});
       inherited = static_cast<int>(chains.size()) - 1;
     } else {
       Store(program, i, outcome.values);
     }
     for (int v : operation.writes) mark[v] = inherited;
     for (int v : operation.updates) mark[v] = inherited;
-    if (operation.wait_for >= 0) report(mark[operation.wait_for], i + 1);
+    if (operation.wait_for >= 0) report(mark[operation.wait_for], pushed);
   }
   // WaitForAll, until nothing is left: chains in the order of their beginning.
   for (int chain = 0; chain < static_cast<int>(chains.size()); ++chain) {
-    report(chain, static_cast<int>(program.operations.size()));
+    report(chain, pushed);
   }
   return outcome;
 }
@@ -263,10 +299,21 @@ class EngineRun {
     for (int i = 0; i < static_cast<int>(program_.operations.size()); ++i) {
       if (i / 50 % program_.pushing_threads != thread) continue;
       for (int turn = turn_.load(); turn != i; turn = turn_.load()) turn_.wait(turn);
-      Push(i);
+      if (program_.operations[i].schedule_end >= 0) Replay(i);
+      if (i >= scheduled_to_) Push(i);
       turn_.store(i + 1);
       if ((i + 1) % 50 == 0) turn_.notify_all();
     }
+  }
+
+  void Replay(int first) {
+    const PlannedOperation& operation = program_.operations[first];
+    std::unique_ptr<Schedule> schedule = engine_.Record([&] {
+      for (int k = first; k < operation.schedule_end; ++k) Push(k);
+    });
+    for (int i = 0; i < operation.replays; ++i) schedule->Replay();
+    if (operation.keeps_schedule) schedules_.push_back(std::move(schedule));
+    scheduled_to_ = operation.schedule_end;
   }
 
   void Push(int index) {
@@ -332,6 +379,9 @@ class EngineRun {
   const Program& program_;
   std::vector<Variable*> variables_;
   std::atomic<int> turn_{0};
+  // Whose turn it is has these.
+  int scheduled_to_ = 0;
+  std::vector<std::unique_ptr<Schedule>> schedules_;
   Outcome outcome_;
 };
 

@@ -34,6 +34,11 @@ class LockAll {
   std::span<Edge> edges_;
 };
 
+/// Whether its turn on all variables makes it run something.
+bool IsWork(const Execution& execution) {
+  return execution.kind == ExecutionKind::kOperation || execution.kind == ExecutionKind::kReplay;
+}
+
 /// Requires the variable's lock, as does RemoveReader.
 void AddReader(DependencyVariable& variable, Edge& edge) {
   edge.previous = nullptr;
@@ -130,6 +135,30 @@ std::string NamedTwice(Access a, Access b) {
   return absl::StrCat("both ", participle(std::min(a, b)), " and ", participle(std::max(a, b)));
 }
 
+void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const FenceRef& fence) {
+  DependencyVariable& variable = *edge.variable();
+  // Destroyed after the lock is released: they may run a user's destructor or a driver's.
+  FailureRef previous;
+  std::unique_ptr<DeviceUses> past;
+  std::lock_guard<FutexLock> hold(variable.lock);
+  if (fence != nullptr) {
+    past = AddUse(variable, edge.write(), fence);
+  } else if (edge.write() && !edge.execution->on_device()) {
+    past = std::move(variable.device_uses);  // the host has come after all of these
+  }
+  if (!edge.write()) {
+    RemoveReader(variable, edge);
+    if (variable.readers == nullptr) GrantNext(variable, ready);
+    return;
+  }
+  if (variable.failure != failure) {
+    previous = std::move(variable.failure);
+    variable.failure = failure;
+  }
+  variable.writer = nullptr;
+  GrantNext(variable, ready);
+}
+
 /// Appends to `blocked` those that wait on `variable` because of `execution`.
 void AppendBlockedOn(Edge& own, std::vector<Execution*>& blocked) {
   DependencyVariable& variable = *own.variable();
@@ -162,7 +191,8 @@ void SortEdges(std::span<Edge> edges, std::string_view operation) {
   }
 }
 
-bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint64_t* sequence) {
+bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint64_t* sequence,
+             uint64_t operations) {
   const std::span<Edge> edges = execution.edges();
   const LockAll locked(edges);
   for (Edge& edge : edges) {
@@ -170,7 +200,7 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
   }
   if (execution.kind == ExecutionKind::kDelete) edges[0].variable()->alive = false;
   // Relaxed: under the locks of all variables, so it agrees with the order on each of them.
-  execution.sequence = sequence_counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  execution.sequence = sequence_counter.fetch_add(operations, std::memory_order_relaxed) + 1;
   if (sequence != nullptr) *sequence = execution.sequence;
   int32_t blocked = 0;
   for (Edge& edge : edges) blocked += Enter(edge, execution) ? 0 : 1;
@@ -181,29 +211,12 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
 
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
              const FenceRef& fence) {
-  for (Edge& edge : execution.edges()) {
-    DependencyVariable& variable = *edge.variable();
-    // Destroyed after the lock is released: they may run a user's destructor or a driver's.
-    FailureRef previous;
-    std::unique_ptr<DeviceUses> past;
-    std::lock_guard<FutexLock> hold(variable.lock);
-    if (fence != nullptr) {
-      past = AddUse(variable, edge.write(), fence);
-    } else if (edge.write() && !execution.on_device()) {
-      past = std::move(variable.device_uses);  // the host has come after all of these
-    }
-    if (edge.write()) {
-      if (variable.failure != failure) {
-        previous = std::move(variable.failure);
-        variable.failure = failure;
-      }
-      variable.writer = nullptr;
-      GrantNext(variable, ready);
-    } else {
-      RemoveReader(variable, edge);
-      if (variable.readers == nullptr) GrantNext(variable, ready);
-    }
-  }
+  for (Edge& edge : execution.edges()) ReleaseEdge(edge, failure, ready, fence);
+}
+
+void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready) {
+  const std::span<Edge> edges = execution.edges();
+  for (size_t i = 0; i < edges.size(); ++i) ReleaseEdge(edges[i], failures[i], ready, nullptr);
 }
 
 IssuedBefore FencesBefore(Execution& execution) {
@@ -280,6 +293,9 @@ bool NeedsItsOwner(WaitExecution& wait) {
       continue;
     }
     blocked.push_back(execution->below);
+    if (execution->kind == ExecutionKind::kVisit) {
+      blocked.push_back(static_cast<VisitExecution*>(execution)->replay_execution);
+    }
     for (Edge& edge : execution->edges()) AppendBlockedOn(edge, blocked);
   }
   return false;
@@ -312,9 +328,9 @@ void DemandWhatBlocks(WaitExecution& wait, const std::function<void(Execution*)>
     for (; own != nullptr && own->execution != place.execution; own = own->next) ++visits;
     if (own == nullptr) continue;  // granted: nobody is before it
     for (Edge* edge = variable.head; edge != own; edge = edge->next) {
-      if (edge->execution->kind == ExecutionKind::kOperation) demand(edge->execution);
+      if (IsWork(*edge->execution)) demand(edge->execution);
     }
-    if (variable.writer != nullptr && variable.writer->kind == ExecutionKind::kOperation) {
+    if (variable.writer != nullptr && IsWork(*variable.writer)) {
       demand(variable.writer);
       holders.push_back(variable.writer);
     }

@@ -25,8 +25,10 @@ void SortEdges(std::span<Edge> edges, std::string_view operation);
 /// from `sequence_counter`. Returns true if it may run at once; if not, some Release will report it
 /// and the caller must not touch it any more: hence `sequence`, where its place in push order goes.
 /// Throws Error(kInvalidArgument), with nothing changed, if a variable is deleted.
+///
+/// A replay takes as many places one after another as it has `operations`; `sequence` is the first.
 bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter,
-             uint64_t* sequence = nullptr);
+             uint64_t* sequence = nullptr, uint64_t operations = 1);
 
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`.
@@ -35,6 +37,10 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter,
 /// that they come after the fence: see FencesBefore.
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
              const FenceRef& fence = nullptr);
+
+/// The same for an execution that has marked each of its variables for itself: `failures` has one
+/// for each of its edges, whose null entries unmark.
+void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready);
 
 /// What is issued on an execution's variables, as seen when its turn has come on all of them.
 struct IssuedBefore {
@@ -54,6 +60,14 @@ struct WaitExecution : Execution {
   Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
   FailureRef failure;          ///< the mark that the variable had at the wait's turn
   FenceRef fence;              ///< of the last write, if a device may still work on it
+};
+
+/// What a thread runs of a replay, in the place of an execution on that thread.
+struct VisitExecution : Execution {
+  VisitExecution() { kind = ExecutionKind::kVisit; }
+  ~VisitExecution() { op = nullptr; }
+
+  Execution* replay_execution = nullptr;  ///< on whose variables the replay stands
 };
 
 /// Queues `wait` for the variable if writes pend on it, and returns true. If none does, sets

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/internal/recording.h"
 #include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
@@ -15,9 +16,6 @@ uint64_t NextEngineId() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
-
-// A rank above that of every priority without the property.
-constexpr int64_t kPrioritizedRank = int64_t{1} << 33;
 
 std::string_view NameOr(std::string_view name) { return name.empty() ? "(unnamed)" : name; }
 
@@ -42,11 +40,6 @@ OperatorRecord* CheckedOperator(EngineOperator* op, uint64_t engine_id, const ch
   return record;
 }
 
-void DropOperator(OperatorRecord* op) {
-  // Acquire and release: the last one sees every run of the function before it destroys it.
-  if (op->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete op;
-}
-
 }  // namespace
 
 DependencyEngine::DependencyEngine(const ResolvedOptions& options)
@@ -65,6 +58,10 @@ Variable* DependencyEngine::NewVariable(std::string_view name) {
 void DependencyEngine::DeleteVariable(Variable* variable) {
   if (forked()) return;  // destructors call this, and nothing of the engine can be given back
   DependencyVariable* checked = Checked(variable, "DeleteVariable");
+  if (Recording* const recording = Recording::Of(id_)) {
+    recording->deleted.push_back(checked);
+    return;
+  }
   Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
   execution->kind = ExecutionKind::kDelete;
   execution->SetEdgeCount(1);
@@ -109,6 +106,11 @@ void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
   CheckDevice(device, record->property, name);
   if (record->deleted.load(std::memory_order_relaxed)) {
     throw InvalidArgument("Engine::Push: operator \"", name, "\" was deleted");
+  }
+  if (Recording* const recording = Recording::Of(id_)) {
+    record->references.fetch_add(1, std::memory_order_relaxed);
+    Note(*recording, record, device, priority, site);
+    return;
   }
   Execution* execution = TakeExecution(device, record->property, priority, site);
   execution->SetEdgeCount(record->edges.size());
@@ -182,7 +184,7 @@ void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, Vari
   SortEdges(edges, operation);
 }
 
-EngineOperator* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
+OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                                const PushOptions& options) {
   const std::string_view name = NameOr(options.name);
   CheckAccepting(name);
@@ -204,6 +206,11 @@ void DependencyEngine::PushFunction(AnyFn fn, Device device, VariableList reads,
   CheckAccepting(name);
   CheckCallable(fn, name);
   CheckDevice(device, options.property, name);
+  if (Recording* const recording = Recording::Of(id_)) {
+    Note(*recording, MakeOperator(std::move(fn), reads, writes, options), device, options.priority,
+         site);
+    return;
+  }
   Execution* execution = TakeExecution(device, options.property, options.priority, site);
   absl::Cleanup give_back = [&] { GiveExecution(execution); };
   execution->SetEdgeCount(reads.size() + writes.size() + options.updates.size());
@@ -221,10 +228,7 @@ Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, i
   execution->property = property;
   execution->device = device;
   execution->site = site;
-  execution->rank = priority;
-  if (property == FnProperty::kCpuPrioritized || property == FnProperty::kGpuPrioritized) {
-    execution->rank += kPrioritizedRank;
-  }
+  execution->rank = RankOf(property, priority);
   execution->demanded.store(false, std::memory_order_relaxed);
   execution->references.store(1, std::memory_order_relaxed);
   return execution;
@@ -232,7 +236,8 @@ Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, i
 
 void DependencyEngine::GiveExecution(Execution* execution) {
   execution->fn.emplace<std::monostate>();
-  if (execution->op != nullptr) DropOperator(std::exchange(execution->op, nullptr));
+  if (execution->has_op()) DropOperator(execution->op);
+  execution->op = nullptr;
   execution->name.clear();  // keeps its memory for the next name
   execution->below = nullptr;
   executions_.Give(execution);
@@ -260,7 +265,10 @@ void DependencyEngine::Submit(Execution* execution) {
     throw;
   }
   // Relaxed: the pusher has just advanced the counter itself, and needs no exact figure.
-  const uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+  AfterAcquire(execution, ready_now, pushed_.load(std::memory_order_relaxed));
+}
+
+void DependencyEngine::AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed) {
   if (ready_now) {
     ReadyList ready;
     ready.PushBack(execution);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -24,6 +25,10 @@
 #include "tessera/engine/internal/trace_recorder.h"
 
 namespace tessera::engine_internal {
+
+class Recording;
+class ReplayPool;
+struct AsyncStep;
 
 /// EngineOptions with every default filled in.
 struct ResolvedOptions {
@@ -64,6 +69,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
                               const PushOptions& options, std::source_location site) final;
   void Push(EngineOperator* op, Device device, int priority, std::source_location site) final;
   void DeleteOperator(EngineOperator* op) final;
+  std::unique_ptr<Schedule> Record(const std::function<void()>& pushes,
+                                   const RecordOptions& options) final;
   void WaitForVar(Variable* variable) final;
   void WaitForAll() final;
   void Throw(Variable* variable) final;
@@ -89,6 +96,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {
     fn(context, std::move(on_complete));
   }
+
+  /// Calls a function that runs operations one after another.
+  virtual void CallIsolated(const std::function<void()>& fn) { fn(); }
+
+  /// Whether a replay pushes its operations one by one, in the order of the recording.
+  virtual bool ReplaysInOrder() const { return false; }
 
   /// Whether a device's work is complete when its operation's function has returned.
   virtual bool SynchronizesDevices() const { return false; }
@@ -127,6 +140,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<bool> stopped_{false};
 
  private:
+  class RecordedSchedule;
   struct Waiter;
 
   // Pushing (dependency_engine.cc).
@@ -135,7 +149,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void CheckAccepting(std::string_view operation) const;
   void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
                  VariableList updates, std::string_view operation) const;
-  EngineOperator* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
+  OperatorRecord* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                const PushOptions& options);
   void PushFunction(AnyFn fn, Device device, VariableList reads, VariableList writes,
                     const PushOptions& options, std::source_location site);
@@ -143,21 +157,56 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
                            std::source_location site);
   void GiveExecution(Execution* execution);
   void Submit(Execution* execution);
+  void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
   bool AcquireTraced(Execution& execution);
 
   // Running (dependency_engine_run.cc).
   void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
   FailureRef FailureOfInputs(Execution& execution, const FailureRef& device_failure);
+  static void Consider(const FailureRef& failure, const FailureRef*& earliest);
+  FailureRef Inherit(const FailureRef& failure, uint64_t sequence);
   FailureRef NewFailure(const Execution& execution, std::exception_ptr error);
+  FailureRef NewFailure(std::string_view name, std::source_location site, uint64_t sequence,
+                        std::exception_ptr error);
   void RunAsync(Execution* execution, const AsyncFn& fn, const RunContext& context);
   void OnExecutionComplete(Execution* execution, std::exception_ptr error) final;
+  void CompleteAsync(Execution* execution, std::exception_ptr error, ReadyList& ready);
   void Complete(Execution* execution, const FailureRef& failure, ReadyList& ready);
   void FinishInline(ReadyList& ready);
   void FinishWait(WaitExecution* wait, ReadyList& ready);
   void FinishDelete(Execution* execution, ReadyList& ready);
   bool DropReference(Execution* execution);
   void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
-  void CountComplete();
+  void TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns, bool skipped);
+  void CountComplete(uint64_t operations = 1);
+
+  // Schedules (dependency_engine_replay.cc).
+  void CheckNotRecording(std::string_view call) const;
+  void Note(Recording& recording, OperatorRecord* op, Device device, int priority,
+            std::source_location site);
+  void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
+  void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
+  void PushOperations(const std::shared_ptr<Replay>& replay);
+  void TraceReplay(const Replay& replay, uint64_t first_sequence, int64_t pushed_ns);
+  void BeginReplay(Execution* execution, ReadyList& ready);
+  void JoinReplay(Execution* join, ReadyList& ready);
+  void CallHelp(Replay& replay, int64_t rank);
+  void VisitReplay(Replay& replay, ReadyList& ready);
+  bool RunReady(Replay& replay, VisitExecution& visit);
+  bool MustYield(int64_t rank) const {
+    // Relaxed: a visitor that sees it late runs one operation more.
+    return stopped_.load(std::memory_order_relaxed) || queue_.best_rank() > rank;
+  }
+  FailureRef FailureOfInputs(const Replay& replay, uint32_t index);
+  bool Skip(Replay& replay, uint32_t index);
+  void RunWatched(Replay& replay, uint32_t index, const RunContext& context);
+  bool CallStep(Replay& replay, uint32_t index, const RunContext& context);
+  void CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList& ready);
+  static void DropStep(AsyncStep* step);
+  void EndReplay(Replay& replay, ReadyList& ready);
+  static void DropReplay(Replay& replay);
+  FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error);
+  void TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns, bool skipped);
 
   // Operations of devices, and those that come after them (dependency_engine_device.cc).
   void RunAmongDevices(Execution* execution, ReadyList& ready);
@@ -173,6 +222,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void HelpUntil(const std::function<bool()>& done);
   void WaitUntilIdle();
   void Throttle(uint64_t pushed);
+  void DropJoins();
   bool Idle() const;
   void Report(const FailureRef& failure);
   void ReportStall(std::string_view what) const;

@@ -20,11 +20,13 @@ std::string Describe(const Execution& execution) {
       return "(a wait)";
     case ExecutionKind::kDelete:
       return "(the deletion)";
-    case ExecutionKind::kOperation:
+    default:
       break;
   }
-  return absl::StrCat("\"", std::string(execution.display_name()), "\" (push ", execution.sequence,
-                      " at ", execution.site.file_name(), ":", execution.site.line(), ")");
+  const bool replay = execution.kind == ExecutionKind::kReplay;
+  return absl::StrCat(replay ? "replay of " : "", "\"", std::string(execution.display_name()),
+                      "\" (push ", execution.sequence, " at ", execution.site.file_name(), ":",
+                      execution.site.line(), ")");
 }
 
 const char* AccessName(Access access) {

@@ -14,7 +14,11 @@ void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
   const IssuedBefore before = FencesBefore(*execution);
   if (execution->on_device()) {
     RunOnDevice(execution, before, ready);
-  } else if (before.pending.empty() || !PutAside(execution, before.pending)) {
+  } else if (!before.pending.empty() && PutAside(execution, before.pending)) {
+    // A fence has it now.
+  } else if (execution->kind == ExecutionKind::kReplay) {
+    BeginReplay(execution, ready);
+  } else {
     // A second look: what was pending at the first may have failed since.
     const FailureRef device_failure =
         before.pending.empty() ? before.failure : FencesBefore(*execution).failure;

@@ -4,14 +4,19 @@
 #include <utility>
 
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/replay.h"
 #include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/waiter.h"
 
 namespace tessera::engine_internal {
 
 void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
-  if (uses_devices_.load(std::memory_order_relaxed)) {
+  if (execution->kind == ExecutionKind::kJoin) {
+    JoinReplay(execution, ready);
+  } else if (uses_devices_.load(std::memory_order_relaxed)) {
     RunAmongDevices(execution, ready);
+  } else if (execution->kind == ExecutionKind::kReplay) {
+    BeginReplay(execution, ready);
   } else {
     RunOnHost(execution, FailureOfInputs(*execution, nullptr), ready);
   }
@@ -71,38 +76,59 @@ FailureRef DependencyEngine::FailureOfInputs(Execution& execution,
                                              const FailureRef& device_failure) {
   if (execution.property == FnProperty::kNoSkip) return nullptr;
   const FailureRef* earliest = nullptr;
-  const auto consider = [&](const FailureRef& failure) {
-    if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
-    if (earliest == nullptr || failure->sequence < (*earliest)->sequence) earliest = &failure;
-  };
-  consider(device_failure);
+  Consider(device_failure, earliest);
   for (const Edge& edge : execution.edges()) {
     // No lock: as long as this edge is granted nobody else changes the variable's mark.
-    if (edge.input()) consider(edge.variable()->failure);
+    if (edge.input()) Consider(edge.variable()->failure, earliest);
   }
-  if (earliest == nullptr) return nullptr;
-  const FailureRef& failure = *earliest;
+  return earliest == nullptr ? nullptr : Inherit(*earliest, execution.sequence);
+}
+
+/// Of the failures that an operation could take on, the earliest counts.
+void DependencyEngine::Consider(const FailureRef& failure, const FailureRef*& earliest) {
+  if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
+  if (earliest == nullptr || failure->sequence < (*earliest)->sequence) earliest = &failure;
+}
+
+/// What marks the variables of an operation that is skipped because of `failure`.
+FailureRef DependencyEngine::Inherit(const FailureRef& failure, uint64_t sequence) {
   const uint64_t reported_at = failure->reported_at.load(std::memory_order_relaxed);
-  if (reported_at == 0 || execution.sequence <= reported_at) return failure;
+  if (reported_at == 0 || sequence <= reported_at) return failure;
   // Pushed after the report: nobody has been told that this one would be skipped.
-  auto successor = std::make_shared<Failure>(failure->error, failure->name, failure->pushed_at,
-                                             execution.sequence);
+  auto successor =
+      std::make_shared<Failure>(failure->error, failure->name, failure->pushed_at, sequence);
   failures_.Add(successor);
   return successor;
 }
 
 FailureRef DependencyEngine::NewFailure(const Execution& execution, std::exception_ptr error) {
-  auto failure = std::make_shared<Failure>(std::move(error), std::string(execution.display_name()),
-                                           execution.site, execution.sequence);
+  return NewFailure(execution.display_name(), execution.site, execution.sequence, std::move(error));
+}
+
+FailureRef DependencyEngine::NewFailure(std::string_view name, std::source_location site,
+                                        uint64_t sequence, std::exception_ptr error) {
+  auto failure = std::make_shared<Failure>(std::move(error), std::string(name), site, sequence);
   failures_.Add(failure);
   return failure;
 }
 
 void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
   completing_.fetch_add(1, std::memory_order_relaxed);
+  ReadyList ready;
+  if (execution->kind == ExecutionKind::kStep) {
+    CompleteStep(static_cast<AsyncStep*>(execution), std::move(error), ready);
+  } else {
+    CompleteAsync(execution, std::move(error), ready);
+  }
+  if (!ready.empty()) Dispatch(ready);
+  // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
+  completing_.fetch_sub(1, std::memory_order_release);
+}
+
+void DependencyEngine::CompleteAsync(Execution* execution, std::exception_ptr error,
+                                     ReadyList& ready) {
   FailureRef failure;
   if (error != nullptr) failure = NewFailure(*execution, std::move(error));
-  ReadyList ready;
   if (trace_.on() && !execution->on_device()) {
     trace_.Add(TracedEnd{.sequence = execution->sequence,
                          .end_ns = trace_.Now(),
@@ -113,9 +139,6 @@ void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_
   } else {
     Complete(execution, failure, ready);
   }
-  if (!ready.empty()) Dispatch(ready);
-  // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
-  completing_.fetch_sub(1, std::memory_order_release);
 }
 
 void DependencyEngine::Complete(Execution* execution, const FailureRef& failure, ReadyList& ready) {
@@ -132,12 +155,12 @@ void DependencyEngine::FinishInline(ReadyList& ready) {
   ReadyList operations;
   while (!ready.empty()) {
     Execution* execution = ready.PopFront();
-    if (execution->kind == ExecutionKind::kOperation) {
-      operations.PushBack(execution);
-    } else if (execution->kind == ExecutionKind::kWait) {
+    if (execution->kind == ExecutionKind::kWait) {
       FinishWait(static_cast<WaitExecution*>(execution), ready);
-    } else {
+    } else if (execution->kind == ExecutionKind::kDelete) {
       FinishDelete(execution, ready);
+    } else {
+      operations.PushBack(execution);
     }
   }
   ready = operations;
@@ -177,10 +200,10 @@ bool DependencyEngine::DropReference(Execution* execution) {
   return true;
 }
 
-void DependencyEngine::CountComplete() {
+void DependencyEngine::CountComplete(uint64_t operations) {
   // Sequentially consistent throughout: pairs with waiters, who announce themselves and then look
   // at the count. It also carries what the operation did to a thread that waits for all.
-  const uint64_t completed = completed_.fetch_add(1) + 1;
+  const uint64_t completed = completed_.fetch_add(operations) + operations;
   if (idle_waiters_.load() > 0 && completed == pushed_.load()) {
     std::lock_guard<std::mutex> hold(idle_mutex_);
     idle_condition_->notify_all();
@@ -213,11 +236,16 @@ bool DependencyEngine::TryRunOne() {
 }
 
 void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bool skipped) {
-  trace_.Add(TracedRun{.sequence = execution.sequence,
+  TraceRun(execution.sequence, execution.display_name(), begin_ns, skipped);
+}
+
+void DependencyEngine::TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns,
+                                bool skipped) {
+  trace_.Add(TracedRun{.sequence = sequence,
                        .begin_ns = begin_ns,
                        .end_ns = trace_.Now(),
                        .skipped = skipped,
-                       .name = std::string(execution.display_name())},
+                       .name = std::string(name)},
              WorkerIndex());
 }
 

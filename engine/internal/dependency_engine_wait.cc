@@ -36,6 +36,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
 
 void DependencyEngine::WaitForVar(Variable* variable) {
   CheckNotForked("WaitForVar");
+  CheckNotRecording("WaitForVar");
   DependencyVariable* checked = Checked(variable, "WaitForVar");
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
@@ -135,6 +136,7 @@ void DependencyEngine::WaitUntilIdle() {
 
 void DependencyEngine::WaitForAll() {
   CheckNotForked("WaitForAll");
+  CheckNotRecording("WaitForAll");
   CheckNotInOperation("WaitForAll");
   if (stopped_.load() && !Idle()) {
     throw FailedPrecondition(
@@ -219,6 +221,7 @@ void DependencyEngine::CheckOutside(std::string_view call) const {
 
 void DependencyEngine::Stop() {
   CheckNotForked("Stop");
+  CheckNotRecording("Stop");
   CheckOutside("Stop");
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -251,6 +254,7 @@ void DependencyEngine::Start() {
 
 void DependencyEngine::Shutdown() {
   if (forked()) return;  // what was pushed is finished in the parent
+  CheckNotRecording("Shutdown");
   CheckOutside("Shutdown");
   std::lock_guard<std::mutex> hold(shutdown_mutex_);
   if (shut_down_) return;
@@ -261,7 +265,19 @@ void DependencyEngine::Shutdown() {
   Stop();
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  DropJoins();
   shut_down_ = true;
+}
+
+/// What is left in the queue of an engine with nothing to do: help that came too late.
+void DependencyEngine::DropJoins() {
+  ReadyList ready;
+  std::unique_lock<FutexLock> hold(queue_lock_);
+  while (Execution* join = queue_.Pop()) {
+    hold.unlock();
+    Run(join, ready);
+    hold.lock();
+  }
 }
 
 }  // namespace tessera::engine_internal

@@ -9,6 +9,11 @@ std::string DependencyVariable::ToString() const {
                       : absl::StrCat("variable \"", name, "\" (#", id, ")");
 }
 
+void DropOperator(OperatorRecord* op) {
+  // Acquire and release: the last one sees every run of the function before it destroys it.
+  if (op->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete op;
+}
+
 Execution* ReadyList::PopBest() {
   if (head_ == nullptr) return nullptr;
   Execution* best = head_;

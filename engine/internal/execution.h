@@ -20,6 +20,7 @@ namespace tessera::engine_internal {
 
 class DependencyVariable;
 struct Execution;
+struct Replay;
 
 /// What an operation does with a variable. An update is a write that takes the variable's error on.
 enum class Access : uintptr_t { kRead = 0, kWrite = 1, kUpdate = 3 };
@@ -64,10 +65,17 @@ class OperatorRecord final : public EngineOperator {
   std::atomic<bool> deleted{false};
 };
 
+/// Gives up a reference, the last of which deletes the operator.
+void DropOperator(OperatorRecord* op);
+
 enum class ExecutionKind : uint8_t {
   kOperation,
   kWait,    ///< a read that only reports that it was granted
   kDelete,  ///< a write that gives the variable back
+  kReplay,  ///< all operations of a schedule together
+  kJoin,    ///< on no variable: whoever runs it lends a hand with a replay
+  kVisit,   ///< on no variable: what a thread runs of a replay
+  kStep,    ///< on no variable: an asynchronous operation of a replay
 };
 
 /// Where an execution stands in the ready queue; guarded by the queue's lock.
@@ -89,8 +97,12 @@ struct Execution {
     more_capacity = edge_count;
   }
   std::string_view display_name() const {
-    const std::string& text = op != nullptr ? op->name : name;
+    const std::string& text = has_op() ? op->name : name;
     return text.empty() ? std::string_view("(unnamed)") : std::string_view(text);
+  }
+
+  bool has_op() const {
+    return kind != ExecutionKind::kReplay && kind != ExecutionKind::kJoin && op != nullptr;
   }
 
   /// Whether its function only enqueues work on a stream.
@@ -112,8 +124,11 @@ struct Execution {
   Edge inline_edges[kInlineEdges];
   std::unique_ptr<Edge[]> more_edges;
 
-  AnyFn fn;                      // or
-  OperatorRecord* op = nullptr;  // whose function is called
+  AnyFn fn;  // or that of `op`
+  union {
+    OperatorRecord* op = nullptr;
+    Replay* replay;  // of a kReplay and of a kJoin, which have no operator
+  };
   std::string name;
   std::source_location site;
   Device device;
@@ -185,6 +200,14 @@ class ReadyList {
   Execution* head_ = nullptr;
   Execution* tail_ = nullptr;
 };
+
+/// The place of a priority among all, those of other properties too: higher runs first.
+inline int64_t RankOf(FnProperty property, int priority) {
+  constexpr int64_t kPrioritizedRank = int64_t{1} << 33;  // above every priority without it
+  const bool prioritized =
+      property == FnProperty::kCpuPrioritized || property == FnProperty::kGpuPrioritized;
+  return priority + (prioritized ? kPrioritizedRank : 0);
+}
 
 /// Whether `a` should run before `b`.
 inline bool RunsBefore(const Execution& a, const Execution& b) {

@@ -67,12 +67,22 @@ inline void JoinClocks(ModelClock& into, const ModelClock& from) {
 template <typename T>
 class ModelAtomic {
  public:
-  ModelAtomic(T value) : value_(value) {}  // NOLINT: as std::atomic
+  ModelAtomic(T value = T()) : value_(value) {}  // NOLINT: as std::atomic
 
   T load(std::memory_order order) const {
     ModelStep(this, /*writes=*/false);
     if (IsAcquire(order)) JoinClocks(ModelThreadClock(), released_);
     return value_;
+  }
+  void store(T value, std::memory_order order) {
+    ModelStep(this, /*writes=*/true);
+    // Other than a read-modify-write it hides what others released before it.
+    released_ = {};
+    if (IsRelease(order)) {
+      JoinClocks(released_, ModelThreadClock());
+      ++ModelThreadClock()[ModelThread()];
+    }
+    value_ = value;
   }
   T exchange(T value, std::memory_order order) {
     ModelStep(this, /*writes=*/true);

@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/engine/internal/futex_lock.h"
+#include "tessera/engine/internal/index_stack.h"
 #include "tessera/engine/internal/record_pool.h"
 
 namespace tessera::engine_internal {
@@ -148,6 +149,82 @@ TEST(RecordPoolModelTest, TwoThreadsThatTakeAndGiveNeverShareARecord) {
       });
     }
     program.check = [] { return std::string(); };
+    return program;
+  }));
+}
+
+/// A stack of four numbers, each with data that belongs to whoever has popped it.
+struct StackState {
+  explicit StackState(uint32_t pushed) {
+    for (uint32_t i = 0; i < pushed; ++i) stack.Push(i, i);
+  }
+  /// Pops a number, works with it, and returns it.
+  uint32_t Pop() {
+    const uint32_t index = stack.Pop();
+    if (index != ModelStack::kNone) data[index] = data[index] + 1;
+    return index;
+  }
+  void Push(uint32_t index) {
+    data[index] = data[index] + 1;
+    stack.Push(index, index);
+  }
+  /// What is wrong if the numbers below `count` should be there, once each.
+  std::string CheckLeft(uint32_t count) {
+    std::set<uint32_t> seen;
+    for (uint32_t i = 0; i < count; ++i) seen.insert(stack.Pop());
+    if (seen.size() != count || seen.count(ModelStack::kNone) != 0) return "a number is missing";
+    return stack.Pop() == ModelStack::kNone ? "" : "a number is there twice";
+  }
+
+  using ModelStack = IndexStack<ModelMemory>;
+  ModelStack stack{4};
+  ModelPlain<int> data[4];
+};
+
+TEST(IndexStackModelTest, WhatTwoThreadsPushIsThereOnce) {
+  ExpectNoFailure(ExploreInterleavings([] {
+    auto state = std::make_shared<StackState>(0);
+    ModelProgram program;
+    program.threads.push_back([state] {
+      state->stack.Link(0, 1);
+      state->stack.Push(0, 1);
+    });
+    program.threads.push_back([state] {
+      state->Push(2);
+      state->Push(3);
+    });
+    program.check = [state] { return state->CheckLeft(4); };
+    return program;
+  }));
+}
+
+TEST(IndexStackModelTest, ThreeThreadsThatPopNeverShareANumber) {
+  ExpectNoFailure(ExploreInterleavings([] {
+    auto state = std::make_shared<StackState>(3);
+    ModelProgram program;
+    for (int t = 0; t < 3; ++t) program.threads.push_back([state] { state->Pop(); });
+    program.check = [state] { return state->CheckLeft(0); };
+    return program;
+  }));
+}
+
+// The order of pops and pushes that deceives a stack without a count: a head that has gone and come
+// back, over another rest.
+TEST(IndexStackModelTest, ANumberThatComesBackDeceivesNobody) {
+  ExpectNoFailure(ExploreInterleavings([] {
+    auto state = std::make_shared<StackState>(3);
+    ModelProgram program;
+    program.threads.push_back([state] {
+      const uint32_t index = state->Pop();
+      if (index != StackState::ModelStack::kNone) state->Push(index);
+    });
+    program.threads.push_back([state] {
+      const uint32_t first = state->Pop();
+      const uint32_t second = state->Pop();
+      if (first != StackState::ModelStack::kNone) state->Push(first);
+      if (second != StackState::ModelStack::kNone) state->Push(second);
+    });
+    program.check = [state] { return state->CheckLeft(3); };
     return program;
   }));
 }

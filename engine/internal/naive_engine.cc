@@ -53,6 +53,7 @@ class NaiveEngine final : public DependencyEngine {
   static constexpr int kMaxDepth = 16;
 
   bool SynchronizesDevices() const override { return true; }
+  bool ReplaysInOrder() const override { return true; }
 
   void Dispatch(ReadyList& ready) override {
     const DispatchFrame frame(id());

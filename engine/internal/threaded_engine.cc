@@ -62,6 +62,8 @@ class ThreadedEngine final : public DependencyEngine {
     tbb::this_task_arena::isolate([&] { fn(context, std::move(on_complete)); });
   }
 
+  void CallIsolated(const std::function<void()>& fn) override { tbb::this_task_arena::isolate(fn); }
+
   /// What goes through TBB.
   class Runner {
    public:

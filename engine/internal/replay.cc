@@ -1,0 +1,160 @@
+#include "tessera/engine/internal/replay.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace tessera::engine_internal {
+namespace {
+
+// A thread takes this many roots at most: the last of them start late if one before takes long.
+constexpr uint32_t kMaxRootsTaken = 32;
+
+}  // namespace
+
+Replay::Replay(const SchedulePlan& schedule_plan)
+    : plan(schedule_plan),
+      marks(plan.variables().size()),
+      waiting_for_(std::make_unique<std::atomic<uint32_t>[]>(plan.size())),
+      stack_(static_cast<uint32_t>(plan.size())) {
+  for (uint32_t i = 0; i < plan.size(); ++i) {
+    waiting_for_[i].store(plan.operation(i).predecessors, std::memory_order_relaxed);
+  }
+  if (plan.has_ranks()) heap_.reserve(plan.size());
+  edges.reserve(plan.edges().size());
+}
+
+void Replay::Start() {
+  // Relaxed: the ready queue's lock, or the one of a variable, publishes all of this.
+  next_root_.store(0, std::memory_order_relaxed);
+  unfinished.store(static_cast<int64_t>(plan.size()) + plan.asynchronous(),
+                   std::memory_order_relaxed);
+  failed.store(false, std::memory_order_relaxed);
+  if (plan.has_ranks()) {
+    for (const uint32_t root : plan.roots()) AddToHeap(root);
+  }
+}
+
+RootRange Replay::TakeRoots(int workers) {
+  const auto count = static_cast<uint32_t>(plan.roots().size());
+  // Relaxed: roots depend on nothing but the beginning, which every visitor has seen.
+  uint32_t begin = next_root_.load(std::memory_order_relaxed);
+  uint32_t taken;
+  do {
+    if (begin >= count) return {};
+    // Less and less, so that all end at about the same time. (C. Polychronopoulos and D. Kuck,
+    // "Guided self-scheduling", IEEE Transactions on Computers C-36, 1987, with half of each
+    // share.)
+    taken = std::clamp((count - begin) / (2 * static_cast<uint32_t>(workers)), 1u, kMaxRootsTaken);
+  } while (!next_root_.compare_exchange_weak(begin, begin + taken, std::memory_order_relaxed));
+  return {begin, begin + taken};
+}
+
+uint32_t Replay::Take(RootRange& own, int workers) {
+  if (plan.has_ranks()) {
+    const auto later = [this](uint32_t a, uint32_t b) { return plan.Before(b, a); };
+    std::lock_guard<FutexLock> hold(heap_lock_);
+    if (heap_.empty()) return kNone;
+    std::pop_heap(heap_.begin(), heap_.end(), later);
+    const uint32_t best = heap_.back();
+    heap_.pop_back();
+    return best;
+  }
+  const uint32_t top = stack_.Pop();
+  if (top != kNone) return top;
+  if (own.begin == own.end) own = TakeRoots(workers);
+  return own.begin == own.end ? kNone : plan.roots()[own.begin++];
+}
+
+void Replay::PutBack(uint32_t index, RootRange& own) {
+  if (plan.has_ranks()) {
+    AddToHeap(index);
+    return;
+  }
+  while (own.begin != own.end) {
+    const uint32_t root = plan.roots()[--own.end];
+    stack_.Push(root, root);
+  }
+  stack_.Push(index, index);
+}
+
+bool Replay::HasReady() {
+  if (plan.has_ranks()) {
+    std::lock_guard<FutexLock> hold(heap_lock_);
+    return !heap_.empty();
+  }
+  return !stack_.empty() || next_root_.load(std::memory_order_relaxed) < plan.roots().size();
+}
+
+void Replay::AddToHeap(uint32_t index) {
+  const auto later = [this](uint32_t a, uint32_t b) { return plan.Before(b, a); };
+  std::lock_guard<FutexLock> hold(heap_lock_);
+  heap_.push_back(index);
+  std::push_heap(heap_.begin(), heap_.end(), later);
+}
+
+uint32_t Replay::Release(uint32_t index, bool& more) {
+  uint32_t next = kNone, second = kNone, last = kNone;
+  for (const uint32_t after : plan.successors(index)) {
+    const uint32_t predecessors = plan.operation(after).predecessors;
+    if (predecessors > 1) {
+      // Acquire and release: whoever brings it to 0 sees what all that it waited for have done.
+      if (waiting_for_[after].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+      waiting_for_[after].store(predecessors, std::memory_order_relaxed);
+    }
+    if (plan.has_ranks()) {
+      AddToHeap(after);
+    } else if (next == kNone) {
+      next = after;
+    } else if (second == kNone) {
+      second = last = after;
+    } else {
+      stack_.Link(last, after);
+      last = after;
+    }
+  }
+  if (second != kNone) stack_.Push(second, last);
+  more = second != kNone || plan.has_ranks();
+  return next;
+}
+
+void Replay::Mark(uint32_t index, const FailureRef& failure) {
+  for (const SchedulePlan::Use& use : plan.uses(index)) {
+    if (use.access != Access::kRead) marks[use.variable] = failure;
+  }
+  if (failure != nullptr) failed.store(true, std::memory_order_relaxed);
+}
+
+AsyncStep::AsyncStep(Replay* its_replay, uint32_t its_index) : of(its_replay), index(its_index) {
+  const RecordedPush& push = of->plan.push(index);
+  kind = ExecutionKind::kStep;
+  op = push.op.get();
+  site = push.site;
+  device = push.device;
+  sequence = of->first_sequence + index;
+  references.store(2, std::memory_order_relaxed);  // the function's return and the completion
+}
+
+std::unique_ptr<Replay> ReplayPool::Take() {
+  std::unique_ptr<Replay> replay;
+  {
+    std::lock_guard<FutexLock> hold(lock_);
+    if (!idle_.empty()) {
+      replay = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (replay == nullptr) replay = std::make_unique<Replay>(*plan_);
+  replay->pool = shared_from_this();
+  replay->references.store(1, std::memory_order_relaxed);
+  return replay;
+}
+
+void ReplayPool::Give(std::unique_ptr<Replay> replay) {
+  // Outlives the section, and may be the last one to hold the pool.
+  const std::shared_ptr<ReplayPool> pool = std::move(replay->pool);
+  std::lock_guard<FutexLock> hold(pool->lock_);
+  pool->idle_.push_back(std::move(replay));
+}
+
+}  // namespace tessera::engine_internal

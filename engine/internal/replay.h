@@ -1,0 +1,135 @@
+#ifndef TESSERA_ENGINE_INTERNAL_REPLAY_H_
+#define TESSERA_ENGINE_INTERNAL_REPLAY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tessera/engine/internal/completion.h"
+#include "tessera/engine/internal/execution.h"
+#include "tessera/engine/internal/failure.h"
+#include "tessera/engine/internal/futex_lock.h"
+#include "tessera/engine/internal/index_stack.h"
+#include "tessera/engine/internal/schedule_plan.h"
+
+namespace tessera::engine_internal {
+
+class ReplayPool;
+
+/// Roots that one thread has taken in order to run them.
+struct RootRange {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+};
+
+/// One replay, from Schedule::Replay until nobody looks at it any more.
+///
+/// Threads visit it: each takes operations that are ready, runs them, counts down what waits for
+/// them and keeps one of those that become ready as its next. What it cannot run at once it leaves
+/// where other visitors find it.
+///
+/// The order that this makes: the counters in Release hand on what an operation did to those that
+/// come after it, the stack (or the heap's lock) hands an operation from thread to thread, and
+/// `unfinished` takes everything to whoever ends the replay.
+struct Replay {
+  static constexpr uint32_t kNone = SchedulePlan::kNone;
+
+  explicit Replay(const SchedulePlan& schedule_plan);
+
+  /// Makes all as it is at the beginning. Nobody else may use the replay yet.
+  void Start();
+
+  /// An operation that is ready; kNone if there is none just now. `own` are roots that only this
+  /// thread takes from, some of `workers` equal shares at a time.
+  uint32_t Take(RootRange& own, int workers);
+
+  /// Gives up what this thread has taken and not run.
+  void PutBack(uint32_t index, RootRange& own);
+
+  /// The operation is complete, or skipped: returns one of those that become ready by that, kNone
+  /// if there is none, and leaves the others to Take. `more` tells whether there are others.
+  uint32_t Release(uint32_t index, bool& more);
+
+  /// Counts operations as over. True for the call that ends the replay: all that the operations did
+  /// is visible to it.
+  bool Finish(int64_t operations) {
+    return unfinished.fetch_sub(operations, std::memory_order_acq_rel) == operations;
+  }
+
+  /// Whether Take would return something. May be out of date.
+  bool HasReady();
+
+  int64_t RankOf(uint32_t index) const { return plan.push(index).rank() + rank_offset; }
+
+  /// Marks what the operation writes, and from here on operations look at marks.
+  void Mark(uint32_t index, const FailureRef& failure);
+
+  const SchedulePlan& plan;
+  std::shared_ptr<ReplayPool> pool;  // while the replay is under way
+  Execution* execution = nullptr;    // by which it stands on its variables' queues
+  uint64_t first_sequence = 0;       // operation i has first_sequence + i
+  int64_t rank_offset = 0;
+  std::vector<void*> slots;
+  std::vector<SchedulePlan::VariableEdge> edges;  // as those of `execution`
+
+  /// By variable; its operations order all access, as they do that to the variable.
+  std::vector<FailureRef> marks;
+  /// Whether marks may hold something. Relaxed: set before the failed operation is released, hence
+  /// seen by all that depend on it.
+  std::atomic<bool> failed{false};
+
+  /// A thread that is to join is on its way: a kJoin stands in the ready queue.
+  std::atomic<bool> help_called{false};
+  /// Who runs operations. Relaxed everywhere: only decides whether to call for help.
+  std::atomic<int32_t> visitors{0};
+  /// The replay itself, each visitor and each kJoin; the last one gives it back to the pool.
+  std::atomic<int32_t> references{0};
+
+ private:
+  RootRange TakeRoots(int workers);
+  void AddToHeap(uint32_t index);
+
+  // Predecessors of each operation that are not complete; used where there are several. Whoever
+  // counts one down to 0 makes it ready for the next replay.
+  std::unique_ptr<std::atomic<uint32_t>[]> waiting_for_;
+  IndexStack<> stack_;
+  FutexLock heap_lock_;
+  std::vector<uint32_t> heap_;  // instead of stack and roots where ranks differ
+  alignas(64) std::atomic<uint32_t> next_root_{0};
+
+ public:
+  /// Operations that are not over; of an asynchronous one the function and the completion count.
+  alignas(64) std::atomic<int64_t> unfinished{0};
+};
+
+/// An asynchronous operation of a replay, from its call to its completion or, if that comes later,
+/// its return.
+struct AsyncStep final : Execution {
+  AsyncStep(Replay* its_replay, uint32_t its_index);
+
+  Replay* const of;
+  const uint32_t index;
+};
+
+/// The replays of one schedule that are not under way, and what they share. The schedule owns it,
+/// together with replays that are under way.
+class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
+ public:
+  explicit ReplayPool(std::unique_ptr<const SchedulePlan> plan) : plan_(std::move(plan)) {}
+
+  const SchedulePlan& plan() const { return *plan_; }
+
+  /// With `pool` set and one reference.
+  std::unique_ptr<Replay> Take();
+  static void Give(std::unique_ptr<Replay> replay);
+
+ private:
+  const std::unique_ptr<const SchedulePlan> plan_;
+  FutexLock lock_;
+  std::vector<std::unique_ptr<Replay>> idle_;  // guarded by lock_
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_REPLAY_H_

@@ -1,0 +1,131 @@
+#ifndef TESSERA_ENGINE_INTERNAL_SCHEDULE_PLAN_H_
+#define TESSERA_ENGINE_INTERNAL_SCHEDULE_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/engine/internal/execution.h"
+
+namespace tessera::engine_internal {
+
+/// Gives back a reference to an operator, the last of which deletes it.
+struct OperatorDropper {
+  void operator()(OperatorRecord* op) const;
+};
+using OperatorRef = std::unique_ptr<OperatorRecord, OperatorDropper>;
+
+/// A push as it was noted.
+struct RecordedPush {
+  OperatorRef op;
+  Device device;
+  int priority = 0;
+  std::source_location site;
+  int64_t rank() const { return RankOf(op->property, priority); }
+};
+
+/// What all replays of a schedule share: its operations and which of them come after which. Never
+/// changes.
+class SchedulePlan {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;  ///< no operation, no variable
+
+  /// A variable of the schedule; operations and edges name it by its place in variables().
+  struct VariableUse {
+    DependencyVariable* variable;
+    uint64_t id;       ///< by which a variable that took its memory later is told from it
+    Access access;     ///< what the schedule as a whole does with it
+    std::string name;  ///< for people
+  };
+  /// What a replay does with one of the variables.
+  struct VariableEdge {
+    Edge edge;  ///< only variable and access are used
+    uint32_t variable;
+  };
+  struct Use {
+    uint32_t variable;
+    Access access;
+  };
+  /// What running an operation looks at.
+  struct Operation {
+    const SyncFn* sync;  ///< null if it is asynchronous
+    uint32_t first_successor;
+    uint32_t end_successor;
+    uint32_t predecessors;
+  };
+
+  SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes);
+
+  size_t size() const { return pushes_.size(); }
+  const std::string& name() const { return name_; }
+  size_t slots() const { return slots_; }
+  const std::vector<VariableUse>& variables() const { return variables_; }
+  /// One for each variable, sorted as SortEdges does.
+  const std::vector<VariableEdge>& edges() const { return edges_; }
+
+  const Operation& operation(uint32_t i) const { return operations_[i]; }
+  const RecordedPush& push(uint32_t i) const { return pushes_[i]; }
+  std::span<const Use> uses(uint32_t i) const {
+    return {uses_.data() + first_use_[i], uses_.data() + first_use_[i + 1]};
+  }
+  /// Those that have the longest way to go first.
+  std::span<const uint32_t> successors(uint32_t i) const {
+    return {successors_.data() + operations_[i].first_successor,
+            successors_.data() + operations_[i].end_successor};
+  }
+  /// Operations that wait for none, in the order in which they should begin.
+  const std::vector<uint32_t>& roots() const { return roots_; }
+  /// How many operations are one after another from this one to the end, itself included.
+  uint32_t height(uint32_t i) const { return heights_[i]; }
+  uint32_t asynchronous() const { return asynchronous_; }
+
+  /// Whether priorities tell operations apart.
+  bool has_ranks() const { return has_ranks_; }
+  int64_t highest_rank() const { return highest_rank_; }
+  bool uses_devices() const { return uses_devices_; }
+
+  /// Whether operation `a` should begin before `b` when both are ready.
+  bool Before(uint32_t a, uint32_t b) const;
+
+  std::string Describe() const;
+  std::string Graphviz() const;
+
+ private:
+  /// How a variable is used up to the operation that is being looked at.
+  struct History;
+
+  void AddUses(std::vector<std::vector<uint32_t>>& predecessors);
+  void AddSuccessors(const std::vector<std::vector<uint32_t>>& predecessors);
+  void FindHeights();
+  std::vector<uint32_t> LongestPath() const;
+  std::vector<uint32_t> Widths() const;
+  std::string NameOf(uint32_t i) const;
+
+  const std::string name_;
+  const size_t slots_;
+  const std::vector<RecordedPush> pushes_;
+  std::vector<VariableUse> variables_;
+  std::vector<VariableEdge> edges_;
+  std::vector<uint32_t> first_use_;
+  std::vector<Use> uses_;
+  std::vector<Operation> operations_;
+  std::vector<uint32_t> successors_;
+  std::vector<uint32_t> heights_;
+  std::vector<uint32_t> roots_;
+  uint32_t asynchronous_ = 0;
+  bool has_ranks_ = false;
+  bool uses_devices_ = false;
+  int64_t highest_rank_ = 0;
+};
+
+/// As SortEdges does, but says nothing of those that are there twice.
+void SortByVariable(std::vector<SchedulePlan::VariableEdge>& edges);
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_SCHEDULE_PLAN_H_

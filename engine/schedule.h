@@ -1,0 +1,107 @@
+#ifndef TESSERA_ENGINE_SCHEDULE_H_
+#define TESSERA_ENGINE_SCHEDULE_H_
+
+#include <cstddef>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tessera/engine/variable.h"
+
+namespace tessera {
+
+/// The optional part of Engine::Record.
+struct RecordOptions {
+  /// Appears in errors, in DebugString and in descriptions. Copied.
+  std::string_view name = {};
+  /// How many pointers each replay is given, for functions to take from RunContext::slots.
+  size_t slots = 0;
+};
+
+/// A variable that stands in one replay for one of the recording.
+struct VariableBinding {
+  Variable* recorded = nullptr;
+  Variable* actual = nullptr;
+};
+
+/// The optional part of Schedule::Replay.
+struct ReplayOptions {
+  /// What this replay's functions find in RunContext::slots: as many as RecordOptions::slots says.
+  /// The array is copied; what its pointers point to must live until the replay is complete.
+  std::span<void* const> slots = {};
+  /// Variables to take in the place of recorded ones. Borrowed for the call.
+  std::span<const VariableBinding> variables = {};
+  /// Added to the priority of every recorded operation.
+  int priority = 0;
+};
+
+/// Pushes that were noted once, by Engine::Record, to be run many times: their checks are made and
+/// their order is resolved, so that a replay takes neither locks nor memory for each of them.
+///
+/// ### Order
+/// To everything else on the engine a replay is one operation, which reads and writes what its
+/// operations read and write: it begins after all earlier writes of what it reads and all earlier
+/// operations on what it writes, and what is pushed later on these waits for the end of it. Inside,
+/// operations take effect on each variable in the order of the recording. Replays of a schedule
+/// that writes something thus follow each other, unless ReplayOptions::variables gives each of them
+/// variables of its own; those of one that writes nothing may run at once.
+///
+/// Among operations of a replay that are ready the higher priority goes first. Where all have the
+/// same one, each worker runs first what the operation before has made ready, of several that which
+/// has the longest way to go (the most operations one after another until the end); between two
+/// operations a worker goes over to what else is ready on the engine and has a higher priority.
+///
+/// ### Promises of a push that stay
+/// Errors mark variables, skip those who read them and are reported as if each operation had been
+/// pushed alone; names and places are those of the recorded pushes. Counters and traces count each
+/// operation of each replay. DebugString and stall reports name the schedule. Variable::version()
+/// advances by one for each replay that writes the variable. NaiveEngine runs a replay in the order
+/// of the recording, inside Replay.
+///
+/// An operation may wait for variables, but for none that its schedule uses: that throws, as every
+/// wait that never could end.
+///
+/// A schedule with operations for a CUDA device is pushed operation by operation, so that each goes
+/// to its stream; what costs nothing in other replays then costs what a push costs.
+///
+/// ### Threads and life
+/// Replay, Describe and Graphviz may be called from any thread, also at once. The schedule may be
+/// destroyed while replays of it pend: they end. It must not outlive its engine.
+class Schedule {
+ public:
+  /// Frees what the recording holds once the last replay is complete. Variables whose
+  /// DeleteVariable was recorded are deleted now.
+  virtual ~Schedule() = default;
+
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+
+  /// Runs the operations once more; returns at once, like a push, and waits for room as one does.
+  /// Allocates only when more replays pend than ever before.
+  ///
+  /// Throws Error(kInvalidArgument), and runs nothing, if a variable was deleted, if the number of
+  /// slots is not the recording's, or if a binding names a variable that the recording does not use
+  /// or one that the replay has already; Error(kFailedPrecondition) after Engine::Shutdown and
+  /// while this thread records.
+  virtual void Replay(const ReplayOptions& options = {},
+                      std::source_location site = std::source_location::current()) = 0;
+
+  /// How many operations a replay runs.
+  virtual size_t size() const = 0;
+
+  /// For people: how many operations and dependencies there are, the longest path, how wide the
+  /// schedule is, and what it reads, writes and updates.
+  virtual std::string Describe() const = 0;
+
+  /// The operations and their dependencies in Graphviz's DOT language, with the longest path in
+  /// bold. Dependencies that follow from others are left out as the recording found them.
+  virtual std::string Graphviz() const = 0;
+
+ protected:
+  Schedule() = default;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_ENGINE_SCHEDULE_H_
