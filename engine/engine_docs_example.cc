@@ -38,6 +38,29 @@ int main() {
   engine->WaitForVar(sum);
   std::printf("total %d after %d writes\n", total, static_cast<int>(sum->version()));
 
+  // Steps that repeat are recorded once, and replayed with other numbers each time.
+  const auto step = engine->Record(
+      [&] {
+        engine->PushSync(
+            [&](RunContext context) {
+              numbers = *static_cast<std::vector<int>*>(context.slots[0]);
+            },
+            Device::Cpu(), {}, {block}, {.name = "load"});
+        engine->PushSync(
+            [&](RunContext) {
+              for (const int number : numbers) total += number;
+            },
+            Device::Cpu(), {block}, {}, {.name = "add", .updates = {sum}});
+      },
+      {.name = "step", .slots = 1});
+  std::vector<int> batches[] = {{1, 2}, {3, 4}, {5, 6}};
+  for (std::vector<int>& batch : batches) {
+    void* const slots[] = {&batch};
+    step->Replay({.slots = slots});
+  }
+  engine->WaitForVar(sum);
+  std::printf("total %d\n%s", total, step->Describe().c_str());
+
   engine->PushSync([](RunContext) { throw DataLoss("bad block"); }, Device::Cpu(), {}, {block},
                    {.name = "read"});
   engine->PushSync([&](RunContext) { total = -1; }, Device::Cpu(), {block}, {},

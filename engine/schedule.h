@@ -47,6 +47,10 @@ struct ReplayOptions {
 /// that writes something thus follow each other, unless ReplayOptions::variables gives each of them
 /// variables of its own; those of one that writes nothing may run at once.
 ///
+/// What a replay costs beside its operations grows with the variables that it takes its place on.
+/// Those that the recording makes, writes before it reads them and deletes belong to the schedule
+/// alone, and cost nothing.
+///
 /// Among operations of a replay that are ready the higher priority goes first. Where all have the
 /// same one, each worker runs first what the operation before has made ready, of several that which
 /// has the longest way to go (the most operations one after another until the end); between two

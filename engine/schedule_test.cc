@@ -540,6 +540,43 @@ TEST_P(ScheduleTest, VariablesOfTheRecordingGoWithTheSchedule) {
   EXPECT_EQ(result, 5);
 }
 
+/// Values that belong to the schedule: replays on other outputs must not run at once all the same.
+TEST_P(ScheduleTest, ReplaysShareVariablesOfTheScheduleOneAfterAnother) {
+  constexpr int kReplays = 200;
+  Variable* const recorded = New();
+  int inside = 0, other = 0, state = 0;
+  std::vector<int> results(kReplays);
+  const auto schedule = engine_->Record(
+      [&] {
+        Variable* const a = engine_->NewVariable();
+        Variable* const b = engine_->NewVariable();
+        Variable* const kept = engine_->NewVariable();  // read before it is written
+        engine_->PushSync(
+            [&](RunContext context) { inside = *static_cast<int*>(context.slots[0]); }, kCpu, {},
+            {a});
+        Push([&] { other = inside + 1; }, {a}, {b});
+        Push([&] { ++state; }, {}, {}, {.updates = std::array{kept}});
+        engine_->PushSync(
+            [&](RunContext context) {
+              *static_cast<int*>(context.slots[1]) = 10 * inside + other + state;
+            },
+            kCpu, {a, b, kept}, {recorded});
+        for (Variable* variable : {a, b, kept}) engine_->DeleteVariable(variable);
+      },
+      {.slots = 2});
+  std::vector<Variable*> outputs;
+  std::vector<int> inputs(kReplays);
+  for (int i = 0; i < kReplays; ++i) {
+    outputs.push_back(New());
+    inputs[i] = i;
+    void* const slots[] = {&inputs[i], &results[i]};
+    const VariableBinding bound[] = {{.recorded = recorded, .actual = outputs[i]}};
+    schedule->Replay({.slots = slots, .variables = bound});
+  }
+  engine_->WaitForAll();
+  for (int i = 0; i < kReplays; ++i) EXPECT_EQ(results[i], 10 * i + i + 1 + i + 1);
+}
+
 TEST_P(ScheduleTest, AReplayOnADeletedVariableIsAnError) {
   Variable* const a = engine_->NewVariable("gone");
   int count = 0;

@@ -75,7 +75,8 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
     };
     pushes();
   }
-  auto plan = std::make_unique<const SchedulePlan>(name, options.slots, std::move(recorded));
+  auto plan =
+      std::make_unique<const SchedulePlan>(name, options.slots, std::move(recorded), deleted);
   auto schedule = std::make_unique<RecordedSchedule>(this, std::move(plan), deleted);
   std::move(give_back).Cancel();
   return schedule;
@@ -188,7 +189,8 @@ void DependencyEngine::BindVariables(Replay& replay,
 /// Pushes each operation by itself: what goes to streams must be on its variables alone.
 void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   const SchedulePlan& plan = replay->plan;
-  std::vector<Variable*> actual(plan.variables().size());
+  std::vector<Variable*> actual;
+  for (const SchedulePlan::VariableUse& use : plan.variables()) actual.push_back(use.variable);
   for (const SchedulePlan::VariableEdge& edge : replay->edges) {
     actual[edge.variable] = edge.edge.variable();
   }
@@ -228,7 +230,8 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
 void DependencyEngine::TraceReplay(const Replay& replay, uint64_t first_sequence,
                                    int64_t pushed_ns) {
   const SchedulePlan& plan = replay.plan;
-  std::vector<uint64_t> ids(plan.variables().size());
+  std::vector<uint64_t> ids;
+  for (const SchedulePlan::VariableUse& use : plan.variables()) ids.push_back(use.id);
   for (const SchedulePlan::VariableEdge& edge : replay.edges) {
     ids[edge.variable] = edge.edge.variable()->id;
   }

@@ -71,7 +71,7 @@ struct Replay {
   uint64_t first_sequence = 0;       // operation i has first_sequence + i
   int64_t rank_offset = 0;
   std::vector<void*> slots;
-  std::vector<SchedulePlan::VariableEdge> edges;  // as those of `execution`
+  std::vector<SchedulePlan::VariableEdge> edges;  // those of `execution`
 
   /// By variable; its operations order all access, as they do that to the variable.
   std::vector<FailureRef> marks;

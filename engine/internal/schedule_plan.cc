@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -37,7 +38,8 @@ std::string QuotedForDot(const std::string& text) {
 
 void OperatorDropper::operator()(OperatorRecord* op) const { DropOperator(op); }
 
-SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes)
+SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes,
+                           std::span<DependencyVariable* const> own)
     : name_(std::move(name)), slots_(slots), pushes_(std::move(pushes)) {
   operations_.resize(size());
   for (uint32_t i = 0; i < size(); ++i) {
@@ -51,8 +53,17 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
   std::vector<std::vector<uint32_t>> predecessors(size());
   AddUses(predecessors);
   AddSuccessors(predecessors);
+  AddEdges(own);
+}
+
+void SchedulePlan::AddEdges(std::span<DependencyVariable* const> own) {
+  const absl::flat_hash_set<const DependencyVariable*> owned(own.begin(), own.end());
+  bool has_own = false;
   for (uint32_t v = 0; v < variables_.size(); ++v) {
-    edges_.push_back({Edge(variables_[v].variable, variables_[v].access), v});
+    const VariableUse& use = variables_[v];
+    const bool needs_none = use.access == Access::kWrite && owned.contains(use.variable);
+    if (needs_none && std::exchange(has_own, true)) continue;
+    edges_.push_back({Edge(use.variable, use.access), v});
   }
   SortByVariable(edges_);
 }

@@ -59,13 +59,17 @@ class SchedulePlan {
     uint32_t predecessors;
   };
 
-  SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes);
+  /// `own` are variables that nothing else uses.
+  SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes,
+               std::span<DependencyVariable* const> own);
 
   size_t size() const { return pushes_.size(); }
   const std::string& name() const { return name_; }
   size_t slots() const { return slots_; }
   const std::vector<VariableUse>& variables() const { return variables_; }
-  /// One for each variable, sorted as SortEdges does.
+  /// What a replay stands on, sorted as SortEdges does: all variables but those of the schedule's
+  /// own that it writes before it reads them. Of these one is among them, so that two replays do
+  /// not run at once.
   const std::vector<VariableEdge>& edges() const { return edges_; }
 
   const Operation& operation(uint32_t i) const { return operations_[i]; }
@@ -99,6 +103,7 @@ class SchedulePlan {
   /// How a variable is used up to the operation that is being looked at.
   struct History;
 
+  void AddEdges(std::span<DependencyVariable* const> own);
   void AddUses(std::vector<std::vector<uint32_t>>& predecessors);
   void AddSuccessors(const std::vector<std::vector<uint32_t>>& predecessors);
   void FindHeights();
