@@ -200,6 +200,21 @@ TEST_P(TwoWorkersScheduleTest, ReplaysOfWhatWritesNothingRunAtOnce) {
   EXPECT_TRUE(both.try_wait());
 }
 
+TEST_P(TwoWorkersScheduleTest, WhatIsReadyIsThereForEveryWorker) {
+  // Each pair meets: neither may wait behind the other, whatever holds the thread that took it.
+  std::latch roots(2), after(2);
+  Variable* const a = New();
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < 2; ++i) Push([&] { roots.arrive_and_wait(); }, {}, {New()});
+    for (int i = 0; i < 6; ++i) Push([] {}, {}, {New()});
+    Push([] {}, {}, {a});
+    for (int i = 0; i < 2; ++i) Push([&] { after.arrive_and_wait(); }, {a}, {New()});
+  });
+  schedule->Replay();
+  engine_->WaitForAll();
+  EXPECT_EQ(engine_->counters().run, 11u);
+}
+
 TEST_P(ScheduleTest, SlotsAreThoseOfTheReplay) {
   Variable* const a = New();
   std::vector<int> seen;

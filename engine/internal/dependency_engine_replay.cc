@@ -319,12 +319,11 @@ bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
   const SchedulePlan& plan = replay.plan;
   const int workers = num_workers();
   RunContext context{Device::Cpu(), nullptr, this, replay.slots};
-  RootRange roots;
   uint32_t next = kNone;
   int64_t done = 0;  // counted here at first, since all visitors share the replay's counter
   int looks = 0;
   for (;;) {
-    if (next == kNone) next = replay.Take(roots, workers);
+    if (next == kNone) next = replay.Take();
     if (next == kNone) {
       if (done > 0 && replay.Finish(std::exchange(done, 0))) return true;
       if (workers == 1 || ++looks > kIdleLooks || replay.unfinished.load() == 0) return false;
@@ -333,7 +332,7 @@ bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
     }
     looks = 0;
     if (MustYield(replay.RankOf(next))) {
-      replay.PutBack(next, roots);
+      replay.PutBack(next);
       if (done > 0) replay.Finish(done);  // which is not the last
       CallHelp(replay, replay.RankOf(next));
       return false;
@@ -341,7 +340,7 @@ bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
     const auto call_help = [&, rank = replay.RankOf(next)](bool more) {
       if (more && replay.visitors.load(std::memory_order_relaxed) < workers) CallHelp(replay, rank);
     };
-    call_help(roots.begin != roots.end);
+    call_help(replay.HasRoots());
     const SchedulePlan::Operation& operation = plan.operation(next);
     visit.op = plan.push(next).op.get();
     context.device = plan.push(next).device;
@@ -441,8 +440,7 @@ void DependencyEngine::CompleteStep(AsyncStep* step, std::exception_ptr error, R
   }
   bool more;
   const uint32_t next = replay.Release(index, more);
-  RootRange none;
-  if (next != kNone) replay.PutBack(next, none);
+  if (next != kNone) replay.PutBack(next);
   if (next != kNone || more) CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset);
   // What is not over yet keeps the replay up to here.
   replay.references.fetch_add(1, std::memory_order_relaxed);

@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace tessera::engine_internal {
-namespace {
-
-// A thread takes this many roots at most: the last of them start late if one before takes long.
-constexpr uint32_t kMaxRootsTaken = 32;
-
-}  // namespace
 
 Replay::Replay(const SchedulePlan& schedule_plan)
     : plan(schedule_plan),
@@ -35,22 +29,15 @@ void Replay::Start() {
   }
 }
 
-RootRange Replay::TakeRoots(int workers) {
-  const auto count = static_cast<uint32_t>(plan.roots().size());
-  // Relaxed: roots depend on nothing but the beginning, which every visitor has seen.
-  uint32_t begin = next_root_.load(std::memory_order_relaxed);
-  uint32_t taken;
-  do {
-    if (begin >= count) return {};
-    // Less and less, so that all end at about the same time. (C. Polychronopoulos and D. Kuck,
-    // "Guided self-scheduling", IEEE Transactions on Computers C-36, 1987, with half of each
-    // share.)
-    taken = std::clamp((count - begin) / (2 * static_cast<uint32_t>(workers)), 1u, kMaxRootsTaken);
-  } while (!next_root_.compare_exchange_weak(begin, begin + taken, std::memory_order_relaxed));
-  return {begin, begin + taken};
+uint32_t Replay::TakeRoot() {
+  // Relaxed: roots depend on nothing but the beginning, which every visitor has seen. The look
+  // before keeps the number from growing without end.
+  if (!HasRoots()) return kNone;
+  const uint32_t taken = next_root_.fetch_add(1, std::memory_order_relaxed);
+  return taken < plan.roots().size() ? plan.roots()[taken] : kNone;
 }
 
-uint32_t Replay::Take(RootRange& own, int workers) {
+uint32_t Replay::Take() {
   if (plan.has_ranks()) {
     const auto later = [this](uint32_t a, uint32_t b) { return plan.Before(b, a); };
     std::lock_guard<FutexLock> hold(heap_lock_);
@@ -61,29 +48,15 @@ uint32_t Replay::Take(RootRange& own, int workers) {
     return best;
   }
   const uint32_t top = stack_.Pop();
-  if (top != kNone) return top;
-  if (own.begin == own.end) own = TakeRoots(workers);
-  return own.begin == own.end ? kNone : plan.roots()[own.begin++];
+  return top != kNone ? top : TakeRoot();
 }
 
-void Replay::PutBack(uint32_t index, RootRange& own) {
+void Replay::PutBack(uint32_t index) {
   if (plan.has_ranks()) {
     AddToHeap(index);
-    return;
+  } else {
+    stack_.Push(index, index);
   }
-  while (own.begin != own.end) {
-    const uint32_t root = plan.roots()[--own.end];
-    stack_.Push(root, root);
-  }
-  stack_.Push(index, index);
-}
-
-bool Replay::HasReady() {
-  if (plan.has_ranks()) {
-    std::lock_guard<FutexLock> hold(heap_lock_);
-    return !heap_.empty();
-  }
-  return !stack_.empty() || next_root_.load(std::memory_order_relaxed) < plan.roots().size();
 }
 
 void Replay::AddToHeap(uint32_t index) {

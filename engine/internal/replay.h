@@ -17,12 +17,6 @@ namespace tessera::engine_internal {
 
 class ReplayPool;
 
-/// Roots that one thread has taken in order to run them.
-struct RootRange {
-  uint32_t begin = 0;
-  uint32_t end = 0;
-};
-
 /// One replay, from Schedule::Replay until nobody looks at it any more.
 ///
 /// Threads visit it: each takes operations that are ready, runs them, counts down what waits for
@@ -40,12 +34,11 @@ struct Replay {
   /// Makes all as it is at the beginning. Nobody else may use the replay yet.
   void Start();
 
-  /// An operation that is ready; kNone if there is none just now. `own` are roots that only this
-  /// thread takes from, some of `workers` equal shares at a time.
-  uint32_t Take(RootRange& own, int workers);
+  /// An operation that is ready; kNone if there is none just now.
+  uint32_t Take();
 
-  /// Gives up what this thread has taken and not run.
-  void PutBack(uint32_t index, RootRange& own);
+  /// Gives up an operation that this thread has taken, or been left with by Release.
+  void PutBack(uint32_t index);
 
   /// The operation is complete, or skipped: returns one of those that become ready by that, kNone
   /// if there is none, and leaves the others to Take. `more` tells whether there are others.
@@ -57,8 +50,11 @@ struct Replay {
     return unfinished.fetch_sub(operations, std::memory_order_acq_rel) == operations;
   }
 
-  /// Whether Take would return something. May be out of date.
-  bool HasReady();
+  /// Whether there are operations that wait for none and that nobody has taken.
+  bool HasRoots() const {
+    // Relaxed: only decides whether to call for help.
+    return !plan.has_ranks() && next_root_.load(std::memory_order_relaxed) < plan.roots().size();
+  }
 
   int64_t RankOf(uint32_t index) const { return plan.push(index).rank() + rank_offset; }
 
@@ -87,7 +83,7 @@ struct Replay {
   std::atomic<int32_t> references{0};
 
  private:
-  RootRange TakeRoots(int workers);
+  uint32_t TakeRoot();
   void AddToHeap(uint32_t index);
 
   // Predecessors of each operation that are not complete; used where there are several. Whoever
