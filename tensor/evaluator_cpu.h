@@ -81,29 +81,48 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
   }
 }
 
-/// Runs the expression over the destination: as one long row where everything is contiguous, else
-/// row by row, and in parallel where there is enough of it. The shapes have been checked.
+/// An expression on its way into a destination: as one long row where everything is contiguous,
+/// else row by row.
+template <typename Saver, typename T, typename E>
+struct RowsTask {
+  T* data;
+  index_t stride;
+  index_t columns;
+  bool flat;
+  const E& e;
+
+  /// Elements of the long row, or rows. Not inlined: the loops are by far the most of what an
+  /// assignment compiles to, and stand here once for all ways of running them.
+  [[gnu::noinline]] static void Run(const void* context, index_t begin, index_t end) {
+    const auto& task = *static_cast<const RowsTask*>(context);
+    if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRows<E, T>) {
+      if (!task.flat && task.e.EvalRows(begin, end, task.data, task.stride)) return;
+    }
+    const index_t first_row = task.flat ? 0 : begin;
+    const index_t end_row = task.flat ? 1 : end;
+    const index_t first_column = task.flat ? begin : 0;
+    const index_t end_column = task.flat ? end : task.columns;
+    for (index_t y = first_row; y < end_row; ++y) {
+      EvaluateRow<Saver>(task.data + y * task.stride, task.e, y, first_column, end_column);
+    }
+  }
+};
+
+/// Runs the expression over the destination, in parallel where there is enough of it. The shapes
+/// have been checked.
 template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
-  T* const data = dst.dptr_;
-  if (dst.CheckContiguous() && e.IsFlat()) {
-    const index_t size = dst.shape_.Size();
-    ParallelFor(size, kElementsPerTask,
-                [&](index_t begin, index_t end) { EvaluateRow<Saver>(data, e, 0, begin, end); });
-    return;
-  }
+  using Task = RowsTask<Saver, T, E>;
+  const bool flat = dst.CheckContiguous() && e.IsFlat();
   const Shape<2> shape = dst.shape_.FlatTo2D();
-  const index_t stride = dst.stride_;
-  const index_t rows_per_task =
-      std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1]));
-  ParallelFor(shape[0], rows_per_task, [&](index_t begin, index_t end) {
-    if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRows<E, T>) {
-      if (e.EvalRows(begin, end, data, stride)) return;
-    }
-    for (index_t y = begin; y < end; ++y) {
-      EvaluateRow<Saver>(data + y * stride, e, y, 0, shape[1]);
-    }
-  });
+  const Task task{dst.dptr_, dst.stride_, shape[1], flat, e};
+  if (flat) {
+    ParallelForRange(shape.Size(), kElementsPerTask, &Task::Run, &task);
+  } else {
+    ParallelForRange(shape[0],
+                     std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1])),
+                     &Task::Run, &task);
+  }
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -1,9 +1,9 @@
 #ifndef TESSERA_TENSOR_GUARDED_TENSOR_H_
 #define TESSERA_TENSOR_GUARDED_TENSOR_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "tessera/base/shape.h"
@@ -18,22 +18,38 @@ struct GuardedLayout {
   index_t misalignment = 0;
 };
 
+/// Rows of bytes among others that hold a pattern. What depends on no type, so that it is compiled
+/// once for all of them.
+class GuardedMemory {
+ public:
+  /// The first row lies `misalignment_bytes` after a 64-byte boundary.
+  GuardedMemory(int64_t rows, int64_t row_bytes, int64_t stride_bytes, int64_t misalignment_bytes);
+
+  std::byte* data() { return memory_.data() + offset_; }
+  /// Copies the rows, one after another without what is between them.
+  void CopyOut(void* to) const;
+  void CopyIn(const void* from);
+  /// Whether the pattern stands everywhere outside the rows.
+  bool Intact() const;
+
+ private:
+  template <typename Body>
+  void ForEachRow(const Body& body) const;
+
+  int64_t rows_;
+  int64_t row_bytes_;
+  int64_t stride_bytes_;
+  int64_t offset_;
+  std::vector<std::byte> memory_;
+};
+
 /// A tensor for tests, in memory whose every other byte (before, after and between the rows) holds
 /// a pattern: GuardsIntact() says whether an evaluation wrote where it should not have.
 template <int N, typename T>
 class GuardedTensor {
  public:
   explicit GuardedTensor(const Shape<N>& shape, GuardedLayout layout = {})
-      : stride_(shape[N - 1] + (N > 1 ? layout.row_padding : 0)),
-        offset_(kZoneBytes + layout.misalignment * static_cast<index_t>(sizeof(T))) {
-    const index_t rows = shape.ProdShape(0, N - 1);
-    const index_t size_bytes = rows * stride_ * static_cast<index_t>(sizeof(T));
-    memory_.assign(static_cast<size_t>(offset_ + size_bytes + 2 * kZoneBytes), kPattern);
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    offset_ += static_cast<index_t>(-address % kZoneBytes);
-    tensor_ =
-        Tensor<cpu, N, T>(reinterpret_cast<T*>(memory_.data() + offset_), shape, stride_, nullptr);
-  }
+      : GuardedTensor(shape, shape[N - 1] + (N > 1 ? layout.row_padding : 0), layout) {}
   GuardedTensor(const Shape<N>& shape, const std::vector<T>& values, GuardedLayout layout = {})
       : GuardedTensor(shape, layout) {
     Set(values);
@@ -46,42 +62,24 @@ class GuardedTensor {
 
   /// The elements in row-major order, without the padding.
   std::vector<T> values() const {
-    std::vector<T> all;
-    all.reserve(static_cast<size_t>(tensor_.shape_.Size()));
-    ForEachRow([&](T* row, index_t columns) { all.insert(all.end(), row, row + columns); });
+    std::vector<T> all(static_cast<size_t>(tensor_.shape_.Size()));
+    memory_.CopyOut(all.data());
     return all;
   }
-  void Set(const std::vector<T>& values) {
-    const T* next = values.data();
-    ForEachRow([&](T* row, index_t columns) {
-      std::copy_n(next, columns, row);
-      next += columns;
-    });
-  }
+  void Set(const std::vector<T>& values) { memory_.CopyIn(values.data()); }
 
-  bool GuardsIntact() const {
-    std::vector<std::byte> copy = memory_;
-    ForEachRow([&](T* row, index_t columns) {
-      const auto begin = reinterpret_cast<std::byte*>(row) - memory_.data();
-      std::fill_n(copy.begin() + begin, columns * static_cast<index_t>(sizeof(T)), kPattern);
-    });
-    return std::all_of(copy.begin(), copy.end(), [](std::byte b) { return b == kPattern; });
-  }
+  bool GuardsIntact() const { return memory_.Intact(); }
 
  private:
-  static constexpr index_t kZoneBytes = 64;
-  static constexpr std::byte kPattern{0xA5};
+  static_assert(std::is_trivially_copyable_v<T>);
+  static constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
 
-  template <typename Body>
-  void ForEachRow(const Body& body) const {
-    const Shape<2> shape = tensor_.shape_.FlatTo2D();
-    if (shape[1] == 0) return;
-    for (index_t y = 0; y < shape[0]; ++y) body(tensor_.dptr_ + y * stride_, shape[1]);
-  }
+  GuardedTensor(const Shape<N>& shape, index_t stride, GuardedLayout layout)
+      : memory_(shape.ProdShape(0, N - 1), shape[N - 1] * kBytes, stride * kBytes,
+                layout.misalignment * kBytes),
+        tensor_(reinterpret_cast<T*>(memory_.data()), shape, stride, nullptr) {}
 
-  index_t stride_;
-  index_t offset_;
-  std::vector<std::byte> memory_;
+  GuardedMemory memory_;
   Tensor<cpu, N, T> tensor_;
 };
 

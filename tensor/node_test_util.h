@@ -2,9 +2,10 @@
 #define TESSERA_TENSOR_NODE_TEST_UTIL_H_
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -27,18 +28,39 @@ void ForEachIndex(const Shape<N>& shape, const Visit& visit) {
   }
 }
 
+/// `count` whole numbers in [low, 9], as RandomValues draws them.
+std::vector<double> RandomWholeNumbers(index_t count, int low, uint64_t stream);
+
+/// Expects that `actual`, in row-major order, is expected(index) at each index into `shape`, to
+/// within `relative`. Compiled once for all types.
+void ExpectValues(std::span<const index_t> shape, const std::vector<double>& actual,
+                  const std::function<double(const index_t*)>& expected, const std::string& what,
+                  const char* how, double relative);
+
+/// The same for a Shape and for elements of any type.
+template <int N, typename T>
+void ExpectValues(const Shape<N>& shape, const std::vector<T>& actual,
+                  const std::function<double(const Shape<N>&)>& expected, const std::string& what,
+                  const char* how, double relative) {
+  std::vector<double> values;
+  for (const T value : actual) values.push_back(static_cast<double>(value));
+  const auto expected_at = [&expected](const index_t* numbers) {
+    Shape<N> index{};
+    std::copy_n(numbers, N, &index[0]);
+    return expected(index);
+  };
+  ExpectValues(std::span<const index_t>(&shape[0], N), values, expected_at, what, how, relative);
+}
+
 /// A tensor of small whole numbers, which every type holds exactly, and the same in double.
 template <int N, typename T>
 class Sample {
  public:
   explicit Sample(const Shape<N>& shape, GuardedLayout layout = {}, uint64_t stream = 0)
-      : Sample(shape,
-               RandomValues<int32_t>(shape.Size(), std::is_unsigned_v<T> ? 0 : -9, 9, stream),
+      : Sample(RandomWholeNumbers(shape.Size(), std::is_unsigned_v<T> ? 0 : -9, stream), shape,
                layout) {}
   Sample(const Shape<N>& shape, const std::vector<int32_t>& values, GuardedLayout layout = {})
-      : shape_(shape), values_(values.begin(), values.end()), tensor_(shape, layout) {
-    Restore();
-  }
+      : Sample(std::vector<double>(values.begin(), values.end()), shape, layout) {}
 
   Tensor<cpu, N, T>& operator*() { return *tensor_; }
   Tensor<cpu, N, T>* operator->() { return &*tensor_; }
@@ -58,28 +80,17 @@ class Sample {
   }
   /// Expects that each element is now expected(index), to within `relative`.
   void Expect(const std::function<double(const Shape<N>&)>& expected, const std::string& what,
-              double relative = 0) const {
-    ExpectValues<N, T>(tensor_.values(), shape_, expected, what, relative);
-    EXPECT_TRUE(tensor_.GuardsIntact()) << what;
-  }
-
-  template <int M, typename V>
-  static void ExpectValues(const std::vector<V>& actual, const Shape<M>& shape,
-                           const std::function<double(const Shape<M>&)>& expected,
-                           const std::string& what, double relative) {
-    size_t i = 0;
-    bool same = true;
-    ForEachIndex(shape, [&](const Shape<M>& index) {
-      const double value = static_cast<double>(actual[i++]);
-      const double right = expected(index);
-      // Equality is asked for apart, since infinities have no difference.
-      if (!same || value == right || std::abs(value - right) <= relative * std::abs(right)) return;
-      same = std::isnan(value) && std::isnan(right);
-      EXPECT_TRUE(same) << what << " element " << index << " is " << value << ", not " << right;
-    });
+              double relative = 0, const char* how = "") const {
+    ExpectValues<N, T>(shape_, tensor_.values(), expected, what, how, relative);
+    EXPECT_TRUE(tensor_.GuardsIntact()) << what << how;
   }
 
  private:
+  Sample(std::vector<double> values, const Shape<N>& shape, GuardedLayout layout)
+      : shape_(shape), values_(std::move(values)), tensor_(shape, layout) {
+    Restore();
+  }
+
   Shape<N> shape_;
   std::vector<double> values_;
   GuardedTensor<N, T> tensor_;
@@ -98,12 +109,12 @@ void ExpectElements(const E& e, const Shape<N>& shape,
        {GuardedLayout{}, GuardedLayout{.row_padding = 3, .misalignment = 1}}) {
     Sample<N, T> out(shape, layout, 77);
     *out = e;
-    out.Expect(expected, what + ", assigned", relative);
+    out.Expect(expected, what, relative, ", assigned");
     *out = T(0);
     *out += e;
-    out.Expect(expected, what + ", added", relative);
+    out.Expect(expected, what, relative, ", added");
     *out = e * T(1);
-    out.Expect(expected, what + ", as an operand", relative);
+    out.Expect(expected, what, relative, ", as an operand");
   }
   // Element by element, whatever the evaluator prefers.
   std::vector<T> elements;
@@ -111,7 +122,7 @@ void ExpectElements(const E& e, const Shape<N>& shape,
   for (index_t y = 0; y < flat[0]; ++y) {
     for (index_t x = 0; x < flat[1]; ++x) elements.push_back(e.Eval(y, x));
   }
-  Sample<N, T>::template ExpectValues<N, T>(elements, shape, expected, what + ", Eval", relative);
+  ExpectValues<N, T>(shape, elements, expected, what, ", Eval", relative);
 }
 
 /// The layouts that operands are tried in: contiguous, padded, and padded and misaligned.

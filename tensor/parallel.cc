@@ -10,7 +10,7 @@
 namespace tessera {
 namespace tensor_internal {
 
-void ParallelForRange(int64_t n, int64_t grain, RangeFunction function, const void* context) {
+void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* context) {
   tbb::parallel_for(
       tbb::blocked_range<int64_t>(0, n, std::max<int64_t>(grain, 1)),
       [function, context](const tbb::blocked_range<int64_t>& range) {

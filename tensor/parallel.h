@@ -5,12 +5,24 @@
 
 namespace tessera {
 
-namespace tensor_internal {
-
+/// What ParallelFor runs, without its type.
 using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end);
-void ParallelForRange(int64_t n, int64_t grain, RangeFunction function, const void* context);
 
+namespace tensor_internal {
+void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* context);
 }  // namespace tensor_internal
+
+/// ParallelFor for a function of which there should be one copy only: function(context, begin, end)
+/// on each range.
+inline void ParallelForRange(int64_t n, int64_t grain, RangeFunction function,
+                             const void* context) {
+  if (n <= 0) return;
+  if (n <= grain) {
+    function(context, 0, n);
+  } else {
+    tensor_internal::RunRanges(n, grain, function, context);
+  }
+}
 
 /// Calls body(begin, end) on disjoint ranges that together cover [0, n), in parallel on the TBB
 /// arena that the caller runs in; an engine operation's loops thereby share the engine's workers.
@@ -25,7 +37,7 @@ void ParallelFor(int64_t n, int64_t grain, const Body& body) {
     body(int64_t{0}, n);
     return;
   }
-  tensor_internal::ParallelForRange(
+  tensor_internal::RunRanges(
       n, grain,
       [](const void* context, int64_t begin, int64_t end) {
         (*static_cast<const Body*>(context))(begin, end);
