@@ -11,8 +11,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tessera/bazelrc"
 bazel=("$(type -P bazel || type -P bazelisk)")
 if [[ -e "$cache" ]]; then bazel+=("--bazelrc=$cache"); fi
-# No links from there to Bazel's output, which the outer workspace would take for its own.
-options=("--symlink_prefix=/" --noshow_progress)
+# No links from there to Bazel's output, which the outer workspace would take for its own. What is
+# asked here is whether it builds and what comes along, for which it need not be optimized.
+options=("--symlink_prefix=/" --noshow_progress --compilation_mode=fastbuild)
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
