@@ -592,6 +592,29 @@ TEST_P(ScheduleTest, ReplaysShareVariablesOfTheScheduleOneAfterAnother) {
   for (int i = 0; i < kReplays; ++i) EXPECT_EQ(results[i], 10 * i + i + 1 + i + 1);
 }
 
+TEST_P(ScheduleTest, AVariableFromBeforeTheRecordingKeepsItsOrderWhenThatDeletesIt) {
+  Variable* const shared = engine_->NewVariable();
+  int value = 0, seen = 0;
+  std::latch go_on(1);
+  if (GetParam().threaded()) {
+    Push(
+        [&] {
+          go_on.wait();
+          value = 1;
+        },
+        {}, {shared});
+  }
+  const auto schedule = engine_->Record([&] {
+    Push([&] { value = 10 * value + 2; }, {}, {shared});
+    Push([&] { seen = value; }, {shared}, {New()});
+    engine_->DeleteVariable(shared);
+  });
+  schedule->Replay();
+  go_on.count_down();
+  engine_->WaitForAll();
+  EXPECT_EQ(seen, GetParam().threaded() ? 12 : 2);
+}
+
 TEST_P(ScheduleTest, AReplayOnADeletedVariableIsAnError) {
   Variable* const a = engine_->NewVariable("gone");
   int count = 0;

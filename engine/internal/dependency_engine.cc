@@ -50,6 +50,7 @@ DependencyEngine::DependencyEngine(const ResolvedOptions& options)
 Variable* DependencyEngine::NewVariable(std::string_view name) {
   CheckNotForked("NewVariable");
   DependencyVariable* variable = variables_.Take();
+  if (Recording* const recording = Recording::Of(id_)) recording->made.insert(variable);
   std::lock_guard<FutexLock> hold(variable->lock);  // DebugString may be looking at it
   variable->Revive(id_, next_variable_id_.fetch_add(1, std::memory_order_relaxed), name);
   return variable;

@@ -62,7 +62,7 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   CheckAccepting(name);
   CheckNotRecording("Record");
   std::vector<RecordedPush> recorded;
-  std::vector<DependencyVariable*> deleted;
+  std::vector<DependencyVariable*> own, deleted;
   // Of a recording that fails nothing stays but what it asked to delete.
   absl::Cleanup give_back = [&] {
     for (DependencyVariable* variable : deleted) DeleteVariable(variable);
@@ -70,13 +70,13 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   {
     Recording recording(id_);
     absl::Cleanup keep = [&] {
+      own = recording.Own();
       recorded = std::move(recording.pushes);
       deleted = std::move(recording.deleted);
     };
     pushes();
   }
-  auto plan =
-      std::make_unique<const SchedulePlan>(name, options.slots, std::move(recorded), deleted);
+  auto plan = std::make_unique<const SchedulePlan>(name, options.slots, std::move(recorded), own);
   auto schedule = std::make_unique<RecordedSchedule>(this, std::move(plan), deleted);
   std::move(give_back).Cancel();
   return schedule;
@@ -275,18 +275,17 @@ void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
 void DependencyEngine::JoinReplay(Execution* join, ReadyList& ready) {
   Replay& replay = *std::exchange(join->replay, nullptr);
   GiveExecution(join);
-  // Sequentially consistent, as where help is called: whoever finds it called already has made
-  // ready before what this thread will see.
-  replay.help_called.store(false);
+  // Acquire, and an exchange to take part in the order of those that call: this thread sees what
+  // anyone had made ready who found help called already.
+  replay.help_called.exchange(false, std::memory_order_acquire);
   VisitReplay(replay, ready);
   DropReplay(replay);
 }
 
 /// Sees to it that a thread comes for what is ready and nobody's, which has that rank.
 void DependencyEngine::CallHelp(Replay& replay, int64_t rank) {
-  if (replay.help_called.load(std::memory_order_relaxed) || replay.help_called.exchange(true)) {
-    return;
-  }
+  // Release: pairs with the exchange in JoinReplay.
+  if (replay.help_called.exchange(true, std::memory_order_release)) return;
   // Relaxed: the caller has a reference itself.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   Execution* join = TakeExecution(Device::Cpu(), FnProperty::kNormal, 0, {});
@@ -338,7 +337,11 @@ bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
       return false;
     }
     const auto call_help = [&, rank = replay.RankOf(next)](bool more) {
-      if (more && replay.visitors.load(std::memory_order_relaxed) < workers) CallHelp(replay, rank);
+      // Relaxed: this thread will run it all the same if nobody comes.
+      if (more && replay.visitors.load(std::memory_order_relaxed) < workers &&
+          !replay.help_called.load(std::memory_order_relaxed)) {
+        CallHelp(replay, rank);
+      }
     };
     call_help(replay.HasRoots());
     const SchedulePlan::Operation& operation = plan.operation(next);

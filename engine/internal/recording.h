@@ -1,9 +1,12 @@
 #ifndef TESSERA_ENGINE_INTERNAL_RECORDING_H_
 #define TESSERA_ENGINE_INTERNAL_RECORDING_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "tessera/engine/internal/schedule_plan.h"
 
 namespace tessera::engine_internal {
@@ -25,7 +28,16 @@ class Recording {
     return nullptr;
   }
 
+  /// Those that were made here and deleted here: nobody else has ever used them.
+  std::vector<DependencyVariable*> Own() const {
+    std::vector<DependencyVariable*> own;
+    std::copy_if(deleted.begin(), deleted.end(), std::back_inserter(own),
+                 [this](DependencyVariable* variable) { return made.contains(variable); });
+    return own;
+  }
+
   std::vector<RecordedPush> pushes;
+  absl::flat_hash_set<DependencyVariable*> made;
   std::vector<DependencyVariable*> deleted;  ///< to be deleted with the schedule
 
  private:
