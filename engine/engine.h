@@ -231,9 +231,10 @@ class Engine {
   /// `pushes` may make variables, and delete them: such a deletion takes place with the schedule's.
   ///
   /// Throws what `pushes` throws, then with nothing recorded; Error(kFailedPrecondition) after
-  /// Shutdown and inside another recording of this engine. Inside a recording pushes throw what
-  /// they always throw; waits, Stop, Shutdown and replays on this engine throw
-  /// Error(kFailedPrecondition), for nothing would have run.
+  /// Shutdown and inside another recording of this engine. Inside a recording pushes and deletions
+  /// throw what they always throw; waits and replays on this engine throw
+  /// Error(kFailedPrecondition), for nothing would have run. Operations that run on this thread
+  /// meanwhile, and what goes through Execute, push as ever.
   virtual std::unique_ptr<Schedule> Record(const std::function<void()>& pushes,
                                            const RecordOptions& options = {}) = 0;
 

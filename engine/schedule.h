@@ -59,35 +59,39 @@ struct ReplayOptions {
 /// ### Promises of a push that stay
 /// Errors mark variables, skip those who read them and are reported as if each operation had been
 /// pushed alone; names and places are those of the recorded pushes. Counters and traces count each
-/// operation of each replay. DebugString and stall reports name the schedule. Variable::version()
-/// advances by one for each replay that writes the variable. NaiveEngine runs a replay in the order
-/// of the recording, inside Replay.
+/// operation of each replay, when the replay is over. DebugString and stall reports name the
+/// schedule. Variable::version() advances by one for each replay that writes the variable.
 ///
-/// An operation may wait for variables, but for none that its schedule uses: that throws, as every
-/// wait that never could end.
+/// An operation may wait for variables. A wait that could end only after the operation's own replay
+/// throws, as every wait that never could end: one for a pending write behind the replay is such. A
+/// thread that runs other operations while it waits may run many of a replay before it looks again.
 ///
-/// A schedule with operations for a CUDA device is pushed operation by operation, so that each goes
-/// to its stream; what costs nothing in other replays then costs what a push costs.
+/// ### Where each operation is pushed by itself
+/// On NaiveEngine, which runs them in the order of the recording, and for a schedule with operations
+/// for a CUDA device, so that each goes to its stream. Then each costs what a push costs and advances
+/// versions by itself, and what other threads push or replay meanwhile may come in between.
 ///
 /// ### Threads and life
 /// Replay, Describe and Graphviz may be called from any thread, also at once. The schedule may be
 /// destroyed while replays of it pend: they end. It must not outlive its engine.
 class Schedule {
  public:
-  /// Frees what the recording holds once the last replay is complete. Variables whose
-  /// DeleteVariable was recorded are deleted now.
+  /// What the recording holds is freed when the last replay is complete and the threads that ran it
+  /// have turned away from it, which may be a little after a wait for it has returned. Variables
+  /// whose DeleteVariable was recorded are deleted now.
   virtual ~Schedule() = default;
 
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
   /// Runs the operations once more; returns at once, like a push, and waits for room as one does.
-  /// Allocates only when more replays pend than ever before.
+  /// Allocates when more replays pend than ever before, for bindings of variables, and for each
+  /// asynchronous operation.
   ///
   /// Throws Error(kInvalidArgument), and runs nothing, if a variable was deleted, if the number of
-  /// slots is not the recording's, or if a binding names a variable that the recording does not use
-  /// or one that the replay has already; Error(kFailedPrecondition) after Engine::Shutdown and
-  /// while this thread records.
+  /// slots is not the recording's, or if a binding names a variable that the recording does not
+  /// use, or has bound already, or one that the replay has in another place;
+  /// Error(kFailedPrecondition) after Engine::Shutdown and while this thread records.
   virtual void Replay(const ReplayOptions& options = {},
                       std::source_location site = std::source_location::current()) = 0;
 
@@ -99,7 +103,7 @@ class Schedule {
   virtual std::string Describe() const = 0;
 
   /// The operations and their dependencies in Graphviz's DOT language, with the longest path in
-  /// bold. Dependencies that follow from others are left out as the recording found them.
+  /// bold. A dependency that follows from others on the same variable is left out.
   virtual std::string Graphviz() const = 0;
 
  protected:

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -200,19 +201,138 @@ TEST_P(TwoWorkersScheduleTest, ReplaysOfWhatWritesNothingRunAtOnce) {
   EXPECT_TRUE(both.try_wait());
 }
 
-TEST_P(TwoWorkersScheduleTest, WhatIsReadyIsThereForEveryWorker) {
-  // Each pair meets: neither may wait behind the other, whatever holds the thread that took it.
-  std::latch roots(2), after(2);
+TEST_P(ThreadedScheduleTest, WhatIsReadyIsThereForEveryWorker) {
+  // As many as there are workers meet: none may wait behind another, whatever holds the thread that
+  // made it ready. At the beginning and after one operation; with equal priorities and with others.
+  const int workers = GetParam().workers;
+  for (const int priorities : {1, 3}) {
+    for (int round = 0; round < 50; ++round) {
+      std::latch roots(workers), after(workers);
+      Variable* const a = New();
+      const auto schedule = engine_->Record([&] {
+        std::vector<Variable*> met;
+        const auto meet = [&](std::latch& latch, VariableList reads) {
+          for (int i = 0; i < workers; ++i) {
+            met.push_back(New());
+            Push([&] { latch.arrive_and_wait(); }, reads, {met.back()},
+                 {.priority = i % priorities});
+          }
+        };
+        meet(roots, {});
+        Push([] {}, met, {a});
+        meet(after, {a});
+      });
+      schedule->Replay();
+      engine_->WaitForAll();
+    }
+  }
+  EXPECT_EQ(engine_->counters().run, 100u * (2 * workers + 1));
+}
+
+// Visitors leave all the time here, each with its last operation put back for another.
+TEST_P(ThreadedScheduleTest, ReplaysEndBetweenMoreUrgentOperations) {
   Variable* const a = New();
+  int count = 0;
   const auto schedule = engine_->Record([&] {
-    for (int i = 0; i < 2; ++i) Push([&] { roots.arrive_and_wait(); }, {}, {New()});
-    for (int i = 0; i < 6; ++i) Push([] {}, {}, {New()});
-    Push([] {}, {}, {a});
-    for (int i = 0; i < 2; ++i) Push([&] { after.arrive_and_wait(); }, {a}, {New()});
+    for (int i = 0; i < 4; ++i) Push([&] { ++count; }, {}, {}, {.updates = std::array{a}});
   });
+  std::atomic<bool> ended{false};
+  std::thread urgent([&] {
+    while (!ended) {
+      for (int i = 0; i < 20; ++i) Push([] {}, {}, {}, {.priority = 1});
+      std::this_thread::yield();
+    }
+  });
+  for (int i = 0; i < 3000; ++i) {
+    schedule->Replay();
+    if (i % 3 == 0) engine_->WaitForVar(a);
+  }
+  engine_->WaitForVar(a);
+  ended = true;
+  urgent.join();
+  EXPECT_EQ(count, 12000);
+}
+
+TEST_P(ScheduleTest, AReplayThatThrewLeavesNothingToTheNext) {
+  Variable* const a = New();
+  Variable* const b = New();
+  Variable* const deleted = engine_->NewVariable("gone");
+  int count = 0;
+  const auto schedule = engine_->Record([&] {
+    Push([&] { ++count; }, {}, {a}, {.priority = 1});
+    Push([&] { ++count; }, {a}, {b});
+  });
+  engine_->DeleteVariable(deleted);
+  const VariableBinding bound[] = {{.recorded = b, .actual = deleted}};
+  EXPECT_THAT(
+      ErrorOf(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay({.variables = bound}); }),
+      AllOf(HasSubstr("gone"), HasSubstr("deleted")));
+  engine_->WaitForAll();
+  EXPECT_EQ(count, 0);
   schedule->Replay();
   engine_->WaitForAll();
-  EXPECT_EQ(engine_->counters().run, 11u);
+  EXPECT_EQ(count, 2);
+}
+
+// The wait needs what its own replay has ready beside it, by way of somebody outside.
+TEST_P(ThreadedScheduleTest, AnOperationThatWaitsLeavesItsWorkerToTheReplay) {
+  Variable* const begun = New();
+  Variable* const outside = New();
+  std::optional<OnComplete> complete;
+  engine_->PushAsync([&](RunContext, OnComplete done) { complete = done; }, kCpu, {}, {outside},
+                     {.property = FnProperty::kAsync});
+  bool waited = false;
+  const auto schedule = engine_->Record([&] {
+    Push([] {}, {}, {begun});
+    for (int i = 0; i < 40; ++i) {  // long ones first, to have several on the stack
+      Push(
+          [&, i] {
+            if (i == 0) {
+              engine_->WaitForVar(outside);
+              waited = true;
+            } else if (i == 39) {
+              while (!complete.has_value()) std::this_thread::yield();
+              (*complete)();
+            }
+          },
+          {begun}, {New()});
+    }
+  });
+  while (engine_->counters().pending > 1) std::this_thread::yield();
+  schedule->Replay();
+  engine_->WaitForAll();
+  EXPECT_TRUE(waited);
+}
+
+TEST_P(ScheduleTest, RecordedDeletionsAreCheckedAndHappenOnce) {
+  Variable* const a = engine_->NewVariable("a");
+  auto first = engine_->Record([&] {
+    engine_->DeleteVariable(a);
+    EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument, [&] { engine_->DeleteVariable(a); }),
+                AllOf(HasSubstr("\"a\""), HasSubstr("deleted already")));
+  });
+  auto second = engine_->Record([&] { engine_->DeleteVariable(a); });
+  first.reset();
+  engine_->WaitForAll();
+  Variable* const stranger = engine_->NewVariable("stranger");  // maybe in the place of a
+  second.reset();
+  bool ran = false;
+  Push([&] { ran = true; }, {}, {stranger});
+  engine_->WaitForVar(stranger);
+  EXPECT_TRUE(ran);
+  engine_->DeleteVariable(stranger);
+}
+
+TEST_P(ScheduleTest, OperationsThatRunOnARecordingThreadPushAsEver) {
+  Variable* const a = New();
+  int from_operation = 0;
+  const auto schedule = engine_->Record([&] {
+    Push([] {}, {}, {a});
+    engine_->Execute([&] { Push([&] { ++from_operation; }, {}, {New()}); });
+  });
+  engine_->WaitForAll();
+  EXPECT_EQ(from_operation, 1);
+  EXPECT_EQ(schedule->size(), 1u);
 }
 
 TEST_P(ScheduleTest, SlotsAreThoseOfTheReplay) {
@@ -274,6 +394,11 @@ TEST_P(ScheduleTest, VariablesMayBeOthersInEachReplay) {
   EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
                       [&] { schedule->Replay({.slots = slots, .variables = twice}); }),
               AllOf(HasSubstr("weight"), HasSubstr("both read and updated")));
+  const VariableBinding again[] = {{.recorded = batch, .actual = batches[0]},
+                                   {.recorded = batch, .actual = batches[1]}};
+  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
+                      [&] { schedule->Replay({.slots = slots, .variables = again}); }),
+              HasSubstr("two bindings"));
   const VariableBinding null[] = {{.recorded = batch, .actual = nullptr}};
   EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
                       [&] { schedule->Replay({.slots = slots, .variables = null}); }),
@@ -642,8 +767,7 @@ TEST_P(ScheduleTest, ARecordingHasNoPlaceForWaits) {
   EXPECT_EQ(nothing->size(), 0u);
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { engine_->WaitForVar(a); }, [&] { engine_->WaitForAll(); },
-           [&] { engine_->Stop(); }, [&] { engine_->Shutdown(); }, [&] { nothing->Replay(); },
-           [&] { engine_->Record([] {}); }}) {
+           [&] { nothing->Replay(); }, [&] { engine_->Record([] {}); }}) {
     EXPECT_THAT(ErrorOf(absl::StatusCode::kFailedPrecondition, [&] { engine_->Record(call); }),
                 HasSubstr("records a schedule"));
   }

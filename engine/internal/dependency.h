@@ -67,6 +67,7 @@ struct VisitExecution : Execution {
   VisitExecution() { kind = ExecutionKind::kVisit; }
   ~VisitExecution() { op = nullptr; }
 
+  Replay* visited = nullptr;
   Execution* replay_execution = nullptr;  ///< on whose variables the replay stands
 };
 

@@ -60,7 +60,7 @@ void DependencyEngine::DeleteVariable(Variable* variable) {
   if (forked()) return;  // destructors call this, and nothing of the engine can be given back
   DependencyVariable* checked = Checked(variable, "DeleteVariable");
   if (Recording* const recording = Recording::Of(id_)) {
-    recording->deleted.push_back(checked);
+    NoteDeletion(*recording, checked);
     return;
   }
   Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});

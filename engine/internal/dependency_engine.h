@@ -28,6 +28,7 @@ namespace tessera::engine_internal {
 
 class Recording;
 class ReplayPool;
+struct RecordedDeletion;
 struct AsyncStep;
 
 /// EngineOptions with every default filled in.
@@ -141,6 +142,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
  private:
   class RecordedSchedule;
+  enum class VisitEnd { kNothingReady, kYielded, kEnded };
   struct Waiter;
 
   // Pushing (dependency_engine.cc).
@@ -184,6 +186,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void CheckNotRecording(std::string_view call) const;
   void Note(Recording& recording, OperatorRecord* op, Device device, int priority,
             std::source_location site);
+  void NoteDeletion(Recording& recording, DependencyVariable* variable);
+  void DeleteRecorded(std::span<const RecordedDeletion> deletions);
   void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
   void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
   void PushOperations(const std::shared_ptr<Replay>& replay);
@@ -192,11 +196,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void JoinReplay(Execution* join, ReadyList& ready);
   void CallHelp(Replay& replay, int64_t rank);
   void VisitReplay(Replay& replay, ReadyList& ready);
-  bool RunReady(Replay& replay, VisitExecution& visit);
-  bool MustYield(int64_t rank) const {
-    // Relaxed: a visitor that sees it late runs one operation more.
-    return stopped_.load(std::memory_order_relaxed) || queue_.best_rank() > rank;
-  }
+  void SuspendVisit(Execution* current);
+  void ResumeVisit(Execution* current);
+  VisitEnd RunReady(Replay& replay, VisitExecution& visit);
+  bool MustYield(const Replay& replay, int64_t rank) const;
   FailureRef FailureOfInputs(const Replay& replay, uint32_t index);
   bool Skip(Replay& replay, uint32_t index);
   void RunWatched(Replay& replay, uint32_t index, const RunContext& context);
@@ -205,6 +208,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   static void DropStep(AsyncStep* step);
   void EndReplay(Replay& replay, ReadyList& ready);
   static void DropReplay(Replay& replay);
+  bool DropJoin(Execution* join);
   FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error);
   void TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns, bool skipped);
 

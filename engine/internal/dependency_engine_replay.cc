@@ -1,6 +1,7 @@
 // How DependencyEngine records schedules and replays them.
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -34,14 +35,12 @@ std::string_view DisplayName(const RecordedPush& push) {
 class DependencyEngine::RecordedSchedule final : public Schedule {
  public:
   RecordedSchedule(DependencyEngine* engine, std::unique_ptr<const SchedulePlan> plan,
-                   std::vector<DependencyVariable*> deleted)
+                   std::vector<RecordedDeletion> deletions)
       : engine_(engine),
         pool_(std::make_shared<ReplayPool>(std::move(plan))),
-        deleted_(std::move(deleted)) {}
+        deletions_(std::move(deletions)) {}
 
-  ~RecordedSchedule() override {
-    for (DependencyVariable* variable : deleted_) engine_->DeleteVariable(variable);
-  }
+  ~RecordedSchedule() override { engine_->DeleteRecorded(deletions_); }
 
   void Replay(const ReplayOptions& options, std::source_location site) override {
     engine_->SubmitReplay(*pool_, options, site);
@@ -53,7 +52,7 @@ class DependencyEngine::RecordedSchedule final : public Schedule {
  private:
   DependencyEngine* const engine_;
   const std::shared_ptr<ReplayPool> pool_;
-  const std::vector<DependencyVariable*> deleted_;
+  const std::vector<RecordedDeletion> deletions_;
 };
 
 std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& pushes,
@@ -62,22 +61,23 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   CheckAccepting(name);
   CheckNotRecording("Record");
   std::vector<RecordedPush> recorded;
-  std::vector<DependencyVariable*> own, deleted;
+  std::vector<RecordedDeletion> deletions;
+  absl::flat_hash_set<const DependencyVariable*> own;  // nobody else has ever used them
   // Of a recording that fails nothing stays but what it asked to delete.
-  absl::Cleanup give_back = [&] {
-    for (DependencyVariable* variable : deleted) DeleteVariable(variable);
-  };
+  absl::Cleanup give_back = [&] { DeleteRecorded(deletions); };
   {
     Recording recording(id_);
     absl::Cleanup keep = [&] {
-      own = recording.Own();
       recorded = std::move(recording.pushes);
-      deleted = std::move(recording.deleted);
+      deletions = std::move(recording.deletions);
+      for (const RecordedDeletion& deletion : deletions) {
+        if (recording.made.contains(deletion.variable)) own.insert(deletion.variable);
+      }
     };
     pushes();
   }
   auto plan = std::make_unique<const SchedulePlan>(name, options.slots, std::move(recorded), own);
-  auto schedule = std::make_unique<RecordedSchedule>(this, std::move(plan), deleted);
+  auto schedule = std::make_unique<RecordedSchedule>(this, std::move(plan), deletions);
   std::move(give_back).Cancel();
   return schedule;
 }
@@ -95,14 +95,38 @@ void DependencyEngine::Note(Recording& recording, OperatorRecord* op, Device dev
   RecordedPush push{OperatorRef(op), device, priority, site};
   for (const Edge& edge : op->edges) {
     DependencyVariable& variable = *edge.variable();
-    const bool deleted = std::find(recording.deleted.begin(), recording.deleted.end(), &variable) !=
-                         recording.deleted.end();
+    const bool deleted = recording.deleted.contains(&variable);
     std::lock_guard<FutexLock> hold(variable.lock);
     if (variable.alive && !deleted) continue;
     throw InvalidArgument("Engine: operation \"", op->name, "\": ", variable.ToString(),
                           " was deleted; expected a living variable");
   }
   recording.pushes.push_back(std::move(push));
+}
+
+void DependencyEngine::NoteDeletion(Recording& recording, DependencyVariable* variable) {
+  bool alive;
+  {
+    std::lock_guard<FutexLock> hold(variable->lock);
+    alive = variable->alive;
+  }
+  if (!alive || !recording.deleted.insert(variable).second) {
+    throw InvalidArgument("Engine: \"DeleteVariable\": ", variable->ToString(),
+                          " was deleted already");
+  }
+  recording.deletions.push_back({variable, variable->id});
+}
+
+/// Deletes what is still there: somebody may have deleted it without waiting for the schedule.
+void DependencyEngine::DeleteRecorded(std::span<const RecordedDeletion> deletions) {
+  for (const RecordedDeletion& deletion : deletions) {
+    bool there;
+    {
+      std::lock_guard<FutexLock> hold(deletion.variable->lock);
+      there = deletion.variable->alive && deletion.variable->id == deletion.id;
+    }
+    if (there) DeleteVariable(deletion.variable);
+  }
 }
 
 /// Queues the replay, or pushes its operations.
@@ -161,21 +185,25 @@ void DependencyEngine::BindVariables(Replay& replay,
                                      std::span<const VariableBinding> bindings) const {
   const SchedulePlan& plan = replay.plan;
   replay.edges = plan.edges();
+  std::vector<bool> bound(bindings.empty() ? 0 : replay.edges.size());
   for (const VariableBinding& binding : bindings) {
     const DependencyVariable* recorded = Checked(binding.recorded, plan.name());
-    const auto place = std::find_if(replay.edges.begin(), replay.edges.end(),
-                                    [&](const SchedulePlan::VariableEdge& edge) {
-                                      return plan.variables()[edge.variable].variable == recorded;
-                                    });
-    if (place == replay.edges.end()) {
-      throw InvalidArgument("Schedule::Replay: \"", plan.name(), "\" does not use ",
-                            recorded->ToString(), "; expected a variable of the recording");
+    // By what was recorded, which another binding may have replaced by now.
+    size_t place = 0;
+    while (place < bound.size() && plan.edges()[place].edge.variable() != recorded) ++place;
+    if (place == bound.size() || bound[place]) {
+      throw InvalidArgument("Schedule::Replay: \"", plan.name(), "\" ",
+                            place == bound.size() ? "does not use " : "was given two bindings for ",
+                            recorded->ToString(),
+                            "; expected variables of the recording, once each");
     }
-    place->edge = Edge(Checked(binding.actual, plan.name()), place->edge.access());
+    bound[place] = true;
+    Edge& edge = replay.edges[place].edge;
+    edge = Edge(Checked(binding.actual, plan.name()), edge.access());
   }
-  for (const SchedulePlan::VariableEdge& edge : replay.edges) {
-    const SchedulePlan::VariableUse& use = plan.variables()[edge.variable];
-    if (edge.edge.variable() != use.variable || use.variable->id == use.id) continue;
+  for (size_t i = 0; i < replay.edges.size(); ++i) {
+    const SchedulePlan::VariableUse& use = plan.variables()[replay.edges[i].variable];
+    if ((!bindings.empty() && bound[i]) || use.variable->id == use.id) continue;
     throw InvalidArgument("Schedule::Replay: \"", plan.name(), "\": ", use.name,
                           " was deleted; expected a living variable");
   }
@@ -192,7 +220,13 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   std::vector<Variable*> actual;
   for (const SchedulePlan::VariableUse& use : plan.variables()) actual.push_back(use.variable);
   for (const SchedulePlan::VariableEdge& edge : replay->edges) {
-    actual[edge.variable] = edge.edge.variable();
+    DependencyVariable& variable = *edge.edge.variable();
+    actual[edge.variable] = &variable;
+    // Here rather than at its own push, before which others would have been pushed.
+    std::lock_guard<FutexLock> hold(variable.lock);
+    if (variable.alive) continue;
+    throw InvalidArgument("Schedule::Replay: \"", plan.name(), "\": ", variable.ToString(),
+                          " was deleted; expected a living variable");
   }
   for (uint32_t i = 0; i < plan.size(); ++i) {
     const RecordedPush& push = plan.push(i);
@@ -256,14 +290,16 @@ void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
   for (const SchedulePlan::VariableEdge& edge : replay.edges) {
     if (!edge.edge.input()) continue;
     DependencyVariable& variable = *edge.edge.variable();
-    FailureRef failure = variable.failure;  // no lock: this edge is granted
+    const FailureRef* failure = nullptr;
+    Consider(variable.failure, failure);  // no lock: this edge is granted
+    FenceRef fence;
     if (among_devices) {
       std::lock_guard<FutexLock> hold(variable.lock);
-      const FenceRef fence = LastIssuedWrite(variable);
-      if (failure == nullptr && fence != nullptr) failure = fence->failure;
+      fence = LastIssuedWrite(variable);
     }
-    if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) continue;
-    replay.marks[edge.variable] = std::move(failure);
+    if (fence != nullptr) Consider(fence->failure, failure);
+    if (failure == nullptr) continue;
+    replay.marks[edge.variable] = *failure;
     replay.failed.store(true, std::memory_order_relaxed);
   }
   replay.references.fetch_add(1, std::memory_order_relaxed);
@@ -275,22 +311,22 @@ void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
 void DependencyEngine::JoinReplay(Execution* join, ReadyList& ready) {
   Replay& replay = *std::exchange(join->replay, nullptr);
   GiveExecution(join);
-  // Acquire, and an exchange to take part in the order of those that call: this thread sees what
-  // anyone had made ready who found help called already.
-  replay.help_called.exchange(false, std::memory_order_acquire);
+  replay.help_called.exchange(false);
   VisitReplay(replay, ready);
   DropReplay(replay);
 }
 
 /// Sees to it that a thread comes for what is ready and nobody's, which has that rank.
 void DependencyEngine::CallHelp(Replay& replay, int64_t rank) {
-  // Release: pairs with the exchange in JoinReplay.
-  if (replay.help_called.exchange(true, std::memory_order_release)) return;
+  if (replay.help_called.load() || replay.help_called.exchange(true)) return;
   // Relaxed: the caller has a reference itself.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   Execution* join = TakeExecution(Device::Cpu(), FnProperty::kNormal, 0, {});
   join->kind = ExecutionKind::kJoin;
   join->rank = rank;
+  // What a wait needs goes first: see DemandWhatBlocks, which knows the replay's execution alone.
+  join->demanded.store(replay.execution->demanded.load(std::memory_order_relaxed),
+                       std::memory_order_relaxed);
   join->sequence = replay.first_sequence;
   join->replay = &replay;
   ReadyList ready;
@@ -300,21 +336,45 @@ void DependencyEngine::CallHelp(Replay& replay, int64_t rank) {
 
 void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
   VisitExecution visit;
+  visit.visited = &replay;
   visit.replay_execution = replay.execution;
   visit.below = ThreadFrame::Current(id_);
-  replay.visitors.fetch_add(1, std::memory_order_relaxed);
-  bool last = false;
-  {
-    const ThreadFrame frame(id_, &visit);
-    CallIsolated([&] { last = RunReady(replay, visit); });
-  }
-  replay.visitors.fetch_sub(1, std::memory_order_relaxed);
-  if (last) EndReplay(replay, ready);
+  VisitEnd end = VisitEnd::kNothingReady;
+  const auto run = [&] { end = RunReady(replay, visit); };
+  do {
+    replay.visitors.fetch_add(1);
+    {
+      const ThreadFrame frame(id_, &visit);
+      CallIsolated(std::ref(run));  // by reference: a function object of this size would allocate
+    }
+    replay.visitors.fetch_sub(1);
+    // Whoever left something to take meanwhile may have counted on this thread.
+  } while (end == VisitEnd::kNothingReady && replay.HasReady());
+  if (end == VisitEnd::kEnded) EndReplay(replay, ready);
 }
 
-/// Runs operations of the replay until none is ready or something else should run first. Returns
-/// whether this call has ended the replay.
-bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
+/// Called when the operation that runs on this thread begins to wait: if it belongs to a replay,
+/// the visit does not count until ResumeVisit, and others come for what is ready.
+void DependencyEngine::SuspendVisit(Execution* current) {
+  if (current == nullptr || current->kind != ExecutionKind::kVisit) return;
+  Replay& replay = *static_cast<VisitExecution*>(current)->visited;
+  replay.visitors.fetch_sub(1);
+  if (replay.HasReady()) CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset);
+}
+
+void DependencyEngine::ResumeVisit(Execution* current) {
+  if (current == nullptr || current->kind != ExecutionKind::kVisit) return;
+  static_cast<VisitExecution*>(current)->visited->visitors.fetch_add(1);
+}
+
+bool DependencyEngine::MustYield(const Replay& replay, int64_t rank) const {
+  // Relaxed: a visitor that sees it late runs one operation more.
+  if (stopped_.load(std::memory_order_relaxed)) return true;
+  return queue_.best_rank() > rank && !replay.execution->demanded.load(std::memory_order_relaxed);
+}
+
+/// Runs operations of the replay until none is ready or something else should run first.
+DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
   const SchedulePlan& plan = replay.plan;
   const int workers = num_workers();
   RunContext context{Device::Cpu(), nullptr, this, replay.slots};
@@ -324,26 +384,24 @@ bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
   for (;;) {
     if (next == kNone) next = replay.Take();
     if (next == kNone) {
-      if (done > 0 && replay.Finish(std::exchange(done, 0))) return true;
-      if (workers == 1 || ++looks > kIdleLooks || replay.unfinished.load() == 0) return false;
+      if (done > 0 && replay.Finish(std::exchange(done, 0))) return VisitEnd::kEnded;
+      if (workers == 1 || ++looks > kIdleLooks || replay.unfinished.load() == 0) {
+        return VisitEnd::kNothingReady;
+      }
       SpinPause();
       continue;
     }
     looks = 0;
-    if (MustYield(replay.RankOf(next))) {
+    const int64_t rank = replay.RankOf(next);
+    if (MustYield(replay, rank)) {
+      // Not the last to be over, for nobody else can run `next` before it is put back.
+      if (done > 0) replay.Finish(done);
       replay.PutBack(next);
-      if (done > 0) replay.Finish(done);  // which is not the last
-      CallHelp(replay, replay.RankOf(next));
-      return false;
+      CallHelp(replay, rank);
+      return VisitEnd::kYielded;
     }
-    const auto call_help = [&, rank = replay.RankOf(next)](bool more) {
-      // Relaxed: this thread will run it all the same if nobody comes.
-      if (more && replay.visitors.load(std::memory_order_relaxed) < workers &&
-          !replay.help_called.load(std::memory_order_relaxed)) {
-        CallHelp(replay, rank);
-      }
-    };
-    call_help(replay.HasRoots());
+    // For all that this thread has left behind, and for what others have: each calls one.
+    if (replay.visitors.load() < workers && replay.HasReady()) CallHelp(replay, rank);
     const SchedulePlan::Operation& operation = plan.operation(next);
     visit.op = plan.push(next).op.get();
     context.device = plan.push(next).device;
@@ -364,9 +422,7 @@ bool DependencyEngine::RunReady(Replay& replay, VisitExecution& visit) {
       }
     }
     ++done;
-    bool more;
-    next = replay.Release(next, more);
-    call_help(more);
+    next = replay.Release(next);
   }
 }
 
@@ -385,7 +441,7 @@ FailureRef DependencyEngine::FailureOfInputs(const Replay& replay, uint32_t inde
 bool DependencyEngine::Skip(Replay& replay, uint32_t index) {
   const FailureRef failure = FailureOfInputs(replay, index);
   if (failure == nullptr) return false;
-  skipped_.fetch_add(1, std::memory_order_relaxed);
+  replay.skipped.fetch_add(1, std::memory_order_relaxed);
   replay.Mark(index, failure);
   if (trace_.on()) TraceRun(replay, index, trace_.Now(), /*skipped=*/true);
   return true;
@@ -441,10 +497,9 @@ void DependencyEngine::CompleteStep(AsyncStep* step, std::exception_ptr error, R
   if (failure != nullptr || replay.failed.load(std::memory_order_relaxed)) {
     replay.Mark(index, failure);
   }
-  bool more;
-  const uint32_t next = replay.Release(index, more);
+  const uint32_t next = replay.Release(index);
   if (next != kNone) replay.PutBack(next);
-  if (next != kNone || more) CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset);
+  if (replay.HasReady()) CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset);
   // What is not over yet keeps the replay up to here.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   if (replay.Finish(1)) EndReplay(replay, ready);
@@ -460,6 +515,7 @@ void DependencyEngine::DropStep(AsyncStep* step) {
 void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
   Execution* const execution = replay.execution;
   const size_t operations = replay.plan.size();
+  const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
   if (replay.failed.load(std::memory_order_relaxed)) {
     std::vector<FailureRef> failures;
     failures.reserve(replay.edges.size());
@@ -476,7 +532,20 @@ void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
   FinishInline(ready);
   // The reference that the replay has had of its own; the caller has another.
   replay.references.fetch_sub(1, std::memory_order_relaxed);
+  // Both at the end, so that what counts as run never becomes less.
+  if (skipped > 0) skipped_.fetch_add(skipped, std::memory_order_relaxed);
   CountComplete(operations);
+}
+
+/// Gives back a kJoin that nobody has taken. Returns false if its replay still needs it.
+bool DependencyEngine::DropJoin(Execution* join) {
+  Replay& replay = *join->replay;
+  if (replay.unfinished.load() != 0) return false;
+  join->replay = nullptr;
+  GiveExecution(join);
+  replay.help_called.store(false);
+  DropReplay(replay);
+  return true;
 }
 
 void DependencyEngine::DropReplay(Replay& replay) {

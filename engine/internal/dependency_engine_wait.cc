@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -105,6 +106,9 @@ void DependencyEngine::HelpUntil(const std::function<bool()>& done) {
     std::lock_guard<FutexLock> hold(queue_lock_);
     return !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
   };
+  Execution* const current = ThreadFrame::Current(id_);
+  SuspendVisit(current);
+  absl::Cleanup resume = [&] { ResumeVisit(current); };
   while (!done()) {
     if (TryRunOne()) continue;
     std::unique_lock<std::mutex> lock(park_mutex_);
@@ -221,7 +225,6 @@ void DependencyEngine::CheckOutside(std::string_view call) const {
 
 void DependencyEngine::Stop() {
   CheckNotForked("Stop");
-  CheckNotRecording("Stop");
   CheckOutside("Stop");
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -254,7 +257,6 @@ void DependencyEngine::Start() {
 
 void DependencyEngine::Shutdown() {
   if (forked()) return;  // what was pushed is finished in the parent
-  CheckNotRecording("Shutdown");
   CheckOutside("Shutdown");
   std::lock_guard<std::mutex> hold(shutdown_mutex_);
   if (shut_down_) return;
@@ -271,13 +273,17 @@ void DependencyEngine::Shutdown() {
 
 /// What is left in the queue of an engine with nothing to do: help that came too late.
 void DependencyEngine::DropJoins() {
-  ReadyList ready;
-  std::unique_lock<FutexLock> hold(queue_lock_);
-  while (Execution* join = queue_.Pop()) {
-    hold.unlock();
-    Run(join, ready);
-    hold.lock();
+  std::vector<Execution*> left;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    while (Execution* execution = queue_.Pop()) left.push_back(execution);
   }
+  // A push that overlaps with Shutdown may have come after the last wait: it stays where it was.
+  std::erase_if(left, [this](Execution* execution) {
+    return execution->kind == ExecutionKind::kJoin && DropJoin(execution);
+  });
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  for (Execution* execution : left) queue_.Push(execution);
 }
 
 }  // namespace tessera::engine_internal

@@ -36,9 +36,11 @@ class IndexStack {
     uint64_t head = head_.load(std::memory_order_relaxed);
     do {
       Link(bottom, IndexOf(head));
-      // Release: pairs with the acquire in Pop. A later push leaves the order in place, because an
-      // exchange continues what the one before has released.
-    } while (!head_.compare_exchange_weak(head, WithIndex(head, top), std::memory_order_release,
+      // Releases for the acquire in Pop. A later push leaves the order in place, because an
+      // exchange continues what the one before has released. Sequentially consistent for those who
+      // push and then look whether somebody is there to pop, who in turn looks at empty() before it
+      // goes.
+    } while (!head_.compare_exchange_weak(head, WithIndex(head, top), std::memory_order_seq_cst,
                                           std::memory_order_relaxed));
   }
 
@@ -58,7 +60,7 @@ class IndexStack {
   }
 
   /// May be out of date when it returns.
-  bool empty() const { return IndexOf(head_.load(std::memory_order_relaxed)) == kNone; }
+  bool empty() const { return IndexOf(head_.load(std::memory_order_seq_cst)) == kNone; }
 
  private:
   static constexpr uint64_t kOneRemoval = uint64_t{1} << 32;

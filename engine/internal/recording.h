@@ -1,49 +1,52 @@
 #ifndef TESSERA_ENGINE_INTERNAL_RECORDING_H_
 #define TESSERA_ENGINE_INTERNAL_RECORDING_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "tessera/engine/internal/schedule_plan.h"
+#include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
 
+/// A variable that is to be deleted with a schedule; by number too, for what may come in its place.
+struct RecordedDeletion {
+  DependencyVariable* variable;
+  uint64_t id;
+};
+
 /// While it lives, pushes of its thread on an engine are noted in it. Those of several engines
-/// nest.
+/// nest. Operations that run on the thread meanwhile push as ever.
 class Recording {
  public:
-  explicit Recording(uint64_t engine_id) : engine_id_(engine_id), outer_(top_) { top_ = this; }
+  explicit Recording(uint64_t engine_id)
+      : engine_id_(engine_id), frame_(ThreadFrame::Innermost()), outer_(top_) {
+    top_ = this;
+  }
   ~Recording() { top_ = outer_; }
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
-  /// This thread's recording of the engine; null if there is none.
+  /// The recording of the engine that this thread's calls belong to; null if there is none.
   static Recording* Of(uint64_t engine_id) {
     for (Recording* recording = top_; recording != nullptr; recording = recording->outer_) {
-      if (recording->engine_id_ == engine_id) return recording;
+      if (recording->engine_id_ != engine_id) continue;
+      return recording->frame_ == ThreadFrame::Innermost() ? recording : nullptr;
     }
     return nullptr;
   }
 
-  /// Those that were made here and deleted here: nobody else has ever used them.
-  std::vector<DependencyVariable*> Own() const {
-    std::vector<DependencyVariable*> own;
-    std::copy_if(deleted.begin(), deleted.end(), std::back_inserter(own),
-                 [this](DependencyVariable* variable) { return made.contains(variable); });
-    return own;
-  }
-
   std::vector<RecordedPush> pushes;
-  absl::flat_hash_set<DependencyVariable*> made;
-  std::vector<DependencyVariable*> deleted;  ///< to be deleted with the schedule
+  absl::flat_hash_set<const DependencyVariable*> made;
+  absl::flat_hash_set<const DependencyVariable*> deleted;
+  std::vector<RecordedDeletion> deletions;  ///< those of `deleted`, in their order
 
  private:
   static inline thread_local Recording* top_ = nullptr;
 
   const uint64_t engine_id_;
+  const ThreadFrame* const frame_;
   Recording* const outer_;
 };
 

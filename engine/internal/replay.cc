@@ -24,7 +24,9 @@ void Replay::Start() {
   unfinished.store(static_cast<int64_t>(plan.size()) + plan.asynchronous(),
                    std::memory_order_relaxed);
   failed.store(false, std::memory_order_relaxed);
+  skipped.store(0, std::memory_order_relaxed);
   if (plan.has_ranks()) {
+    heap_.clear();  // of a replay that could not begin
     for (const uint32_t root : plan.roots()) AddToHeap(root);
   }
 }
@@ -45,6 +47,7 @@ uint32_t Replay::Take() {
     std::pop_heap(heap_.begin(), heap_.end(), later);
     const uint32_t best = heap_.back();
     heap_.pop_back();
+    heap_size_.store(heap_.size());
     return best;
   }
   const uint32_t top = stack_.Pop();
@@ -64,9 +67,10 @@ void Replay::AddToHeap(uint32_t index) {
   std::lock_guard<FutexLock> hold(heap_lock_);
   heap_.push_back(index);
   std::push_heap(heap_.begin(), heap_.end(), later);
+  heap_size_.store(heap_.size());
 }
 
-uint32_t Replay::Release(uint32_t index, bool& more) {
+uint32_t Replay::Release(uint32_t index) {
   uint32_t next = kNone, second = kNone, last = kNone;
   for (const uint32_t after : plan.successors(index)) {
     const uint32_t predecessors = plan.operation(after).predecessors;
@@ -87,7 +91,6 @@ uint32_t Replay::Release(uint32_t index, bool& more) {
     }
   }
   if (second != kNone) stack_.Push(second, last);
-  more = second != kNone || plan.has_ranks();
   return next;
 }
 

@@ -41,8 +41,8 @@ struct Replay {
   void PutBack(uint32_t index);
 
   /// The operation is complete, or skipped: returns one of those that become ready by that, kNone
-  /// if there is none, and leaves the others to Take. `more` tells whether there are others.
-  uint32_t Release(uint32_t index, bool& more);
+  /// if there is none, and leaves the others to Take.
+  uint32_t Release(uint32_t index);
 
   /// Counts operations as over. True for the call that ends the replay: all that the operations did
   /// is visible to it.
@@ -50,10 +50,9 @@ struct Replay {
     return unfinished.fetch_sub(operations, std::memory_order_acq_rel) == operations;
   }
 
-  /// Whether there are operations that wait for none and that nobody has taken.
-  bool HasRoots() const {
-    // Relaxed: only decides whether to call for help.
-    return !plan.has_ranks() && next_root_.load(std::memory_order_relaxed) < plan.roots().size();
+  /// Whether Take would return something. May be out of date.
+  bool HasReady() const {
+    return plan.has_ranks() ? heap_size_.load() > 0 : !stack_.empty() || HasRoots();
   }
 
   int64_t RankOf(uint32_t index) const { return plan.push(index).rank() + rank_offset; }
@@ -75,14 +74,23 @@ struct Replay {
   /// seen by all that depend on it.
   std::atomic<bool> failed{false};
 
-  /// A thread that is to join is on its way: a kJoin stands in the ready queue.
+  /// A thread that is to join is on its way: a kJoin stands in the ready queue. Whoever takes that
+  /// clears the flag before it looks for operations, so it sees those that were ready when somebody
+  /// found the flag set. Sequentially consistent, like what it is compared with.
   std::atomic<bool> help_called{false};
-  /// Who runs operations. Relaxed everywhere: only decides whether to call for help.
+  /// Who runs operations, but for those that wait inside one. Sequentially consistent, as what
+  /// makes operations ready: of a visitor that leaves and one that has just left something to take,
+  /// one sees the other.
   std::atomic<int32_t> visitors{0};
+  std::atomic<uint64_t> skipped{0};
   /// The replay itself, each visitor and each kJoin; the last one gives it back to the pool.
   std::atomic<int32_t> references{0};
 
  private:
+  bool HasRoots() const {
+    // Relaxed: they only become fewer.
+    return next_root_.load(std::memory_order_relaxed) < plan.roots().size();
+  }
   uint32_t TakeRoot();
   void AddToHeap(uint32_t index);
 
@@ -91,7 +99,8 @@ struct Replay {
   std::unique_ptr<std::atomic<uint32_t>[]> waiting_for_;
   IndexStack<> stack_;
   FutexLock heap_lock_;
-  std::vector<uint32_t> heap_;  // instead of stack and roots where ranks differ
+  std::vector<uint32_t> heap_;  // instead of stack and roots where ranks differ; under its lock
+  std::atomic<size_t> heap_size_{0};
   alignas(64) std::atomic<uint32_t> next_root_{0};
 
  public:

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -39,7 +38,7 @@ std::string QuotedForDot(const std::string& text) {
 void OperatorDropper::operator()(OperatorRecord* op) const { DropOperator(op); }
 
 SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes,
-                           std::span<DependencyVariable* const> own)
+                           const absl::flat_hash_set<const DependencyVariable*>& own)
     : name_(std::move(name)), slots_(slots), pushes_(std::move(pushes)) {
   operations_.resize(size());
   for (uint32_t i = 0; i < size(); ++i) {
@@ -56,12 +55,11 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
   AddEdges(own);
 }
 
-void SchedulePlan::AddEdges(std::span<DependencyVariable* const> own) {
-  const absl::flat_hash_set<const DependencyVariable*> owned(own.begin(), own.end());
+void SchedulePlan::AddEdges(const absl::flat_hash_set<const DependencyVariable*>& own) {
   bool has_own = false;
   for (uint32_t v = 0; v < variables_.size(); ++v) {
     const VariableUse& use = variables_[v];
-    const bool needs_none = use.access == Access::kWrite && owned.contains(use.variable);
+    const bool needs_none = use.access == Access::kWrite && own.contains(use.variable);
     if (needs_none && std::exchange(has_own, true)) continue;
     edges_.push_back({Edge(use.variable, use.access), v});
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "tessera/base/device.h"
 #include "tessera/engine/internal/execution.h"
 
@@ -61,7 +62,7 @@ class SchedulePlan {
 
   /// `own` are variables that nothing else uses.
   SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes,
-               std::span<DependencyVariable* const> own);
+               const absl::flat_hash_set<const DependencyVariable*>& own);
 
   size_t size() const { return pushes_.size(); }
   const std::string& name() const { return name_; }
@@ -103,7 +104,7 @@ class SchedulePlan {
   /// How a variable is used up to the operation that is being looked at.
   struct History;
 
-  void AddEdges(std::span<DependencyVariable* const> own);
+  void AddEdges(const absl::flat_hash_set<const DependencyVariable*>& own);
   void AddUses(std::vector<std::vector<uint32_t>>& predecessors);
   void AddSuccessors(const std::vector<std::vector<uint32_t>>& predecessors);
   void FindHeights();

@@ -28,6 +28,9 @@ class ThreadFrame {
     return nullptr;
   }
 
+  /// The innermost frame of any engine; null if there is none. Only to compare.
+  static const ThreadFrame* Innermost() { return top_; }
+
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
     if (arena_engine_id_ == engine_id) return true;
