@@ -67,9 +67,10 @@ struct ReplayOptions {
 /// thread that runs other operations while it waits may run many of a replay before it looks again.
 ///
 /// ### Where each operation is pushed by itself
-/// On NaiveEngine, which runs them in the order of the recording, and for a schedule with operations
-/// for a CUDA device, so that each goes to its stream. Then each costs what a push costs and advances
-/// versions by itself, and what other threads push or replay meanwhile may come in between.
+/// On NaiveEngine, which runs them in the order of the recording, and for a schedule with
+/// operations for a CUDA device, so that each goes to its stream. Then each costs what a push costs
+/// and advances versions by itself, and what other threads push or replay meanwhile may come in
+/// between.
 ///
 /// ### Threads and life
 /// Replay, Describe and Graphviz may be called from any thread, also at once. The schedule may be
