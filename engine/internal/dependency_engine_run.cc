@@ -113,6 +113,8 @@ FailureRef DependencyEngine::NewFailure(std::string_view name, std::source_locat
 }
 
 void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
+  // A handle that a child of a fork destroys: its locks may be held by threads that are not there.
+  if (forked()) return;
   completing_.fetch_add(1, std::memory_order_relaxed);
   ReadyList ready;
   if (execution->kind == ExecutionKind::kStep) {
