@@ -270,8 +270,8 @@ void AddWork() {
              const auto work = [](int) { SpinFor(microseconds(10)); };
              auto ours = std::make_shared<ReplayedGraph>(Random(10000), work, 1);
              return Variants{.all = {{"ours", [ours] { ours->Run(); }}, {"loop", [work] {
-                                                                           for (int i = 0; i < 1000;
-                                                                                ++i)
+                                                                           for (int i = 0;
+                                                                                i < 10000; ++i)
                                                                              work(i);
                                                                          }}}};
            }});
