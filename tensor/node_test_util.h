@@ -130,8 +130,9 @@ inline std::vector<GuardedLayout> OperandLayouts() {
   return {{}, {.row_padding = 3}, {.row_padding = 1, .misalignment = 1}};
 }
 
-/// Element types for the tests of nodes that do no arithmetic of their own.
-using NodeElementTypes = testing::Types<float, double, half_t, bfloat16_t, int32_t, uint8_t>;
+/// Element types for the tests of nodes that do no arithmetic of their own: one of each size, with
+/// packets, without them (uint8_t) and with packets that convert (half_t).
+using NodeElementTypes = testing::Types<float, double, half_t, uint8_t>;
 
 }  // namespace tessera
 
