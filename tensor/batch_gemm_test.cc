@@ -12,7 +12,7 @@ constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 
 template <typename T>
 class BatchGemmTest : public testing::Test {};
-using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using RealTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(BatchGemmTest, RealTypes);
 
 struct Sizes {

@@ -35,7 +35,7 @@ void ExpectBroadcast(const Shape<N>& shape) {
 
 template <typename T>
 class BroadcastTest : public testing::Test {};
-using ElementTypes = testing::Types<float, double, half_t, int32_t, uint8_t>;
+using ElementTypes = TestedTypes<float, half_t, double, int32_t, uint8_t>;
 TYPED_TEST_SUITE(BroadcastTest, ElementTypes);
 
 TYPED_TEST(BroadcastTest, SpreadsAVectorAlongAnyAxis) {

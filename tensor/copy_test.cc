@@ -12,7 +12,7 @@ namespace {
 
 template <typename T>
 class CopyTest : public testing::Test {};
-using ElementTypes = testing::Types<float, double, half_t, bfloat16_t, int32_t, uint8_t, int64_t>;
+using ElementTypes = TestedTypes<float, half_t, double, bfloat16_t, int32_t, uint8_t, int64_t>;
 TYPED_TEST_SUITE(CopyTest, ElementTypes);
 
 TYPED_TEST(CopyTest, CopiesBetweenAnyLayouts) {

@@ -140,7 +140,7 @@ class DotTest : public testing::Test {
   }
 };
 
-using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using RealTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(DotTest, RealTypes);
 
 TYPED_TEST(DotTest, PlainByPlain) { TestFixture::template ExpectAllExtents<false, false>(); }

@@ -54,7 +54,7 @@ class ElementwiseTest : public testing::Test {
   std::vector<T> first, second, third;
 };
 
-using ElementTypes = testing::Types<float, double, half_t, bfloat16_t, int32_t, uint8_t, int64_t>;
+using ElementTypes = TestedTypes<float, half_t, double, bfloat16_t, int32_t, uint8_t, int64_t>;
 TYPED_TEST_SUITE(ElementwiseTest, ElementTypes);
 
 template <typename T>

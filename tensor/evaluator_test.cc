@@ -52,7 +52,7 @@ class EvaluatorTest : public testing::Test {
   }
 };
 
-using ElementTypes = testing::Types<float, double, half_t, bfloat16_t, int32_t, uint8_t, int64_t>;
+using ElementTypes = TestedTypes<float, half_t, double, bfloat16_t, int32_t, uint8_t, int64_t>;
 
 struct ElementTypeNames {
   template <typename T>

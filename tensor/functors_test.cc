@@ -34,7 +34,7 @@ class FunctorTest : public testing::Test {
   }
 };
 
-using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using RealTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(FunctorTest, RealTypes);
 
 TYPED_TEST(FunctorTest, TranscendentalsAreAccurate) {

@@ -17,7 +17,7 @@ namespace {
 
 template <typename T>
 class FuseTest : public testing::Test {};
-using ElementTypes = testing::Types<float, double, half_t, int32_t>;
+using ElementTypes = TestedTypes<float, half_t, double, int32_t>;
 TYPED_TEST_SUITE(FuseTest, ElementTypes);
 
 TYPED_TEST(FuseTest, EqualsOneAssignmentAfterTheOther) {

@@ -169,7 +169,7 @@ class PoolTest : public testing::Test {
   }
 };
 
-using ElementTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using ElementTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(PoolTest, ElementTypes);
 
 TYPED_TEST(PoolTest, ForwardAndGradientMatchPlainLoops) {

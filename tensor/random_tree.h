@@ -256,20 +256,20 @@ void ExpectTree(uint64_t run_seed) {
   TreeContext<T> context(run_seed);
   const auto tree = BuildTree<kSeed, kDepth>(&context);
   std::vector<double> expected = context.before;
-  const auto save = context.Draw(0, 2);
+  constexpr int kSave = static_cast<int>(MixTree(kSeed + 3) % 3);
   const auto expect = [&](index_t offset, index_t row_step, index_t column_step) {
     for (index_t y = 0; y < kTreeExtent; ++y) {
       for (index_t x = 0; x < kTreeExtent; ++x) {
         double& value = expected[static_cast<size_t>(offset + y * row_step + x * column_step)];
         const double result = tree.oracle(y, x);
-        value = save == 0 ? result : save == 1 ? value + result : value - result;
+        value = kSave == 0 ? result : kSave == 1 ? value + result : value - result;
       }
     }
   };
   const auto assign = [&](auto& dst) {
-    if (save == 0) dst = F<op::identity>(tree.e);  // of two tensors, = would copy the handle
-    if (save == 1) dst += tree.e;
-    if (save == 2) dst -= tree.e;
+    if constexpr (kSave == 0) dst = F<op::identity>(tree.e);  // of two tensors, = copies the handle
+    if constexpr (kSave == 1) dst += tree.e;
+    if constexpr (kSave == 2) dst -= tree.e;
   };
   if (context.Draw(0, 1) == 0) {
     auto dst = context.Block();

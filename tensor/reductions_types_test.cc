@@ -3,7 +3,7 @@
 namespace tessera {
 namespace {
 
-using OtherTypes = testing::Types<bfloat16_t, int32_t, uint8_t, int64_t>;
+using OtherTypes = TestedTypes<bfloat16_t, int32_t, uint8_t, int64_t>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Other, ReductionsTest, OtherTypes);
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 
 template <typename T>
 class SoftmaxGradTest : public testing::Test {};
-using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using RealTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(SoftmaxGradTest, RealTypes);
 
 // Expects of each element src - on at its label's class, src - off at others, 0 if ignored; the

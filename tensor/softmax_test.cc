@@ -53,7 +53,7 @@ class SoftmaxTest : public testing::Test {
   }
 };
 
-using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using RealTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(SoftmaxTest, RealTypes);
 
 TYPED_TEST(SoftmaxTest, NormalizesEveryPositionOverTheClasses) {

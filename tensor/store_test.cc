@@ -48,7 +48,7 @@ void ExpectMomentumStep(const Shape<2>& shape, GuardedLayout layout) {
 
 template <typename T>
 class StoreTest : public testing::Test {};
-using RealTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using RealTypes = TestedTypes<float, half_t, double, bfloat16_t>;
 TYPED_TEST_SUITE(StoreTest, RealTypes);
 
 TYPED_TEST(StoreTest, WritesBothResultsInOnePass) {
