@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kMaxWorkers = 1024;
 constexpr int64_t kDefaultMaxPending = 65536;
+constexpr int64_t kMaxStallReportMs = int64_t{1} << 40;
 
 EngineKind ResolveKind(EngineKind kind) {
   if (kind != EngineKind::kDefault) return kind;
@@ -50,15 +51,17 @@ engine_internal::ResolvedOptions Resolve(const EngineOptions& options) {
   resolved.max_pending = options.max_pending.value_or(EnvironmentInt(
       "TESSERA_ENGINE_MAX_PENDING", kDefaultMaxPending, 0, std::numeric_limits<int64_t>::max()));
   resolved.stall_report_ms = options.stall_report_ms.value_or(
-      EnvironmentInt("TESSERA_ENGINE_STALL_REPORT_MS", 0, 0, int64_t{1} << 40));
+      EnvironmentInt("TESSERA_ENGINE_STALL_REPORT_MS", 0, 0, kMaxStallReportMs));
   resolved.stall_report = options.stall_report;
   if (!resolved.stall_report) {
     resolved.stall_report = [](const std::string& text) { std::fputs(text.c_str(), stderr); };
   }
-  if (resolved.max_pending < 0 || resolved.stall_report_ms < 0) {
+  if (resolved.max_pending < 0 || resolved.stall_report_ms < 0 ||
+      resolved.stall_report_ms > kMaxStallReportMs) {
     throw InvalidArgument("Engine::Create: max_pending is ", resolved.max_pending,
                           " and stall_report_ms ", resolved.stall_report_ms,
-                          "; expected numbers that are not negative");
+                          "; expected numbers that are not negative, the second up to ",
+                          kMaxStallReportMs);
   }
   return resolved;
 }
@@ -90,7 +93,7 @@ void EndDefaultEngine() {
   Engine* const engine = holder.engine.load();
   if (engine == nullptr || holder.watch->forked()) return;
   try {
-    engine->Stop();
+    static_cast<engine_internal::DependencyEngine*>(engine)->EndWithProcess();
   } catch (const Error&) {
     // Inside an operation that calls exit() there is no waiting for that operation's end.
   }

@@ -55,6 +55,10 @@ struct PushOptions {
   /// are ordered as written ones are; and as with those that are read, an error that one carries
   /// skips the operation. Borrowed for the call.
   VariableList updates = {};
+  /// For an operation of a CUDA device: called with the same slots its function enqueues the same
+  /// work each time and does nothing else, so that a replay of a schedule may do that work without
+  /// calling it. See "Graphs" in schedule.h.
+  bool capturable = false;
 };
 
 /// A function with its variables, checked once and pushed many times; made by Engine::NewOperator.
@@ -131,12 +135,14 @@ struct FailedOperation {
 /// meanwhile.
 ///
 /// ### Waiting inside an operation
-/// An operation may push and wait. While it waits its thread runs other ready operations, first
-/// those that the wait needs. So other operations may run on top of a waiting one, in its thread: a
-/// lock must not be held across a wait. A wait that never could end, because what it waits for
-/// needs the waiting operation (or one beneath it on its thread) to finish, throws
+/// An operation may push and wait. While it waits its thread runs what the wait needs; where
+/// nothing of that is ready it sleeps, and another thread works in its place. So operations that
+/// the wait needs may run on top of it, in its thread: a lock must not be held across a wait.
+/// (Beyond a thousand waits at once, any operation may.) A wait that never could end, because what
+/// it waits for needs the waiting operation (or one beneath it on its thread) to finish, throws
 /// Error(kFailedPrecondition) instead. Waits by other means (a condition variable, a future) the
-/// engine cannot see: they hold a worker.
+/// engine cannot see: they hold a worker. So does a function that blocks: one that waits for a disk
+/// or a network should be pushed with PushAsync, start the work and return.
 ///
 /// ### Parallel loops inside an operation
 /// All workers are threads of one TBB arena, in which operations run isolated
@@ -151,7 +157,8 @@ struct FailedOperation {
 /// for an event, and what runs on the host begins when the device is done: no thread waits for the
 /// device, except in the calls that wait. The operation is complete, and what its function holds is
 /// released, when the device is done. An error that the device reports then marks the variables as
-/// an exception would; device operations that were enqueued before that are not skipped.
+/// an exception would, and those of the operations that depend on it; what was enqueued of these
+/// before that has run, on whatever was there.
 ///
 /// ### Threads and life
 /// Every member may be called from any thread at any time, unless it says otherwise; the engine
@@ -192,7 +199,7 @@ class Engine {
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
   /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
-  /// runs other ready operations first, if there are any.
+  /// runs another ready operation first, if there is any, hence hold no lock that operations take.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA
@@ -242,12 +249,15 @@ class Engine {
   /// readers are not waited for), and rethrows the error that they left, see above. Blocks without
   /// spinning longer than some microseconds.
   /// Throws Error(kFailedPrecondition) if the wait never could end: see "Waiting inside an
-  /// operation"; also while the engine is stopped and writes pend.
+  /// operation"; also, outside of operations, while the engine is stopped and writes pend, and
+  /// inside of them when the process ends.
   virtual void WaitForVar(Variable* variable) = 0;
 
   /// Returns when nothing pends, which may be never while others go on pushing. Then rethrows the
   /// oldest error that no wait has reported and unmarks the variables of its chain; further chains
-  /// keep for further calls. When all are reported, unmarks every variable.
+  /// keep for further calls. (Of errors that no variable carries any more the latest thousand keep;
+  /// how many there were besides is reported after them.) When all are reported, unmarks every
+  /// variable.
   /// Throws Error(kFailedPrecondition) inside an operation, which would wait for itself.
   virtual void WaitForAll() = 0;
 
@@ -255,13 +265,15 @@ class Engine {
   virtual void Throw(Variable* variable) = 0;
 
   /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
-  /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` runs
-  /// ready operations meanwhile. Until `fn` returns it occupies one of the arena's places.
+  /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
+  /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`
+  /// returns it occupies one of the arena's places.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
-  /// From here on no operation begins; returns when those that run have returned and devices have
-  /// done what was enqueued. Pushes are accepted and keep. Throws Error(kFailedPrecondition) inside
-  /// an operation.
+  /// From here on no operation begins, but for those that a running one waits for; returns when
+  /// those that run have returned and devices have done what was enqueued, or when somebody calls
+  /// Start. Pushes are accepted and keep. Does nothing once Shutdown has begun. Throws
+  /// Error(kFailedPrecondition) inside an operation.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.
@@ -277,8 +289,8 @@ class Engine {
 
   virtual EngineCounters counters() const = 0;
 
-  /// For people: the counters, then each variable on which operations pend, with those that hold it
-  /// and those that queue for it.
+  /// For people: the counters, what is ready to run, then each variable on which operations pend,
+  /// with those that hold it and those that queue for it.
   virtual std::string DebugString() const = 0;
 
   /// Records from here on what each operation does and when, and drops what an earlier trace has

@@ -21,6 +21,7 @@ namespace {
 using engine_internal::AllConfigurations;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::MessageOf;
 using engine_internal::ParallelFor;
 using testing::AllOf;
 using testing::EndsWith;
@@ -55,16 +56,6 @@ class EngineErrorTest : public EngineConfigurationTest {
   void PushUpdate(VariableList reads, Variable* sum) {
     engine_->PushSync([this](RunContext) { ++runs_; }, kCpu, reads, {},
                       {.name = "update", .updates = {sum}});
-  }
-  /// What the error says that the call throws; empty if it throws none.
-  template <typename Call>
-  static std::string MessageOf(Call call) {
-    try {
-      call();
-    } catch (const std::exception& error) {
-      return error.what();
-    }
-    return "";
   }
   std::string WaitMessage(Variable* variable) {
     return MessageOf([&] { engine_->WaitForVar(variable); });
@@ -376,9 +367,17 @@ TEST_P(EngineErrorTest, TheEngineGoesOnAfterManyUnreportedErrors) {
   }
   EXPECT_NO_THROW(engine_->WaitForVar(a));
   PushCounted({a}, {});
-  while (!WaitForAllMessage().empty()) {
+  // The latest are reported one by one, and then how many there were besides.
+  int reports = 0;
+  std::string last;
+  for (std::string next = WaitForAllMessage(); !next.empty(); next = WaitForAllMessage()) {
+    last = next;
+    ++reports;
   }
   EXPECT_EQ(runs_, 1);
+  EXPECT_GE(reports, 1000);
+  EXPECT_THAT(last, AllOf(HasSubstr(std::to_string(5000 - (reports - 1)) + " more errors"),
+                          HasSubstr("engine_error_test.cc")));
 }
 
 TEST_P(EngineErrorTest, AnExceptionMayOutliveItsEngine) {

@@ -114,6 +114,12 @@ TEST(ProcessEndTest, AProcessMayExitWithWorkInFlight) {
   }
 }
 
+TEST(ProcessEndTest, AProcessMayExitWhileAnOperationWaits) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_while_an_operation_waits"}), 0) << "process " << i;
+  }
+}
+
 TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
   for (int i = 0; i < 3 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "quick_exit_inside_an_operation"}), 0) << "process " << i;
@@ -135,6 +141,12 @@ TEST(ForkTest, AChildHasADefaultEngineOfItsOwn) {
 TEST(ForkTest, AnEngineFromBeforeTheForkSaysSoInTheChild) {
   for (int i = 0; i < 5 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "fork_with_an_engine_of_ones_own"}, WithoutLeakCheck()), 0);
+  }
+}
+
+TEST(ForkTest, CompletionsAndSchedulesOfTheParentMayGoInTheChild) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "fork_with_pending_completions"}, WithoutLeakCheck()), 0);
   }
 }
 

@@ -25,6 +25,7 @@ namespace {
 
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfiguration;
+using engine_internal::MessageOf;
 using engine_internal::SimulatedDevice;
 using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
@@ -34,17 +35,6 @@ using testing::StartsWith;
 
 constexpr Device kCpu = Device::Cpu();
 constexpr Device kGpu = Device::Gpu(0);
-
-/// What the error says that the call throws; empty if it throws none.
-template <typename Call>
-std::string MessageOf(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 class EngineStreamTest : public testing::TestWithParam<EngineConfiguration> {
  protected:
@@ -268,6 +258,33 @@ TEST_P(EngineStreamTest, WhatTheDeviceReportsLaterSurfacesAtTheWaitAndSkipsTheHo
   engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {a}, {b});
   EXPECT_EQ(MessageOf([&] { engine_->WaitForVar(b); }), "");
   EXPECT_EQ(runs, 2);
+}
+
+TEST_P(EngineStreamTest, AnErrorOfTheDeviceIsThatOfAllWhoDependOnIt) {
+  Variable *a = New("a"), *b = New("b"), *c = New("c"), *other = New("other");
+  device_.Hold();
+  std::latch issued(4);
+  const auto push = [&](const char* name, VariableList reads, VariableList writes,
+                        FnProperty property) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          SimulatedDevice::Enqueue(context.stream, [] {});
+          issued.count_down();
+        },
+        kGpu, reads, writes, {.property = property, .name = name});
+  };
+  device_.FailOnce("illegal address");
+  push("first", {}, {a}, FnProperty::kCopyToGpu);
+  push("second", {a}, {b}, FnProperty::kNormal);
+  push("third", {b}, {c}, FnProperty::kCopyFromGpu);
+  issued.arrive_and_wait();  // all are with the device before it fails
+  device_.Resume();
+  EXPECT_THAT(MessageOf([&] { engine_->WaitForVar(c); }),
+              AllOf(StartsWith("illegal address"), HasSubstr("\"first\"")));
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForVar(b); }), "") << "one chain";
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForVar(a); }), "");
+  PushWork([] {}, {}, {other});
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForAll(); }), "");
 }
 
 TEST_P(EngineStreamTest, WaitForAllAndThrowFindWhatTheDeviceReported) {

@@ -24,6 +24,7 @@ namespace {
 using engine_internal::AllConfigurations;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::ErrorOf;
 using engine_internal::ParallelFor;
 using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
@@ -32,18 +33,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr Device kCpu = Device::Cpu();
-
-/// Runs `call` and returns the Error that it throws.
-template <typename Call>
-Error ErrorOf(Call&& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "expected an Error";
-  return Error(absl::StatusCode::kOk, "");
-}
 
 class EngineTest : public EngineConfigurationTest {};
 INSTANTIATE_TEST_SUITE_P(All, EngineTest, testing::ValuesIn(AllConfigurations()),
@@ -116,6 +105,24 @@ TEST_P(EngineTest, AVariableNamedTwiceIsAnErrorThatNamesIt) {
       ErrorOf([&] { engine_->NewOperator([](RunContext) {}, {twice}, {twice}, {.name = "made"}); });
   EXPECT_THAT(error.what(), AllOf(HasSubstr("made"), HasSubstr("both read and written")));
   EXPECT_EQ(engine_->counters().pushed, 0u);
+}
+
+TEST_P(EngineTest, AnOperatorOnADeletedVariableIsAnError) {
+  Variable* const variable = engine_->NewVariable("gone");
+  engine_->DeleteVariable(variable);
+  engine_->WaitForAll();
+  const Error error =
+      ErrorOf([&] { engine_->NewOperator([](RunContext) {}, {}, {variable}, {.name = "made"}); });
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("made"), HasSubstr("gone"), HasSubstr("deleted")));
+}
+
+TEST_P(EngineTest, LimitsThatAreOutOfRangeAreErrors) {
+  for (const EngineOptions& options :
+       {EngineOptions{.max_pending = -1}, EngineOptions{.stall_report_ms = -1},
+        EngineOptions{.stall_report_ms = std::numeric_limits<int64_t>::max()}}) {
+    EXPECT_EQ(ErrorOf([&] { GetParam().Make(options); }).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST_P(EngineTest, AVariableInTwoListsIsAnErrorThatNamesBoth) {

@@ -1,6 +1,8 @@
 // What an engine promises about its trace: see Engine::StopTrace.
 
+#include <chrono>
 #include <future>
+#include <latch>
 #include <map>
 #include <memory>
 #include <set>
@@ -201,6 +203,53 @@ TEST_P(EngineTraceTest, PushesAndRunsWhileATraceBeginsAndEndsAreSafe) {
   }
   for (std::thread& pusher : pushers) pusher.join();
   engine_->WaitForAll();
+}
+
+TEST_P(EngineTraceTest, NamesMayBeAnyBytes) {
+  engine_->StartTrace();
+  Push("caf\xC3\xA9 \xE2\x82\xAC", {}, {});
+  Push("\xFF\xC3 \xED\xA0\x80 \xC0\x80", {}, {});
+  engine_->WaitForAll();
+  const Trace trace(engine_->StopTrace());
+  EXPECT_EQ(trace.Slices("caf\xC3\xA9 \xE2\x82\xAC").size(), 1u);
+  const std::string replaced = "\xEF\xBF\xBD";
+  EXPECT_EQ(trace
+                .Slices(replaced + replaced + " " + replaced + replaced + replaced + " " +
+                        replaced + replaced)
+                .size(),
+            1u);
+}
+
+TEST(DeviceTraceTest, ATraceThatBeginsAgainHasTimesOfItsOwn) {
+  SimulatedDevice device;
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Variable *data = engine->NewVariable(), *host = engine->NewVariable();
+  engine->StartTrace();
+  device.Hold();
+  std::latch issued(1);
+  engine->PushSync(
+      [&](RunContext context) {
+        SimulatedDevice::Enqueue(context.stream, Spin);
+        issued.count_down();
+      },
+      Device::Gpu(0), {}, {data}, {.name = "upload"});
+  std::promise<OnComplete> handle;
+  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {}, {host},
+                    {.name = "download"});
+  issued.wait();
+  const OnComplete done = handle.get_future().get();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  engine->StartTrace();
+  device.Resume();
+  done();
+  engine->WaitForAll();
+  const Trace trace(engine->StopTrace());
+  for (const json& slice : trace.slices) {
+    EXPECT_GE(slice["ts"].get<double>(), 0.0) << slice;
+    EXPECT_GE(slice["dur"].get<double>(), 0.0) << slice;
+  }
+  EXPECT_EQ(trace.Slices("upload").size(), 1u) << "what the device did, which ended in this trace";
+  EXPECT_EQ(trace.Slices("download").size(), 0u);
 }
 
 TEST(DeviceTraceTest, EachStreamHasARowWithWhatTheDeviceDid) {

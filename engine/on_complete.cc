@@ -5,6 +5,7 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/completion.h"
 #include "tessera/engine/internal/execution.h"
+#include "tessera/engine/internal/process_life.h"
 
 namespace tessera {
 
@@ -14,7 +15,8 @@ Completion::Completion(CompletionListener* listener, Execution* execution)
     : listener_(listener),
       execution_(execution),
       operation_(execution->display_name()),
-      pushed_at_(execution->site) {}
+      pushed_at_(execution->site),
+      fork_generation_(ForkGeneration()) {}
 
 Completion::~Completion() {
   // Acquire: pairs with the exchange in TryComplete.
@@ -26,7 +28,10 @@ Completion::~Completion() {
 
 bool Completion::TryComplete(std::exception_ptr error) {
   if (complete_.exchange(true, std::memory_order_acq_rel)) return false;
-  listener_->OnExecutionComplete(execution_, std::move(error));
+  // In the child of a fork the operation is the parent's, and so are the locks that it takes.
+  if (fork_generation_ == ForkGeneration()) {
+    listener_->OnExecutionComplete(execution_, std::move(error));
+  }
   return true;
 }
 

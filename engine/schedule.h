@@ -66,11 +66,24 @@ struct ReplayOptions {
 /// throws, as every wait that never could end: one for a pending write behind the replay is such. A
 /// thread that runs other operations while it waits may run many of a replay before it looks again.
 ///
+/// ### Graphs
+/// A schedule whose operations are all PushOptions::capturable, synchronous and for one CUDA device
+/// becomes a CUDA graph: the first replay calls the functions while the device only notes what they
+/// enqueue, and launches that; later ones launch it again. Where slots have changed the functions
+/// are called once more and the graph is updated in place. A replay is then one operation of the
+/// device's compute stream, whatever the FnProperty of the pushes, also in traces; and an error
+/// that the device reports marks all that the schedule writes. The memory that the functions use
+/// must not be given to others between replays.
+///
+/// What a graph cannot do, the replay does on the stream, in the order of the recording: with an
+/// error on what it reads (only those that depend on it are skipped), where a function throws, and
+/// where the device refuses the graph; after such a refusal replays push each operation.
+///
 /// ### Where each operation is pushed by itself
 /// On NaiveEngine, which runs them in the order of the recording, and for a schedule with
-/// operations for a CUDA device, so that each goes to its stream. Then each costs what a push costs
-/// and advances versions by itself, and what other threads push or replay meanwhile may come in
-/// between.
+/// operations for a CUDA device that is no graph, so that each goes to its stream. Then each costs
+/// what a push costs and advances versions by itself, and what other threads push or replay
+/// meanwhile may come in between.
 ///
 /// ### Threads and life
 /// Replay, Describe and Graphviz may be called from any thread, also at once. The schedule may be

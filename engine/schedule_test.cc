@@ -1,15 +1,11 @@
+// What a recording holds, and what replays of it may be given: see schedule.h.
+
 #include "tessera/engine/schedule.h"
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <exception>
+#include <cstdint>
 #include <latch>
-#include <memory>
 #include <mutex>
-#include <numeric>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,12 +15,13 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/schedule_fixture.h"
 
 namespace tessera {
 namespace {
 
-using engine_internal::EngineConfiguration;
-using engine_internal::EngineConfigurationTest;
+using engine_internal::MessageWith;
+using engine_internal::ScheduleFixture;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -32,55 +29,14 @@ using testing::Not;
 
 constexpr Device kCpu = Device::Cpu();
 
-/// The message of the Error that `call` throws, which must have the code.
-template <typename Call>
-std::string ErrorOf(absl::StatusCode code, Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
-class ScheduleTest : public EngineConfigurationTest {
- protected:
-  ~ScheduleTest() override {
-    for (Variable* variable : variables_) engine_->DeleteVariable(variable);
-  }
-  Variable* New(std::string_view name = {}) {
-    variables_.push_back(engine_->NewVariable(name));
-    return variables_.back();
-  }
-  void Push(std::function<void()> fn, VariableList reads, VariableList writes,
-            const PushOptions& options = {}) {
-    engine_->PushSync([fn = std::move(fn)](RunContext) { fn(); }, kCpu, reads, writes, options);
-  }
-
- private:
-  std::vector<Variable*> variables_;
-};
+class ScheduleTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, ScheduleTest, testing::ValuesIn(engine_internal::AllConfigurations()),
                          engine_internal::ConfigurationName);
 
 /// What is different where a replay pushes its operations one by one.
-class ThreadedScheduleTest : public ScheduleTest {};
+class ThreadedScheduleTest : public ScheduleFixture {};
 INSTANTIATE_TEST_SUITE_P(All, ThreadedScheduleTest,
                          testing::ValuesIn(engine_internal::ThreadedConfigurations()),
-                         engine_internal::ConfigurationName);
-
-/// What shows only where no two operations run at once.
-class OneWorkerScheduleTest : public ScheduleTest {};
-INSTANTIATE_TEST_SUITE_P(All, OneWorkerScheduleTest,
-                         testing::Values(EngineConfiguration{EngineKind::kThreaded, 1}),
-                         engine_internal::ConfigurationName);
-
-/// What shows only where two do.
-class TwoWorkersScheduleTest : public ScheduleTest {};
-INSTANTIATE_TEST_SUITE_P(All, TwoWorkersScheduleTest,
-                         testing::Values(EngineConfiguration{EngineKind::kThreaded, 2}),
                          engine_internal::ConfigurationName);
 
 TEST_P(ScheduleTest, RecordingRunsNothingAndEachReplayRunsAll) {
@@ -112,204 +68,13 @@ TEST_P(ThreadedScheduleTest, AVersionAdvancesOnceForEachReplayThatWrites) {
   engine_->WaitForAll();
 }
 
-TEST_P(ScheduleTest, OrdersWithPushesOnTheSameVariables) {
-  Variable* const x = New();
-  Variable* const y = New();
-  uint64_t value = 1, copy = 0;
-  const auto schedule = engine_->Record([&] {
-    Push([&] { value = 3 * value + 1; }, {}, {}, {.updates = std::array{x}});
-    Push([&] { copy = copy * 31 + value; }, {x}, {}, {.updates = std::array{y}});
-  });
-  uint64_t expected = 1, expected_copy = 0;
-  for (int i = 0; i < 1000; ++i) {
-    Push([&] { value ^= 0x5555; }, {}, {}, {.updates = std::array{x}});
-    schedule->Replay();
-    Push([&] { copy += value; }, {x}, {}, {.updates = std::array{y}});
-    expected ^= 0x5555;
-    expected = 3 * expected + 1;
-    expected_copy = expected_copy * 31 + expected;
-    expected_copy += expected;
-  }
-  engine_->WaitForAll();
-  EXPECT_EQ(value, expected);
-  EXPECT_EQ(copy, expected_copy);
-}
-
-/// Each operation adds to what it writes what it reads; on a grid whose cells wait for the one
-/// above and the one to the left.
-TEST_P(ScheduleTest, AWavefrontGivesWhatOneThreadGives) {
-  constexpr int kSide = 30;
-  std::vector<uint64_t> cells(kSide * kSide, 0), expected(kSide * kSide, 0);
-  std::vector<Variable*> variables;
-  for (int i = 0; i < kSide * kSide; ++i) variables.push_back(New());
-  const auto compute = [](std::vector<uint64_t>& values, int row, int column) {
-    uint64_t sum = 7 * row + column + values[row * kSide + column];
-    if (row > 0) sum = sum * 31 + values[(row - 1) * kSide + column];
-    if (column > 0) sum = sum * 17 + values[row * kSide + column - 1];
-    values[row * kSide + column] = sum;
-  };
-  const auto schedule = engine_->Record([&] {
-    for (int row = 0; row < kSide; ++row) {
-      for (int column = 0; column < kSide; ++column) {
-        std::vector<Variable*> reads;
-        if (row > 0) reads.push_back(variables[(row - 1) * kSide + column]);
-        if (column > 0) reads.push_back(variables[row * kSide + column - 1]);
-        Push([&, row, column] { compute(cells, row, column); }, reads, {},
-             {.updates = std::array{variables[row * kSide + column]}});
-      }
-    }
-  });
-  for (int replay = 0; replay < 50; ++replay) {
-    schedule->Replay();
-    for (int row = 0; row < kSide; ++row) {
-      for (int column = 0; column < kSide; ++column) compute(expected, row, column);
-    }
-  }
-  engine_->WaitForAll();
-  EXPECT_EQ(cells, expected);
-  EXPECT_EQ(engine_->counters().run, 50u * kSide * kSide);
-}
-
-TEST_P(ScheduleTest, WideReplaysRunEveryOperationOnce) {
-  constexpr int kWidth = 2000;
-  std::vector<Variable*> outputs;
-  for (int i = 0; i < kWidth; ++i) outputs.push_back(New());
-  Variable* const input = New();
-  Variable* const sum = New();
-  std::vector<int> runs(kWidth, 0);
-  int64_t total = 0;
-  const auto schedule = engine_->Record([&] {
-    Push([] {}, {}, {input});
-    for (int i = 0; i < kWidth; ++i) Push([&, i] { ++runs[i]; }, {input}, {outputs[i]});
-    Push([&] { total = std::accumulate(runs.begin(), runs.end(), int64_t{0}); }, outputs, {sum});
-  });
-  for (int replay = 1; replay <= 20; ++replay) {
-    schedule->Replay();
-    engine_->WaitForVar(sum);
-    ASSERT_EQ(total, int64_t{replay} * kWidth);
-  }
-  EXPECT_EQ(*std::min_element(runs.begin(), runs.end()), 20);
-}
-
-TEST_P(TwoWorkersScheduleTest, ReplaysOfWhatWritesNothingRunAtOnce) {
-  Variable* const a = New();
-  std::latch both(2);
-  const auto schedule = engine_->Record([&] { Push([&] { both.arrive_and_wait(); }, {a}, {}); });
-  schedule->Replay();
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_TRUE(both.try_wait());
-}
-
-TEST_P(ThreadedScheduleTest, WhatIsReadyIsThereForEveryWorker) {
-  // As many as there are workers meet: none may wait behind another, whatever holds the thread that
-  // made it ready. At the beginning and after one operation; with equal priorities and with others.
-  const int workers = GetParam().workers;
-  for (const int priorities : {1, 3}) {
-    for (int round = 0; round < 50; ++round) {
-      std::latch roots(workers), after(workers);
-      Variable* const a = New();
-      const auto schedule = engine_->Record([&] {
-        std::vector<Variable*> met;
-        const auto meet = [&](std::latch& latch, VariableList reads) {
-          for (int i = 0; i < workers; ++i) {
-            met.push_back(New());
-            Push([&] { latch.arrive_and_wait(); }, reads, {met.back()},
-                 {.priority = i % priorities});
-          }
-        };
-        meet(roots, {});
-        Push([] {}, met, {a});
-        meet(after, {a});
-      });
-      schedule->Replay();
-      engine_->WaitForAll();
-    }
-  }
-  EXPECT_EQ(engine_->counters().run, 100u * (2 * workers + 1));
-}
-
-// Visitors leave all the time here, each with its last operation put back for another.
-TEST_P(ThreadedScheduleTest, ReplaysEndBetweenMoreUrgentOperations) {
-  Variable* const a = New();
-  int count = 0;
-  const auto schedule = engine_->Record([&] {
-    for (int i = 0; i < 4; ++i) Push([&] { ++count; }, {}, {}, {.updates = std::array{a}});
-  });
-  std::atomic<bool> ended{false};
-  std::thread urgent([&] {
-    while (!ended) {
-      for (int i = 0; i < 20; ++i) Push([] {}, {}, {}, {.priority = 1});
-      std::this_thread::yield();
-    }
-  });
-  for (int i = 0; i < 3000; ++i) {
-    schedule->Replay();
-    if (i % 3 == 0) engine_->WaitForVar(a);
-  }
-  engine_->WaitForVar(a);
-  ended = true;
-  urgent.join();
-  EXPECT_EQ(count, 12000);
-}
-
-TEST_P(ScheduleTest, AReplayThatThrewLeavesNothingToTheNext) {
-  Variable* const a = New();
-  Variable* const b = New();
-  Variable* const deleted = engine_->NewVariable("gone");
-  int count = 0;
-  const auto schedule = engine_->Record([&] {
-    Push([&] { ++count; }, {}, {a}, {.priority = 1});
-    Push([&] { ++count; }, {a}, {b});
-  });
-  engine_->DeleteVariable(deleted);
-  const VariableBinding bound[] = {{.recorded = b, .actual = deleted}};
-  EXPECT_THAT(
-      ErrorOf(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay({.variables = bound}); }),
-      AllOf(HasSubstr("gone"), HasSubstr("deleted")));
-  engine_->WaitForAll();
-  EXPECT_EQ(count, 0);
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_EQ(count, 2);
-}
-
-// The wait needs what its own replay has ready beside it, by way of somebody outside.
-TEST_P(ThreadedScheduleTest, AnOperationThatWaitsLeavesItsWorkerToTheReplay) {
-  Variable* const begun = New();
-  Variable* const outside = New();
-  std::optional<OnComplete> complete;
-  engine_->PushAsync([&](RunContext, OnComplete done) { complete = done; }, kCpu, {}, {outside},
-                     {.property = FnProperty::kAsync});
-  bool waited = false;
-  const auto schedule = engine_->Record([&] {
-    Push([] {}, {}, {begun});
-    for (int i = 0; i < 40; ++i) {  // long ones first, to have several on the stack
-      Push(
-          [&, i] {
-            if (i == 0) {
-              engine_->WaitForVar(outside);
-              waited = true;
-            } else if (i == 39) {
-              while (!complete.has_value()) std::this_thread::yield();
-              (*complete)();
-            }
-          },
-          {begun}, {New()});
-    }
-  });
-  while (engine_->counters().pending > 1) std::this_thread::yield();
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_TRUE(waited);
-}
-
 TEST_P(ScheduleTest, RecordedDeletionsAreCheckedAndHappenOnce) {
   Variable* const a = engine_->NewVariable("a");
   auto first = engine_->Record([&] {
     engine_->DeleteVariable(a);
-    EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument, [&] { engine_->DeleteVariable(a); }),
-                AllOf(HasSubstr("\"a\""), HasSubstr("deleted already")));
+    EXPECT_THAT(
+        MessageWith(absl::StatusCode::kInvalidArgument, [&] { engine_->DeleteVariable(a); }),
+        AllOf(HasSubstr("\"a\""), HasSubstr("deleted already")));
   });
   auto second = engine_->Record([&] { engine_->DeleteVariable(a); });
   first.reset();
@@ -356,7 +121,7 @@ TEST_P(ScheduleTest, SlotsAreThoseOfTheReplay) {
   engine_->WaitForVar(a);
   EXPECT_THAT(seen, ElementsAre(10, 11));
   EXPECT_EQ(values[2], 12);
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
+  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
               AllOf(HasSubstr("step"), HasSubstr("given 0 slots"), HasSubstr("expected 2")));
 }
 
@@ -387,266 +152,25 @@ TEST_P(ScheduleTest, VariablesMayBeOthersInEachReplay) {
 
   void* const slots[] = {&values[0]};
   const VariableBinding unknown[] = {{.recorded = batches[0], .actual = batches[1]}};
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
-                      [&] { schedule->Replay({.slots = slots, .variables = unknown}); }),
+  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+                          [&] { schedule->Replay({.slots = slots, .variables = unknown}); }),
               HasSubstr("does not use"));
   const VariableBinding twice[] = {{.recorded = batch, .actual = weight}};
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
-                      [&] { schedule->Replay({.slots = slots, .variables = twice}); }),
+  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+                          [&] { schedule->Replay({.slots = slots, .variables = twice}); }),
               AllOf(HasSubstr("weight"), HasSubstr("both read and updated")));
   const VariableBinding again[] = {{.recorded = batch, .actual = batches[0]},
                                    {.recorded = batch, .actual = batches[1]}};
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
-                      [&] { schedule->Replay({.slots = slots, .variables = again}); }),
+  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+                          [&] { schedule->Replay({.slots = slots, .variables = again}); }),
               HasSubstr("two bindings"));
   const VariableBinding null[] = {{.recorded = batch, .actual = nullptr}};
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument,
-                      [&] { schedule->Replay({.slots = slots, .variables = null}); }),
+  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+                          [&] { schedule->Replay({.slots = slots, .variables = null}); }),
               HasSubstr("null"));
   schedule->Replay({.slots = slots});  // none of these has changed anything
   engine_->WaitForAll();
   EXPECT_EQ(total, kBatches * (kBatches + 1) / 2 + 1000);
-}
-
-TEST_P(ScheduleTest, AnErrorSkipsWhatReadsItAndIsReportedOnceAtItsName) {
-  Variable* const a = New("a");
-  Variable* const b = New("b");
-  Variable* const c = New("c");
-  bool fail = true;
-  int from_a = 0, from_c = 0;
-  const auto schedule = engine_->Record([&] {
-    Push(
-        [&] {
-          if (fail) throw DataLoss("bad block");
-        },
-        {}, {a}, {.name = "load"});
-    Push([&] { ++from_a; }, {a}, {b}, {.name = "use"});
-    Push([&] { ++from_c; }, {}, {c}, {.name = "other"});
-  });
-  schedule->Replay();
-  engine_->WaitForVar(c);
-  EXPECT_EQ(from_c, 1);
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
-              AllOf(HasSubstr("bad block"), HasSubstr("load"), HasSubstr("schedule_test.cc")));
-  engine_->WaitForVar(a);  // one report for the chain
-  engine_->WaitForAll();
-  EXPECT_EQ(from_a, 0);
-  EXPECT_EQ(engine_->counters().skipped, 1u);
-
-  fail = false;
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_EQ(from_a, 1);
-  EXPECT_EQ(from_c, 2);
-}
-
-TEST_P(ScheduleTest, AnErrorFromBeforeSkipsWhatReadsItUnlessItIsWrittenFirst) {
-  Variable* const a = New("a");
-  Variable* const b = New("b");
-  int reads = 0, writes = 0;
-  const auto reader = engine_->Record([&] { Push([&] { ++reads; }, {a}, {b}); });
-  const auto writer = engine_->Record([&] {
-    Push([&] { ++writes; }, {}, {a});
-    Push([&] { ++reads; }, {a}, {b});
-  });
-  Push([] { throw DataLoss("bad block"); }, {}, {a});
-  reader->Replay();
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
-              HasSubstr("bad block"));
-  EXPECT_EQ(reads, 0);
-  reader->Replay();  // was not told of: reported once more
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
-              HasSubstr("bad block"));
-  writer->Replay();
-  engine_->WaitForAll();
-  EXPECT_EQ(writes, 1);
-  EXPECT_EQ(reads, 1);
-}
-
-TEST_P(ScheduleTest, NoSkipRunsOnMarkedInputs) {
-  Variable* const a = New();
-  Variable* const b = New();
-  bool ran = false;
-  const auto schedule = engine_->Record([&] {
-    Push([] { throw DataLoss("bad block"); }, {}, {a});
-    Push([&] { ran = true; }, {a}, {b}, {.property = FnProperty::kNoSkip});
-  });
-  schedule->Replay();
-  engine_->WaitForVar(b);
-  EXPECT_TRUE(ran);
-  ErrorOf(absl::StatusCode::kDataLoss, [&] { engine_->WaitForAll(); });
-}
-
-TEST_P(ScheduleTest, AsynchronousOperationsCompleteFromAnyThread) {
-  Variable* const a = New();
-  Variable* const b = New();
-  constexpr int kSteps = 20;
-  std::vector<int> order;
-  std::vector<std::thread> threads(kSteps);
-  const auto schedule = engine_->Record([&] {
-    for (int i = 0; i < kSteps; ++i) {
-      engine_->PushAsync(
-          [&, i](RunContext, OnComplete done) {
-            if (i % 2 == 0) {
-              order.push_back(i);
-              done();
-            } else {
-              threads[i] = std::thread([&, i, done] {
-                order.push_back(i);
-                done();
-              });
-            }
-          },
-          kCpu, {}, {}, {.property = FnProperty::kAsync, .updates = std::array{a}});
-      Push([&, i] { order.push_back(100 + i); }, {a}, {}, {.updates = std::array{b}});
-    }
-  });
-  for (int replay = 0; replay < 3; ++replay) {
-    schedule->Replay();
-    engine_->WaitForAll();  // for the functions to have returned, too
-    for (int i = 1; i < kSteps; i += 2) threads[i].join();
-    std::vector<int> expected;
-    for (int i = 0; i < kSteps; ++i) expected.insert(expected.end(), {i, 100 + i});
-    ASSERT_EQ(order, expected);
-    order.clear();
-  }
-  EXPECT_EQ(engine_->counters().run, 6u * kSteps);
-}
-
-TEST_P(ScheduleTest, AnAsynchronousFailureMarksWhatItWrites) {
-  Variable* const a = New();
-  Variable* const b = New();
-  bool ran = false;
-  const auto schedule = engine_->Record([&] {
-    engine_->PushAsync(
-        [](RunContext, OnComplete done) { done(std::make_exception_ptr(DataLoss("late"))); }, kCpu,
-        {}, {a});
-    Push([&] { ran = true; }, {a}, {b});
-  });
-  schedule->Replay();
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
-              HasSubstr("late"));
-  EXPECT_FALSE(ran);
-}
-
-TEST_P(OneWorkerScheduleTest, HigherPrioritiesRunFirst) {
-  std::vector<int> order;
-  const auto schedule = engine_->Record([&] {
-    for (int i = 0; i < 5; ++i) {
-      Push([&, i] { order.push_back(i); }, {}, {New()}, {.priority = i % 3});
-    }
-    Push([&] { order.push_back(9); }, {}, {New()}, {.property = FnProperty::kCpuPrioritized});
-  });
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_THAT(order, ElementsAre(9, 2, 1, 4, 0, 3));
-}
-
-TEST_P(OneWorkerScheduleTest, TheLongestWayGoesFirstWherePrioritiesDoNotSay) {
-  std::vector<int> order;
-  Variable* const chain = New();
-  const auto schedule = engine_->Record([&] {
-    Push([&] { order.push_back(0); }, {}, {New()});
-    for (int i = 1; i < 4; ++i) Push([&, i] { order.push_back(i); }, {}, {chain});
-  });
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_THAT(order, ElementsAre(1, 2, 3, 0));
-}
-
-TEST_P(OneWorkerScheduleTest, MoreUrgentPushesRunBetweenTheOperationsOfAReplay) {
-  Variable* const a = New();
-  Variable* const b = New();
-  std::vector<int> order;
-  const auto schedule = engine_->Record([&] {
-    Push(
-        [&] {
-          order.push_back(0);
-          Push([&] { order.push_back(7); }, {}, {b}, {.priority = 1});
-          Push([&] { order.push_back(8); }, {}, {b}, {.priority = -1});
-        },
-        {}, {a});
-    Push([&] { order.push_back(1); }, {}, {a});
-  });
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_THAT(order, ElementsAre(0, 7, 1, 8));
-}
-
-TEST_P(ThreadedScheduleTest, StopHoldsAReplayBetweenTwoOperations) {
-  Variable* const a = New();
-  std::atomic<int> ran{0};
-  std::latch began(1), go_on(1);
-  const auto schedule = engine_->Record([&] {
-    Push(
-        [&] {
-          began.count_down();
-          go_on.wait();
-          ++ran;
-        },
-        {}, {a});
-    for (int i = 0; i < 3; ++i) Push([&] { ++ran; }, {}, {a});
-  });
-  schedule->Replay();
-  began.wait();
-  std::thread stopper([&] { engine_->Stop(); });
-  while (engine_->DebugString().find("stopped") == std::string::npos) std::this_thread::yield();
-  go_on.count_down();
-  stopper.join();
-  EXPECT_EQ(ran, 1);
-  engine_->Start();
-  engine_->WaitForVar(a);
-  EXPECT_EQ(ran, 4);
-}
-
-TEST_P(ThreadedScheduleTest, AWaitInsideForWhatTheScheduleUsesThrows) {
-  Variable* const a = New("a");
-  Variable* const b = New("b");
-  std::string message;
-  const auto schedule = engine_->Record([&] {
-    Push([] {}, {}, {a});
-    Push(
-        [&] {
-          // Behind the replay, on its own variable: it needs this operation to end.
-          Push([] {}, {}, {a});
-          message = ErrorOf(absl::StatusCode::kFailedPrecondition, [&] { engine_->WaitForVar(a); });
-        },
-        {}, {b}, {.name = "waits"});
-  });
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_THAT(message, AllOf(HasSubstr("waits"), HasSubstr("\"a\"")));
-}
-
-TEST_P(ScheduleTest, AWaitInsideForOtherThingsEnds) {
-  Variable* const a = New();
-  Variable* const other = New();
-  int value = 0, seen = 0;
-  const auto schedule = engine_->Record([&] {
-    Push(
-        [&] {
-          for (int i = 0; i < 100; ++i) Push([&] { ++value; }, {}, {other});
-          engine_->WaitForVar(other);
-          seen = value;
-        },
-        {}, {a});
-  });
-  schedule->Replay();
-  engine_->WaitForAll();
-  EXPECT_EQ(seen, 100);
-}
-
-TEST_P(ScheduleTest, ReplaysMayBePushedByOperations) {
-  Variable* const a = New();
-  int count = 0;
-  const auto inner = engine_->Record([&] { Push([&] { ++count; }, {}, {a}); });
-  Push(
-      [&] {
-        for (int i = 0; i < 10; ++i) inner->Replay();
-      },
-      {}, {New()});
-  engine_->WaitForAll();
-  EXPECT_EQ(count, 10);
 }
 
 TEST_P(ScheduleTest, RecordedOperatorsOutliveTheirDeletion) {
@@ -671,8 +195,9 @@ TEST_P(ScheduleTest, VariablesOfTheRecordingGoWithTheSchedule) {
     Push([&] { ++value; }, {}, {temporary});
     Push([&] { result = value; }, {temporary}, {a});
     engine_->DeleteVariable(temporary);
-    EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument, [&] { Push([] {}, {temporary}, {}); }),
-                AllOf(HasSubstr("temporary"), HasSubstr("was deleted")));
+    EXPECT_THAT(
+        MessageWith(absl::StatusCode::kInvalidArgument, [&] { Push([] {}, {temporary}, {}); }),
+        AllOf(HasSubstr("temporary"), HasSubstr("was deleted")));
   });
   for (int i = 0; i < 5; ++i) schedule->Replay();
   schedule.reset();  // the replays end all the same
@@ -738,56 +263,6 @@ TEST_P(ScheduleTest, AVariableFromBeforeTheRecordingKeepsItsOrderWhenThatDeletes
   go_on.count_down();
   engine_->WaitForAll();
   EXPECT_EQ(seen, GetParam().threaded() ? 12 : 2);
-}
-
-TEST_P(ScheduleTest, AReplayOnADeletedVariableIsAnError) {
-  Variable* const a = engine_->NewVariable("gone");
-  int count = 0;
-  const auto schedule = engine_->Record([&] { Push([&] { ++count; }, {}, {a}); });
-  schedule->Replay();
-  engine_->DeleteVariable(a);  // after the replay
-  engine_->WaitForAll();
-  EXPECT_EQ(count, 1);
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
-              AllOf(HasSubstr("gone"), HasSubstr("deleted")));
-  // Its memory may be that of a new one by now.
-  std::vector<Variable*> others;
-  for (int i = 0; i < 200; ++i) others.push_back(engine_->NewVariable());
-  EXPECT_THAT(ErrorOf(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
-              HasSubstr("gone"));
-  for (Variable* other : others) engine_->DeleteVariable(other);
-  engine_->WaitForAll();
-  EXPECT_EQ(count, 1);
-}
-
-TEST_P(ScheduleTest, ARecordingHasNoPlaceForWaits) {
-  Variable* const a = New();
-  const auto nothing = engine_->Record([] {});
-  nothing->Replay();
-  EXPECT_EQ(nothing->size(), 0u);
-  for (const auto& call : std::vector<std::function<void()>>{
-           [&] { engine_->WaitForVar(a); }, [&] { engine_->WaitForAll(); },
-           [&] { nothing->Replay(); }, [&] { engine_->Record([] {}); }}) {
-    EXPECT_THAT(ErrorOf(absl::StatusCode::kFailedPrecondition, [&] { engine_->Record(call); }),
-                HasSubstr("records a schedule"));
-  }
-  bool ran = false;
-  Push([&] { ran = true; }, {}, {a});
-  engine_->WaitForVar(a);
-  EXPECT_TRUE(ran) << "the thread still records";
-}
-
-TEST_P(ScheduleTest, ARecordingThatThrowsLeavesNothing) {
-  bool ran = false;
-  EXPECT_THROW(engine_->Record([&] {
-    Variable* const temporary = engine_->NewVariable();
-    Push([&] { ran = true; }, {}, {temporary});
-    engine_->DeleteVariable(temporary);
-    throw std::runtime_error("no");
-  }),
-               std::runtime_error);
-  engine_->WaitForAll();
-  EXPECT_FALSE(ran);
 }
 
 TEST_P(ScheduleTest, DescribeTellsPathWidthAndVariables) {
@@ -863,7 +338,7 @@ TEST_P(ScheduleTest, ATraceHasEachOperationOfEachReplay) {
   };
   EXPECT_EQ(count("\"name\":\"produce\""), 2);
   EXPECT_EQ(count("\"name\":\"consume\""), 2);
-  EXPECT_THAT(trace, HasSubstr("schedule_test.cc"));
+  EXPECT_THAT(trace, HasSubstr("schedule_fixture.h"));
 }
 
 TEST_P(ScheduleTest, SchedulesMayBeDestroyedWhileThreadsReplayOthers) {

@@ -42,6 +42,7 @@ class Completion {
   Execution* const execution_;
   const std::string operation_;  // a copy, for an error after the execution is reused
   const std::source_location pushed_at_;
+  const uint32_t fork_generation_;  // in the child of a fork the engine may be gone
   std::atomic<bool> complete_{false};
 };
 

@@ -36,7 +36,7 @@ class LockAll {
 
 /// Whether its turn on all variables makes it run something.
 bool IsWork(const Execution& execution) {
-  return execution.kind == ExecutionKind::kOperation || execution.kind == ExecutionKind::kReplay;
+  return execution.kind == ExecutionKind::kOperation || execution.is_replay();
 }
 
 /// Requires the variable's lock, as does RemoveReader.
@@ -57,7 +57,7 @@ void RemoveReader(DependencyVariable& variable, Edge& edge) {
 bool Enter(Edge& edge, Execution& execution) {
   DependencyVariable& variable = *edge.variable();
   edge.execution = &execution;
-  edge.next = nullptr;
+  edge.next = edge.previous = nullptr;
   if (edge.write()) variable.CountWrite();
   if (variable.head == nullptr && variable.writer == nullptr) {
     if (!edge.write()) {
@@ -69,6 +69,7 @@ bool Enter(Edge& edge, Execution& execution) {
       return true;
     }
   }
+  edge.previous = &edge;
   (variable.head == nullptr ? variable.head : variable.tail->next) = &edge;
   variable.tail = &edge;
   return false;
@@ -80,6 +81,7 @@ void Grant(DependencyVariable& variable, ReadyList& ready) {
   variable.head = edge->next;
   Execution* execution = edge->execution;
   if (edge->write()) {
+    edge->previous = nullptr;
     variable.writer = execution;
   } else {
     AddReader(variable, *edge);
@@ -159,19 +161,25 @@ void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const 
   GrantNext(variable, ready);
 }
 
-/// Appends to `blocked` those that wait on `variable` because of `execution`.
-void AppendBlockedOn(Edge& own, std::vector<Execution*>& blocked) {
+/// Appends to `blocked` those that wait on the edge's variable because of its execution. `passed`
+/// has the edges behind which everybody has been appended; those that are now are added.
+void AppendBlockedOn(Edge& own, absl::flat_hash_set<const Edge*>& passed,
+                     std::vector<Execution*>& blocked) {
   DependencyVariable& variable = *own.variable();
   std::lock_guard<FutexLock> hold(variable.lock);
-  Edge* place = variable.head;
-  while (place != nullptr && place != &own) place = place->next;
+  if (!passed.insert(&own).second) return;
   // Not in the queue means granted, and then the whole queue is behind it.
-  Edge* behind = place == nullptr ? variable.head : place->next;
-  if (place != nullptr && !own.write()) {
-    // A queued read lets the reads right behind it go along.
-    while (behind != nullptr && !behind->write()) behind = behind->next;
+  Edge* behind = own.queued() ? own.next : variable.head;
+  if (own.queued() && !own.write()) {
+    // A queued read lets the reads right behind it go along; what they hold back it does too.
+    for (; behind != nullptr && !behind->write(); behind = behind->next) {
+      if (!passed.insert(behind).second) return;
+    }
   }
-  for (; behind != nullptr; behind = behind->next) blocked.push_back(behind->execution);
+  for (; behind != nullptr; behind = behind->next) {
+    blocked.push_back(behind->execution);
+    if (!passed.insert(behind).second) return;
+  }
 }
 
 }  // namespace
@@ -214,9 +222,10 @@ void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
   for (Edge& edge : execution.edges()) ReleaseEdge(edge, failure, ready, fence);
 }
 
-void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready) {
+void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready,
+                 const FenceRef& fence) {
   const std::span<Edge> edges = execution.edges();
-  for (size_t i = 0; i < edges.size(); ++i) ReleaseEdge(edges[i], failures[i], ready, nullptr);
+  for (size_t i = 0; i < edges.size(); ++i) ReleaseEdge(edges[i], failures[i], ready, fence);
 }
 
 IssuedBefore FencesBefore(Execution& execution) {
@@ -229,6 +238,7 @@ IssuedBefore FencesBefore(Execution& execution) {
     const FenceRef& write = variable.device_uses->write;
     if (write != nullptr && !write->done.load()) {
       before.pending.push_back(write);
+      if (edge.input()) before.inputs.push_back(write);
     } else if (write != nullptr && edge.input() && write->failure != nullptr &&
                (before.failure == nullptr || write->failure->sequence < before.failure->sequence)) {
       before.failure = write->failure;
@@ -274,6 +284,7 @@ bool CancelWait(WaitExecution& wait) {
     if (edge != &own) continue;
     // Nobody gets a turn by its leaving: a read is the first in the queue only behind a writer.
     (before == nullptr ? variable.head : before->next) = own.next;
+    own.previous = nullptr;
     if (variable.tail == &own) variable.tail = before;
     return true;
   }
@@ -283,6 +294,7 @@ bool CancelWait(WaitExecution& wait) {
 bool NeedsItsOwner(WaitExecution& wait) {
   std::vector<Execution*> blocked = {wait.owner};
   absl::flat_hash_set<Execution*> seen;
+  absl::flat_hash_set<const Edge*> passed;
   while (!blocked.empty()) {
     Execution* execution = blocked.back();
     blocked.pop_back();
@@ -296,7 +308,7 @@ bool NeedsItsOwner(WaitExecution& wait) {
     if (execution->kind == ExecutionKind::kVisit) {
       blocked.push_back(static_cast<VisitExecution*>(execution)->replay_execution);
     }
-    for (Edge& edge : execution->edges()) AppendBlockedOn(edge, blocked);
+    for (Edge& edge : execution->edges()) AppendBlockedOn(edge, passed, blocked);
   }
   return false;
 }
@@ -316,7 +328,7 @@ void DemandWhatBlocks(WaitExecution& wait, const std::function<void(Execution*)>
     DependencyVariable& variable = *place.variable;
     const auto demand = [&](Execution* execution) {
       if (!seen.insert(execution).second) return;
-      execution->demanded.store(true, std::memory_order_relaxed);
+      execution->demanded.store(wait.token, std::memory_order_relaxed);
       for (Edge& edge : execution->edges()) {
         if (edge.variable() != &variable) places.push_back({edge.variable(), execution});
       }

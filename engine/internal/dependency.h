@@ -40,11 +40,13 @@ void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
 
 /// The same for an execution that has marked each of its variables for itself: `failures` has one
 /// for each of its edges, whose null entries unmark.
-void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready);
+void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready,
+                 const FenceRef& fence = nullptr);
 
 /// What is issued on an execution's variables, as seen when its turn has come on all of them.
 struct IssuedBefore {
   std::vector<FenceRef> pending;  ///< it must come after these
+  std::vector<FenceRef> inputs;   ///< those of them that wrote what it reads
   FailureRef failure;             ///< the earliest error of those that are done, from its inputs
 };
 IssuedBefore FencesBefore(Execution& execution);
@@ -58,6 +60,7 @@ struct WaitExecution : Execution {
   WaitExecution() { kind = ExecutionKind::kWait; }
 
   Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
+  uint8_t token = 0;           ///< tells waits inside operations apart, but for many at once
   FailureRef failure;          ///< the mark that the variable had at the wait's turn
   FenceRef fence;              ///< of the last write, if a device may still work on it
 };

@@ -185,6 +185,13 @@ void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, Vari
   SortEdges(edges, operation);
 }
 
+void DependencyEngine::CheckAlive(DependencyVariable& variable, std::string_view operation) {
+  std::lock_guard<FutexLock> hold(variable.lock);
+  if (variable.alive) return;
+  throw InvalidArgument("Engine: operation \"", operation, "\": ", variable.ToString(),
+                        " was deleted; expected a living variable");
+}
+
 OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                                const PushOptions& options) {
   const std::string_view name = NameOr(options.name);
@@ -193,8 +200,10 @@ OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, Var
   auto op = std::make_unique<OperatorRecord>();
   op->edges.resize(reads.size() + writes.size() + options.updates.size());
   FillEdges(op->edges, reads, writes, options.updates, name);
+  for (const Edge& edge : op->edges) CheckAlive(*edge.variable(), name);
   op->fn = std::move(fn);
   op->property = options.property;
+  op->capturable = options.capturable;
   op->name = options.name;
   op->engine_id = id_;
   return op.release();
@@ -230,7 +239,7 @@ Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, i
   execution->device = device;
   execution->site = site;
   execution->rank = RankOf(property, priority);
-  execution->demanded.store(false, std::memory_order_relaxed);
+  execution->demanded.store(0, std::memory_order_relaxed);
   execution->references.store(1, std::memory_order_relaxed);
   return execution;
 }

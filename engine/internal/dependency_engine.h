@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/completion.h"
 #include "tessera/engine/internal/dependency.h"
@@ -86,6 +88,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Whether it was made before a fork that began this process.
   bool forked() const { return fork_watch_.forked(); }
 
+  /// Stop, for the last time: waits inside operations end with an error.
+  void EndWithProcess();
+
  protected:
   explicit DependencyEngine(const ResolvedOptions& options);
   ~DependencyEngine() override = default;
@@ -107,6 +112,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Whether a device's work is complete when its operation's function has returned.
   virtual bool SynchronizesDevices() const { return false; }
 
+  /// The calling thread, which works for the engine, is about to sleep: others may run as many
+  /// operations at once as before. Returns false if there are no threads for that.
+  virtual bool LendPlace() { return false; }
+  /// It has woken up. Called once for each LendPlace that returned true.
+  virtual void TakeBackPlace() {}
+
   /// Which worker the calling thread is; -1 if it is none.
   virtual int WorkerIndex() const { return -1; }
 
@@ -121,8 +132,14 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// engine is stopped.
   bool TryRunOne();
 
+  /// Runs an operation that this thread has taken from the queue.
+  void RunTaken(Execution* execution);
+
   /// Wakes those who wait inside the engine for something to change. Cheap if there are none.
   void NotifyParked();
+
+  /// The same for those who would run what is in the queue now.
+  void NotifyHelpers();
 
   /// One thread less that may run operations. What is last in a thread's use of the engine: with
   /// the count at 0 a stopped engine may be destroyed.
@@ -134,15 +151,20 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Throws Error(kFailedPrecondition) in the child of a fork.
   void CheckNotForked(std::string_view call) const;
 
-  FutexLock queue_lock_;
+  mutable FutexLock queue_lock_;
   ReadyQueue queue_;    // guarded by queue_lock_
   int64_t active_ = 0;  // threads that run operations or look for some; guarded by queue_lock_
+  int64_t stop_waiters_ = 0;  // threads in Stop; guarded by queue_lock_
+  bool ending_ = false;       // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm.
   std::atomic<bool> stopped_{false};
 
  private:
+  class LentPlaces;
   class RecordedSchedule;
+  class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
+  enum class GraphLaunch { kDone, kTaken, kRefused };
   struct Waiter;
 
   // Pushing (dependency_engine.cc).
@@ -151,6 +173,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void CheckAccepting(std::string_view operation) const;
   void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
                  VariableList updates, std::string_view operation) const;
+  static void CheckAlive(DependencyVariable& variable, std::string_view operation);
   OperatorRecord* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                const PushOptions& options);
   void PushFunction(AnyFn fn, Device device, VariableList reads, VariableList writes,
@@ -192,6 +215,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
   void PushOperations(const std::shared_ptr<Replay>& replay);
   void TraceReplay(const Replay& replay, uint64_t first_sequence, int64_t pushed_ns);
+  void TakeMarks(Replay& replay);
   void BeginReplay(Execution* execution, ReadyList& ready);
   void JoinReplay(Execution* join, ReadyList& ready);
   void CallHelp(Replay& replay, int64_t rank);
@@ -206,6 +230,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool CallStep(Replay& replay, uint32_t index, const RunContext& context);
   void CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList& ready);
   static void DropStep(AsyncStep* step);
+  void ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence);
   void EndReplay(Replay& replay, ReadyList& ready);
   static void DropReplay(Replay& replay);
   bool DropJoin(Execution* join);
@@ -216,14 +241,33 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void RunAmongDevices(Execution* execution, ReadyList& ready);
   bool PutAside(Execution* execution, const std::vector<FenceRef>& fences);
   void RunOnDevice(Execution* execution, const IssuedBefore& before, ReadyList& ready);
-  void Issue(Execution* execution, FailureRef failure, ReadyList& ready);
-  void OnFenceReached(const FenceRef& fence, Execution* execution, std::exception_ptr error) final;
+  void Issue(Execution* execution, const std::vector<FenceRef>& inputs, FailureRef failure,
+             ReadyList& ready);
+  FailureRef ResolveFence(Fence& fence);
+  void AwaitWatchedFence(const FenceRef& fence, Execution* execution) final;
+
+  // Schedules that are graphs of a device (dependency_engine_graph.cc).
+  void TraceGraph(const Replay& replay, uint64_t sequence, int64_t pushed_ns);
+  void RunGraph(Execution* execution, const IssuedBefore& before, ReadyList& ready);
+  void EnqueueReplay(Replay& replay, DeviceStream& stream);
+  GraphLaunch LaunchGraph(Replay& replay, DeviceStream& stream);
+  void MarkAll(Replay& replay, const FailureRef& failure);
+  void IssueGraph(Replay& replay, WatchedStream& stream, const std::vector<FenceRef>& inputs,
+                  ReadyList& ready);
+  void EndGraph(Execution* execution);
 
   // Waiting (dependency_engine_wait.cc).
   void AwaitFence(Fence& fence, bool inside);
   void AwaitTurn(Waiter& waiter);
   void BlockOutside(Waiter& waiter);
-  void HelpUntil(const std::function<bool()>& done);
+  Error Abandoned(std::string_view call) const;
+  bool TryRunDemanded(uint8_t token);
+  bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
+  bool HelpUntil(const std::function<bool()>& done);
+  void Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
+  void SleepUntilReady(StallClock& clock, const std::function<bool()>& done);
+  void HoldOperations(bool at_shutdown);
+  void LetOperationsBegin();
   void WaitUntilIdle();
   void Throttle(uint64_t pushed);
   void DropJoins();
@@ -232,6 +276,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void ReportStall(std::string_view what) const;
   void CheckNotInOperation(std::string_view call) const;
   void CheckOutside(std::string_view call) const;
+  template <typename Done>
+  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
+              std::string_view what, StallClock& clock, Done done) const;
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
               std::string_view what, Done done) const;
@@ -247,6 +294,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<uint64_t> next_variable_id_{1};
   FailureLog failures_;
   std::atomic<bool> accepting_{true};
+  std::atomic<bool> abandoned_{false};  // the process ends
   std::atomic<uint64_t> skipped_{0};
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
   std::atomic<int64_t> completing_{0};
@@ -266,6 +314,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
   std::atomic<int64_t> parked_{0};
+  std::atomic<int64_t> parked_helpers_{0};        // those of them that run what is ready
+  std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
   std::mutex shutdown_mutex_;
   bool shut_down_ = false;  // guarded by shutdown_mutex_
 

@@ -23,10 +23,9 @@ std::string Describe(const Execution& execution) {
     default:
       break;
   }
-  const bool replay = execution.kind == ExecutionKind::kReplay;
-  return absl::StrCat(replay ? "replay of " : "", "\"", std::string(execution.display_name()),
-                      "\" (push ", execution.sequence, " at ", execution.site.file_name(), ":",
-                      execution.site.line(), ")");
+  return absl::StrCat(execution.is_replay() ? "replay of " : "", "\"",
+                      std::string(execution.display_name()), "\" (push ", execution.sequence,
+                      " at ", execution.site.file_name(), ":", execution.site.line(), ")");
 }
 
 const char* AccessName(Access access) {
@@ -114,6 +113,19 @@ std::string DependencyEngine::DebugString() const {
       absl::StrCat("engine ", id_, " with ", num_workers(), " worker(s)",
                    stopped_.load() ? ", stopped" : "", ": pushed ", totals.pushed, ", run ",
                    totals.run, ", skipped ", totals.skipped, ", pending ", totals.pending, "\n");
+  {
+    // Also those on no variable, which the list below has not.
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    int64_t ready = 0;
+    std::string names;
+    queue_.ForEach([&](const Execution& execution) {
+      if (execution.kind == ExecutionKind::kJoin || ++ready > kMaxListed) return;
+      absl::StrAppend(&names, names.empty() ? "" : ", ", Describe(execution));
+    });
+    absl::StrAppend(&text, "  at work: ", active_,
+                    " thread(s) and issued operations; ready: ", ready, ready == 0 ? "" : ": ",
+                    names, ready > kMaxListed ? ", …" : "", "\n");
+  }
   int listed = 0;
   variables_.ForEach([&](DependencyVariable& variable) {
     std::lock_guard<FutexLock> hold(variable.lock);

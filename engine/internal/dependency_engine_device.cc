@@ -12,7 +12,9 @@ namespace tessera::engine_internal {
 /// Like Run, for an execution whose variables may carry fences.
 void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
   const IssuedBefore before = FencesBefore(*execution);
-  if (execution->on_device()) {
+  if (execution->kind == ExecutionKind::kGraph) {
+    RunGraph(execution, before, ready);
+  } else if (execution->on_device()) {
     RunOnDevice(execution, before, ready);
   } else if (!before.pending.empty() && PutAside(execution, before.pending)) {
     // A fence has it now.
@@ -46,7 +48,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
   WatchedStream& watched = streams_->For(execution->device, execution->property);
   DeviceStream& stream = watched.stream();
   execution->below = ThreadFrame::Current(id_);
-  const ThreadFrame frame(id_, execution);
+  const ThreadFrame frame(this, id_, execution);
   try {
     stream.MakeCurrent();
     // Skipped ones as well: whoever comes next comes after their fence alone.
@@ -69,15 +71,17 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
   } catch (...) {
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
   }
-  Issue(execution, std::move(failure), ready);
+  Issue(execution, before.inputs, std::move(failure), ready);
 }
 
 /// The operation has enqueued its work. Also where it failed: it may have enqueued some.
-void DependencyEngine::Issue(Execution* execution, FailureRef failure, ReadyList& ready) {
+void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& inputs,
+                             FailureRef failure, ReadyList& ready) {
   WatchedStream& stream = streams_->For(execution->device, execution->property);
   FenceRef fence;
   try {
     fence = stream.NewFence(*execution);
+    if (execution->property != FnProperty::kNoSkip) fence->inputs = inputs;
     if (trace_.on()) fence->issued_ns = trace_.Now();
     if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
   } catch (const Error&) {
@@ -98,8 +102,34 @@ void DependencyEngine::Issue(Execution* execution, FailureRef failure, ReadyList
   stream.Watch(std::move(fence), execution);
 }
 
-void DependencyEngine::OnFenceReached(const FenceRef& fence, Execution* execution,
-                                      std::exception_ptr error) {
+/// Waits until the device has come to the fence, and returns what then marks the variables: the
+/// earliest error of what the operation reads, or else what the device reports here; or null.
+FailureRef DependencyEngine::ResolveFence(Fence& fence) {
+  std::lock_guard<std::mutex> hold(fence.resolve_mutex);
+  if (fence.resolved) return fence.resolution;
+  std::exception_ptr error;
+  try {
+    fence.event->Synchronize();
+  } catch (const Error&) {
+    error = std::current_exception();
+  }
+  // The device has come past the inputs' fences, though those who watch them may not have heard.
+  std::vector<FailureRef> inherited;
+  for (const FenceRef& input : fence.inputs) inherited.push_back(ResolveFence(*input));
+  const FailureRef* earliest = nullptr;
+  for (const FailureRef& failure : inherited) Consider(failure, earliest);
+  if (earliest != nullptr) {
+    fence.resolution = Inherit(*earliest, fence.sequence);
+  } else if (error != nullptr) {
+    fence.resolution = NewFailure(fence.operation, fence.site, fence.sequence, std::move(error));
+  }
+  fence.inputs.clear();  // or each fence would keep all before it
+  fence.resolved = true;
+  return fence.resolution;
+}
+
+void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execution) {
+  FailureRef failure = ResolveFence(*fence);
   if (trace_.on() && fence->issued_ns != kNotTraced) {
     trace_.Add(TracedEnd{.sequence = fence->sequence,
                          .issued_ns = fence->issued_ns,
@@ -107,8 +137,6 @@ void DependencyEngine::OnFenceReached(const FenceRef& fence, Execution* executio
                          .stream = fence->stream->number(),
                          .name = fence->operation});
   }
-  FailureRef failure;
-  if (error != nullptr) failure = NewFailure(*execution, std::move(error));
   // As in Complete: captures go before anyone hears of the end.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
   ReadyList ready;
@@ -117,7 +145,11 @@ void DependencyEngine::OnFenceReached(const FenceRef& fence, Execution* executio
       ready.PushBack(blocked);
     }
   }
-  if (DropReference(execution)) CountComplete();
+  if (execution->kind == ExecutionKind::kGraph) {
+    EndGraph(execution);
+  } else if (DropReference(execution)) {
+    CountComplete();
+  }
   if (!ready.empty()) Dispatch(ready);
   NotifyParked();
   Deactivate();

@@ -60,6 +60,10 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   const std::string name(options.name.empty() ? "(unnamed)" : options.name);
   CheckAccepting(name);
   CheckNotRecording("Record");
+  if (pushes == nullptr) {
+    throw InvalidArgument("Engine::Record: \"", name,
+                          "\": the function is empty; expected one that can be called");
+  }
   std::vector<RecordedPush> recorded;
   std::vector<RecordedDeletion> deletions;
   absl::flat_hash_set<const DependencyVariable*> own;  // nobody else has ever used them
@@ -119,6 +123,7 @@ void DependencyEngine::NoteDeletion(Recording& recording, DependencyVariable* va
 
 /// Deletes what is still there: somebody may have deleted it without waiting for the schedule.
 void DependencyEngine::DeleteRecorded(std::span<const RecordedDeletion> deletions) {
+  if (forked()) return;
   for (const RecordedDeletion& deletion : deletions) {
     bool there;
     {
@@ -146,14 +151,15 @@ void DependencyEngine::SubmitReplay(ReplayPool& pool, const ReplayOptions& optio
   BindVariables(*replay, options.variables);
   replay->slots.assign(options.slots.begin(), options.slots.end());
   replay->rank_offset = options.priority;
-  if (plan.uses_devices() || ReplaysInOrder()) {
+  const bool as_graph = plan.is_graph() && !pool.graph().refused.load(std::memory_order_relaxed);
+  if (ReplaysInOrder() || (plan.uses_devices() && !as_graph)) {
     std::move(give_replay).Cancel();
     PushOperations(std::shared_ptr<Replay>(
         replay.release(), [](Replay* over) { ReplayPool::Give(std::unique_ptr<Replay>(over)); }));
     return;
   }
-  Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kNormal, 0, site);
-  execution->kind = ExecutionKind::kReplay;
+  Execution* execution = TakeExecution(plan.push(0).device, FnProperty::kNormal, 0, site);
+  execution->kind = as_graph ? ExecutionKind::kGraph : ExecutionKind::kReplay;
   execution->rank = plan.highest_rank() + options.priority;
   absl::Cleanup give_execution = [&] { GiveExecution(execution); };
   execution->SetEdgeCount(replay->edges.size());
@@ -173,7 +179,11 @@ void DependencyEngine::SubmitReplay(ReplayPool& pool, const ReplayOptions& optio
   std::move(give_replay).Cancel();
   Replay& under_way = *replay.release();
   if (pushed_ns != kNotTraced) {
-    TraceReplay(under_way, sequence, pushed_ns);
+    if (as_graph) {
+      TraceGraph(under_way, sequence, pushed_ns);
+    } else {
+      TraceReplay(under_way, sequence, pushed_ns);
+    }
     DropReplay(under_way);
   }
   // For the bound on what pends a replay is one operation more: the others take no memory.
@@ -282,10 +292,8 @@ void DependencyEngine::TraceReplay(const Replay& replay, uint64_t first_sequence
   }
 }
 
-/// The replay's turn has come on all its variables.
-void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
-  Replay& replay = *execution->replay;
-  replay.first_sequence = execution->sequence;
+/// The replay, whose turn has come on all its variables, notes what errors these carry.
+void DependencyEngine::TakeMarks(Replay& replay) {
   const bool among_devices = uses_devices_.load(std::memory_order_relaxed);
   for (const SchedulePlan::VariableEdge& edge : replay.edges) {
     if (!edge.edge.input()) continue;
@@ -297,11 +305,18 @@ void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
       std::lock_guard<FutexLock> hold(variable.lock);
       fence = LastIssuedWrite(variable);
     }
-    if (fence != nullptr) Consider(fence->failure, failure);
+    // What is not done yet, which only what goes to a stream can see here, may still fail.
+    if (fence != nullptr && fence->done.load()) Consider(fence->failure, failure);
     if (failure == nullptr) continue;
     replay.marks[edge.variable] = *failure;
     replay.failed.store(true, std::memory_order_relaxed);
   }
+}
+
+void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
+  Replay& replay = *execution->replay;
+  replay.first_sequence = execution->sequence;
+  TakeMarks(replay);
   replay.references.fetch_add(1, std::memory_order_relaxed);
   VisitReplay(replay, ready);
   DropReplay(replay);
@@ -344,7 +359,7 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
   do {
     replay.visitors.fetch_add(1);
     {
-      const ThreadFrame frame(id_, &visit);
+      const ThreadFrame frame(this, id_, &visit);
       CallIsolated(std::ref(run));  // by reference: a function object of this size would allocate
     }
     replay.visitors.fetch_sub(1);
@@ -368,9 +383,10 @@ void DependencyEngine::ResumeVisit(Execution* current) {
 }
 
 bool DependencyEngine::MustYield(const Replay& replay, int64_t rank) const {
-  // Relaxed: a visitor that sees it late runs one operation more.
-  if (stopped_.load(std::memory_order_relaxed)) return true;
-  return queue_.best_rank() > rank && !replay.execution->demanded.load(std::memory_order_relaxed);
+  // What an operation waits for goes on even when the engine is stopped. Relaxed: a visitor that
+  // sees either late runs one operation more.
+  if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
+  return stopped_.load(std::memory_order_relaxed) || queue_.best_rank() > rank;
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.
@@ -511,11 +527,9 @@ void DependencyEngine::DropStep(AsyncStep* step) {
   if (step->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step;
 }
 
-/// All operations are over: the replay gives up its variables.
-void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
-  Execution* const execution = replay.execution;
-  const size_t operations = replay.plan.size();
-  const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
+/// Gives up the replay's variables, each with its mark.
+void DependencyEngine::ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence) {
+  Execution& execution = *replay.execution;
   if (replay.failed.load(std::memory_order_relaxed)) {
     std::vector<FailureRef> failures;
     failures.reserve(replay.edges.size());
@@ -523,10 +537,18 @@ void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
       failures.push_back(std::move(replay.marks[edge.variable]));
     }
     std::fill(replay.marks.begin(), replay.marks.end(), nullptr);
-    ReleaseEach(*execution, failures, ready);
+    ReleaseEach(execution, failures, ready, fence);
   } else {
-    engine_internal::Release(*execution, nullptr, ready);
+    engine_internal::Release(execution, nullptr, ready, fence);
   }
+}
+
+/// All operations are over.
+void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
+  Execution* const execution = replay.execution;
+  const size_t operations = replay.plan.size();
+  const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
+  ReleaseMarked(replay, ready, nullptr);
   execution->replay = nullptr;
   GiveExecution(execution);
   FinishInline(ready);

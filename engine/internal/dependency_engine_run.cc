@@ -33,7 +33,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
   const RunContext context{execution->device, nullptr, this};
   execution->below = ThreadFrame::Current(id_);
-  const ThreadFrame frame(id_, execution);
+  const ThreadFrame frame(this, id_, execution);
   if (const auto* async = std::get_if<AsyncFn>(&fn)) {
     RunAsync(execution, *async, context);
     return;
@@ -113,8 +113,6 @@ FailureRef DependencyEngine::NewFailure(std::string_view name, std::source_locat
 }
 
 void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
-  // A handle that a child of a fork destroys: its locks may be held by threads that are not there.
-  if (forked()) return;
   completing_.fetch_add(1, std::memory_order_relaxed);
   ReadyList ready;
   if (execution->kind == ExecutionKind::kStep) {
@@ -137,7 +135,8 @@ void DependencyEngine::CompleteAsync(Execution* execution, std::exception_ptr er
                          .name = std::string(execution->display_name())});
   }
   if (execution->on_device()) {
-    Issue(execution, failure, ready);
+    // What it reads may have become done since its function was called, and is looked up again.
+    Issue(execution, FencesBefore(*execution).inputs, failure, ready);
   } else {
     Complete(execution, failure, ready);
   }
@@ -177,14 +176,26 @@ void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
   }
   Release(*wait, nullptr, ready);
   auto* waiter = static_cast<Waiter*>(wait);
-  const bool inside = waiter->inside;
+  if (!waiter->inside) {
+    std::lock_guard<std::mutex> hold(waiter->mutex);
+    waiter->done.store(true);
+    waiter->condition.notify_one();
+    return;
+  }
+  // Who sleeps cannot be gone before it has this mutex.
+  std::lock_guard<std::mutex> hold_park(park_mutex_);
+  std::condition_variable* const sleeping = waiter->sleeping;
   {
     std::lock_guard<std::mutex> hold(waiter->mutex);
     waiter->done.store(true);
     waiter->condition.notify_one();
   }
-  // The waiter may be gone from here on.
-  if (inside) NotifyParked();
+  // The waiter may be gone from here on, if it did not sleep.
+  if (sleeping != nullptr) {
+    sleeping->notify_one();
+  } else {
+    park_condition_->notify_all();
+  }
 }
 
 void DependencyEngine::FinishDelete(Execution* execution, ReadyList& ready) {
@@ -227,13 +238,32 @@ Execution* DependencyEngine::TakeReady() {
   return execution;
 }
 
-bool DependencyEngine::TryRunOne() {
-  Execution* const execution = TakeReady();
-  if (execution == nullptr) return false;
+void DependencyEngine::RunTaken(Execution* execution) {
   ReadyList ready;
   Run(execution, ready);
   if (!ready.empty()) Dispatch(ready);
   Deactivate();
+}
+
+bool DependencyEngine::TryRunOne() {
+  Execution* const execution = TakeReady();
+  if (execution != nullptr) RunTaken(execution);
+  return execution != nullptr;
+}
+
+/// Runs one operation that the wait with this token needs, also while the engine is stopped.
+/// Returns false if none is ready.
+bool DependencyEngine::TryRunDemanded(uint8_t token) {
+  // A wait for a device, which needs none, has no token.
+  if (token == 0 || queue_.best_rank() != ReadyQueue::kUrgentRank) return false;
+  Execution* execution;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    execution = queue_.PopDemanded(token);
+    if (execution == nullptr) return false;
+    ++active_;
+  }
+  RunTaken(execution);
   return true;
 }
 
@@ -255,12 +285,22 @@ void DependencyEngine::NotifyParked() {
   if (parked_.load() == 0) return;
   std::lock_guard<std::mutex> hold(park_mutex_);
   park_condition_->notify_all();
+  for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
+}
+
+void DependencyEngine::NotifyHelpers() {
+  if (stopped_.load()) {
+    NotifyParked();
+  } else if (parked_helpers_.load() > 0) {
+    std::lock_guard<std::mutex> hold(park_mutex_);
+    park_condition_->notify_all();
+  }
 }
 
 void DependencyEngine::Deactivate() {
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (!stopped_.load(std::memory_order_relaxed)) {
+    if (stop_waiters_ == 0 && !stopped_.load(std::memory_order_relaxed)) {
       --active_;
       return;
     }

@@ -1,5 +1,6 @@
 // How threads wait for a DependencyEngine, and how it stops and ends.
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -17,22 +18,80 @@ namespace {
 
 // How long a wait spins before it sleeps: about what a sleep and a wake-up cost.
 constexpr auto kSpinTime = std::chrono::microseconds(20);
+// How many operations that a wait does not need a thread runs on top of each other.
+constexpr int kMaxHelpDepth = 64;
+// The same for operations that push more than the bound on what pends.
+constexpr int kMaxPushHelpDepth = 16;
+thread_local int help_depth = 0;
+thread_local int push_help_depth = 0;
+
+uint8_t NextToken() {
+  static std::atomic<uint8_t> last{0};
+  uint8_t token;
+  // Relaxed: nothing but the number.
+  while ((token = last.fetch_add(1, std::memory_order_relaxed)) == 0) {
+  }
+  return token;
+}
 
 }  // namespace
 
-/// Sleeps on the condition until done() holds, and writes one report if that takes too long.
+/// While it lives, others work in the place of this thread, which sleeps, for the engines that it
+/// has frames of; but for `engine`, which sees to that itself.
+class DependencyEngine::LentPlaces {
+ public:
+  explicit LentPlaces(DependencyEngine* engine) {
+    for (DependencyEngine* other : ThreadFrame::Engines()) {
+      if (other != engine && other->LendPlace()) engines_.push_back(other);
+    }
+  }
+  ~LentPlaces() {
+    for (DependencyEngine* engine : engines_) engine->TakeBackPlace();
+  }
+  LentPlaces(const LentPlaces&) = delete;
+  LentPlaces& operator=(const LentPlaces&) = delete;
+
+ private:
+  std::vector<DependencyEngine*> engines_;
+};
+
+/// When a wait is to be reported, which happens once.
+class DependencyEngine::StallClock {
+ public:
+  explicit StallClock(int64_t limit_ms) : pending_(limit_ms > 0) {
+    if (pending_) due_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
+  }
+
+  bool pending() const { return pending_; }
+  std::chrono::steady_clock::time_point due() const { return due_; }
+  void Reported() { pending_ = false; }
+
+ private:
+  bool pending_;
+  std::chrono::steady_clock::time_point due_;
+};
+
+/// Sleeps on the condition until done() holds, and writes the wait's report if that takes too long.
 template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, std::string_view what,
-                              Done done) const {
-  if (options_.stall_report_ms > 0) {
-    const auto limit = std::chrono::milliseconds(options_.stall_report_ms);
-    if (condition.wait_for(lock, limit, done)) return;
+                              StallClock& clock, Done done) const {
+  if (clock.pending()) {
+    if (condition.wait_until(lock, clock.due(), done)) return;
+    clock.Reported();
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
     ReportStall(what);
     lock.lock();
   }
   condition.wait(lock, done);
+}
+
+template <typename Done>
+void DependencyEngine::WaitOn(std::condition_variable& condition,
+                              std::unique_lock<std::mutex>& lock, std::string_view what,
+                              Done done) const {
+  StallClock clock(options_.stall_report_ms);
+  WaitOn(condition, lock, what, clock, done);
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -42,6 +101,7 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::Inside(id_);
+  if (waiter.inside) waiter.token = NextToken();
   if (AcquireWait(waiter, *checked)) AwaitTurn(waiter);
   if (waiter.fence != nullptr) AwaitFence(*waiter.fence, waiter.inside);
   Report(waiter.failure != nullptr || waiter.fence == nullptr ? waiter.failure
@@ -50,12 +110,14 @@ void DependencyEngine::WaitForVar(Variable* variable) {
 
 /// Waits for a device, which needs nobody here to get on.
 void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
+  const auto done = [&] { return fence.done.load(); };
   if (inside) {
-    HelpUntil([&] { return fence.done.load(); });
+    if (!ParkUntil(done, nullptr)) throw Abandoned("WaitForVar");
     return;
   }
+  const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(fence.mutex);
-  WaitOn(fence.condition, lock, "WaitForVar", [&] { return fence.done.load(); });
+  WaitOn(fence.condition, lock, "WaitForVar", done);
 }
 
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
@@ -74,7 +136,8 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
     }
     std::move(leave_queue).Cancel();
   }
-  if (stopped_.load() && CancelWait(waiter)) {
+  // Inside an operation what the wait needs goes on.
+  if (!waiter.inside && stopped_.load() && CancelWait(waiter)) {
     throw FailedPrecondition("Engine::WaitForVar: writes of ", variable.ToString(),
                              " pend and the engine is stopped; expected Start before the wait");
   }
@@ -86,7 +149,11 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
     std::lock_guard<FutexLock> hold(queue_lock_);
     queue_.Promote(execution);
   });
-  HelpUntil([&] { return waiter.done.load(); });
+  if (!ParkUntil([&] { return waiter.done.load(); }, &waiter)) {
+    if (CancelWait(waiter)) throw Abandoned("WaitForVar");
+    BlockOutside(waiter);  // its turn has come just now
+    return;
+  }
   std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
 }
 
@@ -96,28 +163,101 @@ void DependencyEngine::BlockOutside(Waiter& waiter) {
          std::chrono::steady_clock::now() < spin_end) {
     SpinPause();
   }
+  const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   WaitOn(waiter.condition, lock, "WaitForVar", [&] { return waiter.done.load(); });
 }
 
-void DependencyEngine::HelpUntil(const std::function<bool()>& done) {
-  const auto something_to_do = [&] {
-    if (done()) return true;
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
-  };
+Error DependencyEngine::Abandoned(std::string_view call) const {
+  return FailedPrecondition("Engine::", call,
+                            ": the process ends while what this waits for pends; expected exit() "
+                            "after all waits");
+}
+
+/// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what
+/// the wait needs; where nothing of that is ready, it sleeps and lends its place to another thread.
+/// So no operation lies on top of another one that does not need it. Only where too many sleep
+/// already it runs whatever is ready, up to a depth. Returns false if the process ends before
+/// done() holds.
+bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* waiter) {
+  const uint8_t token = waiter == nullptr ? 0 : waiter->token;
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);
   absl::Cleanup resume = [&] { ResumeVisit(current); };
+  bool lent = false;
+  absl::Cleanup take_back = [&] {
+    if (lent) TakeBackPlace();
+  };
+  StallClock clock(options_.stall_report_ms);
+  const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!done()) {
-    if (TryRunOne()) continue;
-    std::unique_lock<std::mutex> lock(park_mutex_);
-    // Announced before the look at what there is to do: pairs with NotifyParked, which is called
-    // after there is something and looks for the announcement.
-    parked_.fetch_add(1);
-    WaitOn(*park_condition_, lock, "a wait inside an operation", something_to_do);
-    parked_.fetch_sub(1);
+    if (abandoned_.load()) return false;
+    // A lent place is another's: who works in it takes what is needed first, unless it is stopped.
+    if ((!lent || stopped_.load()) && TryRunDemanded(token)) continue;
+    if (!lent) {
+      if (std::chrono::steady_clock::now() < spin_end) {
+        SpinPause();
+        continue;
+      }
+      lent = LendPlace();
+    }
+    if (lent || help_depth == kMaxHelpDepth) {
+      Sleep(clock, done, waiter);
+      continue;
+    }
+    ++help_depth;
+    const bool ran = TryRunOne();
+    --help_depth;
+    if (!ran) SleepUntilReady(clock, done);
   }
+  return true;
+}
+
+/// For a thread that is in no operation, and needs all of them: runs whatever is ready.
+bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
+  StallClock clock(options_.stall_report_ms);
+  while (!done()) {
+    if (abandoned_.load()) return false;
+    if (!TryRunOne()) SleepUntilReady(clock, done);
+  }
+  return true;
+}
+
+/// Sleeps until done() holds, the process ends, or the engine is stopped and has what `waiter`
+/// needs.
+void DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter) {
+  // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
+  std::condition_variable woken;
+  std::unique_lock<std::mutex> lock(park_mutex_);
+  // Announced before the look at what there is to do: pairs with NotifyParked, which is called
+  // after there is something and looks for the announcement.
+  parked_.fetch_add(1);
+  const auto place = sleepers_.insert(sleepers_.end(), &woken);
+  if (waiter != nullptr) waiter->sleeping = &woken;
+  WaitOn(woken, lock, "a wait inside an operation", clock, [&] {
+    if (done() || abandoned_.load()) return true;
+    if (waiter == nullptr || !stopped_.load()) return false;
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    return queue_.HasDemanded(waiter->token);
+  });
+  if (waiter != nullptr) waiter->sleeping = nullptr;
+  sleepers_.erase(place);
+  parked_.fetch_sub(1);
+}
+
+/// Sleeps until done() holds, the process ends, or something is ready.
+void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done) {
+  std::unique_lock<std::mutex> lock(park_mutex_);
+  // As above, for NotifyHelpers too.
+  parked_.fetch_add(1);
+  parked_helpers_.fetch_add(1);
+  WaitOn(*park_condition_, lock, "a wait inside an operation", clock, [&] {
+    if (done() || abandoned_.load()) return true;
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    return !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
+  });
+  parked_helpers_.fetch_sub(1);
+  parked_.fetch_sub(1);
 }
 
 bool DependencyEngine::Idle() const {
@@ -129,9 +269,10 @@ bool DependencyEngine::Idle() const {
 
 void DependencyEngine::WaitUntilIdle() {
   if (ThreadFrame::Inside(id_)) {
-    HelpUntil([this] { return Idle(); });
+    if (!HelpUntil([this] { return Idle(); })) throw Abandoned("WaitForAll");
     return;
   }
+  const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
   WaitOn(*idle_condition_, lock, "a wait for all operations", [this] { return Idle(); });
@@ -181,14 +322,14 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   if (has_room()) return;
   if (ThreadFrame::Inside(id_)) {
     // What pends may need this very operation to end, so it must not wait: help once, if possible.
-    // Not while helping already, or a family of pushing operations would pile up on one stack.
-    static thread_local bool helping = false;
-    if (helping) return;
-    helping = true;
-    absl::Cleanup stop_helping = [] { helping = false; };
+    // Not at any depth, or a family of pushing operations would pile up on one stack.
+    if (push_help_depth >= kMaxPushHelpDepth) return;
+    ++push_help_depth;
     TryRunOne();
+    --push_help_depth;
     return;
   }
+  const LentPlaces lent(this);
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;
   std::unique_lock<std::mutex> lock(idle_mutex_);
@@ -208,6 +349,11 @@ void DependencyEngine::ReportStall(std::string_view what) const {
 }
 
 void DependencyEngine::CheckNotInOperation(std::string_view call) const {
+  if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) {
+    throw FailedPrecondition("Engine::", call,
+                             ": called inside a parallel loop on the engine's workers, for whose "
+                             "operation it would wait; expected a call from outside");
+  }
   const Execution* current = ThreadFrame::Current(id_);
   if (current == nullptr) return;
   throw FailedPrecondition("Engine::", call, ": called inside operation \"",
@@ -226,30 +372,50 @@ void DependencyEngine::CheckOutside(std::string_view call) const {
 void DependencyEngine::Stop() {
   CheckNotForked("Stop");
   CheckOutside("Stop");
+  HoldOperations(/*at_shutdown=*/false);
+}
+
+/// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
+/// somebody has called Start. Does nothing from Shutdown on, unless that calls it.
+void DependencyEngine::HoldOperations(bool at_shutdown) {
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
+    if (ending_ && !at_shutdown) return;
     stopped_.store(true);
+    ++stop_waiters_;
   }
   {
     // Pushers must not sleep until Start: what they push is kept.
     std::lock_guard<std::mutex> hold(idle_mutex_);
     room_condition_->notify_all();
   }
+  NotifyParked();  // from here on they run what they need
+  const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(park_mutex_);
   WaitOn(*park_condition_, lock, "Stop", [this] {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    return active_ == 0;
+    return active_ == 0 || !stopped_.load(std::memory_order_relaxed);
   });
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  --stop_waiters_;
 }
 
 void DependencyEngine::Start() {
   CheckNotForked("Start");
+  LetOperationsBegin();
+}
+
+void DependencyEngine::LetOperationsBegin() {
   ReadyList ready;
   {
+    // Both, so that those who wait in Stop look again.
+    std::lock_guard<std::mutex> hold_park(park_mutex_);
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (!stopped_.load(std::memory_order_relaxed)) return;
+    // At the end of Shutdown the engine stays as it is.
+    if (!accepting_.load() || !stopped_.load(std::memory_order_relaxed)) return;
     stopped_.store(false);
     while (Execution* execution = queue_.Pop()) ready.PushBack(execution);
+    if (stop_waiters_ > 0) park_condition_->notify_all();
   }
   if (!ready.empty()) Dispatch(ready);
   NotifyParked();
@@ -260,15 +426,25 @@ void DependencyEngine::Shutdown() {
   CheckOutside("Shutdown");
   std::lock_guard<std::mutex> hold(shutdown_mutex_);
   if (shut_down_) return;
-  Start();
+  {
+    std::lock_guard<FutexLock> hold_queue(queue_lock_);
+    ending_ = true;
+  }
+  LetOperationsBegin();
   WaitUntilIdle();  // operations may still push
   accepting_.store(false);
   WaitUntilIdle();  // what came in between
-  Stop();
+  HoldOperations(/*at_shutdown=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   DropJoins();
   shut_down_ = true;
+}
+
+void DependencyEngine::EndWithProcess() {
+  abandoned_.store(true);
+  NotifyParked();
+  Stop();
 }
 
 /// What is left in the queue of an engine with nothing to do: help that came too late.

@@ -2,7 +2,9 @@
 #define TESSERA_ENGINE_INTERNAL_DEVICE_STREAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "tessera/base/device.h"
 
@@ -24,6 +26,28 @@ class DeviceEvent {
   virtual void Synchronize() = 0;
 };
 
+/// Work of several operations that a device is given at once.
+///
+/// Threads: one call at a time.
+class DeviceGraph {
+ public:
+  /// Enqueues the work of one node on `stream`, a handle as DeviceStream::handle returns it.
+  using EnqueueNode = std::function<void(uint32_t node, void* stream)>;
+
+  virtual ~DeviceGraph() = default;
+
+  /// Calls `enqueue` for node 0, 1, 2, … in turn, with a stream that only notes what comes, and
+  /// keeps that, in place of what was there: node i is to be done after predecessors[i], all of
+  /// which are smaller. Throws what `enqueue` throws, and Error(kInternal) if the device refuses;
+  /// then nothing is kept.
+  virtual void Capture(const std::vector<std::vector<uint32_t>>& predecessors,
+                       const EnqueueNode& enqueue) = 0;
+
+  /// Enqueues what was captured on the stream that made the graph. Later captures do not change
+  /// what is enqueued. Throws Error(kInternal) if the device refuses.
+  virtual void Launch() = 0;
+};
+
 /// A queue of work that a device does in order, beside its other queues.
 ///
 /// Threads: every member may be called from any thread.
@@ -43,6 +67,10 @@ class DeviceStream {
   /// Lets all later work on this stream wait for a point on another one of the same back end. The
   /// calling thread does not wait. Throws Error(kInternal) if the device refuses.
   virtual void WaitFor(DeviceEvent& event) = 0;
+
+  /// An empty graph, which must not outlive the stream. Throws Error(kInternal) if the device
+  /// refuses.
+  virtual std::unique_ptr<DeviceGraph> NewGraph() = 0;
 };
 
 /// Makes streams for devices of one type.

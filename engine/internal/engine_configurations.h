@@ -1,12 +1,14 @@
 #ifndef TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
 #define TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tbb/parallel_for.h"
+#include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/tbb_workers.h"
 
@@ -57,6 +59,29 @@ void ParallelFor(int n, const Body& body) {
   PublishThroughTbb(&entry);
   const ReceiveAtExit receive;
   tbb::parallel_for(0, n, ordered);
+}
+
+/// The Error that the call throws. To throw none is a failure of the test.
+template <typename Call>
+Error ErrorOf(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "expected an Error";
+  return Error(absl::StatusCode::kOk, "");
+}
+
+/// What the exception says that the call throws; empty if it throws none.
+template <typename Call>
+std::string MessageOf(Call&& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
 }
 
 /// A test that has an engine of the configuration that is its parameter.

@@ -59,14 +59,16 @@ int QuickExitInsideAnOperation() {
 }
 
 int ExitWithAStaticEngine() {
-  // Destroyed after main, and before or after TBB's own static objects.
-  static std::unique_ptr<Engine> engine = Engine::Create();
+  // Destroyed after main, and before or after TBB's own static objects; the check after the engine.
   static std::atomic<int> runs{0};
+  struct CheckAtEnd {
+    ~CheckAtEnd() {
+      if (runs != 1000) std::_Exit(1);
+    }
+  };
+  static CheckAtEnd check;
+  static std::unique_ptr<Engine> engine = Engine::Create();
   for (int i = 0; i < 1000; ++i) engine->PushSync([](RunContext) { ++runs; }, kCpu, {}, {});
-  std::atexit([] {
-    // Registered after the engine, hence before its end.
-    if (runs > 1000) std::_Exit(1);
-  });
   return 0;
 }
 
@@ -145,6 +147,55 @@ int ForkWithAnEngineOfOnesOwn() {
   return UseEngine(engine.get());
 }
 
+int ForkWithPendingCompletions() {
+  std::unique_ptr<Engine> engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Variable* variable = engine->NewVariable();
+  std::vector<OnComplete> open;
+  std::latch begun(1);
+  engine->PushAsync(
+      [&](RunContext, OnComplete done) { open.push_back(std::move(done)), begun.count_down(); },
+      kCpu, {}, {variable});
+  std::unique_ptr<Schedule> schedule = engine->Record([&] {
+    Variable* own = engine->NewVariable();
+    engine->PushSync([](RunContext) {}, kCpu, {}, {own});
+    engine->DeleteVariable(own);
+  });
+  begun.wait();
+  const int status = StatusOfChild([&] {
+    if (!IsRefused([&] { schedule->Replay(); })) return 2;
+    schedule.reset();
+    engine.reset();
+    open.clear();  // never called, and its engine is gone
+    return 0;
+  });
+  if (status != 0) return status;
+  open.back()();
+  engine->WaitForVar(variable);
+  return 0;
+}
+
+/// exit() while an operation waits for what never comes.
+int ExitWhileAnOperationWaits() {
+  Engine* const engine = Engine::Get();
+  Variable* forever = engine->NewVariable();
+  static std::vector<OnComplete> kept;
+  static std::latch begun(2);
+  engine->PushAsync(
+      [](RunContext, OnComplete done) {
+        kept.push_back(std::move(done));
+        begun.count_down();
+      },
+      kCpu, {}, {forever});
+  engine->PushSync(
+      [forever](RunContext context) {
+        begun.count_down();
+        context.engine->WaitForVar(forever);
+      },
+      kCpu, {}, {engine->NewVariable()});
+  begun.wait();
+  return 0;
+}
+
 int ForkBeforeAnyThread() {
   return StatusOfChild([] {
     const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
@@ -155,6 +206,8 @@ int ForkBeforeAnyThread() {
 int RunNamed(const std::string& name) {
   if (name == "exit_with_work_in_flight") return ExitWithWorkInFlight();
   if (name == "quick_exit_inside_an_operation") return QuickExitInsideAnOperation();
+  if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
+  if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();
   if (name == "fork_with_a_default_engine") return ForkWithADefaultEngine();
   if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();

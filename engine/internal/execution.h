@@ -46,7 +46,9 @@ struct Edge {
   Execution* execution = nullptr;
   // In the variable's queue, or among those that read it now; guarded by the variable's lock.
   Edge* next = nullptr;
-  Edge* previous = nullptr;  // only among the readers, who leave in any order
+  Edge* previous = nullptr;  // among the readers, who leave in any order; itself while it is queued
+
+  bool queued() const { return previous == this; }
 };
 
 /// The function of an operation, in either form.
@@ -58,6 +60,7 @@ class OperatorRecord final : public EngineOperator {
   AnyFn fn;
   std::vector<Edge> edges;  // sorted by variable; only variable_and_access is used
   FnProperty property = FnProperty::kNormal;
+  bool capturable = false;
   std::string name;
   uint64_t engine_id = 0;
   /// The user's reference and one for each pending push. The last one deletes the record.
@@ -73,6 +76,7 @@ enum class ExecutionKind : uint8_t {
   kWait,    ///< a read that only reports that it was granted
   kDelete,  ///< a write that gives the variable back
   kReplay,  ///< all operations of a schedule together
+  kGraph,   ///< the same, as one graph for a device
   kJoin,    ///< on no variable: whoever runs it lends a hand with a replay
   kVisit,   ///< on no variable: what a thread runs of a replay
   kStep,    ///< on no variable: an asynchronous operation of a replay
@@ -101,9 +105,8 @@ struct Execution {
     return text.empty() ? std::string_view("(unnamed)") : std::string_view(text);
   }
 
-  bool has_op() const {
-    return kind != ExecutionKind::kReplay && kind != ExecutionKind::kJoin && op != nullptr;
-  }
+  bool has_op() const { return !is_replay() && kind != ExecutionKind::kJoin && op != nullptr; }
+  bool is_replay() const { return kind == ExecutionKind::kReplay || kind == ExecutionKind::kGraph; }
 
   /// Whether its function only enqueues work on a stream.
   bool on_device() const { return device.type == DeviceType::kGpu; }
@@ -113,8 +116,9 @@ struct Execution {
   ExecutionKind kind = ExecutionKind::kOperation;
   FnProperty property = FnProperty::kNormal;
   QueuePlace place = QueuePlace::kNone;
-  /// A wait inside an operation needs this one: it goes first. A hint, hence relaxed everywhere.
-  std::atomic<bool> demanded{false};
+  /// The token of a wait inside an operation that needs this one: it goes first. 0 if none does. A
+  /// hint, hence relaxed everywhere.
+  std::atomic<uint8_t> demanded{0};
   uint32_t edge_count = 0;
   /// Edges that are not granted yet; whoever brings it to 0 owns the execution.
   std::atomic<int32_t> blocked_edges{0};
@@ -127,7 +131,7 @@ struct Execution {
   AnyFn fn;  // or that of `op`
   union {
     OperatorRecord* op = nullptr;
-    Replay* replay;  // of a kReplay and of a kJoin, which have no operator
+    Replay* replay;  // of a kReplay, kGraph or kJoin, which have no operator
   };
   std::string name;
   std::source_location site;

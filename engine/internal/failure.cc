@@ -14,7 +14,7 @@ namespace tessera::engine_internal {
 namespace {
 
 // A program that never calls WaitForAll keeps at most this many unreported chains that no variable
-// carries any more; the oldest go first.
+// carries any more; the oldest go first, and are only counted.
 constexpr size_t kMaxForgotten = 1024;
 
 thread_local std::optional<FailedOperation> last_failure;
@@ -79,6 +79,15 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
     oldest->cleared.store(true, std::memory_order_relaxed);
     return oldest;
   }
+  if (forgotten_ > 0) {
+    const FailureRef first = std::move(first_forgotten_);
+    return std::make_shared<Failure>(
+        std::make_exception_ptr(ResourceExhausted(
+            "Engine::WaitForAll: ", std::exchange(forgotten_, 0),
+            " more errors, which no variable carried any more, were not kept; this is where the "
+            "first of them came from")),
+        first->name, first->pushed_at, first->sequence);
+  }
   for (const FailureRef& failure : failures_) {
     failure->cleared.store(true, std::memory_order_relaxed);
   }
@@ -95,8 +104,11 @@ void FailureLog::Prune() {
   });
   size_t excess = std::count_if(failures_.begin(), failures_.end(), forgotten);
   excess -= std::min(excess, kMaxForgotten);
-  std::erase_if(failures_, [&](const FailureRef& failure) {
-    return excess > 0 && forgotten(failure) && excess-- > 0;
+  std::erase_if(failures_, [&](FailureRef& failure) {
+    if (excess == 0 || !forgotten(failure)) return false;
+    --excess;
+    if (++forgotten_ == 1) first_forgotten_ = failure;
+    return true;
   });
   prune_at_ = std::max<size_t>(64, 2 * failures_.size());
 }

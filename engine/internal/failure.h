@@ -55,8 +55,9 @@ class FailureLog {
  public:
   void Add(FailureRef failure);
 
-  /// Claims the oldest chain that nobody has reported, and clears it. Where there is none, clears
-  /// all chains and returns null.
+  /// Claims the oldest chain that nobody has reported, and clears it. After the last of them comes
+  /// one that tells how many were not kept, if there are such. Where there is none, clears all
+  /// chains and returns null.
   FailureRef ReportOldest(uint64_t pushed);
 
  private:
@@ -65,6 +66,9 @@ class FailureLog {
   std::mutex mutex_;
   std::vector<FailureRef> failures_;  // guarded by mutex_
   size_t prune_at_ = 64;              // guarded by mutex_
+  // Chains that were too many to keep: they are reported together.
+  FailureRef first_forgotten_;  // guarded by mutex_
+  uint64_t forgotten_ = 0;      // guarded by mutex_
 };
 
 }  // namespace engine_internal

@@ -59,6 +59,13 @@ struct Fence {
   const uint64_t sequence;
   int64_t issued_ns = -1;  ///< for the trace; set before anyone else has the fence
 
+  /// What the operation reads and was not done when it was issued: an error of these is its own.
+  /// Set before anyone else has the fence, then guarded by resolve_mutex.
+  std::vector<std::shared_ptr<Fence>> inputs;
+  std::mutex resolve_mutex;  ///< taken before that of an input, never after it
+  bool resolved = false;     // guarded by resolve_mutex
+  FailureRef resolution;     // guarded by resolve_mutex
+
   std::atomic<bool> done{false};
   FailureRef failure;  ///< what the device reported; written before `done`
   std::mutex mutex;

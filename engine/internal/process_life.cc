@@ -24,6 +24,7 @@ Watches& TheWatches() {
 // Written by the thread that forks, under both mutexes or in a child with one thread.
 bool several_threads_before_fork = false;
 std::atomic<bool> threads_lost{false};
+std::atomic<uint32_t> fork_generation{0};
 
 bool HasSeveralThreads() {
   struct stat tasks;
@@ -51,6 +52,7 @@ void AfterForkInParent() {
 }
 
 void AfterForkInChild() {
+  fork_generation.fetch_add(1, std::memory_order_relaxed);
   if (several_threads_before_fork) threads_lost.store(true, std::memory_order_relaxed);
   TellWatchesOfFork();
   AfterForkInParent();
@@ -63,6 +65,8 @@ void AfterForkInChild() {
 }  // namespace
 
 bool ThreadsLostInFork() { return threads_lost.load(std::memory_order_relaxed); }
+
+uint32_t ForkGeneration() { return fork_generation.load(std::memory_order_relaxed); }
 
 std::mutex& DefaultEngineMutex() {
   static auto& mutex = *new std::mutex;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -12,6 +13,9 @@ namespace tessera::engine_internal {
 /// Whether this process is the child of a fork in a process with several threads: TBB believes that
 /// they are still there and waits for them, so no engine can have workers any more.
 bool ThreadsLostInFork();
+
+/// How many forks lie between this process and the first one.
+uint32_t ForkGeneration();
 
 /// Held while the default engine is made, and during a fork: a child never finds it half made.
 std::mutex& DefaultEngineMutex();

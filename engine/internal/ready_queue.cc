@@ -5,6 +5,9 @@
 namespace tessera::engine_internal {
 namespace {
 
+// How far PopDemanded looks. Whoever finds nothing parks, and others run what is there.
+constexpr int kMaxLooks = 64;
+
 // std::push_heap keeps the largest in front.
 bool RunsLater(const Execution* a, const Execution* b) { return RunsBefore(*b, *a); }
 
@@ -24,7 +27,7 @@ void ReadyQueue::Fifo::Remove(Execution* execution) {
 
 void ReadyQueue::Push(Execution* execution) {
   ++size_;
-  if (execution->demanded.load(std::memory_order_relaxed)) {
+  if (execution->demanded.load(std::memory_order_relaxed) != 0) {
     execution->place = QueuePlace::kUrgent;
     urgent_.PushBack(execution);
   } else if (execution->rank == 0) {
@@ -53,6 +56,26 @@ Execution* ReadyQueue::Pop() {
     execution = heap_.back();
     heap_.pop_back();
   }
+  execution->place = QueuePlace::kNone;
+  execution->below = nullptr;
+  UpdateBestRank();
+  return execution;
+}
+
+Execution* ReadyQueue::FindDemanded(uint8_t token) const {
+  Execution* execution = urgent_.front();
+  for (int looks = 0; execution != nullptr && looks < kMaxLooks; ++looks) {
+    if (execution->demanded.load(std::memory_order_relaxed) == token) return execution;
+    execution = execution->next;
+  }
+  return nullptr;
+}
+
+Execution* ReadyQueue::PopDemanded(uint8_t token) {
+  Execution* const execution = FindDemanded(token);
+  if (execution == nullptr) return nullptr;
+  --size_;
+  urgent_.Remove(execution);
   execution->place = QueuePlace::kNone;
   execution->below = nullptr;
   UpdateBestRank();

@@ -22,8 +22,23 @@ class ReadyQueue {
   /// The next to run; null if there is none.
   Execution* Pop();
 
+  /// One that the wait with this token needs; null if there is none near the front.
+  Execution* PopDemanded(uint8_t token);
+
+  /// Whether PopDemanded would return one.
+  bool HasDemanded(uint8_t token) const { return FindDemanded(token) != nullptr; }
+
   /// Makes an execution the next to run if it is in the queue.
   void Promote(Execution* execution);
+
+  /// Calls visit(execution) for each, in no order.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (const Fifo* fifo : {&urgent_, &plain_}) {
+      for (const Execution* at = fifo->front(); at != nullptr; at = at->next) visit(*at);
+    }
+    for (const Execution* execution : heap_) visit(*execution);
+  }
 
   bool empty() const { return size_ == 0; }
   int64_t size() const { return size_; }
@@ -49,6 +64,7 @@ class ReadyQueue {
     Execution* tail_ = nullptr;
   };
 
+  Execution* FindDemanded(uint8_t token) const;
   void UpdateBestRank();
 
   Fifo urgent_;

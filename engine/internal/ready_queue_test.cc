@@ -72,7 +72,7 @@ TEST_F(ReadyQueueTest, DemandedOnesAreUrgentFromTheStart) {
   two[0].sequence = 1;
   two[0].rank = 100;
   two[1].sequence = 2;
-  two[1].demanded = true;
+  two[1].demanded = 1;
   queue_.Push(&two[0]);
   queue_.Push(&two[1]);
   EXPECT_THAT(PopAll(), ElementsAre(2, 1));

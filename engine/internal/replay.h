@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/engine/internal/completion.h"
+#include "tessera/engine/internal/device_stream.h"
 #include "tessera/engine/internal/execution.h"
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/futex_lock.h"
@@ -117,6 +118,19 @@ struct AsyncStep final : Execution {
   const uint32_t index;
 };
 
+/// What a schedule has on a device, where it is a graph.
+struct GraphOfSchedule {
+  /// A replay uses what is below. Replays that write nothing may run at once, in one thread even if
+  /// a function waits: whoever comes second does without.
+  std::atomic<bool> taken{false};
+  std::unique_ptr<DeviceGraph> graph;
+  bool captured = false;     ///< `graph` holds work
+  std::vector<void*> slots;  ///< with which it was captured
+  /// The device can do the work, but not as a graph. Relaxed: a replay that sees it late falls back
+  /// by itself.
+  std::atomic<bool> refused{false};
+};
+
 /// The replays of one schedule that are not under way, and what they share. The schedule owns it,
 /// together with replays that are under way.
 class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
@@ -124,6 +138,7 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
   explicit ReplayPool(std::unique_ptr<const SchedulePlan> plan) : plan_(std::move(plan)) {}
 
   const SchedulePlan& plan() const { return *plan_; }
+  GraphOfSchedule& graph() { return graph_; }
 
   /// With `pool` set and one reference.
   std::unique_ptr<Replay> Take();
@@ -131,6 +146,7 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
 
  private:
   const std::unique_ptr<const SchedulePlan> plan_;
+  GraphOfSchedule graph_;
   FutexLock lock_;
   std::vector<std::unique_ptr<Replay>> idle_;  // guarded by lock_
 };

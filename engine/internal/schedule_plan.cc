@@ -46,6 +46,8 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
     operations_[i].sync = std::get_if<SyncFn>(&push.op->fn);
     if (operations_[i].sync == nullptr) ++asynchronous_;
     uses_devices_ = uses_devices_ || push.device.type == DeviceType::kGpu;
+    is_graph_ = is_graph_ && push.op->capturable && operations_[i].sync != nullptr &&
+                push.device.type == DeviceType::kGpu && push.device == pushes_[0].device;
     has_ranks_ = has_ranks_ || push.rank() != pushes_[0].rank();
     highest_rank_ = i == 0 ? push.rank() : std::max(highest_rank_, push.rank());
   }
@@ -117,6 +119,14 @@ void SchedulePlan::AddUses(std::vector<std::vector<uint32_t>>& predecessors) {
     predecessors[i].erase(std::unique(predecessors[i].begin(), predecessors[i].end()),
                           predecessors[i].end());
   }
+}
+
+std::vector<std::vector<uint32_t>> SchedulePlan::Predecessors() const {
+  std::vector<std::vector<uint32_t>> predecessors(size());
+  for (uint32_t i = 0; i < size(); ++i) {
+    for (const uint32_t after : successors(i)) predecessors[after].push_back(i);
+  }
+  return predecessors;
 }
 
 void SchedulePlan::AddSuccessors(const std::vector<std::vector<uint32_t>>& predecessors) {

@@ -93,6 +93,10 @@ class SchedulePlan {
   bool has_ranks() const { return has_ranks_; }
   int64_t highest_rank() const { return highest_rank_; }
   bool uses_devices() const { return uses_devices_; }
+  /// Whether it may be one graph for the device of its operations.
+  bool is_graph() const { return is_graph_; }
+  /// Which operations each one comes after.
+  std::vector<std::vector<uint32_t>> Predecessors() const;
 
   /// Whether operation `a` should begin before `b` when both are ready.
   bool Before(uint32_t a, uint32_t b) const;
@@ -126,6 +130,7 @@ class SchedulePlan {
   uint32_t asynchronous_ = 0;
   bool has_ranks_ = false;
   bool uses_devices_ = false;
+  bool is_graph_ = true;
   int64_t highest_rank_ = 0;
 };
 

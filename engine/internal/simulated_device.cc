@@ -1,5 +1,6 @@
 #include "tessera/engine/internal/simulated_device.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -52,6 +53,7 @@ class SimulatedDevice::Stream final : public DeviceStream {
   void WaitFor(DeviceEvent& event) override {
     Add({.waits_for = static_cast<Event&>(event).shared_from_this()});
   }
+  std::unique_ptr<DeviceGraph> NewGraph() override;
 
   void Add(Queue::Step step) {
     {
@@ -65,6 +67,65 @@ class SimulatedDevice::Stream final : public DeviceStream {
   SimulatedDevice* const device_;
   const std::shared_ptr<Queue> queue_;
 };
+
+class SimulatedDevice::Graph final : public DeviceGraph {
+ public:
+  Graph(SimulatedDevice* device, Stream* stream) : device_(device), stream_(stream) {}
+
+  void Capture(const std::vector<std::vector<uint32_t>>& predecessors,
+               const EnqueueNode& enqueue) override {
+    nodes_.clear();
+    if (device_->refuses_graphs_) {
+      throw Error(absl::StatusCode::kInternal, "this device takes no graphs");
+    }
+    std::vector<Node> nodes;
+    for (uint32_t i = 0; i < predecessors.size(); ++i) {
+      const auto noted = std::make_shared<Queue>();
+      Stream capturing(device_, noted);  // in no list of the device, so nobody runs it
+      enqueue(i, &capturing);
+      nodes.push_back({predecessors[i], {}});
+      for (Queue::Step& step : noted->steps) nodes.back().work.push_back(std::move(step.work));
+    }
+    nodes_ = std::move(nodes);
+    ++device_->captures_;
+  }
+
+  void Launch() override {
+    std::vector<bool> done(nodes_.size());
+    for (size_t left = nodes_.size(); left > 0; --left) {
+      const uint32_t next = PickNode(done);
+      for (const auto& work : nodes_[next].work) stream_->Add({.work = work});
+      done[next] = true;
+    }
+    ++device_->launches_;
+  }
+
+ private:
+  struct Node {
+    std::vector<uint32_t> predecessors;
+    std::vector<std::function<void()>> work;
+  };
+
+  /// A random one of those that are not done and may be.
+  uint32_t PickNode(const std::vector<bool>& done) {
+    std::vector<uint32_t> able;
+    for (uint32_t i = 0; i < nodes_.size(); ++i) {
+      const auto is_done = [&](uint32_t before) { return done[before]; };
+      const std::vector<uint32_t>& before = nodes_[i].predecessors;
+      if (!done[i] && std::all_of(before.begin(), before.end(), is_done)) able.push_back(i);
+    }
+    return able[random_() % able.size()];
+  }
+
+  SimulatedDevice* const device_;
+  Stream* const stream_;
+  std::vector<Node> nodes_;
+  std::mt19937_64 random_{7};
+};
+
+std::unique_ptr<DeviceGraph> SimulatedDevice::Stream::NewGraph() {
+  return std::make_unique<Graph>(device_, this);
+}
 
 SimulatedDevice::SimulatedDevice(uint64_t seed)
     : previous_(SetDeviceBackend(DeviceType::kGpu, this)),
@@ -109,6 +170,13 @@ void SimulatedDevice::Fail(std::string message) {
   failure_ = std::move(message);
 }
 
+void SimulatedDevice::FailOnce(std::string message) {
+  std::lock_guard<std::mutex> hold(mutex_);
+  next_failure_ = std::move(message);
+}
+
+void SimulatedDevice::RefuseGraphs(bool refuse) { refuses_graphs_ = refuse; }
+
 void SimulatedDevice::Repair() { Fail(""); }
 
 void SimulatedDevice::Enqueue(void* stream, std::function<void()> work) {
@@ -140,7 +208,8 @@ void SimulatedDevice::RunLoop() {
     queue->steps.pop_front();
     if (step.records != nullptr) {
       step.records->reached = true;
-      step.records->failure = failure_;
+      step.records->failure =
+          next_failure_.empty() ? failure_ : std::exchange(next_failure_, std::string());
       changed_.notify_all();
     }
     if (step.work == nullptr || !failure_.empty()) continue;

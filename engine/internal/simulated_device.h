@@ -1,6 +1,7 @@
 #ifndef TESSERA_ENGINE_INTERNAL_SIMULATED_DEVICE_H_
 #define TESSERA_ENGINE_INTERNAL_SIMULATED_DEVICE_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -16,7 +17,8 @@
 namespace tessera::engine_internal {
 
 /// A back end for tests: streams of functions that one thread of the device runs, each stream in
-/// its order, and of all streams that can go on a random one. On Hold nothing is done, however long
+/// its order, and of all streams that can go on a random one. The nodes of a graph it does in a
+/// random order that their dependencies allow. On Hold nothing is done, however long
 /// that lasts; so a test shows what happens before a device has come to something.
 ///
 /// While it lives it is the back end of DeviceType::kGpu, with two devices. It must outlive every
@@ -33,8 +35,15 @@ class SimulatedDevice final : public DeviceBackend {
   void Hold();
   /// Goes on after Hold.
   void Resume();
+  /// Captures throw, until they are allowed again.
+  void RefuseGraphs(bool refuse);
+  /// How often work was captured, and how often captured work was launched.
+  int captures() const { return captures_; }
+  int launches() const { return launches_; }
   /// All that comes after this fails with `message`, until Repair.
   void Fail(std::string message);
+  /// The next event alone fails with `message`.
+  void FailOnce(std::string message);
   void Repair();
 
   /// Enqueues `work`; `stream` is the RunContext::stream of an operation.
@@ -43,6 +52,7 @@ class SimulatedDevice final : public DeviceBackend {
  private:
   class Stream;
   class Event;
+  class Graph;
   struct Queue;
 
   bool CanGoOn(const Queue& queue) const;
@@ -57,6 +67,10 @@ class SimulatedDevice final : public DeviceBackend {
   bool held_ = false;                           // guarded by mutex_
   bool ended_ = false;                          // guarded by mutex_
   std::string failure_;                         // guarded by mutex_
+  std::string next_failure_;                    // guarded by mutex_
+  std::atomic<bool> refuses_graphs_{false};
+  std::atomic<int> captures_{0};
+  std::atomic<int> launches_{0};
   std::thread thread_;
 };
 

@@ -87,6 +87,86 @@ class CudaEvent final : public DeviceEvent {
   cudaEvent_t event_;
 };
 
+/// Each operation is captured by itself and becomes a child of the graph: so it needs to know
+/// nothing of the others, and a stream that works in order takes nothing from what may be
+/// concurrent.
+class CudaGraph final : public DeviceGraph {
+ public:
+  CudaGraph(int device, cudaStream_t stream) : device_(device), stream_(stream) {
+    const CurrentDevice current(device);
+    Check(cudaStreamCreateWithFlags(&capturing_, cudaStreamNonBlocking),
+          "cudaStreamCreateWithFlags");
+  }
+  ~CudaGraph() override {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    cudaStreamDestroy(capturing_);
+  }
+
+  void Capture(const std::vector<std::vector<uint32_t>>& predecessors,
+               const EnqueueNode& enqueue) override {
+    cudaGraph_t made = nullptr;
+    Check(cudaGraphCreate(&made, 0), "cudaGraphCreate");
+    const std::unique_ptr<CUgraph_st, GraphDestroyer> graph(made);
+    std::vector<cudaGraphNode_t> nodes(predecessors.size());
+    for (uint32_t i = 0; i < nodes.size(); ++i) {
+      std::vector<cudaGraphNode_t> before;
+      for (const uint32_t predecessor : predecessors[i]) before.push_back(nodes[predecessor]);
+      const std::unique_ptr<CUgraph_st, GraphDestroyer> child = CaptureNode(i, enqueue);
+      size_t steps = 0;
+      Check(cudaGraphGetNodes(child.get(), nullptr, &steps), "cudaGraphGetNodes");
+      Check(steps == 0 ? cudaGraphAddEmptyNode(&nodes[i], graph.get(), before.data(), before.size())
+                       : cudaGraphAddChildGraphNode(&nodes[i], graph.get(), before.data(),
+                                                    before.size(), child.get()),
+            steps == 0 ? "cudaGraphAddEmptyNode" : "cudaGraphAddChildGraphNode");
+    }
+    Instantiate(graph.get());
+  }
+
+  void Launch() override {
+    const CurrentDevice current(device_);
+    Check(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
+  }
+
+ private:
+  struct GraphDestroyer {
+    void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+  };
+
+  std::unique_ptr<CUgraph_st, GraphDestroyer> CaptureNode(uint32_t node,
+                                                          const EnqueueNode& enqueue) {
+    // Other threads may allocate and synchronise meanwhile; this one may not, and gets an error.
+    Check(cudaStreamBeginCapture(capturing_, cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
+    cudaGraph_t child = nullptr;
+    try {
+      enqueue(node, capturing_);
+    } catch (...) {
+      cudaStreamEndCapture(capturing_, &child);
+      cudaGetLastError();
+      if (child != nullptr) cudaGraphDestroy(child);
+      throw;
+    }
+    Check(cudaStreamEndCapture(capturing_, &child), "cudaStreamEndCapture");
+    return std::unique_ptr<CUgraph_st, GraphDestroyer>(child);
+  }
+
+  /// Puts the graph's parameters into the executable, or makes a new one where more has changed.
+  void Instantiate(cudaGraph_t graph) {
+    if (executable_ != nullptr) {
+      cudaGraphExecUpdateResultInfo result;
+      if (cudaGraphExecUpdate(executable_, graph, &result) == cudaSuccess) return;
+      cudaGetLastError();
+      cudaGraphExecDestroy(std::exchange(executable_, nullptr));
+    }
+    Check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
+  }
+
+  const int device_;
+  const cudaStream_t stream_;
+  cudaStream_t capturing_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
 class CudaStream final : public DeviceStream {
  public:
   CudaStream(int device, StreamRole role)
@@ -115,6 +195,10 @@ class CudaStream final : public DeviceStream {
   void WaitFor(DeviceEvent& event) override {
     Check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
           "cudaStreamWaitEvent");
+  }
+
+  std::unique_ptr<DeviceGraph> NewGraph() override {
+    return std::make_unique<CudaGraph>(device_, stream_);
   }
 
  private:

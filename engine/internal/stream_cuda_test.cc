@@ -75,6 +75,67 @@ TEST_F(CudaStreamTest, AWaitReturnsWhenTheDeviceIsDone) {
   }
 }
 
+TEST_F(CudaStreamTest, AScheduleOfCapturableOperationsIsAGraph) {
+  int calls = 0;
+  const auto schedule = engine_->Record(
+      [&] {
+        engine_->PushSync(
+            [&](RunContext context) {
+              ++calls;
+              Check(cudaMemsetAsync(memory_, *static_cast<int*>(context.slots[0]), kBytes,
+                                    static_cast<cudaStream_t>(context.stream)));
+            },
+            kGpu, {}, {device_data_}, {.name = "fill", .capturable = true});
+        engine_->PushSync([](RunContext) {}, kGpu, {device_data_}, {},
+                          {.name = "nothing", .capturable = true});
+        engine_->PushSync(
+            [&](RunContext context) {
+              ++calls;
+              Check(cudaMemcpyAsync(host_, memory_, kBytes, cudaMemcpyDeviceToHost,
+                                    static_cast<cudaStream_t>(context.stream)));
+            },
+            kGpu, {device_data_}, {host_data_}, {.name = "copy", .capturable = true});
+      },
+      {.name = "fill and copy", .slots = 1});
+  for (int value = 0; value < 20; ++value) {
+    void* const slot = &value;
+    for (int i = 0; i < 3; ++i) {
+      host_[kBytes - 1] = 255;
+      schedule->Replay({.slots = {&slot, 1}});
+      engine_->WaitForVar(host_data_);
+      // The slot is the same pointer each time, so what the first call read is done again.
+      EXPECT_EQ(host_[kBytes - 1], 0);
+    }
+  }
+  EXPECT_EQ(calls, 2);
+  int other = 7;
+  void* const slot = &other;
+  schedule->Replay({.slots = {&slot, 1}});
+  engine_->WaitForVar(host_data_);
+  EXPECT_EQ(host_[kBytes - 1], 7);
+  EXPECT_EQ(calls, 4);
+}
+
+TEST_F(CudaStreamTest, WhatCannotBeCapturedIsDoneOnTheStream) {
+  int calls = 0;
+  const auto schedule = engine_->Record([&] {
+    engine_->PushSync(
+        [&](RunContext context) {
+          const auto stream = static_cast<cudaStream_t>(context.stream);
+          Check(cudaMemsetAsync(memory_, ++calls, kBytes, stream));
+          Check(cudaStreamSynchronize(stream));  // not while it is being captured
+        },
+        kGpu, {}, {device_data_}, {.capturable = true});
+  });
+  for (int i = 0; i < 3; ++i) {
+    schedule->Replay();
+    PushCopyOut();
+    engine_->WaitForVar(host_data_);
+    EXPECT_EQ(host_[kBytes - 1], calls);
+  }
+  EXPECT_EQ(calls, 4) << "one attempt to capture it and three replays";
+}
+
 TEST_F(CudaStreamTest, ADeviceThatIsNotThereIsAnErrorAtThePush) {
   EXPECT_THROW(engine_->PushSync([](RunContext) {}, Device::Gpu(1000), {}, {device_data_}), Error);
 }

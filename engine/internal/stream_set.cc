@@ -83,13 +83,7 @@ void WatchedStream::WatchLoop() {
     const Watched next = std::move(watched_.front());
     watched_.pop_front();
     lock.unlock();
-    std::exception_ptr error;
-    try {
-      next.fence->event->Synchronize();
-    } catch (const Error&) {
-      error = std::current_exception();
-    }
-    listener_->OnFenceReached(next.fence, next.execution, std::move(error));
+    listener_->AwaitWatchedFence(next.fence, next.execution);
     lock.lock();
   }
 }

@@ -19,10 +19,9 @@ namespace tessera::engine_internal {
 /// Who hears that a stream has come to a fence.
 class FenceListener {
  public:
-  /// Called once for each watched fence, in the stream's watching thread. `error` is what the
-  /// device reported, or null.
-  virtual void OnFenceReached(const FenceRef& fence, Execution* execution,
-                              std::exception_ptr error) = 0;
+  /// Called once for each watched fence, in the stream's watching thread, to wait until the device
+  /// has come to it.
+  virtual void AwaitWatchedFence(const FenceRef& fence, Execution* execution) = 0;
 
  protected:
   ~FenceListener() = default;

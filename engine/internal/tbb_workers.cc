@@ -61,7 +61,7 @@ void Reserve(int more_workers) {
   // TBB takes the least of all limits, so the old one must not outlive the new one.
   reservations.control.reset();
   if (reservations.workers == 0) return;
-  const int threads = std::max(tbb::info::default_concurrency(), reservations.workers + 1);
+  const int threads = tbb::info::default_concurrency() + reservations.workers;
   reservations.control = std::make_unique<tbb::global_control>(
       tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
 }

@@ -12,8 +12,9 @@ namespace tessera::engine_internal {
 ///
 /// TBB makes one thread less than the machine has, as it counts on the caller's; the threads that
 /// call an engine do not work for it, so each engine asks for as many as it has workers. While
-/// engines live, TBB's limit is the sum of what they ask for plus one, and not less than TBB's own.
-/// A lower limit that the program sets (tbb::global_control) is respected.
+/// engines live, TBB's limit is its own plus the sum of what they ask for: a program whose own
+/// parallel loops push and wait on all of TBB's threads leaves an engine its workers. A lower limit
+/// that the program sets (tbb::global_control) is respected.
 class WorkerReservation {
  public:
   explicit WorkerReservation(int workers);

@@ -1,19 +1,22 @@
 #ifndef TESSERA_ENGINE_INTERNAL_THREAD_FRAME_H_
 #define TESSERA_ENGINE_INTERNAL_THREAD_FRAME_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace tessera::engine_internal {
 
+class DependencyEngine;
 struct Execution;
 
 /// While it lives, its thread works for an engine: it runs an operation's function, or (with a null
 /// execution) something else inside the engine's arena. Frames of one thread nest, those of several
-/// engines too. They hold engines by number, because a number is never used again.
+/// engines too. They are asked for by engines' numbers, because a number is never used again.
 class ThreadFrame {
  public:
-  ThreadFrame(uint64_t engine_id, Execution* execution)
-      : engine_id_(engine_id), execution_(execution), outer_(top_) {
+  ThreadFrame(DependencyEngine* engine, uint64_t engine_id, Execution* execution)
+      : engine_(engine), engine_id_(engine_id), execution_(execution), outer_(top_) {
     top_ = this;
   }
   ~ThreadFrame() { top_ = outer_; }
@@ -33,11 +36,30 @@ class ThreadFrame {
 
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
-    if (arena_engine_id_ == engine_id) return true;
+    return arena_engine_id_ == engine_id || HasFrame(engine_id);
+  }
+
+  /// Whether this thread works for the engine in a frame. A worker of its arena without one is at a
+  /// piece of a parallel loop.
+  static bool HasFrame(uint64_t engine_id) {
     for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
       if (frame->engine_id_ == engine_id) return true;
     }
     return false;
+  }
+
+  /// Whether this thread belongs to the engine's arena, and is no guest in it.
+  static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
+
+  /// The engines that this thread has frames of, each once. They live at least as long as these.
+  static std::vector<DependencyEngine*> Engines() {
+    std::vector<DependencyEngine*> engines;
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (std::find(engines.begin(), engines.end(), frame->engine_) == engines.end()) {
+        engines.push_back(frame->engine_);
+      }
+    }
+    return engines;
   }
 
   /// Called when this thread becomes a worker of an engine's arena, and with 0 when it leaves.
@@ -47,6 +69,7 @@ class ThreadFrame {
   static inline thread_local ThreadFrame* top_ = nullptr;
   static inline thread_local uint64_t arena_engine_id_ = 0;
 
+  DependencyEngine* const engine_;
   const uint64_t engine_id_;
   Execution* const execution_;
   ThreadFrame* const outer_;

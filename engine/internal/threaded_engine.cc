@@ -9,6 +9,7 @@
 #include "tbb/task_arena.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/process_life.h"
+#include "tessera/engine/internal/spare_threads.h"
 #include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
 
@@ -19,10 +20,13 @@ namespace {
 // queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
 // goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
 // other work and never by a thread that waits inside a parallel loop.
+//
+// While a thread sleeps in a wait inside an operation one runner more may work. It may find no
+// thread and no place with TBB, which knows of no sleep, so it has a thread of the engine's own.
 class ThreadedEngine final : public DependencyEngine {
  public:
   explicit ThreadedEngine(const ResolvedOptions& options)
-      : DependencyEngine(options), workers_(fork_watch(), options.workers, id()) {
+      : DependencyEngine(options), workers_(fork_watch(), options.workers, this) {
     workers_->arena.initialize();
     PublishThroughTbb(this);
   }
@@ -34,7 +38,7 @@ class ThreadedEngine final : public DependencyEngine {
     Execution* const current = ThreadFrame::Current(id());
     // TBB runs it on a worker if the arena has no place for this thread.
     workers_->arena.execute([&] {
-      const ThreadFrame frame(id(), current);
+      const ThreadFrame frame(this, id(), current);
       tbb::this_task_arena::isolate(fn);
     });
   }
@@ -49,9 +53,19 @@ class ThreadedEngine final : public DependencyEngine {
   // it takes to wake a thread.
   static constexpr int kIdleLooks = 100;
 
+  // So many threads may sleep in waits inside operations with another one in their place. Beyond
+  // that waits run other operations on top.
+  static constexpr int kMaxLent = 1024;
+
+  bool LendPlace() override;
+  void TakeBackPlace() override {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    --lent_;
+  }
+
   int WorkerIndex() const override {
-    // Whoever runs an operation does so inside the arena, as a worker or by way of Execute. An
-    // arena for one thread has a second place all the same, and uses either.
+    if (SpareThreads::IsSpare() || !ThreadFrame::IsWorker(id())) return -1;
+    // An arena for one thread has a second place all the same, and uses either.
     return std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   }
   void Dispatch(ReadyList& ready) override;
@@ -86,26 +100,58 @@ class ThreadedEngine final : public DependencyEngine {
   void RunnerLoop();
   Execution* NextOrRetire();
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
-  void StartRunners(int count);
+  /// How many runners may work or sleep. Requires queue_lock_.
+  int MaxRunners() const { return options().workers + lent_; }
+  /// Orders up to `count` more runners, and returns how many. Requires queue_lock_.
+  int OrderRunners(int count);
+  void StartRunners(int count, bool spare);
 
   struct Workers {
-    Workers(int count, uint64_t engine_id)
+    Workers(int count, ThreadedEngine* engine)
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
-          observer(arena, engine_id) {}
+          observer(arena, engine->id()),
+          spares(count, engine->id(), [engine] { engine->RunnerLoop(); }) {}
 
     WorkerReservation reservation;
     tbb::task_arena arena;
     ArenaObserver observer;
+    SpareThreads spares;
   };
 
   DroppedAfterFork<Workers> workers_;
   int runners_ = 0;        // ordered or at work; guarded by queue_lock_
+  int lent_ = 0;           // places of threads that sleep; guarded by queue_lock_
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 
+bool ThreadedEngine::LendPlace() {
+  int start = 0;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (lent_ == kMaxLent) return false;
+    ++lent_;
+    if (!queue_.empty() && !stopped_.load(std::memory_order_relaxed)) start = OrderRunners(1);
+  }
+  if (start == 0 || workers_->spares.Start(1) == 1) return true;
+  // The system gives no thread more: the caller has to do the work itself.
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  --lent_;
+  --runners_;
+  --active_;
+  return false;
+}
+
+int ThreadedEngine::OrderRunners(int count) {
+  count = std::clamp(count, 0, std::max(0, MaxRunners() - runners_));
+  runners_ += count;
+  active_ += count;
+  return count;
+}
+
 void ThreadedEngine::Dispatch(ReadyList& ready) {
   int start = 0;
+  bool spare;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     int count = 0;
@@ -117,18 +163,21 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
       queue_.Push(ready.PopFront());
       ++count;
     }
-    if (!stopped_.load(std::memory_order_relaxed)) {
-      start = std::clamp(count, 0, options().workers - runners_);
-      runners_ += start;
-      active_ += start;
-    }
+    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(count);
+    spare = lent_ > 0;
   }
-  StartRunners(start);
-  NotifyParked();
+  StartRunners(start, spare);
+  NotifyHelpers();
 }
 
-void ThreadedEngine::StartRunners(int count) {
+void ThreadedEngine::StartRunners(int count, bool spare) {
   if (count == 0) return;
+  if (spare) {
+    const int missing = count - workers_->spares.Start(count);
+    if (missing == 0) return;
+    // TBB's threads then, as soon as one is free.
+    count = missing;
+  }
   const HiddenFromTsan hidden;
   for (; count > 0; --count) workers_->arena.enqueue(Runner(this));
 }
@@ -147,9 +196,10 @@ void ThreadedEngine::RunnerLoop() {
 Execution* ThreadedEngine::NextOrRetire() {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
-    const bool stopped = stopped_.load(std::memory_order_relaxed);
-    if (!stopped && !queue_.empty()) return queue_.Pop();
-    if (stopped || looked_out || spinning_) {
+    // One more than may be, where somebody has come back from a wait: those that stay do the work.
+    const bool leave = stopped_.load(std::memory_order_relaxed) || runners_ > MaxRunners();
+    if (!leave && !queue_.empty()) return queue_.Pop();
+    if (leave || looked_out || spinning_) {
       --runners_;
       return nullptr;
     }

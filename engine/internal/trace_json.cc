@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -15,19 +16,46 @@ namespace {
 
 constexpr int kFirstStreamRow = 20000;
 
-std::string Quoted(const std::string& text) {
+/// The length of the UTF-8 sequence at the beginning of `text`; 0 if there is none (RFC 3629).
+size_t SequenceLength(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first < 0xC2   ? 0
+                        : first < 0xE0 ? 2
+                        : first < 0xF0 ? 3
+                        : first < 0xF5 ? 4
+                                       : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xBF) return 0;
+  }
+  // Too long for what they stand for, halves of pairs, and beyond the last character.
+  const unsigned second = byte(1);
+  if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F)) return 0;
+  if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return 0;
+  return length;
+}
+
+/// Names may be any bytes: what is no UTF-8 becomes the replacement character.
+std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const size_t length = SequenceLength(text);
+    const char c = text[0];
+    if (length == 0) {
+      quoted += "\\ufffd";
+    } else if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (length == 1 && static_cast<unsigned char>(c) < 0x20) {
       char code[8];
       std::snprintf(code, sizeof(code), "\\u%04x", static_cast<unsigned>(c));
       quoted += code;
     } else {
-      quoted += c;
+      quoted += text.substr(0, length);
     }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return quoted + "\"";
 }
@@ -56,10 +84,7 @@ class Writer {
               [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
     for (const TracedPush& push : events_.pushes) pushes_[push.sequence] = &push;
     NameRows(workers, streams);
-    for (const TracedRun& run : events_.runs) {
-      // One that began in an earlier trace has no place in this one.
-      if (run.begin_ns <= run.end_ns) WriteRun(run);
-    }
+    for (const TracedRun& run : events_.runs) WriteRun(run);
     WriteEnds();
     WriteArrows();
     return absl::StrCat("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"dropped_events\":",

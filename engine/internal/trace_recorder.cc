@@ -1,5 +1,6 @@
 #include "tessera/engine/internal/trace_recorder.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace tessera::engine_internal {
@@ -43,12 +44,24 @@ TraceEvents TraceRecorder::Stop() {
     MoveAll(events.ends, all.ends);
     all.dropped += events.dropped;
   }
+  const int64_t start_ns = start_ns_.load(std::memory_order_relaxed);
+  // What an earlier trace saw begin has no place in this one, but for what a device is still at.
+  std::erase_if(all.pushes, [&](const TracedPush& push) { return push.time_ns < start_ns; });
+  std::erase_if(all.runs, [&](const TracedRun& run) { return run.begin_ns < start_ns; });
+  std::erase_if(all.ends, [&](const TracedEnd& end) { return end.end_ns < start_ns; });
+  for (TracedPush& push : all.pushes) push.time_ns -= start_ns;
+  for (TracedRun& run : all.runs) {
+    run.begin_ns -= start_ns;
+    run.end_ns -= start_ns;
+  }
+  for (TracedEnd& end : all.ends) {
+    end.issued_ns = std::max<int64_t>(0, end.issued_ns - start_ns);
+    end.end_ns -= start_ns;
+  }
   return all;
 }
 
-int64_t TraceRecorder::Now() const {
-  return SteadyNs() - start_ns_.load(std::memory_order_relaxed);
-}
+int64_t TraceRecorder::Now() const { return SteadyNs(); }
 
 TraceRecorder::Buffer& TraceRecorder::OwnBuffer() {
   // The last one that this thread used. Recorders are told apart by number,

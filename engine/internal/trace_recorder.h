@@ -75,10 +75,11 @@ class TraceRecorder {
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
   void Start();
-  /// Returns what was noted since Start.
+  /// Returns what was noted since Start, with times in nanoseconds since then.
   TraceEvents Stop();
 
-  /// Nanoseconds since Start.
+  /// Nanoseconds since some time that is the same for all traces, as what begins under one of them
+  /// may end under the next. Positive.
   int64_t Now() const;
 
   void Add(TracedPush push);

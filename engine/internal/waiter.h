@@ -14,6 +14,7 @@ namespace tessera::engine_internal {
 /// the mutex once more before it returns: so it cannot vanish while it is being woken.
 struct DependencyEngine::Waiter final : WaitExecution {
   bool inside = false;  // it parks with the engine instead of on its own condition
+  std::condition_variable* sleeping = nullptr;  // what it sleeps on then; guarded by park_mutex_
   std::atomic<bool> done{false};
   std::mutex mutex;
   std::condition_variable condition;

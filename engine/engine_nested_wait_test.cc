@@ -1,0 +1,313 @@
+// Waits inside operations that last, of many at once, among several engines, and while the engine
+// stops: see "Waiting inside an operation" in engine.h.
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::ConfigurationName;
+using engine_internal::EngineConfigurationTest;
+using engine_internal::ParallelFor;
+using engine_internal::ThreadedConfigurations;
+using testing::HasSubstr;
+
+constexpr Device kCpu = Device::Cpu();
+
+class NestedWaitTest : public EngineConfigurationTest {
+ protected:
+  Variable* New() { return engine_->NewVariable(); }
+
+  /// Pushes an operation on `variable` that somebody has to complete.
+  OnComplete PushOpen(Variable* variable) {
+    std::promise<OnComplete> handle;
+    engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                       {variable});
+    return handle.get_future().get();
+  }
+
+  /// Returns when the engine says that it is stopped.
+  void AwaitStopped() {
+    while (engine_->DebugString().find("stopped") == std::string::npos) std::this_thread::yield();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, NestedWaitTest, testing::ValuesIn(ThreadedConfigurations()),
+                         ConfigurationName);
+
+// If one waiting operation lay on top of another, the lower one could not go on before it.
+TEST_P(NestedWaitTest, WaitsEndInAnyOrder) {
+  constexpr int kWaits = 20;
+  std::vector<OnComplete> open;
+  std::vector<Variable*> outer;
+  std::latch begun(kWaits);
+  for (int i = 0; i < kWaits; ++i) {
+    Variable* const inner = New();
+    open.push_back(PushOpen(inner));
+    outer.push_back(New());
+    engine_->PushSync(
+        [&begun, inner](RunContext context) {
+          begun.count_down();
+          context.engine->WaitForVar(inner);
+        },
+        kCpu, {}, {outer.back()});
+  }
+  begun.wait();
+  for (int i = 0; i < kWaits; ++i) {
+    open[i]();
+    engine_->WaitForVar(outer[i]);
+  }
+}
+
+TEST_P(NestedWaitTest, ManyWaitsForForeignCompletionsNeedLittleStack) {
+  constexpr int kWaits = 2000;
+  std::vector<OnComplete> open;
+  std::vector<Variable*> awaited;
+  for (int i = 0; i < kWaits; ++i) {
+    awaited.push_back(New());
+    open.push_back(PushOpen(awaited.back()));
+  }
+  std::atomic<int> ended{0};
+  for (Variable* const inner : awaited) {
+    engine_->PushSync(
+        [&ended, inner](RunContext context) {
+          context.engine->WaitForVar(inner);
+          ++ended;
+        },
+        kCpu, {}, {New()});
+  }
+  for (const OnComplete& done : open) done();
+  engine_->WaitForAll();
+  EXPECT_EQ(ended, kWaits);
+}
+
+TEST_P(NestedWaitTest, OtherOperationsGoOnBesideThoseThatWait) {
+  Variable* const inner = New();
+  const OnComplete done = PushOpen(inner);
+  std::latch begun(GetParam().workers);
+  for (int i = 0; i < GetParam().workers; ++i) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          begun.count_down();
+          context.engine->WaitForVar(inner);
+        },
+        kCpu, {}, {New()});
+  }
+  begun.wait();
+  Variable* const other = New();
+  std::atomic<int> runs{0};
+  for (int i = 0; i < 100; ++i) engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {other});
+  engine_->WaitForVar(other);
+  EXPECT_EQ(runs, 100);
+  done();
+  engine_->WaitForAll();
+}
+
+TEST_P(NestedWaitTest, EnginesMayWaitForEachOther) {
+  const auto other = GetParam().Make();
+  Variable *of_other = other->NewVariable(), *first = New(), *second = New();
+  std::latch inside(1);
+  std::atomic<bool> ran{false};
+  engine_->PushSync(
+      [&](RunContext) {
+        inside.wait();  // until the other engine has an operation that needs this one's
+        other->WaitForVar(of_other);
+      },
+      kCpu, {}, {first});
+  other->PushSync(
+      [&](RunContext) {
+        engine_->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {second});
+        inside.count_down();
+        engine_->WaitForVar(second);
+      },
+      kCpu, {}, {of_other});
+  engine_->WaitForVar(first);
+  EXPECT_TRUE(ran);
+}
+
+TEST_P(NestedWaitTest, LoopsOfTheProgramMayPushAndWaitOnAllThreads) {
+  std::atomic<int> runs{0};
+  ParallelFor(200, [&](int) {
+    Variable* const variable = New();
+    engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    engine_->WaitForVar(variable);
+  });
+  EXPECT_EQ(runs, 200);
+}
+
+TEST_P(NestedWaitTest, AWaitForEverythingInsideALoopThrows) {
+  std::atomic<int> refused{0};
+  Variable* const variable = New();
+  engine_->PushSync(
+      [&](RunContext context) {
+        ParallelFor(64, [&](int) {
+          try {
+            context.engine->WaitForAll();
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+            ++refused;
+          }
+        });
+      },
+      kCpu, {}, {variable});
+  engine_->WaitForVar(variable);
+  EXPECT_EQ(refused, 64);
+}
+
+TEST_P(NestedWaitTest, AWaitWithManyOperationsBehindItBeginsAtOnce) {
+  Variable *a = New(), *b = New(), *inner = New();
+  const OnComplete done = PushOpen(inner);
+  std::promise<void> begin;
+  engine_->PushSync(
+      [&](RunContext context) {
+        begin.get_future().wait();
+        context.engine->WaitForVar(inner);
+      },
+      kCpu, {}, {a});
+  // Each is behind the waiting operation, by way of both. Looking at the queue for each of them
+  // would take minutes.
+  for (int i = 0; i < 30000; ++i) engine_->PushSync([](RunContext) {}, kCpu, {}, {a, b});
+  begin.set_value();
+  Variable* const later = New();
+  engine_->PushSync([](RunContext context) { context.engine->counters(); }, kCpu, {}, {later});
+  engine_->WaitForVar(later);
+  done();
+  engine_->WaitForAll();
+  EXPECT_EQ(engine_->counters().run, 30003u);
+}
+
+TEST_P(NestedWaitTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
+  Variable *inner = New(), *outer = New();
+  std::latch begun(1);
+  std::atomic<bool> ran{false};
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        context.engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {inner});
+        context.engine->WaitForVar(inner);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();  // returns, though the operation waits
+  EXPECT_TRUE(ran);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(NestedWaitTest, StopReturnsWhenSomebodyStarts) {
+  for (int i = 0; i < 50; ++i) {
+    Variable* const variable = New();
+    std::latch begun(1);
+    std::promise<void> end;
+    engine_->PushSync(
+        [&](RunContext) {
+          begun.count_down();
+          end.get_future().wait();
+        },
+        kCpu, {}, {variable});
+    begun.wait();
+    std::thread stopper([&] { engine_->Stop(); });
+    AwaitStopped();
+    engine_->Start();
+    if (i % 2 == 0) stopper.join();
+    end.set_value();
+    if (i % 2 != 0) stopper.join();
+    engine_->WaitForVar(variable);
+  }
+}
+
+TEST_P(NestedWaitTest, StopStartAndShutdownMayMeet) {
+  for (int i = 0; i < 20; ++i) {
+    const auto engine = GetParam().Make();
+    Variable* const variable = engine->NewVariable();
+    std::atomic<int> runs{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        for (int k = 0; k < 20; ++k) t == 0 ? engine->Stop() : engine->Start();
+      });
+    }
+    for (int k = 0; k < 100; ++k) {
+      engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    }
+    engine->Shutdown();
+    EXPECT_EQ(runs, 100);
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST_P(NestedWaitTest, AWaitAmongSteadyTrafficIsReportedOnce) {
+  std::atomic<int> reports{0};
+  std::promise<void> reported;
+  const auto engine = GetParam().Make({.stall_report_ms = 20, .stall_report = [&](const auto&) {
+                                         if (++reports == 1) reported.set_value();
+                                       }});
+  Variable *inner = engine->NewVariable(), *outer = engine->NewVariable();
+  std::promise<OnComplete> handle;
+  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                    {inner});
+  const OnComplete done = handle.get_future().get();
+  engine->PushSync([&](RunContext context) { context.engine->WaitForVar(inner); }, kCpu, {},
+                   {outer});
+  std::atomic<bool> over{false};
+  std::thread traffic([&] {
+    while (!over) engine->PushSync([](RunContext) {}, kCpu, {}, {});
+  });
+  reported.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(reports, 1);
+  over = true;
+  traffic.join();
+  done();
+  engine->WaitForVar(outer);
+}
+
+TEST_P(NestedWaitTest, ReadyOperationsWithoutVariablesAreInTheDebugString) {
+  engine_->Stop();
+  engine_->PushSync([](RunContext) {}, kCpu, {}, {}, {.name = "lonely"});
+  EXPECT_THAT(engine_->DebugString(), HasSubstr("ready: 1: \"lonely\""));
+  engine_->Start();
+  engine_->WaitForAll();
+}
+
+TEST_P(NestedWaitTest, AnIdleEngineTakesNoTime) {
+  Variable* const variable = New();
+  for (int i = 0; i < 100; ++i) engine_->PushSync([](RunContext) {}, kCpu, {}, {variable});
+  Variable* const inner = New();
+  const OnComplete done = PushOpen(inner);
+  engine_->PushSync([inner](RunContext context) { context.engine->WaitForVar(inner); }, kCpu, {},
+                    {New()});
+  const auto used = [] {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    const auto microseconds = [](const timeval& time) {
+      return static_cast<int64_t>(time.tv_sec) * 1000000 + time.tv_usec;
+    };
+    return microseconds(usage.ru_utime) + microseconds(usage.ru_stime);
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for threads on their way to sleep
+  const int64_t before = used();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  EXPECT_LT(used() - before, 200000);  // one spinning thread would take 400,000
+  done();
+  engine_->WaitForAll();
+}
+
+}  // namespace
+}  // namespace tessera

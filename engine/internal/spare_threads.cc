@@ -1,0 +1,57 @@
+#include "tessera/engine/internal/spare_threads.h"
+
+#include <system_error>
+#include <utility>
+
+#include "tbb/task_arena.h"
+#include "tessera/engine/internal/tbb_workers.h"
+#include "tessera/engine/internal/thread_frame.h"
+
+namespace tessera::engine_internal {
+
+SpareThreads::SpareThreads(int workers, uint64_t engine_id, std::function<void()> run)
+    : workers_(workers), engine_id_(engine_id), run_(std::move(run)) {}
+
+SpareThreads::~SpareThreads() {
+  {
+    std::lock_guard<std::mutex> hold(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+int SpareThreads::Start(int count) {
+  std::lock_guard<std::mutex> hold(mutex_);
+  for (int started = 0; started < count; ++started) {
+    try {
+      if (calls_ >= idle_) threads_.emplace_back([this] { ThreadLoop(); });
+    } catch (const std::system_error&) {
+      return started;
+    }
+    ++calls_;
+    changed_.notify_one();
+  }
+  return count;
+}
+
+void SpareThreads::ThreadLoop() {
+  is_spare_ = true;
+  tbb::task_arena arena(workers_, /*reserved_for_masters=*/1);
+  const ArenaObserver observer(arena, engine_id_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    ++idle_;
+    changed_.wait(lock, [this] { return calls_ > 0 || ended_; });
+    --idle_;
+    if (calls_ == 0) return;
+    --calls_;
+    lock.unlock();
+    ThreadFrame::SetArena(engine_id_);
+    arena.execute(run_);
+    ThreadFrame::SetArena(0);
+    lock.lock();
+  }
+}
+
+}  // namespace tessera::engine_internal

@@ -1,0 +1,51 @@
+#ifndef TESSERA_ENGINE_INTERNAL_SPARE_THREADS_H_
+#define TESSERA_ENGINE_INTERNAL_SPARE_THREADS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tessera::engine_internal {
+
+/// Threads that call a function whenever they are told to, made when they are first needed and kept
+/// for the next time. Each has a TBB arena for as many workers as its engine's own, so that
+/// parallel loops find what they find elsewhere; TBB's threads come to it where they are free.
+///
+/// Threads: every member may be called from any thread, apart from the destructor.
+class SpareThreads {
+ public:
+  SpareThreads(int workers, uint64_t engine_id, std::function<void()> run);
+  /// Waits for calls that are under way.
+  ~SpareThreads();
+  SpareThreads(const SpareThreads&) = delete;
+  SpareThreads& operator=(const SpareThreads&) = delete;
+
+  /// Has `run` called so many times, each time in a thread of its own. Returns for how many there
+  /// is a thread: fewer only where the system gives none.
+  int Start(int count);
+
+  /// Whether the calling thread is one of some engine.
+  static bool IsSpare() { return is_spare_; }
+
+ private:
+  void ThreadLoop();
+
+  static inline thread_local bool is_spare_ = false;
+
+  const int workers_;
+  const uint64_t engine_id_;
+  const std::function<void()> run_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int calls_ = 0;                     // that nobody has begun; guarded by mutex_
+  int idle_ = 0;                      // threads that wait for one; guarded by mutex_
+  bool ended_ = false;                // guarded by mutex_
+  std::vector<std::thread> threads_;  // guarded by mutex_
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_INTERNAL_SPARE_THREADS_H_
