@@ -38,7 +38,7 @@ enum class FnProperty : uint8_t {
   kCopyFromGpu,     ///< copies from a CUDA device, on its copy-out stream
   kCopyToGpu,       ///< copies to a CUDA device, on its copy-in stream
   kCpuPrioritized,  ///< runs before every operation that is not, whatever their priorities
-  kAsync,           ///< only starts work (IO, a request) that someone else completes
+  kAsync,           ///< may block (IO, a request): of PushSync, others work in its place meanwhile
   kDeleteVariable,  ///< releases what a variable stands for
   kGpuPrioritized,  ///< on a CUDA device, a stream that goes before the others
   kNoSkip,          ///< runs even if what it reads carries an error, and does not inherit it
@@ -141,8 +141,8 @@ struct FailedOperation {
 /// (Beyond a thousand waits at once, any operation may.) A wait that never could end, because what
 /// it waits for needs the waiting operation (or one beneath it on its thread) to finish, throws
 /// Error(kFailedPrecondition) instead. Waits by other means (a condition variable, a future) the
-/// engine cannot see: they hold a worker. So does a function that blocks: one that waits for a disk
-/// or a network should be pushed with PushAsync, start the work and return.
+/// engine cannot see: they hold a worker, as does all that blocks, but in operations that say so by
+/// FnProperty::kAsync. What somebody else completes is best pushed with PushAsync.
 ///
 /// ### Parallel loops inside an operation
 /// All workers are threads of one TBB arena, in which operations run isolated

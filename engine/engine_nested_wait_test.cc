@@ -118,6 +118,26 @@ TEST_P(NestedWaitTest, OtherOperationsGoOnBesideThoseThatWait) {
   engine_->WaitForAll();
 }
 
+TEST_P(NestedWaitTest, OperationsThatBlockHoldNoWorker) {
+  Variable* const other = New();
+  for (const bool recorded : {false, true}) {
+    std::latch all_begun(10);
+    const auto push = [&] {
+      for (int i = 0; i < 10; ++i) {
+        // None ends before all have begun, with however few workers.
+        engine_->PushSync([&](RunContext) { all_begun.arrive_and_wait(); }, kCpu, {other}, {},
+                          {.property = FnProperty::kAsync});
+      }
+    };
+    if (recorded) {
+      engine_->Record(push)->Replay();
+    } else {
+      push();
+    }
+    engine_->WaitForAll();
+  }
+}
+
 TEST_P(NestedWaitTest, EnginesMayWaitForEachOther) {
   const auto other = GetParam().Make();
   Variable *of_other = other->NewVariable(), *first = New(), *second = New();
@@ -208,6 +228,91 @@ TEST_P(NestedWaitTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
   EXPECT_TRUE(ran);
   engine_->Start();
   engine_->WaitForVar(outer);
+}
+
+TEST_P(NestedWaitTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
+  Variable *x = New(), *outer = New();
+  std::latch begun(1);
+  std::atomic<int> reads{0};
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        // Both are ready or queued in a stopped engine, and the wait is for the write alone.
+        context.engine->PushSync([&](RunContext) { ++reads; }, kCpu, {x}, {});
+        context.engine->PushSync([](RunContext) {}, kCpu, {}, {x});
+        context.engine->WaitForVar(x);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();
+  EXPECT_EQ(reads, 1);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(NestedWaitTest, AReplayThatAWaitNeedsGoesOnAlthoughTheEngineStops) {
+  Variable *x = New(), *outer = New();
+  std::atomic<int> runs{0};
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < 50; ++i) engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {x});
+  });
+  std::latch begun(1);
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        schedule->Replay();
+        context.engine->WaitForVar(x);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();
+  EXPECT_EQ(runs, 50);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+// The read in front of the wait is looked at before the write that holds it back.
+TEST_P(NestedWaitTest, AWaitBehindReadsThatNeedItsOwnerThrows) {
+  Variable *a = New(), *b = New(), *x = New();
+  std::promise<void> queued;
+  std::atomic<int> refused{0};
+  engine_->PushSync(
+      [&](RunContext context) {
+        queued.get_future().wait();
+        try {
+          context.engine->WaitForVar(x);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+          ++refused;
+        }
+      },
+      kCpu, {}, {a, b});
+  engine_->PushSync([](RunContext) {}, kCpu, {}, {b, x});
+  engine_->PushSync([](RunContext) {}, kCpu, {a, x}, {});
+  queued.set_value();
+  engine_->WaitForAll();
+  EXPECT_EQ(refused, 1);
+}
+
+TEST_P(NestedWaitTest, AWaitInsideAnotherEngineLendsThePlaceInTheFirst) {
+  const auto other = GetParam().Make();
+  const auto naive = Engine::Create({.kind = EngineKind::kNaive});
+  for (Engine* inner : {other.get(), naive.get()}) {
+    Variable *outer = New(), *here = New(), *there = inner->NewVariable();
+    std::promise<OnComplete> handle;
+    inner->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                     {there});
+    const OnComplete done = handle.get_future().get();
+    engine_->PushSync(
+        [&](RunContext) {
+          engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+          inner->Execute([&] { inner->WaitForVar(there); });
+        },
+        kCpu, {}, {outer});
+    engine_->WaitForVar(outer);
+  }
 }
 
 TEST_P(NestedWaitTest, StopReturnsWhenSomebodyStarts) {

@@ -3,12 +3,15 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -109,6 +112,71 @@ TEST_P(EngineStressTest, SchedulesAreReplayedAndReplacedByFourThreadsOnFlatMemor
   EXPECT_EQ(total, replays * kThreads);
   EXPECT_EQ(engine_->counters().run, static_cast<uint64_t>(5 * replays * kThreads));
   engine_->DeleteVariable(shared);
+}
+
+/// A variable's value in plain memory, which only the engine's order protects, and who is at it.
+struct Cell {
+  std::array<int64_t, 4> last_of{};  // by pushing thread: which of its pushes has written last
+  int64_t writes = 0;
+  std::atomic<int> readers{0};
+  std::atomic<int> writers{0};
+};
+
+// Nothing here makes the threads take turns, so that they meet on the locks of several variables.
+TEST_P(EngineStressTest, PushersOfManyThreadsNeverOverlapAndKeepTheirOwnOrder) {
+  constexpr int kThreads = 4, kVariables = 12;
+  const int64_t pushes = 5000 * StressFactor();
+  std::vector<Variable*> variables;
+  for (int i = 0; i < kVariables; ++i) variables.push_back(engine_->NewVariable());
+  std::vector<Cell> cells(kVariables);
+  std::atomic<int64_t> faults{0}, planned_writes{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(static_cast<uint64_t>(t) + 100);
+      for (int64_t push = 1; push <= pushes; ++push) {
+        std::vector<int> order(kVariables);
+        std::iota(order.begin(), order.end(), 0);
+        std::shuffle(order.begin(), order.end(), random);
+        const auto read_end = order.begin() + static_cast<int>(random() % 4);
+        const auto write_end = read_end + 1 + static_cast<int>(random() % 3);
+        const std::vector<int> reads(order.begin(), read_end), writes(read_end, write_end);
+        planned_writes += static_cast<int64_t>(writes.size());
+        const auto list = [&](const std::vector<int>& numbers) {
+          std::vector<Variable*> of;
+          for (const int number : numbers) of.push_back(variables[number]);
+          return of;
+        };
+        engine_->PushSync(
+            [&cells, &faults, t, push, reads, writes](RunContext) {
+              std::vector<int64_t> seen;
+              for (const int v : reads) {
+                ++cells[v].readers;
+                if (cells[v].writers != 0) ++faults;
+                seen.push_back(cells[v].writes);
+              }
+              for (const int v : writes) {
+                if (++cells[v].writers != 1 || cells[v].readers != 0) ++faults;
+                if (std::exchange(cells[v].last_of[t], push) >= push) ++faults;
+                ++cells[v].writes;
+              }
+              for (const int v : writes) --cells[v].writers;
+              for (size_t i = 0; i < reads.size(); ++i) {
+                if (cells[reads[i]].writes != seen[i]) ++faults;
+                --cells[reads[i]].readers;
+              }
+            },
+            kCpu, list(reads), list(writes), {.priority = static_cast<int>(random() % 3)});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  engine_->WaitForAll();
+  EXPECT_EQ(faults, 0);
+  int64_t writes = 0;
+  for (const Cell& cell : cells) writes += cell.writes;
+  EXPECT_EQ(writes, planned_writes);
+  for (Variable* variable : variables) engine_->DeleteVariable(variable);
 }
 
 }  // namespace

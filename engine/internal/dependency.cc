@@ -161,24 +161,28 @@ void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const 
   GrantNext(variable, ready);
 }
 
-/// Appends to `blocked` those that wait on the edge's variable because of its execution. `passed`
-/// has the edges behind which everybody has been appended; those that are now are added.
-void AppendBlockedOn(Edge& own, absl::flat_hash_set<const Edge*>& passed,
-                     std::vector<Execution*>& blocked) {
+/// Which edges NeedsItsOwner has come past.
+struct Passed {
+  absl::flat_hash_set<const Edge*> appended;  ///< with all that are behind them
+  absl::flat_hash_set<const Edge*> followed;  ///< what they hold back has been appended
+};
+
+/// Appends to `blocked` those that wait on the edge's variable because of its execution, but for
+/// those that have been appended before.
+void AppendBlockedOn(Edge& own, Passed& passed, std::vector<Execution*>& blocked) {
   DependencyVariable& variable = *own.variable();
   std::lock_guard<FutexLock> hold(variable.lock);
-  if (!passed.insert(&own).second) return;
+  if (passed.appended.contains(&own) || !passed.followed.insert(&own).second) return;
   // Not in the queue means granted, and then the whole queue is behind it.
   Edge* behind = own.queued() ? own.next : variable.head;
   if (own.queued() && !own.write()) {
     // A queued read lets the reads right behind it go along; what they hold back it does too.
     for (; behind != nullptr && !behind->write(); behind = behind->next) {
-      if (!passed.insert(behind).second) return;
+      if (passed.appended.contains(behind) || !passed.followed.insert(behind).second) return;
     }
   }
-  for (; behind != nullptr; behind = behind->next) {
+  for (; behind != nullptr && passed.appended.insert(behind).second; behind = behind->next) {
     blocked.push_back(behind->execution);
-    if (!passed.insert(behind).second) return;
   }
 }
 
@@ -294,7 +298,7 @@ bool CancelWait(WaitExecution& wait) {
 bool NeedsItsOwner(WaitExecution& wait) {
   std::vector<Execution*> blocked = {wait.owner};
   absl::flat_hash_set<Execution*> seen;
-  absl::flat_hash_set<const Edge*> passed;
+  Passed passed;
   while (!blocked.empty()) {
     Execution* execution = blocked.back();
     blocked.pop_back();
@@ -342,9 +346,17 @@ void DemandWhatBlocks(WaitExecution& wait, const std::function<void(Execution*)>
     for (Edge* edge = variable.head; edge != own; edge = edge->next) {
       if (IsWork(*edge->execution)) demand(edge->execution);
     }
-    if (variable.writer != nullptr && IsWork(*variable.writer)) {
-      demand(variable.writer);
-      holders.push_back(variable.writer);
+    const auto demand_holder = [&](Execution* holder) {
+      if (!IsWork(*holder)) return;
+      demand(holder);
+      holders.push_back(holder);
+    };
+    if (variable.writer != nullptr) {
+      demand_holder(variable.writer);
+    } else {
+      for (Edge* reader = variable.readers; reader != nullptr; reader = reader->next, ++visits) {
+        demand_holder(reader->execution);
+      }
     }
   }
   for (Execution* holder : holders) promote(holder);

@@ -60,7 +60,7 @@ struct WaitExecution : Execution {
   WaitExecution() { kind = ExecutionKind::kWait; }
 
   Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
-  uint8_t token = 0;           ///< tells waits inside operations apart, but for many at once
+  uint32_t token = 0;          ///< tells waits inside operations apart
   FailureRef failure;          ///< the mark that the variable had at the wait's turn
   FenceRef fence;              ///< of the last write, if a device may still work on it
 };

@@ -24,6 +24,7 @@
 #include "tessera/engine/internal/ready_queue.h"
 #include "tessera/engine/internal/record_pool.h"
 #include "tessera/engine/internal/stream_set.h"
+#include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/trace_recorder.h"
 
 namespace tessera::engine_internal {
@@ -158,8 +159,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool ending_ = false;       // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm.
   std::atomic<bool> stopped_{false};
+  /// Something is ready and the system gives no thread for it: who sleeps has to run it.
+  std::atomic<bool> starved_{false};
 
  private:
+  class Blocked;
   class LentPlaces;
   class RecordedSchedule;
   class StallClock;
@@ -261,12 +265,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void AwaitTurn(Waiter& waiter);
   void BlockOutside(Waiter& waiter);
   Error Abandoned(std::string_view call) const;
-  bool TryRunDemanded(uint8_t token);
+  bool TryRunDemanded(uint32_t token);
   bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
   bool HelpUntil(const std::function<bool()>& done);
   void Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
   void SleepUntilReady(StallClock& clock, const std::function<bool()>& done);
-  void HoldOperations(bool at_shutdown);
+  void HoldOperations(bool at_end);
   void LetOperationsBegin();
   void WaitUntilIdle();
   void Throttle(uint64_t pushed);
@@ -324,6 +328,27 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   alignas(64) std::atomic<uint64_t> pushed_{0};
   std::atomic<uint64_t> throttle_at_{UINT64_MAX};
   alignas(64) std::atomic<uint64_t> completed_{0};
+};
+
+/// While it lives, the function that this thread calls may block: others work in its place.
+class DependencyEngine::Blocked {
+ public:
+  explicit Blocked(DependencyEngine* engine)
+      : engine_(engine), current_(ThreadFrame::Current(engine->id_)), lent_(engine->LendPlace()) {
+    if (lent_) engine_->SuspendVisit(current_);
+  }
+  ~Blocked() {
+    if (!lent_) return;
+    engine_->ResumeVisit(current_);
+    engine_->TakeBackPlace();
+  }
+  Blocked(const Blocked&) = delete;
+  Blocked& operator=(const Blocked&) = delete;
+
+ private:
+  DependencyEngine* const engine_;
+  Execution* const current_;
+  const bool lent_;
 };
 
 }  // namespace tessera::engine_internal

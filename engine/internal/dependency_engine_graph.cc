@@ -1,5 +1,6 @@
 // How DependencyEngine has a device do replays of schedules that are graphs.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -43,7 +44,8 @@ void DependencyEngine::RunGraph(Execution* execution, const IssuedBefore& before
     for (const FenceRef& fence : before.pending) {
       if (fence->stream != &watched) stream.WaitFor(*fence->event);
     }
-    EnqueueReplay(replay, stream);
+    const auto enqueue = [&] { EnqueueReplay(replay, stream); };
+    CallIsolated(std::ref(enqueue));
   } catch (const Error&) {
     MarkAll(replay, NewFailure(*execution, std::current_exception()));
   }
@@ -92,10 +94,11 @@ DependencyEngine::GraphLaunch DependencyEngine::LaunchGraph(Replay& replay, Devi
   return GraphLaunch::kDone;
 }
 
-/// The replay as a whole has failed.
+/// The replay as a whole has failed; what carries an error of its own keeps it.
 void DependencyEngine::MarkAll(Replay& replay, const FailureRef& failure) {
   for (const SchedulePlan::VariableEdge& edge : replay.edges) {
-    if (edge.edge.write()) replay.marks[edge.variable] = failure;
+    FailureRef& mark = replay.marks[edge.variable];
+    if (edge.edge.write() && mark == nullptr) mark = failure;
   }
   replay.failed.store(true, std::memory_order_relaxed);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -428,7 +429,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
         continue;
       }
       ++done;  // the function's part: there is none
-    } else if (replay.failed.load(std::memory_order_relaxed) || trace_.on()) {
+    } else if (operation.blocks || replay.failed.load(std::memory_order_relaxed) || trace_.on()) {
       RunWatched(replay, next, context);
     } else {
       try {
@@ -468,11 +469,14 @@ void DependencyEngine::RunWatched(Replay& replay, uint32_t index, const RunConte
   if (Skip(replay, index)) return;
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   FailureRef failure;
+  std::optional<Blocked> blocked;
+  if (replay.plan.operation(index).blocks) blocked.emplace(this);
   try {
     (*replay.plan.operation(index).sync)(context);
   } catch (...) {
     failure = NewFailure(replay, index, std::current_exception());
   }
+  blocked.reset();
   replay.Mark(index, failure);
   if (begin_ns != kNotTraced) TraceRun(replay, index, begin_ns, /*skipped=*/false);
 }

@@ -1,6 +1,7 @@
 // How DependencyEngine runs operations and completes them.
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "tessera/engine/internal/dependency_engine.h"
@@ -38,6 +39,8 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
     RunAsync(execution, *async, context);
     return;
   }
+  std::optional<Blocked> blocked;
+  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   FailureRef failure;
   try {
@@ -45,6 +48,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   } catch (...) {
     failure = NewFailure(*execution, std::current_exception());
   }
+  blocked.reset();
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   Complete(execution, failure, ready);
 }
@@ -251,15 +255,18 @@ bool DependencyEngine::TryRunOne() {
   return execution != nullptr;
 }
 
-/// Runs one operation that the wait with this token needs, also while the engine is stopped.
-/// Returns false if none is ready.
-bool DependencyEngine::TryRunDemanded(uint8_t token) {
-  // A wait for a device, which needs none, has no token.
-  if (token == 0 || queue_.best_rank() != ReadyQueue::kUrgentRank) return false;
+/// Runs one operation that the wait with this token needs; while the engine is stopped one that any
+/// wait needs, for nobody else does. Returns false if none is ready.
+bool DependencyEngine::TryRunDemanded(uint32_t token) {
   Execution* execution;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    execution = queue_.PopDemanded(token);
+    if (stopped_.load(std::memory_order_relaxed)) {
+      execution = queue_.PopAnyDemanded();
+    } else {
+      // A wait for a device, which needs none, has no token.
+      execution = token == 0 ? nullptr : queue_.PopDemanded(token);
+    }
     if (execution == nullptr) return false;
     ++active_;
   }

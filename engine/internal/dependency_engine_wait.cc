@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <iterator>
+#include <list>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,9 +27,9 @@ constexpr int kMaxPushHelpDepth = 16;
 thread_local int help_depth = 0;
 thread_local int push_help_depth = 0;
 
-uint8_t NextToken() {
-  static std::atomic<uint8_t> last{0};
-  uint8_t token;
+uint32_t NextToken() {
+  static std::atomic<uint32_t> last{0};
+  uint32_t token;
   // Relaxed: nothing but the number.
   while ((token = last.fetch_add(1, std::memory_order_relaxed)) == 0) {
   }
@@ -101,8 +103,10 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::Inside(id_);
-  if (waiter.inside) waiter.token = NextToken();
-  if (AcquireWait(waiter, *checked)) AwaitTurn(waiter);
+  if (AcquireWait(waiter, *checked)) {
+    if (waiter.inside) waiter.token = NextToken();
+    AwaitTurn(waiter);
+  }
   if (waiter.fence != nullptr) AwaitFence(*waiter.fence, waiter.inside);
   Report(waiter.failure != nullptr || waiter.fence == nullptr ? waiter.failure
                                                               : waiter.fence->failure);
@@ -122,26 +126,25 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
 
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
   // From here on the queue points to the waiter, so no exception may leave before its turn.
+  absl::Cleanup leave_queue = [&] {
+    if (!CancelWait(waiter)) BlockOutside(waiter);
+  };
   const DependencyVariable& variable = *waiter.inline_edges[0].variable();
-  if (waiter.owner != nullptr) {
-    absl::Cleanup leave_queue = [&] {
-      if (!CancelWait(waiter)) BlockOutside(waiter);
-    };
-    if (NeedsItsOwner(waiter)) {
-      throw FailedPrecondition(
-          "Engine::WaitForVar: operation \"", waiter.owner->display_name(), "\" waits for ",
-          variable.ToString(),
-          ", but the pending write needs it, or an operation that is suspended beneath it, to "
-          "complete first; expected a wait that can end");
-    }
-    std::move(leave_queue).Cancel();
+  if (waiter.owner != nullptr && NeedsItsOwner(waiter)) {
+    throw FailedPrecondition(
+        "Engine::WaitForVar: operation \"", waiter.owner->display_name(), "\" waits for ",
+        variable.ToString(),
+        ", but the pending write needs it, or an operation that is suspended beneath it, to "
+        "complete first; expected a wait that can end");
   }
   // Inside an operation what the wait needs goes on.
   if (!waiter.inside && stopped_.load() && CancelWait(waiter)) {
+    std::move(leave_queue).Cancel();
     throw FailedPrecondition("Engine::WaitForVar: writes of ", variable.ToString(),
                              " pend and the engine is stopped; expected Start before the wait");
   }
   if (!waiter.inside) {
+    std::move(leave_queue).Cancel();
     BlockOutside(waiter);
     return;
   }
@@ -149,11 +152,8 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
     std::lock_guard<FutexLock> hold(queue_lock_);
     queue_.Promote(execution);
   });
-  if (!ParkUntil([&] { return waiter.done.load(); }, &waiter)) {
-    if (CancelWait(waiter)) throw Abandoned("WaitForVar");
-    BlockOutside(waiter);  // its turn has come just now
-    return;
-  }
+  if (!ParkUntil([&] { return waiter.done.load(); }, &waiter)) throw Abandoned("WaitForVar");
+  std::move(leave_queue).Cancel();
   std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
 }
 
@@ -180,35 +180,38 @@ Error DependencyEngine::Abandoned(std::string_view call) const {
 /// already it runs whatever is ready, up to a depth. Returns false if the process ends before
 /// done() holds.
 bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* waiter) {
-  const uint8_t token = waiter == nullptr ? 0 : waiter->token;
+  const uint32_t token = waiter == nullptr ? 0 : waiter->token;
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);
   absl::Cleanup resume = [&] { ResumeVisit(current); };
   bool lent = false;
-  absl::Cleanup take_back = [&] {
-    if (lent) TakeBackPlace();
+  const auto take_back = [&] {
+    if (std::exchange(lent, false)) TakeBackPlace();
   };
+  absl::Cleanup take_back_at_end = take_back;
   StallClock clock(options_.stall_report_ms);
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!done()) {
     if (abandoned_.load()) return false;
-    // A lent place is another's: who works in it takes what is needed first, unless it is stopped.
-    if ((!lent || stopped_.load()) && TryRunDemanded(token)) continue;
-    if (!lent) {
+    // Who works in a lent place takes what is needed first; but nobody does while it is stopped.
+    if (stopped_.load()) take_back();
+    if (!lent && TryRunDemanded(token)) continue;
+    if (starved_.exchange(false) && TryRunOne()) continue;
+    if (!lent && !stopped_.load()) {
       if (std::chrono::steady_clock::now() < spin_end) {
         SpinPause();
         continue;
       }
       lent = LendPlace();
+      if (!lent && help_depth < kMaxHelpDepth) {
+        ++help_depth;
+        const bool ran = TryRunOne();
+        --help_depth;
+        if (!ran) SleepUntilReady(clock, done);
+        continue;
+      }
     }
-    if (lent || help_depth == kMaxHelpDepth) {
-      Sleep(clock, done, waiter);
-      continue;
-    }
-    ++help_depth;
-    const bool ran = TryRunOne();
-    --help_depth;
-    if (!ran) SleepUntilReady(clock, done);
+    Sleep(clock, done, waiter);
   }
   return true;
 }
@@ -218,35 +221,40 @@ bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
   StallClock clock(options_.stall_report_ms);
   while (!done()) {
     if (abandoned_.load()) return false;
-    if (!TryRunOne()) SleepUntilReady(clock, done);
+    if (!TryRunOne() && !TryRunDemanded(/*token=*/0)) SleepUntilReady(clock, done);
   }
   return true;
 }
 
-/// Sleeps until done() holds, the process ends, or the engine is stopped and has what `waiter`
-/// needs.
+/// Sleeps until done() holds, the process ends, or the engine has no other thread for what is to be
+/// done: because it is stopped, or because the system gives none.
 void DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter) {
+  const LentPlaces lent(this);
+  const bool stopped = stopped_.load();
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
   std::condition_variable woken;
+  std::list<std::condition_variable*> place = {&woken};
   std::unique_lock<std::mutex> lock(park_mutex_);
   // Announced before the look at what there is to do: pairs with NotifyParked, which is called
   // after there is something and looks for the announcement.
   parked_.fetch_add(1);
-  const auto place = sleepers_.insert(sleepers_.end(), &woken);
+  sleepers_.splice(sleepers_.end(), place);
+  const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
   WaitOn(woken, lock, "a wait inside an operation", clock, [&] {
-    if (done() || abandoned_.load()) return true;
-    if (waiter == nullptr || !stopped_.load()) return false;
+    if (done() || abandoned_.load() || starved_.load()) return true;
+    if (stopped_.load() != stopped) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
-    return queue_.HasDemanded(waiter->token);
+    return stopped && queue_.HasAnyDemanded();
   });
   if (waiter != nullptr) waiter->sleeping = nullptr;
-  sleepers_.erase(place);
+  sleepers_.erase(own_place);
   parked_.fetch_sub(1);
 }
 
-/// Sleeps until done() holds, the process ends, or something is ready.
+/// Sleeps until done() holds, the process ends, or something is ready that may begin.
 void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done) {
+  const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(park_mutex_);
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
@@ -254,7 +262,7 @@ void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bo
   WaitOn(*park_condition_, lock, "a wait inside an operation", clock, [&] {
     if (done() || abandoned_.load()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
-    return !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
+    return stopped_.load(std::memory_order_relaxed) ? queue_.HasAnyDemanded() : !queue_.empty();
   });
   parked_helpers_.fetch_sub(1);
   parked_.fetch_sub(1);
@@ -372,15 +380,16 @@ void DependencyEngine::CheckOutside(std::string_view call) const {
 void DependencyEngine::Stop() {
   CheckNotForked("Stop");
   CheckOutside("Stop");
-  HoldOperations(/*at_shutdown=*/false);
+  HoldOperations(/*at_end=*/false);
 }
 
 /// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
-/// somebody has called Start. Does nothing from Shutdown on, unless that calls it.
-void DependencyEngine::HoldOperations(bool at_shutdown) {
+/// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
+/// process.
+void DependencyEngine::HoldOperations(bool at_end) {
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (ending_ && !at_shutdown) return;
+    if (ending_ && !at_end) return;
     stopped_.store(true);
     ++stop_waiters_;
   }
@@ -411,8 +420,9 @@ void DependencyEngine::LetOperationsBegin() {
     // Both, so that those who wait in Stop look again.
     std::lock_guard<std::mutex> hold_park(park_mutex_);
     std::lock_guard<FutexLock> hold(queue_lock_);
-    // At the end of Shutdown the engine stays as it is.
-    if (!accepting_.load() || !stopped_.load(std::memory_order_relaxed)) return;
+    // At the end of Shutdown and of the process the engine stays as it is.
+    if (!accepting_.load() || abandoned_.load()) return;
+    if (!stopped_.load(std::memory_order_relaxed)) return;
     stopped_.store(false);
     while (Execution* execution = queue_.Pop()) ready.PushBack(execution);
     if (stop_waiters_ > 0) park_condition_->notify_all();
@@ -434,7 +444,7 @@ void DependencyEngine::Shutdown() {
   WaitUntilIdle();  // operations may still push
   accepting_.store(false);
   WaitUntilIdle();  // what came in between
-  HoldOperations(/*at_shutdown=*/true);
+  HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   DropJoins();
@@ -442,9 +452,11 @@ void DependencyEngine::Shutdown() {
 }
 
 void DependencyEngine::EndWithProcess() {
+  CheckNotForked("Stop");
+  CheckOutside("Stop");
   abandoned_.store(true);
   NotifyParked();
-  Stop();
+  HoldOperations(/*at_end=*/true);
 }
 
 /// What is left in the queue of an engine with nothing to do: help that came too late.

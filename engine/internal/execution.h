@@ -118,7 +118,7 @@ struct Execution {
   QueuePlace place = QueuePlace::kNone;
   /// The token of a wait inside an operation that needs this one: it goes first. 0 if none does. A
   /// hint, hence relaxed everywhere.
-  std::atomic<uint8_t> demanded{0};
+  std::atomic<uint32_t> demanded{0};
   uint32_t edge_count = 0;
   /// Edges that are not granted yet; whoever brings it to 0 owns the execution.
   std::atomic<int32_t> blocked_edges{0};

@@ -89,13 +89,16 @@ class NaiveEngine final : public DependencyEngine {
     Execution* best = ready.PopBest();
     Queue(ready);
     if (best == nullptr) return nullptr;
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (stopped_.load(std::memory_order_relaxed)) {
+    {
+      std::lock_guard<FutexLock> hold(queue_lock_);
+      if (!stopped_.load(std::memory_order_relaxed)) {
+        ++active_;
+        return best;
+      }
       queue_.Push(best);
-      return nullptr;
     }
-    ++active_;
-    return best;
+    NotifyParked();  // a wait may need it all the same
+    return nullptr;
   }
 };
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "tessera/engine/internal/replay.h"
+
 namespace tessera::engine_internal {
 namespace {
 
-// How far PopDemanded looks. Whoever finds nothing parks, and others run what is there.
+// How far PopDemanded looks. Whoever finds nothing sleeps, and others run what is there.
 constexpr int kMaxLooks = 64;
 
 // std::push_heap keeps the largest in front.
@@ -62,7 +64,7 @@ Execution* ReadyQueue::Pop() {
   return execution;
 }
 
-Execution* ReadyQueue::FindDemanded(uint8_t token) const {
+Execution* ReadyQueue::FindDemanded(uint32_t token) const {
   Execution* execution = urgent_.front();
   for (int looks = 0; execution != nullptr && looks < kMaxLooks; ++looks) {
     if (execution->demanded.load(std::memory_order_relaxed) == token) return execution;
@@ -71,26 +73,51 @@ Execution* ReadyQueue::FindDemanded(uint8_t token) const {
   return nullptr;
 }
 
-Execution* ReadyQueue::PopDemanded(uint8_t token) {
+/// Help for a replay that has become demanded since it was called.
+Execution* ReadyQueue::FindDemandedJoin() const {
+  const auto demanded = [](const Execution* execution) {
+    return execution->kind == ExecutionKind::kJoin &&
+           execution->replay->execution->demanded.load(std::memory_order_relaxed) != 0;
+  };
+  for (Execution* at = plain_.front(); at != nullptr; at = at->next) {
+    if (demanded(at)) return at;
+  }
+  const auto found = std::find_if(heap_.begin(), heap_.end(), demanded);
+  return found == heap_.end() ? nullptr : *found;
+}
+
+Execution* ReadyQueue::PopDemanded(uint32_t token) {
   Execution* const execution = FindDemanded(token);
-  if (execution == nullptr) return nullptr;
-  --size_;
-  urgent_.Remove(execution);
-  execution->place = QueuePlace::kNone;
-  execution->below = nullptr;
-  UpdateBestRank();
+  if (execution != nullptr) Remove(execution);
   return execution;
 }
 
-void ReadyQueue::Promote(Execution* execution) {
-  if (execution->place == QueuePlace::kFifo) {
+Execution* ReadyQueue::PopAnyDemanded() {
+  Execution* const execution = urgent_.empty() ? FindDemandedJoin() : urgent_.front();
+  if (execution != nullptr) Remove(execution);
+  return execution;
+}
+
+/// Takes it out of whatever part it stands in.
+void ReadyQueue::Remove(Execution* execution) {
+  if (execution->place == QueuePlace::kUrgent) {
+    urgent_.Remove(execution);
+  } else if (execution->place == QueuePlace::kFifo) {
     plain_.Remove(execution);
-  } else if (execution->place == QueuePlace::kHeap) {
+  } else {
     heap_.erase(std::find(heap_.begin(), heap_.end(), execution));
     std::make_heap(heap_.begin(), heap_.end(), RunsLater);
-  } else {
-    return;
   }
+  --size_;
+  execution->place = QueuePlace::kNone;
+  execution->below = nullptr;
+  UpdateBestRank();
+}
+
+void ReadyQueue::Promote(Execution* execution) {
+  if (execution->place == QueuePlace::kNone || execution->place == QueuePlace::kUrgent) return;
+  Remove(execution);
+  ++size_;
   execution->place = QueuePlace::kUrgent;
   urgent_.PushBack(execution);
   UpdateBestRank();

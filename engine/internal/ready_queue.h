@@ -23,10 +23,12 @@ class ReadyQueue {
   Execution* Pop();
 
   /// One that the wait with this token needs; null if there is none near the front.
-  Execution* PopDemanded(uint8_t token);
+  Execution* PopDemanded(uint32_t token);
 
-  /// Whether PopDemanded would return one.
-  bool HasDemanded(uint8_t token) const { return FindDemanded(token) != nullptr; }
+  /// One that any wait needs; null if there is none.
+  Execution* PopAnyDemanded();
+  /// Whether PopAnyDemanded would return one.
+  bool HasAnyDemanded() const { return !urgent_.empty() || FindDemandedJoin() != nullptr; }
 
   /// Makes an execution the next to run if it is in the queue.
   void Promote(Execution* execution);
@@ -64,7 +66,9 @@ class ReadyQueue {
     Execution* tail_ = nullptr;
   };
 
-  Execution* FindDemanded(uint8_t token) const;
+  Execution* FindDemanded(uint32_t token) const;
+  Execution* FindDemandedJoin() const;
+  void Remove(Execution* execution);
   void UpdateBestRank();
 
   Fifo urgent_;

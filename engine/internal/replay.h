@@ -12,6 +12,7 @@
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/futex_lock.h"
 #include "tessera/engine/internal/index_stack.h"
+#include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/schedule_plan.h"
 
 namespace tessera::engine_internal {
@@ -129,6 +130,12 @@ struct GraphOfSchedule {
   /// The device can do the work, but not as a graph. Relaxed: a replay that sees it late falls back
   /// by itself.
   std::atomic<bool> refused{false};
+  const uint32_t fork_generation = ForkGeneration();
+
+  ~GraphOfSchedule() {
+    // In the child of a fork the device is not to be spoken to.
+    if (fork_generation != ForkGeneration()) static_cast<void>(graph.release());
+  }
 };
 
 /// The replays of one schedule that are not under way, and what they share. The schedule owns it,

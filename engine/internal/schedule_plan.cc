@@ -44,6 +44,7 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
   for (uint32_t i = 0; i < size(); ++i) {
     const RecordedPush& push = pushes_[i];
     operations_[i].sync = std::get_if<SyncFn>(&push.op->fn);
+    operations_[i].blocks = push.op->property == FnProperty::kAsync;
     if (operations_[i].sync == nullptr) ++asynchronous_;
     uses_devices_ = uses_devices_ || push.device.type == DeviceType::kGpu;
     is_graph_ = is_graph_ && push.op->capturable && operations_[i].sync != nullptr &&
@@ -61,7 +62,9 @@ void SchedulePlan::AddEdges(const absl::flat_hash_set<const DependencyVariable*>
   bool has_own = false;
   for (uint32_t v = 0; v < variables_.size(); ++v) {
     const VariableUse& use = variables_[v];
-    const bool needs_none = use.access == Access::kWrite && own.contains(use.variable);
+    // What goes to streams may be done one by one, where nothing else would order it.
+    const bool needs_none =
+        !uses_devices_ && use.access == Access::kWrite && own.contains(use.variable);
     if (needs_none && std::exchange(has_own, true)) continue;
     edges_.push_back({Edge(use.variable, use.access), v});
   }

@@ -58,6 +58,7 @@ class SchedulePlan {
     uint32_t first_successor;
     uint32_t end_successor;
     uint32_t predecessors;
+    bool blocks;  ///< others work in the place of who calls it
   };
 
   /// `own` are variables that nothing else uses.

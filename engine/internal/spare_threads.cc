@@ -1,6 +1,6 @@
 #include "tessera/engine/internal/spare_threads.h"
 
-#include <system_error>
+#include <exception>
 #include <utility>
 
 #include "tbb/task_arena.h"
@@ -26,7 +26,7 @@ int SpareThreads::Start(int count) {
   for (int started = 0; started < count; ++started) {
     try {
       if (calls_ >= idle_) threads_.emplace_back([this] { ThreadLoop(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for it
       return started;
     }
     ++calls_;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "tbb/task_arena.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/process_life.h"
@@ -36,11 +37,13 @@ class ThreadedEngine final : public DependencyEngine {
   void Execute(const std::function<void()>& fn) override {
     CheckNotForked("Execute");
     Execution* const current = ThreadFrame::Current(id());
-    // TBB runs it on a worker if the arena has no place for this thread.
-    workers_->arena.execute([&] {
+    const std::function<void()> body = [&] {
       const ThreadFrame frame(this, id(), current);
       tbb::this_task_arena::isolate(fn);
-    });
+    };
+    PublishThroughTbb(&body);
+    const absl::Cleanup receive = [&body] { ReceiveThroughTbb(&body); };  // on exceptions too
+    workers_->arena.execute(Delegate(&body));
   }
 
   int num_workers() const override { return options().workers; }
@@ -78,7 +81,27 @@ class ThreadedEngine final : public DependencyEngine {
 
   void CallIsolated(const std::function<void()>& fn) override { tbb::this_task_arena::isolate(fn); }
 
-  /// What goes through TBB.
+  /// What Execute gives to TBB, which has a worker call it if the arena has no place for more.
+  class Delegate {
+   public:
+    explicit Delegate(const std::function<void()>* body) : body_(body) {}
+    void operator()() const {
+      const std::function<void()>* const body = Body();
+      ReceiveThroughTbb(body);
+      const absl::Cleanup publish = [body] { PublishThroughTbb(body); };
+      (*body)();
+    }
+
+   private:
+    const std::function<void()>* Body() const {
+      const HiddenFromTsan hidden;
+      return body_;
+    }
+
+    const std::function<void()>* const body_;
+  };
+
+  /// What goes through TBB to order a runner.
   class Runner {
    public:
     explicit Runner(ThreadedEngine* engine) : engine_(engine) {}
@@ -135,10 +158,12 @@ bool ThreadedEngine::LendPlace() {
   }
   if (start == 0 || workers_->spares.Start(1) == 1) return true;
   // The system gives no thread more: the caller has to do the work itself.
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  --lent_;
-  --runners_;
-  --active_;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    --lent_;
+    --runners_;
+  }
+  Deactivate();
   return false;
 }
 
@@ -175,8 +200,14 @@ void ThreadedEngine::StartRunners(int count, bool spare) {
   if (spare) {
     const int missing = count - workers_->spares.Start(count);
     if (missing == 0) return;
-    // TBB's threads then, as soon as one is free.
-    count = missing;
+    {
+      std::lock_guard<FutexLock> hold(queue_lock_);
+      runners_ -= missing;
+    }
+    for (int i = 0; i < missing; ++i) Deactivate();
+    starved_.store(true);
+    NotifyParked();
+    return;
   }
   const HiddenFromTsan hidden;
   for (; count > 0; --count) workers_->arena.enqueue(Runner(this));

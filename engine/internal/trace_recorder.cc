@@ -25,7 +25,10 @@ void MoveAll(std::vector<Event>& from, std::vector<Event>& to) {
 
 void TraceRecorder::Start() {
   Stop();
-  start_ns_.store(SteadyNs(), std::memory_order_relaxed);
+  {
+    std::lock_guard<std::mutex> hold(mutex_);
+    start_ns_.store(SteadyNs(), std::memory_order_relaxed);
+  }
   on_.store(true, std::memory_order_relaxed);
 }
 
