@@ -255,7 +255,7 @@ class Engine {
 
   /// Returns when nothing pends, which may be never while others go on pushing. Then rethrows the
   /// oldest error that no wait has reported and unmarks the variables of its chain; further chains
-  /// keep for further calls. (Of errors that no variable carries any more the latest thousand keep;
+  /// keep for further calls. (Of errors that no variable carries any more the latest 4,096 keep;
   /// how many there were besides is reported after them.) When all are reported, unmarks every
   /// variable.
   /// Throws Error(kFailedPrecondition) inside an operation, which would wait for itself.

@@ -15,7 +15,7 @@ namespace {
 
 // A program that never calls WaitForAll keeps at most this many unreported chains that no variable
 // carries any more; the oldest go first, and are only counted.
-constexpr size_t kMaxForgotten = 1024;
+constexpr size_t kMaxForgotten = 4096;
 
 thread_local std::optional<FailedOperation> last_failure;
 
