@@ -137,6 +137,37 @@ def tessera_cc_test(name, size, srcs, deps = [], copts = [], tags = [], data = [
         **kwargs
     )
 
+def tessera_cc_test_variants(name, size, srcs, variants, deps = [], copts = [], **kwargs):
+    """Tests that run the same code, compiled once, in several environments.
+
+    Args:
+      name: what their names begin with.
+      size: as for tessera_cc_test.
+      srcs: sources.
+      variants: {variant: {variable: value}}, one test NAME_VARIANT_test for each.
+      deps: libraries; GoogleTest and its main are added.
+      copts: flags after the warnings.
+      **kwargs: passed to tessera_cc_test.
+    """
+    tessera_cc_library(
+        name = name + "_variants",
+        testonly = True,
+        srcs = srcs,
+        copts = copts,
+        deps = deps + [_GTEST],
+        alwayslink = True,
+        visibility = ["//visibility:private"],
+    )
+    for variant, env in variants.items():
+        tessera_cc_test(
+            name = "%s_%s_test" % (name, variant),
+            size = size,
+            srcs = [],
+            env = env,
+            deps = [":%s_variants" % name],
+            **kwargs
+        )
+
 def tessera_cc_benchmark(name, srcs, deps = [], copts = [], tags = [], main = True, **kwargs):
     """A Google Benchmark program, tagged "benchmark".
 
