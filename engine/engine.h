@@ -250,7 +250,8 @@ class Engine {
   /// spinning longer than some microseconds.
   /// Throws Error(kFailedPrecondition) if the wait never could end: see "Waiting inside an
   /// operation"; also, outside of operations, while the engine is stopped and writes pend, and
-  /// inside of them when the process ends.
+  /// inside of them when the process ends. (Then a thread that waits outside of them and is not the
+  /// one that ends the process just sleeps on.)
   virtual void WaitForVar(Variable* variable) = 0;
 
   /// Returns when nothing pends, which may be never while others go on pushing. Then rethrows the

@@ -120,6 +120,12 @@ TEST(ProcessEndTest, AProcessMayExitWhileAnOperationWaits) {
   }
 }
 
+TEST(ProcessEndTest, ThreadsThatPushAndWaitMayBeLeftBehind) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_beside_threads_that_wait"}), 0) << "process " << i;
+  }
+}
+
 TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
   for (int i = 0; i < 3 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "quick_exit_inside_an_operation"}), 0) << "process " << i;
@@ -147,6 +153,12 @@ TEST(ForkTest, AnEngineFromBeforeTheForkSaysSoInTheChild) {
 TEST(ForkTest, CompletionsAndSchedulesOfTheParentMayGoInTheChild) {
   for (int i = 0; i < 5 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "fork_with_pending_completions"}, WithoutLeakCheck()), 0);
+  }
+}
+
+TEST(ForkTest, AnOperationMayFork) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "fork_inside_an_operation"}, WithoutLeakCheck()), 0);
   }
 }
 

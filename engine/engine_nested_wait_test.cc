@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <latch>
 #include <memory>
@@ -411,6 +412,117 @@ TEST_P(NestedWaitTest, AnIdleEngineTakesNoTime) {
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   EXPECT_LT(used() - before, 200000);  // one spinning thread would take 400,000
   done();
+  engine_->WaitForAll();
+}
+
+TEST_P(NestedWaitTest, AWaitBesideAReplayInAnotherEngineLeavesItsOperationsToOthers) {
+  const auto other = GetParam().Make();
+  Variable* const there = other->NewVariable();
+  Variable* const here = New();
+  for (int round = 0; round < 20; ++round) {
+    std::promise<OnComplete> handle;
+    other->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                     {there});
+    const OnComplete done = handle.get_future().get();
+    const auto schedule = engine_->Record([&] {
+      // As many waits as there are workers, and behind them what ends them.
+      for (int i = 0; i < GetParam().workers; ++i) {
+        engine_->PushSync([&](RunContext) { other->WaitForVar(there); }, kCpu, {}, {New()});
+      }
+      engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+    });
+    schedule->Replay();
+    engine_->WaitForAll();
+  }
+}
+
+// The operation's own place on the variable is given up: what it waits for is behind it no more.
+TEST_P(NestedWaitTest, AnAsynchronousFunctionMayWaitForWhatComesAfterItsCompletion) {
+  Variable* const x = New();
+  int value = 0;
+  engine_->PushAsync(
+      [&](RunContext context, OnComplete done) {
+        done();
+        context.engine->PushSync([&](RunContext) { value = 1; }, kCpu, {}, {x});
+        context.engine->WaitForVar(x);
+        ++value;
+      },
+      kCpu, {}, {x});
+  engine_->WaitForAll();
+  EXPECT_EQ(value, 2);
+}
+
+// What the waits need is ready only when all that may sleep are asleep.
+TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
+  constexpr int kWaits = 1500;
+  std::vector<OnComplete> open;
+  std::vector<Variable*> completed;
+  for (int i = 0; i < kWaits; ++i) {
+    completed.push_back(New());
+    open.push_back(PushOpen(completed.back()));
+  }
+  std::atomic<int> begun{0}, ended{0};
+  for (Variable* const needed : completed) {
+    Variable* const awaited = New();
+    engine_->PushSync([](RunContext) {}, kCpu, {needed}, {awaited});
+    engine_->PushSync(
+        [&, awaited](RunContext context) {
+          ++begun;
+          context.engine->WaitForVar(awaited);
+          ++ended;
+        },
+        kCpu, {}, {New()});
+  }
+  // More than that may not begin before others end.
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (begun < kWaits && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+  for (const OnComplete& done : open) done();
+  engine_->WaitForAll();
+  EXPECT_EQ(ended, kWaits);
+}
+
+TEST_P(NestedWaitTest, AChainOfWaitsIsAsDeepAsMemoryAllows) {
+  constexpr int kDepth = 3000;
+  std::atomic<int> ended{0};
+  std::function<void(Engine*, int)> descend = [&](Engine* engine, int depth) {
+    if (depth < kDepth) {
+      Variable* const below = engine->NewVariable();
+      engine->PushSync([&, depth](RunContext context) { descend(context.engine, depth + 1); }, kCpu,
+                       {}, {below});
+      engine->WaitForVar(below);
+      engine->DeleteVariable(below);
+    }
+    ++ended;
+  };
+  engine_->PushSync([&](RunContext context) { descend(context.engine, 1); }, kCpu, {}, {New()});
+  engine_->WaitForAll();
+  EXPECT_EQ(ended, kDepth);
+}
+
+TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
+  const int workers = GetParam().workers;
+  std::vector<OnComplete> open;
+  std::latch waiting(workers);
+  for (int i = 0; i < workers; ++i) {
+    Variable* const awaited = New();
+    open.push_back(PushOpen(awaited));
+    engine_->PushSync(
+        [&waiting, awaited](RunContext context) {
+          waiting.arrive_and_wait();
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {New()});
+  }
+  waiting.wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // long enough for all to sleep
+  int ran = 0;
+  engine_->Execute([&] { ++ran; });
+  Variable* const done = New();
+  engine_->PushSync([&](RunContext context) { context.engine->Execute([&] { ++ran; }); }, kCpu, {},
+                    {done});
+  engine_->WaitForVar(done);
+  EXPECT_EQ(ran, 2);
+  for (const OnComplete& complete : open) complete();
   engine_->WaitForAll();
 }
 

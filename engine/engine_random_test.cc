@@ -13,6 +13,7 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -64,6 +65,7 @@ struct PlannedOperation {
   int schedule_end = -1;
   int replays = 0;
   bool keeps_schedule = false;  // until the program has ended
+  int replays_again = -1;  // where a kept schedule begins that is replayed once before this push
 };
 
 struct Program {
@@ -81,6 +83,36 @@ std::vector<int> Choose(std::mt19937_64& random, int count, std::vector<int>& po
     pool.pop_back();
   }
   return chosen;
+}
+
+/// Has schedules that are kept replayed between later operations, while their variables are there.
+void PlanLaterReplays(std::mt19937_64& random, Program& program) {
+  const int operations = static_cast<int>(program.operations.size());
+  std::vector<int> deleted_at(program.variables, operations);
+  for (int i = 0; i < operations; ++i) {
+    if (program.operations[i].deletes >= 0) deleted_at[program.operations[i].deletes] = i;
+  }
+  const auto deleted_first = [&](int begin) {
+    int first = operations;
+    for (int k = begin; k < program.operations[begin].schedule_end; ++k) {
+      const PlannedOperation& operation = program.operations[k];
+      for (const auto* list : {&operation.reads, &operation.writes, &operation.updates}) {
+        for (const int v : *list) first = std::min(first, deleted_at[v]);
+      }
+    }
+    return first;
+  };
+  std::vector<int> kept;
+  for (int i = 0; i < operations; ++i) {
+    PlannedOperation& operation = program.operations[i];
+    if (!kept.empty() && random() % 64 == 0) {
+      const int begin = kept[random() % kept.size()];
+      if (i <= deleted_first(begin)) operation.replays_again = begin;
+    }
+    if (operation.schedule_end < 0) continue;
+    if (operation.keeps_schedule) kept.push_back(i);
+    i = operation.schedule_end - 1;
+  }
 }
 
 Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mille) {
@@ -129,6 +161,7 @@ Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mil
     }
     i = first.schedule_end - 1;
   }
+  PlanLaterReplays(random, program);
   return program;
 }
 
@@ -161,6 +194,9 @@ std::vector<int> SerialOrder(const Program& program) {
   std::vector<int> order;
   for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
     const PlannedOperation& operation = program.operations[i];
+    if (const int again = operation.replays_again; again >= 0) {
+      for (int k = again; k < program.operations[again].schedule_end; ++k) order.push_back(k);
+    }
     if (operation.schedule_end < 0) {
       order.push_back(i);
       continue;
@@ -299,6 +335,9 @@ class EngineRun {
     for (int i = 0; i < static_cast<int>(program_.operations.size()); ++i) {
       if (i / 50 % program_.pushing_threads != thread) continue;
       for (int turn = turn_.load(); turn != i; turn = turn_.load()) turn_.wait(turn);
+      if (const int again = program_.operations[i].replays_again; again >= 0) {
+        schedules_.at(again)->Replay();
+      }
       if (program_.operations[i].schedule_end >= 0) Replay(i);
       if (i >= scheduled_to_) Push(i);
       turn_.store(i + 1);
@@ -312,7 +351,7 @@ class EngineRun {
       for (int k = first; k < operation.schedule_end; ++k) Push(k);
     });
     for (int i = 0; i < operation.replays; ++i) schedule->Replay();
-    if (operation.keeps_schedule) schedules_.push_back(std::move(schedule));
+    if (operation.keeps_schedule) schedules_.emplace(first, std::move(schedule));
     scheduled_to_ = operation.schedule_end;
   }
 
@@ -381,7 +420,7 @@ class EngineRun {
   std::atomic<int> turn_{0};
   // Whose turn it is has these.
   int scheduled_to_ = 0;
-  std::vector<std::unique_ptr<Schedule>> schedules_;
+  std::map<int, std::unique_ptr<Schedule>> schedules_;  // by where they begin
   Outcome outcome_;
 };
 

@@ -287,6 +287,103 @@ TEST_P(EngineStreamTest, AnErrorOfTheDeviceIsThatOfAllWhoDependOnIt) {
   EXPECT_EQ(MessageOf([&] { engine_->WaitForAll(); }), "");
 }
 
+TEST_P(EngineStreamTest, AnErrorBetweenTheCallAndTheCompletionIsTakenOn) {
+  Variable *a = New("a"), *b = New("b"), *c = New("c");
+  device_.Hold();
+  device_.FailOnce("illegal address");
+  PushWork([] {}, {}, {a}, {.property = FnProperty::kCopyToGpu, .name = "first"});
+  std::promise<OnComplete> called;
+  engine_->PushAsync(
+      [&](RunContext, OnComplete on_complete) { called.set_value(std::move(on_complete)); }, kGpu,
+      {a}, {b}, {.name = "second"});
+  const OnComplete complete = called.get_future().get();
+  device_.Resume();
+  engine_->PushSync([](RunContext) {}, kCpu, {a}, {c});
+  while (engine_->counters().skipped == 0) std::this_thread::yield();  // the error is known
+  complete();
+  engine_->PushSync([](RunContext) {}, kCpu, {b}, {c});
+  EXPECT_THAT(MessageOf([&] { engine_->WaitForVar(b); }),
+              AllOf(StartsWith("illegal address"), HasSubstr("\"first\"")));
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForAll(); }), "") << "one chain";
+  EXPECT_EQ(engine_->counters().skipped, 2u);
+}
+
+// Who watches the first stream is held up at its first operation while the device does the rest.
+TEST_P(EngineStreamTest, AnErrorPassesAnyNumberOfOperationsThatNobodyHasHeardOf) {
+  Variable *a = New("a"), *b = New("b");
+  std::latch go_on(1);
+  auto holds_up = std::shared_ptr<void>(nullptr, [&](void*) { go_on.wait(); });
+  device_.Hold();
+  engine_->PushSync(
+      [holds_up](RunContext context) { SimulatedDevice::Enqueue(context.stream, [] {}); }, kGpu, {},
+      {a}, {.property = FnProperty::kCopyToGpu});
+  holds_up.reset();
+  constexpr int kOperations = 30000;
+  for (int i = 0; i < kOperations; ++i) {
+    PushWork([] {}, {}, {}, {.property = FnProperty::kCopyToGpu, .name = "write", .updates = {a}});
+  }
+  engine_->PushSync(
+      [this](RunContext context) {
+        device_.FailOnce("illegal address");
+        SimulatedDevice::Enqueue(context.stream, [] {});
+      },
+      kGpu, {}, {}, {.property = FnProperty::kCopyToGpu, .name = "last", .updates = {a}});
+  PushWork([] {}, {a}, {b}, {.name = "read"});
+  device_.Resume();
+  EXPECT_THAT(MessageOf([&] { engine_->WaitForVar(b); }), StartsWith("illegal address"));
+  go_on.count_down();
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForAll(); }), "") << "one chain";
+}
+
+TEST_P(EngineStreamTest, AnErrorThatWasClearedHidesNoOther) {
+  Variable *a = New("a"), *b = New("b"), *c = New("c");
+  int runs = 0;
+  device_.FailOnce("one");
+  PushWork([] {}, {}, {a});
+  while (engine_->counters().pending > 0) std::this_thread::yield();
+  device_.FailOnce("two");
+  PushWork([] {}, {}, {b});
+  EXPECT_THAT(MessageOf([&] { engine_->WaitForAll(); }), StartsWith("one"));
+  engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {a, b}, {c});
+  EXPECT_THAT(MessageOf([&] { engine_->WaitForVar(c); }), StartsWith("two"));
+  EXPECT_EQ(runs, 0);
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForAll(); }), "");
+}
+
+TEST_P(EngineStreamTest, WhatIsSkippedHasNoErrorOfItsOwn) {
+  Variable *a = New("a"), *b = New("b");
+  device_.Fail("device lost");
+  PushWork([] {}, {}, {a}, {.name = "first"});
+  while (engine_->counters().pending > 0) std::this_thread::yield();
+  PushWork([] {}, {a}, {b}, {.name = "second"});
+  EXPECT_THAT(MessageOf([&] { engine_->WaitForVar(b); }),
+              AllOf(StartsWith("device lost"), HasSubstr("\"first\"")));
+  EXPECT_EQ(MessageOf([&] { engine_->WaitForAll(); }), "") << "one chain";
+}
+
+// A destructor that pushes, in the thread that watches the device: NDArrays do so.
+TEST_P(EngineStreamTest, WhatFunctionsHoldMayPushWhenItGoes) {
+  const auto engine = GetParam().Make({.max_pending = 8});
+  Variable *data = engine->NewVariable(), *given_back = engine->NewVariable();
+  int pushes = 0;
+  device_.Hold();
+  std::thread pusher([&] {
+    for (int i = 0; i < 100; ++i) {
+      const auto pushes_at_end = std::shared_ptr<void>(nullptr, [&](void*) {
+        engine->PushSync([&](RunContext) { ++pushes; }, kCpu, {}, {given_back});
+      });
+      engine->PushSync(
+          [pushes_at_end](RunContext context) { SimulatedDevice::Enqueue(context.stream, [] {}); },
+          kGpu, {}, {data});
+    }
+  });
+  while (engine->counters().pending < 8) std::this_thread::yield();
+  device_.Resume();
+  pusher.join();
+  engine->WaitForAll();
+  EXPECT_EQ(pushes, 100);
+}
+
 TEST_P(EngineStreamTest, WaitForAllAndThrowFindWhatTheDeviceReported) {
   Variable *a = New(), *b = New();
   device_.Fail("one");

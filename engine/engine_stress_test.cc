@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -36,7 +37,10 @@ int64_t StressFactor() {
 
 /// Bytes that the program has allocated and not freed. (Sanitizers bring an allocator of their own,
 /// of which this knows nothing; they look for leaks themselves.)
-int64_t BytesInUse() { return static_cast<int64_t>(mallinfo2().uordblks); }
+int64_t BytesInUse() {
+  const struct mallinfo2 in_use = mallinfo2();
+  return static_cast<int64_t>(in_use.uordblks + in_use.hblkhd);
+}
 
 class EngineStressTest : public testing::TestWithParam<EngineConfiguration> {
  protected:
@@ -112,6 +116,48 @@ TEST_P(EngineStressTest, SchedulesAreReplayedAndReplacedByFourThreadsOnFlatMemor
   EXPECT_EQ(total, replays * kThreads);
   EXPECT_EQ(engine_->counters().run, static_cast<uint64_t>(5 * replays * kThreads));
   engine_->DeleteVariable(shared);
+}
+
+// Wide enough that a replay's places on its variables need a buffer.
+TEST_P(EngineStressTest, OneScheduleIsReplayedByFourThreadsWhileItIsReplacedOnFlatMemory) {
+  constexpr int kThreads = 4, kWidth = 200;
+  const int64_t replays = 1000 * StressFactor();
+  std::vector<Variable*> variables;
+  for (int i = 0; i < kWidth; ++i) variables.push_back(engine_->NewVariable());
+  std::vector<int64_t> counts(kWidth);
+  const auto record = [&] {
+    return std::shared_ptr<Schedule>(engine_->Record([&] {
+      for (int i = 0; i < kWidth; ++i) {
+        engine_->PushSync([&counts, i](RunContext) { ++counts[i]; }, kCpu, {}, {},
+                          {.updates = std::array{variables[i]}});
+      }
+    }));
+  };
+  std::mutex mutex;
+  std::shared_ptr<Schedule> current = record();  // guarded by mutex
+  std::atomic<int64_t> in_use{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; i < replays; ++i) {
+        if (t == 0 && i == replays / 10) in_use = BytesInUse();
+        std::shared_ptr<Schedule> schedule;
+        {
+          std::lock_guard<std::mutex> hold(mutex);
+          if (i % 100 == 99) current = record();
+          schedule = current;
+        }
+        schedule->Replay();
+        // Other records have their turn too, each of which must not come to keep a buffer.
+        for (int k = 0; k < 20; ++k) engine_->PushSync([](RunContext) {}, kCpu, {}, {});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  engine_->WaitForAll();
+  EXPECT_LT(BytesInUse() - in_use, kSlackBytes);
+  for (const int64_t count : counts) EXPECT_EQ(count, replays * kThreads);
+  for (Variable* variable : variables) engine_->DeleteVariable(variable);
 }
 
 /// A variable's value in plain memory, which only the engine's order protects, and who is at it.

@@ -2,12 +2,14 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdlib>
 #include <future>
 #include <latch>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -502,6 +504,30 @@ TEST_P(ThreadedEngineTest, ALoopInsideAnOperationUsesTheEnginesWorkers) {
   engine_->WaitForVar(variable);
   EXPECT_EQ(sum, 1000);
   EXPECT_EQ(concurrency, GetParam().workers);
+}
+
+TEST_P(ThreadedEngineTest, ALoopInsideAnOperationRunsOnAsManyThreadsAsThereAreWorkers) {
+  Variable* variable = engine_->NewVariable();
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const size_t workers = static_cast<size_t>(GetParam().workers);
+  const auto all_are_there = [&] {
+    std::lock_guard<std::mutex> hold(mutex);
+    threads.insert(std::this_thread::get_id());
+    return threads.size() >= workers;
+  };
+  engine_->PushSync(
+      [&](RunContext) {
+        const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        ParallelFor(1000, [&](int) {
+          while (!all_are_there() && std::chrono::steady_clock::now() < patience) {
+            std::this_thread::yield();
+          }
+        });
+      },
+      kCpu, {}, {variable});
+  engine_->WaitForVar(variable);
+  EXPECT_EQ(threads.size(), workers);
 }
 
 TEST_P(ThreadedEngineTest, NoOtherOperationRunsOnAThreadThatWaitsForItsOwnLoop) {

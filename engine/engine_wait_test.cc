@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <latch>
@@ -31,6 +32,10 @@ constexpr Device kCpu = Device::Cpu();
 
 class EngineWaitTest : public EngineConfigurationTest {};
 INSTANTIATE_TEST_SUITE_P(All, EngineWaitTest, testing::ValuesIn(AllConfigurations()),
+                         ConfigurationName);
+
+class ThreadedEngineWaitTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, ThreadedEngineWaitTest, testing::ValuesIn(ThreadedConfigurations()),
                          ConfigurationName);
 
 TEST_P(EngineWaitTest, AnOperationMayPushAndWait) {
@@ -209,6 +214,42 @@ TEST_P(EngineWaitTest, PushersOutsideWaitForRoom) {
   engine->WaitForAll();
 }
 
+TEST_P(ThreadedEngineWaitTest, APusherSleepsAtTheBoundUntilThereIsRoomOrTheEngineStops) {
+  for (const bool stops : {false, true}) {
+    const auto engine = GetParam().Make({.max_pending = 10});
+    Variable* variable = engine->NewVariable();
+    std::promise<OnComplete> handle;
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      {variable});
+    const OnComplete done = handle.get_future().get();
+    std::atomic<int> pushes{0};
+    std::thread pusher([&] {
+      for (int i = 0; i < 50; ++i, ++pushes) {
+        engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+      }
+    });
+    while (engine->counters().pending < 10) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(engine->counters().pending, 10u);
+    EXPECT_EQ(pushes, 8) << "the ninth call sleeps";
+    std::thread stopper;
+    if (stops) {
+      stopper = std::thread([&] { engine->Stop(); });
+      pusher.join();  // what is pushed to a stopped engine is kept
+    }
+    done();
+    if (stops) {
+      stopper.join();
+      EXPECT_GE(engine->counters().pending, 40u);
+      engine->Start();
+    } else {
+      pusher.join();
+    }
+    engine->WaitForAll();
+    EXPECT_EQ(engine->counters().run, 51u);
+  }
+}
+
 TEST_P(EngineWaitTest, PushersInsideOperationsAreNeverStuck) {
   const auto engine = GetParam().Make({.max_pending = 4});
   Variable *blocked = engine->NewVariable(), *open = engine->NewVariable();
@@ -359,10 +400,6 @@ TEST_P(EngineWaitTest, AnOperationOfOneEngineMayUseAnother) {
   engine_->WaitForVar(outer);
   EXPECT_EQ(runs, 3);
 }
-
-class ThreadedEngineWaitTest : public EngineConfigurationTest {};
-INSTANTIATE_TEST_SUITE_P(All, ThreadedEngineWaitTest, testing::ValuesIn(ThreadedConfigurations()),
-                         ConfigurationName);
 
 TEST_P(ThreadedEngineWaitTest, AllWorkersMayWaitAtOnce) {
   const int workers = GetParam().workers;

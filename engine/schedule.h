@@ -54,7 +54,8 @@ struct ReplayOptions {
 /// Among operations of a replay that are ready the higher priority goes first. Where all have the
 /// same one, each worker runs first what the operation before has made ready, of several that which
 /// has the longest way to go (the most operations one after another until the end); between two
-/// operations a worker goes over to what else is ready on the engine and has a higher priority.
+/// operations a worker goes over to what else is ready on the engine and has a higher priority, now
+/// and then also to that which has the same.
 ///
 /// ### Promises of a push that stay
 /// Errors mark variables, skip those who read them and are reported as if each operation had been

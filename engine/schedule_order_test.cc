@@ -6,6 +6,7 @@
 #include <latch>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -279,6 +280,92 @@ TEST_P(OneWorkerScheduleOrderTest, TheLongestWayGoesFirstWherePrioritiesDoNotSay
   schedule->Replay();
   engine_->WaitForAll();
   EXPECT_THAT(order, ElementsAre(1, 2, 3, 0));
+}
+
+TEST_P(OneWorkerScheduleOrderTest, OfWhatAnOperationMakesReadyTheLongestWayGoesFirst) {
+  std::vector<int> order;
+  Variable* const root = New();
+  Variable* const chain = New();
+  const auto schedule = engine_->Record([&] {
+    Push([&] { order.push_back(0); }, {}, {root});
+    Push([&] { order.push_back(4); }, {root}, {New()});
+    for (int i = 1; i < 4; ++i) Push([&, i] { order.push_back(i); }, {root}, {chain});
+  });
+  schedule->Replay();
+  engine_->WaitForAll();
+  EXPECT_THAT(order, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST_P(OneWorkerScheduleOrderTest, AReplaysPriorityIsAddedToThoseOfItsOperations) {
+  std::vector<int> order;
+  Variable* const gate = New();
+  const auto record = [&](int number) {
+    return engine_->Record(
+        [&, number] { Push([&, number] { order.push_back(number); }, {}, {New()}); });
+  };
+  const auto first = record(1);
+  const auto second = record(2);
+  std::latch begun(1), go_on(1);
+  Push([&] { begun.count_down(), go_on.wait(); }, {}, {gate});
+  begun.wait();
+  first->Replay();
+  Push([&] { order.push_back(3); }, {}, {New()}, {.priority = 1});
+  second->Replay({.priority = 2});
+  go_on.count_down();
+  engine_->WaitForAll();
+  EXPECT_THAT(order, ElementsAre(2, 3, 1));
+}
+
+TEST_P(OneWorkerScheduleOrderTest, ALongReplayLetsPushesOfItsPriorityHaveTheirTurn) {
+  constexpr int kOperations = 5000;
+  int done = 0, done_before = -1;
+  Variable* const pushed = New();
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < kOperations; ++i) {
+      Push(
+          [&, i] {
+            if (i == 0) Push([&] { done_before = done; }, {}, {pushed});
+            ++done;
+          },
+          {}, {New()});
+    }
+  });
+  schedule->Replay();
+  engine_->WaitForAll();
+  EXPECT_GE(done_before, 1);
+  EXPECT_LT(done_before, 200);
+  EXPECT_EQ(done, kOperations);
+}
+
+TEST_P(ThreadedScheduleOrderTest, AChainStaysInItsThread) {
+  Variable* const chain = New();
+  std::set<std::thread::id> threads;
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < 1000; ++i) {
+      Push([&] { threads.insert(std::this_thread::get_id()); }, {}, {chain});
+    }
+  });
+  for (int replay = 0; replay < 10; ++replay) {
+    threads.clear();
+    schedule->Replay();
+    engine_->WaitForAll();
+    EXPECT_EQ(threads.size(), 1u);
+  }
+}
+
+// Two operations that meet, each of a replay of its own.
+TEST_P(TwoWorkersScheduleOrderTest, ReplaysThatWriteOtherVariablesRunAtOnce) {
+  Variable *recorded = New(), *x = New(), *y = New();
+  for (int round = 0; round < 50; ++round) {
+    std::latch both(2);
+    const auto schedule =
+        engine_->Record([&] { Push([&] { both.arrive_and_wait(); }, {}, {recorded}); });
+    for (Variable* actual : {x, y}) {
+      const VariableBinding bindings[] = {{.recorded = recorded, .actual = actual}};
+      schedule->Replay({.variables = bindings});
+    }
+    engine_->WaitForAll();
+  }
 }
 
 TEST_P(OneWorkerScheduleOrderTest, MoreUrgentPushesRunBetweenTheOperationsOfAReplay) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -86,6 +87,68 @@ TEST_P(ScheduleTest, RecordedDeletionsAreCheckedAndHappenOnce) {
   engine_->WaitForVar(stranger);
   EXPECT_TRUE(ran);
   engine_->DeleteVariable(stranger);
+}
+
+// Neither may a destructor throw, nor may the deletion become part of the other recording.
+TEST_P(ScheduleTest, AScheduleMayGoWhileAnotherIsRecorded) {
+  Variable* const a = engine_->NewVariable("a");
+  Variable* const b = engine_->NewVariable("b");
+  auto old = engine_->Record([&] {
+    Push([] {}, {}, {a});
+    engine_->DeleteVariable(a);
+    engine_->DeleteVariable(b);
+  });
+  auto schedule = engine_->Record([&] {
+    engine_->DeleteVariable(b);
+    old.reset();
+  });
+  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument, [&] { Push([] {}, {}, {a}); }),
+              HasSubstr("deleted"));
+  schedule.reset();
+  engine_->WaitForAll();
+}
+
+TEST_P(ScheduleTest, SchedulesThatDeleteTheSameVariableMayGoAtOnce) {
+  for (int round = 0; round < 200; ++round) {
+    Variable* const a = engine_->NewVariable();
+    std::unique_ptr<Schedule> schedules[2];
+    for (auto& schedule : schedules) {
+      schedule = engine_->Record([&] { engine_->DeleteVariable(a); });
+    }
+    std::latch both(2);
+    std::thread other([&] {
+      both.arrive_and_wait();
+      schedules[0].reset();
+    });
+    both.arrive_and_wait();
+    schedules[1].reset();
+    New();  // maybe in the place of a; it goes with the test, which throws if it is gone
+    other.join();
+  }
+}
+
+TEST_P(ScheduleTest, EachVariableOfAScheduleCanBeAwaited) {
+  constexpr int kVariables = 8;
+  std::vector<Variable*> variables;
+  for (int i = 0; i < kVariables; ++i) variables.push_back(New());
+  std::vector<int> values(kVariables, 0);
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < kVariables; ++i) {
+      std::vector<Variable*> reads;
+      if (i > 0) reads.push_back(variables[i - 1]);
+      Push([&values, i] { values[i] += i == 0 ? 1 : values[i - 1]; }, reads, {},
+           {.updates = std::array{variables[i]}});
+    }
+  });
+  std::vector<int> expected(kVariables, 0);
+  for (int replay = 0; replay < 5; ++replay) {
+    for (int awaited = 0; awaited < kVariables; ++awaited) {
+      schedule->Replay();
+      for (int i = 0; i < kVariables; ++i) expected[i] += i == 0 ? 1 : expected[i - 1];
+      engine_->WaitForVar(variables[awaited]);
+      ASSERT_EQ(values[awaited], expected[awaited]);
+    }
+  }
 }
 
 TEST_P(ScheduleTest, OperationsThatRunOnARecordingThreadPushAsEver) {

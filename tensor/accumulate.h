@@ -6,6 +6,7 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/functors.h"
+#include "tessera/tensor/reducers.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {

@@ -13,6 +13,7 @@
 #include "tessera/base/error.h"
 #include "tessera/tensor/element_group.h"
 #include "tessera/tensor/functors.h"
+#include "tessera/tensor/reducers.h"
 
 /// Expression nodes. A node is a small trivially copyable value that holds its operands by value,
 /// so an expression kept in an `auto` variable stays valid for as long as the memory behind its
@@ -132,7 +133,7 @@ concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
 template <Expression E>
 using NodeOf = typename E::Node;
 
-/// What a new value does to the old one; see functors.h. A program's own `Assign<xpu>(a, b)` for
+/// What a new value does to the old one; see reducers.h. A program's own `Assign<xpu>(a, b)` for
 /// tensors is none of ours.
 template <typename S>
 concept AnySaver = requires {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/reducers.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {

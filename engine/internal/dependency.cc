@@ -16,11 +16,20 @@ namespace {
 // Beyond this many queue entries DemandWhatBlocks stops looking: it is a hint, and not worth more.
 constexpr int kMaxDemandVisits = 16384;
 
+/// Where there are many variables their memory arrives while earlier ones are at work.
+void FetchAhead(std::span<Edge> edges, size_t i) {
+  constexpr size_t kAhead = 8;
+  if (i + kAhead < edges.size()) __builtin_prefetch(edges[i + kAhead].variable(), /*rw=*/1);
+}
+
 /// All edges' variables, locked in order of their addresses.
 class LockAll {
  public:
   explicit LockAll(std::span<Edge> edges) : edges_(edges) {
-    for (Edge& edge : edges_) edge.variable()->lock.lock();
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      FetchAhead(edges_, i);
+      edges_[i].variable()->lock.lock();
+    }
   }
   ~LockAll() {
     for (Edge& edge : edges_) edge.variable()->lock.unlock();
@@ -124,6 +133,12 @@ void GrantNext(DependencyVariable& variable, ReadyList& ready) {
   while (variable.head != nullptr && !variable.head->write()) Grant(variable, ready);
 }
 
+/// Whether `a` counts, and comes before `b`, which may be null.
+bool IsEarlierFailure(const FailureRef& a, const FailureRef& b) {
+  if (a == nullptr || a->cleared.load(std::memory_order_relaxed)) return false;
+  return b == nullptr || a->sequence < b->sequence;
+}
+
 Error DeletedVariable(const Execution& execution, const DependencyVariable& variable) {
   return InvalidArgument("Engine: operation \"", execution.display_name(),
                          "\": ", variable.ToString(), " was deleted; expected a living variable");
@@ -143,9 +158,11 @@ void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const 
   FailureRef previous;
   std::unique_ptr<DeviceUses> past;
   std::lock_guard<FutexLock> hold(variable.lock);
+  const bool on_device = edge.execution->on_device();
+  edge.execution = nullptr;  // from here on it holds nobody back
   if (fence != nullptr) {
     past = AddUse(variable, edge.write(), fence);
-  } else if (edge.write() && !edge.execution->on_device()) {
+  } else if (edge.write() && !on_device && variable.device_uses != nullptr) {
     past = std::move(variable.device_uses);  // the host has come after all of these
   }
   if (!edge.write()) {
@@ -172,6 +189,7 @@ struct Passed {
 void AppendBlockedOn(Edge& own, Passed& passed, std::vector<Execution*>& blocked) {
   DependencyVariable& variable = *own.variable();
   std::lock_guard<FutexLock> hold(variable.lock);
+  if (own.execution == nullptr) return;  // it is released
   if (passed.appended.contains(&own) || !passed.followed.insert(&own).second) return;
   // Not in the queue means granted, and then the whole queue is behind it.
   Edge* behind = own.queued() ? own.next : variable.head;
@@ -210,7 +228,6 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
   for (Edge& edge : edges) {
     if (!edge.variable()->alive) throw DeletedVariable(execution, *edge.variable());
   }
-  if (execution.kind == ExecutionKind::kDelete) edges[0].variable()->alive = false;
   // Relaxed: under the locks of all variables, so it agrees with the order on each of them.
   execution.sequence = sequence_counter.fetch_add(operations, std::memory_order_relaxed) + 1;
   if (sequence != nullptr) *sequence = execution.sequence;
@@ -221,15 +238,34 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
   return blocked == 0;
 }
 
+bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
+  Edge& edge = execution.edges()[0];
+  DependencyVariable& variable = *edge.variable();
+  std::lock_guard<FutexLock> hold(variable.lock);
+  if (!variable.alive || variable.id != id) return false;
+  variable.alive = false;
+  *ready_now = Enter(edge, execution);
+  // Relaxed: as in Acquire.
+  execution.blocked_edges.store(*ready_now ? 0 : 1, std::memory_order_relaxed);
+  return true;
+}
+
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
              const FenceRef& fence) {
-  for (Edge& edge : execution.edges()) ReleaseEdge(edge, failure, ready, fence);
+  const std::span<Edge> edges = execution.edges();
+  for (size_t i = 0; i < edges.size(); ++i) {
+    FetchAhead(edges, i);
+    ReleaseEdge(edges[i], failure, ready, fence);
+  }
 }
 
 void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready,
                  const FenceRef& fence) {
   const std::span<Edge> edges = execution.edges();
-  for (size_t i = 0; i < edges.size(); ++i) ReleaseEdge(edges[i], failures[i], ready, fence);
+  for (size_t i = 0; i < edges.size(); ++i) {
+    FetchAhead(edges, i);
+    ReleaseEdge(edges[i], failures[i], ready, fence);
+  }
 }
 
 IssuedBefore FencesBefore(Execution& execution) {
@@ -243,8 +279,8 @@ IssuedBefore FencesBefore(Execution& execution) {
     if (write != nullptr && !write->done.load()) {
       before.pending.push_back(write);
       if (edge.input()) before.inputs.push_back(write);
-    } else if (write != nullptr && edge.input() && write->failure != nullptr &&
-               (before.failure == nullptr || write->failure->sequence < before.failure->sequence)) {
+    } else if (write != nullptr && edge.input() &&
+               IsEarlierFailure(write->failure, before.failure)) {
       before.failure = write->failure;
     }
     if (!edge.write()) continue;

@@ -72,7 +72,12 @@ struct VisitExecution : Execution {
 
   Replay* visited = nullptr;
   Execution* replay_execution = nullptr;  ///< on whose variables the replay stands
+  uint32_t stack = 0;                     ///< where it leaves what it makes ready
 };
+
+/// As Acquire, for an execution that deletes its one variable. Returns false, with nothing done, if
+/// the variable with that number is deleted already.
+bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now);
 
 /// Queues `wait` for the variable if writes pend on it, and returns true. If none does, sets
 /// wait.failure and wait.fence and returns false. Throws Error(kInvalidArgument) if the variable is

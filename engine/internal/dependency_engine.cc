@@ -17,6 +17,9 @@ uint64_t NextEngineId() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+// A record that has held more edges than this gives their memory back.
+constexpr uint32_t kMaxKeptEdges = 32;
+
 std::string_view NameOr(std::string_view name) { return name.empty() ? "(unnamed)" : name; }
 
 bool IsCallable(const AnyFn& fn) {
@@ -63,20 +66,31 @@ void DependencyEngine::DeleteVariable(Variable* variable) {
     NoteDeletion(*recording, checked);
     return;
   }
+  if (Delete(checked, checked->id)) return;
+  throw InvalidArgument("Engine: \"DeleteVariable\": ", checked->ToString(),
+                        " was deleted already");
+}
+
+/// Deletes the variable after its last use. Returns false if that has been asked for before; its
+/// record may by then be another variable, with another number than `id`.
+bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) {
   Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
   execution->kind = ExecutionKind::kDelete;
   execution->SetEdgeCount(1);
-  execution->edges()[0] = Edge(checked, Access::kWrite);
-  absl::Cleanup give_back = [&] { GiveExecution(execution); };
-  // Deletions are not counted as operations: sequence numbers would otherwise tell of them.
-  std::atomic<uint64_t> uncounted{pushed_.load(std::memory_order_relaxed)};
-  const bool ready_now = Acquire(*execution, uncounted);
-  std::move(give_back).Cancel();
-  if (!ready_now) return;
+  execution->edges()[0] = Edge(variable, Access::kWrite);
+  // Not counted as an operation: sequence numbers would otherwise tell of it.
+  execution->sequence = pushed_.load(std::memory_order_relaxed) + 1;
+  bool ready_now;
+  if (!AcquireDeletion(*execution, id, &ready_now)) {
+    GiveExecution(execution);
+    return false;
+  }
+  if (!ready_now) return true;
   ReadyList ready;
   ready.PushBack(execution);
   FinishInline(ready);
   if (!ready.empty()) Dispatch(ready);
+  return true;
 }
 
 void DependencyEngine::PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
@@ -250,6 +264,8 @@ void DependencyEngine::GiveExecution(Execution* execution) {
   execution->op = nullptr;
   execution->name.clear();  // keeps its memory for the next name
   execution->below = nullptr;
+  // Records take turns, so that a few wide operations would leave each of them with a large buffer.
+  if (execution->more_capacity > kMaxKeptEdges) execution->DropBuffer();
   executions_.Give(execution);
 }
 

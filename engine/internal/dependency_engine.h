@@ -12,6 +12,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
@@ -185,6 +187,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Execution* TakeExecution(Device device, FnProperty property, int priority,
                            std::source_location site);
   void GiveExecution(Execution* execution);
+  bool Delete(DependencyVariable* variable, uint64_t id);
   void Submit(Execution* execution);
   void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
   bool AcquireTraced(Execution& execution);
@@ -218,7 +221,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
   void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
   void PushOperations(const std::shared_ptr<Replay>& replay);
-  void TraceReplay(const Replay& replay, uint64_t first_sequence, int64_t pushed_ns);
+  std::vector<TracedPush> TracedReplay(const Replay& replay) const;
   void TakeMarks(Replay& replay);
   void BeginReplay(Execution* execution, ReadyList& ready);
   void JoinReplay(Execution* join, ReadyList& ready);
@@ -227,7 +230,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SuspendVisit(Execution* current);
   void ResumeVisit(Execution* current);
   VisitEnd RunReady(Replay& replay, VisitExecution& visit);
-  bool MustYield(const Replay& replay, int64_t rank) const;
+  bool MustYield(const Replay& replay, int64_t rank, int64_t runs) const;
   FailureRef FailureOfInputs(const Replay& replay, uint32_t index);
   bool Skip(Replay& replay, uint32_t index);
   void RunWatched(Replay& replay, uint32_t index, const RunContext& context);
@@ -246,12 +249,14 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool PutAside(Execution* execution, const std::vector<FenceRef>& fences);
   void RunOnDevice(Execution* execution, const IssuedBefore& before, ReadyList& ready);
   void Issue(Execution* execution, const std::vector<FenceRef>& inputs, FailureRef failure,
-             ReadyList& ready);
-  FailureRef ResolveFence(Fence& fence);
+             bool skipped, ReadyList& ready);
+  FailureRef ResolveFence(const FenceRef& last);
+  static bool AppendUnresolved(const std::vector<FenceRef>& fences, std::vector<FenceRef>& path);
+  void ResolveAfterInputs(Fence& fence);
   void AwaitWatchedFence(const FenceRef& fence, Execution* execution) final;
 
   // Schedules that are graphs of a device (dependency_engine_graph.cc).
-  void TraceGraph(const Replay& replay, uint64_t sequence, int64_t pushed_ns);
+  std::vector<TracedPush> TracedGraph(const Replay& replay) const;
   void RunGraph(Execution* execution, const IssuedBefore& before, ReadyList& ready);
   void EnqueueReplay(Replay& replay, DeviceStream& stream);
   GraphLaunch LaunchGraph(Replay& replay, DeviceStream& stream);
@@ -266,10 +271,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void BlockOutside(Waiter& waiter);
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
+  bool TryRunAnyDemanded();
   bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
   bool HelpUntil(const std::function<bool()>& done);
   void Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
-  void SleepUntilReady(StallClock& clock, const std::function<bool()>& done);
+  void SleepUntilReady(StallClock& clock, const std::function<bool()>& done, bool any);
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
   void WaitUntilIdle();
@@ -299,6 +305,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   FailureLog failures_;
   std::atomic<bool> accepting_{true};
   std::atomic<bool> abandoned_{false};  // the process ends
+  std::thread::id ending_thread_;       // where it does; set before that
   std::atomic<uint64_t> skipped_{0};
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
   std::atomic<int64_t> completing_{0};

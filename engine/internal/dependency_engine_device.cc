@@ -71,16 +71,18 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
   } catch (...) {
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
   }
-  Issue(execution, before.inputs, std::move(failure), ready);
+  Issue(execution, before.inputs, std::move(failure), skip, ready);
 }
 
-/// The operation has enqueued its work. Also where it failed: it may have enqueued some.
+/// The operation has enqueued its work, or was skipped. Also where it failed: it may have enqueued
+/// some.
 void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& inputs,
-                             FailureRef failure, ReadyList& ready) {
+                             FailureRef failure, bool skipped, ReadyList& ready) {
   WatchedStream& stream = streams_->For(execution->device, execution->property);
   FenceRef fence;
   try {
     fence = stream.NewFence(*execution);
+    fence->skipped = skipped;
     if (execution->property != FnProperty::kNoSkip) fence->inputs = inputs;
     if (trace_.on()) fence->issued_ns = trace_.Now();
     if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
@@ -104,32 +106,56 @@ void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& 
 
 /// Waits until the device has come to the fence, and returns what then marks the variables: the
 /// earliest error of what the operation reads, or else what the device reports here; or null.
-FailureRef DependencyEngine::ResolveFence(Fence& fence) {
-  std::lock_guard<std::mutex> hold(fence.resolve_mutex);
-  if (fence.resolved) return fence.resolution;
+FailureRef DependencyEngine::ResolveFence(const FenceRef& last) {
+  // The device has come past the fences of the inputs too, and theirs, though those who watch them
+  // may not have heard. There may be as many as operations pend, more than calls fit on a stack.
+  std::vector<FenceRef> path = {last};
+  for (;;) {
+    const FenceRef fence = path.back();
+    std::lock_guard<std::mutex> hold(fence->resolve_mutex);
+    if (!fence->resolved && !AppendUnresolved(fence->inputs, path)) ResolveAfterInputs(*fence);
+    if (!fence->resolved) continue;
+    path.pop_back();
+    if (path.empty()) return fence->resolution;
+  }
+}
+
+/// Appends those of the fences that are not resolved. Returns whether there are any.
+bool DependencyEngine::AppendUnresolved(const std::vector<FenceRef>& fences,
+                                        std::vector<FenceRef>& path) {
+  const size_t before = path.size();
+  for (const FenceRef& fence : fences) {
+    std::lock_guard<std::mutex> hold(fence->resolve_mutex);
+    if (!fence->resolved) path.push_back(fence);
+  }
+  return path.size() != before;
+}
+
+/// Requires the fence's resolve_mutex, and that all of its inputs are resolved.
+void DependencyEngine::ResolveAfterInputs(Fence& fence) {
   std::exception_ptr error;
   try {
     fence.event->Synchronize();
   } catch (const Error&) {
     error = std::current_exception();
   }
-  // The device has come past the inputs' fences, though those who watch them may not have heard.
-  std::vector<FailureRef> inherited;
-  for (const FenceRef& input : fence.inputs) inherited.push_back(ResolveFence(*input));
   const FailureRef* earliest = nullptr;
-  for (const FailureRef& failure : inherited) Consider(failure, earliest);
+  for (const FenceRef& input : fence.inputs) {
+    std::lock_guard<std::mutex> hold(input->resolve_mutex);
+    Consider(input->resolution, earliest);
+  }
   if (earliest != nullptr) {
     fence.resolution = Inherit(*earliest, fence.sequence);
-  } else if (error != nullptr) {
+  } else if (error != nullptr && !fence.skipped) {
     fence.resolution = NewFailure(fence.operation, fence.site, fence.sequence, std::move(error));
   }
   fence.inputs.clear();  // or each fence would keep all before it
   fence.resolved = true;
-  return fence.resolution;
 }
 
 void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execution) {
-  FailureRef failure = ResolveFence(*fence);
+  const CompletionScope scope;
+  FailureRef failure = ResolveFence(fence);
   if (trace_.on() && fence->issued_ns != kNotTraced) {
     trace_.Add(TracedEnd{.sequence = fence->sequence,
                          .issued_ns = fence->issued_ns,

@@ -14,17 +14,16 @@
 
 namespace tessera::engine_internal {
 
-/// Notes the replay as one push.
-void DependencyEngine::TraceGraph(const Replay& replay, uint64_t sequence, int64_t pushed_ns) {
+/// The replay as one push, as of now; its sequence is missing.
+std::vector<TracedPush> DependencyEngine::TracedGraph(const Replay& replay) const {
   TracedPush push;
-  push.sequence = sequence;
-  push.time_ns = pushed_ns;
+  push.time_ns = trace_.Now();
   push.name = replay.plan.name();
   push.site = replay.plan.push(0).site;
   for (const SchedulePlan::VariableEdge& edge : replay.edges) {
     push.variables.emplace_back(edge.edge.variable()->id, edge.edge.access());
   }
-  trace_.Add(std::move(push));
+  return {std::move(push)};
 }
 
 /// The replay's turn has come on all its variables; of what is issued on these `before` is pending.
@@ -111,6 +110,8 @@ void DependencyEngine::IssueGraph(Replay& replay, WatchedStream& stream,
   try {
     fence = stream.NewFence(*execution);
     fence->inputs = inputs;
+    fence->skipped =
+        replay.skipped.load(std::memory_order_relaxed) == static_cast<uint64_t>(replay.plan.size());
     if (trace_.on()) fence->issued_ns = trace_.Now();
   } catch (const Error&) {
     MarkAll(replay, NewFailure(*execution, std::current_exception()));
@@ -131,7 +132,9 @@ void DependencyEngine::IssueGraph(Replay& replay, WatchedStream& stream,
 
 /// The device has done the replay's work.
 void DependencyEngine::EndGraph(Execution* execution) {
-  Replay& replay = *std::exchange(execution->replay, nullptr);
+  Replay& replay = *execution->replay;
+  replay.SwapEdgeBuffer();
+  execution->replay = nullptr;
   const size_t operations = replay.plan.size();
   const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
   GiveExecution(execution);

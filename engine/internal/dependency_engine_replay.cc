@@ -26,6 +26,9 @@ constexpr uint32_t kNone = SchedulePlan::kNone;
 // wake a thread.
 constexpr int kIdleLooks = 100;
 
+// After so many operations a visit lets those of the same priority have their turn.
+constexpr int64_t kMaxVisitRuns = 64;
+
 std::string_view DisplayName(const RecordedPush& push) {
   return push.op->name.empty() ? std::string_view("(unnamed)") : std::string_view(push.op->name);
 }
@@ -38,7 +41,7 @@ class DependencyEngine::RecordedSchedule final : public Schedule {
   RecordedSchedule(DependencyEngine* engine, std::unique_ptr<const SchedulePlan> plan,
                    std::vector<RecordedDeletion> deletions)
       : engine_(engine),
-        pool_(std::make_shared<ReplayPool>(std::move(plan))),
+        pool_(std::make_shared<ReplayPool>(std::move(plan), engine->num_workers())),
         deletions_(std::move(deletions)) {}
 
   ~RecordedSchedule() override { engine_->DeleteRecorded(deletions_); }
@@ -125,14 +128,7 @@ void DependencyEngine::NoteDeletion(Recording& recording, DependencyVariable* va
 /// Deletes what is still there: somebody may have deleted it without waiting for the schedule.
 void DependencyEngine::DeleteRecorded(std::span<const RecordedDeletion> deletions) {
   if (forked()) return;
-  for (const RecordedDeletion& deletion : deletions) {
-    bool there;
-    {
-      std::lock_guard<FutexLock> hold(deletion.variable->lock);
-      there = deletion.variable->alive && deletion.variable->id == deletion.id;
-    }
-    if (there) DeleteVariable(deletion.variable);
-  }
+  for (const RecordedDeletion& deletion : deletions) Delete(deletion.variable, deletion.id);
 }
 
 /// Queues the replay, or pushes its operations.
@@ -162,30 +158,29 @@ void DependencyEngine::SubmitReplay(ReplayPool& pool, const ReplayOptions& optio
   Execution* execution = TakeExecution(plan.push(0).device, FnProperty::kNormal, 0, site);
   execution->kind = as_graph ? ExecutionKind::kGraph : ExecutionKind::kReplay;
   execution->rank = plan.highest_rank() + options.priority;
-  absl::Cleanup give_execution = [&] { GiveExecution(execution); };
+  replay->execution = execution;
+  replay->SwapEdgeBuffer();
+  absl::Cleanup give_execution = [&] {
+    replay->SwapEdgeBuffer();
+    GiveExecution(execution);
+  };
   execution->SetEdgeCount(replay->edges.size());
   std::transform(replay->edges.begin(), replay->edges.end(), execution->edges().begin(),
                  [](const SchedulePlan::VariableEdge& edge) { return edge.edge; });
   execution->name = plan.name();
   execution->replay = replay.get();
-  replay->execution = execution;
   replay->Start();
-  const int64_t pushed_ns = trace_.on() ? trace_.Now() : kNotTraced;
-  // One reference for the trace, which is written when the replay may be over.
-  if (pushed_ns != kNotTraced) replay->references.store(2, std::memory_order_relaxed);
+  std::vector<TracedPush> traced;
+  if (trace_.on()) traced = as_graph ? TracedGraph(*replay) : TracedReplay(*replay);
   uint64_t sequence;
   const bool ready_now = Acquire(*execution, pushed_, &sequence, plan.size());
   // Nothing throws from here on.
   std::move(give_execution).Cancel();
   std::move(give_replay).Cancel();
-  Replay& under_way = *replay.release();
-  if (pushed_ns != kNotTraced) {
-    if (as_graph) {
-      TraceGraph(under_way, sequence, pushed_ns);
-    } else {
-      TraceReplay(under_way, sequence, pushed_ns);
-    }
-    DropReplay(under_way);
+  static_cast<void>(replay.release());  // from here on it owns itself, and may be over
+  for (size_t i = 0; i < traced.size(); ++i) {
+    traced[i].sequence = sequence + i;
+    trace_.Add(std::move(traced[i]));
   }
   // For the bound on what pends a replay is one operation more: the others take no memory.
   AfterAcquire(execution, ready_now, sequence);
@@ -271,26 +266,25 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   }
 }
 
-/// Notes the operations of a replay as if each had been pushed.
-void DependencyEngine::TraceReplay(const Replay& replay, uint64_t first_sequence,
-                                   int64_t pushed_ns) {
+/// The operations of a replay, as if each were pushed now; their sequences are missing.
+std::vector<TracedPush> DependencyEngine::TracedReplay(const Replay& replay) const {
   const SchedulePlan& plan = replay.plan;
+  std::vector<TracedPush> pushes;
   std::vector<uint64_t> ids;
   for (const SchedulePlan::VariableUse& use : plan.variables()) ids.push_back(use.id);
   for (const SchedulePlan::VariableEdge& edge : replay.edges) {
     ids[edge.variable] = edge.edge.variable()->id;
   }
   for (uint32_t i = 0; i < plan.size(); ++i) {
-    TracedPush push;
-    push.time_ns = pushed_ns;
+    TracedPush& push = pushes.emplace_back();
+    push.time_ns = trace_.Now();
     push.name = DisplayName(plan.push(i));
     push.site = plan.push(i).site;
-    push.sequence = first_sequence + i;
     for (const SchedulePlan::Use& use : plan.uses(i)) {
       push.variables.emplace_back(ids[use.variable], use.access);
     }
-    trace_.Add(std::move(push));
   }
+  return pushes;
 }
 
 /// The replay, whose turn has come on all its variables, notes what errors these carry.
@@ -358,7 +352,7 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
   VisitEnd end = VisitEnd::kNothingReady;
   const auto run = [&] { end = RunReady(replay, visit); };
   do {
-    replay.visitors.fetch_add(1);
+    visit.stack = replay.StackOf(replay.visitors.fetch_add(1));
     {
       const ThreadFrame frame(this, id_, &visit);
       CallIsolated(std::ref(run));  // by reference: a function object of this size would allocate
@@ -383,11 +377,15 @@ void DependencyEngine::ResumeVisit(Execution* current) {
   static_cast<VisitExecution*>(current)->visited->visitors.fetch_add(1);
 }
 
-bool DependencyEngine::MustYield(const Replay& replay, int64_t rank) const {
+/// Whether what stands in the queue goes before an operation of that rank, in a visit that has run
+/// so many.
+bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs) const {
   // What an operation waits for goes on even when the engine is stopped. Relaxed: a visitor that
   // sees either late runs one operation more.
   if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
-  return stopped_.load(std::memory_order_relaxed) || queue_.best_rank() > rank;
+  const int64_t queued = queue_.best_rank();
+  return stopped_.load(std::memory_order_relaxed) || queued > rank ||
+         (queued == rank && runs >= kMaxVisitRuns);
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.
@@ -397,9 +395,11 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
   RunContext context{Device::Cpu(), nullptr, this, replay.slots};
   uint32_t next = kNone;
   int64_t done = 0;  // counted here at first, since all visitors share the replay's counter
+  const int64_t same_rank = plan.highest_rank() + replay.rank_offset;
+  int64_t runs = 0;
   int looks = 0;
   for (;;) {
-    if (next == kNone) next = replay.Take();
+    if (next == kNone) next = replay.Take(visit.stack);
     if (next == kNone) {
       if (done > 0 && replay.Finish(std::exchange(done, 0))) return VisitEnd::kEnded;
       if (workers == 1 || ++looks > kIdleLooks || replay.unfinished.load() == 0) {
@@ -409,19 +409,19 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
       continue;
     }
     looks = 0;
-    const int64_t rank = replay.RankOf(next);
-    if (MustYield(replay, rank)) {
+    const int64_t rank = plan.has_ranks() ? replay.RankOf(next) : same_rank;
+    if (MustYield(replay, rank, runs++)) {
       // Not the last to be over, for nobody else can run `next` before it is put back.
       if (done > 0) replay.Finish(done);
-      replay.PutBack(next);
+      replay.PutBack(visit.stack, next);
       CallHelp(replay, rank);
       return VisitEnd::kYielded;
     }
     // For all that this thread has left behind, and for what others have: each calls one.
     if (replay.visitors.load() < workers && replay.HasReady()) CallHelp(replay, rank);
     const SchedulePlan::Operation& operation = plan.operation(next);
-    visit.op = plan.push(next).op.get();
-    context.device = plan.push(next).device;
+    visit.op = operation.op;
+    context.device = operation.device;
     if (operation.sync == nullptr) {
       if (!CallStep(replay, next, context)) {
         ++done;
@@ -439,7 +439,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
       }
     }
     ++done;
-    next = replay.Release(next);
+    next = replay.Release(visit.stack, next);
   }
 }
 
@@ -489,7 +489,8 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
   auto completion = std::make_shared<Completion>(listener, step);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
-    std::get<AsyncFn>(replay.plan.push(index).op->fn)(context, OnComplete(completion));
+    // Isolated from the rest of the visit, in which what it leaves behind has no place.
+    Call(std::get<AsyncFn>(replay.plan.push(index).op->fn), context, OnComplete(completion));
   } catch (...) {
     // If it was complete before it threw, the error marks no variable; WaitForAll reports it.
     if (!completion->TryComplete(std::current_exception())) {
@@ -517,8 +518,9 @@ void DependencyEngine::CompleteStep(AsyncStep* step, std::exception_ptr error, R
   if (failure != nullptr || replay.failed.load(std::memory_order_relaxed)) {
     replay.Mark(index, failure);
   }
-  const uint32_t next = replay.Release(index);
-  if (next != kNone) replay.PutBack(next);
+  // Any stack will do: this thread is no visitor.
+  const uint32_t next = replay.Release(/*stack=*/0, index);
+  if (next != kNone) replay.PutBack(/*stack=*/0, next);
   if (replay.HasReady()) CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset);
   // What is not over yet keeps the replay up to here.
   replay.references.fetch_add(1, std::memory_order_relaxed);
@@ -553,6 +555,7 @@ void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
   const size_t operations = replay.plan.size();
   const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
   ReleaseMarked(replay, ready, nullptr);
+  replay.SwapEdgeBuffer();
   execution->replay = nullptr;
   GiveExecution(execution);
   FinishInline(ready);

@@ -118,13 +118,16 @@ FailureRef DependencyEngine::NewFailure(std::string_view name, std::source_locat
 
 void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
   completing_.fetch_add(1, std::memory_order_relaxed);
-  ReadyList ready;
-  if (execution->kind == ExecutionKind::kStep) {
-    CompleteStep(static_cast<AsyncStep*>(execution), std::move(error), ready);
-  } else {
-    CompleteAsync(execution, std::move(error), ready);
+  {
+    const CompletionScope scope;
+    ReadyList ready;
+    if (execution->kind == ExecutionKind::kStep) {
+      CompleteStep(static_cast<AsyncStep*>(execution), std::move(error), ready);
+    } else {
+      CompleteAsync(execution, std::move(error), ready);
+    }
+    if (!ready.empty()) Dispatch(ready);
   }
-  if (!ready.empty()) Dispatch(ready);
   // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
   completing_.fetch_sub(1, std::memory_order_release);
 }
@@ -139,8 +142,10 @@ void DependencyEngine::CompleteAsync(Execution* execution, std::exception_ptr er
                          .name = std::string(execution->display_name())});
   }
   if (execution->on_device()) {
-    // What it reads may have become done since its function was called, and is looked up again.
-    Issue(execution, FencesBefore(*execution).inputs, failure, ready);
+    // What it reads may have become done or failed since its function was called.
+    const IssuedBefore before = FencesBefore(*execution);
+    if (failure == nullptr) failure = FailureOfInputs(*execution, before.failure);
+    Issue(execution, before.inputs, failure, /*skipped=*/false, ready);
   } else {
     Complete(execution, failure, ready);
   }
@@ -211,8 +216,12 @@ void DependencyEngine::FinishDelete(Execution* execution, ReadyList& ready) {
 
 /// Returns whether it was the last reference.
 bool DependencyEngine::DropReference(Execution* execution) {
-  // Acquire and release: the last one sees the other's work before it reuses the record.
-  if (execution->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
+  // Acquire and release: the last one sees the other's work before it reuses the record. Where one
+  // is left it is ours.
+  if (execution->references.load(std::memory_order_acquire) != 1 &&
+      execution->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return false;
+  }
   GiveExecution(execution);
   return true;
 }
@@ -267,6 +276,19 @@ bool DependencyEngine::TryRunDemanded(uint32_t token) {
       // A wait for a device, which needs none, has no token.
       execution = token == 0 ? nullptr : queue_.PopDemanded(token);
     }
+    if (execution == nullptr) return false;
+    ++active_;
+  }
+  RunTaken(execution);
+  return true;
+}
+
+/// Runs one operation that any wait needs. Returns false if none is ready.
+bool DependencyEngine::TryRunAnyDemanded() {
+  Execution* execution;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    execution = queue_.PopAnyDemanded();
     if (execution == nullptr) return false;
     ++active_;
   }

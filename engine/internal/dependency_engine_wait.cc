@@ -24,7 +24,13 @@ constexpr auto kSpinTime = std::chrono::microseconds(20);
 constexpr int kMaxHelpDepth = 64;
 // The same for operations that push more than the bound on what pends.
 constexpr int kMaxPushHelpDepth = 16;
+// How many operations that a wait needs, and wait themselves, a thread runs on top of each other.
+// Beyond that another thread does, on a stack of its own.
+constexpr int kMaxDemandedDepth = 100;
+// How long a wait of a thread that does not matter any more sleeps at the end of the process.
+constexpr auto kEndOfProcess = std::chrono::seconds(10);
 thread_local int help_depth = 0;
+thread_local int demanded_depth = 0;
 thread_local int push_help_depth = 0;
 
 uint32_t NextToken() {
@@ -44,17 +50,30 @@ class DependencyEngine::LentPlaces {
  public:
   explicit LentPlaces(DependencyEngine* engine) {
     for (DependencyEngine* other : ThreadFrame::Engines()) {
-      if (other != engine && other->LendPlace()) engines_.push_back(other);
+      // In the child of a fork the parent's frames are still there, but not its threads.
+      if (other == engine || other->forked()) continue;
+      // First, so that what the visit leaves is in the queue when a thread for it is looked for.
+      Execution* const current = ThreadFrame::Current(other->id_);
+      other->SuspendVisit(current);
+      places_.push_back({other, current, other->LendPlace()});
     }
   }
   ~LentPlaces() {
-    for (DependencyEngine* engine : engines_) engine->TakeBackPlace();
+    for (const Place& place : places_) {
+      if (place.lent) place.engine->TakeBackPlace();
+      place.engine->ResumeVisit(place.current);
+    }
   }
   LentPlaces(const LentPlaces&) = delete;
   LentPlaces& operator=(const LentPlaces&) = delete;
 
  private:
-  std::vector<DependencyEngine*> engines_;
+  struct Place {
+    DependencyEngine* engine;
+    Execution* current;
+    bool lent;
+  };
+  std::vector<Place> places_;
 };
 
 /// When a wait is to be reported, which happens once.
@@ -140,6 +159,7 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
   // Inside an operation what the wait needs goes on.
   if (!waiter.inside && stopped_.load() && CancelWait(waiter)) {
     std::move(leave_queue).Cancel();
+    if (abandoned_.load()) throw Abandoned("WaitForVar");
     throw FailedPrecondition("Engine::WaitForVar: writes of ", variable.ToString(),
                              " pend and the engine is stopped; expected Start before the wait");
   }
@@ -168,7 +188,15 @@ void DependencyEngine::BlockOutside(Waiter& waiter) {
   WaitOn(waiter.condition, lock, "WaitForVar", [&] { return waiter.done.load(); });
 }
 
+/// What a wait throws when the process ends before it could. In a thread that has nothing to do
+/// with that end the error would turn it into a crash: there the process ends during the sleep,
+/// unless it waits for this very thread.
 Error DependencyEngine::Abandoned(std::string_view call) const {
+  // A worker without a frame is at a piece of an operation's loop.
+  const bool in_operation = ThreadFrame::Current(id_) != nullptr ||
+                            (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_));
+  const bool bystander = !in_operation && std::this_thread::get_id() != ending_thread_;
+  if (bystander) std::this_thread::sleep_for(kEndOfProcess);
   return FailedPrecondition("Engine::", call,
                             ": the process ends while what this waits for pends; expected exit() "
                             "after all waits");
@@ -195,7 +223,12 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
     if (abandoned_.load()) return false;
     // Who works in a lent place takes what is needed first; but nobody does while it is stopped.
     if (stopped_.load()) take_back();
-    if (!lent && TryRunDemanded(token)) continue;
+    if (!lent && demanded_depth < kMaxDemandedDepth) {
+      ++demanded_depth;
+      const bool ran = TryRunDemanded(token);
+      --demanded_depth;
+      if (ran) continue;
+    }
     if (starved_.exchange(false) && TryRunOne()) continue;
     if (!lent && !stopped_.load()) {
       if (std::chrono::steady_clock::now() < spin_end) {
@@ -203,11 +236,13 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
         continue;
       }
       lent = LendPlace();
-      if (!lent && help_depth < kMaxHelpDepth) {
+      if (!lent) {
+        // Too deep for others, those go on that any wait needs.
+        const bool any = help_depth < kMaxHelpDepth;
         ++help_depth;
-        const bool ran = TryRunOne();
+        const bool ran = any ? TryRunOne() : TryRunAnyDemanded();
         --help_depth;
-        if (!ran) SleepUntilReady(clock, done);
+        if (!ran) SleepUntilReady(clock, done, any);
         continue;
       }
     }
@@ -221,7 +256,7 @@ bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
   StallClock clock(options_.stall_report_ms);
   while (!done()) {
     if (abandoned_.load()) return false;
-    if (!TryRunOne() && !TryRunDemanded(/*token=*/0)) SleepUntilReady(clock, done);
+    if (!TryRunOne() && !TryRunDemanded(/*token=*/0)) SleepUntilReady(clock, done, /*any=*/true);
   }
   return true;
 }
@@ -252,8 +287,10 @@ void DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
   parked_.fetch_sub(1);
 }
 
-/// Sleeps until done() holds, the process ends, or something is ready that may begin.
-void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done) {
+/// Sleeps until done() holds, the process ends, or something is ready that may begin: `any`
+/// operation, or one that a wait needs.
+void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done,
+                                       bool any) {
   const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(park_mutex_);
   // As above, for NotifyHelpers too.
@@ -262,7 +299,8 @@ void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bo
   WaitOn(*park_condition_, lock, "a wait inside an operation", clock, [&] {
     if (done() || abandoned_.load()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
-    return stopped_.load(std::memory_order_relaxed) ? queue_.HasAnyDemanded() : !queue_.empty();
+    return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
+                                                            : queue_.HasAnyDemanded();
   });
   parked_helpers_.fetch_sub(1);
   parked_.fetch_sub(1);
@@ -292,6 +330,7 @@ void DependencyEngine::WaitForAll() {
   CheckNotRecording("WaitForAll");
   CheckNotInOperation("WaitForAll");
   if (stopped_.load() && !Idle()) {
+    if (abandoned_.load()) throw Abandoned("WaitForAll");
     throw FailedPrecondition(
         "Engine::WaitForAll: operations pend and the engine is stopped; expected Start before the "
         "wait");
@@ -328,13 +367,18 @@ void DependencyEngine::Throttle(uint64_t pushed) {
     return pushed < completed + limit;
   };
   if (has_room()) return;
+  // What pends may need this thread to complete it.
+  if (CompletionScope::IsOpen()) return;
   if (ThreadFrame::Inside(id_)) {
     // What pends may need this very operation to end, so it must not wait: help once, if possible.
     // Not at any depth, or a family of pushing operations would pile up on one stack.
     if (push_help_depth >= kMaxPushHelpDepth) return;
+    Execution* const current = ThreadFrame::Current(id_);
+    SuspendVisit(current);  // what runs on top may wait for what is ready in it
     ++push_help_depth;
     TryRunOne();
     --push_help_depth;
+    ResumeVisit(current);
     return;
   }
   const LentPlaces lent(this);
@@ -454,6 +498,7 @@ void DependencyEngine::Shutdown() {
 void DependencyEngine::EndWithProcess() {
   CheckNotForked("Stop");
   CheckOutside("Stop");
+  ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();
   HoldOperations(/*at_end=*/true);

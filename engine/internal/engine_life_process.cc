@@ -11,6 +11,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -196,6 +197,49 @@ int ExitWhileAnOperationWaits() {
   return 0;
 }
 
+/// Threads that the end of main does not wait for go on with what they do.
+int ExitBesideThreadsThatWait() {
+  static std::latch begun(3);
+  for (const int kind : {0, 1, 2}) {
+    std::thread([kind] {
+      Engine* const engine = Engine::Get();
+      Variable* const variable = engine->NewVariable();
+      const auto push_and_wait = [&] {
+        engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+        engine->WaitForVar(variable);
+      };
+      for (int i = 0;; ++i) {
+        // The last may find the engine busy at each look.
+        if (i == (kind == 2 ? 0 : 1)) begun.count_down();
+        if (kind == 0) push_and_wait();
+        if (kind == 1) engine->Execute(push_and_wait);
+        if (kind == 2) {
+          engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+          engine->WaitForAll();
+        }
+      }
+    }).detach();
+  }
+  begun.wait();
+  return 0;
+}
+
+int ForkInsideAnOperation() {
+  static int status = 0;
+  Engine* const engine = Engine::Get();
+  Variable* const variable = engine->NewVariable();
+  engine->PushSync(
+      [](RunContext) {
+        status = StatusOfChild([]() -> int {
+          // Not by exit(), since TBB cannot end from one of its threads.
+          std::_Exit(UseEngine(Engine::Get()));
+        });
+      },
+      kCpu, {}, {variable});
+  engine->WaitForVar(variable);
+  return status;
+}
+
 int ForkBeforeAnyThread() {
   return StatusOfChild([] {
     const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
@@ -211,6 +255,8 @@ int RunNamed(const std::string& name) {
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();
   if (name == "fork_with_a_default_engine") return ForkWithADefaultEngine();
   if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();
+  if (name == "exit_beside_threads_that_wait") return ExitBesideThreadsThatWait();
+  if (name == "fork_inside_an_operation") return ForkInsideAnOperation();
   if (name == "fork_before_any_thread") return ForkBeforeAnyThread();
   if (name == "use_default_engine") return UseEngine(Engine::Get());
   std::fprintf(stderr, "no such thing to do: %s\n", name.c_str());

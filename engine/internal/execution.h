@@ -89,7 +89,7 @@ enum class QueuePlace : uint8_t { kNone, kFifo, kHeap, kUrgent };
 ///
 /// Fields without a note belong to the pusher until the execution is on its variables' queues, and
 /// to whoever made it ready after that: the locks of the variables pass them on.
-struct Execution {
+struct alignas(64) Execution {
   std::span<Edge> edges() {
     return {edge_count <= kInlineEdges ? inline_edges : more_edges.get(), edge_count};
   }
@@ -99,6 +99,10 @@ struct Execution {
     if (count <= kInlineEdges || count <= more_capacity) return;
     more_edges = std::make_unique<Edge[]>(count);
     more_capacity = edge_count;
+  }
+  void DropBuffer() {
+    more_edges.reset();
+    more_capacity = 0;
   }
   std::string_view display_name() const {
     const std::string& text = has_op() ? op->name : name;
@@ -150,7 +154,7 @@ static_assert(sizeof(Execution) <= 256);
 
 /// A variable as the engine keeps it: a first-come queue of edges behind those that are granted,
 /// which are either one write or any number of reads.
-class DependencyVariable final : public Variable {
+class alignas(64) DependencyVariable final : public Variable {
  public:
   void CountWrite() {
     // Only under `lock`, hence no read-modify-write.

@@ -63,21 +63,23 @@ std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
 
 void FailureLog::Add(FailureRef failure) {
   std::lock_guard<std::mutex> hold(mutex_);
-  failures_.push_back(std::move(failure));
-  if (failures_.size() >= prune_at_) Prune();
+  unreported_.push_back(std::move(failure));
+  std::push_heap(unreported_.begin(), unreported_.end(), BeganLater);
+  if (unreported_.size() + reported_.size() >= prune_at_) Prune();
 }
 
 FailureRef FailureLog::ReportOldest(uint64_t pushed) {
   std::lock_guard<std::mutex> hold(mutex_);
-  std::sort(failures_.begin(), failures_.end(),
-            [](const FailureRef& a, const FailureRef& b) { return a->sequence < b->sequence; });
-  for (auto it = failures_.begin(); it != failures_.end(); ++it) {
-    if (!ClaimReport(**it, pushed)) continue;
-    FailureRef oldest = std::move(*it);
-    failures_.erase(it);
-    // Relaxed: nothing pends while this is called, or who pushes meanwhile may see either state.
-    oldest->cleared.store(true, std::memory_order_relaxed);
-    return oldest;
+  while (!unreported_.empty()) {
+    std::pop_heap(unreported_.begin(), unreported_.end(), BeganLater);
+    FailureRef oldest = std::move(unreported_.back());
+    unreported_.pop_back();
+    if (ClaimReport(*oldest, pushed)) {
+      // Relaxed: nothing pends while this is called, or who pushes meanwhile may see either state.
+      oldest->cleared.store(true, std::memory_order_relaxed);
+      return oldest;
+    }
+    reported_.push_back(std::move(oldest));  // by another wait
   }
   if (forgotten_ > 0) {
     const FailureRef first = std::move(first_forgotten_);
@@ -88,29 +90,37 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
             "first of them came from")),
         first->name, first->pushed_at, first->sequence);
   }
-  for (const FailureRef& failure : failures_) {
+  for (const FailureRef& failure : reported_) {
     failure->cleared.store(true, std::memory_order_relaxed);
   }
-  failures_.clear();
+  reported_.clear();
   return nullptr;
+}
+
+bool FailureLog::BeganLater(const FailureRef& a, const FailureRef& b) {
+  return a->sequence > b->sequence;
 }
 
 void FailureLog::Prune() {
   // A count of 1 is the log's own reference: no variable and no running operation has another, and
   // none can come back.
   const auto forgotten = [](const FailureRef& failure) { return failure.use_count() == 1; };
-  std::erase_if(failures_, [&](const FailureRef& failure) {
+  std::erase_if(reported_, forgotten);
+  std::erase_if(unreported_, [&](const FailureRef& failure) {
     return forgotten(failure) && failure->reported_at.load(std::memory_order_relaxed) != 0;
   });
-  size_t excess = std::count_if(failures_.begin(), failures_.end(), forgotten);
+  size_t excess = std::count_if(unreported_.begin(), unreported_.end(), forgotten);
   excess -= std::min(excess, kMaxForgotten);
-  std::erase_if(failures_, [&](FailureRef& failure) {
+  // From the oldest on, which leaves a heap.
+  std::sort(unreported_.begin(), unreported_.end(),
+            [](const FailureRef& a, const FailureRef& b) { return BeganLater(b, a); });
+  std::erase_if(unreported_, [&](const FailureRef& failure) {
     if (excess == 0 || !forgotten(failure)) return false;
     --excess;
     if (++forgotten_ == 1) first_forgotten_ = failure;
     return true;
   });
-  prune_at_ = std::max<size_t>(64, 2 * failures_.size());
+  prune_at_ = std::max<size_t>(64, 2 * (unreported_.size() + reported_.size()));
 }
 
 }  // namespace tessera::engine_internal

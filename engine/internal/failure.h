@@ -61,11 +61,13 @@ class FailureLog {
   FailureRef ReportOldest(uint64_t pushed);
 
  private:
+  static bool BeganLater(const FailureRef& a, const FailureRef& b);
   void Prune();
 
   std::mutex mutex_;
-  std::vector<FailureRef> failures_;  // guarded by mutex_
-  size_t prune_at_ = 64;              // guarded by mutex_
+  std::vector<FailureRef> unreported_;  // a heap, the oldest in front; guarded by mutex_
+  std::vector<FailureRef> reported_;    // to be cleared; guarded by mutex_
+  size_t prune_at_ = 64;                // guarded by mutex_
   // Chains that were too many to keep: they are reported together.
   FailureRef first_forgotten_;  // guarded by mutex_
   uint64_t forgotten_ = 0;      // guarded by mutex_

@@ -59,6 +59,10 @@ struct Fence {
   const uint64_t sequence;
   int64_t issued_ns = -1;  ///< for the trace; set before anyone else has the fence
 
+  /// Nothing was enqueued, for an error that the variables carry: what the device reports here is
+  /// another's. Set before anyone else has the fence.
+  bool skipped = false;
+
   /// What the operation reads and was not done when it was issued: an error of these is its own.
   /// Set before anyone else has the fence, then guarded by resolve_mutex.
   std::vector<std::shared_ptr<Fence>> inputs;

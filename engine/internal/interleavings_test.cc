@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/engine/internal/futex_lock.h"
-#include "tessera/engine/internal/index_stack.h"
+#include "tessera/engine/internal/index_stacks.h"
 #include "tessera/engine/internal/record_pool.h"
 
 namespace tessera::engine_internal {
@@ -156,38 +156,38 @@ TEST(RecordPoolModelTest, TwoThreadsThatTakeAndGiveNeverShareARecord) {
 /// A stack of four numbers, each with data that belongs to whoever has popped it.
 struct StackState {
   explicit StackState(uint32_t pushed) {
-    for (uint32_t i = 0; i < pushed; ++i) stack.Push(i, i);
+    for (uint32_t i = 0; i < pushed; ++i) stack.Push(0, i, i);
   }
   /// Pops a number, works with it, and returns it.
   uint32_t Pop() {
-    const uint32_t index = stack.Pop();
+    const uint32_t index = stack.Pop(0);
     if (index != ModelStack::kNone) data[index] = data[index] + 1;
     return index;
   }
   void Push(uint32_t index) {
     data[index] = data[index] + 1;
-    stack.Push(index, index);
+    stack.Push(0, index, index);
   }
   /// What is wrong if the numbers below `count` should be there, once each.
   std::string CheckLeft(uint32_t count) {
     std::set<uint32_t> seen;
-    for (uint32_t i = 0; i < count; ++i) seen.insert(stack.Pop());
+    for (uint32_t i = 0; i < count; ++i) seen.insert(stack.Pop(0));
     if (seen.size() != count || seen.count(ModelStack::kNone) != 0) return "a number is missing";
-    return stack.Pop() == ModelStack::kNone ? "" : "a number is there twice";
+    return stack.Pop(0) == ModelStack::kNone ? "" : "a number is there twice";
   }
 
-  using ModelStack = IndexStack<ModelMemory>;
-  ModelStack stack{4};
+  using ModelStack = IndexStacks<ModelMemory>;
+  ModelStack stack{4, 2};
   ModelPlain<int> data[4];
 };
 
-TEST(IndexStackModelTest, WhatTwoThreadsPushIsThereOnce) {
+TEST(IndexStacksModelTest, WhatTwoThreadsPushIsThereOnce) {
   ExpectNoFailure(ExploreInterleavings([] {
     auto state = std::make_shared<StackState>(0);
     ModelProgram program;
     program.threads.push_back([state] {
       state->stack.Link(0, 1);
-      state->stack.Push(0, 1);
+      state->stack.Push(0, 0, 1);
     });
     program.threads.push_back([state] {
       state->Push(2);
@@ -198,7 +198,7 @@ TEST(IndexStackModelTest, WhatTwoThreadsPushIsThereOnce) {
   }));
 }
 
-TEST(IndexStackModelTest, ThreeThreadsThatPopNeverShareANumber) {
+TEST(IndexStacksModelTest, ThreeThreadsThatPopNeverShareANumber) {
   ExpectNoFailure(ExploreInterleavings([] {
     auto state = std::make_shared<StackState>(3);
     ModelProgram program;
@@ -210,7 +210,7 @@ TEST(IndexStackModelTest, ThreeThreadsThatPopNeverShareANumber) {
 
 // The order of pops and pushes that deceives a stack without a count: a head that has gone and come
 // back, over another rest.
-TEST(IndexStackModelTest, ANumberThatComesBackDeceivesNobody) {
+TEST(IndexStacksModelTest, ANumberThatComesBackDeceivesNobody) {
   ExpectNoFailure(ExploreInterleavings([] {
     auto state = std::make_shared<StackState>(3);
     ModelProgram program;
@@ -225,6 +225,48 @@ TEST(IndexStackModelTest, ANumberThatComesBackDeceivesNobody) {
       if (second != StackState::ModelStack::kNone) state->Push(second);
     });
     program.check = [state] { return state->CheckLeft(3); };
+    return program;
+  }));
+}
+
+// Two threads with a stack each, who also take from each other.
+TEST(IndexStacksModelTest, ANumberThatChangesStacksIsInOneOfThem) {
+  ExpectNoFailure(ExploreInterleavings([] {
+    auto state = std::make_shared<StackState>(2);
+    ModelProgram program;
+    for (const uint32_t own : {0u, 1u}) {
+      program.threads.push_back([state, own] {
+        uint32_t index = state->stack.Pop(own);
+        if (index == StackState::ModelStack::kNone) index = state->stack.Pop(1 - own);
+        if (index == StackState::ModelStack::kNone) return;
+        state->data[index] = state->data[index] + 1;
+        state->stack.Push(1, index, index);
+      });
+    }
+    program.check = [state] {
+      for (int pops = 0; pops < 3; ++pops) {
+        const uint32_t index = state->stack.Pop(1);
+        if (index == StackState::ModelStack::kNone) return state->CheckLeft(2);
+        state->stack.Push(0, index, index);
+      }
+      return std::string("a number is there twice");
+    };
+    return program;
+  }));
+}
+
+TEST(IndexStacksModelTest, ThreeThreadsThatPopOrPushLoseNothing) {
+  ExpectNoFailure(ExploreInterleavings([] {
+    auto state = std::make_shared<StackState>(2);
+    ModelProgram program;
+    program.threads.push_back([state] {
+      const uint32_t index = state->Pop();
+      if (index != StackState::ModelStack::kNone) state->Push(index);
+    });
+    program.threads.push_back([state] { state->Pop(); });
+    program.threads.push_back([state] { state->Push(2); });
+    // Two of three are there, whichever was popped; but that of the second thread.
+    program.check = [state] { return state->CheckLeft(2); };
     return program;
   }));
 }

@@ -6,11 +6,11 @@
 
 namespace tessera::engine_internal {
 
-Replay::Replay(const SchedulePlan& schedule_plan)
+Replay::Replay(const SchedulePlan& schedule_plan, uint32_t stacks)
     : plan(schedule_plan),
       marks(plan.variables().size()),
       waiting_for_(std::make_unique<std::atomic<uint32_t>[]>(plan.size())),
-      stack_(static_cast<uint32_t>(plan.size())) {
+      stacks_(static_cast<uint32_t>(plan.size()), stacks) {
   for (uint32_t i = 0; i < plan.size(); ++i) {
     waiting_for_[i].store(plan.operation(i).predecessors, std::memory_order_relaxed);
   }
@@ -39,7 +39,7 @@ uint32_t Replay::TakeRoot() {
   return taken < plan.roots().size() ? plan.roots()[taken] : kNone;
 }
 
-uint32_t Replay::Take() {
+uint32_t Replay::Take(uint32_t stack) {
   if (plan.has_ranks()) {
     const auto later = [this](uint32_t a, uint32_t b) { return plan.Before(b, a); };
     std::lock_guard<FutexLock> hold(heap_lock_);
@@ -50,15 +50,19 @@ uint32_t Replay::Take() {
     heap_size_.store(heap_.size());
     return best;
   }
-  const uint32_t top = stack_.Pop();
-  return top != kNone ? top : TakeRoot();
+  uint32_t taken = stacks_.Pop(stack);
+  if (taken == kNone) taken = TakeRoot();
+  for (uint32_t other = 0; taken == kNone && other < stacks_.stacks(); ++other) {
+    taken = stacks_.Pop(other);
+  }
+  return taken;
 }
 
-void Replay::PutBack(uint32_t index) {
+void Replay::PutBack(uint32_t stack, uint32_t index) {
   if (plan.has_ranks()) {
     AddToHeap(index);
   } else {
-    stack_.Push(index, index);
+    stacks_.Push(stack, index, index);
   }
 }
 
@@ -70,7 +74,7 @@ void Replay::AddToHeap(uint32_t index) {
   heap_size_.store(heap_.size());
 }
 
-uint32_t Replay::Release(uint32_t index) {
+uint32_t Replay::Release(uint32_t stack, uint32_t index) {
   uint32_t next = kNone, second = kNone, last = kNone;
   for (const uint32_t after : plan.successors(index)) {
     const uint32_t predecessors = plan.operation(after).predecessors;
@@ -86,11 +90,11 @@ uint32_t Replay::Release(uint32_t index) {
     } else if (second == kNone) {
       second = last = after;
     } else {
-      stack_.Link(last, after);
+      stacks_.Link(last, after);
       last = after;
     }
   }
-  if (second != kNone) stack_.Push(second, last);
+  if (second != kNone) stacks_.Push(stack, second, last);
   return next;
 }
 
@@ -120,7 +124,7 @@ std::unique_ptr<Replay> ReplayPool::Take() {
       idle_.pop_back();
     }
   }
-  if (replay == nullptr) replay = std::make_unique<Replay>(*plan_);
+  if (replay == nullptr) replay = std::make_unique<Replay>(*plan_, stacks_);
   replay->pool = shared_from_this();
   replay->references.store(1, std::memory_order_relaxed);
   return replay;

@@ -1,9 +1,11 @@
 #ifndef TESSERA_ENGINE_INTERNAL_REPLAY_H_
 #define TESSERA_ENGINE_INTERNAL_REPLAY_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tessera/engine/internal/completion.h"
@@ -11,7 +13,7 @@
 #include "tessera/engine/internal/execution.h"
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/futex_lock.h"
-#include "tessera/engine/internal/index_stack.h"
+#include "tessera/engine/internal/index_stacks.h"
 #include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/schedule_plan.h"
 
@@ -31,20 +33,22 @@ class ReplayPool;
 struct Replay {
   static constexpr uint32_t kNone = SchedulePlan::kNone;
 
-  explicit Replay(const SchedulePlan& schedule_plan);
+  /// Visitors have up to `stacks` stacks of their own.
+  Replay(const SchedulePlan& schedule_plan, uint32_t stacks);
 
   /// Makes all as it is at the beginning. Nobody else may use the replay yet.
   void Start();
 
-  /// An operation that is ready; kNone if there is none just now.
-  uint32_t Take();
+  /// An operation that is ready, from the visitor's own stack if it has some; kNone if there is
+  /// none just now.
+  uint32_t Take(uint32_t stack);
 
   /// Gives up an operation that this thread has taken, or been left with by Release.
-  void PutBack(uint32_t index);
+  void PutBack(uint32_t stack, uint32_t index);
 
   /// The operation is complete, or skipped: returns one of those that become ready by that, kNone
   /// if there is none, and leaves the others to Take.
-  uint32_t Release(uint32_t index);
+  uint32_t Release(uint32_t stack, uint32_t index);
 
   /// Counts operations as over. True for the call that ends the replay: all that the operations did
   /// is visible to it.
@@ -54,10 +58,26 @@ struct Replay {
 
   /// Whether Take would return something. May be out of date.
   bool HasReady() const {
-    return plan.has_ranks() ? heap_size_.load() > 0 : !stack_.empty() || HasRoots();
+    if (plan.has_ranks()) return heap_size_.load() > 0;
+    if (HasRoots()) return true;
+    for (uint32_t i = 0; i < stacks_.stacks(); ++i) {
+      if (!stacks_.empty(i)) return true;
+    }
+    return false;
+  }
+
+  /// The stack of the visitor with that number.
+  uint32_t StackOf(int32_t visitor) const {
+    return static_cast<uint32_t>(visitor) % stacks_.stacks();
   }
 
   int64_t RankOf(uint32_t index) const { return plan.push(index).rank() + rank_offset; }
+
+  /// Lends the buffer to the execution, or takes it back.
+  void SwapEdgeBuffer() {
+    std::swap(edge_buffer, execution->more_edges);
+    std::swap(edge_capacity, execution->more_capacity);
+  }
 
   /// Marks what the operation writes, and from here on operations look at marks.
   void Mark(uint32_t index, const FailureRef& failure);
@@ -69,6 +89,9 @@ struct Replay {
   int64_t rank_offset = 0;
   std::vector<void*> slots;
   std::vector<SchedulePlan::VariableEdge> edges;  // those of `execution`
+  /// Where these stand while the replay is under way; kept here between replays.
+  std::unique_ptr<Edge[]> edge_buffer;
+  uint32_t edge_capacity = 0;
 
   /// By variable; its operations order all access, as they do that to the variable.
   std::vector<FailureRef> marks;
@@ -99,7 +122,7 @@ struct Replay {
   // Predecessors of each operation that are not complete; used where there are several. Whoever
   // counts one down to 0 makes it ready for the next replay.
   std::unique_ptr<std::atomic<uint32_t>[]> waiting_for_;
-  IndexStack<> stack_;
+  IndexStacks<> stacks_;
   FutexLock heap_lock_;
   std::vector<uint32_t> heap_;  // instead of stack and roots where ranks differ; under its lock
   std::atomic<size_t> heap_size_{0};
@@ -142,7 +165,9 @@ struct GraphOfSchedule {
 /// together with replays that are under way.
 class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
  public:
-  explicit ReplayPool(std::unique_ptr<const SchedulePlan> plan) : plan_(std::move(plan)) {}
+  /// For an engine with so many workers.
+  ReplayPool(std::unique_ptr<const SchedulePlan> plan, int workers)
+      : plan_(std::move(plan)), stacks_(static_cast<uint32_t>(std::min(workers, kMaxStacks))) {}
 
   const SchedulePlan& plan() const { return *plan_; }
   GraphOfSchedule& graph() { return graph_; }
@@ -152,7 +177,11 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
   static void Give(std::unique_ptr<Replay> replay);
 
  private:
+  // More visitors share them: a replay must not grow with the number of workers.
+  static constexpr int kMaxStacks = 16;
+
   const std::unique_ptr<const SchedulePlan> plan_;
+  const uint32_t stacks_;
   GraphOfSchedule graph_;
   FutexLock lock_;
   std::vector<std::unique_ptr<Replay>> idle_;  // guarded by lock_

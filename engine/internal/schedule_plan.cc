@@ -43,6 +43,8 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
   operations_.resize(size());
   for (uint32_t i = 0; i < size(); ++i) {
     const RecordedPush& push = pushes_[i];
+    operations_[i].op = push.op.get();
+    operations_[i].device = push.device;
     operations_[i].sync = std::get_if<SyncFn>(&push.op->fn);
     operations_[i].blocks = push.op->property == FnProperty::kAsync;
     if (operations_[i].sync == nullptr) ++asynchronous_;

@@ -54,7 +54,9 @@ class SchedulePlan {
   };
   /// What running an operation looks at.
   struct Operation {
+    OperatorRecord* op;
     const SyncFn* sync;  ///< null if it is asynchronous
+    Device device;
     uint32_t first_successor;
     uint32_t end_successor;
     uint32_t predecessors;

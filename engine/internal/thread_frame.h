@@ -75,6 +75,21 @@ class ThreadFrame {
   ThreadFrame* const outer_;
 };
 
+/// While it lives, its thread reports that operations are complete. What it runs of a program by
+/// the way (destructors of what functions have captured) must not wait for others to be complete.
+class CompletionScope {
+ public:
+  CompletionScope() { ++depth_; }
+  ~CompletionScope() { --depth_; }
+  CompletionScope(const CompletionScope&) = delete;
+  CompletionScope& operator=(const CompletionScope&) = delete;
+
+  static bool IsOpen() { return depth_ > 0; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
 }  // namespace tessera::engine_internal
 
 #endif  // TESSERA_ENGINE_INTERNAL_THREAD_FRAME_H_

@@ -43,7 +43,21 @@ class ThreadedEngine final : public DependencyEngine {
     };
     PublishThroughTbb(&body);
     const absl::Cleanup receive = [&body] { ReceiveThroughTbb(&body); };  // on exceptions too
-    workers_->arena.execute(Delegate(&body));
+    if (ThreadFrame::IsWorker(id())) {
+      body();  // it is in the arena already, or in a spare thread's
+      return;
+    }
+    bool lent;
+    {
+      std::lock_guard<FutexLock> hold(queue_lock_);
+      lent = lent_ > 0;
+    }
+    if (!lent) {
+      workers_->arena.execute(Delegate(&body));
+      return;
+    }
+    // Those who sleep hold places in the arena, and may wait for this very call.
+    tbb::task_arena(options().workers, /*reserved_for_masters=*/1).execute(Delegate(&body));
   }
 
   int num_workers() const override { return options().workers; }

@@ -1,0 +1,372 @@
+#ifndef TESSERA_TENSOR_REAL_FUNCTORS_H_
+#define TESSERA_TENSOR_REAL_FUNCTORS_H_
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "tessera/tensor/internal/math_spans.h"
+#include "tessera/tensor/packet.h"
+#include "tessera/tensor/packet_math.h"
+#include "tessera/tensor/special_functions.h"
+
+/// Functors of real functions: exponentials, logarithms, trigonometry and what is made of them.
+///
+/// They are computed in float for float and the 16-bit types, in double for double and for
+/// integers, whose results are cut to whole numbers. Errors are those of the C library (at most
+/// 4 ulp), or of packet_math.h where there is a packet form.
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+namespace op {
+
+/// The type in which a real function of T is computed.
+template <typename T>
+using RealOf = std::conditional_t<std::is_same_v<T, double> || std::numeric_limits<T>::is_integer,
+                                  double, float>;
+template <typename T>
+TESSERA_HD RealOf<T> ToReal(T a) {
+  return static_cast<RealOf<T>>(a);
+}
+
+/// Types of which costly functions have a form over spans as well, `Span(in, out, count)`, whose
+/// packets are those of the machine rather than those of the build. A build that has fused
+/// multiply-add itself uses its own packets.
+template <typename T>
+concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
+
+/// e to the power a.
+struct exp {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<exp>(a);
+    } else {
+      return static_cast<T>(std::exp(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Exp(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::ExpSpan(in, out, count);
+  }
+};
+
+/// 2 to the power a.
+struct exp2 {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::exp2(ToReal(a)));
+  }
+};
+
+/// exp(a) - 1, accurate near 0.
+struct expm1 {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<expm1>(a);
+    } else {
+      return static_cast<T>(std::expm1(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Expm1(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::Expm1Span(in, out, count);
+  }
+};
+
+/// The natural logarithm: -inf for 0, NaN below.
+struct log {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<log>(a);
+    } else {
+      return static_cast<T>(std::log(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Log(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::LogSpan(in, out, count);
+  }
+};
+
+/// The logarithm to base 10.
+struct log10 {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::log10(ToReal(a)));
+  }
+};
+
+/// The logarithm to base 2.
+struct log2 {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::log2(ToReal(a)));
+  }
+};
+
+/// log(1 + a), accurate near 0.
+struct log1p {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<log1p>(a);
+    } else {
+      return static_cast<T>(std::log1p(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Log1p(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::Log1pSpan(in, out, count);
+  }
+};
+
+/// The sine of a in radians.
+struct sin {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::sin(ToReal(a)));
+  }
+};
+
+/// The cosine of a in radians.
+struct cos {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::cos(ToReal(a)));
+  }
+};
+
+/// The tangent of a in radians.
+struct tan {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::tan(ToReal(a)));
+  }
+};
+
+/// The arc sine in [-pi/2, pi/2]; NaN where |a| > 1.
+struct asin {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::asin(ToReal(a)));
+  }
+};
+
+/// The arc cosine in [0, pi]; NaN where |a| > 1.
+struct acos {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::acos(ToReal(a)));
+  }
+};
+
+/// The arc tangent in (-pi/2, pi/2).
+struct atan {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::atan(ToReal(a)));
+  }
+};
+
+/// The hyperbolic sine.
+struct sinh {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::sinh(ToReal(a)));
+  }
+};
+
+/// The hyperbolic cosine.
+struct cosh {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::cosh(ToReal(a)));
+  }
+};
+
+/// The hyperbolic tangent.
+struct tanh {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<tanh>(a);
+    } else {
+      return static_cast<T>(std::tanh(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Tanh(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::TanhSpan(in, out, count);
+  }
+};
+
+/// The inverse hyperbolic sine.
+struct asinh {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::asinh(ToReal(a)));
+  }
+};
+
+/// The inverse hyperbolic cosine; NaN where a < 1.
+struct acosh {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::acosh(ToReal(a)));
+  }
+};
+
+/// The inverse hyperbolic tangent; NaN where |a| > 1.
+struct atanh {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::atanh(ToReal(a)));
+  }
+};
+
+/// The error function.
+struct erf {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<erf>(a);
+    } else {
+      return static_cast<T>(std::erf(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Erf(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::ErfSpan(in, out, count);
+  }
+};
+
+/// 1 - erf(a), accurate for large a.
+struct erfc {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::erfc(ToReal(a)));
+  }
+};
+
+/// The gamma function, (a - 1)! for whole a.
+struct gamma {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::tgamma(ToReal(a)));
+  }
+};
+
+/// The logarithm of the gamma function's magnitude.
+struct lgamma {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(LogGamma(ToReal(a)));
+  }
+};
+
+/// The derivative of lgamma; see Digamma.
+struct digamma {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(Digamma(static_cast<double>(a)));
+  }
+};
+
+/// 1 / (1 + exp(-a))
+struct sigmoid {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<sigmoid>(a);
+    } else {
+      // Of a large negative number exp(-a) would overflow before the result vanishes.
+      const RealOf<T> x = ToReal(a);
+      const RealOf<T> e = std::exp(x < 0 ? x : -x);
+      return static_cast<T>((x < 0 ? e : 1) / (1 + e));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Sigmoid(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::SigmoidSpan(in, out, count);
+  }
+};
+
+/// log(1 + exp(a)), written so that large |a| neither overflows nor loses everything.
+struct softrelu {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (packet_math::kOneLane<T>) {
+      return packet_math::OneLane<softrelu>(a);
+    } else {
+      const RealOf<T> x = ToReal(a);
+      return static_cast<T>((x < 0 ? 0 : x) + std::log1p(std::exp(x < 0 ? x : -x)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Softplus(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count) {
+    tensor_internal::SoftplusSpan(in, out, count);
+  }
+};
+using softplus = softrelu;
+
+/// a times the normal distribution's share below a: a (1 + erf(a / sqrt(2))) / 2.
+struct gelu {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    // In double, since the relative error of erfc grows with the square of its argument. -inf would
+    // be -inf times 0.
+    const double x = static_cast<double>(a);
+    if (x < -40) return static_cast<T>(-0.0);
+    return static_cast<T>(0.5 * x * std::erfc(x * -0.70710678118654752));
+  }
+};
+
+/// a / (1 + |a|)
+struct softsign {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(a / (T(1) + (a < T(0) ? static_cast<T>(-a) : a)));
+  }
+};
+
+}  // namespace op
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_REAL_FUNCTORS_H_
