@@ -491,6 +491,34 @@ TEST_P(ThreadedEngineTest, HigherPrioritiesRunFirstAndPrioritisedWorkBeforeAll) 
   EXPECT_THAT(order, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
 }
 
+TEST_P(EngineTest, OperationsOfEveryPropertyRunInTheirOrder) {
+  Variable* variable = engine_->NewVariable();
+  int runs = 0;
+  for (const FnProperty property :
+       {FnProperty::kNormal, FnProperty::kCopyFromGpu, FnProperty::kCopyToGpu,
+        FnProperty::kCpuPrioritized, FnProperty::kAsync, FnProperty::kDeleteVariable,
+        FnProperty::kGpuPrioritized, FnProperty::kNoSkip}) {
+    const int before = runs;
+    engine_->PushSync([&, before](RunContext) { runs = runs == before ? before + 1 : -100; }, kCpu,
+                      {}, {variable}, {.property = property});
+    engine_->WaitForVar(variable);
+  }
+  EXPECT_EQ(runs, 8);
+}
+
+TEST_P(EngineTest, AnOperatorIsNotThatOfAVariableWhichTookADeletedOnesPlace) {
+  Variable* old = engine_->NewVariable("old");
+  Opr* op = engine_->NewOperator([](RunContext) {}, {}, {old}, {.name = "made"});
+  engine_->DeleteVariable(old);
+  engine_->WaitForAll();
+  std::vector<Variable*> others;  // enough that one has the old one's memory
+  for (int i = 0; i < 200; ++i) others.push_back(engine_->NewVariable());
+  EXPECT_THROW(engine_->Push(op, kCpu), Error);
+  EXPECT_THROW(engine_->Record([&] { engine_->Push(op, kCpu); }), Error);
+  engine_->DeleteOperator(op);
+  for (Variable* other : others) engine_->DeleteVariable(other);
+}
+
 TEST_P(ThreadedEngineTest, ALoopInsideAnOperationUsesTheEnginesWorkers) {
   Variable* variable = engine_->NewVariable();
   std::atomic<int> sum{0};

@@ -350,6 +350,44 @@ TEST_P(EngineWaitTest, AWaitThatLastsIsReported) {
   waiter.join();
 }
 
+TEST_P(ThreadedEngineWaitTest, EveryKindOfWaitThatLastsIsReported) {
+  struct Kind {
+    const char* name;
+    std::function<void(Engine&, Variable*)> wait;
+  };
+  const Kind kinds[] = {
+      {"a wait for all operations", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
+      {"a push waits for room",
+       [](Engine& engine, Variable* variable) {
+         for (int i = 0; i < 4; ++i) engine.PushSync([](RunContext) {}, kCpu, {}, {variable});
+       }},
+      {"a wait inside an operation",
+       [](Engine& engine, Variable* variable) {
+         engine.PushSync([variable](RunContext context) { context.engine->WaitForVar(variable); },
+                         kCpu, {}, {engine.NewVariable()});
+       }},
+  };
+  for (const Kind& kind : kinds) {
+    std::promise<std::string> report;
+    std::atomic<bool> reported{false};
+    const auto engine = GetParam().Make(
+        {.max_pending = 4, .stall_report_ms = 1, .stall_report = [&](const std::string& text) {
+           if (!reported.exchange(true)) report.set_value(text);
+         }});
+    Variable* variable = engine->NewVariable("slow");
+    std::promise<OnComplete> handle;
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      {variable}, {.name = "download"});
+    const OnComplete done = handle.get_future().get();
+    std::thread waiter([&] { kind.wait(*engine, variable); });
+    EXPECT_THAT(report.get_future().get(),
+                AllOf(HasSubstr(kind.name), HasSubstr("slow"), HasSubstr("download")));
+    done();
+    waiter.join();
+    engine->WaitForAll();
+  }
+}
+
 TEST_P(EngineWaitTest, OfTwoThatACompletionMadeReadyOneMayWaitForTheOther) {
   Variable *input = engine_->NewVariable(), *first = engine_->NewVariable(),
            *second = engine_->NewVariable(), *trigger = engine_->NewVariable();

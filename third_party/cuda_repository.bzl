@@ -51,7 +51,6 @@ cc_library(
         "-Wl,-rpath,{lib}",
         "-lcudart",
     ],
-    deps = [":headers"],
 )
 
 cc_library(
@@ -62,7 +61,6 @@ cc_library(
         "-Wl,-rpath-link,{lib}",
         "-lcublas",
     ],
-    deps = [":headers"],
 )
 """
 

@@ -20,6 +20,7 @@ _HEADERS = (".h", ".hpp", ".cuh", ".inc")
 _CUDA_ENABLED = str(Label("//tools/cuda:is_enabled"))
 _CUDA_ABSENT = Label("//tools/cuda:absent")
 _CUDA = Label("//third_party/cuda")
+_CUDART = Label("//third_party/cuda:cudart")
 _GTEST = Label("//third_party/googletest")
 _GTEST_MAIN = Label("//third_party/googletest:main")
 _BENCHMARK = Label("//third_party/google_benchmark")
@@ -237,7 +238,7 @@ def tessera_cuda_library(
         srcs = objects,
         linkstatic = True,
         alwayslink = alwayslink,
-        deps = deps + [headers, _CUDA],
+        deps = deps + [headers, _CUDART],
         **kwargs
     )
 
@@ -286,7 +287,7 @@ def tessera_operator_library(
         local_defines = ["TESSERA_XPU_CPU"],
         linkstatic = True,
         alwayslink = True,
-        deps = deps + headers + [_CUDA],
+        deps = deps + headers + [_CUDART],
         **kwargs
     )
 
@@ -303,7 +304,7 @@ def tessera_cuda_test(name, size, srcs, deps = [], nvcc_copts = [], tags = [], d
         srcs = objects,
         linkstatic = True,
         alwayslink = True,
-        deps = test_deps + [_CUDA],
+        deps = test_deps + [_CUDART],
         visibility = ["//visibility:private"],
     )
     _program(

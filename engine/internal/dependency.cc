@@ -225,8 +225,12 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
              uint64_t operations) {
   const std::span<Edge> edges = execution.edges();
   const LockAll locked(edges);
-  for (Edge& edge : edges) {
-    if (!edge.variable()->alive) throw DeletedVariable(execution, *edge.variable());
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const DependencyVariable& variable = *edges[i].variable();
+    if (variable.alive && (!execution.has_op() || execution.op->variable_ids[i] == variable.id)) {
+      continue;
+    }
+    throw DeletedVariable(execution, variable);
   }
   // Relaxed: under the locks of all variables, so it agrees with the order on each of them.
   execution.sequence = sequence_counter.fetch_add(operations, std::memory_order_relaxed) + 1;

@@ -214,7 +214,10 @@ OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, Var
   auto op = std::make_unique<OperatorRecord>();
   op->edges.resize(reads.size() + writes.size() + options.updates.size());
   FillEdges(op->edges, reads, writes, options.updates, name);
-  for (const Edge& edge : op->edges) CheckAlive(*edge.variable(), name);
+  for (const Edge& edge : op->edges) {
+    CheckAlive(*edge.variable(), name);
+    op->variable_ids.push_back(edge.variable()->id);
+  }
   op->fn = std::move(fn);
   op->property = options.property;
   op->capturable = options.capturable;

@@ -101,11 +101,11 @@ void DependencyEngine::CheckNotRecording(std::string_view call) const {
 void DependencyEngine::Note(Recording& recording, OperatorRecord* op, Device device, int priority,
                             std::source_location site) {
   RecordedPush push{OperatorRef(op), device, priority, site};
-  for (const Edge& edge : op->edges) {
-    DependencyVariable& variable = *edge.variable();
+  for (size_t i = 0; i < op->edges.size(); ++i) {
+    DependencyVariable& variable = *op->edges[i].variable();
     const bool deleted = recording.deleted.contains(&variable);
     std::lock_guard<FutexLock> hold(variable.lock);
-    if (variable.alive && !deleted) continue;
+    if (variable.alive && variable.id == op->variable_ids[i] && !deleted) continue;
     throw InvalidArgument("Engine: operation \"", op->name, "\": ", variable.ToString(),
                           " was deleted; expected a living variable");
   }

@@ -59,6 +59,8 @@ class OperatorRecord final : public EngineOperator {
  public:
   AnyFn fn;
   std::vector<Edge> edges;  // sorted by variable; only variable_and_access is used
+  /// The variables' numbers: one that took a deleted variable's memory has another.
+  std::vector<uint64_t> variable_ids;
   FnProperty property = FnProperty::kNormal;
   bool capturable = false;
   std::string name;
