@@ -1,0 +1,228 @@
+#ifndef TESSERA_TENSOR_OPERAND_H_
+#define TESSERA_TENSOR_OPERAND_H_
+
+#include <concepts>
+#include <tuple>
+#include <type_traits>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/host_device.h"
+
+/// Expression nodes. A node is a small trivially copyable value that holds its operands by value,
+/// so an expression kept in an `auto` variable stays valid for as long as the memory behind its
+/// tensors, and can be passed to a CUDA kernel as it is.
+///
+/// What a node offers (the evaluators use nothing else):
+///   value_type, kRank         element type; rank, 0 for a scalar that fits every shape
+///   device_type               where the operands' memory lies; void or absent if anywhere
+///   kHasPacket                whether EvalPacket may be called
+///   shape()                   Shape<kRank>
+///   Eval(y, x)                the element at flattened row y and column x; with N dimensions, y
+///                             counts the first N-1 of them and x is the last
+///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet: one of Eigen's on the CPU,
+///   an
+///                             ElementGroup on a GPU
+///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false if
+///   absent.
+///                             Then also GroupsAreAligned(rows): whether in all memory that is read
+///                             each of `rows` rows begins at a multiple of 16 bytes
+///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
+///                             row-major order, so that the rows may be run as one
+///   operands()                the operands, a std::tuple of nodes; absent if there are none
+///   WithOperands(e...)        the same node over other operands of the same shapes
+///   kMovesElements            false if element i depends on the operands' elements i alone; true,
+///                             or absent, for a node that reads other places (a.T(), broadcast)
+///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
+///                             prepare.h
+/// and, for nodes whose index arithmetic is dear, optionally
+///   EvalRow(y, begin, end, T* out)  writes elements [begin, end) of row y, on the CPU
+///   EvalRows(begin, end, T* data, stride)  writes rows [begin, end) of the whole result, row y at
+///                             data + y * stride, on the CPU; false if it has nothing better than
+///                             EvalRow to offer, and then wrote nothing
+namespace tessera {
+
+template <typename Device, int N, typename T>
+class Tensor;
+template <typename Device>
+struct Stream;
+template <typename Device>
+class Scratch;
+
+namespace expr {
+
+inline namespace TESSERA_ISA_NAMESPACE {
+template <typename A>
+struct TransposeExp;
+}  // namespace TESSERA_ISA_NAMESPACE
+
+/// The base of everything that may be an operand. A function with a common name takes this rather
+/// than any E: where a program has an `exp` or a `sum` of its own for tensors, that one fits
+/// better, as a class derived from Tensor (a container) is closer to Tensor than to this base.
+template <typename Derived>
+struct AnyOperand {
+  TESSERA_HD const Derived& self() const { return static_cast<const Derived&>(*this); }
+};
+
+/// The base of every expression: Derived says what it is.
+template <typename Derived>
+struct Exp : AnyOperand<Derived> {
+  using Node = Derived;
+  using AnyOperand<Derived>::self;
+
+  /// A matrix with rows and columns exchanged; inside dot a flag for the GEMM.
+  auto T() const requires(Derived::kRank == 2) { return TransposeExp<Derived>(self()); }
+};
+
+/// A second base for nodes that may be without dimensions, such as sum(a) or 2 * sum(a): these
+/// convert to the number that they stand for, `float mean = sum(a) / n;`, `if (sum(a) > 0)`. The
+/// number is computed at once; on a GPU the conversion waits for the stream of the operands.
+template <typename Derived, typename T, int kRank>
+struct Number {};
+template <typename Derived, typename T>
+struct Number<Derived, T, 0> {
+  operator T() const {  // NOLINT: a number is what it is
+    return EvaluateNumber(static_cast<const Derived&>(*this));
+  }
+};
+/// 16-bit numbers, which convert to float by themselves, do so here too.
+template <typename Derived, typename Format>
+struct Number<Derived, Float16<Format>, 0> {
+  operator Float16<Format>() const {  // NOLINT: as above
+    return EvaluateNumber(static_cast<const Derived&>(*this));
+  }
+  operator float() const {  // NOLINT: as above
+    return EvaluateNumber(static_cast<const Derived&>(*this));
+  }
+};
+
+template <typename E>
+concept Expression = std::derived_from<E, Exp<typename E::Node>>;
+
+/// The base of expressions that are computed as a whole (a product, a reduction to a vector) by
+/// code of their own. Derived offers
+///   value_type, device_type, kRank, shape()   as every node does
+///   scale                                     a factor
+///   operands()                                where it can, so that Fuse sees what it reads
+///   template <typename Saver, typename Dst> void AssignTo(const Dst& dst) const
+/// On the right of an assignment AssignTo computes it straight into the destination; inside an
+/// expression it is computed into a temporary before the loop.
+template <typename Derived>
+struct ComplexExp : AnyOperand<Derived> {};
+
+template <typename E>
+concept ComplexExpression = std::derived_from<E, ComplexExp<E>>;
+
+/// What may be an operand: a node, or an expression that is computed as a whole.
+template <typename E>
+concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
+  typename E::value_type;
+  typename E::device_type;
+  E::kRank;
+  e.shape();
+});
+
+/// What an expression holds of an operand: the operand itself, or for a class derived from a node
+/// (a container) that node, so that expressions never own memory.
+template <Expression E>
+using NodeOf = typename E::Node;
+
+/// What a new value does to the old one; see functors.h. A program's own `Assign<xpu>(a, b)` for
+/// tensors is none of ours.
+template <typename S>
+concept AnySaver = requires {
+  typename S::OPType;
+};
+
+/// Numbers that may stand beside an expression.
+template <typename S>
+concept Scalar = std::is_arithmetic_v<S> || std::same_as<S, half_t> || std::same_as<S, bfloat16_t>;
+
+template <typename E>
+struct DeviceOfExpression {
+  using type = void;
+};
+template <typename E>
+requires requires { typename E::device_type; }
+struct DeviceOfExpression<E> {
+  using type = typename E::device_type;
+};
+
+/// The device whose memory an expression reads; void for one that reads none.
+template <typename E>
+using DeviceOf = typename DeviceOfExpression<E>::type;
+template <typename A, typename B>
+using CommonDevice = std::conditional_t<std::is_void_v<DeviceOf<A>>, DeviceOf<B>, DeviceOf<A>>;
+
+template <typename E>
+struct IsTensorNode : std::false_type {};
+template <typename Device, int N, typename T>
+struct IsTensorNode<Tensor<Device, N, T>> : std::true_type {};
+
+/// True for a Tensor itself, the node that owns a place in memory.
+template <typename E>
+inline constexpr bool kIsTensor = IsTensorNode<E>::value;
+
+/// False for a node that promises to read its operands only at the place that is asked of it.
+template <typename E>
+constexpr bool MovesElements() {
+  if constexpr (requires { E::kMovesElements; }) {
+    return E::kMovesElements;
+  } else {
+    return true;
+  }
+}
+
+/// The operands of a node, none for one that does not name any.
+template <typename E>
+auto OperandsOf(const E& e) {
+  if constexpr (requires { e.operands(); }) {
+    return e.operands();
+  } else {
+    return std::tuple<>();
+  }
+}
+
+/// True if EvalPacket gives groups of elements, as a GPU moves them.
+template <typename E>
+constexpr bool HasGroups() {
+  if constexpr (requires { E::kHasGroups; }) {
+    return E::kHasGroups;
+  } else {
+    return false;
+  }
+}
+
+/// What a compiler names when operands cannot match. Of different element types, convert one with
+/// tcast<T>(); of different ranks, bring them to one shape, for example with broadcast<axis>.
+template <typename A, typename B>
+concept SameElementType = std::same_as<typename A::value_type, typename B::value_type>;
+template <typename A, typename B>
+concept SameRank = A::kRank == B::kRank || A::kRank == 0 || B::kRank == 0;
+template <typename A, typename B>
+concept SameDevice = std::is_void_v<DeviceOf<A>> || std::is_void_v<DeviceOf<B>> ||
+    std::same_as<DeviceOf<A>, DeviceOf<B>>;
+template <typename A, typename B>
+concept MatchingExpressions =
+    Operand<A> && Operand<B> && SameElementType<A, B> && SameRank<A, B> && SameDevice<A, B>;
+
+/// Two expressions that cannot stand side by side. For such pairs the operators exist as deleted
+/// functions, so that a compiler prints one message, with the reason in the result's type, instead
+/// of a list of candidates.
+template <typename A, typename B>
+concept MismatchedExpressions = Operand<A> && Operand<B> && !MatchingExpressions<A, B>;
+
+struct OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
+struct OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
+struct OperandsLieOnDifferentDevices_CopyOneFirst;
+template <typename A, typename B>
+using MismatchOf = std::conditional_t<
+    !SameElementType<A, B>, OperandsHaveDifferentElementTypes_ConvertOneWithTcast,
+    std::conditional_t<!SameRank<A, B>,
+                       OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape,
+                       OperandsLieOnDifferentDevices_CopyOneFirst>>;
+
+}  // namespace expr
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_OPERAND_H_
