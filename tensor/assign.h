@@ -60,7 +60,7 @@ template <AnySaver Saver, Aliasing kAliasing = Aliasing::kChecked, Expression To
           AssignableTo<NodeOf<To>> E>
 void Assign(const To& to, const E& e) {
   using Dst = NodeOf<To>;
-  const Dst& dst = to.self();
+  const Dst& dst = AsNode(to);
   if constexpr (ComputesInto<E, Dst>) {
     e.template AssignTo<Saver>(dst);
   } else if constexpr (ComplexExpression<E>) {
@@ -77,9 +77,9 @@ void Assign(const To& to, const E& e) {
     }
     if constexpr (IsComputedFirst<NodeOf<E>>()) {
       Scratch<typename Dst::device_type> scratch(dst.stream_);
-      EvaluateSafely<Saver, kAliasing>(dst, Prepare(e.self(), &scratch));
+      EvaluateSafely<Saver, kAliasing>(dst, Prepare(AsNode(e), &scratch));
     } else {
-      EvaluateSafely<Saver, kAliasing>(dst, e.self());
+      EvaluateSafely<Saver, kAliasing>(dst, AsNode(e));
     }
   }
 }
@@ -120,7 +120,7 @@ class NoAliasTarget {
 /// indices; otherwise the elements of dst are undefined.
 template <Expression To>
 NoAliasTarget<NodeOf<To>> NoAlias(const To& dst) {
-  return NoAliasTarget<NodeOf<To>>(dst.self());
+  return NoAliasTarget<NodeOf<To>>(AsNode(dst));
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

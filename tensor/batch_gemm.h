@@ -91,7 +91,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// batch_dot: see the function below.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T>
-struct BatchDotExp : ComplexExp<BatchDotExp<kTransposeLeft, kTransposeRight, Device, T>> {
+struct BatchDotExp : ComplexExp<BatchDotExp<kTransposeLeft, kTransposeRight, Device, T>, T> {
   using value_type = T;
   using device_type = Device;
   static constexpr int kRank = 3;

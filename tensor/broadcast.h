@@ -11,7 +11,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// broadcast<kAxis>(vector, shape): element i of the vector everywhere where index kAxis is i.
 template <typename E, int N, int kAxis>
-struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>> {
+struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
@@ -65,14 +65,14 @@ template <int kAxis, Expression E, int N>
 BroadcastExp<NodeOf<E>, N, kAxis> broadcast(const E& vector, const Shape<N>& shape) {
   static_assert(0 <= kAxis && kAxis < N, "broadcast<axis>: the axis must lie in the shape");
   static_assert(E::kRank == 1, "broadcast<axis>: only a vector is spread; see also repmat");
-  return {vector.self(), shape};
+  return {AsNode(vector), shape};
 }
 
 /// `rows` copies of a vector, one below the other.
 template <Expression E>
 BroadcastExp<NodeOf<E>, 2, 1> repmat(const E& vector, index_t rows) {
   static_assert(E::kRank == 1, "repmat: only a vector is repeated");
-  return {vector.self(), Shape2(rows, vector.shape()[0])};
+  return {AsNode(vector), Shape2(rows, vector.shape()[0])};
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -32,7 +32,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// chpool: see the function below.
 template <typename Red, typename E>
-struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>> {
+struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using Accumulator = ReducedIn<Red, value_type>;
@@ -94,7 +94,7 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>> {
 
 /// ch_unpool: see the function below.
 template <typename Red, typename E, typename Pooled, typename Grad>
-struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>> {
+struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using Accumulator = typename AccumulateIn<value_type>::type;

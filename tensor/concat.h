@@ -13,7 +13,8 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// concat: see the function below.
 template <int kAxis, typename A, typename B>
-struct ConcatExp : Exp<ConcatExp<kAxis, A, B>>, ReferenceExp<ConcatExp<kAxis, A, B>> {
+struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
+                   ReferenceExp<ConcatExp<kAxis, A, B>> {
   using value_type = typename A::value_type;
   using device_type = CommonDevice<A, B>;
   static constexpr int kRank = A::kRank;

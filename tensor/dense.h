@@ -22,7 +22,7 @@ namespace tessera {
 /// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's. Concurrent
 /// evaluations are safe if nobody writes what another reads or writes.
 template <typename Device, int N, typename Value = float>
-class Tensor : public expr::Exp<Tensor<Device, N, Value>> {
+class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kStored> {
  public:
   using value_type = Value;
   using device_type = Device;

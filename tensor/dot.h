@@ -30,7 +30,7 @@ struct MatrixOperand<TransposeExp<E>> {
 /// dot(a, b): a product that the GEMM computes when it is assigned or stands in an expression.
 /// A and B are the operands as they are stored.
 template <typename A, typename B, bool kTransposeA, bool kTransposeB>
-struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>> {
+struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::value_type> {
   using value_type = typename A::value_type;
   using device_type = CommonDevice<A, B>;
   using T = value_type;

@@ -23,7 +23,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A scalar as an expression: the same value everywhere.
 template <typename T>
-struct ScalarExp : Exp<ScalarExp<T>>, Number<ScalarExp<T>, T, 0> {
+struct ScalarExp : Exp<ScalarExp<T>, T, form::kMapped>, Number<ScalarExp<T>, T, 0> {
   using value_type = T;
   using device_type = void;
   static constexpr int kRank = 0;
@@ -45,7 +45,7 @@ struct ScalarExp : Exp<ScalarExp<T>>, Number<ScalarExp<T>, T, 0> {
 
 /// F<Op>(a): Op::Map of each element.
 template <typename Op, typename A>
-struct UnaryMapExp : Exp<UnaryMapExp<Op, A>>,
+struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | form::kMapped>,
                      Number<UnaryMapExp<Op, A>, typename A::value_type, A::kRank> {
   using value_type = typename A::value_type;
   using device_type = DeviceOf<A>;
@@ -76,9 +76,10 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>>,
 
 /// F<Op>(a, b), and a + b and so on: Op::Map of each pair of elements.
 template <typename Op, typename A, typename B>
-struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>>,
-                      Number<BinaryMapExp<Op, A, B>, typename A::value_type,
-                             (A::kRank > B::kRank ? A::kRank : B::kRank)> {
+struct BinaryMapExp
+    : Exp<BinaryMapExp<Op, A, B>, typename A::value_type, A::kForm | B::kForm | form::kMapped>,
+      Number<BinaryMapExp<Op, A, B>, typename A::value_type,
+             (A::kRank > B::kRank ? A::kRank : B::kRank)> {
   using value_type = typename A::value_type;
   using device_type = CommonDevice<A, B>;
   static constexpr int kRank = A::kRank > B::kRank ? A::kRank : B::kRank;
@@ -126,7 +127,8 @@ struct BinaryMapExp : Exp<BinaryMapExp<Op, A, B>>,
 
 /// F<Op>(a, b, c): Op::Map of each triple of elements.
 template <typename Op, typename A, typename B, typename C>
-struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>>,
+struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
+                           A::kForm | B::kForm | C::kForm | form::kMapped>,
                        Number<TernaryMapExp<Op, A, B, C>, typename A::value_type,
                               std::max({A::kRank, B::kRank, C::kRank})> {
   using value_type = typename A::value_type;
@@ -202,7 +204,8 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>>,
 
 /// tcast<T>(a): each element converted as static_cast does.
 template <typename T, typename A>
-struct TypecastExp : Exp<TypecastExp<T, A>>, Number<TypecastExp<T, A>, T, A::kRank> {
+struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
+                     Number<TypecastExp<T, A>, T, A::kRank> {
   using value_type = T;
   using device_type = DeviceOf<A>;
   static constexpr int kRank = A::kRank;
@@ -224,7 +227,7 @@ struct TypecastExp : Exp<TypecastExp<T, A>>, Number<TypecastExp<T, A>, T, A::kRa
 
 /// a.T(): a matrix with rows and columns exchanged; inside dot, a flag for the GEMM.
 template <typename A>
-struct TransposeExp : Exp<TransposeExp<A>> {
+struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   using value_type = typename A::value_type;
   using device_type = DeviceOf<A>;
   static constexpr int kRank = 2;
@@ -253,7 +256,7 @@ Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stre
 /// A product or a reduction as an operand. It has no elements yet: Prepare puts the temporary that
 /// holds them in its place.
 template <ComplexExpression C>
-struct WholeExp : Exp<WholeExp<C>> {
+struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
   using value_type = typename C::value_type;
   using device_type = typename C::device_type;
   static constexpr int kRank = C::kRank;
@@ -277,12 +280,16 @@ struct WholeExp : Exp<WholeExp<C>> {
 
 /// The node that stands for an operand.
 template <Expression E>
-const NodeOf<E>& AsNode(const E& e) {
-  return e.self();
+decltype(auto) AsNode(const E& e) {
+  if constexpr (std::is_same_v<typename E::Node, NodeOf<E>>) {
+    return e.self();
+  } else {
+    return e.self().self();
+  }
 }
 template <ComplexExpression E>
-WholeExp<E> AsNode(const E& e) {
-  return WholeExp<E>(e);
+WholeExp<typename E::Self> AsNode(const E& e) {
+  return WholeExp<typename E::Self>(e.self());
 }
 template <Operand E>
 using OperandNode = std::remove_cvref_t<decltype(AsNode(std::declval<const E&>()))>;
@@ -380,12 +387,13 @@ requires MismatchedExpressions<A, B> MismatchOf<A, B> F(const A& a, const B& b)
 = delete;
 
 template <Scalar S, ComplexExpression E>
-E operator*(S scale, E e) {
-  e.scale *= static_cast<decltype(e.scale)>(scale);
-  return e;
+typename E::Self operator*(S scale, const E& e) {
+  typename E::Self scaled = e.self();
+  scaled.scale *= static_cast<decltype(scaled.scale)>(scale);
+  return scaled;
 }
 template <ComplexExpression E, Scalar S>
-E operator*(E e, S scale) {
+typename E::Self operator*(const E& e, S scale) {
   return scale * e;
 }
 

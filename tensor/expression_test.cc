@@ -56,6 +56,10 @@ static_assert(std::is_trivially_copyable_v<decltype(tcast<double>(Matrix().T()))
 static_assert(Matrix::kHasPacket && Sum::kHasPacket && decltype(F<Twice>(Matrix()))::kHasPacket);
 static_assert(!Cubed::kHasPacket && !decltype(Matrix() + F<Cube>(Matrix()))::kHasPacket);
 
+// The form of an element-wise node is that of its operands taken together.
+static_assert(Matrix::kForm == expr::form::kStored && Sum::kForm == expr::form::kMapped);
+static_assert(decltype(Matrix() + 2.0f * Matrix().T())::kForm == expr::form::kMoved);
+
 // What does not match names the reason in the type of a deleted function.
 using DifferentTypes = expr::OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
 using DifferentRanks = expr::OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
@@ -207,6 +211,21 @@ TEST_F(ExpressionTest, ExpressionsKeptInAVariableStayValid) {
   *a += 1;  // the memory, not a copy of it, is what the expression names
   *out = kept;
   ExpectOut([](double x, double y, double) { return (x - y) * (x + 1); }, 16);
+}
+
+template <typename E, int kForm>
+void AddTwiceAndOne(Vector dst, const expr::Exp<E, float, kForm>& e) {
+  dst += e;
+  dst += F<Twice>(e) * 0.5f + 1.0f;
+}
+
+TEST_F(ExpressionTest, FunctionsTakeAnyExpressionByItsBase) {
+  *out = 0.0f;
+  AddTwiceAndOne(*out, *a);
+  ExpectOut([](double x, double, double) { return 2 * x + 1; }, 4);
+  *out = *b * 1.0f;
+  AddTwiceAndOne(*out, *a + *c);
+  ExpectOut([](double x, double y, double z) { return y + 2 * (x + z) + 1; }, 8);
 }
 
 TEST_F(ExpressionTest, TypecastConvertsAsStaticCastDoes) {

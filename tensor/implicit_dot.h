@@ -14,7 +14,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// implicit_dot: see the function below.
 template <typename A, typename B>
-struct ImplicitDotExp : Exp<ImplicitDotExp<A, B>> {
+struct ImplicitDotExp : Exp<ImplicitDotExp<A, B>, typename A::value_type> {
   using value_type = typename A::value_type;
   using device_type = CommonDevice<A, B>;
   using Accumulator = typename AccumulateIn<value_type>::type;

@@ -156,7 +156,7 @@ class Inspection {
 /// Throws Error(kInvalidArgument) where the assignment would.
 template <Expression To, AssignableTo<NodeOf<To>> E>
 std::string Inspect(const To& to, const E& e) {
-  const NodeOf<To>& dst = to.self();
+  const NodeOf<To>& dst = AsNode(to);
   Inspection inspection;
   if constexpr (Scalar<E>) {
     inspection.Pass(dst, "writes " + Inspection::Described(dst), dst.IsFlat(), 1, /*reads=*/0);

@@ -31,6 +31,8 @@
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
 ///   WithOperands(e...)        the same node over other operands of the same shapes
+///   Reads(place)              whether it reads any byte of a MemoryPlace; instead of operands(),
+///                             for a node that cannot name them
 ///   kMovesElements            false if element i depends on the operands' elements i alone; true,
 ///                             or absent, for a node that reads other places (a.T(), broadcast)
 ///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
@@ -64,14 +66,32 @@ struct AnyOperand {
   TESSERA_HD const Derived& self() const { return static_cast<const Derived&>(*this); }
 };
 
-/// The base of every expression: Derived says what it is.
-template <typename Derived>
+/// How an expression comes by its elements, in bits: an element-wise node has its operands' too.
+namespace form {
+inline constexpr int kStored = 0;  ///< it names memory: a tensor, a view
+inline constexpr int kMapped = 1;  ///< an element from the operands' elements at the same place
+inline constexpr int kMoved = 3;   ///< an element from elements at other places
+inline constexpr int kWhole = 7;   ///< all at once, by code of its own; see ComplexExp
+}  // namespace form
+
+/// The base of every expression: Derived says what it is. A function for expressions of every kind
+/// takes it by this base, `template <typename E, typename T, int kForm> void f(const Exp<E, T,
+/// kForm>& e)`, and uses e.self().
+template <typename Derived, typename Value, int kFormOfDerived = form::kMoved>
 struct Exp : AnyOperand<Derived> {
+  using Self = Derived;
   using Node = Derived;
+  using value_type = Value;
+  static constexpr int kForm = kFormOfDerived;
+  // So that `dst = e` and `e + 1` mean the same by this base as by Derived, which has its own.
+  static constexpr int kRank = Derived::kRank;
   using AnyOperand<Derived>::self;
+  auto shape() const requires(Derived::kRank > 0) { return self().shape(); }
 
   /// A matrix with rows and columns exchanged; inside dot a flag for the GEMM.
-  auto T() const requires(Derived::kRank == 2) { return TransposeExp<Derived>(self()); }
+  auto T() const requires(Derived::kRank == 2) {
+    return TransposeExp<typename Derived::Node>(AsNode(self()));
+  }
 };
 
 /// A second base for nodes that may be without dimensions, such as sum(a) or 2 * sum(a): these
@@ -96,8 +116,11 @@ struct Number<Derived, Float16<Format>, 0> {
   }
 };
 
+/// A node, or what stands for one: a class derived from a node (a container), or an expression that
+/// is no node itself and makes one, NodeOf<E>, whose self() returns by value.
 template <typename E>
-concept Expression = std::derived_from<E, Exp<typename E::Node>>;
+concept Expression = (E::kForm != form::kWhole) &&
+                     std::derived_from<E, Exp<typename E::Self, typename E::value_type, E::kForm>>;
 
 /// The base of expressions that are computed as a whole (a product, a reduction to a vector) by
 /// code of their own. Derived offers
@@ -107,11 +130,25 @@ concept Expression = std::derived_from<E, Exp<typename E::Node>>;
 ///   template <typename Saver, typename Dst> void AssignTo(const Dst& dst) const
 /// On the right of an assignment AssignTo computes it straight into the destination; inside an
 /// expression it is computed into a temporary before the loop.
-template <typename Derived>
-struct ComplexExp : AnyOperand<Derived> {};
+template <typename Derived, typename Value>
+struct Exp<Derived, Value, form::kWhole> : AnyOperand<Derived> {
+  using Self = Derived;
+  using value_type = Value;
+  static constexpr int kForm = form::kWhole;
+  static constexpr int kRank = Derived::kRank;
+  using AnyOperand<Derived>::self;
+  auto shape() const { return self().shape(); }
+
+  template <typename Saver, typename Dst>
+  requires requires(const Derived& whole, const Dst& dst) { whole.template AssignTo<Saver>(dst); }
+  void AssignTo(const Dst& dst) const { self().template AssignTo<Saver>(dst); }
+};
+template <typename Derived, typename Value>
+using ComplexExp = Exp<Derived, Value, form::kWhole>;
 
 template <typename E>
-concept ComplexExpression = std::derived_from<E, ComplexExp<E>>;
+concept ComplexExpression =
+    std::derived_from<E, Exp<typename E::Self, typename E::value_type, form::kWhole>>;
 
 /// What may be an operand: a node, or an expression that is computed as a whole.
 template <typename E>
@@ -122,10 +159,10 @@ concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
   e.shape();
 });
 
-/// What an expression holds of an operand: the operand itself, or for a class derived from a node
-/// (a container) that node, so that expressions never own memory.
+/// What an expression holds of an operand: the operand itself, or for what only stands for a node
+/// that node, so that expressions never own memory.
 template <Expression E>
-using NodeOf = typename E::Node;
+using NodeOf = typename E::Node::Node;
 
 /// What a new value does to the old one; see functors.h. A program's own `Assign<xpu>(a, b)` for
 /// tensors is none of ours.
@@ -147,6 +184,8 @@ requires requires { typename E::device_type; }
 struct DeviceOfExpression<E> {
   using type = typename E::device_type;
 };
+template <typename Derived, typename Value, int kForm>
+struct DeviceOfExpression<Exp<Derived, Value, kForm>> : DeviceOfExpression<Derived> {};
 
 /// The device whose memory an expression reads; void for one that reads none.
 template <typename E>

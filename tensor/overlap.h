@@ -79,6 +79,8 @@ bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
     const MemoryPlace place = PlaceOf(e);
     if (!kMoved && place.SameLayout(dst)) return false;
     return place.Overlaps(dst);
+  } else if constexpr (requires { e.Reads(dst); }) {
+    return e.Reads(dst);
   } else if constexpr (requires { requires E::kComputedFirst; }) {
     return false;
   } else {
@@ -96,6 +98,8 @@ template <typename E>
 bool ReadsAnywhere(const E& e, const MemoryPlace& place) {
   if constexpr (requires { PlaceOf(e); }) {
     return PlaceOf(e).Overlaps(place);
+  } else if constexpr (requires { e.Reads(place); }) {
+    return e.Reads(place);
   } else if constexpr (
       requires { requires E::kComputedFirst; } && !requires { e.operands(); }) {
     return true;

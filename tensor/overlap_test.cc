@@ -177,6 +177,29 @@ TEST(OverlapTest, WhatCanRunInPlaceNeedsNoTemporary) {
   EXPECT_EQ(tensor_internal::ScratchAllocations(), before);
 }
 
+// A node that names no operands, but what it reads: the vector backwards.
+struct Backwards : expr::Exp<Backwards, float> {
+  using device_type = cpu;
+  static constexpr int kRank = 1;
+  static constexpr bool kHasPacket = false;
+  Tensor<cpu, 1, float> source;
+
+  explicit Backwards(const Tensor<cpu, 1, float>& v) : source(v) {}
+  const Shape<1>& shape() const { return source.shape_; }
+  float Eval(index_t, index_t x) const { return source.Eval(0, source.shape_[0] - 1 - x); }
+  bool IsFlat() const { return true; }
+  bool Reads(const MemoryPlace& place) const { return expr::PlaceOf(source).Overlaps(place); }
+};
+
+TEST(OverlapTest, NodesMaySayWhatTheyRead) {
+  GuardedTensor<1, float> v(Shape1(3), std::vector<float>{1, 2, 3});
+  GuardedTensor<1, float> w(Shape1(3), std::vector<float>{4, 5, 6});
+  *v = Backwards(*v) * 2 + *w;
+  EXPECT_EQ(v.values(), (std::vector<float>{10, 9, 8}));
+  EXPECT_TRUE(expr::ReadsAnywhere(Backwards(*v) + *w, expr::PlaceOf(*v)));
+  EXPECT_FALSE(expr::ReadsElsewhere(Backwards(*w) + *v, expr::PlaceOf(*v)));
+}
+
 TEST(OverlapTest, RepeatedTemporariesAllocateOnce) {
   const index_t n = 300;
   GuardedTensor<2, float> a(Shape2(n, n), RandomValues<float>(n * n, -1, 1));

@@ -13,7 +13,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// pad: see the function below.
 template <typename E>
-struct PadExp : Exp<PadExp<E>> {
+struct PadExp : Exp<PadExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;
@@ -73,7 +73,7 @@ struct PadExp : Exp<PadExp<E>> {
 
 /// upsampling_nearest: see the function below.
 template <typename E>
-struct UpsamplingExp : Exp<UpsamplingExp<E>> {
+struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;

@@ -82,7 +82,7 @@ struct TapRange {
 
 /// unpack_patch2col: see the function below.
 template <typename E>
-struct UnpackPatchExp : Exp<UnpackPatchExp<E>> {
+struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using T = value_type;
@@ -177,7 +177,7 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>> {
 
 /// pack_col2patch: see the function below.
 template <typename E>
-struct PackColExp : Exp<PackColExp<E>> {
+struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using T = value_type;
@@ -297,7 +297,7 @@ struct PackColExp : Exp<PackColExp<E>> {
 template <Expression E>
 UnpackPatchExp<NodeOf<E>> unpack_patch2col(const E& image, const PatchGeometry& geometry) {
   static_assert(E::kRank == 3, "unpack_patch2col: an image has shape (channel, height, width)");
-  return {image.self(), geometry};
+  return {AsNode(image), geometry};
 }
 
 /// The transpose of unpack_patch2col (col2im): each element of the image is the sum of the matrix
@@ -308,7 +308,7 @@ template <Expression E>
 PackColExp<NodeOf<E>> pack_col2patch(const E& column, const Shape<3>& image_shape,
                                      const PatchGeometry& geometry) {
   static_assert(E::kRank == 2, "pack_col2patch: what is packed is a matrix");
-  return {column.self(), image_shape, geometry};
+  return {AsNode(column), image_shape, geometry};
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -17,7 +17,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// unpack_patch2col: see the function below.
 template <typename E>
-struct UnpackBatchExp : Exp<UnpackBatchExp<E>> {
+struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = 2;
@@ -104,7 +104,7 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>> {
 
 /// pack_col2patch: see the function below.
 template <int N, typename E>
-struct PackBatchExp : Exp<PackBatchExp<N, E>> {
+struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using Accumulator = typename AccumulateIn<value_type>::type;

@@ -69,7 +69,7 @@ struct PoolWindow {
 
 /// pool: see the function below.
 template <PoolKind kKind, typename E>
-struct PoolExp : Exp<PoolExp<kKind, E>> {
+struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using T = value_type;
@@ -136,7 +136,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>> {
 
 /// unpool: see the function below.
 template <PoolKind kKind, typename Device, typename T>
-struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>> {
+struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
   using value_type = T;
   using device_type = Device;
   using Accumulator = std::conditional_t<sizeof(T) == 2, float, T>;
@@ -308,7 +308,7 @@ template <PoolKind kKind, Expression E>
 PoolExp<kKind, NodeOf<E>> pool(const E& image, index_t out_y, index_t out_x,
                                const PoolGeometry& geometry) {
   static_assert(E::kRank == 4, "pool: an image has shape (n, c, height, width)");
-  return {image.self(), out_y, out_x, geometry};
+  return {AsNode(image), out_y, out_x, geometry};
 }
 
 /// The gradient of pool: image is what was pooled, pooled the result, pooled_grad its gradient;

@@ -42,7 +42,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// tile of 64 is word i / 16 of the tile's block i % 16, or in double, element i of 32 the words
 /// 2 (i / 16) and 2 (i / 16) + 1; this is the order in which class Random fills arrays.
 template <typename Derived, int N, typename T>
-struct RandomExp : Exp<Derived> {
+struct RandomExp : Exp<Derived, T> {
   using value_type = T;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;

@@ -14,7 +14,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// range: see the function below.
 template <typename T>
-struct RangeExp : Exp<RangeExp<T>> {
+struct RangeExp : Exp<RangeExp<T>, T> {
   using value_type = T;
   using device_type = void;
   /// What positions are multiplied in, so that the numbers of 16-bit types are each rounded once.

@@ -103,7 +103,7 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
 
 /// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
 template <typename Red, int kAxis, typename E>
-struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>> {
+struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::value_type> {
   using T = typename E::value_type;
   using value_type = T;
   using device_type = DeviceOf<E>;

@@ -11,7 +11,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// reduce_with_axis and reduce_keepdim: see the functions below.
 template <typename Red, bool kIndex, int N, typename E>
-struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>> {
+struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using Accumulator = ReducedIn<Red, value_type>;

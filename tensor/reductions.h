@@ -37,7 +37,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A reduction of a whole expression, in the type of its result T.
 template <typename Red, typename Finish, typename T, typename E>
-struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>>,
+struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
                       Number<ReduceAllExp<Red, Finish, T, E>, T, 0> {
   using value_type = T;
   using device_type = DeviceOf<E>;
@@ -203,7 +203,7 @@ void ReduceAcrossRows(T* dst, const E& e, const Walk& walk, Scratch<cpu>* scratc
 
 /// A reduction along one axis, in the type of its result T.
 template <typename Red, typename Finish, int kAxis, typename T, typename E>
-struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>> {
+struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   using value_type = T;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank - 1;

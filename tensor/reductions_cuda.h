@@ -9,7 +9,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A number that a reduction leaves in a GPU's memory, as an expression.
 template <typename T>
-struct DeviceNumberExp : Exp<DeviceNumberExp<T>>, Number<DeviceNumberExp<T>, T, 0> {
+struct DeviceNumberExp : Exp<DeviceNumberExp<T>, T>, Number<DeviceNumberExp<T>, T, 0> {
   using value_type = T;
   using device_type = gpu;
   static constexpr int kRank = 0;

@@ -110,7 +110,7 @@ void AssignReference(const R& dst, const E& e) {
                               dst.shape());
       }
     }
-    const auto ready = Prepare(e.self(), &scratch);
+    const auto ready = Prepare(AsNode(e), &scratch);
     if (MayOverlap(dst, ready)) {
       const auto temporary =
           TemporaryTensor<Device, R::kRank, T>(dst.shape(), scratch.stream(), &scratch);

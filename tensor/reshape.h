@@ -12,7 +12,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// reshape: see the function below.
 template <int N, typename E>
-struct ReshapeExp : Exp<ReshapeExp<N, E>> {
+struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;

@@ -16,7 +16,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// mat_choose_row_element: see the function below.
 template <typename E, typename I>
-struct ChooseExp : Exp<ChooseExp<E, I>> {
+struct ChooseExp : Exp<ChooseExp<E, I>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = CommonDevice<E, I>;
   static constexpr int kRank = 1;
@@ -51,7 +51,7 @@ struct ChooseExp : Exp<ChooseExp<E, I>> {
 
 /// mat_fill_row_element: see the function below.
 template <typename E, typename V, typename I>
-struct FillExp : Exp<FillExp<E, V, I>> {
+struct FillExp : Exp<FillExp<E, V, I>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = CommonDevice<E, I>;
   static constexpr int kRank = 2;
@@ -93,7 +93,7 @@ struct FillExp : Exp<FillExp<E, V, I>> {
 
 /// one_hot_encode: see the function below.
 template <typename I>
-struct OneHotExp : Exp<OneHotExp<I>> {
+struct OneHotExp : Exp<OneHotExp<I>, typename I::value_type> {
   using value_type = typename I::value_type;
   using device_type = DeviceOf<I>;
   static constexpr int kRank = 2;
@@ -130,7 +130,7 @@ struct OneHotExp : Exp<OneHotExp<I>> {
 
 /// mask: see the function below.
 template <typename M, typename E>
-struct MaskExp : Exp<MaskExp<M, E>> {
+struct MaskExp : Exp<MaskExp<M, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = CommonDevice<M, E>;
   static constexpr int kRank = 2;

@@ -18,7 +18,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// classes, and 0 where the label is the one to ignore. A matrix has a label for each row; a tensor
 /// of rank 3, (n, classes, positions), has labels (n, positions).
 template <int N, typename Device, typename T, typename L>
-struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>> {
+struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
   using value_type = T;
   using device_type = Device;
   using Wide = std::conditional_t<sizeof(T) == 2, float, T>;

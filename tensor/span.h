@@ -51,7 +51,7 @@ constexpr bool HoldsSpans() {
 
 /// A block of a row in a buffer; element x of the row is data[x].
 template <typename T>
-struct BlockExp : Exp<BlockExp<T>> {
+struct BlockExp : Exp<BlockExp<T>, T> {
   using value_type = T;
   static constexpr int kRank = 0;  // fits every shape
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;

@@ -11,7 +11,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// spread<kAxis>(e, extent): see the function below.
 template <int kAxis, typename E>
-struct SpreadExp : Exp<SpreadExp<kAxis, E>> {
+struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank + 1;

@@ -11,7 +11,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Store(dst, e): see the function below.
 template <typename Device, int N, typename T, typename E>
-struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
+struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
   using value_type = T;
   using device_type = Device;
   static constexpr int kRank = N;
@@ -64,7 +64,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>> {
 /// Error(kInvalidArgument) unless dst and e have the same shape, and if e reads dst elsewhere.
 template <typename Device, int N, typename T, MatchingExpressions<Tensor<Device, N, T>> E>
 StoreExp<Device, N, T, NodeOf<E>> Store(const Tensor<Device, N, T>& dst, const E& e) {
-  return {dst, e.self()};
+  return {dst, AsNode(e)};
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -18,7 +18,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// take: see the function below.
 template <typename I, typename E>
-struct TakeExp : Exp<TakeExp<I, E>> {
+struct TakeExp : Exp<TakeExp<I, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = CommonDevice<I, E>;
   static constexpr int kRank = 2;
@@ -67,7 +67,7 @@ struct TakeExp : Exp<TakeExp<I, E>> {
 
 /// take_grad: see the function below.
 template <typename I, typename E>
-struct TakeGradExp : Exp<TakeGradExp<I, E>> {
+struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = CommonDevice<I, E>;
   using Accumulator = typename AccumulateIn<value_type>::type;

@@ -60,7 +60,7 @@ struct TransposeMap {
 
 /// transpose_indices: see the function below.
 template <int N, typename E>
-struct TransposeIndicesExp : Exp<TransposeIndicesExp<N, E>> {
+struct TransposeIndicesExp : Exp<TransposeIndicesExp<N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;

@@ -42,7 +42,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The elements that a View names, as a node: of one dimension (rows_ is then 1) or of two.
 template <typename Device, int N, typename T>
-struct ViewExp : Exp<ViewExp<Device, N, T>> {
+struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
   static_assert(N == 1 || N == 2, "a view has one or two dimensions");
   using value_type = T;
   using device_type = Device;

@@ -14,7 +14,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// pool<Red>: see the function below.
 template <typename Red, typename E>
-struct WindowPoolExp : Exp<WindowPoolExp<Red, E>> {
+struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using Accumulator = ReducedIn<Red, value_type>;
@@ -77,7 +77,7 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>> {
 
 /// unpool<Red>: see the function below.
 template <typename Red, typename E, typename Pooled, typename Grad>
-struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>> {
+struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   using Accumulator = typename AccumulateIn<value_type>::type;

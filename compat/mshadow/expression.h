@@ -3,6 +3,7 @@
 
 // Expressions: the operators + - * / are found beside their operands; the rest has names here.
 
+#include <tuple>
 #include <type_traits>
 
 #include "mshadow/base.h"
@@ -28,10 +29,33 @@ inline ScalarExp<DType> scalar(DType value) {
   return ScalarExp<DType>(value);
 }
 
-/// ShapeCheck<dim, E>::Check(e) is the shape of an expression.
+/// What a function for expressions takes: `template <typename E, typename DType, int etype> void
+/// f(const Exp<E, DType, etype>& e)`; e.self() is the expression.
+using tessera::expr::Exp;
+
+/// The kinds of expressions, the third argument of Exp.
+namespace type {
+constexpr int kRValue = tessera::expr::form::kStored;
+constexpr int kMapper = tessera::expr::form::kMapped;
+constexpr int kChainer = tessera::expr::form::kMoved;
+constexpr int kComplex = tessera::expr::form::kWhole;
+}  // namespace type
+
+/// Expressions that name memory.
+template <typename Container, typename DType>
+using RValueExp = Exp<Container, DType, type::kRValue>;
+
+/// ShapeCheck<dim, E>::Check(e) is the shape of an expression; all 0 for one without dimensions,
+/// which fits every shape.
 template <int dim, typename E>
 struct ShapeCheck {
-  static tessera::Shape<dim> Check(const E& e) { return e.shape(); }
+  static tessera::Shape<dim> Check(const E& e) {
+    if constexpr (E::kRank == 0) {
+      return tessera::Shape<dim>{};
+    } else {
+      return e.shape();
+    }
+  }
 };
 
 /// How many dimensions an expression has, and where its operands lie (all bits for anywhere).
@@ -45,6 +69,60 @@ struct ExpInfo {
       return tessera::expr::DeviceOf<E>::kDevMask;
     }
   }();
+};
+
+/// Whether an expression can be assigned (kMapPass) or reduced (kRedPass) to a tensor on Device
+/// with `dim` dimensions. Element types are part of the expressions.
+template <typename Device, int dim, typename DType, typename E>
+struct TypeCheck {
+  static constexpr int kExpDim = ExpInfo<E>::kDim;
+  static constexpr bool kDevPass = (ExpInfo<E>::kDevMask & Device::kDevMask) != 0;
+  static constexpr bool kMapPass = (kExpDim == 0 || kExpDim == dim) && kDevPass;
+  static constexpr bool kRedPass = (kExpDim > dim) && kDevPass;
+};
+
+/// TypeCheckPass<condition>::Error_…() compiles where the condition holds.
+template <bool kPass>
+struct TypeCheckPass {
+  static void Error_All_Tensor_in_Exp_Must_Have_Same_Type() {
+    static_assert(kPass, "all tensors of an expression must have one element type and device");
+  }
+  static void Error_TypeCheck_Not_Pass_For_Reduce_Exp() {
+    static_assert(kPass, "the expression cannot be reduced to this type");
+  }
+  static void Error_Expression_Does_Not_Meet_Dimension_Req() {
+    static_assert(kPass, "the expression has a number of dimensions that does not fit here");
+  }
+};
+
+namespace expr_internal {
+
+template <typename Device, typename E>
+tessera::Stream<Device>* StreamOf(const E& e) {
+  if constexpr (!std::is_same_v<tessera::expr::DeviceOf<E>, Device>) {
+    return nullptr;
+  } else if constexpr (requires { e.stream_; }) {
+    return e.stream_;
+  } else {
+    tessera::Stream<Device>* stream = nullptr;
+    std::apply(
+        [&](const auto&... operand) {
+          ((stream = stream == nullptr ? StreamOf<Device>(operand) : stream), ...);
+        },
+        tessera::expr::OperandsOf(e));
+    return stream;
+  }
+}
+
+}  // namespace expr_internal
+
+/// StreamInfo<Device, E>::Get(e) is the stream of the expression's first tensor that has one, or
+/// null.
+template <typename Device, typename E>
+struct StreamInfo {
+  static tessera::Stream<Device>* Get(const E& e) {
+    return expr_internal::StreamOf<Device>(tessera::expr::AsNode(e));
+  }
 };
 
 }  // namespace mshadow::expr

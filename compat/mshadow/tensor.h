@@ -3,10 +3,12 @@
 
 // All of mshadow, as this header always was.
 #include "mshadow/base.h"
+#include "mshadow/blas_engine.h"
 #include "mshadow/cuda.h"
 #include "mshadow/expression.h"
 #include "mshadow/extension.h"
 #include "mshadow/io.h"
+#include "mshadow/plan.h"
 #include "mshadow/random.h"
 #include "mshadow/tensor_base.h"
 #include "mshadow/tensor_blob.h"

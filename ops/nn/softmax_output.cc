@@ -137,7 +137,7 @@ struct NotEqual {
 /// The loss gradient as an expression over (rows, columns): by default row n and column k, with
 /// positions row (n, k) and column position.
 template <typename Device, typename T>
-struct LossGradient : expr::Exp<LossGradient<Device, T>> {
+struct LossGradient : expr::Exp<LossGradient<Device, T>, T> {
   using value_type = T;
   using Accumulator = typename expr::AccumulateIn<T>::type;
   static constexpr int kRank = 2;

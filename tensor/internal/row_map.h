@@ -55,7 +55,7 @@ struct RowSource {
 ///   kOneToOne            true if no element of the operand occurs twice.
 /// With kOneToOne over a tensor it may also be assigned to; see reference.h.
 template <typename Map, typename E>
-struct RowMapExp : Exp<RowMapExp<Map, E>>, ReferenceExp<RowMapExp<Map, E>> {
+struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<RowMapExp<Map, E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = Map::kRank;

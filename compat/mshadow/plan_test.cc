@@ -1,0 +1,339 @@
+// Expressions of a program's own, and functions for expressions of every kind.
+#include <string>
+#include <type_traits>
+
+#include "gtest/gtest.h"
+#include "mshadow/tensor.h"
+
+namespace mine {
+
+// Each row moved to the left by one, around the end.
+template <typename SrcExp, typename DType, int dim>
+struct RotatedExp : public mshadow::expr::MakeTensorExp<RotatedExp<SrcExp, DType, dim>, SrcExp,  //
+                                                        dim, DType> {
+  const SrcExp& src_;
+  explicit RotatedExp(const SrcExp& src) : src_(src) {
+    this->shape_ = mshadow::expr::ShapeCheck<dim, SrcExp>::Check(src_);
+  }
+};
+
+// The outer sum of two vectors that need not be alike: two operands, one dimension more.
+template <typename Rows, typename Columns, typename DType>
+struct OuterSumExp
+    : public mshadow::expr::MakeTensorExp<OuterSumExp<Rows, Columns, DType>, Rows, 2, DType> {
+  const Rows& rows_;
+  const Columns& columns_;
+  OuterSumExp(const Rows& rows, const Columns& columns) : rows_(rows), columns_(columns) {
+    this->shape_ = mshadow::Shape2(mshadow::expr::ShapeCheck<1, Rows>::Check(rows)[0],
+                                   mshadow::expr::ShapeCheck<1, Columns>::Check(columns)[0]);
+  }
+};
+
+}  // namespace mine
+
+namespace mshadow {
+namespace expr {
+
+template <typename SrcExp, typename DType, int dim>
+struct Plan<mine::RotatedExp<SrcExp, DType, dim>, DType> {
+ public:
+  explicit Plan(const mine::RotatedExp<SrcExp, DType, dim>& e)
+      : src_(MakePlan(e.src_)), width_(e.shape_[dim - 1]) {}
+  MSHADOW_XINLINE DType Eval(index_t y, index_t x) const { return src_.Eval(y, (x + 1) % width_); }
+
+ private:
+  Plan<SrcExp, DType> src_;
+  const index_t width_;
+};
+
+template <typename Rows, typename Columns, typename DType>
+struct Plan<mine::OuterSumExp<Rows, Columns, DType>, DType> {
+ public:
+  explicit Plan(const mine::OuterSumExp<Rows, Columns, DType>& e)
+      : rows_(MakePlan(e.rows_)), columns_(MakePlan(e.columns_)) {}
+  // The row is no row of a vector, which is its only one.
+  MSHADOW_XINLINE DType Eval(index_t y, index_t x) const {
+    return rows_.Eval(0, y) + columns_.Eval(y, x);
+  }
+
+ private:
+  Plan<Rows, DType> rows_;
+  Plan<Columns, DType> columns_;
+};
+
+}  // namespace expr
+}  // namespace mshadow
+
+using namespace mshadow;        // NOLINT: what such programs do
+using namespace mshadow::expr;  // NOLINT
+
+template <typename SrcExp, typename DType, int etype>
+inline mine::RotatedExp<SrcExp, DType, ExpInfo<SrcExp>::kDim> rotated(
+    const Exp<SrcExp, DType, etype>& src) {
+  TypeCheckPass<ExpInfo<SrcExp>::kDim >= 1>::Error_Expression_Does_Not_Meet_Dimension_Req();
+  return mine::RotatedExp<SrcExp, DType, ExpInfo<SrcExp>::kDim>(src.self());
+}
+template <typename Rows, typename Columns, typename DType, int rtype, int ctype>
+inline mine::OuterSumExp<Rows, Columns, DType> outer_sum(
+    const Exp<Rows, DType, rtype>& rows, const Exp<Columns, DType, ctype>& columns) {
+  return mine::OuterSumExp<Rows, Columns, DType>(rows.self(), columns.self());
+}
+
+struct increment {
+  template <typename DType>
+  MSHADOW_XINLINE static DType Map(DType a) {
+    return a + DType(1);
+  }
+};
+
+namespace {
+
+template <typename E, typename DType, int etype>
+constexpr int KindOf(const Exp<E, DType, etype>&) {
+  return etype;
+}
+template <typename E, typename DType, int etype>
+E SelfOf(const Exp<E, DType, etype>& e) {
+  return e.self();
+}
+// Without self(), as operands and on the right of assignments.
+template <typename E, int etype>
+void AssignTwice(Tensor<cpu, 2> dst, const Exp<E, float, etype>& e) {
+  dst = e;
+  dst += 2.0f * e;
+}
+template <typename E>
+bool IsMemory(const RValueExp<E, float>&) {
+  return true;
+}
+
+/// A matrix with element (y, x) equal to start + 10 y + x.
+class Matrix : public TensorContainer<cpu, 2> {
+ public:
+  Matrix(index_t rows, index_t columns, float start = 0.0f)
+      : TensorContainer<cpu, 2>(Shape2(rows, columns)) {
+    for (index_t y = 0; y < rows; ++y) {
+      for (index_t x = 0; x < columns; ++x) {
+        (*this)[y][x] = start + static_cast<float>(10 * y + x);
+      }
+    }
+  }
+  using TensorContainer<cpu, 2>::operator=;
+};
+
+void ExpectRotated(const Tensor<cpu, 2>& t, const Tensor<cpu, 2>& source, float scale = 1.0f,
+                   float offset = 0.0f) {
+  ASSERT_EQ(t.shape_, source.shape_);
+  for (index_t y = 0; y < t.size(0); ++y) {
+    for (index_t x = 0; x < t.size(1); ++x) {
+      EXPECT_EQ(t[y][x], scale * source[y][(x + 1) % t.size(1)] + offset) << y << " " << x;
+    }
+  }
+}
+
+TEST(MshadowExpTest, EveryExpressionFitsTheParameter) {
+  Matrix a(3, 4), b(3, 4);
+  Tensor<cpu, 2> handle = a;
+  TensorContainer<cpu, 3> t(Shape3(2, 3, 4), 1.0f);
+  EXPECT_EQ(KindOf(handle), static_cast<int>(type::kRValue));
+  EXPECT_EQ(KindOf(a), static_cast<int>(type::kRValue));
+  EXPECT_EQ(KindOf(a + 2.0f * b), static_cast<int>(type::kMapper));
+  EXPECT_EQ(KindOf(F<increment>(a)), static_cast<int>(type::kMapper));
+  EXPECT_EQ(KindOf(tcast<int>(a)), static_cast<int>(type::kMapper));
+  EXPECT_EQ(KindOf(a.T()), static_cast<int>(type::kChainer));
+  EXPECT_EQ(KindOf(1.0f + repmat(a[0], 3)), static_cast<int>(type::kChainer));
+  EXPECT_EQ(KindOf(slice<1>(a, 0, 2)), static_cast<int>(type::kChainer));
+  EXPECT_EQ(KindOf(reduce_with_axis<red::sum, false>(t, 1)), static_cast<int>(type::kChainer));
+  EXPECT_EQ(KindOf(rotated(a)), static_cast<int>(type::kChainer));
+  EXPECT_EQ(KindOf(dot(a, b.T())), static_cast<int>(type::kComplex));
+  EXPECT_EQ(KindOf(2.0f * sumall_except_dim<1>(a)), static_cast<int>(type::kComplex));
+  static_assert(std::is_same_v<decltype(SelfOf(a)), Tensor<cpu, 2>>);
+  static_assert(std::is_same_v<decltype(SelfOf(a + b)), decltype(a + b)>);
+  static_assert(std::is_same_v<decltype(SelfOf(dot(a, b))), decltype(dot(a, b))>);
+  EXPECT_EQ(SelfOf(a).dptr_, a.dptr_);
+  EXPECT_TRUE(IsMemory(a) && IsMemory(handle));
+}
+
+TEST(MshadowExpTest, TheParameterIsAnExpressionItself) {
+  Matrix a(3, 4), b(3, 4, 5.0f), out(3, 4), square(3, 3), product(3, 3);
+  AssignTwice(out, a);
+  EXPECT_EQ(out[2][1], 3 * a[2][1]);
+  AssignTwice(out, a * b);
+  EXPECT_EQ(out[1][3], 3 * a[1][3] * b[1][3]);
+  AssignTwice(out, rotated(a));
+  ExpectRotated(out, a, 3.0f);
+  product = dot(a, b.T());
+  AssignTwice(square, dot(a, b.T()));
+  EXPECT_EQ(square[1][2], 3 * product[1][2]);
+}
+
+TEST(MshadowExpTest, ChecksAgreeWithTheExpression) {
+  Matrix a(3, 4);
+  TensorContainer<cpu, 1> v(Shape1(3), 1.0f);
+  using Sum = decltype(a + 1.0f);
+  using Own = decltype(rotated(a + 1.0f));
+  static_assert(ExpInfo<Own>::kDim == 2 && ExpInfo<Own>::kDevMask == cpu::kDevMask);
+  static_assert(ExpInfo<ScalarExp<float>>::kDim == 0);
+  static_assert(TypeCheck<cpu, 2, float, Own>::kMapPass);
+  static_assert(!TypeCheck<cpu, 1, float, Own>::kMapPass &&
+                TypeCheck<cpu, 1, float, Own>::kRedPass);
+  static_assert(!TypeCheck<gpu, 2, float, Own>::kMapPass);
+  static_assert(TypeCheck<gpu, 2, float, ScalarExp<float>>::kMapPass);
+  TypeCheckPass<true>::Error_All_Tensor_in_Exp_Must_Have_Same_Type();
+  EXPECT_EQ((ShapeCheck<2, Sum>::Check(a + 1.0f)), Shape2(3, 4));
+  EXPECT_EQ((ShapeCheck<2, ScalarExp<float>>::Check(scalar(1.0f))), Shape2(0, 0));
+
+  Stream<cpu>* const stream = NewStream<cpu>();
+  EXPECT_EQ((StreamInfo<cpu, Sum>::Get(a + 1.0f)), nullptr);
+  a.set_stream(stream);
+  EXPECT_EQ((StreamInfo<cpu, Sum>::Get(a + 1.0f)), stream);
+  EXPECT_EQ((StreamInfo<cpu, Own>::Get(rotated(a + 1.0f))), stream);
+  EXPECT_EQ((StreamInfo<cpu, decltype(dot(v, a))>::Get(dot(v, a))), stream);
+  a.set_stream(nullptr);
+  DeleteStream(stream);
+}
+
+TEST(MshadowPlanTest, APlanGivesTheElementsOfAnyExpression) {
+  Matrix a(3, 4), b(3, 4, 100.0f);
+  auto plan = MakePlan(a + 2.0f * b);
+  EXPECT_EQ(plan.Eval(2, 3), a[2][3] + 2 * b[2][3]);
+  Plan<Tensor<cpu, 2>, float> place = MakePlan(a);
+  place.REval(1, 2) = -1.0f;
+  EXPECT_EQ(a[1][2], -1.0f);
+  Plan<Tensor<cpu, 1>> row = MakePlan(a[1]);
+  EXPECT_EQ(row.Eval(7, 2), -1.0f);
+  EXPECT_EQ(row.REval(7, 3), 13.0f);
+}
+
+TEST(MshadowPlanTest, OwnExpressionsStandOnTheRightOfEveryAssignment) {
+  const Matrix a(3, 4, 1.0f);
+  Matrix out(3, 4, 1.0f);
+  out = rotated(a);
+  ExpectRotated(out, a);
+  out += rotated(a);
+  ExpectRotated(out, a, 2.0f);
+  out -= rotated(a);
+  ExpectRotated(out, a);
+  out *= rotated(a) / rotated(a);
+  ExpectRotated(out, a);
+  out /= rotated(a) * rotated(a) / rotated(a);
+  ExpectRotated(out, a, 0.0f, 1.0f);
+  MapExp<sv::saveto>(&out, rotated(a));
+  ExpectRotated(out, a);
+  TensorContainer<cpu, 2> other;
+  other = rotated(a);
+  ExpectRotated(other, a);
+  Matrix wide(3, 6);
+  slice<1>(wide, 1, 5) = rotated(a);
+  EXPECT_EQ(wide[2][1], a[2][1]);
+  EXPECT_EQ(wide[2][5], 25.0f);
+  Matrix left(3, 1), right(3, 3);
+  concat<1>(left, right) = rotated(a);
+  EXPECT_EQ(right[1][2], a[1][0]);
+}
+
+TEST(MshadowPlanTest, OwnExpressionsArePartsOfLargerOnes) {
+  const Matrix a(3, 4, 1.0f), b(3, 4, 2.0f), w(4, 2);
+  Matrix out(3, 4), product(3, 2), expected(3, 2);
+  out = 2.0f * rotated(a) + b - 1.0f;
+  EXPECT_EQ(out[1][3], 2 * a[1][0] + b[1][3] - 1);
+  out = F<increment>(rotated(F<increment>(a)));
+  ExpectRotated(out, a, 1.0f, 2.0f);
+  out = rotated(rotated(rotated(a * 2.0f)));
+  Matrix turned(3, 4);
+  turned = rotated(rotated(a));
+  ExpectRotated(out, turned, 2.0f);
+  turned = rotated(a);
+  product = dot(rotated(a), w);
+  expected = dot(turned, w);
+  for (index_t i = 0; i < 6; ++i) EXPECT_EQ(product.dptr_[i], expected.dptr_[i]);
+  TensorContainer<cpu, 2> transposed(Shape2(4, 3));
+  transposed = rotated(a).T();
+  EXPECT_EQ(transposed[3][1], a[1][0]);
+  TensorContainer<cpu, 1> rows(Shape1(3)), columns(Shape1(4));
+  rows = sumall_except_dim<0>(rotated(a));
+  EXPECT_EQ(rows[2], 4 * 21.0f + 6.0f);
+  columns = 0.5f * sumall_except_dim<1>(rotated(a));
+  EXPECT_EQ(columns[3], 0.5f * (1 + 11 + 21));
+  columns = reduce_with_axis<red::maximum, false>(rotated(a), 0);
+  EXPECT_EQ(columns[0], 22.0f);
+  out = broadcast<0>(rotated(rows), out.shape_) + repmat(rotated(columns), 3);
+  EXPECT_EQ(out[0][1], rows[1] + columns[2]);
+  TensorContainer<cpu, 1> flat(Shape1(12));
+  flat = reshape(rotated(a), flat.shape_);
+  EXPECT_EQ(flat[7], a[1][0]);
+  EXPECT_EQ(static_cast<float>(tessera::sum(rotated(a))),
+            static_cast<float>(tessera::sum(a.self())));
+}
+
+TEST(MshadowPlanTest, SeveralOperandsAndOtherTypes) {
+  TensorContainer<cpu, 1, double> u(Shape1(2), 10.0), v(Shape1(3));
+  for (index_t i = 0; i < 3; ++i) v[i] = static_cast<double>(i);
+  TensorContainer<cpu, 2, double> sums(Shape2(2, 3));
+  sums = outer_sum(rotated(u) + 1.0, v);
+  EXPECT_EQ(sums[1][2], 13.0);
+  TensorContainer<cpu, 3, half::half_t> h(Shape3(2, 2, 3), half::half_t(2.0f)), out(h.shape_);
+  out = rotated(h) * h;
+  EXPECT_EQ(static_cast<float>(out[1][1][2]), 4.0f);
+  TensorContainer<cpu, 2, int> n(Shape2(1, 3), 7), m(n.shape_);
+  m = rotated(n + 1);
+  EXPECT_EQ(m[0][2], 8);
+}
+
+TEST(MshadowPlanTest, ADestinationAmongTheOperandsIsReadBeforeItIsWritten) {
+  const Matrix a(3, 4, 1.0f);
+  Matrix out(3, 4, 1.0f);
+  out = rotated(out);
+  ExpectRotated(out, a);
+  out = a;
+  Copy(out, a);
+  out += rotated(out * 2.0f);
+  EXPECT_EQ(out[2][0], a[2][0] + 2 * a[2][1]);
+  EXPECT_EQ(out[2][3], a[2][3] + 2 * a[2][0]);
+  Copy(out, a);
+  out = a + rotated(rotated(out));
+  EXPECT_EQ(out[0][3], a[0][3] + a[0][1]);
+  // Of many operands too.
+  Copy(out, a);
+  out = rotated(a + a + a + a + a + out);
+  ExpectRotated(out, a, 6.0f);
+  // A row of the destination is a vector that one of two operands reads.
+  Matrix square(3, 3);
+  const Matrix before(3, 3);
+  square = outer_sum(before[0], square[1]);
+  EXPECT_EQ(square[2][0], before[0][2] + before[1][0]);
+  EXPECT_EQ(square[2][2], before[0][2] + before[1][2]);
+}
+
+TEST(MshadowPlanTest, AnExpressionThatIsKeptNeedsNothingButTheMemory) {
+  const Matrix a(3, 4, 1.0f);
+  Matrix out(3, 4);
+  const auto made = [&] {
+    const Tensor<cpu, 2> handle = a;
+    return rotated(handle + 1.0f) * 2.0f;
+  };
+  const auto kept = made();
+  static_assert(std::is_trivially_copyable_v<decltype(kept)>);
+  out = kept;
+  ExpectRotated(out, a, 2.0f, 2.0f);
+}
+
+TEST(MshadowPlanTest, FusedStatementsTakeThem) {
+  const Matrix a(3, 4, 1.0f);
+  Matrix out(3, 4), twice(3, 4);
+  tessera::Fuse(tessera::Lazy(out) = rotated(a), tessera::Lazy(twice) = 2.0f * rotated(a));
+  ExpectRotated(out, a);
+  ExpectRotated(twice, a, 2.0f);
+  // The second reads what the first writes at other places.
+  tessera::Fuse(tessera::Lazy(out) = a * 1.0f, tessera::Lazy(twice) = rotated(out) * 1.0f);
+  ExpectRotated(twice, a);
+}
+
+TEST(MshadowPlanTest, ShapesThatDifferThrow) {
+  Matrix a(3, 4), b(4, 3);
+  Tensor<cpu, 2>& dst = b;
+  EXPECT_THROW(dst = rotated(a), dmlc::Error);
+  EXPECT_THROW(dst += b * rotated(a), dmlc::Error);
+}
+
+}  // namespace
