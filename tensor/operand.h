@@ -164,7 +164,7 @@ concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
 template <Expression E>
 using NodeOf = typename E::Node::Node;
 
-/// What a new value does to the old one; see functors.h. A program's own `Assign<xpu>(a, b)` for
+/// What a new value does to the old one; see reducers.h. A program's own `Assign<xpu>(a, b)` for
 /// tensors is none of ours.
 template <typename S>
 concept AnySaver = requires {
