@@ -482,7 +482,7 @@ TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
 }
 
 TEST_P(NestedWaitTest, AChainOfWaitsIsAsDeepAsMemoryAllows) {
-  constexpr int kDepth = 3000;
+  constexpr int kDepth = 400;
   std::atomic<int> ended{0};
   std::function<void(Engine*, int)> descend = [&](Engine* engine, int depth) {
     if (depth < kDepth) {

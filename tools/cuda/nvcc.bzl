@@ -3,11 +3,11 @@
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 load("@tessera_cuda//:toolkit.bzl", "CUDA")
 
-# Code for A100 and H100, and PTX from which a driver makes code for what comes after them. All from
-# one translation: nothing here uses what compute_90 adds, and a second one takes as long as the first.
-_ARCHITECTURES = [
-    "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]",
-]
+# PTX from which a driver makes code for whatever device there is, and where it is to run fast, code
+# for A100 and H100. All from one translation: nothing here uses what compute_90 adds, and a second
+# one takes as long as the first.
+_PORTABLE = "-gencode=arch=compute_80,code=[sm_80,compute_80]"
+_OPTIMIZED = "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]"
 
 _FLAGS = [
     "-x=cu",
@@ -22,9 +22,9 @@ _FLAGS = [
 ]
 
 _MODE_FLAGS = {
-    "opt": ["-O3", "-DNDEBUG"],
-    "fastbuild": ["-O1"],
-    "dbg": ["-O0", "-g"],
+    "opt": [_OPTIMIZED, "-O3", "-DNDEBUG"],
+    "fastbuild": [_PORTABLE, "-O0"],
+    "dbg": [_PORTABLE, "-O0", "-g"],
 }
 
 _HEADER_EXTENSIONS = ["h", "hpp", "cuh", "inc"]
@@ -39,7 +39,6 @@ def _nvcc_objects_impl(ctx):
     arguments = ctx.actions.args()
     arguments.add_all(_FLAGS)
     arguments.add_all(CUDA.compression_flags)
-    arguments.add_all(_ARCHITECTURES)
     arguments.add_all(_MODE_FLAGS[ctx.var["COMPILATION_MODE"]])
     for context in contexts:
         arguments.add_all(context.defines, format_each = "-D%s", uniquify = True)
