@@ -1,7 +1,9 @@
-"""A build setting of our own, so that nothing has to be downloaded for one flag."""
+"""Build settings of our own, so that nothing has to be downloaded for two flags."""
 
-def _bool_flag_impl(_ctx):
-    return []
+BoolFlagInfo = provider(fields = ["value"])
+
+def _bool_flag_impl(ctx):
+    return [BoolFlagInfo(value = ctx.build_setting_value)]
 
 bool_flag = rule(
     implementation = _bool_flag_impl,

@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 load("@tessera_cuda//:toolkit.bzl", "CUDA")
+load(":flags.bzl", "BoolFlagInfo")
 
 # PTX from which a driver makes code for whatever device there is, and where it is to run fast, code
 # for A100 and H100. All from one translation: nothing here uses what compute_90 adds, and a second
@@ -21,11 +22,13 @@ _FLAGS = [
     "-Xcompiler=-fPIC,-Wall,-Wno-unknown-pragmas",
 ]
 
-_MODE_FLAGS = {
-    "opt": [_OPTIMIZED, "-O3", "-DNDEBUG"],
-    "fastbuild": [_PORTABLE, "-O0"],
-    "dbg": [_PORTABLE, "-O0", "-g"],
-}
+def _mode_flags(ctx):
+    mode = ctx.var["COMPILATION_MODE"]
+    if mode == "dbg":
+        return [_PORTABLE, "-O0", "-g"]
+    if mode == "opt" and ctx.attr._optimized[BoolFlagInfo].value:
+        return [_OPTIMIZED, "-O3", "-DNDEBUG"]
+    return [_PORTABLE, "-O0"]
 
 _HEADER_EXTENSIONS = ["h", "hpp", "cuh", "inc"]
 
@@ -39,7 +42,7 @@ def _nvcc_objects_impl(ctx):
     arguments = ctx.actions.args()
     arguments.add_all(_FLAGS)
     arguments.add_all(CUDA.compression_flags)
-    arguments.add_all(_MODE_FLAGS[ctx.var["COMPILATION_MODE"]])
+    arguments.add_all(_mode_flags(ctx))
     for context in contexts:
         arguments.add_all(context.defines, format_each = "-D%s", uniquify = True)
     arguments.add_all(ctx.attr.local_defines, format_each = "-D%s")
@@ -81,6 +84,7 @@ nvcc_objects = rule(
         "deps": attr.label_list(providers = [CcInfo]),
         "local_defines": attr.string_list(),
         "copts": attr.string_list(),
+        "_optimized": attr.label(default = "//tools/cuda:optimized"),
     },
     doc = "Object files from nvcc, one for each source. Needs a CUDA toolkit when it is built.",
 )
