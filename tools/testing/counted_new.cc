@@ -1,4 +1,4 @@
-#include "tessera/storage/failing_new.h"
+#include "tessera/tools/testing/counted_new.h"
 
 #include <atomic>
 #include <cstddef>
@@ -10,7 +10,9 @@ namespace {
 // Constant-initialized: operator new runs before any constructor.
 constinit thread_local int64_t calls_until_failure = -1;
 constinit thread_local bool counting = false;
-constinit std::atomic<int64_t> outstanding{0};
+constinit thread_local int64_t calls_of_this_thread = 0;
+constinit std::atomic<int64_t> calls{0};
+constinit std::atomic<int64_t> deletions{0};
 
 /// Null where the call is to fail or there is no memory.
 void* Allocate(size_t size, size_t alignment) {
@@ -21,7 +23,9 @@ void* Allocate(size_t size, size_t alignment) {
       alignment <= alignof(std::max_align_t)
           ? std::malloc(size)
           : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (ptr != nullptr) outstanding.fetch_add(1, std::memory_order_relaxed);
+  if (ptr == nullptr) return nullptr;
+  ++calls_of_this_thread;
+  calls.fetch_add(1, std::memory_order_relaxed);
   return ptr;
 }
 
@@ -33,7 +37,7 @@ void* AllocateOrThrow(size_t size, size_t alignment) {
 
 void Release(void* ptr) {
   if (ptr == nullptr) return;
-  outstanding.fetch_sub(1, std::memory_order_relaxed);
+  deletions.fetch_add(1, std::memory_order_relaxed);
   std::free(ptr);
 }
 
@@ -62,14 +66,18 @@ void operator delete[](void* ptr, size_t, std::align_val_t) noexcept { Release(p
 
 namespace tessera {
 
-FailingNew::FailingNew(int64_t calls) {
-  calls_until_failure = calls;
+int64_t NewCalls() { return calls.load(std::memory_order_relaxed); }
+
+int64_t NewCallsOfThisThread() { return calls_of_this_thread; }
+
+int64_t OutstandingNews() { return NewCalls() - deletions.load(std::memory_order_relaxed); }
+
+FailingNew::FailingNew(int64_t until_failure) {
+  calls_until_failure = until_failure;
   counting = true;
 }
 FailingNew::~FailingNew() { counting = false; }
 
 bool FailingNew::has_failed() const { return calls_until_failure < 0; }
-
-int64_t OutstandingNews() { return outstanding.load(std::memory_order_relaxed); }
 
 }  // namespace tessera

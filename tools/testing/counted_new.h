@@ -1,0 +1,40 @@
+#ifndef TESSERA_TOOLS_TESTING_COUNTED_NEW_H_
+#define TESSERA_TOOLS_TESTING_COUNTED_NEW_H_
+
+#include <cstdint>
+
+// For tests: a program that links this gets an operator new that counts its calls, and fails where
+// it is told to.
+
+namespace tessera {
+
+/// Calls of operator new so far, on all threads, but for those that failed.
+int64_t NewCalls();
+
+/// The same on the calling thread.
+int64_t NewCallsOfThisThread();
+
+/// Calls of operator new minus calls of operator delete so far, on all threads.
+int64_t OutstandingNews();
+
+/// Makes an allocation of host memory by operator new fail on the calling thread.
+///
+///     for (int64_t n = 0;; ++n) {
+///       FailingNew failing(n);     // call number n from here on, counted from 0, throws bad_alloc
+///       try { Work(); } catch (const Error&) {}
+///       if (!failing.has_failed()) break;
+///     }
+class FailingNew {
+ public:
+  explicit FailingNew(int64_t calls_until_failure);
+  /// The end of counting.
+  ~FailingNew();
+  FailingNew(const FailingNew&) = delete;
+  FailingNew& operator=(const FailingNew&) = delete;
+
+  bool has_failed() const;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TESTING_COUNTED_NEW_H_
