@@ -39,7 +39,7 @@ enum class FnProperty : uint8_t {
   kCopyToGpu,       ///< copies to a CUDA device, on its copy-in stream
   kCpuPrioritized,  ///< runs before every operation that is not, whatever their priorities
   kAsync,           ///< may block (IO, a request): of PushSync, others work in its place meanwhile
-  kDeleteVariable,  ///< releases what a variable stands for
+  kDeleteVariable,  ///< releases what a variable stands for: runs like kNoSkip
   kGpuPrioritized,  ///< on a CUDA device, a stream that goes before the others
   kNoSkip,          ///< runs even if what it reads carries an error, and does not inherit it
 };
@@ -85,7 +85,8 @@ struct EngineOptions {
   /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads.
   int workers = 0;
   /// A push from outside an operation waits while this many operations pend; 0 never waits. The
-  /// operations of a replay count for those that are pushed after it.
+  /// operations of a replay count for those that are pushed after it. So a thread that others rely
+  /// on to complete asynchronous operations should complete them before it pushes more.
   /// Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does.
@@ -117,7 +118,7 @@ struct FailedOperation {
 /// may run together, a write runs alone. Pushes from several threads are ordered as if each were
 /// one instant. What an operation did is visible to every operation that is ordered after it and to
 /// every thread whose wait covered it. Among ready operations the higher priority goes first, then
-/// the earlier push; priorities never break the order on a variable.
+/// about the earlier push; priorities never break the order on a variable.
 ///
 /// ### Errors
 /// What a function throws, or gives to its OnComplete, marks the variables that the operation
@@ -140,14 +141,19 @@ struct FailedOperation {
 /// the wait needs may run on top of it, in its thread: a lock must not be held across a wait.
 /// (Beyond a thousand waits at once, any operation may.) A wait that never could end, because what
 /// it waits for needs the waiting operation (or one beneath it on its thread) to finish, throws
-/// Error(kFailedPrecondition) instead. Waits by other means (a condition variable, a future) the
-/// engine cannot see: they hold a worker, as does all that blocks, but in operations that say so by
-/// FnProperty::kAsync. What somebody else completes is best pushed with PushAsync.
+/// Error(kFailedPrecondition) instead. (The engine knows its own variables alone: two operations of
+/// two engines that wait for each other's do so for ever.) Waits by other means (a condition
+/// variable, a future) the engine cannot see: they hold a worker, as does all that blocks, but in
+/// operations that say so by FnProperty::kAsync. What somebody else completes is best pushed with
+/// PushAsync.
 ///
 /// ### Parallel loops inside an operation
 /// All workers are threads of one TBB arena, in which operations run isolated
 /// (tbb::this_task_arena::isolate): a thread that waits for its own loop to end takes up no
 /// piece of another operation and no other operation, hence thread-local scratch memory is safe.
+/// TBB does not tell which operation a piece belongs to: a piece that another worker runs and that
+/// waits for what its own operation writes is not refused, and never ends. (The stall report shows
+/// both.)
 ///
 /// ### Devices
 /// The function of an operation for a CUDA device enqueues its work on RunContext::stream and

@@ -1,5 +1,6 @@
 // What an engine promises about its beginning and its end: cycles, the end of the process, forks,
-// plugins. TESSERA_TEST_STRESS_FACTOR=20 makes it 10,000 engines, =5 makes it 100 processes.
+// plugins: 10,000 engines and 100 processes, fewer with sanitizers. TESSERA_TEST_STRESS_FACTOR
+// multiplies all of it.
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -32,6 +33,14 @@ using testing::HasSubstr;
 
 constexpr Device kCpu = Device::Cpu();
 constexpr const char* kProcess = "engine/engine_life_process";
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kEngines = 100;  // each takes twenty times as long
+constexpr int kProcesses = 10;
+#else
+constexpr int kEngines = 2000;  // in each of five configurations
+constexpr int kProcesses = 100;
+#endif
 
 int StressFactor() {
   return static_cast<int>(EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, 1000));
@@ -68,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineLifeTest, testing::ValuesIn(AllConfiguration
 
 TEST_P(EngineLifeTest, EnginesComeAndGo) {
   int runs = 0;
-  const int cycles = 500 * StressFactor();
+  const int cycles = kEngines * StressFactor();
   for (int i = 0; i < cycles; ++i) {
     const auto engine = GetParam().Make();
     Variable* variable = engine->NewVariable();
@@ -82,7 +91,7 @@ TEST_P(EngineLifeTest, EnginesComeAndGo) {
 TEST_P(EngineLifeTest, OneEngineStopsAndStartsManyTimes) {
   Variable* variable = engine_->NewVariable();
   int runs = 0;
-  const int cycles = 2000 * StressFactor();
+  const int cycles = 4 * kEngines * StressFactor();
   for (int i = 0; i < cycles; ++i) {
     engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
     engine_->Stop();
@@ -109,8 +118,14 @@ TEST_P(EngineLifeTest, SeveralThreadsMayShutDownAtOnce) {
 }
 
 TEST(ProcessEndTest, AProcessMayExitWithWorkInFlight) {
-  for (int i = 0; i < 20 * StressFactor(); ++i) {
+  for (int i = 0; i < kProcesses * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "exit_with_work_in_flight"}), 0) << "process " << i;
+  }
+}
+
+TEST(ProcessEndTest, AProcessMayExitWithDeviceWorkInFlight) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_with_device_work_in_flight"}), 0) << "process " << i;
   }
 }
 

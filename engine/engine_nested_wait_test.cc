@@ -526,5 +526,88 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
   engine_->WaitForAll();
 }
 
+TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) {
+  const int workers = GetParam().workers;
+  Variable* const awaited = New();
+  const OnComplete open = PushOpen(awaited);
+  std::latch running(workers);
+  std::atomic<bool> called{false};
+  for (int i = 0; i < workers; ++i) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          running.arrive_and_wait();
+          while (!called) std::this_thread::yield();
+          // Long enough for Execute to find all places taken; the end is the same if it is not.
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {New()});
+  }
+  running.wait();
+  called = true;
+  EXPECT_THROW(engine_->Execute([&] {
+    open();
+    throw NotFound("from inside");
+  }),
+               Error);
+  engine_->WaitForAll();
+}
+
+TEST_P(NestedWaitTest, OfOperationsThatWaitForEachOtherInARingOneIsRefused) {
+  constexpr int kRounds = 300, kRing = 3, kMore = 40;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Variable*> own;
+    for (int i = 0; i < kRing; ++i) own.push_back(New());
+    std::vector<Variable*> more;  // more than fit into a record
+    for (int i = 0; i < kMore; ++i) more.push_back(New());
+    Variable* const begin = New();
+    const OnComplete open = PushOpen(begin);
+    std::atomic<int> refused{0};
+    for (int i = 0; i < kRing; ++i) {
+      std::vector<Variable*> reads = more;
+      reads.push_back(begin);
+      engine_->PushSync(
+          [&, i](RunContext context) {
+            try {
+              context.engine->WaitForVar(own[(i + 1) % kRing]);
+            } catch (const Error&) {
+              ++refused;
+            }
+          },
+          kCpu, reads, {own[i]});
+      // Behind it, so that those who look around find something that goes on when it is refused.
+      engine_->PushSync([](RunContext) {}, kCpu, {own[i]}, {});
+    }
+    open();
+    engine_->WaitForAll();
+    EXPECT_EQ(refused, 1);
+    for (Variable* variable : own) engine_->DeleteVariable(variable);
+    for (Variable* variable : more) engine_->DeleteVariable(variable);
+  }
+}
+
+TEST_P(NestedWaitTest, AnAsynchronousOperationMayBeCompleteWhileItsFunctionWaits) {
+  constexpr int kRounds = 300;
+  for (int round = 0; round < kRounds; ++round) {
+    Variable *own = New(), *awaited = New();
+    const OnComplete open = PushOpen(awaited);
+    std::promise<OnComplete> promise;
+    engine_->PushAsync(
+        [&](RunContext context, OnComplete done) {
+          promise.set_value(std::move(done));
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {own});
+    for (int i = 0; i < 20; ++i)
+      engine_->PushSync([](RunContext) {}, kCpu, {}, {}, {.updates = {own}});
+    promise.get_future().get()();  // what is behind runs while the wait looks at it
+    engine_->WaitForVar(own);
+    open();
+    engine_->WaitForAll();
+    engine_->DeleteVariable(own);
+    engine_->DeleteVariable(awaited);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

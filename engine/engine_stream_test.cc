@@ -57,6 +57,23 @@ INSTANTIATE_TEST_SUITE_P(All, EngineStreamTest, testing::ValuesIn(ThreadedConfig
 constexpr FnProperty kProperties[] = {FnProperty::kNormal, FnProperty::kCopyToGpu,
                                       FnProperty::kCopyFromGpu, FnProperty::kGpuPrioritized};
 
+TEST_P(EngineStreamTest, AFunctionKeepsItsCurrentDeviceWhateverRunsOnTopOfIt) {
+  Variable *inner = New(), *outer = New();
+  std::vector<int> current;
+  engine_->PushSync(
+      [&](RunContext context) {
+        current.push_back(SimulatedDevice::Current());
+        context.engine->PushSync([&](RunContext) { current.push_back(SimulatedDevice::Current()); },
+                                 kGpu, {}, {inner});
+        context.engine->WaitForVar(inner);
+        current.push_back(SimulatedDevice::Current());
+      },
+      Device::Gpu(1), {}, {outer});
+  engine_->WaitForVar(outer);
+  EXPECT_EQ(current, (std::vector<int>{1, 0, 1}));
+  EXPECT_EQ(SimulatedDevice::Current(), 0);
+}
+
 TEST_P(EngineStreamTest, EachKindOfWorkHasItsStreamOnEachDevice) {
   std::vector<void*> streams;
   std::mutex mutex;

@@ -112,6 +112,54 @@ TEST_P(EngineTraceTest, EachOperationIsASliceInTheRowOfWhoeverRanIt) {
   EXPECT_THAT(trace.rows, Contains(testing::Pair(0, "worker 0")));
 }
 
+TEST_P(EngineTraceTest, EachWorkerHasARowInWhichNothingOverlaps) {
+  const int workers = GetParam().threaded() ? GetParam().workers : 1;
+  std::latch all(workers);
+  engine_->StartTrace();
+  for (int i = 0; i < workers; ++i) {
+    engine_->PushSync([&](RunContext) { all.arrive_and_wait(); }, Device::Cpu(), {}, {New()},
+                      {.name = "meet"});
+  }
+  for (int i = 0; i < 100; ++i) Push("step", {}, {New()});
+  engine_->WaitForAll();
+  const Trace trace(engine_->StopTrace());
+  std::set<int> rows;
+  for (const json& meeting : trace.Slices("meet")) rows.insert(meeting["tid"].get<int>());
+  EXPECT_EQ(rows.size(), static_cast<size_t>(workers));
+  std::map<int, std::map<double, double>> ends;  // of each row, by when they began
+  for (const json& slice : trace.slices) {
+    const double begin = slice["ts"].get<double>();
+    ends[slice["tid"].get<int>()][begin] = begin + slice["dur"].get<double>();
+  }
+  for (const auto& [row, slices] : ends) {
+    double last_end = 0;
+    for (const auto& [begin, end] : slices) {
+      EXPECT_GE(begin, last_end - 0.002) << "row " << row;  // printed in thousandths
+      last_end = end;
+    }
+  }
+}
+
+TEST_P(EngineTraceTest, TimeInTheQueueEndsWhenTheOperationBegins) {
+  Variable* variable = New();
+  engine_->StartTrace();
+  engine_->PushSync(
+      [this, variable](RunContext context) {
+        if (GetParam().threaded()) {
+          context.engine->PushSync([](RunContext) {}, Device::Cpu(), {}, {},
+                                   {.name = "behind", .updates = {variable}});
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      },
+      Device::Cpu(), {}, {variable}, {.name = "slow"});
+  engine_->WaitForAll();
+  const Trace trace(engine_->StopTrace());
+  for (const json& behind : trace.Slices("behind")) {
+    EXPECT_GE(behind["args"]["queued_us"].get<double>(), 4900.0);
+  }
+  EXPECT_EQ(trace.Slices("behind").size(), GetParam().threaded() ? 1u : 0u);
+}
+
 TEST_P(EngineTraceTest, ArrowsShowWhatEachOperationHadToComeAfter) {
   Variable *a = New(), *b = New();
   engine_->StartTrace();

@@ -27,6 +27,7 @@ using engine_internal::ParallelFor;
 using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -347,6 +348,34 @@ TEST_P(EngineWaitTest, AWaitThatLastsIsReported) {
   EXPECT_THAT(report.get_future().get(),
               AllOf(HasSubstr("WaitForVar"), HasSubstr("slow"), HasSubstr("download")));
   done();
+  waiter.join();
+}
+
+TEST_P(EngineWaitTest, TheReportBeginsWithWhatTheWaitNeeds) {
+  constexpr int kOthers = 300;  // more than a report lists
+  std::promise<std::string> report;
+  const auto engine =
+      GetParam().Make({.stall_report_ms = 1,
+                       .stall_report = [&](const std::string& text) { report.set_value(text); }});
+  std::vector<OnComplete> open;
+  const auto push_open = [&](Variable* variable, const char* name) {
+    std::promise<OnComplete> handle;
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
+                      {}, {variable}, {.name = name});
+    open.push_back(handle.get_future().get());
+  };
+  for (int i = 0; i < kOthers; ++i) push_open(engine->NewVariable(), "other");
+  Variable *cause = engine->NewVariable("cause"), *result = engine->NewVariable("result");
+  push_open(cause, "download");
+  engine->PushSync([](RunContext) {}, kCpu, {cause}, {result}, {.name = "unpack"});
+  std::thread waiter([&] { engine->WaitForVar(result); });
+  const std::string text = report.get_future().get();
+  const std::string first = text.substr(0, text.find("pushed "));
+  EXPECT_THAT(first, AllOf(HasSubstr("awaited:"), HasSubstr("result"), HasSubstr("unpack"),
+                           HasSubstr("which needs its turn on:"), HasSubstr("cause"),
+                           HasSubstr("download")));
+  EXPECT_THAT(first, Not(HasSubstr("other")));
+  for (const OnComplete& done : open) done();
   waiter.join();
 }
 

@@ -83,8 +83,8 @@ struct ReplayOptions {
 /// ### Where each operation is pushed by itself
 /// On NaiveEngine, which runs them in the order of the recording, and for a schedule with
 /// operations for a CUDA device that is no graph, so that each goes to its stream. Then each costs
-/// what a push costs and advances versions by itself, and what other threads push or replay
-/// meanwhile may come in between.
+/// what a push costs and advances versions by itself. Nothing that others push or replay meanwhile
+/// comes in between, but on NaiveEngine, where it may.
 ///
 /// ### Threads and life
 /// Replay, Describe and Graphviz may be called from any thread, also at once. The schedule may be

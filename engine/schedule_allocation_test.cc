@@ -1,35 +1,13 @@
 // A replay takes nothing from the heap, whatever number of operations and variables it has.
 
-#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
-
-namespace {
-
-std::atomic<int64_t> allocations{0};
-
-void* Allocate(size_t size_bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* const memory = std::malloc(size_bytes == 0 ? 1 : size_bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size_bytes) { return Allocate(size_bytes); }
-void* operator new[](size_t size_bytes) { return Allocate(size_bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {
 namespace {
@@ -52,10 +30,10 @@ INSTANTIATE_TEST_SUITE_P(All, ScheduleAllocationTest,
                          engine_internal::ConfigurationName);
 
 TEST_P(ScheduleAllocationTest, TheCountSeesAllocations) {
-  const int64_t before = allocations;
+  const int64_t before = NewCalls();
   int* volatile made = new int(1);  // volatile, or a compiler may do without both
   delete made;
-  EXPECT_EQ(allocations - before, 1);
+  EXPECT_EQ(NewCalls() - before, 1);
 }
 
 TEST_P(ScheduleAllocationTest, ReplaysTakeNothing) {
@@ -73,9 +51,9 @@ TEST_P(ScheduleAllocationTest, ReplaysTakeNothing) {
     // Until pools hold what any interleaving of replays and their ends asks for.
     int64_t taken = -1;
     for (int round = 0; round < 50 && taken != 0; ++round) {
-      const int64_t before = allocations;
+      const int64_t before = NewCalls();
       replay();
-      taken = allocations - before;
+      taken = NewCalls() - before;
     }
     EXPECT_EQ(taken, 0) << "by each " << kReplays << " replays of " << size << " variables";
     for (Variable* variable : variables) engine_->DeleteVariable(variable);

@@ -233,6 +233,35 @@ TEST_P(ScheduleGraphTest, OneOperationThatIsNotCapturableMakesAllOfThemPushes) {
   EXPECT_EQ(device_.captures(), 0);
 }
 
+TEST_P(ScheduleGraphTest, NoOtherPushComesBetweenOperationsThatArePushedByThemselves) {
+  constexpr int kReplays = 300, kThreads = 2;
+  Variable *a = New(), *b = New(), *c = New();
+  int at_a = 0, at_b = 0, at_c = 0, between = 0;
+  const auto mixed = engine_->Record([&] {
+    engine_->PushSync([&](RunContext) { ++at_a; }, kCpu, {}, {}, {.updates = {a}});
+    PushWork([&] { ++at_b; }, {}, {}, {.updates = {b}});
+    engine_->PushSync([&](RunContext) { ++at_c; }, kCpu, {}, {}, {.updates = {c}});
+  });
+  std::atomic<int> replaying{kThreads};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int replay = 0; replay < kReplays; ++replay) mixed->Replay();
+      --replaying;
+    });
+  }
+  Variable* const result = New();
+  while (replaying > 0) {
+    engine_->PushSync([&](RunContext) { between += at_a != at_b || at_b != at_c; }, kCpu, {a, b, c},
+                      {}, {.updates = {result}});
+  }
+  for (std::thread& thread : threads) thread.join();
+  engine_->WaitForAll();
+  EXPECT_EQ(between, 0);
+  EXPECT_EQ(at_a, kReplays * kThreads);
+  EXPECT_EQ(at_b, kReplays * kThreads);
+}
+
 TEST_P(ScheduleGraphTest, AFunctionThatThrowsMarksWhatItWrites) {
   Variable *a = New("a"), *b = New("b"), *c = New("c");
   int value = 0;

@@ -22,7 +22,8 @@ class Variable {
 
   /// How many writes have been pushed on the variable. It advances at the push, not when the write
   /// runs, so that a thread can tell without waiting whether something pushed since would change
-  /// the value. Skipped and failed writes count as well.
+  /// the value. Skipped and failed writes count as well; all those of a
+  /// schedule's replay count as one, but where a replay pushes each operation by itself.
   uint64_t version() const {
     // Relaxed: the number orders nothing; what a write did becomes visible through a wait.
     return version_.load(std::memory_order_relaxed);

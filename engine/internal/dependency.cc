@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
@@ -84,6 +85,16 @@ bool Enter(Edge& edge, Execution& execution) {
   return false;
 }
 
+/// The execution takes its place on all its variables: returns whether it may run at once. Requires
+/// their locks.
+bool EnterAll(Execution& execution) {
+  int32_t blocked = 0;
+  for (Edge& edge : execution.edges()) blocked += Enter(edge, execution) ? 0 : 1;
+  // Relaxed: nobody can grant an edge before the locks are released, which publishes the count.
+  execution.blocked_edges.store(blocked, std::memory_order_relaxed);
+  return blocked == 0;
+}
+
 /// Requires the variable's lock, as edges leave the queue only under it.
 void Grant(DependencyVariable& variable, ReadyList& ready) {
   Edge* edge = variable.head;
@@ -139,9 +150,9 @@ bool IsEarlierFailure(const FailureRef& a, const FailureRef& b) {
   return b == nullptr || a->sequence < b->sequence;
 }
 
-Error DeletedVariable(const Execution& execution, const DependencyVariable& variable) {
-  return InvalidArgument("Engine: operation \"", execution.display_name(),
-                         "\": ", variable.ToString(), " was deleted; expected a living variable");
+Error DeletedVariable(std::string_view operation, const DependencyVariable& variable) {
+  return InvalidArgument("Engine: operation \"", operation, "\": ", variable.ToString(),
+                         " was deleted; expected a living variable");
 }
 
 std::string NamedTwice(Access a, Access b) {
@@ -152,11 +163,17 @@ std::string NamedTwice(Access a, Access b) {
   return absl::StrCat("both ", participle(std::min(a, b)), " and ", participle(std::max(a, b)));
 }
 
-void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const FenceRef& fence) {
+void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const FenceRef& fence,
+                 Replaced* replaced) {
   DependencyVariable& variable = *edge.variable();
   // Destroyed after the lock is released: they may run a user's destructor or a driver's.
   FailureRef previous;
   std::unique_ptr<DeviceUses> past;
+  const absl::Cleanup hand_over = [&] {
+    if (replaced == nullptr) return;
+    if (previous != nullptr) replaced->push_back(std::move(previous));
+    if (past != nullptr) replaced->push_back(std::move(past));
+  };
   std::lock_guard<FutexLock> hold(variable.lock);
   const bool on_device = edge.execution->on_device();
   edge.execution = nullptr;  // from here on it holds nobody back
@@ -230,16 +247,28 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
     if (variable.alive && (!execution.has_op() || execution.op->variable_ids[i] == variable.id)) {
       continue;
     }
-    throw DeletedVariable(execution, variable);
+    throw DeletedVariable(execution.display_name(), variable);
   }
   // Relaxed: under the locks of all variables, so it agrees with the order on each of them.
   execution.sequence = sequence_counter.fetch_add(operations, std::memory_order_relaxed) + 1;
   if (sequence != nullptr) *sequence = execution.sequence;
-  int32_t blocked = 0;
-  for (Edge& edge : edges) blocked += Enter(edge, execution) ? 0 : 1;
-  // Relaxed: nobody can grant an edge before the locks are released, which publishes the count.
-  execution.blocked_edges.store(blocked, std::memory_order_relaxed);
-  return blocked == 0;
+  return EnterAll(execution);
+}
+
+uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> executions,
+                         std::string_view operation, std::atomic<uint64_t>& sequence_counter,
+                         ReadyList& ready) {
+  const LockAll locked(variables);
+  for (const Edge& edge : variables) {
+    if (!edge.variable()->alive) throw DeletedVariable(operation, *edge.variable());
+  }
+  // Relaxed: as in Acquire.
+  const uint64_t before = sequence_counter.fetch_add(executions.size(), std::memory_order_relaxed);
+  for (size_t i = 0; i < executions.size(); ++i) {
+    executions[i]->sequence = before + i + 1;
+    if (EnterAll(*executions[i])) ready.PushBack(executions[i]);
+  }
+  return before + 1;
 }
 
 bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
@@ -255,11 +284,11 @@ bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
 }
 
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
-             const FenceRef& fence) {
+             const FenceRef& fence, Replaced* replaced) {
   const std::span<Edge> edges = execution.edges();
   for (size_t i = 0; i < edges.size(); ++i) {
     FetchAhead(edges, i);
-    ReleaseEdge(edges[i], failure, ready, fence);
+    ReleaseEdge(edges[i], failure, ready, fence, replaced);
   }
 }
 
@@ -268,7 +297,7 @@ void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, Rea
   const std::span<Edge> edges = execution.edges();
   for (size_t i = 0; i < edges.size(); ++i) {
     FetchAhead(edges, i);
-    ReleaseEdge(edges[i], failures[i], ready, fence);
+    ReleaseEdge(edges[i], failures[i], ready, fence, /*replaced=*/nullptr);
   }
 }
 

@@ -1,8 +1,12 @@
 #ifndef TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
 #define TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tessera/engine/internal/execution.h"
@@ -30,13 +34,23 @@ void SortEdges(std::span<Edge> edges, std::string_view operation);
 bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter,
              uint64_t* sequence = nullptr, uint64_t operations = 1);
 
+/// Acquire for several executions, between whose places nobody else's comes. `variables` has an
+/// edge on each variable that any of them uses, sorted by SortEdges. Returns the first one's
+/// sequence, on which those of the others follow. Those that may run at once go to `ready`; the
+/// caller must not touch the others any more. Throws as Acquire does, naming `operation`.
+uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> executions,
+                         std::string_view operation, std::atomic<uint64_t>& sequence_counter,
+                         ReadyList& ready);
+
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`.
 ///
 /// With `fence` the execution is issued to a device, and those who get their turn must see to it
-/// that they come after the fence: see FencesBefore.
+/// that they come after the fence: see FencesBefore. What its variables carried goes to `replaced`
+/// where that is given, and is destroyed here otherwise, which may run a program's code.
+using Replaced = std::vector<std::shared_ptr<const void>>;
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
-             const FenceRef& fence = nullptr);
+             const FenceRef& fence = nullptr, Replaced* replaced = nullptr);
 
 /// The same for an execution that has marked each of its variables for itself: `failures` has one
 /// for each of its edges, whose null entries unmark.
@@ -92,8 +106,9 @@ bool CancelWait(WaitExecution& wait);
 ///
 /// Follows what is blocked by the owner: operations behind it in queues, those behind these, the
 /// owners of waits among them. None of these can complete before the owner goes on, so they hold
-/// still while other threads push and run, and an answer of true stays true. Takes time in
-/// proportion to what is blocked.
+/// still while other threads push and run, and an answer of true stays true; but for waits that are
+/// cancelled, and for an asynchronous owner that is complete before its function has returned. The
+/// caller sees to it that neither happens meanwhile. Takes time in proportion to what is blocked.
 bool NeedsItsOwner(WaitExecution& wait);
 
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for

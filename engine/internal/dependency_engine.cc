@@ -272,7 +272,8 @@ void DependencyEngine::GiveExecution(Execution* execution) {
   executions_.Give(execution);
 }
 
-bool DependencyEngine::AcquireTraced(Execution& execution) {
+/// The push of the execution, whose sequence is not known yet.
+TracedPush DependencyEngine::Traced(Execution& execution) const {
   TracedPush push;
   push.time_ns = trace_.Now();
   push.name = execution.display_name();
@@ -280,15 +281,19 @@ bool DependencyEngine::AcquireTraced(Execution& execution) {
   for (const Edge& edge : execution.edges()) {
     push.variables.emplace_back(edge.variable()->id, edge.access());
   }
-  const bool ready_now = Acquire(execution, pushed_, &push.sequence);
-  trace_.Add(std::move(push));
-  return ready_now;
+  return push;
 }
 
 void DependencyEngine::Submit(Execution* execution) {
   bool ready_now;
   try {
-    ready_now = trace_.on() ? AcquireTraced(*execution) : Acquire(*execution, pushed_);
+    if (trace_.on()) {
+      TracedPush push = Traced(*execution);
+      ready_now = Acquire(*execution, pushed_, &push.sequence);
+      trace_.Add(std::move(push));
+    } else {
+      ready_now = Acquire(*execution, pushed_);
+    }
   } catch (...) {
     GiveExecution(execution);
     throw;

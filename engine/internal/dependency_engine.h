@@ -190,7 +190,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool Delete(DependencyVariable* variable, uint64_t id);
   void Submit(Execution* execution);
   void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
-  bool AcquireTraced(Execution& execution);
+  TracedPush Traced(Execution& execution) const;
 
   // Running (dependency_engine_run.cc).
   void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
@@ -204,6 +204,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void OnExecutionComplete(Execution* execution, std::exception_ptr error) final;
   void CompleteAsync(Execution* execution, std::exception_ptr error, ReadyList& ready);
   void Complete(Execution* execution, const FailureRef& failure, ReadyList& ready);
+  void ReleaseVariables(Execution& execution, const FailureRef& failure, ReadyList& ready,
+                        const FenceRef& fence);
   void FinishInline(ReadyList& ready);
   void FinishWait(WaitExecution* wait, ReadyList& ready);
   void FinishDelete(Execution* execution, ReadyList& ready);
@@ -221,6 +223,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
   void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
   void PushOperations(const std::shared_ptr<Replay>& replay);
+  Execution* TakeOperation(const std::shared_ptr<Replay>& replay, uint32_t index,
+                           std::span<DependencyVariable* const> variables);
   std::vector<TracedPush> TracedReplay(const Replay& replay) const;
   void TakeMarks(Replay& replay);
   void BeginReplay(Execution* execution, ReadyList& ready);
@@ -268,6 +272,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   // Waiting (dependency_engine_wait.cc).
   void AwaitFence(Fence& fence, bool inside);
   void AwaitTurn(Waiter& waiter);
+  bool LeaveQueue(Waiter& waiter);
+  bool LeaveIfEndless(Waiter& waiter);
   void BlockOutside(Waiter& waiter);
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
@@ -283,12 +289,13 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void DropJoins();
   bool Idle() const;
   void Report(const FailureRef& failure);
-  void ReportStall(std::string_view what) const;
+  void ReportStall(std::string_view what, const Waiter* waiter) const;
+  static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void CheckOutside(std::string_view call) const;
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, StallClock& clock, Done done) const;
+              std::string_view what, const Waiter* waiter, StallClock& clock, Done done) const;
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
               std::string_view what, Done done) const;
@@ -322,6 +329,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
   // Who waits inside the engine, or for active_ to become 0.
+  // While NeedsItsOwner looks around, and while what it must not see happens.
+  std::mutex wait_graph_mutex_;
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
   std::atomic<int64_t> parked_{0};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tessera/engine/internal/dependency_engine.h"
@@ -83,7 +84,45 @@ std::string DescribePending(const DependencyVariable& variable) {
   return text + "\n";
 }
 
+bool IsQueued(DependencyVariable& variable, const Execution* execution) {
+  std::lock_guard<FutexLock> hold(variable.lock);
+  for (const Edge* edge = variable.head; edge != nullptr; edge = edge->next) {
+    if (edge->execution == execution) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+/// What a wait for the variable waits for: its line, and where who holds it has yet to get its turn
+/// on another variable, that one's line, and so on. A look at each of them at another time.
+std::string DependencyEngine::DescribeAwaited(DependencyVariable* variable) {
+  std::string text;
+  for (int depth = 0; variable != nullptr && depth < kMaxListed; ++depth) {
+    const Execution* holder;  // only compared: it may be complete and reused
+    std::vector<DependencyVariable*> others;
+    {
+      // Its memory stays even if it is deleted: see RecordPool.
+      std::lock_guard<FutexLock> hold(variable->lock);
+      absl::StrAppend(&text, depth == 0 ? "awaited:\n" : "which needs its turn on:\n",
+                      DescribePending(*variable));
+      Execution* first = variable->writer;
+      if (first == nullptr && variable->readers != nullptr) first = variable->readers->execution;
+      if (first != nullptr) {
+        // It cannot complete while the lock is held.
+        for (const Edge& edge : first->edges()) {
+          if (edge.variable() != variable) others.push_back(edge.variable());
+        }
+      }
+      holder = first;
+    }
+    const auto next = std::find_if(others.begin(), others.end(), [&](DependencyVariable* other) {
+      return IsQueued(*other, holder);
+    });
+    variable = next == others.end() ? nullptr : *next;
+  }
+  return text;
+}
 
 EngineCounters DependencyEngine::counters() const {
   EngineCounters counters;

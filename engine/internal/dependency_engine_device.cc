@@ -50,7 +50,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
   execution->below = ThreadFrame::Current(id_);
   const ThreadFrame frame(this, id_, execution);
   try {
-    stream.MakeCurrent();
+    const CurrentDeviceOf current(stream);
     // Skipped ones as well: whoever comes next comes after their fence alone.
     for (const FenceRef& fence : before.pending) {
       if (fence->stream != &watched) stream.WaitFor(*fence->event);
@@ -83,7 +83,7 @@ void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& 
   try {
     fence = stream.NewFence(*execution);
     fence->skipped = skipped;
-    if (execution->property != FnProperty::kNoSkip) fence->inputs = inputs;
+    if (!RunsInAnyCase(execution->property)) fence->inputs = inputs;
     if (trace_.on()) fence->issued_ns = trace_.Now();
     if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
   } catch (const Error&) {
@@ -99,7 +99,7 @@ void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& 
     std::lock_guard<FutexLock> hold(queue_lock_);
     ++active_;
   }
-  Release(*execution, failure, ready, fence);
+  ReleaseVariables(*execution, failure, ready, fence);
   FinishInline(ready);
   stream.Watch(std::move(fence), execution);
 }

@@ -39,7 +39,7 @@ void DependencyEngine::RunGraph(Execution* execution, const IssuedBefore& before
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
     const ThreadFrame frame(this, id_, execution);
-    stream.MakeCurrent();
+    const CurrentDeviceOf current(stream);
     for (const FenceRef& fence : before.pending) {
       if (fence->stream != &watched) stream.WaitFor(*fence->event);
     }

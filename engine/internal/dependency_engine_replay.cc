@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -220,50 +219,83 @@ void DependencyEngine::BindVariables(Replay& replay,
   SortEdges(edges, plan.name());  // for its check
 }
 
-/// Pushes each operation by itself: what goes to streams must be on its variables alone.
+/// Pushes each operation by itself: what goes to streams must be on its variables alone. Nobody
+/// else's push comes in between, but on NaiveEngine, where each runs before the next is pushed.
 void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   const SchedulePlan& plan = replay->plan;
-  std::vector<Variable*> actual;
+  std::vector<DependencyVariable*> actual;
   for (const SchedulePlan::VariableUse& use : plan.variables()) actual.push_back(use.variable);
   for (const SchedulePlan::VariableEdge& edge : replay->edges) {
-    DependencyVariable& variable = *edge.edge.variable();
-    actual[edge.variable] = &variable;
-    // Here rather than at its own push, before which others would have been pushed.
-    std::lock_guard<FutexLock> hold(variable.lock);
-    if (variable.alive) continue;
-    throw InvalidArgument("Schedule::Replay: \"", plan.name(), "\": ", variable.ToString(),
-                          " was deleted; expected a living variable");
+    actual[edge.variable] = edge.edge.variable();
   }
+  std::vector<Execution*> executions;
+  executions.reserve(plan.size());
+  absl::Cleanup give_back = [&] {
+    for (Execution* execution : executions) GiveExecution(execution);
+  };
   for (uint32_t i = 0; i < plan.size(); ++i) {
-    const RecordedPush& push = plan.push(i);
-    std::vector<Variable*> lists[3];  // reads, writes, updates
-    for (const SchedulePlan::Use& use : plan.uses(i)) {
-      lists[use.access == Access::kRead    ? 0
-            : use.access == Access::kWrite ? 1
-                                           : 2]
-          .push_back(actual[use.variable]);
-    }
-    AnyFn fn;
-    if (plan.operation(i).sync != nullptr) {
-      fn = SyncFn([replay, i](RunContext context) {
-        context.slots = replay->slots;
-        (*replay->plan.operation(i).sync)(context);
-      });
-    } else {
-      fn = AsyncFn([replay, i](RunContext context, OnComplete on_complete) {
-        context.slots = replay->slots;
-        std::get<AsyncFn>(replay->plan.push(i).op->fn)(context, std::move(on_complete));
-      });
-    }
-    const int64_t priority =
-        std::clamp<int64_t>(push.priority + replay->rank_offset, std::numeric_limits<int>::min(),
-                            std::numeric_limits<int>::max());
-    const PushOptions options = {.property = push.op->property,
-                                 .priority = static_cast<int>(priority),
-                                 .name = push.op->name,
-                                 .updates = lists[2]};
-    PushFunction(std::move(fn), push.device, lists[0], lists[1], options, push.site);
+    executions.push_back(TakeOperation(replay, i, actual));
   }
+  if (ReplaysInOrder()) {
+    // Here rather than at its own push, before which others would have run.
+    for (DependencyVariable* variable : actual) CheckAlive(*variable, plan.name());
+    std::reverse(executions.begin(), executions.end());
+    while (!executions.empty()) {
+      Execution* const execution = executions.back();
+      executions.pop_back();
+      Submit(execution);
+    }
+    return;
+  }
+  std::vector<Edge> edges;
+  for (DependencyVariable* variable : actual) edges.emplace_back(variable, Access::kWrite);
+  SortEdges(edges, plan.name());
+  std::vector<TracedPush> traced;
+  if (trace_.on()) {
+    for (Execution* execution : executions) traced.push_back(Traced(*execution));
+  }
+  ReadyList ready;
+  const uint64_t sequence = AcquireTogether(edges, executions, plan.name(), pushed_, ready);
+  // Nothing throws from here on.
+  std::move(give_back).Cancel();
+  for (size_t i = 0; i < traced.size(); ++i) {
+    traced[i].sequence = sequence + i;
+    trace_.Add(std::move(traced[i]));
+  }
+  if (!ready.empty()) Dispatch(ready);
+  const uint64_t pushed = sequence + plan.size() - 1;
+  if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
+}
+
+/// An operation of the replay as an execution of its own, on the variables that stand in this
+/// replay for the plan's.
+Execution* DependencyEngine::TakeOperation(const std::shared_ptr<Replay>& replay, uint32_t index,
+                                           std::span<DependencyVariable* const> variables) {
+  const SchedulePlan& plan = replay->plan;
+  const RecordedPush& push = plan.push(index);
+  Execution* execution = TakeExecution(push.device, push.op->property, push.priority, push.site);
+  absl::Cleanup give_back = [&] { GiveExecution(execution); };
+  execution->rank += replay->rank_offset;
+  const auto uses = plan.uses(index);
+  execution->SetEdgeCount(uses.size());
+  std::transform(
+      uses.begin(), uses.end(), execution->edges().begin(),
+      [&](const SchedulePlan::Use& use) { return Edge(variables[use.variable], use.access); });
+  SortEdges(execution->edges(), push.op->name);
+  execution->name = push.op->name;
+  if (plan.operation(index).sync != nullptr) {
+    execution->fn = SyncFn([replay, index](RunContext context) {
+      context.slots = replay->slots;
+      (*replay->plan.operation(index).sync)(context);
+    });
+  } else {
+    execution->fn = AsyncFn([replay, index](RunContext context, OnComplete on_complete) {
+      context.slots = replay->slots;
+      std::get<AsyncFn>(replay->plan.push(index).op->fn)(context, std::move(on_complete));
+    });
+  }
+  std::move(give_back).Cancel();
+  return execution;
 }
 
 /// The operations of a replay, as if each were pushed now; their sequences are missing.
@@ -446,7 +478,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
 /// The error that the operation takes on from what it reads; or null.
 FailureRef DependencyEngine::FailureOfInputs(const Replay& replay, uint32_t index) {
   if (!replay.failed.load(std::memory_order_relaxed)) return nullptr;
-  if (replay.plan.push(index).op->property == FnProperty::kNoSkip) return nullptr;
+  if (RunsInAnyCase(replay.plan.push(index).op->property)) return nullptr;
   const FailureRef* earliest = nullptr;
   for (const SchedulePlan::Use& use : replay.plan.uses(index)) {
     if (use.access != Access::kWrite) Consider(replay.marks[use.variable], earliest);

@@ -78,7 +78,7 @@ void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
 /// The error that the execution takes on from what it reads, `device_failure` among it; or null.
 FailureRef DependencyEngine::FailureOfInputs(Execution& execution,
                                              const FailureRef& device_failure) {
-  if (execution.property == FnProperty::kNoSkip) return nullptr;
+  if (RunsInAnyCase(execution.property)) return nullptr;
   const FailureRef* earliest = nullptr;
   Consider(device_failure, earliest);
   for (const Edge& edge : execution.edges()) {
@@ -155,10 +155,24 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   // What the function has captured goes before anyone hears that it is complete: so after a wait
   // the captures of everything synchronous are gone.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
-  Release(*execution, failure, ready);
+  ReleaseVariables(*execution, failure, ready, nullptr);
   const bool returned = DropReference(execution);
   FinishInline(ready);
   if (returned) CountComplete();
+}
+
+/// Release for an operation that may be complete while its function still runs.
+void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& failure,
+                                        ReadyList& ready, const FenceRef& fence) {
+  // Relaxed: a function that has just returned costs no more than this lock.
+  if (execution.references.load(std::memory_order_relaxed) == 1) {
+    Release(execution, failure, ready, fence);
+    return;
+  }
+  // The function may be about to wait, and NeedsItsOwner be looking at those behind it.
+  Replaced replaced;
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  Release(execution, failure, ready, fence, &replaced);
 }
 
 void DependencyEngine::FinishInline(ReadyList& ready) {

@@ -93,15 +93,16 @@ class DependencyEngine::StallClock {
 };
 
 /// Sleeps on the condition until done() holds, and writes the wait's report if that takes too long.
+/// `waiter` may be null.
 template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, std::string_view what,
-                              StallClock& clock, Done done) const {
+                              const Waiter* waiter, StallClock& clock, Done done) const {
   if (clock.pending()) {
     if (condition.wait_until(lock, clock.due(), done)) return;
     clock.Reported();
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
-    ReportStall(what);
+    ReportStall(what, waiter);
     lock.lock();
   }
   condition.wait(lock, done);
@@ -112,7 +113,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, std::string_view what,
                               Done done) const {
   StallClock clock(options_.stall_report_ms);
-  WaitOn(condition, lock, what, clock, done);
+  WaitOn(condition, lock, what, /*waiter=*/nullptr, clock, done);
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -146,10 +147,11 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
   // From here on the queue points to the waiter, so no exception may leave before its turn.
   absl::Cleanup leave_queue = [&] {
-    if (!CancelWait(waiter)) BlockOutside(waiter);
+    if (!LeaveQueue(waiter)) BlockOutside(waiter);
   };
   const DependencyVariable& variable = *waiter.inline_edges[0].variable();
-  if (waiter.owner != nullptr && NeedsItsOwner(waiter)) {
+  if (LeaveIfEndless(waiter)) {
+    std::move(leave_queue).Cancel();
     throw FailedPrecondition(
         "Engine::WaitForVar: operation \"", waiter.owner->display_name(), "\" waits for ",
         variable.ToString(),
@@ -157,7 +159,7 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
         "complete first; expected a wait that can end");
   }
   // Inside an operation what the wait needs goes on.
-  if (!waiter.inside && stopped_.load() && CancelWait(waiter)) {
+  if (!waiter.inside && stopped_.load() && LeaveQueue(waiter)) {
     std::move(leave_queue).Cancel();
     if (abandoned_.load()) throw Abandoned("WaitForVar");
     throw FailedPrecondition("Engine::WaitForVar: writes of ", variable.ToString(),
@@ -177,6 +179,20 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
   std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
 }
 
+/// Takes the wait out of its queue. Returns false if its turn has come already.
+bool DependencyEngine::LeaveQueue(Waiter& waiter) {
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  return CancelWait(waiter);
+}
+
+/// The same for a wait that never could end; returns false for any other. Of several operations
+/// that wait for each other one leaves, and the others go on when it has failed.
+bool DependencyEngine::LeaveIfEndless(Waiter& waiter) {
+  if (waiter.owner == nullptr) return false;
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  return NeedsItsOwner(waiter) && CancelWait(waiter);
+}
+
 void DependencyEngine::BlockOutside(Waiter& waiter) {
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!waiter.done.load(std::memory_order_relaxed) &&
@@ -185,7 +201,8 @@ void DependencyEngine::BlockOutside(Waiter& waiter) {
   }
   const LentPlaces lent(this);
   std::unique_lock<std::mutex> lock(waiter.mutex);
-  WaitOn(waiter.condition, lock, "WaitForVar", [&] { return waiter.done.load(); });
+  StallClock clock(options_.stall_report_ms);
+  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock, [&] { return waiter.done.load(); });
 }
 
 /// What a wait throws when the process ends before it could. In a thread that has nothing to do
@@ -229,7 +246,10 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
       --demanded_depth;
       if (ran) continue;
     }
-    if (starved_.exchange(false) && TryRunOne()) continue;
+    if (starved_.exchange(false) && TryRunOne()) {
+      starved_.store(true);  // there may be more
+      continue;
+    }
     if (!lent && !stopped_.load()) {
       if (std::chrono::steady_clock::now() < spin_end) {
         SpinPause();
@@ -276,7 +296,7 @@ void DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, "a wait inside an operation", clock, [&] {
+  WaitOn(woken, lock, "a wait inside an operation", waiter, clock, [&] {
     if (done() || abandoned_.load() || starved_.load()) return true;
     if (stopped_.load() != stopped) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -296,7 +316,7 @@ void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bo
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
-  WaitOn(*park_condition_, lock, "a wait inside an operation", clock, [&] {
+  WaitOn(*park_condition_, lock, "a wait inside an operation", /*waiter=*/nullptr, clock, [&] {
     if (done() || abandoned_.load()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
     return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
@@ -394,10 +414,13 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   has_room();
 }
 
-void DependencyEngine::ReportStall(std::string_view what) const {
+void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const {
+  // The variable is the waiter's as long as this thread is in its wait.
+  const std::string awaited =
+      waiter == nullptr ? "" : DescribeAwaited(waiter->inline_edges[0].variable());
   options_.stall_report(absl::StrCat("tessera engine: ", std::string(what),
                                      " has lasted longer than ", options_.stall_report_ms, " ms\n",
-                                     DebugString()));
+                                     awaited, DebugString()));
 }
 
 void DependencyEngine::CheckNotInOperation(std::string_view call) const {

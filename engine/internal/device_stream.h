@@ -58,8 +58,10 @@ class DeviceStream {
   /// What RunContext::stream becomes.
   virtual void* handle() = 0;
 
-  /// Makes the stream's device the current one of the calling thread.
-  virtual void MakeCurrent() = 0;
+  /// Makes the stream's device the current one of the calling thread, and returns the one before.
+  virtual int MakeCurrent() = 0;
+  /// Makes a device current that MakeCurrent has returned.
+  virtual void MakeCurrentAgain(int device) = 0;
 
   /// The point behind all that is enqueued. Throws Error(kInternal) if the device refuses.
   virtual std::shared_ptr<DeviceEvent> Record() = 0;
@@ -71,6 +73,21 @@ class DeviceStream {
   /// An empty graph, which must not outlive the stream. Throws Error(kInternal) if the device
   /// refuses.
   virtual std::unique_ptr<DeviceGraph> NewGraph() = 0;
+};
+
+/// While it lives, the stream's device is the current one of the thread. Operations run on top of
+/// others, and on NaiveEngine inside their pushers, each of which goes on with its own device.
+class CurrentDeviceOf {
+ public:
+  explicit CurrentDeviceOf(DeviceStream& stream)
+      : stream_(stream), previous_(stream.MakeCurrent()) {}
+  ~CurrentDeviceOf() { stream_.MakeCurrentAgain(previous_); }
+  CurrentDeviceOf(const CurrentDeviceOf&) = delete;
+  CurrentDeviceOf& operator=(const CurrentDeviceOf&) = delete;
+
+ private:
+  DeviceStream& stream_;
+  const int previous_;
 };
 
 /// Makes streams for devices of one type.

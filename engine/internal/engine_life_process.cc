@@ -16,9 +16,12 @@
 
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/internal/simulated_device.h"
 
 namespace tessera {
 namespace {
+
+using engine_internal::SimulatedDevice;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -50,6 +53,33 @@ void FillDefaultEngine() {
 
 int ExitWithWorkInFlight() {
   FillDefaultEngine();
+  return 0;
+}
+
+int ExitWithDeviceWorkInFlight() {
+  static auto* const device = new SimulatedDevice;  // never destroyed, as drivers are not
+  static std::vector<OnComplete> kept;
+  Engine* engine = Engine::Get();
+  for (const FnProperty property : {FnProperty::kNormal, FnProperty::kCopyFromGpu}) {
+    Variable* variable = engine->NewVariable();
+    for (int i = 0; i < 50; ++i) {
+      engine->PushSync(
+          [](RunContext context) {
+            SimulatedDevice::Enqueue(context.stream, [] { usleep(1000); });
+          },
+          Device::Gpu(0), {}, {}, {.property = property, .updates = {variable}});
+    }
+    engine->PushSync([](RunContext) {}, kCpu, {variable}, {});
+    engine->PushAsync([](RunContext, OnComplete done) { kept.push_back(done); }, Device::Gpu(1),
+                      {variable}, {engine->NewVariable()});
+  }
+  // Exit finds work on the device, and work that only Resume would let it do.
+  std::thread([] {
+    device->Hold();
+    usleep(20000);
+    device->Resume();
+  }).detach();
+  usleep(5000);
   return 0;
 }
 
@@ -249,6 +279,7 @@ int ForkBeforeAnyThread() {
 
 int RunNamed(const std::string& name) {
   if (name == "exit_with_work_in_flight") return ExitWithWorkInFlight();
+  if (name == "exit_with_device_work_in_flight") return ExitWithDeviceWorkInFlight();
   if (name == "quick_exit_inside_an_operation") return QuickExitInsideAnOperation();
   if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
   if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();

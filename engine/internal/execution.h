@@ -219,6 +219,11 @@ inline int64_t RankOf(FnProperty property, int priority) {
   return priority + (prioritized ? kPrioritizedRank : 0);
 }
 
+/// Whether an operation runs even if what it reads carries an error, and does not take that on.
+inline bool RunsInAnyCase(FnProperty property) {
+  return property == FnProperty::kNoSkip || property == FnProperty::kDeleteVariable;
+}
+
 /// Whether `a` should run before `b`.
 inline bool RunsBefore(const Execution& a, const Execution& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.sequence < b.sequence;

@@ -62,13 +62,15 @@ void Rethrow(const Failure& failure) {
 std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
 
 void FailureLog::Add(FailureRef failure) {
+  std::vector<FailureRef> dropped;  // destroyed without the mutex: errors are a program's objects
   std::lock_guard<std::mutex> hold(mutex_);
   unreported_.push_back(std::move(failure));
   std::push_heap(unreported_.begin(), unreported_.end(), BeganLater);
-  if (unreported_.size() + reported_.size() >= prune_at_) Prune();
+  if (unreported_.size() + reported_.size() >= prune_at_) Prune(dropped);
 }
 
 FailureRef FailureLog::ReportOldest(uint64_t pushed) {
+  std::vector<FailureRef> dropped;  // as above
   std::lock_guard<std::mutex> hold(mutex_);
   while (!unreported_.empty()) {
     std::pop_heap(unreported_.begin(), unreported_.end(), BeganLater);
@@ -82,7 +84,7 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
     reported_.push_back(std::move(oldest));  // by another wait
   }
   if (forgotten_ > 0) {
-    const FailureRef first = std::move(first_forgotten_);
+    const FailureRef& first = dropped.emplace_back(std::move(first_forgotten_));
     return std::make_shared<Failure>(
         std::make_exception_ptr(ResourceExhausted(
             "Engine::WaitForAll: ", std::exchange(forgotten_, 0),
@@ -93,7 +95,7 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
   for (const FailureRef& failure : reported_) {
     failure->cleared.store(true, std::memory_order_relaxed);
   }
-  reported_.clear();
+  dropped.swap(reported_);
   return nullptr;
 }
 
@@ -101,12 +103,23 @@ bool FailureLog::BeganLater(const FailureRef& a, const FailureRef& b) {
   return a->sequence > b->sequence;
 }
 
-void FailureLog::Prune() {
+void FailureLog::Prune(std::vector<FailureRef>& dropped) {
   // A count of 1 is the log's own reference: no variable and no running operation has another, and
   // none can come back.
   const auto forgotten = [](const FailureRef& failure) { return failure.use_count() == 1; };
-  std::erase_if(reported_, forgotten);
-  std::erase_if(unreported_, [&](const FailureRef& failure) {
+  const auto drop_if = [&dropped](std::vector<FailureRef>& failures, const auto& condition) {
+    auto kept = failures.begin();
+    for (FailureRef& failure : failures) {
+      if (condition(failure)) {
+        dropped.push_back(std::move(failure));
+      } else {
+        std::swap(*kept++, failure);
+      }
+    }
+    failures.erase(kept, failures.end());
+  };
+  drop_if(reported_, forgotten);
+  drop_if(unreported_, [&](const FailureRef& failure) {
     return forgotten(failure) && failure->reported_at.load(std::memory_order_relaxed) != 0;
   });
   size_t excess = std::count_if(unreported_.begin(), unreported_.end(), forgotten);
@@ -114,7 +127,7 @@ void FailureLog::Prune() {
   // From the oldest on, which leaves a heap.
   std::sort(unreported_.begin(), unreported_.end(),
             [](const FailureRef& a, const FailureRef& b) { return BeganLater(b, a); });
-  std::erase_if(unreported_, [&](const FailureRef& failure) {
+  drop_if(unreported_, [&](const FailureRef& failure) {
     if (excess == 0 || !forgotten(failure)) return false;
     --excess;
     if (++forgotten_ == 1) first_forgotten_ = failure;

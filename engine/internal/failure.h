@@ -62,7 +62,8 @@ class FailureLog {
 
  private:
   static bool BeganLater(const FailureRef& a, const FailureRef& b);
-  void Prune();
+  /// What is not kept any more goes to `dropped`.
+  void Prune(std::vector<FailureRef>& dropped);
 
   std::mutex mutex_;
   std::vector<FailureRef> unreported_;  // a heap, the oldest in front; guarded by mutex_

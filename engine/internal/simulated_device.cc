@@ -39,11 +39,13 @@ struct SimulatedDevice::Queue {
 
 class SimulatedDevice::Stream final : public DeviceStream {
  public:
-  Stream(SimulatedDevice* device, std::shared_ptr<Queue> queue)
-      : device_(device), queue_(std::move(queue)) {}
+  Stream(SimulatedDevice* device, int id, std::shared_ptr<Queue> queue)
+      : device_(device), id_(id), queue_(std::move(queue)) {}
 
   void* handle() override { return this; }
-  void MakeCurrent() override {}
+  int id() const { return id_; }
+  int MakeCurrent() override { return std::exchange(current_, id_); }
+  void MakeCurrentAgain(int device) override { current_ = device; }
 
   std::shared_ptr<DeviceEvent> Record() override {
     auto event = std::make_shared<Event>(device_);
@@ -65,6 +67,7 @@ class SimulatedDevice::Stream final : public DeviceStream {
 
  private:
   SimulatedDevice* const device_;
+  const int id_;
   const std::shared_ptr<Queue> queue_;
 };
 
@@ -81,7 +84,8 @@ class SimulatedDevice::Graph final : public DeviceGraph {
     std::vector<Node> nodes;
     for (uint32_t i = 0; i < predecessors.size(); ++i) {
       const auto noted = std::make_shared<Queue>();
-      Stream capturing(device_, noted);  // in no list of the device, so nobody runs it
+      Stream capturing(device_, stream_->id(),
+                       noted);  // in no list of the device, so nobody runs it
       enqueue(i, &capturing);
       nodes.push_back({predecessors[i], {}});
       for (Queue::Step& step : noted->steps) nodes.back().work.push_back(std::move(step.work));
@@ -149,7 +153,7 @@ std::unique_ptr<DeviceStream> SimulatedDevice::NewStream(Device device, StreamRo
   }
   std::lock_guard<std::mutex> hold(mutex_);
   queues_.push_back(std::make_shared<Queue>());
-  return std::make_unique<Stream>(this, queues_.back());
+  return std::make_unique<Stream>(this, device.id, queues_.back());
 }
 
 void SimulatedDevice::Hold() {

@@ -46,6 +46,9 @@ class SimulatedDevice final : public DeviceBackend {
   void FailOnce(std::string message);
   void Repair();
 
+  /// The calling thread's current device.
+  static int Current() { return current_; }
+
   /// Enqueues `work`; `stream` is the RunContext::stream of an operation.
   static void Enqueue(void* stream, std::function<void()> work);
 
@@ -58,6 +61,8 @@ class SimulatedDevice final : public DeviceBackend {
   bool CanGoOn(const Queue& queue) const;
   Queue* PickQueue();
   void RunLoop();
+
+  static inline thread_local int current_ = 0;
 
   DeviceBackend* const previous_;
   std::mutex mutex_;

@@ -182,7 +182,13 @@ class CudaStream final : public DeviceStream {
   ~CudaStream() override { cudaStreamDestroy(stream_); }
 
   void* handle() override { return stream_; }
-  void MakeCurrent() override { Check(cudaSetDevice(device_), "cudaSetDevice"); }
+  int MakeCurrent() override {
+    int previous;
+    if (cudaGetDevice(&previous) != cudaSuccess) previous = device_;
+    Check(cudaSetDevice(device_), "cudaSetDevice");
+    return previous;
+  }
+  void MakeCurrentAgain(int device) override { cudaSetDevice(device); }
 
   std::shared_ptr<DeviceEvent> Record() override {
     // Asynchronous operations complete in foreign threads: this one's device is put back.

@@ -1,10 +1,13 @@
 #include "tessera/engine/internal/threaded_engine.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "tbb/task_arena.h"
@@ -41,23 +44,32 @@ class ThreadedEngine final : public DependencyEngine {
       const ThreadFrame frame(this, id(), current);
       tbb::this_task_arena::isolate(fn);
     };
-    PublishThroughTbb(&body);
-    const absl::Cleanup receive = [&body] { ReceiveThroughTbb(&body); };  // on exceptions too
     if (ThreadFrame::IsWorker(id())) {
       body();  // it is in the arena already, or in a spare thread's
       return;
     }
+    OutsideCall call(body);
     bool lent;
     {
       std::lock_guard<FutexLock> hold(queue_lock_);
       lent = lent_ > 0;
+      if (!lent) calls_.push_back(&call);
     }
-    if (!lent) {
-      workers_->arena.execute(Delegate(&body));
+    const std::function<void()> mine = [&] {
+      if (lent || TakeCall(&call)) body();
+    };
+    PublishThroughTbb(&mine);
+    const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
+    if (lent) {
+      // Those who sleep hold places in the arena, and may wait for this very call.
+      tbb::task_arena(options().workers, /*reserved_for_masters=*/1).execute(Delegate(&mine));
       return;
     }
-    // Those who sleep hold places in the arena, and may wait for this very call.
-    tbb::task_arena(options().workers, /*reserved_for_masters=*/1).execute(Delegate(&body));
+    // Where the arena has no place TBB keeps this thread until one of the workers has called
+    // `mine`; which all of them may begin to wait for before they get to it. Then a spare thread
+    // takes it.
+    workers_->arena.execute(Delegate(&mine));
+    if (IsTakenElsewhere(call)) call.AwaitEnd();
   }
 
   int num_workers() const override { return options().workers; }
@@ -134,6 +146,53 @@ class ThreadedEngine final : public DependencyEngine {
     ThreadedEngine* engine_;
   };
 
+  /// A call of Execute from outside that a spare thread may take in the place of its caller.
+  class OutsideCall {
+   public:
+    explicit OutsideCall(const std::function<void()>& body) : body_(body) {}
+
+    /// In a spare thread that has taken it.
+    void Run() {
+      std::exception_ptr error;
+      try {
+        body_();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      std::lock_guard<std::mutex> hold(mutex_);
+      error_ = std::move(error);
+      ended_ = true;
+      condition_.notify_one();
+    }
+
+    /// In the caller, when somebody else has taken it. Throws what the function threw there.
+    void AwaitEnd() {
+      std::unique_lock<std::mutex> lock(mutex_);
+      condition_.wait(lock, [this] { return ended_; });
+      if (error_ != nullptr) std::rethrow_exception(error_);
+    }
+
+    bool taken_elsewhere = false;  // guarded by queue_lock_
+
+   private:
+    const std::function<void()>& body_;
+    std::mutex mutex_;
+    std::condition_variable condition_;
+    bool ended_ = false;        // guarded by mutex_
+    std::exception_ptr error_;  // guarded by mutex_
+  };
+
+  /// In the caller's place in the arena: whether nobody else has taken the call.
+  bool TakeCall(OutsideCall* call) {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    return std::erase(calls_, call) != 0;
+  }
+
+  bool IsTakenElsewhere(const OutsideCall& call) {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    return call.taken_elsewhere;
+  }
+
   void RunnerLoop();
   Execution* NextOrRetire();
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
@@ -157,8 +216,10 @@ class ThreadedEngine final : public DependencyEngine {
   };
 
   DroppedAfterFork<Workers> workers_;
-  int runners_ = 0;        // ordered or at work; guarded by queue_lock_
-  int lent_ = 0;           // places of threads that sleep; guarded by queue_lock_
+  int runners_ = 0;  // ordered or at work; guarded by queue_lock_
+  int lent_ = 0;     // places of threads that sleep; guarded by queue_lock_
+  // Calls of Execute that may have found no place; guarded by queue_lock_.
+  std::vector<OutsideCall*> calls_;
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 
@@ -168,7 +229,8 @@ bool ThreadedEngine::LendPlace() {
     std::lock_guard<FutexLock> hold(queue_lock_);
     if (lent_ == kMaxLent) return false;
     ++lent_;
-    if (!queue_.empty() && !stopped_.load(std::memory_order_relaxed)) start = OrderRunners(1);
+    const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
+    if (ready || !calls_.empty()) start = OrderRunners(1);
   }
   if (start == 0 || workers_->spares.Start(1) == 1) return true;
   // The system gives no thread more: the caller has to do the work itself.
@@ -241,6 +303,15 @@ void ThreadedEngine::RunnerLoop() {
 Execution* ThreadedEngine::NextOrRetire() {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
+    // While nobody sleeps those who wait in TBB for a place get one.
+    while (!calls_.empty() && lent_ > 0) {
+      OutsideCall* const call = calls_.back();
+      calls_.pop_back();
+      call->taken_elsewhere = true;
+      hold.unlock();
+      call->Run();
+      hold.lock();
+    }
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
     const bool leave = stopped_.load(std::memory_order_relaxed) || runners_ > MaxRunners();
     if (!leave && !queue_.empty()) return queue_.Pop();
