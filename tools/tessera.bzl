@@ -23,6 +23,7 @@ _CUDA = Label("//third_party/cuda")
 _CUDART = Label("//third_party/cuda:cudart")
 _GTEST = Label("//third_party/googletest")
 _GTEST_MAIN = Label("//third_party/googletest:main")
+_GPU_TEST_MAIN = Label("//tools/cuda:gpu_test_main")
 _BENCHMARK = Label("//third_party/google_benchmark")
 _BENCHMARK_MAIN = Label("//third_party/google_benchmark:main")
 _SUPPRESSIONS = Label("//tools/sanitizers:suppressions")
@@ -112,7 +113,7 @@ def tessera_cc_binary(name, srcs = [], deps = [], copts = [], testonly = False, 
     _program(cc_binary, name, srcs, deps, copts, testonly, tags, **kwargs)
 
 def tessera_cc_test(name, size, srcs, deps = [], copts = [], tags = [], data = [], **kwargs):
-    """A test with GoogleTest's main. Tag it "gpu" where it needs a GPU.
+    """A test with GoogleTest's main. Tag it "gpu" where it needs a GPU, without which nothing runs.
 
     Args:
       name: the target's name, that of its source without ".cc".
@@ -128,7 +129,7 @@ def tessera_cc_test(name, size, srcs, deps = [], copts = [], tags = [], data = [
         cc_test,
         name,
         srcs,
-        deps + [_GTEST, _GTEST_MAIN],
+        deps + [_GTEST, _GPU_TEST_MAIN if "gpu" in tags else _GTEST_MAIN],
         copts,
         True,
         tags,
@@ -311,7 +312,7 @@ def tessera_cuda_test(name, size, srcs, deps = [], nvcc_copts = [], tags = [], d
         cc_test,
         name,
         [],
-        [":" + name + "_objects", _GTEST_MAIN],
+        [":" + name + "_objects", _GPU_TEST_MAIN],
         [],
         True,
         tags + ["gpu"],

@@ -4,13 +4,12 @@ load("@rules_cc//cc:defs.bzl", "CcInfo")
 load("@tessera_cuda//:toolkit.bzl", "CUDA")
 load(":flags.bzl", "BoolFlagInfo")
 
-# PTX from which a driver makes code for whatever device there is, and where it is to run fast, code
-# for A100 and H100. All from one translation: nothing here uses what compute_90 adds, and a second
-# one takes as long as the first.
-_PORTABLE = "-gencode=arch=compute_80,code=[sm_80,compute_80]"
-_OPTIMIZED = "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]"
+# Code for A100 and H100, and PTX from which a driver makes code for what comes after. All from one
+# translation: nothing here uses what compute_90 adds, and a second one takes as long as the first.
+_ARCHITECTURES = "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]"
 
 _FLAGS = [
+    _ARCHITECTURES,
     "-x=cu",
     "-std=c++20",
     "--expt-relaxed-constexpr",
@@ -25,10 +24,10 @@ _FLAGS = [
 def _mode_flags(ctx):
     mode = ctx.var["COMPILATION_MODE"]
     if mode == "dbg":
-        return [_PORTABLE, "-O0", "-g"]
+        return ["-O0", "-g"]
     if mode == "opt" and ctx.attr._optimized[BoolFlagInfo].value:
-        return [_OPTIMIZED, "-O3", "-DNDEBUG"]
-    return [_PORTABLE, "-O0"]
+        return ["-O3", "-DNDEBUG"]
+    return ["-O0"]
 
 _HEADER_EXTENSIONS = ["h", "hpp", "cuh", "inc"]
 
