@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "tessera/base/error.h"
 
 namespace tessera {
@@ -27,6 +28,11 @@ std::string PrintReal(T value) {
     if (ParameterText<T>::Parse(text) == value) return text;
   }
   return absl::StrFormat("%.17g", value);
+}
+
+std::string ExpectedOneOf(const std::vector<std::string>& names) {
+  if (names.empty()) return "expected none";
+  return absl::StrCat("expected ", names.size() == 1 ? "" : "one of ", absl::StrJoin(names, ", "));
 }
 
 }  // namespace
@@ -91,8 +97,9 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
       std::vector<std::string> names;
       for (const auto& known : fields) names.push_back(known.info.name);
       const std::string nearest = NearestName(name, names);
-      throw InvalidArgument(owner, ": unknown parameter \"", name, "\"",
-                            nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
+      throw InvalidArgument(owner, ": unknown parameter \"", name, "\"; ",
+                            nearest.empty() ? ExpectedOneOf(names)
+                                            : "did you mean \"" + nearest + "\"?");
     }
     try {
       field->parse(parameters, text);

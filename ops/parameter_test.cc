@@ -152,7 +152,8 @@ TEST(ParameterTest, AnUnknownNameIsAnsweredWithTheNearest) {
   EXPECT_THAT(Refusal("colur", "red"),
               HasSubstr("unknown parameter \"colur\"; did you mean \"colour\"?"));
   EXPECT_THAT(Refusal("entirely_different", "1"),
-              AllOf(HasSubstr("entirely_different"), ::testing::Not(HasSubstr("did you mean"))));
+              AllOf(HasSubstr("unknown parameter \"entirely_different\"; expected one of "),
+                    HasSubstr("colour")));
 }
 
 TEST(ParameterTest, AMissingRequiredParameterIsNamed) {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
@@ -201,7 +200,7 @@ void Symbol::Save(const std::string& path) const {
   const std::string text = ToJson();
   const std::string partial = path + ".partial";
   std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  if (!file) throw NotFound("Symbol::Save: cannot write ", partial, ": ", std::strerror(errno));
+  if (!file) throw NotFound("Symbol::Save: cannot write ", path, ": ", std::strerror(errno));
   file << text;
   file.close();
   if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
@@ -214,8 +213,15 @@ void Symbol::Save(const std::string& path) const {
 Symbol Symbol::Load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw NotFound("Symbol::Load: cannot read ", path, ": ", std::strerror(errno));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) throw DataLoss("Symbol::Load: reading ", path, " failed");
+  std::string text;
+  char block[4096];
+  // Not by iterators: those let the exception of a read that fails through, as that of a folder.
+  while (file.read(block, sizeof(block)), file.gcount() > 0) {
+    text.append(block, static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad()) {
+    throw DataLoss("Symbol::Load: ", path, " cannot be read, expected a file with a saved network");
+  }
   try {
     return FromJson(text);
   } catch (const Error& error) {

@@ -35,7 +35,6 @@ std::string CheckpointParametersPath(const std::string& prefix, int epoch) {
 }
 
 void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& checkpoint) {
-  checkpoint.symbol.Save(CheckpointSymbolPath(prefix));
   std::map<std::string, NDArray> arrays;
   for (const auto& [name, array] : checkpoint.parameters.arg) {
     arrays.emplace(std::string(kArg) + name, array);
@@ -43,7 +42,9 @@ void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& chec
   for (const auto& [name, array] : checkpoint.parameters.aux) {
     arrays.emplace(std::string(kAux) + name, array);
   }
+  // The small file last: all epochs share it, so it changes only once the others fit on the disk.
   SaveNDArrays(CheckpointParametersPath(prefix, epoch), arrays);
+  checkpoint.symbol.Save(CheckpointSymbolPath(prefix));
 }
 
 Checkpoint LoadCheckpoint(const std::string& prefix, int epoch) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -23,25 +24,26 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Throws unless every wanted array is there with its shape and type, and nothing else is.
-void CheckParams(const char* kind, const std::map<std::string, NDArray>& wanted,
+/// Throws unless every wanted array is there with its shape and type, and nothing else is. `source`
+/// begins the error: a function or a file.
+void CheckParams(std::string_view source, const char* kind, const std::map<std::string, NDArray>& wanted,
                  const std::map<std::string, NDArray>& given) {
   for (const auto& [name, array] : wanted) {
     const auto found = given.find(name);
     if (found == given.end() || found->second.is_none()) {
-      throw InvalidArgument("Module::SetParams: ", kind, " ", name, " is missing, expected ",
+      throw InvalidArgument(source, ": ", kind, " ", name, " is missing, expected ",
                             array.shape(), " of ", array.dtype());
     }
     const NDArray& value = found->second;
     if (value.shape() != array.shape() || value.dtype() != array.dtype()) {
-      throw InvalidArgument("Module::SetParams: ", kind, " ", name, ": found ", value.shape(),
+      throw InvalidArgument(source, ": ", kind, " ", name, ": found ", value.shape(),
                             " of ", value.dtype(), ", expected ", array.shape(), " of ",
                             array.dtype());
     }
   }
   for (const auto& [name, value] : given) {
     if (!wanted.contains(name)) {
-      throw InvalidArgument("Module::SetParams: the network has no ", kind, " ", name);
+      throw InvalidArgument(source, ": the network has no ", kind, " ", name);
     }
   }
 }
@@ -101,6 +103,7 @@ Module Module::Load(const std::string& prefix, int epoch, ModuleOptions options)
   Checkpoint checkpoint = LoadCheckpoint(prefix, epoch);
   Module module(std::move(checkpoint.symbol), std::move(options));
   module.loaded_ = std::move(checkpoint.parameters);
+  module.loaded_from_ = CheckpointParametersPath(prefix, epoch);
   return module;
 }
 
@@ -168,8 +171,9 @@ void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>
     values = loaded_;
   }
   if (values) {
-    CheckParams("parameter", args, values->arg);
-    CheckParams("auxiliary state", auxs, values->aux);
+    const std::string source = params_initialized_ ? "Module::Bind" : loaded_from_;
+    CheckParams(source, "parameter", args, values->arg);
+    CheckParams(source, "auxiliary state", auxs, values->aux);
   }
 
   // From here on nothing fails.
@@ -216,8 +220,8 @@ ModelParameters Module::GetParams() const {
 
 void Module::SetParams(const ModelParameters& parameters) {
   RequireBound("SetParams");
-  CheckParams("parameter", args_, parameters.arg);
-  CheckParams("auxiliary state", auxs_, parameters.aux);
+  CheckParams("Module::SetParams", "parameter", args_, parameters.arg);
+  CheckParams("Module::SetParams", "auxiliary state", auxs_, parameters.aux);
   for (const auto& [name, array] : args_) CopyFromTo(parameters.arg.at(name), array);
   for (const auto& [name, array] : auxs_) CopyFromTo(parameters.aux.at(name), array);
   params_initialized_ = true;
@@ -354,7 +358,12 @@ void Module::SaveCheckpoint(const std::string& prefix, int epoch) const {
 }
 
 void Module::LoadParams(const std::string& prefix, int epoch) {
-  SetParams(LoadCheckpoint(prefix, epoch).parameters);
+  RequireBound("LoadParams");
+  const ModelParameters parameters = LoadCheckpoint(prefix, epoch).parameters;
+  const std::string path = CheckpointParametersPath(prefix, epoch);
+  CheckParams(path, "parameter", args_, parameters.arg);
+  CheckParams(path, "auxiliary state", auxs_, parameters.aux);
+  SetParams(parameters);
 }
 
 }  // namespace tessera

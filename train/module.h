@@ -164,6 +164,7 @@ class Module {
 
   bool params_initialized_ = false;
   std::optional<ModelParameters> loaded_;  // to be set by Bind
+  std::string loaded_from_;                // the file, for errors
   std::shared_ptr<Optimizer> optimizer_;
   std::shared_ptr<KVStore> kvstore_;
 };

@@ -65,6 +65,7 @@ echo "== training"
 trains --model=mlp && at_least "$(accuracy)" 0.93
 mlp="$(course)"
 trains --model=mlp && [[ "$(course)" == "$mlp" ]] || fail "two runs with one seed differ"
+trains --model=mlp --kvstore=local && [[ "$(course)" == "$mlp" ]] || fail "a store changes the result"
 trains --model=mlp --seed=2 && [[ "$(course)" != "$mlp" ]] || fail "the seed has no effect"
 trains --epochs=2 && at_least "$(accuracy)" 0.8
 trains --model=cnn --epochs=2 --batch_size=50 --lr=0.02
@@ -85,6 +86,7 @@ for half in train t10k; do
     >"$scratch/data/$half-labels-idx1-ubyte"
 done
 trains --data="$scratch/data" --epochs=1 --batch_size=7
+mv "$scratch/data" "$scratch/wide"
 
 echo "== wrong data"
 images=train-images-idx3-ubyte
@@ -109,6 +111,10 @@ refuses "$labels|found 360 labels|expected 1437" "${with_data[@]}"
 copy_data; gzip "$scratch/data/$images"; truncate -s 9000 "$scratch/data/$images.gz"
 refuses "$images.gz|compressed|truncated" "${with_data[@]}"
 copy_data
+{ printf '\0\0\10\3\0\0\1\150\0\0\0\4\0\0\0\4'; head -c 5760 "$bundled/$images"; } \
+  >"$scratch/data/t10k-images-idx3-ubyte"
+refuses "t10k-images-idx3-ubyte|images of shape (4,4)|expected (8,8)" --epochs=1 --data="$scratch/data"
+copy_data
 refuses "batch_size 1438|expected at most 1437" "${with_data[@]}" --batch_size=1438
 refuses "$scratch/nowhere|is no folder" --data="$scratch/nowhere"
 
@@ -124,6 +130,13 @@ refuses "--lr" --lr=0
 refuses "--lr" --lr=inf
 refuses "--seed" --seed=x
 refuses "--resume|--checkpoint" --resume=1
+refuses "--checkpoint|$scratch/absent|no folder" --checkpoint="$scratch/absent/model"
+# Where there is no GPU, or no CUDA in the build, the answer is a line that says so.
+if "$program" --device=gpu --model=mlp --epochs=1 >"$scratch/stdout" 2>&1; then
+  grep -q '^test_accuracy=' "$scratch/stdout" || fail "--device=gpu trained without a result"
+else
+  refuses "gpu(0)" --device=gpu --model=mlp --epochs=1
+fi
 
 echo "== checkpoints"
 copy_data
@@ -142,9 +155,27 @@ for size in 0 20 3000 $(($(stat -c %s "$scratch/whole") - 1)); do
   [[ "$(state)" == "$before" ]] || fail "a damaged checkpoint had files changed"
 done
 cp "$scratch/whole" "$prefix-0003.params"
+refuses "model-symbol.json|--model=cnn" --epochs=4 --checkpoint="$prefix" --resume=3
+# The first layer reads a pixel in each column of its weights.
+refuses "model-0003.params|found (128,64)|expected (128,784)" "${resume[@]}" --batch_size=7 --data="$scratch/wide"
+cp "$prefix-symbol.json" "$scratch/symbol"
+spoils() { # WORDS SED_COMMAND: the saved network, changed
+  sed "$2" "$scratch/symbol" >"$prefix-symbol.json"
+  cmp -s "$scratch/symbol" "$prefix-symbol.json" && fail "$2 changes nothing"
+  refuses "model-symbol.json|$1" "${resume[@]}"
+}
+spoils "unknown operator|FullyConected|did you mean" 's/"FullyConnected"/"FullyConected"/'
+spoils "unknown operator|Frobnicate|expected" 's/"FullyConnected"/"Frobnicate"/'
+spoils "unknown parameter|num_hiden|did you mean" 's/"num_hidden"/"num_hiden"/'
+sed 's/"num_hidden": "128"/"num_hidden": "99"/' "$scratch/symbol" >"$prefix-symbol.json"
+refuses "model-0003.params|fc1_bias|found (128,)|expected (99,)" "${resume[@]}"
 echo '{' >"$prefix-symbol.json"
 refuses "model-symbol.json" "${resume[@]}"
-refuses "absent/model-symbol.json" --epochs=4 --checkpoint="$scratch/absent/model" --resume=3
+rm "$prefix-symbol.json"
+mkdir "$prefix-symbol.json"
+refuses "model-symbol.json|cannot be read" "${resume[@]}"
+mkdir "$scratch/empty"
+refuses "empty/model-symbol.json" --epochs=4 --checkpoint="$scratch/empty/model" --resume=3
 
 if ((failures)); then
   echo "$failures failures"

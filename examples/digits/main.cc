@@ -20,6 +20,7 @@
 #include "tessera/examples/digits/dataset.h"
 #include "tessera/examples/digits/network.h"
 #include "tessera/examples/digits/options.h"
+#include "tessera/kvstore/kvstore.h"
 #include "tessera/train/module.h"
 
 namespace tessera::digits {
@@ -97,6 +98,7 @@ double Train(const Options& options, Dataset* dataset, Module* module) {
                                  .factor_type = XavierOptions::Factor::kIn,
                                  .magnitude = 2}),
                .seed = options.seed,
+               .kvstore = options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore),
                .epoch_end = {[progress](const EpochEndParam& param) { (*progress)(param); }}});
   return progress->best_images_per_second();
 }
@@ -107,13 +109,23 @@ double TestAccuracy(Module* module, IdxIter* test) {
   return module->Score(test, Accuracy())[0].value;
 }
 
+/// The network to train: a new one, or that of the checkpoint to go on from.
+Module MakeModule(const Options& options, const ModuleOptions& module_options) {
+  const Symbol network = MakeNetwork(options.model);
+  if (options.resume == 0) return Module(network, module_options);
+  Module module = Module::Load(options.checkpoint, options.resume, module_options);
+  if (module.symbol().ListArguments() != network.ListArguments()) {
+    throw InvalidArgument(CheckpointSymbolPath(options.checkpoint), ": another network than ",
+                          "--model=", options.model, ", expected the model of the checkpoint");
+  }
+  return module;
+}
+
 void Run(const Options& options) {
   Dataset dataset = OpenDataset(options);
   ModuleOptions module_options;
   module_options.device = Device::Parse(options.device);
-  Module module = options.resume > 0
-                      ? Module::Load(options.checkpoint, options.resume, module_options)
-                      : Module(MakeNetwork(options.model), module_options);
+  Module module = MakeModule(options, module_options);
   const double images_per_second = Train(options, &dataset, &module);
 
   std::optional<ScratchFolder> scratch;

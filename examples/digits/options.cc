@@ -1,5 +1,7 @@
 #include "tessera/examples/digits/options.h"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,16 @@ std::string FromUsersFolder(const std::string& path) {
   const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
   if (path.empty() || folder == nullptr) return path;
   return (std::filesystem::path(folder) / path).string();  // an absolute path stays
+}
+
+/// Before training, not after it.
+void CheckWritable(const std::string& checkpoint) {
+  if (checkpoint.empty()) return;
+  std::string folder = std::filesystem::path(checkpoint).parent_path().string();
+  if (folder.empty()) folder = ".";
+  if (access(folder.c_str(), W_OK) == 0 && std::filesystem::is_directory(folder)) return;
+  throw NotFound("--checkpoint: ", checkpoint, ": ", folder,
+                 " is no folder that can be written to, expected one for the files");
 }
 
 }  // namespace
@@ -42,6 +54,9 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   app.add_option("--lr", options.lr, "learning rate of gradient descent with momentum 0.9")
       ->check(CLI::PositiveNumber);
   app.add_option("--wd", options.wd, "weight decay")->check(CLI::NonNegativeNumber);
+  app.add_option("--kvstore", options.kvstore,
+                 "where weights are kept and updated: none (in the network) or local (in a store)")
+      ->check(CLI::IsMember({"none", "local"}));
   app.add_option("--seed", options.seed, "fixes first weights and order of the examples");
   app.add_option("--checkpoint", options.checkpoint,
                  "save as PREFIX-symbol.json and PREFIX-<epochs>.params and keep them");
@@ -69,6 +84,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   }
   options.data = FromUsersFolder(options.data);
   options.checkpoint = FromUsersFolder(options.checkpoint);
+  CheckWritable(options.checkpoint);
   return options;
 }
 

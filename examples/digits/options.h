@@ -11,6 +11,7 @@ namespace tessera::digits {
 struct Options {
   std::string model = "cnn";
   std::string device = "cpu";
+  std::string kvstore = "none";
   std::string data;        ///< a folder; empty: the digits that come with the example
   std::string checkpoint;  ///< a path prefix; empty: a folder that is removed at the end
   int resume = 0;          ///< go on from the checkpoint of this epoch; 0: begin anew
