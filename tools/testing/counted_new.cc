@@ -53,6 +53,12 @@ void* operator new(size_t size, std::align_val_t alignment) {
 void* operator new[](size_t size, std::align_val_t alignment) {
   return AllocateOrThrow(size, static_cast<size_t>(alignment));
 }
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
 void operator delete(void* ptr) noexcept { Release(ptr); }
 void operator delete[](void* ptr) noexcept { Release(ptr); }
 void operator delete(void* ptr, size_t) noexcept { Release(ptr); }
@@ -63,6 +69,10 @@ void operator delete(void* ptr, std::align_val_t) noexcept { Release(ptr); }
 void operator delete[](void* ptr, std::align_val_t) noexcept { Release(ptr); }
 void operator delete(void* ptr, size_t, std::align_val_t) noexcept { Release(ptr); }
 void operator delete[](void* ptr, size_t, std::align_val_t) noexcept { Release(ptr); }
+void operator delete(void* ptr, std::align_val_t, const std::nothrow_t&) noexcept { Release(ptr); }
+void operator delete[](void* ptr, std::align_val_t, const std::nothrow_t&) noexcept {
+  Release(ptr);
+}
 
 namespace tessera {
 
