@@ -97,9 +97,9 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
       std::vector<std::string> names;
       for (const auto& known : fields) names.push_back(known.info.name);
       const std::string nearest = NearestName(name, names);
-      throw InvalidArgument(owner, ": unknown parameter \"", name, "\"; ",
-                            nearest.empty() ? ExpectedOneOf(names)
-                                            : "did you mean \"" + nearest + "\"?");
+      throw InvalidArgument(
+          owner, ": unknown parameter \"", name, "\"; ",
+          nearest.empty() ? ExpectedOneOf(names) : "did you mean \"" + nearest + "\"?");
     }
     try {
       field->parse(parameters, text);

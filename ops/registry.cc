@@ -28,8 +28,9 @@ std::unique_ptr<OperatorProperty> OperatorRegistry::Create(std::string_view name
     for (const auto& [alias, target] : impl_->aliases) known.push_back(alias);
     const std::string nearest = NearestName(name, known);
     throw NotFound("unknown operator \"", name, "\"",
-                   nearest.empty() ? "; expected one of those that OperatorRegistry::ListNames gives"
-                                   : "; did you mean \"" + nearest + "\"?");
+                   nearest.empty()
+                       ? "; expected one of those that OperatorRegistry::ListNames gives"
+                       : "; did you mean \"" + nearest + "\"?");
   }
   std::unique_ptr<OperatorProperty> property = entry->create_property();
   property->entry_ = entry;

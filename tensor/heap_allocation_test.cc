@@ -43,7 +43,8 @@ TEST_F(HeapAllocationTest, TheCountSeesAllocations) {
   EXPECT_EQ(AllocationsOf([] {
               int* volatile made = new int(1);  // volatile, or a compiler may do without both
               delete made;
-            }), 1);
+            }),
+            1);
 }
 
 TEST_F(HeapAllocationTest, ElementwiseExpressions) {

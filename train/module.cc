@@ -26,19 +26,19 @@ std::string Join(const std::vector<std::string>& names) {
 
 /// Throws unless every wanted array is there with its shape and type, and nothing else is. `source`
 /// begins the error: a function or a file.
-void CheckParams(std::string_view source, const char* kind, const std::map<std::string, NDArray>& wanted,
+void CheckParams(std::string_view source, const char* kind,
+                 const std::map<std::string, NDArray>& wanted,
                  const std::map<std::string, NDArray>& given) {
   for (const auto& [name, array] : wanted) {
     const auto found = given.find(name);
     if (found == given.end() || found->second.is_none()) {
-      throw InvalidArgument(source, ": ", kind, " ", name, " is missing, expected ",
-                            array.shape(), " of ", array.dtype());
+      throw InvalidArgument(source, ": ", kind, " ", name, " is missing, expected ", array.shape(),
+                            " of ", array.dtype());
     }
     const NDArray& value = found->second;
     if (value.shape() != array.shape() || value.dtype() != array.dtype()) {
-      throw InvalidArgument(source, ": ", kind, " ", name, ": found ", value.shape(),
-                            " of ", value.dtype(), ", expected ", array.shape(), " of ",
-                            array.dtype());
+      throw InvalidArgument(source, ": ", kind, " ", name, ": found ", value.shape(), " of ",
+                            value.dtype(), ", expected ", array.shape(), " of ", array.dtype());
     }
   }
   for (const auto& [name, value] : given) {

@@ -1,5 +1,5 @@
-// GoogleTest's main for tests that need a GPU. Where none answers there is nothing to test, which is
-// an error only where somebody counts on one and sets TESSERA_TEST_NEEDS_GPU.
+// GoogleTest's main for tests that need a GPU. Where none answers there is nothing to test, which
+// is an error only where somebody counts on one and sets TESSERA_TEST_NEEDS_GPU.
 
 #include <cuda_runtime.h>
 
