@@ -1,7 +1,8 @@
 // MXNet's `.params` files. All numbers are little-endian.
 //
 //   file    u64 0x112, u64 reserved 0, u64 number of arrays, arrays,
-//           u64 number of names (that of arrays, or 0), names
+//           u64 number of names (that of arrays, or 0), names,
+//           from Tessera: u32 0x4b434843, u32 CRC-32 of all bytes before these eight
 //   name    u64 length, bytes
 //   array   V0  u32 rank, u32 extents[rank], context, type, elements
 //           V1  u32 0xf993fac8, shape, context, type, elements
@@ -20,6 +21,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -27,12 +29,14 @@
 #include <cstring>
 #include <memory>
 #include <ostream>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "tessera/base/atomic_file.h"
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
-#include "tessera/ndarray/atomic_file.h"
 #include "tessera/ndarray/params_format.h"
 
 namespace tessera {
@@ -47,6 +51,9 @@ constexpr uint64_t kListMagic = 0x112;
 constexpr uint32_t kMagicV1 = 0xf993fac8;
 constexpr uint32_t kMagicV2 = 0xf993fac9;
 constexpr uint32_t kMagicV3 = 0xf993faca;
+// "CHCK". MXNet reads no further than the names, so that a file may go on after them.
+constexpr uint32_t kChecksumMagic = 0x4b434843;
+constexpr int64_t kChecksumBytes = 2 * sizeof(uint32_t);
 constexpr int32_t kUndefinedStorage = -1;
 constexpr int32_t kDenseStorage = 0;
 
@@ -57,6 +64,20 @@ struct Hex {
 std::ostream& operator<<(std::ostream& os, Hex hex) {
   return os << "0x" << std::hex << hex.value << std::dec;
 }
+
+/// The CRC-32 of what has been added.
+class Checksum {
+ public:
+  void Add(const void* data, int64_t size_bytes) {
+    // zlib begins anew where the address is null, as that of nothing may be.
+    if (size_bytes == 0) return;
+    value_ = crc32_z(value_, static_cast<const Bytef*>(data), static_cast<size_t>(size_bytes));
+  }
+  uint32_t value() const { return static_cast<uint32_t>(value_); }
+
+ private:
+  uLong value_ = crc32_z(0, nullptr, 0);
+};
 
 /// Reads checked pieces, and knows where each of them began.
 class Parser {
@@ -72,6 +93,7 @@ class Parser {
   DType ReadType();
   void ReadElements(const TShape& shape, DType dtype, NDArray* array);
   std::string ReadName();
+  void ReadChecksum(const std::string& last_name);
   uint64_t ReadCount(const char* what, int64_t least_bytes_each);
 
   int64_t left() const { return source_.size_bytes() - offset_; }
@@ -79,6 +101,7 @@ class Parser {
   void ReadBytes(void* data, int64_t size_bytes, const char* what) {
     Require(size_bytes, what);
     source_.Read(data, size_bytes);
+    checksum_.Add(data, size_bytes);
     offset_ += size_bytes;
   }
   template <typename T>
@@ -109,6 +132,7 @@ class Parser {
   };
 
   ByteSource& source_;
+  Checksum checksum_;
   int64_t offset_ = 0;
   int64_t begin_ = 0;
   int64_t array_ = -1;
@@ -136,18 +160,45 @@ std::map<std::string, NDArray> Parser::ReadFile() {
     Fail("found ", num_names, " names for ", num_arrays, " arrays");
   }
   std::map<std::string, NDArray> named;
+  std::string last_name;
   for (uint64_t i = 0; i < num_arrays; ++i) {
     const int64_t begin = offset_;
-    std::string name = num_names == 0 ? std::to_string(i) : ReadName();
-    const auto [entry, is_new] = named.emplace(std::move(name), std::move(arrays[i]));
+    last_name = num_names == 0 ? std::to_string(i) : ReadName();
+    const auto [entry, is_new] = named.emplace(last_name, std::move(arrays[i]));
     if (!is_new) {
       begin_ = begin;
       Fail("found the name \"", entry->first, "\" a second time");
     }
   }
-  begin_ = offset_;
-  if (left() != 0) Fail("found ", left(), " more bytes, expected the file to end");
+  ReadChecksum(last_name);
   return named;
+}
+
+void Parser::ReadChecksum(const std::string& last_name) {
+  begin_ = offset_;
+  const int64_t more = left();
+  if (more == 0) {
+    // MXNet writes none; but a name whose length is damaged may have taken it.
+    const size_t at = last_name.rfind(
+        std::string_view(reinterpret_cast<const char*>(&kChecksumMagic), sizeof(kChecksumMagic)));
+    if (at != std::string::npos && at + kChecksumBytes == last_name.size()) {
+      Fail("found the last name to contain the checksum");
+    }
+    return;
+  }
+  const uint32_t expected = checksum_.value();
+  const bool is_checksum =
+      more == kChecksumBytes && ReadNumber<uint32_t>("a magic number") == kChecksumMagic;
+  if (!is_checksum) {
+    begin_ = source_.size_bytes() - more;
+    Fail("found ", more, " more bytes, expected the file to end");
+  }
+  const int64_t end = begin_;
+  const auto found = ReadNumber<uint32_t>("the checksum");
+  if (found != expected) {
+    throw DataLoss(source_.name(), ": damaged: the bytes before byte ", end, " have checksum ",
+                   Hex{expected}, ", expected ", Hex{found}, ", as the file says");
+  }
 }
 
 uint64_t Parser::ReadCount(const char* what, int64_t least_bytes_each) {
@@ -331,27 +382,49 @@ class FileSource final : public ByteSource {
   int64_t buffer_end_ = 0;
 };
 
-template <typename T>
-void WriteNumber(T value, AtomicFile* file) {
-  file->Write(&value, sizeof(value));
-}
+/// Writes pieces, and after the last their checksum.
+class Writer {
+ public:
+  explicit Writer(const std::string& path) : file_(path, "SaveNDArrays") {}
 
-void WriteArray(const NDArray& array, AtomicFile* file) {
+  void WriteBytes(const void* data, int64_t size_bytes) {
+    checksum_.Add(data, size_bytes);
+    file_.Write(data, size_bytes);
+  }
+  template <typename T>
+  void WriteNumber(T value) {
+    WriteBytes(&value, sizeof(value));
+  }
+  void WriteArray(const NDArray& array);
+
+  void Commit() {
+    const uint32_t checksum = checksum_.value();
+    WriteNumber(kChecksumMagic);
+    WriteNumber(checksum);
+    file_.Commit();
+  }
+
+ private:
+  AtomicFile file_;
+  Checksum checksum_;
+};
+
+void Writer::WriteArray(const NDArray& array) {
   const TShape& shape = array.shape();
   const index_t size = shape.Size();
-  WriteNumber<uint32_t>(shape.ndim() == 0 || size == 0 ? kMagicV3 : kMagicV2, file);
-  WriteNumber<int32_t>(kDenseStorage, file);
-  WriteNumber<int32_t>(shape.ndim(), file);
-  for (const index_t extent : shape) WriteNumber<int64_t>(extent, file);
+  WriteNumber<uint32_t>(shape.ndim() == 0 || size == 0 ? kMagicV3 : kMagicV2);
+  WriteNumber<int32_t>(kDenseStorage);
+  WriteNumber<int32_t>(shape.ndim());
+  for (const index_t extent : shape) WriteNumber<int64_t>(extent);
   // Wherever the array lives: a reader without that device could not use the file as it stands.
-  WriteNumber(static_cast<int32_t>(DeviceType::kCpu), file);
-  WriteNumber<int32_t>(0, file);
-  WriteNumber(static_cast<int32_t>(array.dtype()), file);
+  WriteNumber(static_cast<int32_t>(DeviceType::kCpu));
+  WriteNumber<int32_t>(0);
+  WriteNumber(static_cast<int32_t>(array.dtype()));
   const int64_t size_bytes = size * DTypeSizeBytes(array.dtype());
   // Not zeroed, as all of it is overwritten.
   const std::unique_ptr<char[]> bytes(new char[static_cast<size_t>(size_bytes)]);
   array.SyncCopyToCPU(bytes.get(), size);
-  file->Write(bytes.get(), size_bytes);
+  WriteBytes(bytes.get(), size_bytes);
 }
 
 }  // namespace
@@ -370,15 +443,15 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
     }
   }
   for (const auto& [name, array] : arrays) array.WaitToRead();
-  AtomicFile file(path, "SaveNDArrays");
-  WriteNumber(kListMagic, &file);
-  WriteNumber<uint64_t>(0, &file);
-  WriteNumber<uint64_t>(arrays.size(), &file);
-  for (const auto& [name, array] : arrays) WriteArray(array, &file);
-  WriteNumber<uint64_t>(arrays.size(), &file);
+  Writer file(path);
+  file.WriteNumber(kListMagic);
+  file.WriteNumber<uint64_t>(0);
+  file.WriteNumber<uint64_t>(arrays.size());
+  for (const auto& [name, array] : arrays) file.WriteArray(array);
+  file.WriteNumber<uint64_t>(arrays.size());
   for (const auto& [name, array] : arrays) {
-    WriteNumber<uint64_t>(name.size(), &file);
-    file.Write(name.data(), static_cast<int64_t>(name.size()));
+    file.WriteNumber<uint64_t>(name.size());
+    file.WriteBytes(name.data(), static_cast<int64_t>(name.size()));
   }
   file.Commit();
 }

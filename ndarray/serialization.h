@@ -10,9 +10,9 @@ namespace tessera {
 
 /// Writes named arrays in MXNet's `.params` format: list magic 0x112, each array as V2, or as V3
 /// where V2 has no way to say it (scalars and empty arrays, which MXNet reads with NumPy semantics
-/// on). The file is written beside its final name and renamed when it is complete and on disk, so a
-/// failure or a crash leaves an earlier file as it was. Waits for the arrays, and throws their
-/// errors before it touches the disk.
+/// on). A checksum follows, which MXNet does not read. The file is written beside its final name
+/// and renamed when it is complete and on disk, so a failure or a crash leaves an earlier file as
+/// it was. Waits for the arrays, and throws their errors before it touches the disk.
 ///
 /// Throws Error that names the file: kInvalidArgument for an entry that is_none(), kNotFound (the
 /// folder), kResourceExhausted (disk full), kFailedPrecondition (no permission, not an ordinary
@@ -25,8 +25,8 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
 ///
 /// Throws Error that names the file: kNotFound; kFailedPrecondition (no permission, not an ordinary
 /// file); kUnimplemented for sparse arrays; kDataLoss for anything that does not add up, with the
-/// offset, what was found and what was expected. Nothing is allocated for sizes that the file
-/// cannot hold.
+/// offset, what was found and what was expected, and for a checksum that differs. Nothing is
+/// allocated for sizes that the file cannot hold.
 std::map<std::string, NDArray> LoadNDArrays(const std::string& path);
 
 }  // namespace tessera

@@ -115,10 +115,26 @@ TEST(SerializationTest, ReadsWhatItWrote) {
   }
 }
 
-TEST(SerializationTest, WritesMxnetsBytes) {
+TEST(SerializationTest, WritesMxnetsBytesAndAChecksum) {
   const std::string path = TempPath("exact.params");
   SaveNDArrays(path, {{"arg:w", NDArray::FromVector(std::vector<float>{1, -2}, {2})}});
-  EXPECT_EQ(ReadFile(path), Bytes().Header(1).TwoFloats(1, -2).U64(1).Text("arg:w").get());
+  const std::string mxnets = Bytes().Header(1).TwoFloats(1, -2).U64(1).Text("arg:w").get();
+  EXPECT_EQ(ReadFile(path), mxnets + Bytes().U32(0x4b434843).U32(0x6be31b60).get());
+}
+
+TEST(SerializationTest, NoBitChangesUnnoticed) {
+  const std::string path = TempPath("checksum.params");
+  SaveNDArrays(path, {{"a", NDArray::FromVector(std::vector<float>{1, -2}, {2})}});
+  const std::string file = ReadFile(path);
+  for (size_t bit = 0; bit < 8 * file.size(); ++bit) {
+    std::string damaged = file;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    EXPECT_THROW(LoadBytes(damaged), Error) << bit;
+  }
+  std::string damaged = file;
+  damaged[60] = 1;
+  ExpectError(kDataLoss, "load_bytes.params: damaged: the bytes before byte 81 have checksum 0x",
+              [&] { LoadBytes(damaged); });
 }
 
 TEST(SerializationTest, NothingIsAFileToo) {

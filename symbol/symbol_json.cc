@@ -3,13 +3,13 @@
 // attributes together under "attrs"; before that, parameters stood under "param" and attributes
 // under "attr", inputs had two numbers, and aux states were no nodes.
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
+#include "tessera/base/atomic_file.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"
 #include "tessera/symbol/internal/graph.h"
@@ -198,16 +198,9 @@ Symbol Symbol::FromJson(std::string_view json) {
 
 void Symbol::Save(const std::string& path) const {
   const std::string text = ToJson();
-  const std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  if (!file) throw NotFound("Symbol::Save: cannot write ", path, ": ", std::strerror(errno));
-  file << text;
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(partial.c_str());
-    throw ResourceExhausted("Symbol::Save: cannot write ", path, ": ", reason);
-  }
+  AtomicFile file(path, "Symbol::Save");
+  file.Write(text.data(), static_cast<int64_t>(text.size()));
+  file.Commit();
 }
 
 Symbol Symbol::Load(const std::string& path) {

@@ -1,4 +1,4 @@
-#include "tessera/ndarray/atomic_file.h"
+#include "tessera/base/atomic_file.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

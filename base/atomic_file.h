@@ -1,5 +1,5 @@
-#ifndef TESSERA_NDARRAY_ATOMIC_FILE_H_
-#define TESSERA_NDARRAY_ATOMIC_FILE_H_
+#ifndef TESSERA_BASE_ATOMIC_FILE_H_
+#define TESSERA_BASE_ATOMIC_FILE_H_
 
 #include <cstdint>
 #include <string>
@@ -47,4 +47,4 @@ class AtomicFile {
 
 }  // namespace tessera
 
-#endif  // TESSERA_NDARRAY_ATOMIC_FILE_H_
+#endif  // TESSERA_BASE_ATOMIC_FILE_H_
