@@ -1,5 +1,6 @@
 #include "tessera/resource/resource_manager.h"
 
+#include <exception>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -197,6 +198,13 @@ class ResourceManager::Impl {
       // Returns when the push above has run. It reads nothing, so it ends without an error, and
       // this wait takes no user's error away from other waits.
       engine_->WaitForVar(owned->var);
+    } catch (const std::bad_alloc&) {
+      // No memory for the push: the wait is for the last user, whose error finds nobody else.
+      try {
+        engine_->WaitForVar(owned->var);
+      } catch (const std::exception&) {
+      }
+      owned->resource.reset();
     } catch (const Error&) {
       // The engine is shut down: nobody uses the resource any more.
       owned->resource.reset();

@@ -368,7 +368,8 @@ int64_t DevicePool::CollectAll() {
 }
 
 ThreadCache* DevicePool::AddCache() {
-  auto cache = std::make_unique<ThreadCache>(cache_bytes_, cache_large_bytes_);
+  auto cache = std::make_unique<ThreadCache>(cache_bytes_, cache_large_bytes_,
+                                             cached_limit_bytes_ / kCachesWithinLimit);
   const std::lock_guard<std::mutex> lock(mutex_);
   caches_.push_back(std::move(cache));
   return caches_.back().get();
@@ -410,10 +411,10 @@ void DevicePool::MarkPeak() {
   live_.MarkPeak();
 }
 
-void DevicePool::StartTimeline(int64_t max_events) {
+void DevicePool::StartTimeline(Timeline::Recording empty) {
   const std::lock_guard<std::mutex> lock(mutex_);
   CollectAll();
-  timeline_.Start(max_events, live_.live(), system_.reserved_bytes());
+  timeline_.Start(std::move(empty), live_.live(), system_.reserved_bytes());
 }
 
 std::vector<StorageTagStats> DevicePool::TagStats() {

@@ -55,7 +55,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   StorageStats Stats();
   std::vector<StorageTagStats> TagStats();
   void MarkPeak();
-  void StartTimeline(int64_t max_events);
+  void StartTimeline(Timeline::Recording empty);
   Timeline::Recording CopyTimeline() { return timeline_.Copy(); }
   void StopTimeline() { timeline_.Stop(); }
 

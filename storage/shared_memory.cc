@@ -6,8 +6,10 @@
 #include "tessera/storage/shared_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -107,9 +109,11 @@ class SharedMemory final : public SystemAllocator {
     struct stat status;
     // fallocate, unlike ftruncate, takes the memory now: otherwise a machine that has too little of
     // it would kill whoever touches a page first.
-    if (fallocate(file.get(), 0, 0, size_bytes) != 0 || fstat(file.get(), &status) != 0) {
-      return nullptr;
+    // It takes long enough to be interrupted by a signal.
+    while (fallocate(file.get(), 0, 0, size_bytes) != 0) {
+      if (errno != EINTR) return nullptr;
     }
+    if (fstat(file.get(), &status) != 0) return nullptr;
     void* const mapped = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
                               MAP_SHARED, file.get(), 0);
     if (mapped == MAP_FAILED) return nullptr;
@@ -201,7 +205,10 @@ SharedMapping SharedMapping::Open(const SharedBlock& block) {
     throw NotFound("SharedMapping::Open: ", block.ToString(), ": ", path, ": ",
                    std::strerror(errno), "; expected a process that lives and holds the block");
   }
-  if (static_cast<uint64_t>(status.st_ino) != block.file_number) {
+  // A descriptor that was used again may name a file elsewhere with the same number.
+  struct statfs system;
+  const bool in_memory = fstatfs(file.get(), &system) == 0 && system.f_type == TMPFS_MAGIC;
+  if (!in_memory || static_cast<uint64_t>(status.st_ino) != block.file_number) {
     throw NotFound("SharedMapping::Open: ", block.ToString(),
                    ": the process has given this memory back");
   }

@@ -62,7 +62,8 @@ class Storage::Impl {
     devices_.reserve(devices_.size() + 1);
     auto pool = std::make_shared<DevicePool>(device, make_options_(device), this,
                                              [this](Device short_of) { Trim(short_of); });
-    if (timeline_events_ > 0) pool->StartTimeline(timeline_events_);
+    if (timeline_events_ > 0)
+      pool->StartTimeline(storage_internal::Timeline::RoomFor(timeline_events_));
     // Nothing below throws.
     pools_.push_back(std::move(pool));
     devices_.push_back(device);
@@ -228,14 +229,10 @@ std::string Storage::Report() const {
 
 void Storage::Impl::StartTimeline(int64_t max_events) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  size_t started = 0;
-  try {
-    for (; started < pools_.size(); ++started) pools_[started]->StartTimeline(max_events);
-  } catch (const std::bad_alloc&) {
-    // All or none.
-    while (started > 0) pools_[--started]->StopTimeline();
-    throw;
-  }
+  // All or none: what may find no memory comes before an earlier recording ends.
+  std::vector<storage_internal::Timeline::Recording> empty(pools_.size());
+  for (auto& recording : empty) recording = storage_internal::Timeline::RoomFor(max_events);
+  for (size_t i = 0; i < pools_.size(); ++i) pools_[i]->StartTimeline(std::move(empty[i]));
   timeline_events_ = max_events;
 }
 

@@ -348,6 +348,19 @@ TEST_P(StorageTest, ARepeatedStepTakesNothingFromTheSystem) {
   }
 }
 
+TEST(BestFitStorageTest, OnShortageALargeBlockFromASmallOnesSegmentComesBack) {
+  const auto fake = std::make_shared<FakeSystemAllocator>();
+  Storage storage({.limit_bytes = 2 * 65536, .system_allocator = fake});
+  const Storage::Handle small = storage.Alloc(64, Device::Cpu());
+  // There is no room for a segment of its own.
+  const Storage::Handle large = storage.Alloc(65537, Device::Cpu());
+  storage.Free(large);
+  storage.Free(small);
+  storage.ReleaseAll(Device::Cpu());
+  EXPECT_EQ(storage.Stats(Device::Cpu()).reserved_bytes, 0);
+  EXPECT_EQ(fake->outstanding_bytes(), 0);
+}
+
 TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
   const auto fake = std::make_shared<FakeSystemAllocator>();
   Storage storage({.limit_bytes = 2 * kMegabyte, .system_allocator = fake});

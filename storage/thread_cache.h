@@ -28,7 +28,10 @@ class LargeBlocks {
   static constexpr int64_t kMaxTotalBytes = int64_t{128} << 20;
   static constexpr int64_t kMaxBlockBytes = int64_t{16} << 20;
 
-  bool IsOverfull() const { return count_ > kCapacity || bytes_ > kMaxTotalBytes; }
+  explicit LargeBlocks(int64_t max_total_bytes)
+      : max_total_bytes_(std::min(max_total_bytes, kMaxTotalBytes)) {}
+
+  bool IsOverfull() const { return count_ > kCapacity || bytes_ > max_total_bytes_; }
   int64_t bytes() const { return bytes_; }
 
   void Push(Block* block) {
@@ -86,6 +89,7 @@ class LargeBlocks {
     return block;
   }
 
+  const int64_t max_total_bytes_;
   std::array<Block*, kNumBuckets> heads_{};
   size_t cursor_ = 0;
   int count_ = 0;
@@ -96,16 +100,20 @@ class LargeBlocks {
 /// other threads when memory is short or statistics are asked for, hence the lock.
 class ThreadCache {
  public:
-  /// Keeps up to `max_bytes` of small blocks and some large ones of up to `max_large_bytes` each.
-  ThreadCache(int64_t max_bytes, int64_t max_large_bytes)
+  /// Keeps up to `max_bytes` of small blocks, and large ones of up to `max_large_bytes` each and
+  /// `max_total_bytes` together.
+  ThreadCache(int64_t max_bytes, int64_t max_large_bytes, int64_t max_total_bytes)
       : max_bytes_(max_bytes),
         max_large_bytes_(max_large_bytes),
-        max_block_bytes_(std::max(max_large_bytes, kMaxSmallBytes)) {}
+        max_block_bytes_(std::max(max_large_bytes, kMaxSmallBytes)),
+        large_(max_total_bytes) {}
 
   /// Nothing larger is kept.
   int64_t max_block_bytes() const { return max_block_bytes_; }
   bool Accepts(const Block& block) const {
-    return block.kind == BlockKind::kSmall || block.size_bytes <= max_large_bytes_;
+    // On shortage a large block may come from a small one's segment, and has no list among those.
+    return block.size_bytes <=
+           (block.kind == BlockKind::kSmall ? kMaxSmallBytes : max_large_bytes_);
   }
   OwnerLock& lock() { return lock_; }
 

@@ -7,11 +7,15 @@
 
 namespace tessera::storage_internal {
 
-void Timeline::Start(int64_t max_events, int64_t live_bytes, int64_t reserved_bytes) {
+Timeline::Recording Timeline::RoomFor(int64_t max_events) {
   Recording recording;
   recording.events.reserve(static_cast<size_t>(max_events));
+  return recording;
+}
+
+void Timeline::Start(Recording empty, int64_t live_bytes, int64_t reserved_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  recording_ = std::move(recording);
+  recording_ = std::move(empty);
   live_bytes_ = live_bytes;
   Append(reserved_bytes);
   is_recording_.store(true, std::memory_order_relaxed);

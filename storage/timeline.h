@@ -26,10 +26,12 @@ class Timeline {
     int64_t dropped_events = 0;  ///< those for which there was no room
   };
 
-  /// Forgets what was recorded before and records up to `max_events` from now on, the first of them
-  /// the state now. Their memory is taken here, so that Record cannot fail.
-  /// Throws std::bad_alloc; nothing is then changed.
-  void Start(int64_t max_events, int64_t live_bytes, int64_t reserved_bytes);
+  /// A recording without events, with room for so many. Throws std::bad_alloc.
+  static Recording RoomFor(int64_t max_events);
+
+  /// Forgets what was recorded before and records from now on for as long as `empty` has room,
+  /// first of all the state now.
+  void Start(Recording empty, int64_t live_bytes, int64_t reserved_bytes);
 
   /// What was recorded so far. Throws std::bad_alloc.
   Recording Copy();
