@@ -38,7 +38,7 @@ constexpr const char* kProcess = "engine/engine_life_process";
 constexpr int kEngines = 100;  // each takes twenty times as long
 constexpr int kProcesses = 10;
 #else
-constexpr int kEngines = 2000;  // in each of five configurations
+constexpr int kEngines = 2500;  // in each of four configurations
 constexpr int kProcesses = 100;
 #endif
 
@@ -150,6 +150,13 @@ TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
 TEST(ProcessEndTest, AnEngineMayBeAStaticObject) {
   for (int i = 0; i < 3 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "exit_with_a_static_engine"}), 0) << "process " << i;
+  }
+}
+
+TEST(ProcessEndTest, AnOperationMayWaitForAnotherEngine) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_while_the_default_engine_waits"}), 0) << "process " << i;
+    ASSERT_EQ(StatusOf({kProcess, "exit_while_another_engine_waits"}), 0) << "process " << i;
   }
 }
 

@@ -126,8 +126,17 @@ TEST_P(NestedWaitTest, OperationsThatBlockHoldNoWorker) {
     const auto push = [&] {
       for (int i = 0; i < 10; ++i) {
         // None ends before all have begun, with however few workers.
-        engine_->PushSync([&](RunContext) { all_begun.arrive_and_wait(); }, kCpu, {other}, {},
-                          {.property = FnProperty::kAsync});
+        if (i % 2 == 0) {
+          engine_->PushSync([&](RunContext) { all_begun.arrive_and_wait(); }, kCpu, {other}, {},
+                            {.property = FnProperty::kAsync});
+        } else {
+          engine_->PushAsync(
+              [&](RunContext, OnComplete done) {
+                all_begun.arrive_and_wait();
+                done();
+              },
+              kCpu, {other}, {}, {.property = FnProperty::kAsync});
+        }
       }
     };
     if (recorded) {
@@ -248,6 +257,32 @@ TEST_P(NestedWaitTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
   begun.wait();
   engine_->Stop();
   EXPECT_EQ(reads, 1);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(NestedWaitTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItIs) {
+  constexpr int kWrites = 20000;
+  Variable *x = New(), *outer = New();
+  std::latch begun(1);
+  std::atomic<int> runs{0};
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        for (int i = 0; i < kWrites; ++i) {
+          Variable* const source = New();
+          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {source});
+          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {source}, {},
+                                   {.updates = {x}});
+          engine_->DeleteVariable(source);
+        }
+        context.engine->WaitForVar(x);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();
+  EXPECT_EQ(runs, 2 * kWrites);
   engine_->Start();
   engine_->WaitForVar(outer);
 }

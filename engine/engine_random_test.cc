@@ -8,16 +8,21 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <latch>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -209,9 +214,9 @@ std::vector<int> SerialOrder(const Program& program) {
   return order;
 }
 
-/// Runs the program one operation at a time, with the engine's rules about errors written out
-/// plainly: the oracle.
-Outcome RunSerially(const Program& program) {
+/// Runs the program one operation at a time in that order, with the engine's rules about errors
+/// written out plainly: the oracle.
+Outcome RunSerially(const Program& program, const std::vector<int>& order) {
   struct Chain {
     int origin;
     int began;             // the operation from which the chain counts
@@ -227,7 +232,7 @@ Outcome RunSerially(const Program& program) {
     outcome.order_of_reports.push_back(chains[chain].origin);
   };
   int pushed = 0;
-  for (const int i : SerialOrder(program)) {
+  for (const int i : order) {
     const PlannedOperation& operation = program.operations[i];
     ++pushed;
     int inherited = -1;
@@ -258,6 +263,24 @@ Outcome RunSerially(const Program& program) {
     report(chain, pushed);
   }
   return outcome;
+}
+
+/// The operations in the order in which an engine took their pushes: each slice of its trace has
+/// the operation's name, here its number, and after that the push's.
+std::vector<int> OrderOfPushes(const std::string& trace) {
+  std::map<uint64_t, int> by_push;
+  std::istringstream lines(trace);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("\"ph\":\"X\"") == line.npos) continue;
+    const auto number_after = [&line](const std::string& text) {
+      const size_t at = line.find(text);
+      return at == line.npos ? 0 : std::strtoull(line.c_str() + at + text.size(), nullptr, 10);
+    };
+    by_push[number_after("\"push\":")] = static_cast<int>(number_after("\"name\":\""));
+  }
+  std::vector<int> order;
+  for (const auto& [push, operation] : by_push) order.push_back(operation);
+  return order;
 }
 
 /// Threads outside the engine that complete asynchronous operations.
@@ -321,6 +344,30 @@ class EngineRun {
       helpers.emplace_back([=, this] { PushTurns(t); });
     PushTurns(0);
     for (std::thread& helper : helpers) helper.join();
+    return Finish(skipped_before);
+  }
+
+  /// Thread t of n pushes operations t, t + n, … whenever it comes to it. Afterwards `order` is
+  /// that in which the pushes took effect.
+  Outcome RunConcurrently(int threads, std::vector<int>* order) {
+    const uint64_t skipped_before = engine_.counters().skipped;
+    engine_.StartTrace();
+    std::latch begin(threads);
+    std::vector<std::thread> pushers;
+    for (int t = 0; t < threads; ++t) {
+      pushers.emplace_back([=, this, &begin] {
+        begin.arrive_and_wait();
+        for (size_t i = t; i < program_.operations.size(); i += threads) Push(static_cast<int>(i));
+      });
+    }
+    for (std::thread& pusher : pushers) pusher.join();
+    const Outcome outcome = Finish(skipped_before);
+    *order = OrderOfPushes(engine_.StopTrace());
+    return outcome;
+  }
+
+ private:
+  Outcome Finish(uint64_t skipped_before) {
     while (Reports([&] { engine_.WaitForAll(); })) {
     }
     for (Variable* variable : variables_) {
@@ -330,7 +377,6 @@ class EngineRun {
     return outcome_;
   }
 
- private:
   void PushTurns(int thread) {
     for (int i = 0; i < static_cast<int>(program_.operations.size()); ++i) {
       if (i / 50 % program_.pushing_threads != thread) continue;
@@ -364,8 +410,8 @@ class EngineRun {
     };
     const std::vector<Variable*> reads = list(operation.reads), writes = list(operation.writes),
                                  updates = list(operation.updates);
-    const PushOptions options = {
-        .priority = operation.priority, .name = "random", .updates = updates};
+    const std::string name = std::to_string(index);
+    const PushOptions options = {.priority = operation.priority, .name = name, .updates = updates};
     const auto sync = [this, index](RunContext) { Compute(index); };
     const auto async = [this, index](RunContext, OnComplete done) {
       foreign_.Run([this, index, done] {
@@ -408,6 +454,8 @@ class EngineRun {
       wait();
     } catch (const PlannedFailure& failure) {
       outcome_.order_of_reports.push_back(failure.operation);
+      const std::optional<FailedOperation> failed = Engine::LastFailure();
+      EXPECT_TRUE(failed && failed->name == std::to_string(failure.operation));
       return true;
     }
     return false;
@@ -445,7 +493,7 @@ class EngineRandomTest : public EngineConfigurationTest {
     for (int64_t i = 0; i < programs; ++i) {
       std::mt19937_64 random(seed + static_cast<uint64_t>(i));
       const Program program = MakeProgram(random, operations, failing_per_mille);
-      const Outcome expected = RunSerially(program);
+      const Outcome expected = RunSerially(program, SerialOrder(program));
       const Outcome actual = EngineRun(*engine_, foreign, program).Run();
       ASSERT_EQ(actual.values, expected.values) << "program " << i << " of the seed";
       ASSERT_EQ(actual.order_of_reports, expected.order_of_reports) << "program " << i;
@@ -453,7 +501,47 @@ class EngineRandomTest : public EngineConfigurationTest {
     }
   }
 };
+/// Programs whose operations four threads push without taking turns.
+class ConcurrentPushersTest : public EngineConfigurationTest {
+ protected:
+  void RunPrograms(int failing_per_mille) {
+    const auto seed = static_cast<uint64_t>(
+        EnvironmentInt("TESSERA_TEST_SEED", 20150618, 0, std::numeric_limits<int64_t>::max()));
+    const int64_t programs = EnvironmentInt("TESSERA_TEST_PROGRAMS", 20, 1, 1000000) / 4 + 1;
+    const int operations =
+        static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", kOperations, 1, 1000000));
+    constexpr int kThreads = 4;
+    ForeignThreads foreign;
+    for (int64_t i = 0; i < programs; ++i) {
+      std::mt19937_64 random(seed + static_cast<uint64_t>(i));
+      Program program = MakeProgram(random, operations, failing_per_mille);
+      for (PlannedOperation& operation : program.operations) {
+        operation.deletes = operation.wait_for = -1;
+        operation.schedule_end = operation.replays_again = -1;
+      }
+      std::vector<int> order;
+      const Outcome actual =
+          EngineRun(*engine_, foreign, program).RunConcurrently(kThreads, &order);
+      ASSERT_EQ(order.size(), program.operations.size()) << "program " << i << " of the seed";
+      std::vector<int> next(kThreads);
+      std::iota(next.begin(), next.end(), 0);
+      for (const int operation : order) {
+        int& expected = next[operation % kThreads];
+        ASSERT_EQ(operation, expected) << "a thread's pushes stay in order; program " << i;
+        expected += kThreads;
+      }
+      const Outcome expected = RunSerially(program, order);
+      ASSERT_EQ(actual.values, expected.values) << "program " << i << " of the seed";
+      ASSERT_EQ(actual.order_of_reports, expected.order_of_reports) << "program " << i;
+      ASSERT_EQ(actual.skipped, expected.skipped) << "program " << i;
+    }
+  }
+};
+
 INSTANTIATE_TEST_SUITE_P(All, EngineRandomTest, testing::ValuesIn(RandomConfigurations()),
+                         engine_internal::ConfigurationName);
+
+INSTANTIATE_TEST_SUITE_P(All, ConcurrentPushersTest, testing::ValuesIn(RandomConfigurations()),
                          engine_internal::ConfigurationName);
 
 TEST_P(EngineRandomTest, ProgramsEndAsIfRunOneOperationAtATime) { RunPrograms(0); }
@@ -463,6 +551,10 @@ TEST_P(EngineRandomTest, EveryFailureIsObservedExactlyAsSpecified) {
   // A clean program passes on the engine afterwards.
   RunPrograms(0);
 }
+
+TEST_P(ConcurrentPushersTest, ProgramsEndAsIfRunInTheOrderOfThePushes) { RunPrograms(0); }
+
+TEST_P(ConcurrentPushersTest, FailuresAreThoseOfTheOrderOfThePushes) { RunPrograms(5); }
 
 }  // namespace
 }  // namespace tessera

@@ -231,6 +231,7 @@ TEST_P(EngineTest, UseAfterDeletionIsReported) {
   engine_->DeleteVariable(variable);
   EXPECT_THROW(engine_->PushSync([](RunContext) {}, kCpu, {variable}, {}), Error);
   EXPECT_THROW(engine_->WaitForVar(variable), Error);
+  EXPECT_THROW(engine_->Throw(variable), Error);
   EXPECT_THROW(engine_->DeleteVariable(variable), Error);
 }
 

@@ -14,9 +14,6 @@
 namespace tessera::engine_internal {
 namespace {
 
-// Beyond this many queue entries DemandWhatBlocks stops looking: it is a hint, and not worth more.
-constexpr int kMaxDemandVisits = 16384;
-
 /// Where there are many variables their memory arrives while earlier ones are at work.
 void FetchAhead(std::span<Edge> edges, size_t i) {
   constexpr size_t kAhead = 8;
@@ -386,7 +383,8 @@ bool NeedsItsOwner(WaitExecution& wait) {
   return false;
 }
 
-void DemandWhatBlocks(WaitExecution& wait, const std::function<void(Execution*)>& promote) {
+void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
+                      const std::function<void(Execution*)>& promote) {
   struct Place {
     DependencyVariable* variable;
     const Execution* execution;  // only compared: it may be complete and reused
@@ -394,8 +392,8 @@ void DemandWhatBlocks(WaitExecution& wait, const std::function<void(Execution*)>
   std::vector<Place> places = {{wait.inline_edges[0].variable(), &wait}};
   absl::flat_hash_set<const Execution*> seen;
   std::vector<Execution*> holders;
-  int visits = 0;
-  while (!places.empty() && visits < kMaxDemandVisits) {
+  int64_t visits = 0;
+  while (!places.empty() && visits < max_visits) {
     const Place place = places.back();
     places.pop_back();
     DependencyVariable& variable = *place.variable;

@@ -272,9 +272,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   // Waiting (dependency_engine_wait.cc).
   void AwaitFence(Fence& fence, bool inside);
   void AwaitTurn(Waiter& waiter);
+  void Demand(Waiter& waiter, int64_t max_visits);
   bool LeaveQueue(Waiter& waiter);
   bool LeaveIfEndless(Waiter& waiter);
-  void BlockOutside(Waiter& waiter);
+  bool BlockOutside(Waiter& waiter, bool until_process_ends);
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
   bool TryRunAnyDemanded();
@@ -314,6 +315,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<bool> abandoned_{false};  // the process ends
   std::thread::id ending_thread_;       // where it does; set before that
   std::atomic<uint64_t> skipped_{0};
+  mutable std::atomic<uint64_t> most_run_{0};  // that counters() has told of
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
   std::atomic<int64_t> completing_{0};
   /// Set by the first push for a device. Relaxed everywhere: what such an operation leaves with a
@@ -336,6 +338,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> parked_{0};
   std::atomic<int64_t> parked_helpers_{0};        // those of them that run what is ready
   std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
+  // Those sleeps in this and in other engines that end with this one.
+  std::mutex lent_places_mutex_;
+  std::list<LentPlaces*> lent_places_;  // guarded by lent_places_mutex_
   std::mutex shutdown_mutex_;
   bool shut_down_ = false;  // guarded by shutdown_mutex_
 

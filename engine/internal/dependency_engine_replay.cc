@@ -520,6 +520,8 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
   CompletionListener* const listener = this;
   auto completion = std::make_shared<Completion>(listener, step);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
+  std::optional<Blocked> blocked;
+  if (replay.plan.push(index).op->property == FnProperty::kAsync) blocked.emplace(this);
   try {
     // Isolated from the rest of the visit, in which what it leaves behind has no place.
     Call(std::get<AsyncFn>(replay.plan.push(index).op->fn), context, OnComplete(completion));
@@ -529,6 +531,7 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
       NewFailure(replay, index, std::current_exception());
     }
   }
+  blocked.reset();
   completion.reset();
   if (begin_ns != kNotTraced) TraceRun(replay, index, begin_ns, /*skipped=*/false);
   DropStep(step);

@@ -25,6 +25,9 @@ void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
 
 void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_failure,
                                  ReadyList& ready) {
+  execution->below = ThreadFrame::Current(id_);
+  // Around a skipped one as well: what it has captured is destroyed here, and may wait.
+  const ThreadFrame frame(this, id_, execution);
   if (input_failure != nullptr) {
     skipped_.fetch_add(1, std::memory_order_relaxed);
     if (trace_.on()) TraceRun(*execution, trace_.Now(), /*skipped=*/true);
@@ -33,14 +36,12 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   }
   const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
   const RunContext context{execution->device, nullptr, this};
-  execution->below = ThreadFrame::Current(id_);
-  const ThreadFrame frame(this, id_, execution);
+  std::optional<Blocked> blocked;
+  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   if (const auto* async = std::get_if<AsyncFn>(&fn)) {
     RunAsync(execution, *async, context);
     return;
   }
-  std::optional<Blocked> blocked;
-  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   FailureRef failure;
   try {

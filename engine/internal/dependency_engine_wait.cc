@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <iterator>
+#include <limits>
 #include <list>
 #include <thread>
 #include <utility>
@@ -27,6 +28,9 @@ constexpr int kMaxPushHelpDepth = 16;
 // How many operations that a wait needs, and wait themselves, a thread runs on top of each other.
 // Beyond that another thread does, on a stack of its own.
 constexpr int kMaxDemandedDepth = 100;
+// How many queue entries a wait looks at to find what it needs: while the engine runs it only
+// brings that forward.
+constexpr int64_t kMaxDemandVisits = 16384;
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
 thread_local int help_depth = 0;
@@ -45,10 +49,14 @@ uint32_t NextToken() {
 }  // namespace
 
 /// While it lives, others work in the place of this thread, which sleeps, for the engines that it
-/// has frames of; but for `engine`, which sees to that itself.
+/// has frames of; but for `engine`, which sees to that itself. Of two engines that know each other
+/// by such a wait neither could end with the process while the other holds it: where the sleep's
+/// mutex and condition are given, it is woken when one of them ends.
 class DependencyEngine::LentPlaces {
  public:
-  explicit LentPlaces(DependencyEngine* engine) {
+  explicit LentPlaces(DependencyEngine* engine, std::mutex* mutex = nullptr,
+                      std::condition_variable* condition = nullptr)
+      : engine_(engine), mutex_(mutex), condition_(condition) {
     for (DependencyEngine* other : ThreadFrame::Engines()) {
       // In the child of a fork the parent's frames are still there, but not its threads.
       if (other == engine || other->forked()) continue;
@@ -57,8 +65,16 @@ class DependencyEngine::LentPlaces {
       other->SuspendVisit(current);
       places_.push_back({other, current, other->LendPlace()});
     }
+    ForEachWatched([this](DependencyEngine* watched) {
+      std::lock_guard<std::mutex> hold(watched->lent_places_mutex_);
+      watched->lent_places_.push_back(this);
+    });
   }
   ~LentPlaces() {
+    ForEachWatched([this](DependencyEngine* watched) {
+      std::lock_guard<std::mutex> hold(watched->lent_places_mutex_);
+      watched->lent_places_.remove(this);
+    });
     for (const Place& place : places_) {
       if (place.lent) place.engine->TakeBackPlace();
       place.engine->ResumeVisit(place.current);
@@ -67,12 +83,35 @@ class DependencyEngine::LentPlaces {
   LentPlaces(const LentPlaces&) = delete;
   LentPlaces& operator=(const LentPlaces&) = delete;
 
+  /// Whether one of the engines ends with the process.
+  bool process_ends() const {
+    bool ends = false;
+    ForEachWatched([&](DependencyEngine* watched) { ends |= watched->abandoned_.load(); });
+    return ends;
+  }
+
+  void Wake() {
+    // Who has just looked for the end, and found none, is asleep when this has the mutex.
+    std::lock_guard<std::mutex> hold(*mutex_);
+    condition_->notify_all();
+  }
+
  private:
+  template <typename Visitor>
+  void ForEachWatched(const Visitor& visit) const {
+    if (mutex_ == nullptr || places_.empty()) return;
+    visit(engine_);
+    for (const Place& place : places_) visit(place.engine);
+  }
+
   struct Place {
     DependencyEngine* engine;
     Execution* current;
     bool lent;
   };
+  DependencyEngine* const engine_;
+  std::mutex* const mutex_;
+  std::condition_variable* const condition_;
   std::vector<Place> places_;
 };
 
@@ -147,7 +186,7 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
   // From here on the queue points to the waiter, so no exception may leave before its turn.
   absl::Cleanup leave_queue = [&] {
-    if (!LeaveQueue(waiter)) BlockOutside(waiter);
+    if (!LeaveQueue(waiter)) BlockOutside(waiter, /*until_process_ends=*/false);
   };
   const DependencyVariable& variable = *waiter.inline_edges[0].variable();
   if (LeaveIfEndless(waiter)) {
@@ -167,16 +206,23 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
   }
   if (!waiter.inside) {
     std::move(leave_queue).Cancel();
-    BlockOutside(waiter);
+    if (BlockOutside(waiter, /*until_process_ends=*/true)) return;
+    if (LeaveQueue(waiter)) throw Abandoned("WaitForVar");
+    BlockOutside(waiter, /*until_process_ends=*/false);
     return;
   }
-  DemandWhatBlocks(waiter, [this](Execution* execution) {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    queue_.Promote(execution);
-  });
+  Demand(waiter, kMaxDemandVisits);
   if (!ParkUntil([&] { return waiter.done.load(); }, &waiter)) throw Abandoned("WaitForVar");
   std::move(leave_queue).Cancel();
   std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
+}
+
+/// Has what the wait needs run before all else, as far as that is found within so many visits.
+void DependencyEngine::Demand(Waiter& waiter, int64_t max_visits) {
+  DemandWhatBlocks(waiter, max_visits, [this](Execution* execution) {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    queue_.Promote(execution);
+  });
 }
 
 /// Takes the wait out of its queue. Returns false if its turn has come already.
@@ -193,16 +239,20 @@ bool DependencyEngine::LeaveIfEndless(Waiter& waiter) {
   return NeedsItsOwner(waiter) && CancelWait(waiter);
 }
 
-void DependencyEngine::BlockOutside(Waiter& waiter) {
+/// Sleeps until the wait's turn has come, or in an operation of an engine that ends with the
+/// process until then, if so asked. Returns whether its turn has come.
+bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!waiter.done.load(std::memory_order_relaxed) &&
          std::chrono::steady_clock::now() < spin_end) {
     SpinPause();
   }
-  const LentPlaces lent(this);
+  const LentPlaces lent(this, &waiter.mutex, &waiter.condition);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   StallClock clock(options_.stall_report_ms);
-  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock, [&] { return waiter.done.load(); });
+  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock,
+         [&] { return waiter.done.load() || (until_process_ends && lent.process_ends()); });
+  return waiter.done.load();
 }
 
 /// What a wait throws when the process ends before it could. In a thread that has nothing to do
@@ -210,8 +260,8 @@ void DependencyEngine::BlockOutside(Waiter& waiter) {
 /// unless it waits for this very thread.
 Error DependencyEngine::Abandoned(std::string_view call) const {
   // A worker without a frame is at a piece of an operation's loop.
-  const bool in_operation = ThreadFrame::Current(id_) != nullptr ||
-                            (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_));
+  const bool in_operation =
+      ThreadFrame::InOperation() || (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_));
   const bool bystander = !in_operation && std::this_thread::get_id() != ending_thread_;
   if (bystander) std::this_thread::sleep_for(kEndOfProcess);
   return FailedPrecondition("Engine::", call,
@@ -229,7 +279,7 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);
   absl::Cleanup resume = [&] { ResumeVisit(current); };
-  bool lent = false;
+  bool lent = false, all_demanded = false;
   const auto take_back = [&] {
     if (std::exchange(lent, false)) TakeBackPlace();
   };
@@ -238,8 +288,14 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!done()) {
     if (abandoned_.load()) return false;
-    // Who works in a lent place takes what is needed first; but nobody does while it is stopped.
-    if (stopped_.load()) take_back();
+    // Who works in a lent place takes what is needed first; but nobody does while it is stopped,
+    // and then nothing else begins, so that all of it must be known.
+    const bool stopped = stopped_.load();
+    if (stopped) take_back();
+    if (stopped && !all_demanded && waiter != nullptr) {
+      Demand(*waiter, std::numeric_limits<int64_t>::max());
+    }
+    all_demanded = stopped;
     if (!lent && demanded_depth < kMaxDemandedDepth) {
       ++demanded_depth;
       const bool ran = TryRunDemanded(token);
@@ -338,11 +394,13 @@ void DependencyEngine::WaitUntilIdle() {
     if (!HelpUntil([this] { return Idle(); })) throw Abandoned("WaitForAll");
     return;
   }
-  const LentPlaces lent(this);
+  const LentPlaces lent(this, &idle_mutex_, &*idle_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
-  WaitOn(*idle_condition_, lock, "a wait for all operations", [this] { return Idle(); });
+  WaitOn(*idle_condition_, lock, "a wait for all operations",
+         [&] { return Idle() || lent.process_ends(); });
   idle_waiters_.fetch_sub(1);
+  if (!Idle()) throw Abandoned("WaitForAll");
 }
 
 void DependencyEngine::WaitForAll() {
@@ -363,6 +421,7 @@ void DependencyEngine::WaitForAll() {
 void DependencyEngine::Throw(Variable* variable) {
   CheckNotForked("Throw");
   DependencyVariable* checked = Checked(variable, "Throw");
+  CheckAlive(*checked, "Throw");
   FailureRef failure;
   {
     std::lock_guard<FutexLock> hold(checked->lock);
@@ -389,6 +448,9 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   if (has_room()) return;
   // What pends may need this thread to complete it.
   if (CompletionScope::IsOpen()) return;
+  // A piece of an operation's loop: whatever ran on top of it could wait for that operation, and
+  // nobody would know.
+  if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) return;
   if (ThreadFrame::Inside(id_)) {
     // What pends may need this very operation to end, so it must not wait: help once, if possible.
     // Not at any depth, or a family of pushing operations would pile up on one stack.
@@ -524,6 +586,10 @@ void DependencyEngine::EndWithProcess() {
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();
+  {
+    std::lock_guard<std::mutex> hold(lent_places_mutex_);
+    for (LentPlaces* lent : lent_places_) lent->Wake();
+  }
   HoldOperations(/*at_end=*/true);
 }
 

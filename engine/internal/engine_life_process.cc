@@ -103,6 +103,35 @@ int ExitWithAStaticEngine() {
   return 0;
 }
 
+/// An operation of the default engine waits for another engine, or the other way round, for what
+/// never comes.
+int ExitWhileEnginesWait(bool default_waits) {
+  static std::vector<OnComplete> kept;
+  static std::unique_ptr<Engine> other = Engine::Create();
+  // What is registered later goes first: the default engine, then this, then the other's
+  // destructor, which waits for what pends.
+  if (default_waits) std::atexit([] { kept.front()(); });
+  Engine* const waiting = default_waits ? Engine::Get() : other.get();
+  Engine* const awaited = default_waits ? other.get() : Engine::Get();
+  std::latch begun(2);
+  Variable* const forever = awaited->NewVariable();
+  awaited->PushAsync(
+      [&](RunContext, OnComplete done) {
+        kept.push_back(done);
+        begun.count_down();
+      },
+      kCpu, {}, {forever});
+  waiting->PushSync(
+      [&](RunContext) {
+        begun.count_down();
+        awaited->WaitForVar(forever);
+      },
+      kCpu, {}, {});
+  begun.wait();
+  usleep(1000);  // most often enough for the wait to sleep; the process ends either way
+  std::exit(0);
+}
+
 /// The exit status of a child that runs `body` and exits with its result.
 int StatusOfChild(const std::function<int()>& body) {
   const pid_t child = fork();
@@ -284,6 +313,8 @@ int RunNamed(const std::string& name) {
   if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
   if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();
+  if (name == "exit_while_the_default_engine_waits") return ExitWhileEnginesWait(true);
+  if (name == "exit_while_another_engine_waits") return ExitWhileEnginesWait(false);
   if (name == "fork_with_a_default_engine") return ForkWithADefaultEngine();
   if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();
   if (name == "exit_beside_threads_that_wait") return ExitBesideThreadsThatWait();

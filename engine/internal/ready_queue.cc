@@ -29,6 +29,7 @@ void ReadyQueue::Fifo::Remove(Execution* execution) {
 
 void ReadyQueue::Push(Execution* execution) {
   ++size_;
+  if (execution->kind == ExecutionKind::kJoin) ++joins_;
   if (execution->demanded.load(std::memory_order_relaxed) != 0) {
     execution->place = QueuePlace::kUrgent;
     urgent_.PushBack(execution);
@@ -58,6 +59,7 @@ Execution* ReadyQueue::Pop() {
     execution = heap_.back();
     heap_.pop_back();
   }
+  if (execution->kind == ExecutionKind::kJoin) --joins_;
   execution->place = QueuePlace::kNone;
   execution->below = nullptr;
   UpdateBestRank();
@@ -75,6 +77,7 @@ Execution* ReadyQueue::FindDemanded(uint32_t token) const {
 
 /// Help for a replay that has become demanded since it was called.
 Execution* ReadyQueue::FindDemandedJoin() const {
+  if (joins_ == 0) return nullptr;
   const auto demanded = [](const Execution* execution) {
     return execution->kind == ExecutionKind::kJoin &&
            execution->replay->execution->demanded.load(std::memory_order_relaxed) != 0;
@@ -109,6 +112,7 @@ void ReadyQueue::Remove(Execution* execution) {
     std::make_heap(heap_.begin(), heap_.end(), RunsLater);
   }
   --size_;
+  if (execution->kind == ExecutionKind::kJoin) --joins_;
   execution->place = QueuePlace::kNone;
   execution->below = nullptr;
   UpdateBestRank();
@@ -116,8 +120,11 @@ void ReadyQueue::Remove(Execution* execution) {
 
 void ReadyQueue::Promote(Execution* execution) {
   if (execution->place == QueuePlace::kNone || execution->place == QueuePlace::kUrgent) return;
+  // Complete since it was found, and another operation by now.
+  if (execution->demanded.load(std::memory_order_relaxed) == 0) return;
   Remove(execution);
   ++size_;
+  if (execution->kind == ExecutionKind::kJoin) ++joins_;
   execution->place = QueuePlace::kUrgent;
   urgent_.PushBack(execution);
   UpdateBestRank();

@@ -75,6 +75,7 @@ class ReadyQueue {
   Fifo plain_;                    // rank 0
   std::vector<Execution*> heap_;  // all other ranks
   int64_t size_ = 0;
+  int64_t joins_ = 0;  // of the kind kJoin
   std::atomic<int64_t> best_rank_{kEmptyRank};
 };
 

@@ -52,11 +52,18 @@ TEST_F(ReadyQueueTest, HigherRanksComeFirst) {
 
 TEST_F(ReadyQueueTest, PromotedOnesComeBeforeAllRanks) {
   Push({0, 0, -8, 5, 6, 0});
+  executions_[5].demanded = executions_[2].demanded = 1;
   queue_.Promote(&executions_[5]);
   queue_.Promote(&executions_[2]);
   queue_.Promote(&executions_[2]);
   EXPECT_EQ(queue_.best_rank(), ReadyQueue::kUrgentRank);
   EXPECT_THAT(PopAll(), ElementsAre(6, 3, 5, 4, 1, 2));
+}
+
+TEST_F(ReadyQueueTest, PromotingWhatNobodyDemandsDoesNothing) {
+  Push({0, 1});
+  queue_.Promote(&executions_[0]);
+  EXPECT_THAT(PopAll(), ElementsAre(2, 1));
 }
 
 TEST_F(ReadyQueueTest, PromotingWhatIsNotInTheQueueDoesNothing) {

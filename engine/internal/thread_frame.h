@@ -48,6 +48,14 @@ class ThreadFrame {
     return false;
   }
 
+  /// Whether this thread is in an operation of any engine.
+  static bool InOperation() {
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (frame->execution_ != nullptr) return true;
+    }
+    return false;
+  }
+
   /// Whether this thread belongs to the engine's arena, and is no guest in it.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
 

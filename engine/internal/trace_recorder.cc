@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 
 namespace tessera::engine_internal {
 namespace {
@@ -47,6 +48,7 @@ TraceEvents TraceRecorder::Stop() {
     MoveAll(events.ends, all.ends);
     all.dropped += events.dropped;
   }
+  all.dropped += lost_pushes_.exchange(0, std::memory_order_relaxed);
   const int64_t start_ns = start_ns_.load(std::memory_order_relaxed);
   // What an earlier trace saw begin has no place in this one, but for what a device is still at.
   std::erase_if(all.pushes, [&](const TracedPush& push) { return push.time_ns < start_ns; });
@@ -93,9 +95,13 @@ void TraceRecorder::AddTo(Buffer& buffer, std::vector<Event>& events, Event even
   events.push_back(std::move(event));
 }
 
-void TraceRecorder::Add(TracedPush push) {
-  Buffer& buffer = OwnBuffer();
-  AddTo(buffer, buffer.events.pushes, std::move(push));
+void TraceRecorder::Add(TracedPush push) noexcept {
+  try {
+    Buffer& buffer = OwnBuffer();
+    AddTo(buffer, buffer.events.pushes, std::move(push));
+  } catch (const std::bad_alloc&) {
+    lost_pushes_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 void TraceRecorder::Add(TracedRun run, int worker) {

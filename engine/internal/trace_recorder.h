@@ -82,7 +82,8 @@ class TraceRecorder {
   /// may end under the next. Positive.
   int64_t Now() const;
 
-  void Add(TracedPush push);
+  /// Where there is no memory for it, counts it as dropped: the push stands in its queues already.
+  void Add(TracedPush push) noexcept;
   /// `worker` is the row, or -1 for the calling thread's own.
   void Add(TracedRun run, int worker);
   void Add(TracedEnd end);
@@ -101,6 +102,7 @@ class TraceRecorder {
   const uint64_t number_;
   std::atomic<bool> on_{false};
   std::atomic<int64_t> start_ns_{0};
+  std::atomic<uint64_t> lost_pushes_{0};
   std::mutex mutex_;
   std::map<std::thread::id, std::unique_ptr<Buffer>> buffers_;  // guarded by mutex_; only grows
 };
