@@ -58,6 +58,7 @@ ExampleIter::ExampleIter(std::string_view what, std::vector<DataDesc> data,
       end_(end) {
   const index_t batch = options_.batch_size;
   if (batch < 1) throw InvalidArgument(what, ": batch_size ", batch, ", expected at least 1");
+  if (begin == end) throw InvalidArgument(what, ": found no examples, expected at least 1");
   if (batch > end - begin) {
     throw InvalidArgument(what, ": batch_size ", batch,
                           " is larger than the data, expected at most ", end - begin,

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <set>
+#include <string>
 
 #include "tessera/io/internal/idx_bytes.h"
 
@@ -183,6 +185,15 @@ TEST_F(IdxIterTest, ABatchLargerThanTheDataNamesBoth) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("batch_size 11"), HasSubstr("at most 10")));
   options_.batch_size = 0;
   EXPECT_THAT(ConstructionError().what(), HasSubstr("batch_size 0, expected at least 1"));
+}
+
+TEST_F(IdxIterTest, FilesWithoutExamplesAreRefused) {
+  std::ofstream(options_.image, std::ios::binary)
+      << std::string("\0\0\10\3\0\0\0\0\0\0\0\1\0\0\0\2", 16);
+  std::ofstream(options_.label, std::ios::binary) << std::string("\0\0\10\1\0\0\0\0", 8);
+  const Error error = ConstructionError();
+  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(error.what(), HasSubstr("found no examples, expected at least 1"));
 }
 
 TEST_F(IdxIterTest, ALabelOutOfRangeNamesFilePositionAndRange) {

@@ -23,9 +23,10 @@ std::string ToString(const KVKey& key);
 /// workers pull the result.
 ///
 ///     std::unique_ptr<KVStore> store = KVStore::Create("local");
-///     store->set_updater([&](const KVKey&, const NDArray& gradient, const NDArray& weight) { ...
-///     }); store->Init("fc1_weight", weight); store->Push("fc1_weight", {gradient_of_device_0,
-///     gradient_of_device_1}); store->Pull("fc1_weight", {weight_of_device_0, weight_of_device_1});
+///     store->set_updater(updater);
+///     store->Init("fc1_weight", weight);
+///     store->Push("fc1_weight", {gradient_0, gradient_1});  // of two devices
+///     store->Pull("fc1_weight", {weight_0, weight_1});
 ///
 /// Push and Pull return at once; the engine orders what they do by the arrays that they name.
 /// Threads: every member may be called from any thread; calls with one key take effect in some

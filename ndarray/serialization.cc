@@ -319,7 +319,8 @@ class FileSource final : public ByteSource {
   explicit FileSource(const std::string& path)
       : name_("LoadNDArrays: " + path), buffer_(kBufferBytes) {
     do {
-      descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      // A pipe that nobody writes to would not open without O_NONBLOCK, which files do not know.
+      descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     } while (descriptor_ < 0 && errno == EINTR);
     if (descriptor_ < 0) {
       const int error = errno;

@@ -95,7 +95,8 @@ class Symbol {
   /// The same for element types; whatever nothing determines is float32.
   InferredTypes InferType(const std::map<std::string, DType>& known) const;
 
-  /// MXNet's graph format (`*-symbol.json`).
+  /// MXNet's graph format (`*-symbol.json`). Throws Error(kInvalidArgument) for a name that is not
+  /// UTF-8.
   std::string ToJson() const;
   /// Throws Error(kDataLoss) for text that is not such a graph, and what Apply throws.
   static Symbol FromJson(std::string_view json);

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "tessera/base/atomic_file.h"
@@ -183,7 +185,11 @@ std::string Symbol::ToJson() const {
   json["node_row_ptr"] = std::move(node_row_ptr);
   json["heads"] = std::move(heads);
   json["attrs"] = {{"mxnet_version", {"int", kFormatVersion}}};
-  return json.dump(2) + "\n";
+  try {
+    return json.dump(2) + "\n";
+  } catch (const ordered_json::exception& error) {
+    throw InvalidArgument("Symbol::ToJson: a name or attribute is not UTF-8: ", error.what());
+  }
 }
 
 Symbol Symbol::FromJson(std::string_view json) {
@@ -191,7 +197,10 @@ Symbol Symbol::FromJson(std::string_view json) {
   try {
     graph = ordered_json::parse(json);
   } catch (const ordered_json::exception& error) {
-    throw Damaged("not JSON: ", error.what());
+    // After the library's own number for the error, in brackets.
+    const std::string_view what = error.what();
+    const size_t begin = what.find("] ");
+    throw Damaged("not JSON: ", begin == what.npos ? what : what.substr(begin + 2));
   }
   return GraphReader().Read(graph);
 }

@@ -103,6 +103,16 @@ TEST(SymbolJsonTest, UnknownOperatorsKeepTheirOwnError) {
   }
 }
 
+TEST(SymbolJsonTest, NamesThatAreNoUtf8AreRefused) {
+  try {
+    Symbol::Variable("\xff").ToJson();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("not UTF-8"));
+  }
+}
+
 TEST(SymbolJsonTest, FilesAreNamedInErrors) {
   const std::string path = testing::TempDir() + "/symbol_json_test.json";
   Network().Save(path);

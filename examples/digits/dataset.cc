@@ -49,10 +49,10 @@ std::string BundledDigits() {
 
 Dataset OpenDataset(const Options& options) {
   const std::string folder = options.data.empty() ? BundledDigits() : options.data;
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
-    throw NotFound("--data: ", folder, " is no folder, expected one with ", kTrainImages,
-                   " and three more files");
+  std::error_code failed;
+  if (!fs::is_directory(folder, failed)) {
+    throw NotFound("--data: ", folder, " is no folder", failed ? ": " + failed.message() : "",
+                   "; expected one with ", kTrainImages, " and three more files");
   }
   const auto file = [&folder](const char* name) { return FindIdxFile(folder, name); };
 

@@ -75,10 +75,11 @@ echo "== other data"
 copy_data
 trains --model=mlp --epochs=1 --data="$scratch/data"
 plain="$(course)"
-gzip "$scratch"/data/train-* "$scratch"/data/t10k-labels*
+gzip "$scratch"/data/train-* "$scratch"/data/t10k-*
 trains --model=mlp --epochs=1 --data="$scratch/data" && [[ "$(course)" == "$plain" ]] ||
   fail "compressed files give another result"
 # Twenty images of 28x28, for both halves.
+rm "$scratch"/data/*.gz
 for half in train t10k; do
   { printf '\0\0\10\3\0\0\0\24\0\0\0\34\0\0\0\34'; head -c 15680 "$bundled/train-images-idx3-ubyte"; } \
     >"$scratch/data/$half-images-idx3-ubyte"
@@ -86,11 +87,13 @@ for half in train t10k; do
     >"$scratch/data/$half-labels-idx1-ubyte"
 done
 trains --data="$scratch/data" --epochs=1 --batch_size=7
+trains --data="$scratch/data" --epochs=1 --batch_size=7 --model=mlp
 mv "$scratch/data" "$scratch/wide"
 
 echo "== wrong data"
 images=train-images-idx3-ubyte
 labels=train-labels-idx1-ubyte
+labels_of=labels-idx1-ubyte
 with_data=(--model=mlp --epochs=1 --data="$scratch/data")
 copy_data; rm "$scratch/data/$labels"
 refuses "$labels|no such file|expected an IDX file" "${with_data[@]}"
@@ -110,6 +113,18 @@ copy_data; cp "$scratch/data/t10k-labels-idx1-ubyte" "$scratch/data/$labels"
 refuses "$labels|found 360 labels|expected 1437" "${with_data[@]}"
 copy_data; gzip "$scratch/data/$images"; truncate -s 9000 "$scratch/data/$images.gz"
 refuses "$images.gz|compressed|truncated" "${with_data[@]}"
+copy_data; gzip "$scratch/data/$images"
+printf '\377\377\377\377' | dd of="$scratch/data/$images.gz" bs=1 seek=5000 conv=notrunc status=none
+refuses "$images.gz|compressed" "${with_data[@]}"
+copy_data; rm "$scratch/data/t10k-$labels_of"
+refuses "t10k-$labels_of|no such file" "${with_data[@]}"
+copy_data; printf '\144' | dd of="$scratch/data/t10k-$labels_of" bs=1 seek=8 conv=notrunc status=none
+refuses "t10k-$labels_of|label 100 at position 0|from 0 to 9" "${with_data[@]}"
+copy_data; rm "$scratch/data/$images"; mkfifo "$scratch/data/$images"
+refuses "$images|expected a file" "${with_data[@]}"
+copy_data; printf '\0\0\10\3\0\0\0\0\0\0\0\10\0\0\0\10' >"$scratch/data/$images"
+printf '\0\0\10\1\0\0\0\0' >"$scratch/data/$labels"
+refuses "found no examples" "${with_data[@]}"
 copy_data
 { printf '\0\0\10\3\0\0\1\150\0\0\0\4\0\0\0\4'; head -c 5760 "$bundled/$images"; } \
   >"$scratch/data/t10k-images-idx3-ubyte"
@@ -117,6 +132,8 @@ refuses "t10k-images-idx3-ubyte|images of shape (4,4)|expected (8,8)" --epochs=1
 copy_data
 refuses "batch_size 1438|expected at most 1437" "${with_data[@]}" --batch_size=1438
 refuses "$scratch/nowhere|is no folder" --data="$scratch/nowhere"
+refuses "$images|is no folder" --data="$scratch/data/$images"
+refuses "--data|expected a folder" --data ""
 
 echo "== wrong arguments"
 refuses "--colour" --colour=blue
@@ -125,10 +142,24 @@ refuses "--model|rnn|cnn" --model=rnn
 refuses "--device|tpu" --device=tpu
 refuses "--epochs|0" --epochs=0
 refuses "--epochs|many" --epochs=many
+refuses "--epochs|-1" --epochs=-1
+refuses "--epochs|99999999999" --epochs=99999999999
+refuses "--epochs|010" --epochs=010
 refuses "--batch_size|-1" --batch_size=-1
+refuses "--batch_size|0" --batch_size=0
 refuses "--lr" --lr=0
 refuses "--lr" --lr=inf
+refuses "--lr" --lr=nan
+refuses "--lr|float32" --lr=1e39
+refuses "--wd" --wd=nan
 refuses "--seed" --seed=x
+refuses "--seed|-1" --seed=-1
+refuses "--seed|99999999999999999999" --seed=99999999999999999999
+refuses "the loss is|--lr" --model=mlp --epochs=2 --lr=1e20 --checkpoint="$scratch/diverged"
+compgen -G "$scratch/diverged*" && fail "a diverged network was saved"
+TMPDIR="$scratch/absent" refuses "temporary folder|--checkpoint" --model=mlp --epochs=1
+mkdir "$scratch/busy-0002.params"
+refuses "--checkpoint|busy-0002.params" --model=mlp --epochs=2 --checkpoint="$scratch/busy"
 refuses "--resume|--checkpoint" --resume=1
 refuses "--checkpoint|$scratch/absent|no folder" --checkpoint="$scratch/absent/model"
 # Where there is no GPU, or no CUDA in the build, the answer is a line that says so.
@@ -173,7 +204,14 @@ echo '{' >"$prefix-symbol.json"
 refuses "model-symbol.json" "${resume[@]}"
 rm "$prefix-symbol.json"
 mkdir "$prefix-symbol.json"
-refuses "model-symbol.json|cannot be read" "${resume[@]}"
+refuses "model-symbol.json|no ordinary file" "${resume[@]}"
+rmdir "$prefix-symbol.json"
+cp "$scratch/symbol" "$prefix-symbol.json"
+flipped="$(($(stat -c %s "$scratch/whole") / 2))"
+{ head -c "$flipped" "$scratch/whole"; printf '\1\1\1\1'; tail -c "+$((flipped + 5))" "$scratch/whole"; } \
+  >"$prefix-0003.params"
+refuses "model-0003.params|checksum" "${resume[@]}"
+cp "$scratch/whole" "$prefix-0003.params"
 mkdir "$scratch/empty"
 refuses "empty/model-symbol.json" --epochs=4 --checkpoint="$scratch/empty/model" --resume=3
 

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "tessera/base/error.h"
 #include "tessera/examples/digits/dataset.h"
@@ -32,7 +34,8 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Prints a line after each epoch and remembers the fastest.
+/// Prints a line after each epoch and remembers the fastest. Throws where training diverged, so
+/// that nothing is saved.
 class Progress {
  public:
   Progress(int first_epoch, int epochs) : first_epoch_(first_epoch), epochs_(epochs) {}
@@ -46,6 +49,10 @@ class Progress {
                 epochs_, param.training[1].value, param.training[0].value, images_per_second,
                 seconds_per_epoch * (epochs_ - done));
     std::fflush(stdout);
+    if (!std::isfinite(param.training[1].value)) {
+      throw OutOfRange("epoch ", done, ": the loss is ", param.training[1].value,
+                       ", expected a finite number; try a smaller --lr");
+    }
   }
 
   double best_images_per_second() const { return best_images_per_second_; }
@@ -61,8 +68,10 @@ class Progress {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "tessera-digits-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) {
+    std::error_code failed;
+    std::string path =
+        (std::filesystem::temp_directory_path(failed) / "tessera-digits-XXXXXX").string();
+    if (failed || mkdtemp(path.data()) == nullptr) {
       throw NotFound(path,
                      ": the folder for the checkpoint cannot be made, expected a writable "
                      "temporary folder or a --checkpoint");
@@ -126,10 +135,9 @@ void Run(const Options& options) {
   ModuleOptions module_options;
   module_options.device = Device::Parse(options.device);
   Module module = MakeModule(options, module_options);
-  const double images_per_second = Train(options, &dataset, &module);
-
   std::optional<ScratchFolder> scratch;
   if (options.checkpoint.empty()) scratch.emplace();
+  const double images_per_second = Train(options, &dataset, &module);
   const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
   module.SaveCheckpoint(prefix, options.epochs);
   const double before = TestAccuracy(&module, dataset.test.get());

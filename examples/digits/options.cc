@@ -2,14 +2,16 @@
 
 #include <unistd.h>
 
-#include <cmath>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <system_error>
 
 #include "CLI/CLI.hpp"
 #include "tessera/base/error.h"
+#include "tessera/train/checkpoint.h"
 
 namespace tessera::digits {
 namespace {
@@ -22,13 +24,34 @@ std::string FromUsersFolder(const std::string& path) {
 }
 
 /// Before training, not after it.
-void CheckWritable(const std::string& checkpoint) {
-  if (checkpoint.empty()) return;
-  std::string folder = std::filesystem::path(checkpoint).parent_path().string();
+void CheckWritable(const Options& options) {
+  namespace fs = std::filesystem;
+  if (options.checkpoint.empty()) return;
+  std::string folder = fs::path(options.checkpoint).parent_path().string();
   if (folder.empty()) folder = ".";
-  if (access(folder.c_str(), W_OK) == 0 && std::filesystem::is_directory(folder)) return;
-  throw NotFound("--checkpoint: ", checkpoint, ": ", folder,
-                 " is no folder that can be written to, expected one for the files");
+  std::error_code ignored;
+  if (access(folder.c_str(), W_OK | X_OK) != 0 || !fs::is_directory(folder, ignored)) {
+    throw NotFound("--checkpoint: ", options.checkpoint, ": ", folder,
+                   " is no folder that can be written to, expected one for the files");
+  }
+  for (const std::string& file : {CheckpointSymbolPath(options.checkpoint),
+                                  CheckpointParametersPath(options.checkpoint, options.epochs)}) {
+    if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored)) {
+      throw FailedPrecondition("--checkpoint: ", file,
+                               " is there and no ordinary file, expected one or none");
+    }
+  }
+}
+
+/// What is wrong with a whole number, or nothing. The library itself reads 010 as eight and -1,
+/// where no sign is expected, as the largest number that there is.
+std::string CheckDecimal(const std::string& text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool leading_zero = text.size() > 1 && text[0] == '0';
+  if (error == std::errc() && stop == end && !leading_zero) return "";
+  return "found " + text + ", expected a whole number from 0 to 18446744073709551615";
 }
 
 }  // namespace
@@ -40,16 +63,19 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("--model", options.model, "cnn (two convolutions) or mlp (a perceptron)")
       ->check(CLI::IsMember({"cnn", "mlp"}));
-  app.add_option("--data", options.data,
-                 "folder with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
-                 "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or .gz "
-                 "(default: the digits that come with the example)");
+  const CLI::Option* const data =
+      app.add_option("--data", options.data,
+                     "folder with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+                     "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or .gz "
+                     "(default: the digits that come with the example)");
   app.add_option("--device", options.device, "where to compute: cpu or gpu")
       ->check(CLI::IsMember({"cpu", "gpu"}));
   constexpr int kMost = std::numeric_limits<int>::max();
   app.add_option("--epochs", options.epochs, "times to go through the training data")
+      ->check(CheckDecimal)
       ->check(CLI::Range(1, kMost));
   app.add_option("--batch_size", options.batch_size, "examples that one update is made of")
+      ->check(CheckDecimal)
       ->check(CLI::Range(1, kMost));
   app.add_option("--lr", options.lr, "learning rate of gradient descent with momentum 0.9")
       ->check(CLI::PositiveNumber);
@@ -57,11 +83,13 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   app.add_option("--kvstore", options.kvstore,
                  "where weights are kept and updated: none (in the network) or local (in a store)")
       ->check(CLI::IsMember({"none", "local"}));
-  app.add_option("--seed", options.seed, "fixes first weights and order of the examples");
+  app.add_option("--seed", options.seed, "fixes first weights and order of the examples")
+      ->check(CheckDecimal);
   app.add_option("--checkpoint", options.checkpoint,
                  "save as PREFIX-symbol.json and PREFIX-<epochs>.params and keep them");
   app.add_option("--resume", options.resume,
                  "go on from the checkpoint that was saved after this epoch")
+      ->check(CheckDecimal)
       ->check(CLI::Range(1, kMost));
   try {
     app.parse(argc, argv);
@@ -71,9 +99,13 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw InvalidArgument(error.what(), "; see --help for what is expected");
   }
-  if (!std::isfinite(options.lr) || !std::isfinite(options.wd)) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (!(options.lr <= kLargest) || !(options.wd <= kLargest)) {
     throw InvalidArgument("--lr: ", options.lr, " with --wd: ", options.wd,
-                          ", expected finite numbers");
+                          ", expected numbers that float32 holds");
+  }
+  if (data->count() > 0 && options.data.empty()) {
+    throw InvalidArgument("--data: found nothing, expected a folder");
   }
   if (options.resume > 0 && options.checkpoint.empty()) {
     throw InvalidArgument("--resume: there is no --checkpoint, expected the prefix to go on from");
@@ -84,7 +116,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   }
   options.data = FromUsersFolder(options.data);
   options.checkpoint = FromUsersFolder(options.checkpoint);
-  CheckWritable(options.checkpoint);
+  CheckWritable(options);
   return options;
 }
 

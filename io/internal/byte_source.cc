@@ -36,7 +36,8 @@ class MemorySource final : public ByteSource {
 class FileSource final : public ByteSource {
  public:
   explicit FileSource(const std::string& path) : path_(path) {
-    file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // A pipe that nobody writes to would not open without O_NONBLOCK, which files do not know.
+    file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) {
       const int reason = errno;
       if (reason == ENOENT) throw NotFound(path, ": there is no such file");
