@@ -22,6 +22,7 @@ _stand_in_repository = repository_rule(
 _STAND_INS = {
     "remote_coverage_tools": {"//third_party/bazel:coverage_tools.BUILD.in": "BUILD"},
     "rules_cc": {
+        "//third_party/bazel:cc_common.bzl.in": "cc/common/cc_common.bzl",
         "//third_party/bazel:rules_cc.bzl.in": "cc/defs.bzl",
         "//third_party/bazel:rules_cc_native.bzl.in": "cc/private/native.bzl",
     },

@@ -6,6 +6,7 @@ outside, named by the flags that link them.
 """
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load("@rules_cc//cc:defs.bzl", "CcInfo")
 
 _VIRTUAL = "_virtual_includes/"
 

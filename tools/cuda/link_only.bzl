@@ -1,6 +1,7 @@
 """Libraries that take part in linking and in nothing else."""
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 
 def _link_only_impl(ctx):
     return [CcInfo(linking_context = cc_common.merge_cc_infos(
