@@ -15,6 +15,7 @@ namespace tensor_internal {
 /// gpu versions are defined by CUDA builds only.
 template <typename Device>
 void* AllocateBytes(int64_t size_bytes);
+/// Throws Error(kInternal) if CUDA reports a failure; on the CPU nothing.
 template <typename Device>
 void FreeBytes(void* memory);
 template <>
@@ -72,15 +73,17 @@ void AllocSpace(Tensor<Device, N, T>* tensor, bool pad = true) {
 }
 
 /// Releases what AllocSpace or NewTensor gave and sets the handle's pointer to null.
+///
+/// On a GPU throws Error(kInternal) if CUDA reports a failure, which may be that of a kernel
+/// before; the pointer is null all the same. A TensorContainer's destructor does not throw.
 template <typename Device, int N, typename T>
 void FreeSpace(Tensor<Device, N, T>* tensor) {
-  tensor_internal::FreeBytes<Device>(tensor->dptr_);
-  tensor->dptr_ = nullptr;
+  tensor_internal::FreeBytes<Device>(std::exchange(tensor->dptr_, nullptr));
 }
 
 /// Gives a host tensor contiguous memory for its shape that Device copies from and to at full speed
 /// (for gpu, page-locked memory); the contents are undefined. Give it back with
-/// FreeHost<Device>(&tensor). Throws as AllocSpace does.
+/// FreeHost<Device>(&tensor), which throws as FreeSpace does. Throws as AllocSpace does.
 template <typename Device, int N, typename T>
 void AllocHost(Tensor<cpu, N, T>* tensor) {
   CheckedSize size_bytes = static_cast<int64_t>(sizeof(T));
@@ -91,8 +94,7 @@ void AllocHost(Tensor<cpu, N, T>* tensor) {
 }
 template <typename Device, int N, typename T>
 void FreeHost(Tensor<cpu, N, T>* tensor) {
-  tensor_internal::FreeHostBytes<Device>(tensor->dptr_);
-  tensor->dptr_ = nullptr;
+  tensor_internal::FreeHostBytes<Device>(std::exchange(tensor->dptr_, nullptr));
 }
 
 /// A tensor with memory of its own, every element set to `initial`; release it with FreeSpace.
@@ -161,6 +163,9 @@ class TensorContainer : public Tensor<Device, N, T> {
     }
     return *this;
   }
+  template <typename E>
+  requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
+  operator=(const E& e) = delete;
 
   /// Whether rows are padded to 64 bytes from the next Resize on; they are not by default.
   void set_pad(bool pad) { pad_ = pad; }
@@ -170,6 +175,19 @@ class TensorContainer : public Tensor<Device, N, T> {
   void Resize(const Shape<N>& shape, T initial) {
     Resize(shape);
     static_cast<Base&>(*this) = initial;
+  }
+
+  /// The tensor that Resize(shape) would leave, without memory where that would take new memory.
+  /// Throws Error(kInvalidArgument) if the size overflows.
+  Base AfterResize(const Shape<N>& shape) const {
+    Base resized = *this;
+    const index_t stride = StrideFor(shape);
+    if (HasLayout(shape, stride)) return resized;
+    resized.shape_ = shape;
+    resized.stride_ = stride;
+    const bool fits = SizeBytes(shape, stride) <= capacity_bytes_;
+    resized.dptr_ = fits ? static_cast<T*>(memory_.get()) : nullptr;
+    return resized;
   }
 
   /// Gives the memory back; the shape is then all zeros.
@@ -182,19 +200,23 @@ class TensorContainer : public Tensor<Device, N, T> {
 
  private:
   struct Free {
-    void operator()(void* memory) const { tensor_internal::FreeBytes<Device>(memory); }
+    void operator()(void* memory) const noexcept {
+      try {
+        tensor_internal::FreeBytes<Device>(memory);
+      } catch (...) {
+        // A destructor must not throw. What failed is a kernel before, which the next checked call
+        // reports.
+      }
+    }
   };
   using Memory = std::unique_ptr<void, Free>;
 
   /// Resizes and returns the memory that this replaced, if any.
   Memory TakeShape(const Shape<N>& shape) {
     Memory retired;
-    const index_t stride = tensor_internal::RowStride<T>(shape[N - 1], pad_ && N > 1);
-    if (memory_ != nullptr && shape == this->shape_ && stride == this->stride_) return retired;
-    CheckedSize elements = stride;
-    for (int i = 0; i < N - 1; ++i) elements = elements * shape[i];
-    const int64_t size_bytes = (elements * static_cast<int64_t>(sizeof(T)))
-                                   .ValueOrThrow("TensorContainer::Resize: size in bytes");
+    const index_t stride = StrideFor(shape);
+    if (HasLayout(shape, stride)) return retired;
+    const int64_t size_bytes = SizeBytes(shape, stride);
     if (size_bytes > capacity_bytes_) {
       retired.reset(tensor_internal::AllocateBytes<Device>(size_bytes));
       memory_.swap(retired);
@@ -204,6 +226,18 @@ class TensorContainer : public Tensor<Device, N, T> {
     this->shape_ = shape;
     this->stride_ = stride;
     return retired;
+  }
+  index_t StrideFor(const Shape<N>& shape) const {
+    return tensor_internal::RowStride<T>(shape[N - 1], pad_ && N > 1);
+  }
+  bool HasLayout(const Shape<N>& shape, index_t stride) const {
+    return memory_ != nullptr && shape == this->shape_ && stride == this->stride_;
+  }
+  static int64_t SizeBytes(const Shape<N>& shape, index_t stride) {
+    CheckedSize elements = stride;
+    for (int i = 0; i < N - 1; ++i) elements = elements * shape[i];
+    return (elements * static_cast<int64_t>(sizeof(T)))
+        .ValueOrThrow("TensorContainer::Resize: size in bytes");
   }
   void Swap(TensorContainer* other) {
     std::swap(static_cast<Base&>(*this), static_cast<Base&>(*other));

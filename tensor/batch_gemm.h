@@ -17,8 +17,9 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// Shapes: dst (batch, m, n), lhs (batch, m, k) or transposed (batch, k, m), rhs (batch, k, n) or
 /// transposed (batch, n, k); rows may be padded, any extent may be 0. With beta == 0, dst is not
 /// read. Types: float, double, half, bfloat16; the last two accumulate in float. The workspace that
-/// programs for mshadow pass is not needed. Throws Error(kInvalidArgument) if the shapes do not fit
-/// or dst shares memory with an operand; dst is then unchanged.
+/// programs for mshadow pass is not needed. On a GPU cuBLAS takes the batch as a whole. Throws
+/// Error(kInvalidArgument) if the shapes do not fit or dst shares memory with an operand; dst is
+/// then unchanged.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T,
           expr::Scalar Alpha = T, expr::Scalar Beta = T>
 void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
@@ -38,26 +39,29 @@ void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
     throw InvalidArgument("BatchGEMM: the destination of shape ", dst.shape_,
                           " shares memory with an operand; assign to another tensor");
   }
-  for (index_t i = 0; i < dst.shape_[0]; ++i) {
-    const tensor_internal::GemmArguments<T> arguments{
-        .transpose_a = kTransposeLeft,
-        .transpose_b = kTransposeRight,
-        .m = m,
-        .n = n,
-        .k = k,
-        .alpha = static_cast<T>(alpha),
-        .a = lhs.dptr_ + i * lhs.template MemSize<1>(),
-        .lda = lhs.stride_,
-        .b = rhs.dptr_ + i * rhs.template MemSize<1>(),
-        .ldb = rhs.stride_,
-        .beta = static_cast<T>(beta),
-        .c = dst.dptr_ + i * dst.template MemSize<1>(),
-        .ldc = dst.stride_};
-    if constexpr (Device::kDevCPU) {
-      tensor_internal::Gemm(arguments);
-    } else {
-      tensor_internal::GemmCuda(arguments, dst.stream_);
+  const tensor_internal::GemmArguments<T> first{.transpose_a = kTransposeLeft,
+                                                .transpose_b = kTransposeRight,
+                                                .m = m,
+                                                .n = n,
+                                                .k = k,
+                                                .alpha = static_cast<T>(alpha),
+                                                .a = lhs.dptr_,
+                                                .lda = lhs.stride_,
+                                                .b = rhs.dptr_,
+                                                .ldb = rhs.stride_,
+                                                .beta = static_cast<T>(beta),
+                                                .c = dst.dptr_,
+                                                .ldc = dst.stride_};
+  const tensor_internal::GemmBatch batch{.count = dst.shape_[0],
+                                         .stride_a = lhs.template MemSize<1>(),
+                                         .stride_b = rhs.template MemSize<1>(),
+                                         .stride_c = dst.template MemSize<1>()};
+  if constexpr (Device::kDevCPU) {
+    for (index_t i = 0; i < batch.count; ++i) {
+      tensor_internal::Gemm(tensor_internal::ProductOf(first, batch, i));
     }
+  } else {
+    tensor_internal::GemmCuda(first, dst.stream_, batch);
   }
 }
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T,
@@ -109,16 +113,29 @@ struct BatchDotExp : ComplexExp<BatchDotExp<kTransposeLeft, kTransposeRight, Dev
   }
   template <typename Saver>
   void AssignTo(const Tensor<Device, 3, T>& dst) const {
-    static_assert(std::is_same_v<Saver, sv::saveto> || std::is_same_v<Saver, sv::plusto> ||
-                      std::is_same_v<Saver, sv::minusto>,
-                  "a product can be assigned with =, += or -=");
-    BatchGEMM<kTransposeLeft, kTransposeRight>(
-        dst, lhs, rhs, std::is_same_v<Saver, sv::minusto> ? static_cast<T>(-scale) : scale,
-        std::is_same_v<Saver, sv::saveto> ? T(0) : T(1));
+    constexpr bool kAccumulates = std::is_same_v<Saver, sv::saveto> ||
+                                  std::is_same_v<Saver, sv::plusto> ||
+                                  std::is_same_v<Saver, sv::minusto>;
+    if constexpr (kAccumulates) {
+      const bool shared = dst.shape_ == shape() && (ReadsElsewhere<true>(lhs, PlaceOf(dst)) ||
+                                                    ReadsElsewhere<true>(rhs, PlaceOf(dst)));
+      if (!shared) {
+        BatchGEMM<kTransposeLeft, kTransposeRight>(
+            dst, lhs, rhs, std::is_same_v<Saver, sv::minusto> ? static_cast<T>(-scale) : scale,
+            std::is_same_v<Saver, sv::saveto> ? T(0) : T(1));
+        return;
+      }
+    }
+    Scratch<Device> scratch(dst.stream_);
+    const auto product = TemporaryTensor<Device, 3, T>(dst.shape_, dst.stream_, &scratch);
+    BatchGEMM<kTransposeLeft, kTransposeRight>(product, lhs, rhs, scale);
+    Evaluate<Saver>(dst, product);
   }
 };
 
-/// The products of BatchGEMM as an expression: `dst += 0.5f * batch_dot<false, true>(a, b)`.
+/// The products of BatchGEMM as an expression: `dst += 0.5f * batch_dot<false, true>(a, b)`. Where
+/// dst shares memory with an operand, as in `a = batch_dot<false, false>(a, b)`, they go through a
+/// temporary.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T>
 BatchDotExp<kTransposeLeft, kTransposeRight, Device, T> batch_dot(const Tensor<Device, 3, T>& lhs,
                                                                   const Tensor<Device, 3, T>& rhs) {

@@ -75,6 +75,28 @@ TYPED_TEST(BatchGemmTest, VectorDotSumsProducts) {
   }
 }
 
+TYPED_TEST(BatchGemmTest, ADestinationMayBeAnOperand) {
+  using T = TypeParam;
+  const Shape<3> shape = Shape3(3, 4, 4);
+  Sample<3, T> a(shape, RandomValues<int32_t>(shape.Size(), -2, 2, 1));
+  Sample<3, T> b(shape, RandomValues<int32_t>(shape.Size(), -2, 2, 2));
+  const auto product = [&](const Shape<3>& i) {
+    double sum = 0;
+    for (index_t k = 0; k < 4; ++k) {
+      sum += a.at(Shape3(i[0], i[1], k)) * b.at(Shape3(i[0], k, i[2]));
+    }
+    return sum;
+  };
+  *a = batch_dot<false, false>(*a, *b);
+  a.Expect(product, "over the left operand");
+  a.Restore();
+  *a += batch_dot<false, false>(*a, *b);
+  a.Expect([&](const Shape<3>& i) { return a.at(i) + product(i); }, "added to the left operand");
+  a.Restore();
+  *a *= batch_dot<false, false>(*a, *b);
+  a.Expect([&](const Shape<3>& i) { return a.at(i) * product(i); }, "multiplied by the product");
+}
+
 TEST(BatchGemmErrorTest, WhatDoesNotFitIsRefused) {
   GuardedTensor<3, float> a(Shape3(2, 3, 4)), b(Shape3(2, 4, 5)), c(Shape3(2, 3, 5));
   GuardedTensor<3, float> square(Shape3(2, 3, 3));

@@ -18,8 +18,13 @@ class Side {
  public:
   Side() : stream_(NewStream<Device>()) {}
   ~Side() {
-    for (const auto& free : frees_) free();
-    DeleteStream(stream_);
+    // After a kernel that failed CUDA refuses all of this too.
+    try {
+      for (const auto& free : frees_) free();
+      DeleteStream(stream_);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
   }
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
@@ -84,6 +89,14 @@ void ExpectDevicesAgree(double tolerance, const Compute& compute) {
     ASSERT_LE(std::abs(actual[i] - expected[i]), tolerance * std::max(1.0, std::abs(expected[i])))
         << "element " << i << ": " << actual[i] << " on the GPU, " << expected[i] << " on the CPU";
   }
+}
+
+/// An expression's value in the memory of the same side.
+template <typename Device, typename E>
+auto ValueOf(Side<Device>* side, const E& e) {
+  auto value = side->template Empty<typename E::value_type>(e.shape());
+  value = e;
+  return value;
 }
 
 }  // namespace tessera

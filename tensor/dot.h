@@ -188,7 +188,7 @@ requires(DotOperands<A, Tensor<Device, 2, T>>&& A::kRank ==
 /// What dot does not take: a deleted function whose result names the reason; see MismatchOf.
 struct DotTakesAMatrixOrVectorTimesAMatrix_UseBatchGEMMForMore;
 template <typename A, typename B>
-concept MismatchedDot = Operand<A> && Operand<B> && !DotOperands<A, B> &&
+concept MismatchedDot = Operand<A> && Operand<B> && !DotOperands<A, B> && !VectorPair<A, B> &&
                         !(A::kRank == 2 && B::kRank == 1 && SameElementType<A, B> &&
                           SameDevice<A, B> && kIsTensor<NodeOf<B>>);
 template <typename A, typename B>

@@ -69,5 +69,17 @@ TYPED_TEST(ElementwiseGpuTest, SumsOfRowsAndColumns) {
   }
 }
 
+TYPED_TEST(ElementwiseGpuTest, ReductionsAlongEachAxisInsideExpressions) {
+  using T = TypeParam;
+  // Sums round once for each element, in another order.
+  ExpectDevicesAgree(4 * this->kTolerance * std::sqrt(40.0), [](auto* side) {
+    auto x = side->template Numbers<T>(Shape3(6, 40, 33), 1);
+    x -= mean<0>(x).spread();
+    x -= mean<1>(x).spread();
+    x -= maximum<2>(x).spread();
+    return x;
+  });
+}
+
 }  // namespace
 }  // namespace tessera

@@ -35,14 +35,38 @@ concept HasEvalRows = requires(const E& e, index_t i, T* out) {
   { e.EvalRows(i, i, out, i) } -> std::same_as<bool>;
 };
 
+/// How the elements of a row are computed.
+enum class RowLoop {
+  kOwn,       ///< by the node's EvalRow, or EvalRows
+  kSpans,     ///< in blocks, and costly functions over buffers; see span.h
+  kPackets,   ///< in packets, and one by one what a row has beyond them
+  kElements,  ///< one by one
+};
+
+/// Which way EvaluateRow goes.
+template <typename Saver, typename T, typename E>
+constexpr RowLoop RowLoopOf() {
+  if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRow<E, T>) {
+    return RowLoop::kOwn;
+  } else if constexpr (HoldsSpans<E>()) {
+    return RowLoop::kSpans;
+  } else if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable &&
+                       HasBinaryPacket<typename Saver::OPType, T>) {
+    return RowLoop::kPackets;
+  } else {
+    return RowLoop::kElements;
+  }
+}
+
 /// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. The
 /// expression comes by value: nobody else has the copy's address, so that its fields stay in
 /// registers although packet stores may alias anything.
 template <typename Saver, typename T, typename E>
 inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end) {
-  if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRow<E, T>) {
+  constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
+  if constexpr (kLoop == RowLoop::kOwn) {
     e.EvalRow(y, begin, end, row + begin);
-  } else if constexpr (HoldsSpans<E>()) {
+  } else if constexpr (kLoop == RowLoop::kSpans) {
     for (index_t x = begin; x < end; x += kSpanBlock) {
       const index_t count = std::min(kSpanBlock, end - x);
       if constexpr (std::is_same_v<Saver, sv::saveto>) {
@@ -55,8 +79,7 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
     }
   } else {
     index_t x = begin;
-    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable &&
-                  HasBinaryPacket<typename Saver::OPType, T>) {
+    if constexpr (kLoop == RowLoop::kPackets) {
       using P = typename PacketTraits<T>::type;
       constexpr index_t kSize = PacketTraits<T>::kSize;
       const auto save = [&](index_t at) {
@@ -81,14 +104,48 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
   }
 }
 
-/// An expression on its way into a destination: as one long row where everything is contiguous,
-/// else row by row.
+/// What Evaluate asks of a kind of destination, here of a tensor: the loop that computes a row, and
+/// elements [begin, end) of row y.
+template <typename Saver, int N, typename T, typename E>
+RowLoop RowLoopInto(const Tensor<cpu, N, T>& /*dst*/, const E& /*e*/) {
+  return RowLoopOf<Saver, T, E>();
+}
+template <typename Saver, int N, typename T, typename E>
+void EvaluateRowInto(const Tensor<cpu, N, T>& dst, const E& e, index_t y, index_t begin,
+                     index_t end) {
+  EvaluateRow<Saver>(dst.dptr_ + y * dst.stride_, e, y, begin, end);
+}
+
+/// How Evaluate goes over a destination: over rows, which tasks divide among themselves, or over
+/// one row whose elements they divide.
+struct LoopPlan {
+  index_t rows;
+  index_t columns;
+  bool cuts_row;
+
+  /// What ParallelFor is given.
+  index_t count() const { return cuts_row ? columns : rows; }
+  index_t grain() const {
+    if (cuts_row) return kElementsPerTask;
+    return std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, columns));
+  }
+};
+
+/// The elements are one long row where everything is contiguous.
+template <int N, typename T, typename E>
+LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
+  if (dst.CheckContiguous() && e.IsFlat()) return {1, dst.shape_.Size(), /*cuts_row=*/true};
+  const Shape<2> shape = dst.shape_.FlatTo2D();
+  return {shape[0], shape[1], /*cuts_row=*/false};
+}
+
+/// An expression on its way into a destination, as a LoopPlan says.
 template <typename Saver, typename T, typename E>
 struct RowsTask {
   T* data;
   index_t stride;
   index_t columns;
-  bool flat;
+  bool flat;  // all is one row
   const E& e;
 
   /// Elements of the long row, or rows. Not inlined: the loops are by far the most of what an
@@ -113,16 +170,9 @@ struct RowsTask {
 template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   using Task = RowsTask<Saver, T, E>;
-  const bool flat = dst.CheckContiguous() && e.IsFlat();
-  const Shape<2> shape = dst.shape_.FlatTo2D();
-  const Task task{dst.dptr_, dst.stride_, shape[1], flat, e};
-  if (flat) {
-    ParallelForRange(shape.Size(), kElementsPerTask, &Task::Run, &task);
-  } else {
-    ParallelForRange(shape[0],
-                     std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1])),
-                     &Task::Run, &task);
-  }
+  const LoopPlan plan = PlanLoop(dst, e);
+  const Task task{dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, e};
+  ParallelForRange(plan.count(), plan.grain(), &Task::Run, &task);
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

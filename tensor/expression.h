@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,22 @@
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
+
+/// A functor's name for errors, "plus" for tessera::op::plus: the type in what the compiler calls
+/// a function that has it as its template argument Op.
+inline std::string_view NameInSignature(std::string_view signature) {
+  constexpr std::string_view kBefore = "Op = ";
+  const size_t begin = signature.find(kBefore);
+  if (begin == signature.npos) return "expression";
+  std::string_view name = signature.substr(begin + kBefore.size());
+  name = name.substr(0, name.find_first_of(";],<"));
+  const size_t scope = name.rfind(':');
+  return scope == name.npos ? name : name.substr(scope + 1);
+}
+template <typename Op>
+std::string_view FunctorName() {
+  return NameInSignature(__PRETTY_FUNCTION__);
+}
 
 /// A scalar as an expression: the same value everywhere.
 template <typename T>
@@ -95,8 +112,8 @@ struct BinaryMapExp
   BinaryMapExp(const A& left, const B& right) : a(left), b(right) {
     if constexpr (A::kRank > 0 && B::kRank > 0) {
       if (a.shape() != b.shape()) {
-        throw InvalidArgument("element-wise expression: the operands' shapes ", a.shape(), " and ",
-                              b.shape(), " differ");
+        throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ",
+                              a.shape(), " and ", b.shape(), " differ");
       }
     }
   }
@@ -159,8 +176,8 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
         Describe(shapes, a);
         Describe(shapes << ", ", b);
         Describe(shapes << " and ", c);
-        throw InvalidArgument("element-wise expression: the operands' shapes ", shapes.str(),
-                              " differ");
+        throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ",
+                              shapes.str(), " differ");
       }
     }
   }

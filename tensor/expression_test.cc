@@ -1,11 +1,13 @@
 #include "tessera/tensor/expression.h"
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/allocate.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/test_values.h"
@@ -101,6 +103,8 @@ static_assert(!CanAssign<Matrix, decltype(tcast<double>(Matrix()))>);
 static_assert(!CanAssign<Tensor<gpu, 2, float>, Sum>);
 static_assert(!CanAssign<Matrix, std::string> && !CanAssign<Matrix, std::vector<float>>);
 static_assert(!CanAccumulate<Matrix, decltype(Vector() * 2)>);
+static_assert(CanAssign<TensorContainer<cpu, 2>, Sum> &&
+              !CanAssign<TensorContainer<cpu, 2>, Vector>);
 
 class ExpressionTest : public testing::Test {
  protected:
@@ -278,9 +282,13 @@ TEST_F(ExpressionTest, OperandsOfDifferentShapesAreRefused) {
   GuardedTensor<2, float> wide(Shape2(2, 3));
   GuardedTensor<2, float> tall(Shape2(3, 2));
   const std::vector<std::string> words = {"element-wise", "(2,3)", "(3,2)"};
-  ExpectError([&] { *wide + *tall; }, kInvalidArgument, words);
-  ExpectError([&] { F<Hypotenuse>(*wide, *tall); }, kInvalidArgument, words);
-  ExpectError([&] { F<Clamp>(*wide, *wide, *tall); }, kInvalidArgument, words);
+  const auto expect = [&](const std::string& operation, const std::function<void()>& call) {
+    ExpectError(call, kInvalidArgument, words);
+    ExpectError(call, kInvalidArgument, {operation + ": the operands' shapes"});
+  };
+  expect("element-wise plus", [&] { *wide + *tall; });
+  expect("element-wise Hypotenuse", [&] { F<Hypotenuse>(*wide, *tall); });
+  expect("element-wise Clamp", [&] { F<Clamp>(*wide, *wide, *tall); });
   ExpectError([&] { *wide - tall->T() * 2 + *tall; }, kInvalidArgument, words);
 }
 

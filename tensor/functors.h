@@ -292,7 +292,11 @@ struct cbrt {
 struct floor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::floor(ToReal(a)));
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::floor(ToReal(a)));
+    }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
@@ -304,7 +308,11 @@ struct floor {
 struct ceil {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::ceil(ToReal(a)));
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::ceil(ToReal(a)));
+    }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
@@ -316,7 +324,11 @@ struct ceil {
 struct round {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::round(ToReal(a)));
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::round(ToReal(a)));
+    }
   }
 };
 
@@ -324,7 +336,11 @@ struct round {
 struct trunc {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::trunc(ToReal(a)));
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::trunc(ToReal(a)));
+    }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {

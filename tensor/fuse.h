@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/tensor/dense.h"
@@ -11,11 +12,14 @@
 #include "tessera/tensor/lazy.h"
 #include "tessera/tensor/reduce.h"
 #include "tessera/tensor/reductions.h"
+#include "tessera/tensor/view.h"
 
 /// Several assignments in one pass over memory:
 ///
 ///     float s = 0;
 ///     Fuse(Lazy(m) = 0.9f * m + g, Lazy(w) -= rate * m, Lazy(s) += sum(g * g));
+///     Fuse(Lazy(y) = exp(x), Lazy(rows) = sum<1>(y), Lazy(columns) = maximum<0>(y));
+///     Fuse(Lazy(View(m, kAll, 0)) = v, Lazy(View(m, kAll, 1)) = 2 * v);
 ///
 /// Lazy(x) = e only notes the assignment, where x = e would run it at once; it does so for every
 /// kind of assignment and for numbers too, which an operator of its own (`x <<= e`) could not.
@@ -23,193 +27,537 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A deferred assignment or reduction with its expression made ready for the loop, and the partial
-/// results of one stretch of the loop at a time.
-template <typename Statement, typename Ready>
-struct FusedStatement;
-template <typename Saver, typename Dst, typename E, typename Ready>
-struct FusedStatement<DeferredAssignment<Saver, Dst, E>, Ready> {
-  struct Partial {};
-  const DeferredAssignment<Saver, Dst, E>* statement;
-  Ready e;
-
-  bool IsFlat() const { return statement->dst.IsFlat() && e.IsFlat(); }
-  void Start(Partial*) const {}
-  void Run(index_t y, index_t begin, index_t end, Partial*) const {
-    EvaluateRow<Saver>(statement->dst.dptr_ + y * statement->dst.stride_, e, y, begin, end);
-  }
-  void Combine(Partial*, const Partial&) const {}
-  void Finish(const Partial&, index_t) const {}
-};
-template <typename Saver, typename Red, typename End, typename T, typename E, typename Ready>
-struct FusedStatement<DeferredReduction<Saver, Red, End, T, E>, Ready> {
-  using Partial = AccumulatorOf<Red, typename E::value_type>;
-  const DeferredReduction<Saver, Red, End, T, E>* statement;
-  Ready e;
-
-  bool IsFlat() const { return e.IsFlat(); }
-  void Start(Partial* partial) const { *partial = Red::template InitialValue<Partial>(); }
-  void Run(index_t y, index_t begin, index_t end, Partial* partial) const {
-    *partial = Red::OPType::Map(*partial, ReduceRow<Red>(e, y, begin, end));
-  }
-  void Combine(Partial* total, const Partial& partial) const {
-    *total = Red::OPType::Map(*total, partial);
-  }
-  void Finish(const Partial& total, index_t count) const {
-    statement->Save(End::template Map<T>(total, count));
-  }
-};
-
-/// True if running `statements` together, place by place, could differ from running them one after
-/// the other: one reads what another writes, at other places, or before the loop.
-template <typename... Statement>
-bool NeedSeparatePasses(const std::tuple<const Statement*...>& statements) {
-  const auto disturbs = [](const auto& writer, const auto& reader, bool writes_first) {
-    using Reader = std::decay_t<decltype(reader)>;
-    using E = decltype(reader.e);
-    if constexpr (IsDeferredReduction<std::decay_t<decltype(writer)>>::value) {
-      return false;
-    } else {
-      const MemoryPlace written = PlaceOf(writer.dst);
-      if (IsComputedFirst<E>() && writes_first && ReadsAnywhere(reader.e, written)) {
-        return true;
-      }
-      if constexpr (!IsDeferredReduction<Reader>::value) {
-        if (ReadsElsewhere(reader.dst, written)) return true;
-      }
-      return ReadsElsewhere(reader.e, written);
-    }
-  };
-  bool disturbed = false;
-  index_t writer_index = 0;
-  std::apply(
-      [&](const auto*... writer) {
-        const auto against_all = [&](const auto& w) {
-          index_t reader_index = 0;
-          std::apply(
-              [&](const auto*... reader) {
-                ((disturbed = disturbed || disturbs(w, *reader, writer_index < reader_index),
-                  ++reader_index),
-                 ...);
-              },
-              statements);
-          ++writer_index;
-        };
-        (against_all(*writer), ...);
-      },
-      statements);
-  return disturbed;
-}
-
 /// Elements of each operand that the statements take turns over: few enough that what one has just
 /// read or written is still in the first-level cache for the next.
 inline constexpr index_t kFuseStretch = 512;
 
-/// Runs statements that are ready, in one pass over `shape`.
-template <typename... Fused>
-void RunFused(const Shape<2>& shape, const Fused&... fused) {
+/// What the statements take turns over: elements [begin, end) of row y.
+struct RowPart {
+  index_t y;
+  index_t line;  // of ColumnTiles, counted from the tile's first
+  index_t begin;
+  index_t end;
+};
+
+// A pass is cut into tiles, the work of one task at a time, by the shape alone: so is the order of
+// additions. A kind of tiles has count(), tile(i) and ForEachRow(tile, body), which calls
+// body(y, line, begin, end).
+
+/// Chunks, as ReduceToNumber takes them.
+struct ChunkTiles {
+  struct Tile {
+    index_t begin;
+    index_t end;
+  };
+  ChunkPlan plan;
+
+  explicit ChunkTiles(const Shape<2>& shape) : plan(shape) {}
+  index_t count() const { return plan.count; }
+  Tile tile(index_t i) const {
+    const index_t begin = i * plan.chunk;
+    return {begin, std::min(plan.extent, begin + plan.chunk)};
+  }
+  template <typename Body>
+  void ForEachRow(const Tile& tile, const Body& body) const {
+    if (plan.cuts_row) {
+      body(0, 0, tile.begin, tile.end);
+    } else {
+      for (index_t y = tile.begin; y < tile.end; ++y) body(y, 0, 0, plan.shape[1]);
+    }
+  }
+};
+
+/// Results of a reduction across rows that a tile has at most: they stay in the first-level cache.
+inline constexpr index_t kTileResults = 2048;
+
+/// Tiles for reductions along an axis that is not the last: a block of a line's columns, or several
+/// short lines, with all of the axis; or where these are few, with one piece of it.
+template <int kAxis, int N>
+struct ColumnTiles {
+  struct Tile {
+    index_t piece, first_step, end_step;
+    index_t first_line, end_line;
+    index_t begin, end;
+  };
+  AxisWalk<kAxis, N> walk;
+  index_t lines;
+  index_t width, blocks;  // columns of a block, blocks of a line
+  index_t group, groups;  // lines of a group; more than one only where a line is one block
+  index_t piece, pieces;  // steps of a piece, pieces of the axis; none where there is no element
+
+  explicit ColumnTiles(const Shape<N>& shape)
+      : walk(shape),
+        lines(walk.outer * walk.inner),
+        width(std::clamp<index_t>(walk.columns, 1, kTileResults)),
+        blocks((walk.columns + width - 1) / width),
+        group(kTileResults / width),
+        groups((lines + group - 1) / group),
+        piece(PieceOfAxis(walk.extent, groups * blocks, std::min(group, lines) * width)),
+        pieces(shape.Size() == 0 ? 0 : (walk.extent + piece - 1) / piece) {}
+
+  index_t count() const { return pieces * groups * blocks; }
+  Tile tile(index_t i) const {
+    const index_t block = i % blocks;
+    const index_t lines_before = i / blocks % groups * group;
+    const index_t of_axis = i / (blocks * groups);
+    return {.piece = of_axis,
+            .first_step = of_axis * piece,
+            .end_step = std::min(walk.extent, (of_axis + 1) * piece),
+            .first_line = lines_before,
+            .end_line = std::min(lines, lines_before + group),
+            .begin = block * width,
+            .end = std::min(walk.columns, (block + 1) * width)};
+  }
+  template <typename Body>
+  void ForEachRow(const Tile& tile, const Body& body) const {
+    for (index_t line = tile.first_line; line < tile.end_line; ++line) {
+      const index_t first = walk.FirstRow(line);
+      for (index_t step = tile.first_step; step < tile.end_step; ++step) {
+        body(first + step * walk.inner, line - tile.first_line, tile.begin, tile.end);
+      }
+    }
+  }
+};
+
+/// The tiles of a pass with a reduction along axis kAcross, or with none if that is -1.
+template <int kAcross, int N>
+auto TilesFor(const Shape<N>& shape, [[maybe_unused]] bool one_row) {
+  if constexpr (kAcross >= 0) {
+    return ColumnTiles<kAcross, N>(shape);
+  } else {
+    return ChunkTiles(one_row ? Shape2(1, shape.Size()) : shape.FlatTo2D());
+  }
+}
+
+// Statements with their expressions made ready for the loop. In a tile each has a Local, from Start
+// over Run, for each part of a row, to End. What is kept of a tile is a Partial; they are combined
+// in the order of the tiles, beginning with what Reset sets. Finish comes last.
+
+/// The base of statements that keep nothing.
+struct KeepsNothing {
+  struct Local {};
+  struct Partial {};
+
+  template <typename Tile>
+  void Start(const Tile& /*tile*/, Local* /*local*/) const {}
+  template <typename Tile>
+  void End(const Tile& /*tile*/, const Local& /*local*/, Partial* /*partial*/) const {}
+  void Reset(Partial* /*total*/) const {}
+  void Combine(Partial* /*total*/, const Partial& /*partial*/) const {}
+  void Finish(const Partial& /*total*/) const {}
+};
+
+template <typename Saver, typename Dst, typename Ready>
+struct FusedAssignment : KeepsNothing {
+  Dst dst;
+  Ready e;
+
+  FusedAssignment(const Dst& destination, const Ready& ready) : dst(destination), e(ready) {}
+  bool IsFlat() const { return dst.IsFlat() && e.IsFlat(); }
+  void Run(const RowPart& part, Local* /*local*/) const {
+    EvaluateRowInto<Saver>(dst, e, part.y, part.begin, part.end);
+  }
+};
+
+/// A reduction to a number.
+template <typename Statement, typename Red, typename Finisher, typename T, typename Ready>
+struct FusedReduction {
+  using Partial = AccumulatorOf<Red, typename Ready::value_type>;
+  using Local = Partial;
+  using Op = typename Red::OPType;
+
+  const Statement* statement;
+  Ready e;
+
+  bool IsFlat() const { return e.IsFlat(); }
+  void Reset(Partial* total) const { *total = Red::template InitialValue<Partial>(); }
+  template <typename Tile>
+  void Start(const Tile& /*tile*/, Local* local) const {
+    Reset(local);
+  }
+  void Run(const RowPart& part, Local* local) const {
+    *local = Op::Map(*local, ReduceRow<Red>(e, part.y, part.begin, part.end));
+  }
+  template <typename Tile>
+  void End(const Tile& /*tile*/, const Local& local, Partial* partial) const {
+    *partial = local;
+  }
+  void Combine(Partial* total, const Partial& partial) const { *total = Op::Map(*total, partial); }
+  void Finish(const Partial& total) const {
+    statement->Save(Finisher::template Map<T>(total, e.shape().Size()));
+  }
+};
+
+/// The address of the element at flattened row y and column x.
+template <typename Device, int N, typename T>
+T* ElementOf(const Tensor<Device, N, T>& dst, index_t y, index_t x) {
+  return dst.dptr_ + y * dst.stride_ + x;
+}
+template <typename Device, int N, typename T>
+T* ElementOf(const ViewExp<Device, N, T>& dst, index_t y, index_t x) {
+  return dst.dptr_ + y * dst.row_step_ + x * dst.column_step_;
+}
+
+/// A reduction along the last axis: result y is that of row y, at once where a row is one part.
+template <typename Saver, typename Dst, typename Red, typename Finisher, typename Ready>
+struct FusedAlongRows : KeepsNothing {
+  using T = typename Dst::value_type;
+  using Op = typename Red::OPType;
+  using Accumulator = AccumulatorOf<Red, typename Ready::value_type>;
+
+  Dst dst;
+  Ready e;
+  Shape<2> rows;
+  index_t parts;                   // of each row
+  Accumulator* results = nullptr;  // of the parts, if there are several
+
+  FusedAlongRows(const Dst& destination, const Ready& ready, Scratch<cpu>* scratch)
+      : dst(destination),
+        e(ready),
+        rows(ready.shape().FlatTo2D()),
+        parts((rows[1] + kFuseStretch - 1) / kFuseStretch) {
+    if (parts > 1) {
+      results = static_cast<Accumulator*>(
+          scratch->Allocate(rows[0] * parts * static_cast<index_t>(sizeof(Accumulator))));
+    }
+  }
+  bool IsFlat() const { return false; }
+  void Run(const RowPart& part, Local* /*local*/) const {
+    const Accumulator result = ReduceRow<Red>(e, part.y, part.begin, part.end);
+    if (results == nullptr) {
+      Save(part.y, result);
+    } else {
+      results[part.y * parts + part.begin / kFuseStretch] = result;
+    }
+  }
+  void Finish(const Partial& /*total*/) const {
+    if (parts == 1) return;
+    for (index_t y = 0; y < rows[0]; ++y) {
+      Accumulator value = Red::template InitialValue<Accumulator>();
+      for (index_t p = 0; p < parts; ++p) value = Op::Map(value, results[y * parts + p]);
+      Save(y, value);
+    }
+  }
+
+ private:
+  void Save(index_t y, Accumulator value) const {
+    const index_t columns = dst.shape_[Dst::kRank - 1];
+    SaveElement<Saver>(ElementOf(dst, y / columns, y % columns),
+                       Finisher::template Map<T>(value, rows[1]));
+  }
+};
+
+/// A reduction along another axis, over ColumnTiles.
+template <typename Saver, typename Dst, typename Red, typename Finisher, int kAxis, typename Ready>
+struct FusedAcrossRows : KeepsNothing {
+  using T = typename Dst::value_type;
+  using Op = typename Red::OPType;
+  using Accumulator = AccumulatorOf<Red, typename Ready::value_type>;
+  using InAccumulator = std::conditional_t<std::is_same_v<Accumulator, typename Ready::value_type>,
+                                           Ready, TypecastExp<Accumulator, Ready>>;
+  struct Local {
+    index_t begin;
+    std::array<Accumulator, static_cast<size_t>(kTileResults)> results;
+  };
+
+  Dst dst;
+  InAccumulator e;
+  ColumnTiles<kAxis, Ready::kRank> tiles;
+  Accumulator* results = nullptr;  // of the pieces, if there are several
+
+  FusedAcrossRows(const Dst& destination, const Ready& ready, Scratch<cpu>* scratch)
+      : dst(destination), e(ready), tiles(ready.shape()) {
+    if (tiles.pieces > 1) {
+      results = static_cast<Accumulator*>(scratch->Allocate(
+          tiles.pieces * ResultsOfPiece() * static_cast<index_t>(sizeof(Accumulator))));
+    }
+  }
+  bool IsFlat() const { return false; }
+  template <typename Tile>
+  void Start(const Tile& tile, Local* local) const {
+    local->begin = tile.begin;
+    std::fill_n(local->results.data(), (tile.end_line - tile.first_line) * tiles.width,
+                Red::template InitialValue<Accumulator>());
+  }
+  void Run(const RowPart& part, Local* local) const {
+    Accumulator* const row = local->results.data() + part.line * tiles.width - local->begin;
+    EvaluateRow<sv::Saver<Op>>(row, e, part.y, part.begin, part.end);
+  }
+  template <typename Tile>
+  void End(const Tile& tile, const Local& local, Partial* /*partial*/) const {
+    const Accumulator* value = local.results.data();
+    for (index_t line = tile.first_line; line < tile.end_line; ++line) {
+      for (index_t x = tile.begin; x < tile.end; ++x, ++value) {
+        if (results == nullptr) {
+          Save(line, x, *value);
+        } else {
+          results[tile.piece * ResultsOfPiece() + line * tiles.walk.columns + x] = *value;
+        }
+      }
+    }
+  }
+  void Finish(const Partial& /*total*/) const {
+    if (tiles.pieces == 1) return;
+    for (index_t i = 0; i < ResultsOfPiece(); ++i) {
+      Accumulator value = Red::template InitialValue<Accumulator>();
+      for (index_t p = 0; p < tiles.pieces; ++p) {
+        value = Op::Map(value, results[p * ResultsOfPiece() + i]);
+      }
+      Save(i / tiles.walk.columns, i % tiles.walk.columns, value);
+    }
+  }
+
+ private:
+  index_t ResultsOfPiece() const { return tiles.lines * tiles.walk.columns; }
+  void Save(index_t line, index_t x, Accumulator value) const {
+    SaveElement<Saver>(ElementOf(dst, line, x),
+                       Finisher::template Map<T>(value, tiles.walk.extent));
+  }
+};
+
+template <typename Saver, typename Dst, typename E>
+auto MakeReady(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<cpu>* scratch) {
+  const auto ready = Prepare(statement.e, scratch);
+  return FusedAssignment<Saver, Dst, std::remove_cv_t<decltype(ready)>>(statement.dst, ready);
+}
+template <typename Saver, typename Red, typename Finisher, typename T, typename E>
+auto MakeReady(const DeferredReduction<Saver, Red, Finisher, T, E>& statement,
+               Scratch<cpu>* scratch) {
+  using Statement = DeferredReduction<Saver, Red, Finisher, T, E>;
+  const auto ready = Prepare(statement.e, scratch);
+  using Ready = std::remove_cv_t<decltype(ready)>;
+  return FusedReduction<Statement, Red, Finisher, T, Ready>{&statement, ready};
+}
+template <typename Saver, typename Dst, typename Red, typename Finisher, int kAxis, typename E>
+auto MakeReady(const DeferredAxisReduction<Saver, Dst, Red, Finisher, kAxis, E>& statement,
+               Scratch<cpu>* scratch) {
+  const auto ready = Prepare(statement.e, scratch);
+  using Ready = std::remove_cv_t<decltype(ready)>;
+  if constexpr (kAxis == E::kRank - 1) {
+    return FusedAlongRows<Saver, Dst, Red, Finisher, Ready>(statement.dst, ready, scratch);
+  } else {
+    return FusedAcrossRows<Saver, Dst, Red, Finisher, kAxis, Ready>(statement.dst, ready, scratch);
+  }
+}
+
+/// Runs statements that are ready, in one pass.
+template <typename Tiles, typename... Fused>
+void RunFused(const Tiles& tiles, const Fused&... fused) {
   using Partials = std::tuple<typename Fused::Partial...>;
-  const index_t size = shape.Size();
-  const bool one_row = (fused.IsFlat() && ...);
-  const index_t columns = one_row ? size : shape[1];
-  // As in ReduceToNumber: chunks and their order depend on nothing but the shape.
-  const bool cut_columns = one_row || shape[0] == 1;
-  const index_t extent = cut_columns ? columns : shape[0];
-  const index_t chunk = cut_columns
-                            ? kReduceChunk
-                            : std::max<index_t>(1, kReduceChunk / std::max<index_t>(1, columns));
-  const index_t chunks = size == 0 ? 0 : (extent + chunk - 1) / chunk;
+  using Locals = std::tuple<typename Fused::Local...>;
   constexpr auto kEach = std::index_sequence_for<Fused...>();
   const auto for_each = [&]<size_t... i>(std::index_sequence<i...>, const auto& body) {
     const auto all = std::tie(fused...);
     (body(std::get<i>(all), std::integral_constant<size_t, i>()), ...);
   };
-  constexpr index_t kPartials = 64;  // combined in order, a bounded number at a time
-  std::array<Partials, static_cast<size_t>(kPartials)> partials;
+  std::array<Partials, static_cast<size_t>(kReducePartials)> partials;
   Partials totals;
-  for_each(kEach, [&](const auto& statement, auto i) { statement.Start(&std::get<i>(totals)); });
-  for (index_t base = 0; base < chunks; base += kPartials) {
-    const index_t count = std::min(kPartials, chunks - base);
-    ParallelFor(count, 2, [&](index_t first, index_t last) {
-      for (index_t c = first; c < last; ++c) {
-        Partials& partial = partials[static_cast<size_t>(c)];
-        for_each(kEach,
-                 [&](const auto& statement, auto i) { statement.Start(&std::get<i>(partial)); });
-        const index_t begin = (base + c) * chunk;
-        const index_t end = std::min(extent, begin + chunk);
-        const auto run_row = [&](index_t y, index_t from, index_t to) {
-          for (index_t x = from; x < to; x += kFuseStretch) {
-            const index_t stop = std::min(to, x + kFuseStretch);
+  for_each(kEach, [&](const auto& statement, auto i) { statement.Reset(&std::get<i>(totals)); });
+  for (index_t base = 0; base < tiles.count(); base += kReducePartials) {
+    const index_t count = std::min(kReducePartials, tiles.count() - base);
+    ParallelFor(count, kReduceGrain, [&](index_t first, index_t last) {
+      for (index_t t = first; t < last; ++t) {
+        const auto tile = tiles.tile(base + t);
+        Locals locals;
+        for_each(kEach, [&](const auto& statement, auto i) {
+          statement.Start(tile, &std::get<i>(locals));
+        });
+        tiles.ForEachRow(tile, [&](index_t y, index_t line, index_t begin, index_t end) {
+          for (index_t x = begin; x < end; x += kFuseStretch) {
+            const RowPart part{y, line, x, std::min(end, x + kFuseStretch)};
             for_each(kEach, [&](const auto& statement, auto i) {
-              statement.Run(y, x, stop, &std::get<i>(partial));
+              statement.Run(part, &std::get<i>(locals));
             });
           }
-        };
-        if (cut_columns) {
-          run_row(0, begin, end);
-        } else {
-          for (index_t y = begin; y < end; ++y) run_row(y, 0, columns);
-        }
+        });
+        Partials& partial = partials[static_cast<size_t>(t)];
+        for_each(kEach, [&](const auto& statement, auto i) {
+          statement.End(tile, std::get<i>(locals), &std::get<i>(partial));
+        });
       }
     });
-    for (index_t c = 0; c < count; ++c) {
+    for (index_t t = 0; t < count; ++t) {
       for_each(kEach, [&](const auto& statement, auto i) {
-        statement.Combine(&std::get<i>(totals), std::get<i>(partials[static_cast<size_t>(c)]));
+        statement.Combine(&std::get<i>(totals), std::get<i>(partials[static_cast<size_t>(t)]));
       });
     }
   }
-  for_each(kEach,
-           [&](const auto& statement, auto i) { statement.Finish(std::get<i>(totals), size); });
+  for_each(kEach, [&](const auto& statement, auto i) { statement.Finish(std::get<i>(totals)); });
 }
 
-template <typename Statement>
-auto MakeReady(const Statement& statement, Scratch<cpu>* scratch) {
-  const auto ready = Prepare(statement.e, scratch);
-  return FusedStatement<Statement, std::remove_cv_t<decltype(ready)>>{&statement, ready};
+/// True for a statement whose results come after the elements that they are made of.
+template <typename S>
+inline constexpr bool kReduces = IsDeferredReduction<S>::value || IsDeferredAxisReduction<S>::value;
+
+/// True if running two statements together, place by place, could differ from running them one
+/// after the other: `reader`, which comes `distance` statements after `writer`, reads or writes
+/// what that writes, at other places or at another time.
+template <typename Writer, typename Reader>
+bool Disturbs(const Writer& writer, const Reader& reader, index_t distance) {
+  const MemoryPlace written = writer.Written();
+  if constexpr (kReduces<Writer>) {
+    return ReadsAnywhere(reader.e, written) ||
+           (distance != 0 && reader.Written().Overlaps(written));
+  } else {
+    using E = decltype(reader.e);
+    if (IsComputedFirst<E>() && distance > 0 && ReadsAnywhere(reader.e, written)) return true;
+    if constexpr (!kReduces<Reader>) {
+      if (ReadsElsewhere(reader.dst, written)) return true;
+    }
+    return ReadsElsewhere(reader.e, written);
+  }
+}
+template <typename... Statement>
+bool NeedSeparatePasses(const Statement&... statement) {
+  bool disturbed = false;
+  index_t writer_index = 0;
+  const auto against_all = [&](const auto& writer) {
+    index_t reader_index = 0;
+    ((disturbed = disturbed || Disturbs(writer, statement, reader_index - writer_index),
+      ++reader_index),
+     ...);
+    ++writer_index;
+  };
+  (against_all(statement), ...);
+  return disturbed;
+}
+
+/// Runs statements over one shape, in one pass where that gives what they give one by one. Among
+/// them may be reductions along axis kAcross, and along the last.
+template <int kAcross, typename First, typename... Rest>
+void RunTogether(const First& first, const Rest&... rest) {
+  const auto shape = first.shape();
+  [[maybe_unused]] const auto require_shape = [&](const auto& other) {
+    if (other.shape() != shape) {
+      throw InvalidArgument("Fuse: assignments over shapes ", shape, " and ", other.shape(),
+                            " cannot share a pass");
+    }
+  };
+  (require_shape(rest), ...);
+  constexpr bool kOnCpu = (!std::is_same_v<typename First::device_type, gpu> && ... &&
+                           !std::is_same_v<typename Rest::device_type, gpu>);
+  constexpr bool kOnGpu = (std::is_same_v<typename First::device_type, gpu> && ... &&
+                           std::is_same_v<typename Rest::device_type, gpu>);
+  constexpr bool kReducesAxes =
+      (IsDeferredAxisReduction<First>::value || ... || IsDeferredAxisReduction<Rest>::value);
+  if (!NeedSeparatePasses(first, rest...)) {
+    if constexpr (kOnCpu) {
+      Scratch<cpu> scratch;
+      // Braces keep the order of the statements; a call's arguments have none.
+      const std::tuple ready{MakeReady(first, &scratch), MakeReady(rest, &scratch)...};
+      std::apply(
+          [&](const auto&... fused) {
+            RunFused(TilesFor<kAcross>(shape, (fused.IsFlat() && ...)), fused...);
+          },
+          ready);
+      return;
+    } else if constexpr (kOnGpu && !kReducesAxes) {
+      Stream<gpu>* const stream = first.stream();
+      if (((rest.stream() == stream) && ...)) {
+        FuseOnStream(stream, first, rest...);
+        return;
+      }
+    }
+  }
+  first.RunAlone();
+  (rest.RunAlone(), ...);
+}
+
+/// What Lazy(…) = … makes.
+template <typename S>
+concept DeferredStatement = requires(const S& statement) {
+  S::kRank;
+  statement.Written();
+  statement.RunAlone();
+};
+
+/// Whether a statement can take part in a pass over `rank` dimensions: a reduction along an axis
+/// that runs over more does, with results that are computed before the pass.
+template <typename S>
+constexpr bool FitsPass(int rank) {
+  return S::kRank == rank || (IsDeferredAxisReduction<S>::value && S::kRank == rank + 1);
+}
+/// The axis, other than the last, along which it then reduces during the pass; -1 if there is none.
+template <typename S>
+constexpr int AcrossAxis([[maybe_unused]] int rank) {
+  if constexpr (IsDeferredAxisReduction<S>::value) {
+    if (S::kRank == rank && S::kAxis < rank - 1) return S::kAxis;
+  }
+  return -1;
+}
+template <typename... S>
+constexpr int CommonAcrossAxis(int rank) {
+  return std::max({AcrossAxis<S>(rank)...});
+}
+
+/// The most dimensions, up to `highest`, of a pass that all statements can share; 0 if there is
+/// none.
+template <typename... S>
+constexpr int PassRankUpTo(int highest) {
+  for (int rank = highest; rank > 0; --rank) {
+    const int axis = CommonAcrossAxis<S...>(rank);
+    if (((FitsPass<S>(rank) && (AcrossAxis<S>(rank) == axis || AcrossAxis<S>(rank) == -1)) &&
+         ...)) {
+      return rank;
+    }
+  }
+  return 0;
+}
+template <typename... S>
+constexpr int PassRank() {
+  return PassRankUpTo<S...>(std::max({S::kRank...}));
+}
+
+/// A statement as it takes part in a pass over kRank dimensions.
+template <int kRank, typename S>
+auto InPass(const S& statement) {
+  if constexpr (S::kRank == kRank) {
+    return statement;
+  } else {
+    return statement.OverResults();
+  }
+}
+template <int kRank, typename... Statement>
+void FuseOver(const Statement&... statement) {
+  RunTogether<CommonAcrossAxis<Statement...>(kRank)>(InPass<kRank>(statement)...);
 }
 
 /// Runs deferred assignments (see Lazy) with the effect of running them one after the other, in one
 /// pass over memory: what several of them read is loaded once, and what one writes the next one
 /// reads from the cache.
 ///
-/// All have the same shape, otherwise Error(kInvalidArgument) is thrown and nothing is written.
+/// Destinations are tensors, Views, and for sum(…), maximum(…) and so on numbers; with sum<axis>(…)
+/// and so on a tensor or View takes the results, and the pass is one over what is reduced. All run
+/// over the same shape, otherwise Error(kInvalidArgument) is thrown and nothing is written; over
+/// different numbers of dimensions they do not compile. Along one of the axes before the last one
+/// pass can reduce, and along the last.
+///
 /// Where one pass would give another result, because a statement reads at other places, or in a
-/// reduction inside its expression, what another writes, they run one by one. Sums do not depend on
-/// the number of threads. On a GPU the pass is one kernel on the stream of the operands, and Fuse
-/// waits for it if a statement reduces; statements of different streams run one by one.
-template <typename First, typename... Statement>
-void Fuse(const First& first, const Statement&... statement) {
-  const auto shape = first.shape();
-  [[maybe_unused]] const auto require_shape = [&](const auto& other) {
-    bool equal = false;
-    if constexpr (std::is_same_v<std::decay_t<decltype(shape)>, decltype(other.shape())>) {
-      equal = other.shape() == shape;
-    }
-    if (!equal) {
-      throw InvalidArgument("Fuse: assignments over shapes ", shape, " and ", other.shape(),
-                            " cannot share a pass");
-    }
-  };
-  (require_shape(statement), ...);
-  constexpr bool kOnCpu = (!std::is_same_v<typename First::device_type, gpu> && ... &&
-                           !std::is_same_v<typename Statement::device_type, gpu>);
-  constexpr bool kOnGpu = (std::is_same_v<typename First::device_type, gpu> && ... &&
-                           std::is_same_v<typename Statement::device_type, gpu>);
-  if (!NeedSeparatePasses(std::tuple<const First*, const Statement*...>(&first, &statement...))) {
-    if constexpr (kOnCpu) {
-      Scratch<cpu> scratch;
-      RunFused(shape.FlatTo2D(), MakeReady(first, &scratch), MakeReady(statement, &scratch)...);
-      return;
-    } else if constexpr (kOnGpu) {
-      Stream<gpu>* const stream = first.stream();
-      if (((statement.stream() == stream) && ...)) {
-        FuseOnStream(stream, first, statement...);
+/// reduction inside its expression, what another writes, or the results of another's reduction,
+/// they run one by one. Sums do not depend on the number of threads. On a GPU the pass is one
+/// kernel on the stream of the operands, and Fuse waits for it if a statement reduces to a number;
+/// statements of different streams run one by one, and so do those beside a reduction along an
+/// axis.
+template <DeferredStatement First, DeferredStatement... Rest>
+void Fuse(const First& first, const Rest&... rest) {
+  constexpr int kRank = PassRank<First, Rest...>();
+  static_assert(
+      kRank > 0,
+      "Fuse: the statements cannot share a pass. What is assigned to, and what sum(e), "
+      "sum<axis>(e) and so on reduce, must have one number of dimensions, and of the axes "
+      "before the last only one may be reduced along. A product, sum_rows or a reduction "
+      "inside an expression counts as its result");
+  if constexpr (kRank > 0) {
+    constexpr int kFewer = PassRankUpTo<First, Rest...>(kRank - 1);
+    if constexpr (kFewer > 0) {
+      // All reduce along an axis. What they reduce may differ in shape where the results do not.
+      if (!((rest.shape() == first.shape()) && ...)) {
+        FuseOver<kFewer>(first, rest...);
         return;
       }
     }
+    FuseOver<kRank>(first, rest...);
   }
-  first.RunAlone();
-  (statement.RunAlone(), ...);
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -50,6 +50,7 @@ struct KernelAssignment {
   struct Partial {};
   using Result = Partial;
   static constexpr bool kReduces = false;
+  static constexpr bool kMovesGroups = HasGroups<E>();
 
   T* dst;
   index_t stride;
@@ -73,12 +74,35 @@ struct KernelAssignment {
   __device__ void Finish(const Partial&, index_t, Result*) const {}
 };
 
+/// The same of a view, whose elements may lie apart.
+template <typename Saver, typename T, typename E>
+struct KernelViewAssignment {
+  struct Partial {};
+  using Result = Partial;
+  static constexpr bool kReduces = false;
+  static constexpr bool kMovesGroups = false;
+
+  T* dst;
+  index_t row_step;
+  index_t column_step;
+  E e;
+
+  __device__ void Start(Partial*) const {}
+  __device__ void Run(index_t y, index_t x, Partial*) const {
+    SaveOne<Saver>(dst + y * row_step + x * column_step, e, y, x);
+  }
+  __device__ void Combine(Partial*, const volatile Partial*) const {}
+  __device__ void CombineThreads(Partial*) const {}
+  __device__ void Finish(const Partial&, index_t, Result*) const {}
+};
+
 /// A reduction that is ready for the kernel.
 template <typename Red, typename End, typename T, typename E>
 struct KernelReduction {
   using Partial = AccumulatorOf<Red, typename E::value_type>;
   using Result = T;
   static constexpr bool kReduces = true;
+  static constexpr bool kMovesGroups = HasGroups<E>();
 
   E e;
 
@@ -171,7 +195,7 @@ Pack<typename Statement::Result...> RunFusedCuda(const Shape<2>& shape, bool in_
   using Results = Pack<typename Statement::Result...>;
   constexpr bool kReduces = (Statement::kReduces || ...);
   constexpr bool kHasGroups =
-      ((HasGroups<decltype(Statement::e)>() &&
+      ((Statement::kMovesGroups &&
         std::is_same_v<typename decltype(Statement::e)::value_type, T>)&&...) &&
       ElementGroup<T>::kSize > 1;
   const cudaStream_t stream = tensor_internal::CudaStream(scratch->stream());
@@ -215,6 +239,14 @@ auto ForKernel(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<gpu>*
   return KernelAssignment<Saver, typename Dst::value_type, Ready>{
       statement.dst.dptr_, statement.dst.stride_, Prepare(statement.e, scratch)};
 }
+template <typename Saver, int N, typename T, typename E>
+auto ForKernel(const DeferredAssignment<Saver, ViewExp<gpu, N, T>, E>& statement,
+               Scratch<gpu>* scratch) {
+  using Ready = std::remove_cv_t<decltype(Prepare(statement.e, scratch))>;
+  return KernelViewAssignment<Saver, T, Ready>{statement.dst.dptr_, statement.dst.row_step_,
+                                               statement.dst.column_step_,
+                                               Prepare(statement.e, scratch)};
+}
 template <typename Saver, typename Red, typename End, typename T, typename E>
 auto ForKernel(const DeferredReduction<Saver, Red, End, T, E>& statement, Scratch<gpu>* scratch) {
   using Ready = std::remove_cv_t<decltype(Prepare(statement.e, scratch))>;
@@ -232,7 +264,7 @@ bool RunsFlat(const DeferredReduction<Saver, Red, End, T, E>&, const K& kernel_f
 }
 template <typename Statement, typename K>
 bool RunsInGroups(const Statement& statement, const K& kernel_form) {
-  if constexpr (HasGroups<decltype(K::e)>()) {
+  if constexpr (K::kMovesGroups) {
     if constexpr (requires { statement.dst; }) {
       if (!statement.dst.GroupsAreAligned(1)) return false;
     }

@@ -45,6 +45,37 @@ TEST(FuseGpuTest, StatementsThatWouldDisturbEachOtherRunOneByOne) {
   });
 }
 
+TEST(FuseGpuTest, ViewsAreDestinations) {
+  for (const index_t columns : {2, 33, 1024}) {
+    ExpectDevicesAgree(kTolerance * columns, [&](auto* side) {
+      auto a = side->template Numbers<float>(Shape2(9, columns), 1, -1, 1, true);
+      auto b = side->template Numbers<float>(Shape2(9, columns), 2, -1, 1, false);
+      auto c = side->template Numbers<float>(Shape2(5, columns), 3, -1, 1, false);
+      const auto apart = View(a, Range(8, -1, -2), Range(columns - 1, -1, -1));
+      float total = 0;
+      Fuse(Lazy(apart) = View(b, Range(0, 9, 2), kAll) + c, Lazy(c) -= apart,
+           Lazy(total) += sum(apart));
+      a += total;
+      a.Slice(0, 5) += c;
+      return a;
+    });
+  }
+}
+
+TEST(FuseGpuTest, ReductionsAlongAnAxisTakeTheirTurn) {
+  for (const index_t columns : {1, 33, 1024}) {
+    ExpectDevicesAgree(kTolerance * 100, [&](auto* side) {
+      auto a = side->template Numbers<float>(Shape2(9, columns), 1, -1, 1, true);
+      auto b = side->template Empty<float>(Shape2(9, columns), false);
+      auto rows = side->template Empty<float>(Shape1(9), false);
+      auto across = side->template Empty<float>(Shape1(columns), false);
+      Fuse(Lazy(b) = a * 2.0f, Lazy(rows) = maximum<1>(b), Lazy(across) += sum<0>(b));
+      b += spread<1>(rows, columns) + repmat(across, 9);
+      return b;
+    });
+  }
+}
+
 TEST(FuseGpuTest, NumbersComeBackFromTheDevice) {
   for (const index_t size : {1, 5, 4096, 1000003}) {
     ExpectDevicesAgree(kTolerance * std::sqrt(static_cast<double>(size)), [&](auto* side) {

@@ -1,7 +1,9 @@
 #include "tessera/tensor/fuse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -10,10 +12,50 @@
 #include "tessera/tensor/broadcast.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/test_values.h"
+#include "tessera/tensor/view.h"
 
 namespace tessera {
 namespace {
+
+using Vector = Tensor<cpu, 1, float>;
+using Matrix = Tensor<cpu, 2, float>;
+using Cube = Tensor<cpu, 3, float>;
+
+// What shares a pass, and over how many dimensions; 0 is what Fuse refuses to compile.
+using ToVector = decltype(Lazy(Vector()) = Vector() + 1);
+using ToMatrix = decltype(Lazy(Matrix()) = Matrix() + 1);
+using ToCube = decltype(Lazy(Cube()) = Cube() + 1);
+using ToNumber = decltype(Lazy(std::declval<float&>()) += sum(Matrix()));
+using RowSums = decltype(Lazy(Vector()) = sum<1>(Matrix()));
+using ColumnSums = decltype(Lazy(Vector()) = sum<0>(Matrix()));
+template <int kAxis>
+using CubeSums = decltype(Lazy(Matrix()) = sum<kAxis>(Cube()));
+static_assert(expr::PassRank<ToMatrix, ToNumber, RowSums, ColumnSums>() == 2);
+static_assert(expr::PassRank<ToVector, ToMatrix>() == 0);
+static_assert(expr::PassRank<ToVector, ToNumber>() == 0);
+static_assert(expr::PassRank<ToVector, RowSums>() == 1, "the sums are computed first");
+static_assert(expr::PassRank<ToCube, CubeSums<0>, CubeSums<2>>() == 3);
+static_assert(expr::PassRank<ToCube, CubeSums<0>, CubeSums<1>>() == 0);
+static_assert(expr::PassRank<CubeSums<0>, CubeSums<1>>() == 2);
+
+template <typename E>
+concept IsLazyTarget = requires(const E& e) {
+  Lazy(e);
+};
+static_assert(IsLazyTarget<Matrix> && IsLazyTarget<TensorView<cpu, 2, float>>);
+static_assert(!IsLazyTarget<decltype(Matrix() + 1)>);
+
+template <typename To, typename E>
+concept TakesLater = requires(const To& to, const E& e) {
+  to = e;
+};
+static_assert(TakesLater<expr::LazyNumber<float>, decltype(sum(Matrix()))>);
+static_assert(!TakesLater<expr::LazyNumber<double>, decltype(sum(Matrix()))>);
+static_assert(!TakesLater<expr::LazyNumber<float>, decltype(2 * sum(Matrix()))>);
+static_assert(TakesLater<expr::LazyTensor<Matrix>, Matrix>);
+static_assert(!TakesLater<expr::LazyTensor<Matrix>, Vector>);
 
 template <typename T>
 class FuseTest : public testing::Test {};
@@ -83,6 +125,186 @@ TEST(FuseTest, WhatCannotShareAPassStillGivesTheSame) {
   EXPECT_EQ(v.values(), (std::vector<float>{2, 3, 5, 7, 9, 11, 13, 7}));
 }
 
+TYPED_TEST(FuseTest, ViewsAreDestinationsAndOperands) {
+  using T = TypeParam;
+  const Shape<2> shape = Shape2(40, 30);
+  const std::vector<T> from = RandomValues<T>(shape.Size(), -4, 4, 1);
+  const std::vector<T> old = RandomValues<T>(shape.Size(), -4, 4, 2);
+  const Range rows(38, 3, -3), columns(1, 30, 2);
+  for (const index_t padding : {0, 3}) {
+    const GuardedLayout layout{.row_padding = padding};
+    GuardedTensor<2, T> a(shape, from, layout), x(shape, old, layout), y(shape, old, layout),
+        x2(shape, old), y2(shape, old);
+    const auto apart = View(*x, rows, columns), apart2 = View(*x2, rows, columns);
+    const auto block = View(*y, Range(0, 12), Range(2, 17));
+    T total = T(0);
+    // The second reads what the first has just written.
+    Fuse(Lazy(apart) = View(*a, rows, columns) + T(1), Lazy(block) -= apart * T(2),
+         Lazy(total) += sum(block));
+    apart2 = View(*a, rows, columns) + T(1);
+    View(*y2, Range(0, 12), Range(2, 17)) -= apart2 * T(2);
+    ExpectSameValues(x.values(), x2.values(), "apart");
+    ExpectSameValues(y.values(), y2.values(), "block");
+    EXPECT_TRUE(x.GuardsIntact() && y.GuardsIntact());
+    const T expected = sum(View(*y2, Range(0, 12), Range(2, 17)));
+    EXPECT_NEAR(static_cast<double>(total), static_cast<double>(expected),
+                1e-3 + 2 * UnitRoundoff<T>() * std::abs(static_cast<double>(expected)));
+  }
+}
+
+TEST(FuseTest, ViewsOfOneMemory) {
+  const index_t n = 9;
+  const std::vector<float> old = RandomValues<float>(n, -1, 1);
+  GuardedTensor<1, float> v(Shape1(n), old);
+  GuardedTensor<2, float> m(Shape2(n, 4), std::vector<float>(n * 4, 0.0f));
+  // Columns of one matrix interleave, but no place belongs to two of them.
+  Fuse(Lazy(View(*m, kAll, 0)) = *v, Lazy(View(*m, kAll, 2)) = *v * 2,
+       Lazy(View(*m, kAll, 3)) -= View(*m, kAll, 2));
+  for (index_t i = 0; i < n; ++i) {
+    EXPECT_EQ((*m)[i][0], (*v)[i]);
+    EXPECT_EQ((*m)[i][1], 0);
+    EXPECT_EQ((*m)[i][2], (*v)[i] * 2);
+    EXPECT_EQ((*m)[i][3], -(*v)[i] * 2);
+  }
+  // Backwards in place, and then what has become of it.
+  Fuse(Lazy(View(*v, kAll)) = View(*v, Range(n - 1, -1, -1)), Lazy(View(*m, kAll, 1)) = *v + 0);
+  for (index_t i = 0; i < n; ++i) {
+    EXPECT_EQ((*v)[i], old[static_cast<size_t>(n - 1 - i)]);
+    EXPECT_EQ((*m)[i][1], (*v)[i]);
+  }
+}
+
+TYPED_TEST(FuseTest, ReductionsAlongAxesShareThePass) {
+  using T = TypeParam;
+  using Accumulator = typename expr::AccumulateIn<T>::type;
+  for (const Shape<2>& shape :
+       {Shape2(0, 5), Shape2(5, 0), Shape2(1, 1), Shape2(3, 5), Shape2(7, 16), Shape2(5, 700),
+        Shape2(1, 40000), Shape2(300, 150), Shape2(20000, 3), Shape2(2, 5000)}) {
+    const index_t n = shape.Size();
+    GuardedTensor<2, T> a(shape, RandomValues<T>(n, -4, 4, 1), GuardedLayout{.row_padding = 2}),
+        x(shape);
+    GuardedTensor<1, T> row_sums(Shape1(shape[0])), row_minima(Shape1(shape[0])),
+        column_sums(Shape1(shape[1])), maxima(Shape1(shape[1])), row_minima2(Shape1(shape[0])),
+        maxima2(Shape1(shape[1]));
+    *maxima = T(1);
+    *maxima2 = T(1);
+    T largest = T(0);
+    Fuse(Lazy(*x) = *a + T(1), Lazy(*row_sums) = sum<1>(*x), Lazy(*row_minima) = minimum<1>(*a),
+         Lazy(*column_sums) = sum<0>(*x), Lazy(*maxima) += maximum<0>(*x),
+         Lazy(largest) = maximum(*x));
+    *row_minima2 = minimum<1>(*a);
+    *maxima2 += maximum<0>(*a + T(1));
+    ExpectSameValues(row_minima.values(), row_minima2.values(), "minima");
+    ExpectSameValues(maxima.values(), maxima2.values(), "maxima");
+    const T expected_largest = maximum(*x);
+    EXPECT_EQ(static_cast<double>(largest), static_cast<double>(expected_largest));
+    const std::vector<T> values = x.values();
+    const auto expect = [&](const std::vector<T>& sums, bool of_rows) {
+      std::vector<double> expected(sums.size()), magnitude(sums.size());
+      for (index_t i = 0; i < n; ++i) {
+        const auto at = static_cast<size_t>(of_rows ? i / shape[1] : i % shape[1]);
+        expected[at] += static_cast<double>(values[static_cast<size_t>(i)]);
+        magnitude[at] += std::abs(static_cast<double>(values[static_cast<size_t>(i)]));
+      }
+      ExpectWithin<T>(sums, expected, [&](size_t i) {
+        return static_cast<double>(n + 1) * UnitRoundoff<Accumulator>() * magnitude[i] +
+               2 * UnitRoundoff<T>() * (std::abs(expected[i]) + 1);
+      });
+    };
+    expect(row_sums.values(), true);
+    expect(column_sums.values(), false);
+    EXPECT_TRUE(x.GuardsIntact() && row_sums.GuardsIntact() && row_minima.GuardsIntact() &&
+                column_sums.GuardsIntact() && maxima.GuardsIntact());
+  }
+}
+
+// Small whole numbers, whose sums are exact in any order.
+std::vector<float> WholeNumbers(index_t count, uint64_t stream) {
+  const std::vector<int32_t> drawn = RandomValues<int32_t>(count, -4, 4, stream);
+  return std::vector<float>(drawn.begin(), drawn.end());
+}
+
+template <int kAxis>
+void ExpectFusedAlong(const Shape<3>& shape) {
+  const Shape<2> rest = Shape2(shape[kAxis == 0 ? 1 : 0], shape[kAxis == 2 ? 1 : 2]);
+  const Shape<2> rows = Shape2(shape[0], shape[1]);
+  GuardedTensor<3, float> a(shape, WholeNumbers(shape.Size(), 1), GuardedLayout{.row_padding = 1}),
+      x(shape), x2(shape);
+  GuardedTensor<2, float> sums(rest, WholeNumbers(rest.Size(), 2), GuardedLayout{.row_padding = 3}),
+      largest(rest), along(rows, GuardedLayout{.row_padding = 1});
+  GuardedTensor<2, float> sums2(rest, sums.values()), largest2(rest), along2(rows);
+  float total = 0;
+  Fuse(Lazy(*x) = *a * 2, Lazy(*sums) -= sum<kAxis>(*x), Lazy(*largest) = maximum<kAxis>(*a),
+       Lazy(*along) = sum<2>(*x), Lazy(total) = sum(*x));
+  *x2 = *a * 2;
+  *sums2 -= sum<kAxis>(*x2);
+  *largest2 = maximum<kAxis>(*a);
+  *along2 = sum<2>(*x2);
+  const float total2 = sum(*x2);
+  ExpectSameValues(x.values(), x2.values(), "x");
+  ExpectSameValues(sums.values(), sums2.values(), "sums");
+  ExpectSameValues(largest.values(), largest2.values(), "largest");
+  ExpectSameValues(along.values(), along2.values(), "along");
+  EXPECT_EQ(total, total2);
+  EXPECT_TRUE(sums.GuardsIntact() && largest.GuardsIntact() && along.GuardsIntact());
+}
+
+TEST(FuseTest, ReductionsAlongAnyAxisOfThreeDimensions) {
+  for (const Shape<3>& shape :
+       {Shape3(1, 1, 1), Shape3(4, 9, 33), Shape3(3, 2, 5000), Shape3(70, 3, 2), Shape3(2, 300, 5),
+        Shape3(200, 2, 700), Shape3(2, 400, 300), Shape3(900, 3, 2), Shape3(0, 3, 4),
+        Shape3(3, 0, 4), Shape3(3, 4, 0)}) {
+    ExpectFusedAlong<0>(shape);
+    ExpectFusedAlong<1>(shape);
+    ExpectFusedAlong<2>(shape);
+  }
+}
+
+TEST(FuseTest, ReductionsGoIntoViews) {
+  GuardedTensor<2, float> a(Shape2(5, 9), WholeNumbers(45, 1)), b(Shape2(5, 9));
+  GuardedTensor<2, float> sums(Shape2(9, 4), std::vector<float>(36, 1.0f));
+  GuardedTensor<2, float> maxima(Shape2(9, 4), std::vector<float>(36, 1.0f));
+  Fuse(Lazy(*b) = *a * 2, Lazy(View(*sums, kAll, 1)) += sum<0>(*b),
+       Lazy(View(*maxima, Range(4, -1, -1), 3)) = maximum<1>(View(*a, kAll, Range(8, -1, -1))));
+  for (index_t x = 0; x < 9; ++x) {
+    float total = 1;
+    for (index_t y = 0; y < 5; ++y) total += (*a)[y][x] * 2;
+    EXPECT_EQ((*sums)[x][1], total);
+    EXPECT_EQ((*sums)[x][0], 1);
+  }
+  for (index_t y = 0; y < 5; ++y) {
+    float largest = -5;
+    for (index_t x = 0; x < 9; ++x) largest = std::max(largest, (*a)[y][x]);
+    EXPECT_EQ((*maxima)[4 - y][3], largest);
+  }
+  EXPECT_EQ((*maxima)[5][3], 1);
+}
+
+TEST(FuseTest, ResultsOfReductionsAreThereForLaterStatements) {
+  const index_t rows = 7, columns = 13;
+  GuardedTensor<2, float> a(Shape2(rows, columns), RandomValues<float>(rows * columns, -1, 1)),
+      x(Shape2(rows, columns)), y(Shape2(rows, columns));
+  GuardedTensor<1, float> s(Shape1(rows)), t(Shape1(rows)), v(Shape1(rows));
+  // Softmax: the last statement reads the sums, so that there are several passes.
+  Fuse(Lazy(*x) = exp(*a), Lazy(*s) = sum<1>(*x), Lazy(*y) = *x / spread<1>(*s, columns));
+  *t = sum<1>(*y);
+  for (index_t i = 0; i < rows; ++i) EXPECT_NEAR((*t)[i], 1, 1e-6);
+  // Of the results' own shape: the sums are computed first.
+  Fuse(Lazy(*t) = sum<1>(*x), Lazy(*v) = *t * 2);
+  for (index_t i = 0; i < rows; ++i) EXPECT_EQ((*v)[i], (*t)[i] * 2);
+  // Nothing but reductions, of different shapes.
+  GuardedTensor<2, float> wide(Shape2(rows, 3), std::vector<float>(rows * 3, 2.0f));
+  Fuse(Lazy(*t) = sum<1>(*wide), Lazy(*v) = maximum<1>(*y));
+  for (index_t i = 0; i < rows; ++i) EXPECT_EQ((*t)[i], 6);
+  *s = maximum<1>(*y);
+  EXPECT_EQ(v.values(), s.values());
+  // A number that is an element of what another statement reads.
+  const float total = sum(*wide);
+  Fuse(Lazy((*wide)[0][0]) += sum(*wide), Lazy(*t) = maximum<1>(*wide));
+  EXPECT_EQ((*wide)[0][0], total + 2);
+  EXPECT_EQ((*t)[0], total + 2);
+}
+
 TEST(FuseTest, ThreadsDoNotChangeABit) {
   const index_t n = 300000;
   GuardedTensor<1, float> a(Shape1(n), RandomValues<float>(n, -1, 1)), b(Shape1(n));
@@ -98,13 +320,37 @@ TEST(FuseTest, ThreadsDoNotChangeABit) {
   }
 }
 
+TEST(FuseTest, ThreadsDoNotChangeABitOfReductionsAlongAxes) {
+  const Shape<2> shape = Shape2(3001, 517);
+  GuardedTensor<2, float> a(shape, RandomValues<float>(shape.Size(), -1, 1)), b(shape);
+  GuardedTensor<1, float> rows(Shape1(shape[0])), columns(Shape1(shape[1]));
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);
+  std::vector<float> first;
+  for (const int width : {1, 2, 8, 3}) {
+    float total = 0;
+    tbb::task_arena arena(width);
+    arena.execute([&] {
+      Fuse(Lazy(*b) = *a * 3, Lazy(*rows) = sum<1>(*b), Lazy(*columns) = norm<0>(*b),
+           Lazy(total) = sum(*b * *a));
+    });
+    std::vector<float> all = rows.values();
+    const std::vector<float> of_columns = columns.values();
+    all.insert(all.end(), of_columns.begin(), of_columns.end());
+    all.push_back(total);
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << width;
+  }
+}
+
 TEST(FuseTest, ShapesThatDifferAreRefusedBeforeAnythingIsWritten) {
   GuardedTensor<1, float> a(Shape1(4), std::vector<float>(4, 1.0f)), b(Shape1(5));
-  GuardedTensor<2, float> m(Shape2(2, 2));
+  GuardedTensor<2, float> m(Shape2(4, 2)), n(Shape2(4, 3));
   ExpectError([&] { Fuse(Lazy(*a) = *a + 1, Lazy(*b) = *b + 1); },
               absl::StatusCode::kInvalidArgument, {"Fuse", "(4,)", "(5,)"});
-  ExpectError([&] { Fuse(Lazy(*a) = *a + 1, Lazy(*m) = *m + 1); },
-              absl::StatusCode::kInvalidArgument, {"Fuse", "(4,)", "(2,2)"});
+  ExpectError([&] { Fuse(Lazy(*a) = sum<1>(*m), Lazy(*n) = *n + 1); },
+              absl::StatusCode::kInvalidArgument, {"Fuse", "(4,2)", "(4,3)"});
+  ExpectError([&] { Fuse(Lazy(*b) = sum<1>(*m)); }, absl::StatusCode::kInvalidArgument,
+              {"Fuse", "(4,)", "(5,)"});
   ExpectError([&] { Fuse(Lazy(*a) = *b); }, absl::StatusCode::kInvalidArgument,
               {"Fuse", "(5,)", "(4,)"});
   EXPECT_EQ(a.values(), std::vector<float>(4, 1.0f));

@@ -2,14 +2,25 @@
 #define TESSERA_TENSOR_INSPECT_H_
 
 #include <algorithm>
+#include <concepts>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/dot.h"
+#include "tessera/tensor/instruction_set.h"
+#include "tessera/tensor/internal/gemm.h"
+#include "tessera/tensor/packet.h"
+#include "tessera/tensor/parallel.h"
+#include "tessera/tensor/reduce.h"
 #include "tessera/tensor/reductions.h"
+#include "tessera/tensor/spread.h"
+#include "tessera/tensor/store.h"
+#include "tessera/tensor/view.h"
 
 /// Inspect says which loops an expression will run, without running them:
 ///
@@ -23,42 +34,91 @@
 ///     (SSE or NEON); up to 2 threads
 ///     temporaries: none
 ///
-/// with each pass on one line. A pass that combines with the old values (dst += …) also reads the
-/// destination; Inspect describes the plain assignment.
+/// with each pass on one line. Which loops these are is asked of the evaluators, which decide it by
+/// the same functions: RowLoopInto, PlanLoop, PlanChunks and so on. A loop "in packets" takes one
+/// by one what each row, or thread, has beyond whole packets.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
+/// True for a node that names memory: a tensor or a view.
 template <typename E>
-inline constexpr bool kIsView = false;
+inline constexpr bool kNamesMemory = false;
 template <typename E>
 requires requires(const E& e) { PlaceOf(e); }
-inline constexpr bool kIsView<E> = true;
+inline constexpr bool kNamesMemory<E> = true;
 
-/// How many elements of memory one element of the expression reads, a node that reads several
-/// places of an operand counted once.
 template <typename E>
-constexpr int ReadsPerElement() {
-  if constexpr (kIsView<E>) {
-    return 1;
+struct IsStore : std::false_type {};
+template <typename Device, int N, typename T, typename E>
+struct IsStore<StoreExp<Device, N, T, E>> : std::true_type {};
+
+/// How many elements of memory one element of an expression reads, and writes by a Store in it. A
+/// node that reads several places of an operand counts once.
+struct Traffic {
+  int reads = 0;
+  int writes = 0;
+
+  constexpr Traffic operator+(const Traffic& other) const {
+    return {reads + other.reads, writes + other.writes};
+  }
+};
+template <typename E>
+constexpr Traffic TrafficOf() {
+  if constexpr (kNamesMemory<E>) {
+    return Traffic{1, 0};
+  } else if constexpr (IsStore<E>::value) {
+    return TrafficOf<decltype(E::e)>() + Traffic{0, 1};
   } else {
-    return []<typename... Operand>(std::type_identity<std::tuple<Operand...>>) {
-      return (0 + ... + ReadsPerElement<Operand>());
+    return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
+      return (Traffic{} + ... + TrafficOf<Part>());
     }(std::type_identity<decltype(OperandsOf(std::declval<const E&>()))>());
   }
 }
 
-/// Collects the description of the passes while an expression is walked as Prepare walks it.
+/// What batch_gemm.h computes: a product for each index of the first dimension.
+template <typename C>
+concept BatchOfProducts = requires(const C& whole) {
+  whole.lhs.shape_.Size();
+  whole.rhs.shape_.Size();
+};
+
+/// Collects the description of the passes while an expression is walked as Assign and Prepare walk
+/// it, with tensors without memory in the places of temporaries.
 class Inspection {
  public:
-  /// What `e` is once its parts are computed, with tensors without memory in the places of
-  /// temporaries. Notes every pass that computing them takes.
+  /// Notes what Assign<Saver, kAliasing>(dst, e) runs.
+  template <typename Saver, Aliasing kAliasing = Aliasing::kChecked, typename Dst, typename E>
+  void Assignment(const Dst& dst, const E& e) {
+    if constexpr (ComputesInto<E, Dst>) {
+      RequireShape(dst, e);
+      Whole<Saver>(e.self(), dst);
+    } else if constexpr (ComplexExpression<E>) {
+      Assignment<Saver, kAliasing>(dst, AsNode(e));
+    } else if constexpr (Scalar<E>) {
+      using T = typename Dst::value_type;
+      Loop<Saver>("writes " + Described(dst), dst, ScalarExp<T>(T()));
+    } else {
+      if constexpr (E::kRank > 0) RequireShape(dst, e);
+      const auto ready = Ready(AsNode(e));
+      if (kAliasing == Aliasing::kChecked && HasMemory(dst) &&
+          ReadsElsewhere(ready, PlaceOf(dst))) {
+        const auto temporary = Stored(dst, kOverlap);
+        Loop<sv::saveto>("writes " + Described(dst) + " to a temporary", temporary, ready);
+        Copy<Saver>(dst, temporary);
+      } else {
+        Loop<Saver>("writes " + Described(dst), dst, ready);
+      }
+    }
+  }
+
+  /// Notes what Prepare(e) runs, and returns what it would.
   template <typename E>
   auto Ready(const E& e) {
     if constexpr (!IsComputedFirst<E>()) {
       return e;
     } else if constexpr (requires { E::kComputedFirst; }) {
-      return Compute(e);
+      return First(e);
     } else {
       return std::apply(
           [&](const auto&... operand) {
@@ -69,38 +129,8 @@ class Inspection {
     }
   }
 
-  /// Notes a pass that evaluates or reduces `e` over its shape.
-  template <typename E>
-  void Pass(const E& e, const std::string& what, bool flat, int writes,
-            int reads = ReadsPerElement<E>()) {
-    using T = typename E::value_type;
-    const auto shape = e.shape();
-    text_ << "pass " << ++passes_ << ": " << what << "; reads " << reads;
-    if (writes > 0) text_ << ", writes " << writes;
-    text_ << " per element; ";
-    if constexpr (std::is_same_v<DeviceOf<E>, gpu>) {
-      text_ << "one CUDA thread an element\n";
-      return;
-    }
-    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
-      text_ << "packets of " << PacketTraits<T>::kSize << " (" << kInstructionSet << ")";
-    } else if constexpr (HasEvalRow<E, T>) {
-      text_ << "row by row in the node's own loop";
-    } else {
-      text_ << "one element at a time";
-    }
-    const index_t tasks = std::max<index_t>(1, shape.Size() / kElementsPerTask);
-    const index_t threads =
-        std::min<index_t>({tasks, ParallelWidth(), flat ? tasks : shape.FlatTo2D()[0]});
-    text_ << "; "
-          << (threads <= 1 ? std::string("1 thread")
-                           : "up to " + std::to_string(threads) + " threads")
-          << "\n";
-  }
-
-  void Temporary(const std::string& what) {
-    temporaries_ << (temporaries_.tellp() > 0 ? ", " : "") << what;
-  }
+  /// Notes what is no pass.
+  void Note(const std::string& what) { text_ << what << "\n"; }
 
   std::string Text() const {
     const std::string temporaries = temporaries_.str();
@@ -115,91 +145,350 @@ class Inspection {
   }
 
  private:
+  static constexpr const char* kOverlap = " because an operand shares memory with the destination";
+  static constexpr const char* kOneByOne = "one element at a time";
+
   template <typename E>
-  auto Compute(const E& e) {
-    using T = typename E::value_type;
-    using Device = std::conditional_t<std::is_void_v<DeviceOf<E>>, cpu, DeviceOf<E>>;
-    if constexpr (requires { e.whole; }) {
-      Note("computes " + Described(e) + " as a whole (a product or a reduction to a vector)");
-      return Stored<Device>(e);
-    } else if constexpr (E::kRank == 0) {
-      const auto ready = Ready(e.e);
-      Pass(ready, "reduces " + Described(ready) + " to a number", ready.IsFlat(), 0);
-      return ScalarExp<T>(T());
-    } else {
-      const auto ready = Ready(e.e);
-      using Operand = std::remove_cv_t<decltype(ready)>;
-      if constexpr (Operand::kRank > E::kRank) {  // a reduction along an axis
-        Pass(ready, "reduces " + Described(ready) + " to " + Described(e), false, 0);
-        return Stored<Device>(e);
-      } else if constexpr (kIsTensor<Operand>) {  // what is spread
-        return e.WithOperands(ready);
-      } else {
-        Pass(ready, "writes " + Described(ready) + " to be spread", ready.IsFlat(), 1);
-        return e.WithOperands(Stored<Device>(ready));
+  static constexpr bool kOnGpu = std::is_same_v<DeviceOf<E>, gpu>;
+
+  template <typename Dst>
+  static bool HasMemory(const Dst& dst) {
+    return PlaceOf(dst).begin != 0;
+  }
+  template <typename Dst, typename E>
+  static void RequireShape(const Dst& dst, const E& e) {
+    if constexpr (Dst::kRank == E::kRank) {
+      if (e.shape() != dst.shape()) {
+        throw InvalidArgument("Inspect: the expression has shape ", e.shape(),
+                              " but the destination has shape ", dst.shape());
       }
     }
   }
-  template <typename Device, typename E>
-  auto Stored(const E& e) {
-    Temporary(Described(e));
+
+  // What stands in the place of a node that is computed first: see its ComputeFirst.
+
+  template <typename Red, typename Finish, typename T, typename E>
+  auto First(const ReduceAllExp<Red, Finish, T, E>& e) {
+    const auto ready = Ready(e.e);
+    BeginReduction(ready, "a number");
+    if constexpr (kOnGpu<E>) {
+      EndKernel();
+    } else {
+      const ChunkPlan plan = PlanChunks(ready);
+      End(Reduces<Red>(ready, plan.shape[1], kReduceChains),
+          {std::min(plan.count, kReducePartials), kReduceGrain});
+    }
+    return ScalarExp<T>(T());
+  }
+
+  template <typename Red, typename Finish, int kAxis, typename T, typename E>
+  auto First(const ReduceAxisExp<Red, Finish, kAxis, T, E>& e) {
+    using Walk = AxisWalk<kAxis, E::kRank>;
+    const auto ready = Ready(e.e);
+    BeginReduction(ready, Described(e));
+    const auto results = Stored(e);
+    if constexpr (kOnGpu<E>) {
+      EndKernel();
+    } else if constexpr (Walk::kAlongRow) {
+      const Walk walk(ready.shape());
+      const AlongRowsPlan plan(walk.outer, walk.extent);
+      End(Reduces<Red>(ready, walk.extent, kReduceChains), plan.tasks);
+      if (plan.chunks > 1) PartialResults(plan.tasks.count);
+    } else {
+      const Walk walk(ready.shape());
+      const AcrossRowsPlan plan(walk);
+      End(Reduces<Red>(ready, std::min(walk.columns, kColumnBlock), 1), plan.tasks);
+      if (plan.pieces > 1) PartialResults(plan.pieces * plan.lines * walk.columns);
+    }
+    return results;
+  }
+
+  template <int kAxis, typename E>
+  auto First(const SpreadExp<kAxis, E>& e) {
+    const auto ready = Ready(e.e);
+    if constexpr (kIsTensor<std::remove_cv_t<decltype(ready)>>) {
+      return e.WithOperands(ready);
+    } else {
+      const auto stored = Stored(ready);
+      Loop<sv::saveto>("writes " + Described(ready) + " to be spread", stored, ready);
+      return e.WithOperands(stored);
+    }
+  }
+
+  template <ComplexExpression C>
+  auto First(const WholeExp<C>& e) {
+    const auto stored = Stored(e);
+    Whole<sv::saveto>(e.whole, stored);
+    return stored;
+  }
+
+  /// A program's own node.
+  template <typename E>
+  auto First(const E& e) {
+    if constexpr (E::kRank == 0) {
+      Begin("computes a number by code of its own");
+      text_ << "\n";
+      return ScalarExp<typename E::value_type>(typename E::value_type());
+    } else {
+      Begin("computes " + Described(e) + " by code of its own");
+      text_ << "\n";
+      return Stored(e);
+    }
+  }
+
+  // What runs when an expression that is computed as a whole is assigned: see its AssignTo.
+
+  template <typename Saver, typename A, typename B, bool kTransposeA, bool kTransposeB,
+            typename Dst>
+  void Whole(const DotExp<A, B, kTransposeA, kTransposeB>& product, const Dst& dst) {
+    InMemory(product.a);
+    InMemory(product.b);
+    const Shape<2> shape = dst.shape().FlatTo2D();
+    const index_t inner = product.a.shape()[kTransposeA ? 0 : A::kRank - 1];
+    Begin(Factors(product.a, product.b));
+    Gemm<Dst>({shape[0], shape[1], inner});
+    AfterProduct<Saver>(dst, SharesMemory(product.a, dst) || SharesMemory(product.b, dst));
+  }
+
+  template <typename Saver, typename Red, int kAxis, typename E, typename Dst>
+  void Whole(const ReduceExceptExp<Red, kAxis, E>& reduction, const Dst& dst) {
+    const auto ready = Ready(reduction.e);
+    const bool shared = HasMemory(dst) && ReadsElsewhere<true>(ready, PlaceOf(dst));
+    BeginReduction(ready, Described(dst) + (shared ? " in a temporary" : ""));
+    if constexpr (kOnGpu<E>) {
+      EndKernel();
+    } else {
+      const auto shape = ready.shape();
+      const index_t outer = shape.ProdShape(0, kAxis);
+      const index_t columns = shape[E::kRank - 1];
+      if constexpr (kAxis == E::kRank - 1) {
+        End(Reduces<Red>(ready, std::min(columns, kColumnBlock), 1), PlanOverRows(outer, columns));
+      } else {
+        const index_t inner = shape.ProdShape(kAxis + 1, E::kRank - 1);
+        End(Reduces<Red>(ready, columns, kReduceChains),
+            TaskPlan::Of(shape[kAxis], outer * inner * columns));
+      }
+    }
+    if (shared) Copy<Saver>(dst, Stored(dst, kOverlap));
+  }
+
+  template <typename Saver, typename C, typename Dst>
+  void Whole(const C& whole, const Dst& dst) {
+    if constexpr (BatchOfProducts<C>) {
+      const auto shape = dst.shape();
+      const index_t inner = whole.lhs.shape_.Size() / std::max<index_t>(1, shape[0] * shape[1]);
+      Begin(Factors(whole.lhs, whole.rhs) + (kOnGpu<Dst> ? " at once" : " one after another"));
+      Gemm<Dst>({shape[1], shape[2], inner});
+      AfterProduct<Saver>(dst, HasMemory(dst) && (ReadsElsewhere<true>(whole.lhs, PlaceOf(dst)) ||
+                                                  ReadsElsewhere<true>(whole.rhs, PlaceOf(dst))));
+    } else {
+      Begin("computes " + Described(dst) + " by code of its own");
+      text_ << "\n";
+    }
+  }
+
+  /// Notes the evaluation of a product's operand, unless it is a tensor.
+  template <typename E>
+  void InMemory(const E& e) {
+    if constexpr (!kIsTensor<E>) Assignment<sv::saveto, Aliasing::kExcluded>(Stored(e), e);
+  }
+  template <typename E, typename Dst>
+  static bool SharesMemory(const E& e, const Dst& dst) {
+    if constexpr (kIsTensor<E>) {
+      return HasMemory(dst) && PlaceOf(e).Overlaps(PlaceOf(dst));
+    } else {
+      return false;
+    }
+  }
+  /// What is multiplied, as it is stored.
+  template <typename A, typename B>
+  static std::string Factors(const A& a, const B& b) {
+    std::ostringstream text;
+    text << "multiplies " << a.shape() << " and " << b.shape() << " "
+         << DTypeName(kDTypeOf<typename A::value_type>);
+    return text.str();
+  }
+
+  /// A product of m by k and k by n elements.
+  struct Extents {
+    index_t m, n, k;
+  };
+  template <typename Dst>
+  void Gemm(const Extents& e) {
+    using T = typename Dst::value_type;
+    if constexpr (kOnGpu<Dst>) {
+      text_ << " by cuBLAS\n";
+    } else if constexpr (std::is_integral_v<T>) {
+      text_ << " in a plain loop; 1 thread\n";
+    } else {
+      text_ << " by the GEMM for " << tessera::Name(UsedInstructionSet()) << "; "
+            << Threads(tensor_internal::GemmThreads(e.m, e.n, e.k)) << "\n";
+      if (tensor_internal::kGemmInFloat<T>) {
+        Temporary("float32 copies of the product and both its operands");
+      }
+    }
+  }
+  /// Notes what becomes of a product that a GEMM cannot compute in dst.
+  template <typename Saver, typename Dst>
+  void AfterProduct(const Dst& dst, bool shared) {
+    constexpr bool kAccumulates = std::is_same_v<Saver, sv::saveto> ||
+                                  std::is_same_v<Saver, sv::plusto> ||
+                                  std::is_same_v<Saver, sv::minusto>;
+    if (kAccumulates && !shared) return;
+    Copy<Saver>(dst, Stored(dst, shared ? kOverlap : " because a GEMM only adds to its result"));
+  }
+
+  // The parts of a line.
+
+  /// Notes Evaluate<Saver>(dst, e).
+  template <typename Saver, typename Dst, typename E>
+  void Loop(const std::string& what, const Dst& dst, const E& e) {
+    constexpr Traffic kTraffic = TrafficOf<E>();
+    constexpr Traffic kOfDst = {std::is_same_v<Saver, sv::saveto> ? 0 : 1, 1};
+    if constexpr (kOnGpu<Dst>) {
+      Begin(what + Rows(dst.IsFlat() && e.IsFlat()), kTraffic + kOfDst);
+      EndKernel();
+    } else {
+      const LoopPlan plan = PlanLoop(dst, e);
+      Begin(what + Rows(plan.cuts_row), kTraffic + kOfDst);
+      End(Runs<E>(RowLoopInto<Saver>(dst, e), plan.columns), {plan.count(), plan.grain()});
+    }
+  }
+  /// Notes that a temporary goes where it belongs.
+  template <typename Saver, typename Dst, typename From>
+  void Copy(const Dst& dst, const From& temporary) {
+    constexpr bool kSaves = std::is_same_v<Saver, sv::saveto>;
+    Loop<Saver>(kSaves ? "copies it to the destination" : "combines it with the destination", dst,
+                temporary);
+  }
+  template <typename E>
+  void BeginReduction(const E& e, const std::string& to) {
+    Begin("reduces " + Described(e) + " to " + to, TrafficOf<E>());
+  }
+
+  void Begin(const std::string& what) { text_ << "pass " << ++passes_ << ": " << what; }
+  void Begin(const std::string& what, const Traffic& traffic) {
+    Begin(what);
+    text_ << "; reads " << traffic.reads;
+    if (traffic.writes > 0) text_ << ", writes " << traffic.writes;
+    text_ << " per element; ";
+  }
+  void End(const std::string& loop, const TaskPlan& tasks) {
+    text_ << loop << "; " << Threads(ParallelWidth(tasks.count, tasks.grain)) << "\n";
+  }
+  void EndKernel() { text_ << "one CUDA kernel\n"; }
+
+  static std::string Rows(bool one) { return one ? " as one row" : " row by row"; }
+  static std::string Threads(int64_t threads) {
+    return threads <= 1 ? "1 thread" : "up to " + std::to_string(threads) + " threads";
+  }
+  /// A loop over `columns` elements that takes up `packets` packets at a time.
+  template <typename T>
+  static std::string Packets(index_t columns, index_t packets) {
+    std::ostringstream text;
+    if (columns < packets * PacketTraits<T>::kSize) {
+      text << kOneByOne << ", since a row has too few for packets";
+    } else {
+      text << "packets of " << PacketTraits<T>::kSize << " (" << kInstructionSet << ")";
+    }
+    return text.str();
+  }
+  template <typename Red, typename E>
+  static std::string Reduces(const E& /*e*/, index_t columns, index_t packets) {
+    if constexpr (ReducesPackets<Red, E>) {
+      return Packets<typename E::value_type>(columns, packets);
+    } else {
+      return kOneByOne;
+    }
+  }
+  template <typename E>
+  static std::string Runs(RowLoop loop, index_t columns) {
+    using T = typename E::value_type;
+    switch (loop) {
+      case RowLoop::kOwn:
+        return "the node's own loop for a row";
+      case RowLoop::kSpans: {
+        std::ostringstream text;
+        text << "costly functions over blocks of " << kSpanBlock << " by kernels for "
+             << tessera::Name(UsedInstructionSet())
+             << ", the rest: " << (RestIsInPackets<E>() ? Packets<T>(columns, 1) : kOneByOne);
+        return text.str();
+      }
+      case RowLoop::kPackets:
+        return Packets<T>(columns, 1);
+      case RowLoop::kElements:
+        break;
+    }
+    return kOneByOne;
+  }
+
+  /// A tensor in the place of e's value in scratch memory.
+  template <typename E>
+  auto Stored(const E& e, const std::string& why = "") {
+    using Device = std::conditional_t<std::is_void_v<DeviceOf<E>>, cpu, DeviceOf<E>>;
+    Temporary(Described(e) + why);
     return Tensor<Device, E::kRank, typename E::value_type>(nullptr, e.shape());
   }
-  void Note(const std::string& what) { text_ << "pass " << ++passes_ << ": " << what << "\n"; }
+  void PartialResults(index_t count) { Temporary(std::to_string(count) + " partial results"); }
+  void Temporary(const std::string& what) {
+    temporaries_ << (temporaries_.tellp() > 0 ? ", " : "") << what;
+  }
 
   std::ostringstream text_;
   std::ostringstream temporaries_;
   int passes_ = 0;
 };
 
-/// The passes of `dst = e`, one line each, and the temporaries they use.
-/// Throws Error(kInvalidArgument) where the assignment would.
-template <Expression To, AssignableTo<NodeOf<To>> E>
+/// A container, which takes the shape of what is assigned to it.
+template <typename To>
+concept TakesShapes = requires(const To& to) {
+  { to.AfterResize(to.shape_) } -> std::same_as<NodeOf<To>>;
+};
+
+/// The passes of `to = e`, one line each, and the temporaries they use; of `to += e` where Saver is
+/// sv::plusto, and so on. `to` is a tensor, a container or a View.
+/// Throws Error(kInvalidArgument) if the shapes do not fit.
+template <AnySaver Saver = sv::saveto, Expression To, AssignableTo<NodeOf<To>> E>
 std::string Inspect(const To& to, const E& e) {
-  const NodeOf<To>& dst = AsNode(to);
+  using Dst = NodeOf<To>;
+  constexpr bool kSaves = std::is_same_v<Saver, sv::saveto>;
+  static_assert(kNamesMemory<Dst>,
+                "Inspect: the left side is a tensor, a container or a View; for another expression "
+                "that can be assigned to, inspect what is assigned: Inspect(e)");
   Inspection inspection;
-  if constexpr (Scalar<E>) {
-    inspection.Pass(dst, "writes " + Inspection::Described(dst), dst.IsFlat(), 1, /*reads=*/0);
-    return inspection.Text();
-  } else if constexpr (ComputesInto<E, NodeOf<To>>) {
-    return "pass 1: computes " + Inspection::Described(dst) +
-           " as a whole (a product or a reduction to a vector)\ntemporaries: none\n";
-  } else {
-    const auto ready = inspection.Ready(AsNode(e));
-    if constexpr (E::kRank > 0) {
-      if (e.shape() != dst.shape()) {
-        throw InvalidArgument("Inspect: the expression has shape ", e.shape(),
-                              " but the destination has shape ", dst.shape());
+  if constexpr (kSaves && std::is_same_v<To, Dst> && kIsTensor<To> && std::derived_from<E, To>) {
+    inspection.Note("no pass: the tensor becomes a handle to the other's memory");
+  } else if constexpr (kSaves && TakesShapes<To> && !Scalar<E>) {
+    if constexpr (E::kRank == Dst::kRank) {
+      const Dst resized = to.AfterResize(e.shape());
+      if (resized.shape_ != to.shape_) {
+        std::ostringstream text;
+        text << "the destination takes the shape " << resized.shape_ << " in "
+             << (resized.dptr_ == nullptr ? "new memory" : "its memory");
+        inspection.Note(text.str());
       }
-    }
-    const bool flat = dst.IsFlat() && ready.IsFlat();
-    const std::string shape = Inspection::Described(dst);
-    if constexpr (E::kRank > 0) {
-      if (PlaceOf(dst).begin != 0 && ReadsElsewhere(ready, PlaceOf(dst))) {
-        inspection.Temporary(shape + " because an operand shares memory with the destination");
-        inspection.Pass(ready, "writes " + shape + " to a temporary", ready.IsFlat(), 1);
-        inspection.Pass(dst, "copies it to the destination", dst.IsFlat(), 1);
-        return inspection.Text();
-      }
-      inspection.Pass(ready, "writes " + shape + (flat ? " as one row" : " row by row"), flat, 1);
+      inspection.Assignment<Saver>(resized, e);
     } else {
-      inspection.Pass(dst, "writes " + shape, flat, 1, ReadsPerElement<decltype(ready)>());
+      inspection.Assignment<Saver>(AsNode(to), e);
     }
-    return inspection.Text();
+  } else {
+    inspection.Assignment<Saver>(AsNode(to), e);
   }
+  return inspection.Text();
 }
 
 /// The passes of an expression assigned to a new contiguous tensor, or of a reduction to a number.
 template <Operand E>
 std::string Inspect(const E& e) {
+  Inspection inspection;
   if constexpr (E::kRank == 0) {
-    Inspection inspection;
     inspection.Ready(AsNode(e));
-    return inspection.Text();
   } else {
     using Device = std::conditional_t<std::is_void_v<DeviceOf<E>>, cpu, DeviceOf<E>>;
-    return Inspect(Tensor<Device, E::kRank, typename E::value_type>(nullptr, e.shape()), e);
+    const Tensor<Device, E::kRank, typename E::value_type> made(nullptr, e.shape());
+    inspection.Assignment<sv::saveto>(made, e);
   }
+  return inspection.Text();
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

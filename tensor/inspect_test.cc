@@ -1,13 +1,23 @@
 #include "tessera/tensor/inspect.h"
 
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tbb/task_arena.h"
+#include "tessera/tensor/allocate.h"
+#include "tessera/tensor/batch_gemm.h"
+#include "tessera/tensor/concat.h"
+#include "tessera/tensor/dot.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/packet.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reductions.h"
+#include "tessera/tensor/store.h"
 #include "tessera/tensor/test_values.h"
+#include "tessera/tensor/view.h"
 
 namespace tessera {
 namespace {
@@ -15,27 +25,59 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+constexpr index_t kPacket = PacketTraits<float>::kSize;
+constexpr const char* kTooFew = "one element at a time, since a row has too few for packets";
+
 struct Cube {
   TESSERA_HD static float Map(float a) { return a * a * a; }
 };
+
+// Counts how it is asked.
+struct Counted {
+  static inline int packets = 0;
+  static float Map(float a) { return a + 1; }
+  template <typename P>
+  static P PacketMap(const P& a) {
+    ++packets;
+    return pk::padd(a, pk::pset1<P>(1.0f));
+  }
+};
+
+// A tensor of which Inspect needs no more than the shape.
+template <typename T = float, int N>
+Tensor<cpu, N, T> Unallocated(const Shape<N>& shape) {
+  return Tensor<cpu, N, T>(nullptr, shape);
+}
 
 class InspectTest : public testing::Test {
  protected:
   GuardedTensor<2, float> a{Shape2(5, 9), RandomValues<float>(45, -1, 1)};
   GuardedTensor<2, float> b{Shape2(5, 9), RandomValues<float>(45, -1, 1)};
   GuardedTensor<2, float> r{Shape2(5, 9), std::vector<float>(45, 7.0f)};
+
+  // The first pass of dst Saver= e, which holds F<Counted>, is in packets where Inspect says so.
+  template <typename Saver = sv::saveto, typename Dst, typename E>
+  static void ExpectAgreement(const Dst& dst, const E& e) {
+    const std::string text = Inspect<Saver>(dst, e);
+    Counted::packets = 0;
+    expr::Assign<Saver>(dst, e);
+    const bool said = text.substr(0, text.find('\n')).find("packets of") != text.npos;
+    EXPECT_EQ(said, Counted::packets > 0) << text;
+  }
 };
 
 TEST_F(InspectTest, ElementwiseExpressionsTakeOnePass) {
   const std::string text = Inspect(*r, *a * *b + *a);
   EXPECT_THAT(text, HasSubstr("pass 1: writes (5,9) float32 as one row; reads 3, writes 1"));
-  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(PacketTraits<float>::kSize)));
+  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(kPacket)));
   EXPECT_THAT(text, HasSubstr("1 thread"));
   EXPECT_THAT(text, HasSubstr("temporaries: none"));
   EXPECT_THAT(text, Not(HasSubstr("pass 2")));
   EXPECT_EQ(Inspect(*a * *b + *a), text);
   EXPECT_THAT(Inspect(*r, F<Cube>(*a)), HasSubstr("one element at a time"));
-  EXPECT_THAT(Inspect(*r, 3), HasSubstr("writes 1"));
+  EXPECT_THAT(Inspect(*r, 3), HasSubstr("reads 0, writes 1"));
+  EXPECT_THAT(Inspect<sv::plusto>(*r, *a), HasSubstr("reads 2, writes 1"));
+  EXPECT_THAT(Inspect(*r, Store(*b, *a * 2) + *a), HasSubstr("reads 2, writes 2"));
 }
 
 TEST_F(InspectTest, ReductionsInsideAreCountedAndNotRun) {
@@ -46,7 +88,132 @@ TEST_F(InspectTest, ReductionsInsideAreCountedAndNotRun) {
   EXPECT_THAT(text, HasSubstr("temporaries: (5,) float32"));
   EXPECT_EQ(r.values(), std::vector<float>(45, 7.0f));
   EXPECT_THAT(Inspect(sum(*a)), HasSubstr("pass 1: reduces (5,9) float32 to a number"));
-  EXPECT_THAT(Inspect(1 + sum_rows(*a)), HasSubstr("pass 1: computes (9,) float32 as a whole"));
+  const std::string whole = Inspect(1 + sum_rows(*a));
+  EXPECT_THAT(whole, HasSubstr("pass 1: reduces (5,9) float32 to (9,) float32; reads 1"));
+  EXPECT_THAT(whole, HasSubstr("pass 2: writes (9,) float32"));
+}
+
+TEST_F(InspectTest, PacketsAreWhereTheyRun) {
+  const index_t wide = 8 * kPacket, narrow = kPacket - 1;
+  for (const index_t columns : {narrow, kPacket, 4 * kPacket - 1, 4 * kPacket, wide}) {
+    for (const index_t padding : {0, 1}) {
+      const GuardedLayout layout{.row_padding = padding};
+      GuardedTensor<2, float> x(Shape2(2, columns), RandomValues<float>(2 * columns, -1, 1),
+                                layout);
+      GuardedTensor<2, float> y(Shape2(2, columns), x.values(), layout);
+      GuardedTensor<1, float> rows(Shape1(2)), row(Shape1(columns));
+      ExpectAgreement(*y, F<Counted>(*x));
+      ExpectAgreement<sv::plusto>(*y, F<Counted>(*x));
+      ExpectAgreement(*y, F<Counted>(*x) + F<Cube>(*x));
+      ExpectAgreement(*rows, sum<1>(F<Counted>(*x)));
+      ExpectAgreement(*row, maximum<0>(F<Counted>(*x)));
+      ExpectAgreement(*row, sum_rows(F<Counted>(*x)));
+      ExpectAgreement(*rows, sumall_except_dim<0>(F<Counted>(*x)));
+      ExpectAgreement(*y, sum(F<Counted>(*x)));
+      const auto apart = View(*y, kAll, Range(columns - 1, -1, -1));
+      ExpectAgreement(apart, F<Counted>(*x));
+      ExpectAgreement(View(*y, kAll, kAll), F<Counted>(*x));
+      ExpectAgreement(View(*y, 1, kAll), F<Counted>(View(*x, 0, kAll)));
+    }
+  }
+}
+
+TEST_F(InspectTest, TooFewElementsForPacketsShow) {
+  EXPECT_THAT(Inspect(sum<1>(*a)), HasSubstr(kTooFew));
+  const auto padded = View(*r, kAll, Range(0, 3));
+  EXPECT_THAT(Inspect(padded, View(*a, kAll, Range(0, 3))), HasSubstr(kTooFew));
+  const auto all = Unallocated<int32_t>(Shape1(1000));
+  EXPECT_THAT(Inspect(sum(all)), HasSubstr("; one element at a time;"));  // added up in 64 bits
+  EXPECT_THAT(Inspect<sv::divto>(all, all), HasSubstr("; one element at a time;"));
+}
+
+TEST_F(InspectTest, LoopsOfANodesOwnAreNotPackets) {
+  const auto joined = concat<0>(a->Slice(0, 2), a->Slice(2, 5));
+  const std::string text = Inspect(*r, joined);
+  EXPECT_THAT(text, HasSubstr("row by row"));
+  EXPECT_THAT(text, HasSubstr("the node's own loop for a row"));
+  // They write, and do not combine.
+  EXPECT_THAT(Inspect<sv::plusto>(*r, joined), Not(HasSubstr("own loop")));
+  EXPECT_THAT(Inspect(*r, joined + 1), Not(HasSubstr("own loop")));
+}
+
+TEST_F(InspectTest, CostlyFunctionsRunInBlocks) {
+  auto costly = exp(*a) + *b;
+  constexpr bool kInBlocks = expr::HoldsSpans<decltype(costly)>();
+  const std::string text = Inspect(*r, costly);
+  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(kPacket)));
+  EXPECT_EQ(text.find("costly functions over blocks of 512") != text.npos, kInBlocks) << text;
+  if (kInBlocks) {
+    EXPECT_THAT(Inspect(*r, exp(F<Cube>(*a))), HasSubstr("the rest: one element at a time"));
+  }
+}
+
+TEST_F(InspectTest, ViewsRunByRows) {
+  const std::string column = Inspect(View(*r, kAll, 3), View(*a, kAll, 4));
+  EXPECT_THAT(column, HasSubstr("writes (5,) float32 as one row; reads 1, writes 1"));
+  EXPECT_THAT(column, HasSubstr("; one element at a time;"));
+  EXPECT_THAT(Inspect(View(*r, kAll, kAll), *a), HasSubstr("row by row"));
+  EXPECT_THAT(Inspect(View(*r, 1, kAll), View(*r, 1, Range(8, -1, -1))),
+              HasSubstr("temporaries: (9,) float32 because an operand shares memory"));
+}
+
+TEST_F(InspectTest, ThreadsAreAsManyAsThereAreTasks) {
+  tbb::task_arena arena(4);
+  const auto inspect = [&](const auto&... inspected) {
+    return arena.execute([&] { return Inspect(inspected...); });
+  };
+  const auto task = Unallocated(Shape1(expr::kElementsPerTask));
+  const auto tasks = Unallocated(Shape1(expr::kElementsPerTask + 1));
+  EXPECT_THAT(inspect(task * 2), HasSubstr("; 1 thread\n"));
+  EXPECT_THAT(inspect(tasks * 2), HasSubstr("; up to 2 threads\n"));
+  const index_t columns = 2 * expr::kElementsPerTask;
+  const Tensor<cpu, 2, float> padded(nullptr, Shape2(3, columns), columns + 1, nullptr);
+  EXPECT_THAT(inspect(padded * 2), HasSubstr("row by row"));
+  EXPECT_THAT(inspect(padded * 2), HasSubstr("; up to 3 threads\n"));
+  EXPECT_THAT(inspect(sum(padded)), HasSubstr("; up to 2 threads\n"));
+  const auto large = Unallocated(Shape2(1000, 1000));
+  EXPECT_THAT(inspect(sum(large)), HasSubstr("; up to 4 threads\n"));
+  EXPECT_THAT(inspect(dot(large, large)), HasSubstr("; up to 4 threads\n"));
+  EXPECT_THAT(inspect(sum_rows(large)), HasSubstr("; up to 4 threads\n"));
+  const std::string along = inspect(sum<1>(Unallocated(Shape2(2, 40000))));
+  EXPECT_THAT(along, HasSubstr("; up to 4 threads\n"));
+  EXPECT_THAT(along, HasSubstr("temporaries: (2,) float32, 6 partial results\n"));
+}
+
+TEST_F(InspectTest, ProductsAreOnePassOfTheGemm) {
+  GuardedTensor<2, float> x(Shape2(5, 7)), y(Shape2(7, 9));
+  const std::string text = Inspect(*r, dot(*x, *y));
+  EXPECT_THAT(text, HasSubstr("pass 1: multiplies (5,7) and (7,9) float32 by the GEMM for "));
+  EXPECT_THAT(text, HasSubstr("; 1 thread\n"));
+  EXPECT_THAT(text, Not(HasSubstr("pass 2")));
+  EXPECT_THAT(text, HasSubstr("temporaries: none"));
+  EXPECT_EQ(Inspect<sv::minusto>(*r, 0.5f * dot(*x, *y)), text);
+  EXPECT_THAT(Inspect(*y, dot(x->T(), *r)), HasSubstr("multiplies (5,7) and (5,9)"));
+}
+
+TEST_F(InspectTest, TemporariesOfProductsShow) {
+  GuardedTensor<2, float> x(Shape2(5, 7)), y(Shape2(7, 9)), square(Shape2(9, 9));
+  const std::string computed = Inspect(*r, dot(*x * 2, *y));
+  EXPECT_THAT(computed, HasSubstr("pass 1: writes (5,7) float32"));
+  EXPECT_THAT(computed, HasSubstr("pass 2: multiplies (5,7) and (7,9)"));
+  EXPECT_THAT(computed, HasSubstr("temporaries: (5,7) float32\n"));
+  const std::string inside = Inspect(*r, 1 + dot(*x, *y));
+  EXPECT_THAT(inside, HasSubstr("pass 1: multiplies"));
+  EXPECT_THAT(inside, HasSubstr("pass 2: writes (5,9) float32"));
+  EXPECT_THAT(inside, HasSubstr("temporaries: (5,9) float32\n"));
+  const std::string shared = Inspect(*r, dot(*r, *square));
+  EXPECT_THAT(shared, HasSubstr("pass 2: copies it to the destination"));
+  EXPECT_THAT(shared, HasSubstr("temporaries: (5,9) float32 because an operand shares memory"));
+  const std::string scaled = Inspect<sv::multo>(*r, dot(*x, *y));
+  EXPECT_THAT(scaled, HasSubstr("pass 2: combines it with the destination"));
+  EXPECT_THAT(scaled, HasSubstr("temporaries: (5,9) float32 because a GEMM only adds"));
+  EXPECT_THAT(Inspect(View(*square, Range(0, 5), kAll), dot(*x, *y)),
+              HasSubstr("pass 2: writes (5,9) float32 row by row"));
+  const auto half = Unallocated<half_t>(Shape2(3, 3));
+  EXPECT_THAT(Inspect(dot(half, half)), HasSubstr("temporaries: float32 copies of the product"));
+  const auto batch = Unallocated(Shape3(2, 3, 3));
+  const std::string products = Inspect(batch_dot<false, false>(batch, batch));
+  EXPECT_THAT(products, HasSubstr("multiplies (2,3,3) and (2,3,3) float32 one after another by"));
 }
 
 TEST_F(InspectTest, OverlapShowsAsATemporary) {
@@ -55,12 +222,41 @@ TEST_F(InspectTest, OverlapShowsAsATemporary) {
   EXPECT_THAT(text, HasSubstr("pass 2: copies"));
   EXPECT_THAT(text, HasSubstr("temporaries: (4,4) float32 because an operand shares memory"));
   EXPECT_THAT(Inspect(*square, *square * 2), HasSubstr("temporaries: none"));
+  const std::string row = Inspect((*square)[1], sum_rows(*square));
+  EXPECT_THAT(row, HasSubstr("pass 1: reduces (4,4) float32 to (4,) float32 in a temporary"));
+  EXPECT_THAT(row, HasSubstr("pass 2: copies"));
+}
+
+TEST_F(InspectTest, ContainersTakeTheShape) {
+  TensorContainer<cpu, 2, float> c(Shape2(9, 5));
+  const std::string text = Inspect(c, *a * 2);
+  EXPECT_THAT(text, HasSubstr("the destination takes the shape (5,9) in its memory\npass 1: "));
+  EXPECT_THAT(text, HasSubstr("temporaries: none"));
+  EXPECT_THAT(Inspect(c, c.T()), HasSubstr("temporaries: (5,9) float32 because an operand shares"));
+  EXPECT_THAT(Inspect(c, dot(*a, a->T()) + 1), HasSubstr("takes the shape (5,5) in its memory"));
+  EXPECT_THAT(Inspect(c, dot(a->T(), *b)), HasSubstr("takes the shape (9,9) in new memory"));
+  EXPECT_THAT(Inspect(c, 3), Not(HasSubstr("takes the shape")));
+  EXPECT_THAT(Inspect(c, sum(*a) * 2), Not(HasSubstr("takes the shape")));
+  EXPECT_EQ(c.shape_, Shape2(9, 5));
+  c = c.T();
+  EXPECT_EQ(c.shape_, Shape2(5, 9));
+  EXPECT_THAT(Inspect(c, *a), HasSubstr("pass 1: writes (5,9)"));
+  ExpectError([&] { Inspect<sv::plusto>(c, a->T()); }, absl::StatusCode::kInvalidArgument,
+              {"(9,5)", "(5,9)"});
+}
+
+TEST_F(InspectTest, ATensorAssignedToATensorIsAHandle) {
+  EXPECT_THAT(Inspect(*r, *a), HasSubstr("no pass"));
+  EXPECT_THAT(Inspect(*r, *a), Not(HasSubstr("pass 1")));
+  EXPECT_THAT(Inspect(View(*r, kAll, kAll), *a), HasSubstr("pass 1"));
 }
 
 TEST_F(InspectTest, ShapesThatDifferAreRefused) {
   GuardedTensor<2, float> other(Shape2(9, 5));
   ExpectError([&] { Inspect(*r, *other * 2); }, absl::StatusCode::kInvalidArgument,
               {"(9,5)", "(5,9)"});
+  ExpectError([&] { Inspect(*r, dot(*other, *r)); }, absl::StatusCode::kInvalidArgument,
+              {"(9,9)", "(5,9)"});
 }
 
 }  // namespace

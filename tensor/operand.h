@@ -20,13 +20,11 @@
 ///   shape()                   Shape<kRank>
 ///   Eval(y, x)                the element at flattened row y and column x; with N dimensions, y
 ///                             counts the first N-1 of them and x is the last
-///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet: one of Eigen's on the CPU,
-///   an
-///                             ElementGroup on a GPU
-///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false if
-///   absent.
-///                             Then also GroupsAreAligned(rows): whether in all memory that is read
-///                             each of `rows` rows begins at a multiple of 16 bytes
+///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet: on the CPU one of Eigen's,
+///                             on a GPU an ElementGroup
+///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false where
+///                             absent. Then also GroupsAreAligned(rows): whether in all memory that
+///                             is read each of `rows` rows begins at a multiple of 16 bytes
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
@@ -244,6 +242,10 @@ concept SameDevice = std::is_void_v<DeviceOf<A>> || std::is_void_v<DeviceOf<B>> 
 template <typename A, typename B>
 concept MatchingExpressions =
     Operand<A> && Operand<B> && SameElementType<A, B> && SameRank<A, B> && SameDevice<A, B>;
+
+/// Two vectors, of which reductions.h has the inner product under the name of dot.
+template <typename A, typename B>
+concept VectorPair = MatchingExpressions<A, B> && A::kRank == 1 && B::kRank == 1;
 
 /// Two expressions that cannot stand side by side. For such pairs the operators exist as deleted
 /// functions, so that a compiler prints one message, with the reason in the result's type, instead

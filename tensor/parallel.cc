@@ -23,4 +23,14 @@ void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* con
 
 int ParallelWidth() { return tbb::this_task_arena::max_concurrency(); }
 
+int64_t ParallelWidth(int64_t n, int64_t grain) {
+  if (n <= grain) return 1;
+  const int64_t longest = std::max<int64_t>(grain, 1);
+  int64_t ranges = 1;  // each is halved while it is longer than the grain
+  while (n / ranges > longest) ranges *= 2;
+  // Now n % ranges of them are one longer than n / ranges.
+  if (n / ranges == longest) ranges += n % ranges;
+  return std::min<int64_t>(ranges, ParallelWidth());
+}
+
 }  // namespace tessera

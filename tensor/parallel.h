@@ -45,8 +45,10 @@ void ParallelFor(int64_t n, int64_t grain, const Body& body) {
       &body);
 }
 
-/// How many threads a ParallelFor from here can use.
+/// How many threads a ParallelFor from here can use; and one over [0, n) with that grain, which has
+/// no more of them than ranges.
 int ParallelWidth();
+int64_t ParallelWidth(int64_t n, int64_t grain);
 
 }  // namespace tessera
 

@@ -100,5 +100,18 @@ TEST(ParallelWidthTest, IsTheArenas) {
   }
 }
 
+TEST(ParallelWidthTest, IsNoMoreThanThereAreRanges) {
+  constexpr int64_t kThreads = 6;
+  tbb::task_arena arena(kThreads);
+  for (const int64_t grain : {0, 1, 2, 3, 100}) {
+    for (const int64_t n : {0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 200, 201, 299, 400, 401, 600}) {
+      const auto ranges = static_cast<int64_t>(RangesOf(n, grain).size());
+      EXPECT_EQ(arena.execute([&] { return ParallelWidth(n, grain); }),
+                std::clamp<int64_t>(ranges, 1, kThreads))
+          << n << " by " << grain;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

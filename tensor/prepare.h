@@ -95,6 +95,9 @@ T NumberFromDevice(const E& ready, Scratch<gpu>* scratch);
 template <typename E>
 typename E::value_type EvaluateNumber(const E& e) {
   if constexpr (std::is_same_v<DeviceOf<E>, gpu>) {
+    static_assert(
+        requires { sizeof(Scratch<DeviceOf<E>>); },
+        "a number from a GPU's memory needs a kernel: let nvcc compile this file");
     Scratch<gpu> scratch(StreamOf(e));
     return NumberFromDevice<typename E::value_type>(Prepare(e, &scratch), &scratch);
   } else {

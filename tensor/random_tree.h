@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <sstream>
 #include <string>
@@ -20,16 +21,18 @@
 #include "tessera/tensor/view.h"
 
 /// Random expressions against an interpreter. The kind of a tree (which nodes, in which places) is
-/// drawn at compile time, from the number that a template is given; what its leaves are (which part
-/// of a common memory, and hence which overlaps there are, which numbers) is drawn at run time.
+/// drawn at compile time, from the number that a template is given; the extent and what the leaves
+/// are (which part of a common memory, and hence which overlaps there are, which numbers) are drawn
+/// at run time.
 /// All values are small whole numbers and every operation on them is exact, so that results must be
 /// equal.
 namespace tessera {
 
 /// The memory that operands and destination lie in: kSide by kSide elements.
-inline constexpr index_t kTreeSide = 24;
-/// Every expression is a matrix of this many rows and columns: a transpose fits anywhere.
-inline constexpr index_t kTreeExtent = 9;
+inline constexpr index_t kTreeSide = 72;
+/// Every expression is a matrix of as many rows as columns, so that a transpose fits anywhere: of
+/// one of these numbers, which lie around the packets' widths.
+inline constexpr index_t kTreeExtents[] = {1, 2, 3, 5, 7, 8, 9, 9, 15, 16, 17, 33};
 
 /// What a tree should give: a function of row and column that looks at a copy of the memory as it
 /// was before the assignment.
@@ -40,10 +43,12 @@ struct TreeContext {
   std::vector<T> memory = std::vector<T>(kTreeSide * kTreeSide);
   std::vector<double> before;
   std::mt19937_64 generator;
+  index_t extent;
 
   explicit TreeContext(uint64_t seed) : generator(seed) {
     for (T& value : memory) value = static_cast<T>(Draw(-4, 4));
     before.assign(memory.begin(), memory.end());
+    extent = kTreeExtents[Draw(0, std::ssize(kTreeExtents) - 1)];
   }
   index_t Draw(index_t low, index_t high) {
     return std::uniform_int_distribution<index_t>(low, high)(generator);
@@ -51,8 +56,7 @@ struct TreeContext {
   Tensor<cpu, 2, T> Block() {
     // Few places, so that the same ones come again.
     const index_t y = Draw(0, 2) * Draw(0, 5), x = Draw(0, 2) * Draw(0, 5);
-    return {memory.data() + y * kTreeSide + x, Shape2(kTreeExtent, kTreeExtent), kTreeSide,
-            nullptr};
+    return {memory.data() + y * kTreeSide + x, Shape2(extent, extent), kTreeSide, nullptr};
   }
   TreeOracle Reads(const T* first, index_t row_step, index_t column_step) {
     const index_t offset = first - memory.data();
@@ -60,12 +64,12 @@ struct TreeContext {
       return before[static_cast<size_t>(offset + y * row_step + x * column_step)];
     };
   }
-  /// A view of kTreeExtent rows and columns with steps of 1, 2, -1 or -2.
+  /// A view of `extent` rows and columns with steps of 1, 2, -1 or -2.
   TensorView<cpu, 2, T> Stepped() {
     const auto range = [this] {
       const index_t step = Draw(1, 2);
-      const index_t begin = Draw(0, kTreeSide - (kTreeExtent - 1) * step - 1);
-      const index_t last = begin + (kTreeExtent - 1) * step;
+      const index_t begin = Draw(0, kTreeSide - (extent - 1) * step - 1);
+      const index_t last = begin + (extent - 1) * step;
       return Draw(0, 1) == 0 ? Range(begin, last + 1, step) : Range(last, begin - 1, -step);
     };
     const Tensor<cpu, 2, T> all(memory.data(), Shape2(kTreeSide, kTreeSide));
@@ -100,9 +104,9 @@ auto Held(const Tree<E>& a) {
 }
 
 template <typename Reduce>
-double OverBlock(const TreeOracle& f, double start, const Reduce& reduce) {
-  for (index_t y = 0; y < kTreeExtent; ++y) {
-    for (index_t x = 0; x < kTreeExtent; ++x) start = reduce(start, f(y, x));
+double OverBlock(const TreeOracle& f, index_t extent, double start, const Reduce& reduce) {
+  for (index_t y = 0; y < extent; ++y) {
+    for (index_t x = 0; x < extent; ++x) start = reduce(start, f(y, x));
   }
   return start;
 }
@@ -122,12 +126,14 @@ auto Binary(const Tree<A>& a, const Tree<B>& b, const auto& apply, const Functio
               })};
 }
 
-/// Builds the tree that kSeed stands for, of depth at most kDepth.
-template <uint64_t kSeed, int kDepth, typename T>
+/// Builds the tree that kSeed stands for, of depth at most kDepth, and at least 3 less.
+template <uint64_t kSeed, int kDepth, typename T, int kLeaf = kDepth - 3>
 auto BuildTree(TreeContext<T>* context) {
   constexpr uint64_t kDraw = MixTree(kSeed);
   constexpr uint64_t kLeft = MixTree(kDraw + 1), kRight = MixTree(kDraw + 2);
-  constexpr int kNode = kDepth == 0 ? static_cast<int>(kDraw % 3) : static_cast<int>(kDraw % 26);
+  constexpr int kNode = kDepth == 0 ? static_cast<int>(kDraw % 3)
+                        : kLeaf > 0 ? 3 + static_cast<int>(kDraw % 23)
+                                    : static_cast<int>(kDraw % 26);
   if constexpr (kNode == 0) {
     const auto block = context->Block();
     return Tree{block, context->Reads(block.dptr_, kTreeSide, 1)};
@@ -139,8 +145,8 @@ auto BuildTree(TreeContext<T>* context) {
     return Tree{static_cast<const expr::ViewExp<cpu, 2, T>&>(view),
                 context->Reads(view.dptr_, view.row_step_, view.column_step_)};
   } else if constexpr (kNode < 14) {  // two operands, of which one is a step less deep at times
-    const auto a = BuildTree<kLeft, kDepth - 1>(context);
-    const auto b = BuildTree < kRight, kDepth >= 2 ? kDepth - 2 : 0 > (context);
+    const auto a = BuildTree<kLeft, kDepth - 1, T, kLeaf - 1>(context);
+    const auto b = BuildTree<kRight, std::max(kDepth - 2, 0), T, 0>(context);
     if constexpr (kNode < 5) {
       return Binary(
           a, b, [](auto p, auto q) { return p + q; }, [](double p, double q) { return p + q; });
@@ -178,8 +184,9 @@ auto BuildTree(TreeContext<T>* context) {
           a, b, [](auto p, auto q) { return p != q; }, [](double p, double q) { return p != q; });
     }
   } else {
-    const auto a = BuildTree<kLeft, kDepth - 1>(context);
+    const auto a = BuildTree<kLeft, kDepth - 1, T, kLeaf - 1>(context);
     const auto f = a.oracle;
+    const index_t extent = context->extent;
     if constexpr (kNode == 14) {
       return Unary(
           a, [](auto p) { return abs(p); }, [](double p) { return std::fabs(p); });
@@ -207,20 +214,20 @@ auto BuildTree(TreeContext<T>* context) {
     } else if constexpr (kNode == 21) {  // a number in the place of a matrix
       const auto held = Held(a);
       const auto g = held.oracle;
-      const double total = OverBlock(g, 0, [](double p, double q) { return p + q; });
+      const double total = OverBlock(g, extent, 0, [](double p, double q) { return p + q; });
       const double held_total = std::clamp(total, -20.0, 20.0);
       return Tree{
           a.e - clamp(sum(held.e), -20, 20),
           TreeOracle([f, held_total](index_t y, index_t x) { return f(y, x) - held_total; })};
     } else if constexpr (kNode == 22) {
       const double largest =
-          OverBlock(f, -1e300, [](double p, double q) { return std::max(p, q); });
+          OverBlock(f, extent, -1e300, [](double p, double q) { return std::max(p, q); });
       return Tree{maximum(a.e) - a.e,
                   TreeOracle([f, largest](index_t y, index_t x) { return largest - f(y, x); })};
     } else if constexpr (kNode == 23) {
-      std::vector<double> least(kTreeExtent, 1e300);
-      for (index_t y = 0; y < kTreeExtent; ++y) {
-        for (index_t x = 0; x < kTreeExtent; ++x) {
+      std::vector<double> least(static_cast<size_t>(extent), 1e300);
+      for (index_t y = 0; y < extent; ++y) {
+        for (index_t x = 0; x < extent; ++x) {
           double& row = least[static_cast<size_t>(y)];
           row = std::min(row, f(y, x));
         }
@@ -230,9 +237,9 @@ auto BuildTree(TreeContext<T>* context) {
                   })};
     } else if constexpr (kNode == 24) {
       const auto held = Held(a);
-      std::vector<double> totals(kTreeExtent, 0.0);
-      for (index_t y = 0; y < kTreeExtent; ++y) {
-        for (index_t x = 0; x < kTreeExtent; ++x) {
+      std::vector<double> totals(static_cast<size_t>(extent), 0.0);
+      for (index_t y = 0; y < extent; ++y) {
+        for (index_t x = 0; x < extent; ++x) {
           totals[static_cast<size_t>(x)] += held.oracle(y, x);
         }
       }
@@ -241,9 +248,9 @@ auto BuildTree(TreeContext<T>* context) {
                   })};
     } else {
       const auto block = context->Block();
-      const index_t row = context->Draw(0, kTreeExtent - 1);
+      const index_t row = context->Draw(0, extent - 1);
       const auto g = context->Reads(block.dptr_ + row * kTreeSide, kTreeSide, 1);
-      return Tree{a.e + repmat(block[row], kTreeExtent),
+      return Tree{a.e + repmat(block[row], extent),
                   TreeOracle([f, g](index_t y, index_t x) { return f(y, x) + g(0, x); })};
     }
   }
@@ -254,12 +261,12 @@ auto BuildTree(TreeContext<T>* context) {
 template <uint64_t kSeed, int kDepth, typename T>
 void ExpectTree(uint64_t run_seed) {
   TreeContext<T> context(run_seed);
-  const auto tree = BuildTree<kSeed, kDepth>(&context);
+  const auto tree = BuildTree<kSeed, kDepth, T>(&context);
   std::vector<double> expected = context.before;
   constexpr int kSave = static_cast<int>(MixTree(kSeed + 3) % 3);
   const auto expect = [&](index_t offset, index_t row_step, index_t column_step) {
-    for (index_t y = 0; y < kTreeExtent; ++y) {
-      for (index_t x = 0; x < kTreeExtent; ++x) {
+    for (index_t y = 0; y < context.extent; ++y) {
+      for (index_t x = 0; x < context.extent; ++x) {
         double& value = expected[static_cast<size_t>(offset + y * row_step + x * column_step)];
         const double result = tree.oracle(y, x);
         value = kSave == 0 ? result : kSave == 1 ? value + result : value - result;
@@ -282,11 +289,12 @@ void ExpectTree(uint64_t run_seed) {
   }
   for (size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(static_cast<double>(context.memory[i]), expected[i])
-        << "tree " << kSeed << ", run seed " << run_seed << ", element " << i;
+        << "tree " << kSeed << ", run seed " << run_seed << ", extent " << context.extent
+        << ", element " << i;
   }
 }
 
-/// How many trees a test tries: TESSERA_TEST_TREES, or 1,000 between its two parts.
+/// How many trees two tests try between them: TESSERA_TEST_TREES, or 1,000.
 inline uint64_t TreeCount() {
   const char* text = std::getenv("TESSERA_TEST_TREES");
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 1000;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <tuple>
 
 #include "tessera/tensor/accumulate.h"
@@ -20,6 +21,16 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// and Stability of Numerical Algorithms, 2002, section 4.2).
 inline constexpr index_t kReduceBlock = 128;
 
+/// Packets that ReduceRow takes up at a time, each into a partial result of its own: four
+/// independent chains hide the latency of the addition. A row with fewer goes one by one.
+inline constexpr index_t kReduceChains = 4;
+
+/// What Red takes in packets: both it and E have them, and its partial results are of E's type.
+template <typename Red, typename E>
+concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::kVectorizable &&
+    HasBinaryPacket<typename Red::OPType, typename E::value_type> &&
+    std::same_as<typename E::value_type, AccumulatorOf<Red, typename E::value_type>>;
+
 /// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
 /// the extent: four packets of partial results, then their lanes, then the rest.
 template <typename Red, typename E>
@@ -31,18 +42,17 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
   Accumulator result = Red::template InitialValue<Accumulator>();
   index_t x = begin;
   using P = typename PacketTraits<T>::type;
-  if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable && HasBinaryPacket<Op, T> &&
-                std::is_same_v<T, Accumulator>) {
+  if constexpr (ReducesPackets<Red, E>) {
     constexpr index_t kSize = PacketTraits<T>::kSize;
-    if (end - x >= 4 * kSize) {
-      // Four independent chains hide the latency of the addition.
+    constexpr index_t kTurn = kReduceChains * kSize;
+    if (end - x >= kTurn) {
       const P initial = pk::pset1<P>(Red::template InitialValue<T>());
       P all = initial;
-      while (x + 4 * kSize <= end) {
-        const index_t packets = std::min(kReduceBlock, (end - x) / (4 * kSize));
-        const index_t block_end = x + packets * 4 * kSize;
+      while (x + kTurn <= end) {
+        const index_t turns = std::min(kReduceBlock, (end - x) / kTurn);
+        const index_t block_end = x + turns * kTurn;
         P p0 = initial, p1 = initial, p2 = initial, p3 = initial;
-        for (; x < block_end; x += 4 * kSize) {
+        for (; x < block_end; x += kTurn) {
           p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
           p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
           p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
@@ -62,43 +72,55 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
 /// Columns that one pass of a reduction over rows keeps in registers and L1.
 inline constexpr index_t kColumnBlock = 256;
 
+/// What ParallelFor is given: steps, and how many of them a task takes.
+struct TaskPlan {
+  index_t count;
+  index_t grain;
+
+  /// For steps that each read `work` elements.
+  static TaskPlan Of(index_t count, index_t work) {
+    return {count, std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, work))};
+  }
+};
+
+/// ReduceOverRows goes by blocks of columns.
+inline TaskPlan PlanOverRows(index_t rows, index_t columns) {
+  return TaskPlan::Of((columns + kColumnBlock - 1) / kColumnBlock, rows * kColumnBlock);
+}
+
 /// dst[x] = Red over all rows y of e(y, x).
 template <typename Red, typename Saver, typename T, typename E>
 void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T scale) {
   using Accumulator = AccumulatorOf<Red, T>;
   using Op = typename Red::OPType;
   const index_t columns = dst.shape_[0];
-  const index_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
-  const index_t work_per_block = std::max<index_t>(1, rows * kColumnBlock);
-  ParallelFor(
-      blocks, std::max<index_t>(1, kElementsPerTask / work_per_block),
-      [&](index_t first, index_t last) {
-        const E local = e;
-        alignas(64) Accumulator sums[kColumnBlock];
-        for (index_t block = first; block < last; ++block) {
-          const index_t begin = block * kColumnBlock;
-          const index_t count = std::min(kColumnBlock, columns - begin);
-          std::fill_n(sums, count, Red::template InitialValue<Accumulator>());
-          for (index_t y = 0; y < rows; ++y) {
-            index_t i = 0;
-            using P = typename PacketTraits<T>::type;
-            if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable &&
-                          HasBinaryPacket<Op, T> && std::is_same_v<T, Accumulator>) {
-              constexpr index_t kSize = PacketTraits<T>::kSize;
-              for (; i + kSize <= count; i += kSize) {
-                pk::pstoreu(sums + i, MapPackets<Op>(pk::ploadu<P>(sums + i),
-                                                     local.template EvalPacket<P>(y, begin + i)));
-              }
-            }
-            for (; i < count; ++i) {
-              sums[i] = Op::Map(sums[i], static_cast<Accumulator>(local.Eval(y, begin + i)));
-            }
-          }
-          for (index_t i = 0; i < count; ++i) {
-            SaveElement<Saver>(dst.dptr_ + begin + i, static_cast<T>(sums[i] * scale));
+  const TaskPlan plan = PlanOverRows(rows, columns);
+  ParallelFor(plan.count, plan.grain, [&](index_t first, index_t last) {
+    const E local = e;
+    alignas(64) Accumulator sums[kColumnBlock];
+    for (index_t block = first; block < last; ++block) {
+      const index_t begin = block * kColumnBlock;
+      const index_t count = std::min(kColumnBlock, columns - begin);
+      std::fill_n(sums, count, Red::template InitialValue<Accumulator>());
+      for (index_t y = 0; y < rows; ++y) {
+        index_t i = 0;
+        using P = typename PacketTraits<T>::type;
+        if constexpr (ReducesPackets<Red, E>) {
+          constexpr index_t kSize = PacketTraits<T>::kSize;
+          for (; i + kSize <= count; i += kSize) {
+            pk::pstoreu(sums + i, MapPackets<Op>(pk::ploadu<P>(sums + i),
+                                                 local.template EvalPacket<P>(y, begin + i)));
           }
         }
-      });
+        for (; i < count; ++i) {
+          sums[i] = Op::Map(sums[i], static_cast<Accumulator>(local.Eval(y, begin + i)));
+        }
+      }
+      for (index_t i = 0; i < count; ++i) {
+        SaveElement<Saver>(dst.dptr_ + begin + i, static_cast<T>(sums[i] * scale));
+      }
+    }
+  });
 }
 
 /// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
@@ -160,21 +182,20 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
       using Op = typename Red::OPType;
       const index_t inner_rows = shape.ProdShape(kAxis + 1, E::kRank - 1);
       const index_t columns = shape[E::kRank - 1];
-      const index_t work = std::max<index_t>(1, outer * inner_rows * columns);
-      ParallelFor(kept, std::max<index_t>(1, kElementsPerTask / work),
-                  [&](index_t first, index_t last) {
-                    const Ready local = ready;
-                    for (index_t i = first; i < last; ++i) {
-                      auto result = Red::template InitialValue<AccumulatorOf<Red, T>>();
-                      for (index_t o = 0; o < outer; ++o) {
-                        for (index_t r = 0; r < inner_rows; ++r) {
-                          const index_t y = (o * kept + i) * inner_rows + r;
-                          result = Op::Map(result, ReduceRow<Red>(local, y, 0, columns));
-                        }
-                      }
-                      SaveElement<Saver>(dst.dptr_ + i, static_cast<T>(result * scale));
-                    }
-                  });
+      const TaskPlan plan = TaskPlan::Of(kept, outer * inner_rows * columns);
+      ParallelFor(plan.count, plan.grain, [&](index_t first, index_t last) {
+        const Ready local = ready;
+        for (index_t i = first; i < last; ++i) {
+          auto result = Red::template InitialValue<AccumulatorOf<Red, T>>();
+          for (index_t o = 0; o < outer; ++o) {
+            for (index_t r = 0; r < inner_rows; ++r) {
+              const index_t y = (o * kept + i) * inner_rows + r;
+              result = Op::Map(result, ReduceRow<Red>(local, y, 0, columns));
+            }
+          }
+          SaveElement<Saver>(dst.dptr_ + i, static_cast<T>(result * scale));
+        }
+      });
     }
   }
 };
@@ -207,38 +228,60 @@ ReduceExceptExp<red::sum, 1, OperandNode<E>> sum_rows(const E& e) {
 /// Elements that a full reduction handles as one partial result; fixed, so that the order of
 /// additions does not depend on the number of threads.
 inline constexpr index_t kReduceChunk = index_t{1} << 14;
+/// Partial results that are kept at a time, a bounded number, before they are combined in order.
+inline constexpr index_t kReducePartials = 64;
+/// Chunks that a task takes.
+inline constexpr index_t kReduceGrain = 2;
+
+/// How (rows, columns) of elements are cut into chunks of about kReduceChunk: the one row, if there
+/// is but one, or the rows. The shape alone decides.
+struct ChunkPlan {
+  Shape<2> shape;
+  bool cuts_row;
+  index_t extent;  // columns of the row, or rows
+  index_t chunk;   // of the extent
+  index_t count;
+
+  explicit ChunkPlan(const Shape<2>& all)
+      : shape(all),
+        cuts_row(all[0] == 1),
+        extent(all[cuts_row ? 1 : 0]),
+        chunk(cuts_row ? kReduceChunk
+                       : std::max<index_t>(1, kReduceChunk / std::max<index_t>(1, all[1]))),
+        count(all.Size() == 0 ? 0 : (extent + chunk - 1) / chunk) {}
+};
+
+/// How ReduceToNumber goes over an expression: as one row where that gives the same elements.
+template <typename E>
+ChunkPlan PlanChunks(const E& e) {
+  const auto shape = e.shape();
+  return ChunkPlan(e.IsFlat() ? Shape2(1, shape.Size()) : shape.FlatTo2D());
+}
 
 /// Reduces a CPU expression that is ready for a loop to one number.
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
+  static_assert(!std::is_same_v<DeviceOf<E>, gpu>, "the host cannot read a GPU's memory");
   using T = typename E::value_type;
   using Accumulator = AccumulatorOf<Red, T>;
   using Op = typename Red::OPType;
-  const auto shape = e.shape();
-  Shape<2> flat = shape.FlatTo2D();
-  if (e.IsFlat()) flat = Shape2(1, shape.Size());
-  if (flat.Size() == 0) return Red::template InitialValue<Accumulator>();
-  // Cut into (row range or column range) chunks of about kReduceChunk elements.
-  const bool one_row = flat[0] == 1;
-  const index_t extent = one_row ? flat[1] : flat[0];
-  const index_t chunk = one_row ? kReduceChunk : std::max<index_t>(1, kReduceChunk / flat[1]);
-  const index_t chunks = (extent + chunk - 1) / chunk;
-  constexpr index_t kPartials = 64;  // combined in order, a bounded number at a time
+  const ChunkPlan plan = PlanChunks(e);
+  if (plan.count == 0) return Red::template InitialValue<Accumulator>();
   TotalOf<Red, Accumulator> total = Red::template InitialValue<TotalOf<Red, Accumulator>>();
-  for (index_t base = 0; base < chunks; base += kPartials) {
-    std::array<Accumulator, static_cast<size_t>(kPartials)> partial;
-    const index_t count = std::min(kPartials, chunks - base);
-    ParallelFor(count, 2, [&](index_t first, index_t last) {
+  for (index_t base = 0; base < plan.count; base += kReducePartials) {
+    std::array<Accumulator, static_cast<size_t>(kReducePartials)> partial;
+    const index_t count = std::min(kReducePartials, plan.count - base);
+    ParallelFor(count, kReduceGrain, [&](index_t first, index_t last) {
       const E local = e;
       for (index_t c = first; c < last; ++c) {
-        const index_t begin = (base + c) * chunk;
-        const index_t end = std::min(extent, begin + chunk);
-        if (one_row) {
+        const index_t begin = (base + c) * plan.chunk;
+        const index_t end = std::min(plan.extent, begin + plan.chunk);
+        if (plan.cuts_row) {
           partial[static_cast<size_t>(c)] = ReduceRow<Red>(local, 0, begin, end);
         } else {
           Accumulator sum = Red::template InitialValue<Accumulator>();
           for (index_t y = begin; y < end; ++y) {
-            sum = Op::Map(sum, ReduceRow<Red>(local, y, 0, flat[1]));
+            sum = Op::Map(sum, ReduceRow<Red>(local, y, 0, plan.shape[1]));
           }
           partial[static_cast<size_t>(c)] = sum;
         }
@@ -251,14 +294,26 @@ AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   return static_cast<Accumulator>(total);
 }
 
+/// What lies in a GPU's memory, and what the host can read.
+template <typename E>
+concept GpuOperand = Operand<E> && std::same_as<DeviceOf<E>, gpu>;
+template <typename E>
+concept HostOperand = Operand<E> && !GpuOperand<E>;
+
 /// Reduces a whole CPU expression to one number and returns it. An empty sum is 0, an empty maximum
 /// the type's lowest value, an empty minimum its highest.
-template <typename Red, Operand E>
+template <typename Red, HostOperand E>
 typename E::value_type ReduceAll(const E& expression) {
   Scratch<cpu> scratch;
   return static_cast<typename E::value_type>(
       ReduceToNumber<Red>(Prepare(AsNode(expression), &scratch)));
 }
+
+/// Of a GPU's memory, which the host cannot read, it is a deleted function whose result names what
+/// to use; see reductions.h.
+struct ReduceAllReadsHostMemory_OnAGpuUseSumMaximumOrMinimum;
+template <typename Red, GpuOperand E>
+ReduceAllReadsHostMemory_OnAGpuUseSumMaximumOrMinimum ReduceAll(const E& expression) = delete;
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr

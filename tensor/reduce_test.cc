@@ -17,6 +17,15 @@ namespace {
 constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+template <typename E>
+concept ReducesOnTheHost = requires(E e) {
+  ReduceAll<red::sum>(e);
+};
+static_assert(ReducesOnTheHost<Tensor<cpu, 2, float>>);
+// The host cannot read a GPU's memory.
+static_assert(!ReducesOnTheHost<Tensor<gpu, 2, float>>);
+static_assert(!ReducesOnTheHost<decltype(2.0f * Tensor<gpu, 2, float>())>);
+
 // Sums are carried out in float for the 16-bit types.
 template <typename T>
 double AccumulatorRoundoff() {

@@ -80,28 +80,42 @@ struct AxisWalk {
         extent(shape[kAxis]),
         inner(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)),
         columns(kAlongRow ? 1 : shape[N - 1]) {}
+
+  /// Where the axis is not the last, a line is a row of the result: the first of the operand's rows
+  /// that it is reduced from. They lie `inner` apart.
+  index_t FirstRow(index_t line) const { return line / inner * extent * inner + line % inner; }
 };
 
-/// dst[i] = the reduction of row i. Long rows are cut into chunks of a fixed size, so that few of
-/// them keep every thread busy too.
+/// How ReduceAlongRows divides its work: by rows, or where these are long, by chunks of them of a
+/// fixed size, so that few rows keep every thread busy too.
+struct AlongRowsPlan {
+  index_t chunks;  // of each row
+  TaskPlan tasks;
+
+  AlongRowsPlan(index_t rows, index_t columns)
+      : chunks(std::max<index_t>(1, (columns + kReduceChunk - 1) / kReduceChunk)),
+        tasks(chunks == 1 ? TaskPlan::Of(rows, columns) : TaskPlan{rows * chunks, kReduceGrain}) {}
+};
+
+/// dst[i] = the reduction of row i.
 template <typename Red, typename Finish, typename T, typename E>
 void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<cpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   using Op = typename Red::OPType;
-  const index_t chunks = std::max<index_t>(1, (columns + kReduceChunk - 1) / kReduceChunk);
+  const AlongRowsPlan plan(rows, columns);
+  const index_t chunks = plan.chunks;
   if (chunks == 1) {
-    ParallelFor(rows, std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, columns)),
-                [&](index_t first, index_t last) {
-                  const E local = e;
-                  for (index_t y = first; y < last; ++y) {
-                    dst[y] = Finish::template Map<T>(ReduceRow<Red>(local, y, 0, columns), columns);
-                  }
-                });
+    ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+      const E local = e;
+      for (index_t y = first; y < last; ++y) {
+        dst[y] = Finish::template Map<T>(ReduceRow<Red>(local, y, 0, columns), columns);
+      }
+    });
     return;
   }
   auto* const partial = static_cast<Accumulator*>(
       scratch->Allocate(rows * chunks * static_cast<index_t>(sizeof(Accumulator))));
-  ParallelFor(rows * chunks, 2, [&](index_t first, index_t last) {
+  ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
     const E local = e;
     for (index_t i = first; i < last; ++i) {
       const index_t begin = i % chunks * kReduceChunk;
@@ -126,8 +140,7 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
   for (index_t i = begin; i < end; ++i) {
     const index_t y = first_row + i * row_step;
     index_t x = 0;
-    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable && HasBinaryPacket<Op, T> &&
-                  std::is_same_v<T, Accumulator>) {
+    if constexpr (ReducesPackets<Red, E>) {
       using P = typename PacketTraits<T>::type;
       for (; x + PacketTraits<T>::kSize <= count; x += PacketTraits<T>::kSize) {
         pk::pstoreu(results + x, MapPackets<Op>(pk::ploadu<P>(results + x),
@@ -140,58 +153,73 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
   }
 }
 
+/// Pieces that an axis which is not the last is cut into, where its lines alone are too few to keep
+/// every thread busy: at most 16, and not for less work than this in each.
+inline constexpr index_t kMaxPieces = 16;
+inline constexpr index_t kElementsPerPiece = index_t{1} << 16;
+
+/// The extent of a piece, where the work falls into `tiles` that are `width` elements wide.
+inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
+  if (tiles >= kMaxPieces) return extent;
+  return std::max((extent + kMaxPieces - 1) / kMaxPieces,
+                  kElementsPerPiece / std::max<index_t>(1, width));
+}
+
+/// How ReduceAcrossRows divides its work: into blocks of each line's columns, whose partial results
+/// stay in L1, and the axis into pieces. The shape alone decides.
+struct AcrossRowsPlan {
+  index_t lines, blocks, piece, pieces;
+  TaskPlan tasks;
+
+  template <typename Walk>
+  explicit AcrossRowsPlan(const Walk& walk) {
+    const index_t width = std::min(walk.columns, kColumnBlock);
+    lines = walk.outer * walk.inner;
+    blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
+    piece = PieceOfAxis(walk.extent, lines * blocks, width);
+    pieces = std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
+    tasks = pieces == 1 ? TaskPlan::Of(lines * blocks, walk.extent * width)
+                        : TaskPlan{pieces * lines * blocks, 1};
+  }
+};
+
 /// dst, of outer * inner rows and `columns` columns, gets the reduction along an axis that is not
-/// the last: blocks of columns, whose partial results stay in L1. Where there are few such blocks
-/// the axis is cut as well, in at most 16 pieces, as the shape alone says.
+/// the last.
 template <typename Red, typename Finish, typename T, typename E, typename Walk>
 void ReduceAcrossRows(T* dst, const E& e, const Walk& walk, Scratch<cpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   using Op = typename Red::OPType;
-  constexpr index_t kMaxPieces = 16;
-  constexpr index_t kElementsPerPiece = index_t{1} << 16;
-  const index_t lines = walk.outer * walk.inner;
-  const index_t blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
-  const index_t width = std::min(walk.columns, kColumnBlock);
-  const auto first_row = [&](index_t line) {
-    return line / walk.inner * walk.extent * walk.inner + line % walk.inner;
-  };
-  index_t piece = walk.extent;
-  if (lines * blocks < kMaxPieces) {
-    piece = std::max((walk.extent + kMaxPieces - 1) / kMaxPieces,
-                     kElementsPerPiece / std::max<index_t>(1, width));
-  }
-  const index_t pieces =
-      std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
+  const AcrossRowsPlan plan(walk);
+  const index_t lines = plan.lines, blocks = plan.blocks, piece = plan.piece, pieces = plan.pieces;
   if (pieces == 1) {
-    const index_t work = std::max<index_t>(1, walk.extent * width);
-    ParallelFor(lines * blocks, std::max<index_t>(1, kElementsPerTask / work),
-                [&](index_t first, index_t last) {
-                  alignas(64) Accumulator results[kColumnBlock];
-                  for (index_t i = first; i < last; ++i) {
-                    const index_t line = i / blocks;
-                    const index_t column = i % blocks * kColumnBlock;
-                    const index_t count = std::min(kColumnBlock, walk.columns - column);
-                    ReduceColumns<Red>(results, e, first_row(line), walk.inner, 0, walk.extent,
-                                       column, count);
-                    T* const out = dst + line * walk.columns + column;
-                    for (index_t x = 0; x < count; ++x) {
-                      out[x] = Finish::template Map<T>(results[x], walk.extent);
-                    }
-                  }
-                });
+    ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+      alignas(64) Accumulator results[kColumnBlock];
+      for (index_t i = first; i < last; ++i) {
+        const index_t line = i / blocks;
+        const index_t column = i % blocks * kColumnBlock;
+        const index_t count = std::min(kColumnBlock, walk.columns - column);
+        ReduceColumns<Red>(results, e, walk.FirstRow(line), walk.inner, 0, walk.extent, column,
+                           count);
+        T* const out = dst + line * walk.columns + column;
+        for (index_t x = 0; x < count; ++x) {
+          out[x] = Finish::template Map<T>(results[x], walk.extent);
+        }
+      }
+    });
     return;
   }
   const index_t size = lines * walk.columns;
   auto* const partial = static_cast<Accumulator*>(
       scratch->Allocate(pieces * size * static_cast<index_t>(sizeof(Accumulator))));
-  ParallelFor(pieces * lines * blocks, 1, [&](index_t first, index_t last) {
+  ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
     for (index_t i = first; i < last; ++i) {
       const index_t begin = i / (lines * blocks) * piece;
       const index_t line = i / blocks % lines;
       const index_t column = i % blocks * kColumnBlock;
       ReduceColumns<Red>(partial + i / (lines * blocks) * size + line * walk.columns + column, e,
-                         first_row(line), walk.inner, begin, std::min(walk.extent, begin + piece),
-                         column, std::min(kColumnBlock, walk.columns - column));
+                         walk.FirstRow(line), walk.inner, begin,
+                         std::min(walk.extent, begin + piece), column,
+                         std::min(kColumnBlock, walk.columns - column));
     }
   });
   for (index_t i = 0; i < size; ++i) {
@@ -337,9 +365,16 @@ auto inner(const AnyOperand<A>& a, const AnyOperand<B>& b) {
       F<op::mul>(Widened(a.self()), Widened(b.self())));
 }
 
+/// The inner product of two vectors, a number. Of matrices, dot is their product, as in mshadow;
+/// inner is Devectorize's `dot` for any rank.
+template <typename A, typename B>
+requires VectorPair<A, B>
+auto dot(const AnyOperand<A>& a, const AnyOperand<B>& b) { return inner(a, b); }
+
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr
 
+using expr::dot;
 using expr::inner;
 using expr::maximum;
 using expr::mean;

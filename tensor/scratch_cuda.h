@@ -20,15 +20,18 @@ class Scratch<gpu> {
   explicit Scratch(Stream<gpu>* stream)
       : owner_(stream), stream_(tensor_internal::CudaStream(stream)) {}
   ~Scratch() {
-    // A failure here means a sticky error, which the next checked call reports.
-    for (void* memory : memories_) static_cast<void>(cudaFreeAsync(memory, stream_));
+    // A destructor must not throw. A failure here means a sticky error, which the next checked call
+    // reports.
+    for (void* memory : memories_) {
+      if (memory != nullptr) static_cast<void>(cudaFreeAsync(memory, stream_));
+    }
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
   void* Allocate(int64_t size_bytes) {
     if (size_bytes == 0) return nullptr;
-    memories_.push_back(nullptr);
+    memories_.push_back(nullptr);  // stays null if there is no memory
     tensor_internal::CheckCuda(
         cudaMallocAsync(&memories_.back(), static_cast<size_t>(size_bytes), stream_),
         "tensor expression: cudaMallocAsync of a temporary");

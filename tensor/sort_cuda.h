@@ -10,6 +10,8 @@
 #include <thrust/sort.h>
 #include <thrust/system_error.h>
 
+#include <new>
+
 #include "tessera/tensor/internal/cuda_check.h"
 
 namespace tessera {
@@ -24,6 +26,8 @@ void SortByKeyCuda(const Tensor<gpu, 1, K>& keys, const Tensor<gpu, 1, V>& value
     thrust::stable_sort_by_key(thrust::cuda::par.on(tensor_internal::CudaStream(keys.stream_)),
                                first, first + keys.shape_[0], thrust::device_ptr<V>(values.dptr_),
                                order);
+  } catch (const std::bad_alloc& error) {
+    throw ResourceExhausted("SortByKey: ", error.what());
   } catch (const thrust::system_error& error) {
     throw Internal("SortByKey: ", error.what());
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "tessera/tensor/expression.h"
 
@@ -141,6 +142,31 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
         OperandsOf(e));
   } else {
     EvaluatePackets(e, y, begin, count, out);
+  }
+}
+
+template <typename E>
+constexpr bool RestIsInPackets();
+
+template <typename E, typename Operands>
+struct BlocksAreInPackets;
+template <typename E, typename... Operand>
+struct BlocksAreInPackets<E, std::tuple<Operand...>> {
+  using OverBlocks = decltype(std::declval<const E&>().WithOperands(
+      std::declval<const BlockOperand<Operand>&>().node()...));
+  static constexpr bool value =
+      OverBlocks::kHasPacket && ((!HoldsSpans<Operand>() || RestIsInPackets<Operand>()) && ...);
+};
+
+/// Whether EvaluateBlock computes in packets whatever is no function with a form over spans.
+template <typename E>
+constexpr bool RestIsInPackets() {
+  if constexpr (IsSpan<E>::value) {
+    return RestIsInPackets<decltype(E::a)>();
+  } else if constexpr (HoldsSpans<E>()) {
+    return BlocksAreInPackets<E, decltype(OperandsOf(std::declval<const E&>()))>::value;
+  } else {
+    return E::kHasPacket;
   }
 }
 

@@ -93,29 +93,39 @@ MemoryPlace PlaceOf(const ViewExp<Device, N, T>& view) {
           .columns_backwards = view.column_step_ < 0};
 }
 
+/// What evaluator_cpu.h has for tensors, of a view: elements that lie apart are stored one by one.
+template <typename Saver, int N, typename T, typename E>
+RowLoop RowLoopInto(const ViewExp<cpu, N, T>& dst, const E& /*e*/) {
+  return dst.column_step_ == 1 ? RowLoopOf<Saver, T, E>() : RowLoop::kElements;
+}
+template <typename Saver, int N, typename T, typename E>
+void EvaluateRowInto(const ViewExp<cpu, N, T>& dst, const E& e, index_t y, index_t begin,
+                     index_t end) {
+  T* const row = dst.dptr_ + y * dst.row_step_;
+  if (dst.column_step_ == 1) {
+    EvaluateRow<Saver>(row, e, y, begin, end);
+    return;
+  }
+  const E local = e;
+  const index_t step = dst.column_step_;
+  for (index_t x = begin; x < end; ++x) SaveElement<Saver>(row + x * step, local.Eval(y, x));
+}
+template <int N, typename T, typename E>
+LoopPlan PlanLoop(const ViewExp<cpu, N, T>& dst, const E& /*e*/) {
+  const Shape<2> shape = dst.shape_.FlatTo2D();
+  return {shape[0], shape[1], /*cuts_row=*/shape[0] == 1};
+}
+
 /// Runs an expression over a view. The shapes have been checked.
 template <typename Saver, int N, typename T, typename E>
 void Evaluate(const ViewExp<cpu, N, T>& dst, const E& e) {
-  const Shape<2> shape = dst.shape_.FlatTo2D();
-  const auto evaluate = [&](index_t y, index_t begin, index_t end) {
-    T* const row = dst.dptr_ + y * dst.row_step_;
-    if (dst.column_step_ == 1) {
-      EvaluateRow<Saver>(row, e, y, begin, end);
-      return;
+  const LoopPlan plan = PlanLoop(dst, e);
+  ParallelFor(plan.count(), plan.grain(), [&](index_t begin, index_t end) {
+    if (plan.cuts_row) {
+      EvaluateRowInto<Saver>(dst, e, 0, begin, end);
+    } else {
+      for (index_t y = begin; y < end; ++y) EvaluateRowInto<Saver>(dst, e, y, 0, plan.columns);
     }
-    const E local = e;
-    const index_t step = dst.column_step_;
-    for (index_t x = begin; x < end; ++x) SaveElement<Saver>(row + x * step, local.Eval(y, x));
-  };
-  if (shape[0] == 1) {
-    ParallelFor(shape[1], kElementsPerTask,
-                [&](index_t begin, index_t end) { evaluate(0, begin, end); });
-    return;
-  }
-  const index_t rows_per_task =
-      std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, shape[1]));
-  ParallelFor(shape[0], rows_per_task, [&](index_t begin, index_t end) {
-    for (index_t y = begin; y < end; ++y) evaluate(y, 0, shape[1]);
   });
 }
 
@@ -164,6 +174,22 @@ class TensorView : public expr::ViewExp<Device, N, T> {
     expr::Assign<sv::divto>(*this, e);
     return *this;
   }
+
+  template <typename E>
+  requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
+  operator=(const E& e) const = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
+  operator+=(const E& e) const = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
+  operator-=(const E& e) const = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
+  operator*=(const E& e) const = delete;
+  template <typename E>
+  requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
+  operator/=(const E& e) const = delete;
 };
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -379,11 +379,41 @@ TEST(MshadowSwitchTest, EveryTypeHasItsCase) {
     });
   }
   EXPECT_EQ(sizes, (std::vector<size_t>{4, 8, 2, 1, 4, 1, 8}));
+  for (int flag : {kUint8, kInt8, kInt32, kInt64}) {
+    int cases = 0;
+    MSHADOW_IDX_TYPE_SWITCH(flag, IType, { cases += DataType<IType>::kFlag == flag ? 1 : 0; });
+    MSHADOW_INT_TYPE_SWITCH(flag, IType, { cases += DataType<IType>::kFlag == flag ? 1 : 0; });
+    EXPECT_EQ(cases, 2) << flag;
+  }
+  for (int flag : {kFloat32, kFloat64, kFloat16, kUint8, kInt8, kInt32, kInt64, kBool, kBfloat16}) {
+    MSHADOW_TYPE_SWITCH_WITH_BOOL(flag, DType, { EXPECT_EQ(DataType<DType>::kFlag, flag); });
+  }
+  for (int flag = kFloat32; flag <= kBfloat16; ++flag) {
+    int cases = 0;
+    MSHADOW_TYPE_SWITCH_EXT_WITH_BOOL(flag, DType,
+                                      { cases += DataType<DType>::kFlag == flag ? 1 : 0; });
+    if (flag != kBool) {
+      MSHADOW_TYPE_SWITCH_EXT(flag, DType, {
+        cases += DataType<DType>::kFlag == flag && sizeof(DType) == mshadow_sizeof(flag) ? 1 : 0;
+      });
+    }
+    EXPECT_EQ(cases, flag == kBool ? 1 : 2) << flag;
+  }
+}
+
+TEST(MshadowSwitchTest, FlagsWithoutACaseAreRefused) {
   const std::string message =
       MessageOf([] { MSHADOW_REAL_TYPE_SWITCH(kInt32, DType, { FAIL() << sizeof(DType); }); });
   EXPECT_NE(message.find("MSHADOW_REAL_TYPE_SWITCH: flag 4"), std::string::npos) << message;
   EXPECT_NE(MessageOf([] { MSHADOW_LAYOUT_SWITCH(99, Layout, { FAIL() << Layout; }); }), "");
   EXPECT_NE(MessageOf([] { MSHADOW_IDX_TYPE_SWITCH(kFloat32, I, { FAIL() << sizeof(I); }); }), "");
+  EXPECT_NE(MessageOf([] { MSHADOW_INT_TYPE_SWITCH(kFloat32, I, { FAIL() << sizeof(I); }); }), "");
+  // As in 2019: a body need not know these types.
+  EXPECT_NE(MessageOf([] { MSHADOW_TYPE_SWITCH(kBfloat16, T, { FAIL() << sizeof(T); }); }), "");
+  EXPECT_NE(MessageOf([] { MSHADOW_TYPE_SWITCH(kBool, T, { FAIL() << sizeof(T); }); }), "");
+  EXPECT_NE(MessageOf([] { MSHADOW_TYPE_SWITCH_EXT(kBool, T, { FAIL() << sizeof(T); }); }), "");
+  EXPECT_NE(MessageOf([] { MSHADOW_TYPE_SWITCH_EXT_WITH_BOOL(13, T, { FAIL() << sizeof(T); }); }),
+            "");
 }
 
 TEST(MshadowSwitchTest, LayoutsConvertBothWays) {

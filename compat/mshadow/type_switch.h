@@ -5,6 +5,10 @@
 
 // MSHADOW_TYPE_SWITCH(blob.type_flag_, DType, { body over DType }): runs the body with DType as the
 // type of that flag. A flag that the switch does not cover throws Error(kInvalidArgument).
+//
+// A body is compiled for every type of its switch, so these are the types of mshadow's own switches
+// in 2019, and programs that know no others compile. bfloat16 came later, in MXNet's copy: it is in
+// _WITH_BOOL, _EXT and _EXT_WITH_BOOL, which came with it.
 
 namespace mshadow::compat_internal {
 
@@ -35,6 +39,21 @@ namespace mshadow::compat_internal {
   MSHADOW_INTERNAL_CASE(::mshadow::kInt32, int32_t, DType, __VA_ARGS__) \
   MSHADOW_INTERNAL_CASE(::mshadow::kInt64, int64_t, DType, __VA_ARGS__)
 
+#define MSHADOW_INTERNAL_BFLOAT16_CASE(DType, ...) \
+  MSHADOW_INTERNAL_CASE(::mshadow::kBfloat16, ::mshadow::bfloat::bf16_t, DType, __VA_ARGS__)
+
+#define MSHADOW_INTERNAL_BOOL_CASE(DType, ...) \
+  MSHADOW_INTERNAL_CASE(::mshadow::kBool, bool, DType, __VA_ARGS__)
+
+#define MSHADOW_INTERNAL_EXTENDED_CASES(DType, ...)                       \
+  MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                         \
+  MSHADOW_INTERNAL_BFLOAT16_CASE(DType, __VA_ARGS__)                      \
+  MSHADOW_INTERNAL_INTEGER_CASES(DType, __VA_ARGS__)                      \
+  MSHADOW_INTERNAL_CASE(::mshadow::kInt16, int16_t, DType, __VA_ARGS__)   \
+  MSHADOW_INTERNAL_CASE(::mshadow::kUint16, uint16_t, DType, __VA_ARGS__) \
+  MSHADOW_INTERNAL_CASE(::mshadow::kUint32, uint32_t, DType, __VA_ARGS__) \
+  MSHADOW_INTERNAL_CASE(::mshadow::kUint64, uint64_t, DType, __VA_ARGS__)
+
 #define MSHADOW_TYPE_SWITCH(type, DType, ...)                                           \
   switch (static_cast<int>(type)) {                                                     \
     MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                     \
@@ -46,13 +65,32 @@ namespace mshadow::compat_internal {
 #define MSHADOW_TYPE_SWITCH_WITH_HALF2(type, DType, ...) \
   MSHADOW_TYPE_SWITCH(type, DType, __VA_ARGS__)
 
-#define MSHADOW_TYPE_SWITCH_WITH_BOOL(type, DType, ...)                                       \
-  switch (static_cast<int>(type)) {                                                           \
-    MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                           \
-    MSHADOW_INTERNAL_INTEGER_CASES(DType, __VA_ARGS__)                                        \
-    MSHADOW_INTERNAL_CASE(::mshadow::kBool, bool, DType, __VA_ARGS__)                         \
-    MSHADOW_INTERNAL_DEFAULT("MSHADOW_TYPE_SWITCH_WITH_BOOL", type,                           \
-                             "float32, float64, float16, uint8, int8, int32, int64 and bool") \
+#define MSHADOW_TYPE_SWITCH_WITH_BOOL(type, DType, ...)                                            \
+  switch (static_cast<int>(type)) {                                                                \
+    MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                                \
+    MSHADOW_INTERNAL_BFLOAT16_CASE(DType, __VA_ARGS__)                                             \
+    MSHADOW_INTERNAL_INTEGER_CASES(DType, __VA_ARGS__)                                             \
+    MSHADOW_INTERNAL_BOOL_CASE(DType, __VA_ARGS__)                                                 \
+    MSHADOW_INTERNAL_DEFAULT("MSHADOW_TYPE_SWITCH_WITH_BOOL", type,                                \
+                             "float32, float64, float16, bfloat16, uint8, int8, int32, int64 and " \
+                             "bool")                                                               \
+  }
+
+/// Every number type, with integers of 16 bits and unsigned ones of all sizes.
+#define MSHADOW_TYPE_SWITCH_EXT(type, DType, ...)                                         \
+  switch (static_cast<int>(type)) {                                                       \
+    MSHADOW_INTERNAL_EXTENDED_CASES(DType, __VA_ARGS__)                                   \
+    MSHADOW_INTERNAL_DEFAULT("MSHADOW_TYPE_SWITCH_EXT", type,                             \
+                             "float32, float64, float16, bfloat16 and the integer types") \
+  }
+
+/// Every element type.
+#define MSHADOW_TYPE_SWITCH_EXT_WITH_BOOL(type, DType, ...)                                     \
+  switch (static_cast<int>(type)) {                                                             \
+    MSHADOW_INTERNAL_EXTENDED_CASES(DType, __VA_ARGS__)                                         \
+    MSHADOW_INTERNAL_BOOL_CASE(DType, __VA_ARGS__)                                              \
+    MSHADOW_INTERNAL_DEFAULT("MSHADOW_TYPE_SWITCH_EXT_WITH_BOOL", type,                         \
+                             "float32, float64, float16, bfloat16, bool and the integer types") \
   }
 
 #define MSHADOW_SGL_DBL_TYPE_SWITCH(type, DType, ...)                                    \
@@ -81,14 +119,18 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT("MSHADOW_REAL_TYPE_SWITCH_EX", type, "float32, float64 and float16") \
   }
 
-#define MSHADOW_IDX_TYPE_SWITCH(type, DType, ...)                                             \
-  switch (static_cast<int>(type)) {                                                           \
-    MSHADOW_INTERNAL_CASE(::mshadow::kUint8, uint8_t, DType, __VA_ARGS__)                     \
-    MSHADOW_INTERNAL_CASE(::mshadow::kInt8, int8_t, DType, __VA_ARGS__)                       \
-    MSHADOW_INTERNAL_CASE(::mshadow::kInt32, int32_t, DType, __VA_ARGS__)                     \
-    MSHADOW_INTERNAL_CASE(::mshadow::kInt64, int64_t, DType, __VA_ARGS__)                     \
-    MSHADOW_INTERNAL_DEFAULT("MSHADOW_IDX_TYPE_SWITCH", type, "uint8, int8, int32 and int64") \
+#define MSHADOW_INTERNAL_INDEX_SWITCH(macro, type, DType, ...)            \
+  switch (static_cast<int>(type)) {                                       \
+    MSHADOW_INTERNAL_INTEGER_CASES(DType, __VA_ARGS__)                    \
+    MSHADOW_INTERNAL_DEFAULT(macro, type, "uint8, int8, int32 and int64") \
   }
+
+#define MSHADOW_IDX_TYPE_SWITCH(type, DType, ...) \
+  MSHADOW_INTERNAL_INDEX_SWITCH("MSHADOW_IDX_TYPE_SWITCH", type, DType, __VA_ARGS__)
+
+/// Its name in 2017.
+#define MSHADOW_INT_TYPE_SWITCH(type, DType, ...) \
+  MSHADOW_INTERNAL_INDEX_SWITCH("MSHADOW_INT_TYPE_SWITCH", type, DType, __VA_ARGS__)
 
 #define MSHADOW_INTERNAL_LAYOUT_CASE(layout, Layout, ...) \
   case ::mshadow::layout: {                               \

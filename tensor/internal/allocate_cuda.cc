@@ -4,6 +4,15 @@
 #include "tessera/tensor/internal/cuda_check.h"
 
 namespace tessera::tensor_internal {
+namespace {
+
+// At the end of the process CUDA may be gone before the program's static objects, and the memory
+// with it.
+void CheckFreed(cudaError_t status, const char* call) {
+  if (status != cudaErrorCudartUnloading) CheckCuda(status, call);
+}
+
+}  // namespace
 
 template <>
 void* AllocateBytes<gpu>(int64_t size_bytes) {
@@ -15,8 +24,7 @@ void* AllocateBytes<gpu>(int64_t size_bytes) {
 
 template <>
 void FreeBytes<gpu>(void* memory) {
-  // Runs in destructors: a failure here means a sticky error, which the next checked call reports.
-  static_cast<void>(cudaFree(memory));
+  CheckFreed(cudaFree(memory), "FreeSpace on gpu: cudaFree");
 }
 
 template <>
@@ -29,7 +37,7 @@ void* AllocateHostBytes<gpu>(int64_t size_bytes) {
 
 template <>
 void FreeHostBytes<gpu>(void* memory) {
-  static_cast<void>(cudaFreeHost(memory));  // as above
+  CheckFreed(cudaFreeHost(memory), "FreeHost: cudaFreeHost");
 }
 
 }  // namespace tessera::tensor_internal

@@ -8,9 +8,12 @@
 
 namespace tessera::tensor_internal {
 
-/// Throws Error(kInternal) that names the call and what CUDA said, unless it succeeded.
+/// Throws Error(kInternal) that names the call and what CUDA said, unless it succeeded;
+/// Error(kResourceExhausted) if memory ran out.
 inline void CheckCuda(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
+  // CUDA remembers it as the last error, which the next launch would be taken to have caused.
+  static_cast<void>(cudaGetLastError());
   if (status == cudaErrorMemoryAllocation) {
     throw ResourceExhausted(call, ": ", cudaGetErrorString(status));
   }

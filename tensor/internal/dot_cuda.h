@@ -6,11 +6,13 @@
 
 namespace tessera::tensor_internal {
 
-/// Enqueues the product on the stream through cuBLAS; defined by CUDA builds only.
-void GemmCuda(const GemmArguments<float>& arguments, Stream<gpu>* stream);
-void GemmCuda(const GemmArguments<double>& arguments, Stream<gpu>* stream);
-void GemmCuda(const GemmArguments<half_t>& arguments, Stream<gpu>* stream);
-void GemmCuda(const GemmArguments<bfloat16_t>& arguments, Stream<gpu>* stream);
+/// Enqueues the product, or all products of a batch of which `first` is product 0, on the stream
+/// through cuBLAS; defined by CUDA builds only.
+void GemmCuda(const GemmArguments<float>& first, Stream<gpu>* stream, const GemmBatch& batch = {});
+void GemmCuda(const GemmArguments<double>& first, Stream<gpu>* stream, const GemmBatch& batch = {});
+void GemmCuda(const GemmArguments<half_t>& first, Stream<gpu>* stream, const GemmBatch& batch = {});
+void GemmCuda(const GemmArguments<bfloat16_t>& first, Stream<gpu>* stream,
+              const GemmBatch& batch = {});
 
 }  // namespace tessera::tensor_internal
 

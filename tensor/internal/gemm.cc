@@ -124,8 +124,22 @@ index_t BlockRows(index_t m, index_t n, index_t count) {
   return best;
 }
 
-// Cuts C into one block for each thread. The kernel sums every element over all of k in the same
-// order wherever it stands, so the result has the same bits for any number of threads.
+// The rows and columns of blocks that C is cut into, one block for each thread.
+struct BlockGrid {
+  index_t rows = 1;
+  index_t columns = 1;
+
+  BlockGrid(index_t m, index_t n, index_t k) {
+    const double multiply_adds = static_cast<double>(m) * n * k;
+    const int width = multiply_adds < kParallelMultiplyAdds ? 1 : ParallelWidth();
+    if (width <= 1) return;
+    rows = std::clamp<index_t>(BlockRows(m, n, width), 1, std::max<index_t>(1, m / kMinBlock));
+    columns = std::clamp<index_t>(width / rows, 1, std::max<index_t>(1, n / kMinBlock));
+  }
+};
+
+// The kernel sums every element over all of k in the same order wherever it stands, so the result
+// has the same bits for any number of threads.
 template <typename T>
 void RunParallel(const GemmArguments<T>& g) {
   if (g.m == 0 || g.n == 0) return;
@@ -133,16 +147,13 @@ void RunParallel(const GemmArguments<T>& g) {
     ScaleByBeta(g);
     return;
   }
-  const double multiply_adds = static_cast<double>(g.m) * g.n * g.k;
-  const int width = multiply_adds < kParallelMultiplyAdds ? 1 : ParallelWidth();
-  if (width <= 1) {
+  const BlockGrid grid(g.m, g.n, g.k);
+  const index_t rows = grid.rows;
+  const index_t columns = grid.columns;
+  if (rows * columns == 1) {
     RunBlock(g);
     return;
   }
-  const index_t rows =
-      std::clamp<index_t>(BlockRows(g.m, g.n, width), 1, std::max<index_t>(1, g.m / kMinBlock));
-  const index_t columns =
-      std::clamp<index_t>(width / rows, 1, std::max<index_t>(1, g.n / kMinBlock));
   ParallelFor(rows * columns, 1, [&](index_t first, index_t last) {
     for (index_t i = first; i < last; ++i) {
       const index_t y = i / columns * g.m / rows;
@@ -172,6 +183,7 @@ std::vector<float> ToFloat(const T* data, index_t rows, index_t columns, index_t
 // The 16-bit types have no GEMM kernel on the CPU: their operands are converted to float, and so is
 // the sum back, once.
 template <typename T>
+requires kGemmInFloat<T>
 void RunInFloat(const GemmArguments<T>& g) {
   const index_t a_rows = g.transpose_a ? g.k : g.m;
   const index_t a_columns = g.transpose_a ? g.m : g.k;
@@ -208,5 +220,10 @@ void Gemm(const GemmArguments<float>& arguments) { RunParallel(arguments); }
 void Gemm(const GemmArguments<double>& arguments) { RunParallel(arguments); }
 void Gemm(const GemmArguments<half_t>& arguments) { RunInFloat(arguments); }
 void Gemm(const GemmArguments<bfloat16_t>& arguments) { RunInFloat(arguments); }
+
+int64_t GemmThreads(index_t m, index_t n, index_t k) {
+  const BlockGrid grid(m, n, k);
+  return ParallelWidth(grid.rows * grid.columns, 1);
+}
 
 }  // namespace tessera::tensor_internal

@@ -29,12 +29,38 @@ struct GemmArguments {
   index_t ldc;
 };
 
+/// How many products of one shape there are, and how many elements lie between the matrices of one
+/// and those of the next.
+struct GemmBatch {
+  index_t count = 1;
+  index_t stride_a = 0;
+  index_t stride_b = 0;
+  index_t stride_c = 0;
+};
+
+/// Product i of a batch, given product 0.
+template <typename T>
+GemmArguments<T> ProductOf(GemmArguments<T> first, const GemmBatch& batch, index_t i) {
+  first.a += i * batch.stride_a;
+  first.b += i * batch.stride_b;
+  first.c += i * batch.stride_c;
+  return first;
+}
+
 /// Runs the product on the CPU, in parallel where it is large enough, with the kernel of the best
 /// instruction set that this machine has. half and bfloat16 accumulate in float.
 void Gemm(const GemmArguments<float>& arguments);
 void Gemm(const GemmArguments<double>& arguments);
 void Gemm(const GemmArguments<half_t>& arguments);
 void Gemm(const GemmArguments<bfloat16_t>& arguments);
+
+/// How many threads such a product can use, called from here.
+int64_t GemmThreads(index_t m, index_t n, index_t k);
+
+/// Whether products of T are computed between copies in float: of both operands and, with beta, of
+/// the old C, which then takes the product.
+template <typename T>
+inline constexpr bool kGemmInFloat = std::same_as<T, half_t> || std::same_as<T, bfloat16_t>;
 
 /// Of integers, whose products are rare: a plain loop that adds up in 64 bits.
 template <std::integral T>

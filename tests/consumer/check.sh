@@ -12,8 +12,9 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/tessera/bazelrc"
 bazel=("$(type -P bazel || type -P bazelisk)")
 if [[ -e "$cache" ]]; then bazel+=("--bazelrc=$cache"); fi
 # No links from there to Bazel's output, which the outer workspace would take for its own. What is
-# asked here is whether it builds and what comes along, for which it need not be optimized.
-options=("--symlink_prefix=/" --noshow_progress --compilation_mode=fastbuild)
+# asked here is whether it builds and what comes along, for which it need neither be optimized nor
+# built in a sandbox: that sources declare what they include, the ordinary build shows.
+options=("--symlink_prefix=/" --noshow_progress --compilation_mode=fastbuild --spawn_strategy=local)
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
