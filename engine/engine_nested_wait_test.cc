@@ -263,7 +263,7 @@ TEST_P(NestedWaitTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
 
 TEST_P(NestedWaitTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItIs) {
   constexpr int kWrites = 20000;
-  Variable *x = New(), *outer = New();
+  Variable *x = New(), *y = New(), *outer = New();
   std::latch begun(1);
   std::atomic<int> runs{0};
   engine_->PushSync(
@@ -273,8 +273,9 @@ TEST_P(NestedWaitTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItI
         for (int i = 0; i < kWrites; ++i) {
           Variable* const source = New();
           context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {source});
+          // Each pair stands in two lines, both of which are as long as that.
           context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {source}, {},
-                                   {.updates = {x}});
+                                   {.updates = {x, y}});
           engine_->DeleteVariable(source);
         }
         context.engine->WaitForVar(x);

@@ -511,6 +511,7 @@ class ConcurrentPushersTest : public EngineConfigurationTest {
     const int operations =
         static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", kOperations, 1, 1000000));
     constexpr int kThreads = 4;
+    std::cout << "TESSERA_TEST_SEED=" << seed << "\n";
     ForeignThreads foreign;
     for (int64_t i = 0; i < programs; ++i) {
       std::mt19937_64 random(seed + static_cast<uint64_t>(i));

@@ -235,6 +235,45 @@ TEST_P(EngineTest, UseAfterDeletionIsReported) {
   EXPECT_THROW(engine_->DeleteVariable(variable), Error);
 }
 
+TEST_P(EngineTest, WaitForAllEndsWhileOthersPush) {
+  std::atomic<bool> pushing{true};
+  std::thread pusher([&] {
+    Variable* const variable = engine_->NewVariable();
+    for (int i = 0; i < 20000; ++i) engine_->PushSync([](RunContext) {}, kCpu, {}, {variable});
+    pushing = false;
+  });
+  while (pushing) EXPECT_NO_THROW(engine_->WaitForAll());
+  pusher.join();
+}
+
+TEST_P(EngineTest, CountersNeverGoBackAndAddUp) {
+  constexpr uint64_t kPairs = 20000;
+  Variable *bad = engine_->NewVariable(), *good = engine_->NewVariable();
+  const EngineCounters before = engine_->counters();
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    for (EngineCounters last = before; !done;) {
+      const EngineCounters now = engine_->counters();
+      EXPECT_GE(now.pushed, last.pushed);
+      EXPECT_GE(now.run, last.run);
+      EXPECT_GE(now.skipped, last.skipped);
+      EXPECT_EQ(now.run + now.skipped + now.pending, now.pushed);
+      last = now;
+    }
+  });
+  engine_->PushSync([](RunContext) { throw InvalidArgument("bad"); }, kCpu, {}, {bad});
+  for (uint64_t i = 0; i < kPairs; ++i) {
+    engine_->PushSync([](RunContext) {}, kCpu, {bad}, {});
+    engine_->PushSync([](RunContext) {}, kCpu, {}, {good});
+  }
+  EXPECT_THROW(engine_->WaitForAll(), Error);
+  done = true;
+  reader.join();
+  const EngineCounters after = engine_->counters();
+  EXPECT_EQ(after.skipped - before.skipped, kPairs);
+  EXPECT_EQ(after.run - before.run, kPairs + 1);
+}
+
 TEST_P(EngineTest, ARecycledVariableIsANewOne) {
   Variable* variable = engine_->NewVariable();
   engine_->PushSync([](RunContext) { throw InvalidArgument("old"); }, kCpu, {}, {variable});

@@ -186,7 +186,7 @@ void Parser::ReadChecksum(const std::string& last_name) {
     }
     return;
   }
-  const uint32_t expected = checksum_.value();
+  const uint32_t computed = checksum_.value();
   const bool is_checksum =
       more == kChecksumBytes && ReadNumber<uint32_t>("a magic number") == kChecksumMagic;
   if (!is_checksum) {
@@ -194,10 +194,10 @@ void Parser::ReadChecksum(const std::string& last_name) {
     Fail("found ", more, " more bytes, expected the file to end");
   }
   const int64_t end = begin_;
-  const auto found = ReadNumber<uint32_t>("the checksum");
-  if (found != expected) {
+  const auto stated = ReadNumber<uint32_t>("the checksum");
+  if (stated != computed) {
     throw DataLoss(source_.name(), ": damaged: the bytes before byte ", end, " have checksum ",
-                   Hex{expected}, ", expected ", Hex{found}, ", as the file says");
+                   Hex{computed}, ", expected ", Hex{stated}, ", as the file says");
   }
 }
 

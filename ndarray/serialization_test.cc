@@ -131,6 +131,13 @@ TEST(SerializationTest, NoBitChangesUnnoticed) {
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
     EXPECT_THROW(LoadBytes(damaged), Error) << bit;
   }
+  for (size_t size = 0; size < file.size(); ++size) {
+    if (size == file.size() - 8) {
+      EXPECT_THAT(LoadBytes(file.substr(0, size)), SizeIs(1)) << "as MXNet writes it";
+    } else {
+      EXPECT_THROW(LoadBytes(file.substr(0, size)), Error) << size;
+    }
+  }
   std::string damaged = file;
   damaged[60] = 1;
   ExpectError(kDataLoss, "load_bytes.params: damaged: the bytes before byte 81 have checksum 0x",

@@ -1,6 +1,5 @@
 #include "tessera/resource/resource_manager.h"
 
-#include <exception>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -202,7 +201,7 @@ class ResourceManager::Impl {
       // No memory for the push: the wait is for the last user, whose error finds nobody else.
       try {
         engine_->WaitForVar(owned->var);
-      } catch (const std::exception&) {
+      } catch (...) {  // an operation's error may be of any type
       }
       owned->resource.reset();
     } catch (const Error&) {

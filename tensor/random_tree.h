@@ -32,7 +32,7 @@ namespace tessera {
 inline constexpr index_t kTreeSide = 72;
 /// Every expression is a matrix of as many rows as columns, so that a transpose fits anywhere: of
 /// one of these numbers, which lie around the packets' widths.
-inline constexpr index_t kTreeExtents[] = {1, 2, 3, 5, 7, 8, 9, 9, 15, 16, 17, 33};
+inline constexpr index_t kTreeExtents[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 33};
 
 /// What a tree should give: a function of row and column that looks at a copy of the memory as it
 /// was before the assignment.
@@ -68,7 +68,8 @@ struct TreeContext {
   TensorView<cpu, 2, T> Stepped() {
     const auto range = [this] {
       const index_t step = Draw(1, 2);
-      const index_t begin = Draw(0, kTreeSide - (extent - 1) * step - 1);
+      // Near the blocks, so that the two often overlap.
+      const index_t begin = Draw(0, std::min<index_t>(15, kTreeSide - (extent - 1) * step - 1));
       const index_t last = begin + (extent - 1) * step;
       return Draw(0, 1) == 0 ? Range(begin, last + 1, step) : Range(last, begin - 1, -step);
     };

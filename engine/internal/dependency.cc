@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -391,11 +392,15 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
   };
   std::vector<Place> places = {{wait.inline_edges[0].variable(), &wait}};
   absl::flat_hash_set<const Execution*> seen;
+  // What stands before one of these in the variable's line is demanded already. The last of a line
+  // come first, so that a line is walked once.
+  absl::flat_hash_set<std::pair<const DependencyVariable*, const Execution*>> passed;
   std::vector<Execution*> holders;
   int64_t visits = 0;
   while (!places.empty() && visits < max_visits) {
     const Place place = places.back();
     places.pop_back();
+    if (passed.contains({place.variable, place.execution})) continue;
     DependencyVariable& variable = *place.variable;
     const auto demand = [&](Execution* execution) {
       if (!seen.insert(execution).second) return;
@@ -411,6 +416,7 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
     for (; own != nullptr && own->execution != place.execution; own = own->next) ++visits;
     if (own == nullptr) continue;  // granted: nobody is before it
     for (Edge* edge = variable.head; edge != own; edge = edge->next) {
+      passed.insert({&variable, edge->execution});
       if (IsWork(*edge->execution)) demand(edge->execution);
     }
     const auto demand_holder = [&](Execution* holder) {

@@ -285,7 +285,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SleepUntilReady(StallClock& clock, const std::function<bool()>& done, bool any);
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
-  void WaitUntilIdle();
+  bool WaitUntilIdle(bool until_process_ends);
   void Throttle(uint64_t pushed);
   void DropJoins();
   bool Idle() const;

@@ -126,12 +126,11 @@ std::string DependencyEngine::DescribeAwaited(DependencyVariable* variable) {
 
 EngineCounters DependencyEngine::counters() const {
   EngineCounters counters;
-  // In this order, so that no difference becomes negative while operations complete.
-  const uint64_t skipped = skipped_.load();
+  // In this order: what is pushed is counted before it is skipped, and that before it is complete.
+  // So this is at most what has run; of what was seen so far the most is the nearest.
   const uint64_t completed = completed_.load();
+  const uint64_t skipped = skipped_.load();
   counters.pushed = pushed_.load();
-  // What is skipped is counted as that before it is complete, so that this is at most what has run;
-  // of what was seen so far the most is the nearest.
   const uint64_t run = completed - std::min(completed, skipped);
   uint64_t most_run = most_run_.load();
   while (most_run < run && !most_run_.compare_exchange_weak(most_run, run)) {

@@ -36,12 +36,12 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   }
   const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
   const RunContext context{execution->device, nullptr, this};
-  std::optional<Blocked> blocked;
-  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   if (const auto* async = std::get_if<AsyncFn>(&fn)) {
     RunAsync(execution, *async, context);
     return;
   }
+  std::optional<Blocked> blocked;
+  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   FailureRef failure;
   try {
@@ -61,6 +61,8 @@ void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
   execution->references.store(2, std::memory_order_relaxed);
   CompletionListener* const listener = this;
   auto completion = std::make_shared<Completion>(listener, execution);
+  std::optional<Blocked> blocked;
+  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
     Call(fn, context, OnComplete(completion));
@@ -70,6 +72,7 @@ void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
       NewFailure(*execution, std::current_exception());
     }
   }
+  blocked.reset();
   completion.reset();
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   // The last of the two counts: after WaitForAll no function is still on its way to return.

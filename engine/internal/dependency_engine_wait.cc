@@ -389,18 +389,20 @@ bool DependencyEngine::Idle() const {
   return completed == pushed_.load();
 }
 
-void DependencyEngine::WaitUntilIdle() {
-  if (ThreadFrame::Inside(id_)) {
-    if (!HelpUntil([this] { return Idle(); })) throw Abandoned("WaitForAll");
-    return;
-  }
+/// Returns whether nothing pended at some moment since the call; false if the process ends before,
+/// which a thread outside the engine hears of only if it asks to.
+bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
+  if (ThreadFrame::Inside(id_)) return HelpUntil([this] { return Idle(); });
   const LentPlaces lent(this, &idle_mutex_, &*idle_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
-  WaitOn(*idle_condition_, lock, "a wait for all operations",
-         [&] { return Idle() || lent.process_ends(); });
+  bool idle = false;  // others may push once more by the time that this thread has woken
+  WaitOn(*idle_condition_, lock, "a wait for all operations", [&] {
+    idle = Idle();
+    return idle || (until_process_ends && lent.process_ends());
+  });
   idle_waiters_.fetch_sub(1);
-  if (!Idle()) throw Abandoned("WaitForAll");
+  return idle;
 }
 
 void DependencyEngine::WaitForAll() {
@@ -413,7 +415,7 @@ void DependencyEngine::WaitForAll() {
         "Engine::WaitForAll: operations pend and the engine is stopped; expected Start before the "
         "wait");
   }
-  WaitUntilIdle();
+  if (!WaitUntilIdle(/*until_process_ends=*/true)) throw Abandoned("WaitForAll");
   const FailureRef failure = failures_.ReportOldest(pushed_.load());
   if (failure != nullptr) Rethrow(*failure);
 }
@@ -570,9 +572,9 @@ void DependencyEngine::Shutdown() {
     ending_ = true;
   }
   LetOperationsBegin();
-  WaitUntilIdle();  // operations may still push
+  WaitUntilIdle(/*until_process_ends=*/false);  // operations may still push
   accepting_.store(false);
-  WaitUntilIdle();  // what came in between
+  WaitUntilIdle(/*until_process_ends=*/false);  // what came in between
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();

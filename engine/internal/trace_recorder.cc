@@ -75,14 +75,16 @@ TraceRecorder::Buffer& TraceRecorder::OwnBuffer() {
   static thread_local Buffer* last_buffer = nullptr;
   if (last_number == number_) return *last_buffer;
   std::lock_guard<std::mutex> hold(mutex_);
-  std::unique_ptr<Buffer>& buffer = buffers_[std::this_thread::get_id()];
-  if (buffer == nullptr) {
-    buffer = std::make_unique<Buffer>();
-    buffer->row = kFirstOutsideRow + static_cast<int>(buffers_.size()) - 1;
+  const std::thread::id thread = std::this_thread::get_id();
+  auto own = buffers_.find(thread);
+  if (own == buffers_.end()) {
+    auto buffer = std::make_unique<Buffer>();
+    buffer->row = kFirstOutsideRow + static_cast<int>(buffers_.size());
+    own = buffers_.emplace(thread, std::move(buffer)).first;
   }
   last_number = number_;
-  last_buffer = buffer.get();
-  return *buffer;
+  last_buffer = own->second.get();
+  return *last_buffer;
 }
 
 template <typename Event>

@@ -50,8 +50,8 @@ class Progress {
                 seconds_per_epoch * (epochs_ - done));
     std::fflush(stdout);
     if (!std::isfinite(param.training[1].value)) {
-      throw OutOfRange("epoch ", done, ": the loss is ", param.training[1].value,
-                       ", expected a finite number; try a smaller --lr");
+      throw FailedPrecondition("epoch ", done, ": the loss is ", param.training[1].value,
+                               ", expected a finite number; try a smaller --lr");
     }
   }
 

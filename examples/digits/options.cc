@@ -51,7 +51,7 @@ std::string CheckDecimal(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool leading_zero = text.size() > 1 && text[0] == '0';
   if (error == std::errc() && stop == end && !leading_zero) return "";
-  return "found " + text + ", expected a whole number from 0 to 18446744073709551615";
+  return "found " + text + ", expected a whole number below 2^64 in decimal digits";
 }
 
 }  // namespace
