@@ -389,22 +389,40 @@ void RunFused(const Tiles& tiles, const Fused&... fused) {
 template <typename S>
 inline constexpr bool kReduces = IsDeferredReduction<S>::value || IsDeferredAxisReduction<S>::value;
 
+/// Calls visit(place) for all that evaluating an expression writes; see Store.
+template <typename E, typename Visit>
+void ForEachStored(const E& e, const Visit& visit) {
+  if constexpr (requires { e.Stored(); }) visit(e.Stored());
+  std::apply([&](const auto&... operand) { (ForEachStored(operand, visit), ...); }, OperandsOf(e));
+}
+
+/// The part of Disturbs that is about memory which is written element by element.
+template <typename Reader>
+bool ReadsAtAnotherTime(const Reader& reader, const MemoryPlace& written, index_t distance) {
+  using E = decltype(reader.e);
+  if (IsComputedFirst<E>() && distance > 0 && ReadsAnywhere(reader.e, written)) return true;
+  if constexpr (!kReduces<Reader>) {
+    if (ReadsElsewhere(reader.dst, written)) return true;
+  }
+  return ReadsElsewhere(reader.e, written);
+}
+
 /// True if running two statements together, place by place, could differ from running them one
 /// after the other: `reader`, which comes `distance` statements after `writer`, reads or writes
 /// what that writes, at other places or at another time.
 template <typename Writer, typename Reader>
 bool Disturbs(const Writer& writer, const Reader& reader, index_t distance) {
+  bool disturbs = false;
+  ForEachStored(writer.e, [&](const MemoryPlace& stored) {
+    disturbs = disturbs || ReadsAtAnotherTime(reader, stored, distance);
+  });
+  if (disturbs) return true;
   const MemoryPlace written = writer.Written();
   if constexpr (kReduces<Writer>) {
     return ReadsAnywhere(reader.e, written) ||
            (distance != 0 && reader.Written().Overlaps(written));
   } else {
-    using E = decltype(reader.e);
-    if (IsComputedFirst<E>() && distance > 0 && ReadsAnywhere(reader.e, written)) return true;
-    if constexpr (!kReduces<Reader>) {
-      if (ReadsElsewhere(reader.dst, written)) return true;
-    }
-    return ReadsElsewhere(reader.e, written);
+    return ReadsAtAnotherTime(reader, written, distance);
   }
 }
 template <typename... Statement>

@@ -13,6 +13,7 @@
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/reductions.h"
+#include "tessera/tensor/store.h"
 #include "tessera/tensor/test_values.h"
 #include "tessera/tensor/view.h"
 
@@ -123,6 +124,27 @@ TEST(FuseTest, WhatCannotShareAPassStillGivesTheSame) {
   GuardedTensor<1, float> v(Shape1(8), std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
   Fuse(Lazy(v->Slice(1, 8)) = v->Slice(0, 7), Lazy(v->Slice(0, 7)) += v->Slice(1, 8));
   EXPECT_EQ(v.values(), (std::vector<float>{2, 3, 5, 7, 9, 11, 13, 7}));
+}
+
+TEST(FuseTest, WhatAStoreWritesIsThereForLaterStatements) {
+  const index_t n = 70;  // several tiles of several packets
+  const std::vector<float> values = RandomValues<float>(n * n, -4, 4, 1);
+  GuardedTensor<2, float> a(Shape2(n, n), values), b(Shape2(n, n)), x(Shape2(n, n)),
+      y(Shape2(n, n));
+  *b = 0.0f;
+  Fuse(Lazy(*x) = Store(*b, *a * 2) + *a, Lazy(*y) = b->T());
+  for (index_t i = 0; i < n; ++i) {
+    for (index_t k = 0; k < n; ++k) {
+      ASSERT_EQ((*x)[i][k], 3 * (*a)[i][k]);
+      ASSERT_EQ((*y)[i][k], 2 * (*a)[k][i]);
+    }
+  }
+  *b = 0.0f;
+  Fuse(Lazy(*x) = Store(*b, *a * 2) + *a, Lazy(*y) = *a - sum(*b));
+  const float total = sum(*b);
+  for (index_t k = 0; k < n; ++k) ASSERT_EQ((*y)[n - 1][k], (*a)[n - 1][k] - total);
+  // At its own place it is there in time.
+  EXPECT_FALSE(expr::NeedSeparatePasses(Lazy(*x) = Store(*b, *a * 2) + *a, Lazy(*y) = *b * 2));
 }
 
 TYPED_TEST(FuseTest, ViewsAreDestinationsAndOperands) {

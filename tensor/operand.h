@@ -29,6 +29,7 @@
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
 ///   WithOperands(e...)        the same node over other operands of the same shapes
+///   Stored()                  the MemoryPlace that its evaluation writes; absent if none
 ///   Reads(place)              whether it reads any byte of a MemoryPlace; instead of operands(),
 ///                             for a node that cannot name them
 ///   kMovesElements            false if element i depends on the operands' elements i alone; true,

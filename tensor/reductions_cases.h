@@ -77,7 +77,9 @@ class ReductionsTest : public testing::Test {
     CheckAll(values, s, sum(*x), mean(*x), maximum(*x), minimum(*x), norm(*x));
     const T product = inner(*x, *x);
     Check(product, s.squares, s, s.squares, "inner");
-    if constexpr (N == 1) EXPECT_EQ(static_cast<T>(dot(*x, *x)), product);
+    if constexpr (N == 1) {
+      EXPECT_EQ(static_cast<T>(dot(*x, *x)), product);
+    }
   }
 
   template <int kAxis, int N>

@@ -50,6 +50,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
     StorePacket(target.dptr_ + y * target.stride_ + x, value);
     return value;
   }
+  MemoryPlace Stored() const { return PlaceOf(target); }
   bool IsFlat() const { return target.IsFlat() && e.IsFlat(); }
   bool GroupsAreAligned(index_t rows) const requires kHasGroups {
     return target.GroupsAreAligned(rows) && e.GroupsAreAligned(rows);
