@@ -38,7 +38,7 @@ enum class FnProperty : uint8_t {
   kCopyFromGpu,     ///< copies from a CUDA device, on its copy-out stream
   kCopyToGpu,       ///< copies to a CUDA device, on its copy-in stream
   kCpuPrioritized,  ///< runs before every operation that is not, whatever their priorities
-  kAsync,           ///< may block (IO, a request): of PushSync, others work in its place meanwhile
+  kAsync,           ///< may block (IO, a request): others work in its place meanwhile
   kDeleteVariable,  ///< releases what a variable stands for: runs like kNoSkip
   kGpuPrioritized,  ///< on a CUDA device, a stream that goes before the others
   kNoSkip,          ///< runs even if what it reads carries an error, and does not inherit it
@@ -177,9 +177,10 @@ class Engine {
   static std::unique_ptr<Engine> Create(const EngineOptions& options = {});
 
   /// The process's default engine, made at the first call from the environment's settings. It lives
-  /// until the process ends: at exit() operations that run are waited for and others are dropped.
-  /// With TESSERA_ENGINE_TRACE=FILE it traces from the beginning and then writes FILE. No operation
-  /// may call exit(), since TBB cannot end its threads from one of them; std::quick_exit is safe.
+  /// until the process ends: at exit() operations that run are waited for, with their waits for
+  /// what pends broken off, and others are dropped. With TESSERA_ENGINE_TRACE=FILE it traces from
+  /// the beginning and then writes FILE. No operation may call exit(), since TBB cannot end its
+  /// threads from one of them; std::quick_exit is safe.
   ///
   /// In the child of a fork it is a fresh one, and older engines throw Error(kFailedPrecondition)
   /// there; they may be destroyed. If the parent had several threads, the child's engines are of
@@ -206,6 +207,7 @@ class Engine {
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
   /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
   /// runs another ready operation first, if there is any, hence hold no lock that operations take.
+  /// A push from a piece of a parallel loop does neither.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA
@@ -269,6 +271,7 @@ class Engine {
   virtual void WaitForAll() = 0;
 
   /// Rethrows the error that the variable holds and no wait has reported; does not wait.
+  /// Throws Error(kInvalidArgument) for a deleted variable.
   virtual void Throw(Variable* variable) = 0;
 
   /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
