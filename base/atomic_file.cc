@@ -116,10 +116,10 @@ void AtomicFile::Commit() {
 
 void AtomicFile::Fail(const char* what) const {
   const int error = errno;
-  absl::StatusCode code = absl::StatusCode::kFailedPrecondition;
-  if (error == ENOENT || error == ENOTDIR) code = absl::StatusCode::kNotFound;
+  absl::StatusCode code = Error::kFailedPrecondition;
+  if (error == ENOENT || error == ENOTDIR) code = Error::kNotFound;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    code = absl::StatusCode::kResourceExhausted;
+    code = Error::kResourceExhausted;
   }
   throw Error(code, operation_ + ": " + path_ + ": " + what + ": " + std::strerror(error));
 }

@@ -102,10 +102,10 @@ TEST_F(AtomicFileTest, NamesOperationAndFileInErrors) {
       EXPECT_THAT(error.what(), HasSubstr("Test: " + path));
     }
   };
-  expect(absl::StatusCode::kNotFound, Path("no/x"));
-  expect(absl::StatusCode::kFailedPrecondition, folder_);
+  expect(Error::kNotFound, Path("no/x"));
+  expect(Error::kFailedPrecondition, folder_);
   std::ofstream(Path("plain")) << "";
-  expect(absl::StatusCode::kNotFound, Path("plain/x"));
+  expect(Error::kNotFound, Path("plain/x"));
 }
 
 TEST_F(AtomicFileTest, AFullDiskIsAnErrorAndLeavesNothing) {
@@ -122,7 +122,7 @@ TEST_F(AtomicFileTest, AFullDiskIsAnErrorAndLeavesNothing) {
     file.Commit();
     ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted) << error.what();
+    EXPECT_EQ(error.code(), Error::kResourceExhausted) << error.what();
   }
   setrlimit(RLIMIT_FSIZE, &old_limit);
   std::signal(SIGXFSZ, old_handler);

@@ -31,7 +31,7 @@ TEST(CheckedSizeTest, ThrowsWithTheNameOfWhatIsTooLarge) {
     (CheckedSize(kMax) * 3).ValueOrThrow("rows");
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find("rows"), std::string::npos);
   }
 }

@@ -23,7 +23,7 @@ TEST(DeviceTest, MalformedTextIsAnErrorThatQuotesIt) {
       Device::Parse(text);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(error.code(), Error::kInvalidArgument);
       EXPECT_NE(std::string(error.what()).find("\"" + std::string(text) + "\""), std::string::npos);
     }
   }

@@ -5,22 +5,37 @@
 #include <stdexcept>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/base/config.h"
 
 static_assert(
     __cplusplus >= 202002L,
     "Tessera needs C++20: add --cxxopt=-std=c++20 (and --host_cxxopt=-std=c++20) to .bazelrc");
 
+// Declared here instead of including absl/status/status.h, which every file would pay for with a
+// second of compilation. error.cc holds this, and the values below, against Abseil's.
+namespace absl {
+ABSL_NAMESPACE_BEGIN
+enum class StatusCode : int;
+ABSL_NAMESPACE_END
+}  // namespace absl
+
 namespace tessera {
 
 /// The one exception that Tessera throws: what() names the operation, the argument, what was given
 /// and what was expected; code() says which kind of failure it was.
-///
-/// kInvalidArgument: the call can never work. kFailedPrecondition: wrong state. kNotFound,
-/// kOutOfRange, kDataLoss (damaged file), kResourceExhausted (memory), kUnimplemented (no such
-/// implementation in this build), kInternal (a defect of Tessera's own).
 class Error : public std::runtime_error {
  public:
+  /// Abseil's codes, as far as Tessera uses them. They equal absl::StatusCode::kInvalidArgument and
+  /// so on, which a program can name once it includes "absl/status/status.h".
+  static constexpr absl::StatusCode kInvalidArgument{3};     // the call can never work
+  static constexpr absl::StatusCode kNotFound{5};            // no such thing
+  static constexpr absl::StatusCode kResourceExhausted{8};   // memory or disk is used up
+  static constexpr absl::StatusCode kFailedPrecondition{9};  // not in this state
+  static constexpr absl::StatusCode kOutOfRange{11};         // an index past the end
+  static constexpr absl::StatusCode kUnimplemented{12};      // no implementation in this build
+  static constexpr absl::StatusCode kInternal{13};           // a defect of Tessera's own
+  static constexpr absl::StatusCode kDataLoss{15};           // a damaged file
+
   Error(absl::StatusCode code, const std::string& message)
       : std::runtime_error(message), code_(code) {}
 
@@ -46,35 +61,35 @@ Error MakeError(absl::StatusCode code, const Pieces&... pieces) {
 /// These build an Error from any number of streamable pieces: `throw InvalidArgument("dot: ", a);`.
 template <typename... Pieces>
 Error InvalidArgument(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kInvalidArgument, pieces...);
+  return base_internal::MakeError(Error::kInvalidArgument, pieces...);
 }
 template <typename... Pieces>
 Error FailedPrecondition(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kFailedPrecondition, pieces...);
+  return base_internal::MakeError(Error::kFailedPrecondition, pieces...);
 }
 template <typename... Pieces>
 Error NotFound(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kNotFound, pieces...);
+  return base_internal::MakeError(Error::kNotFound, pieces...);
 }
 template <typename... Pieces>
 Error OutOfRange(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kOutOfRange, pieces...);
+  return base_internal::MakeError(Error::kOutOfRange, pieces...);
 }
 template <typename... Pieces>
 Error DataLoss(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kDataLoss, pieces...);
+  return base_internal::MakeError(Error::kDataLoss, pieces...);
 }
 template <typename... Pieces>
 Error ResourceExhausted(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kResourceExhausted, pieces...);
+  return base_internal::MakeError(Error::kResourceExhausted, pieces...);
 }
 template <typename... Pieces>
 Error Unimplemented(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kUnimplemented, pieces...);
+  return base_internal::MakeError(Error::kUnimplemented, pieces...);
 }
 template <typename... Pieces>
 Error Internal(const Pieces&... pieces) {
-  return base_internal::MakeError(absl::StatusCode::kInternal, pieces...);
+  return base_internal::MakeError(Error::kInternal, pieces...);
 }
 
 }  // namespace tessera

@@ -78,7 +78,7 @@ TEST_P(EngineErrorTest, AWaitRethrowsWithOperationAndPushSiteAndTheSameCode) {
     engine_->WaitForVar(variable);
     FAIL() << "expected the error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(error.code(), Error::kDataLoss);
     EXPECT_THAT(error.what(), AllOf(StartsWith("bad block"), HasSubstr("\"load\""),
                                     HasSubstr("engine_error_test.cc:" + std::to_string(line))));
   }
@@ -286,7 +286,7 @@ TEST_P(EngineErrorTest, AsyncOperationsReportThroughTheirCallback) {
     engine_->WaitForVar(b);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(error.code(), Error::kResourceExhausted);
     EXPECT_THAT(error.what(), HasSubstr("receive"));
   }
   foreign.join();
@@ -311,7 +311,7 @@ TEST_P(EngineErrorTest, ALostCallbackIsAnErrorAndNotAHang) {
     engine_->WaitForVar(a);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(error.code(), Error::kFailedPrecondition);
     EXPECT_THAT(error.what(), HasSubstr("forgetful"));
   }
 }

@@ -189,7 +189,7 @@ TEST_P(NestedWaitTest, AWaitForEverythingInsideALoopThrows) {
           try {
             context.engine->WaitForAll();
           } catch (const Error& error) {
-            EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+            EXPECT_EQ(error.code(), Error::kFailedPrecondition);
             ++refused;
           }
         });
@@ -321,7 +321,7 @@ TEST_P(NestedWaitTest, AWaitBehindReadsThatNeedItsOwnerThrows) {
         try {
           context.engine->WaitForVar(x);
         } catch (const Error& error) {
-          EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+          EXPECT_EQ(error.code(), Error::kFailedPrecondition);
           ++refused;
         }
       },

@@ -533,7 +533,7 @@ TEST(DeviceBackendTest, WithoutOneAPushNamesTheBuildThatHasIt) {
     engine->PushSync([](RunContext) {}, kGpu, {}, {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(error.code(), Error::kUnimplemented);
     EXPECT_THAT(error.what(), HasSubstr("--config=cuda"));
   }
   SetDeviceBackend(DeviceType::kGpu, backend);

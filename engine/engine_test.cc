@@ -100,7 +100,7 @@ TEST_P(EngineTest, AVariableNamedTwiceIsAnErrorThatNamesIt) {
   };
   for (const Error& error :
        {push({twice, other, twice}, {}), push({}, {twice, twice}), push({other, twice}, {twice})}) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("step"), HasSubstr("weights")));
   }
   const Error error =
@@ -122,8 +122,7 @@ TEST_P(EngineTest, LimitsThatAreOutOfRangeAreErrors) {
   for (const EngineOptions& options :
        {EngineOptions{.max_pending = -1}, EngineOptions{.stall_report_ms = -1},
         EngineOptions{.stall_report_ms = std::numeric_limits<int64_t>::max()}}) {
-    EXPECT_EQ(ErrorOf([&] { GetParam().Make(options); }).code(),
-              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ErrorOf([&] { GetParam().Make(options); }).code(), Error::kInvalidArgument);
   }
 }
 
@@ -134,7 +133,7 @@ TEST_P(EngineTest, AVariableInTwoListsIsAnErrorThatNamesBoth) {
     const Error error = ErrorOf([&] {
       engine_->PushSync([](RunContext) { ADD_FAILURE(); }, kCpu, reads, writes, options);
     });
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("\"add\""), HasSubstr("sum")));
     return std::string(error.what());
   };
@@ -168,12 +167,12 @@ TEST_P(EngineTest, WrongArgumentsAreErrorsAndPushNothing) {
   Variable* foreign = other_engine->NewVariable("foreign");
   const auto nothing = [](RunContext) {};
   EXPECT_EQ(ErrorOf([&] { engine_->PushSync(nothing, kCpu, {nullptr}, {}); }).code(),
-            absl::StatusCode::kInvalidArgument);
+            Error::kInvalidArgument);
   EXPECT_THAT(ErrorOf([&] { engine_->PushSync(nothing, kCpu, {}, {foreign}); }).what(),
               HasSubstr("another engine"));
   EXPECT_THAT(ErrorOf([&] { engine_->WaitForVar(foreign); }).what(), HasSubstr("another engine"));
   EXPECT_EQ(ErrorOf([&] { engine_->PushSync(SyncFn(), kCpu, {}, {variable}); }).code(),
-            absl::StatusCode::kInvalidArgument);
+            Error::kInvalidArgument);
   EXPECT_THAT(ErrorOf([&] { engine_->PushSync(nothing, Device::Gpu(9), {}, {variable}); }).what(),
               HasSubstr("gpu(9)"));
   EXPECT_EQ(engine_->counters().pushed, 0u);
@@ -363,7 +362,7 @@ TEST_P(EngineTest, CompletingTwiceIsAClearError) {
   const OnComplete copy = done;
   done();
   const Error error = ErrorOf([&] { copy(); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(error.code(), Error::kFailedPrecondition);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("read file"), HasSubstr("engine_test.cc")));
   engine_->WaitForAll();
   engine_.reset();

@@ -97,7 +97,7 @@ TEST_P(EngineWaitTest, WaitingForOnesOwnWriteThrows) {
     engine_->WaitForVar(variable);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(error.code(), Error::kFailedPrecondition);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("selfish"), HasSubstr("mine")));
   }
 }
@@ -149,7 +149,7 @@ TEST_P(EngineWaitTest, OperationsThatWaitForEachOtherGetAnError) {
           try {
             context.engine->WaitForVar(other);
           } catch (const Error& error) {
-            EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+            EXPECT_EQ(error.code(), Error::kFailedPrecondition);
             ++refused;
           }
         },

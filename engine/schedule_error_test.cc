@@ -46,8 +46,7 @@ TEST_P(ScheduleErrorTest, AReplayThatThrewLeavesNothingToTheNext) {
   });
   engine_->DeleteVariable(deleted);
   const VariableBinding bound[] = {{.recorded = b, .actual = deleted}};
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
-                          [&] { schedule->Replay({.variables = bound}); }),
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { schedule->Replay({.variables = bound}); }),
               AllOf(HasSubstr("gone"), HasSubstr("deleted")));
   engine_->WaitForAll();
   EXPECT_EQ(count, 0);
@@ -74,7 +73,7 @@ TEST_P(ScheduleErrorTest, AnErrorSkipsWhatReadsItAndIsReportedOnceAtItsName) {
   schedule->Replay();
   engine_->WaitForVar(c);
   EXPECT_EQ(from_c, 1);
-  EXPECT_THAT(MessageWith(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
+  EXPECT_THAT(MessageWith(Error::kDataLoss, [&] { engine_->WaitForVar(b); }),
               AllOf(HasSubstr("bad block"), HasSubstr("load"), HasSubstr("schedule_fixture.h")));
   engine_->WaitForVar(a);  // one report for the chain
   engine_->WaitForAll();
@@ -99,11 +98,11 @@ TEST_P(ScheduleErrorTest, AnErrorFromBeforeSkipsWhatReadsItUnlessItIsWrittenFirs
   });
   Push([] { throw DataLoss("bad block"); }, {}, {a});
   reader->Replay();
-  EXPECT_THAT(MessageWith(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
+  EXPECT_THAT(MessageWith(Error::kDataLoss, [&] { engine_->WaitForVar(b); }),
               HasSubstr("bad block"));
   EXPECT_EQ(reads, 0);
   reader->Replay();  // was not told of: reported once more
-  EXPECT_THAT(MessageWith(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
+  EXPECT_THAT(MessageWith(Error::kDataLoss, [&] { engine_->WaitForVar(b); }),
               HasSubstr("bad block"));
   writer->Replay();
   engine_->WaitForAll();
@@ -122,7 +121,7 @@ TEST_P(ScheduleErrorTest, NoSkipRunsOnMarkedInputs) {
   schedule->Replay();
   engine_->WaitForVar(b);
   EXPECT_TRUE(ran);
-  MessageWith(absl::StatusCode::kDataLoss, [&] { engine_->WaitForAll(); });
+  MessageWith(Error::kDataLoss, [&] { engine_->WaitForAll(); });
 }
 
 TEST_P(ScheduleErrorTest, AnAsynchronousFailureMarksWhatItWrites) {
@@ -136,8 +135,7 @@ TEST_P(ScheduleErrorTest, AnAsynchronousFailureMarksWhatItWrites) {
     Push([&] { ran = true; }, {a}, {b});
   });
   schedule->Replay();
-  EXPECT_THAT(MessageWith(absl::StatusCode::kDataLoss, [&] { engine_->WaitForVar(b); }),
-              HasSubstr("late"));
+  EXPECT_THAT(MessageWith(Error::kDataLoss, [&] { engine_->WaitForVar(b); }), HasSubstr("late"));
   EXPECT_FALSE(ran);
 }
 
@@ -151,8 +149,7 @@ TEST_P(ThreadedScheduleErrorTest, AWaitInsideForWhatTheScheduleUsesThrows) {
         [&] {
           // Behind the replay, on its own variable: it needs this operation to end.
           Push([] {}, {}, {a});
-          message =
-              MessageWith(absl::StatusCode::kFailedPrecondition, [&] { engine_->WaitForVar(a); });
+          message = MessageWith(Error::kFailedPrecondition, [&] { engine_->WaitForVar(a); });
         },
         {}, {b}, {.name = "waits"});
   });
@@ -169,13 +166,12 @@ TEST_P(ScheduleErrorTest, AReplayOnADeletedVariableIsAnError) {
   engine_->DeleteVariable(a);  // after the replay
   engine_->WaitForAll();
   EXPECT_EQ(count, 1);
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { schedule->Replay(); }),
               AllOf(HasSubstr("gone"), HasSubstr("deleted")));
   // Its memory may be that of a new one by now.
   std::vector<Variable*> others;
   for (int i = 0; i < 200; ++i) others.push_back(engine_->NewVariable());
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
-              HasSubstr("gone"));
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { schedule->Replay(); }), HasSubstr("gone"));
   for (Variable* other : others) engine_->DeleteVariable(other);
   engine_->WaitForAll();
   EXPECT_EQ(count, 1);
@@ -189,7 +185,7 @@ TEST_P(ScheduleErrorTest, ARecordingHasNoPlaceForWaits) {
   for (const auto& call : std::vector<std::function<void()>>{
            [&] { engine_->WaitForVar(a); }, [&] { engine_->WaitForAll(); },
            [&] { nothing->Replay(); }, [&] { engine_->Record([] {}); }}) {
-    EXPECT_THAT(MessageWith(absl::StatusCode::kFailedPrecondition, [&] { engine_->Record(call); }),
+    EXPECT_THAT(MessageWith(Error::kFailedPrecondition, [&] { engine_->Record(call); }),
                 HasSubstr("records a schedule"));
   }
   bool ran = false;

@@ -73,9 +73,8 @@ TEST_P(ScheduleTest, RecordedDeletionsAreCheckedAndHappenOnce) {
   Variable* const a = engine_->NewVariable("a");
   auto first = engine_->Record([&] {
     engine_->DeleteVariable(a);
-    EXPECT_THAT(
-        MessageWith(absl::StatusCode::kInvalidArgument, [&] { engine_->DeleteVariable(a); }),
-        AllOf(HasSubstr("\"a\""), HasSubstr("deleted already")));
+    EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { engine_->DeleteVariable(a); }),
+                AllOf(HasSubstr("\"a\""), HasSubstr("deleted already")));
   });
   auto second = engine_->Record([&] { engine_->DeleteVariable(a); });
   first.reset();
@@ -102,7 +101,7 @@ TEST_P(ScheduleTest, AScheduleMayGoWhileAnotherIsRecorded) {
     engine_->DeleteVariable(b);
     old.reset();
   });
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument, [&] { Push([] {}, {}, {a}); }),
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { Push([] {}, {}, {a}); }),
               HasSubstr("deleted"));
   schedule.reset();
   engine_->WaitForAll();
@@ -184,7 +183,7 @@ TEST_P(ScheduleTest, SlotsAreThoseOfTheReplay) {
   engine_->WaitForVar(a);
   EXPECT_THAT(seen, ElementsAre(10, 11));
   EXPECT_EQ(values[2], 12);
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument, [&] { schedule->Replay(); }),
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { schedule->Replay(); }),
               AllOf(HasSubstr("step"), HasSubstr("given 0 slots"), HasSubstr("expected 2")));
 }
 
@@ -215,20 +214,20 @@ TEST_P(ScheduleTest, VariablesMayBeOthersInEachReplay) {
 
   void* const slots[] = {&values[0]};
   const VariableBinding unknown[] = {{.recorded = batches[0], .actual = batches[1]}};
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument,
                           [&] { schedule->Replay({.slots = slots, .variables = unknown}); }),
               HasSubstr("does not use"));
   const VariableBinding twice[] = {{.recorded = batch, .actual = weight}};
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument,
                           [&] { schedule->Replay({.slots = slots, .variables = twice}); }),
               AllOf(HasSubstr("weight"), HasSubstr("both read and updated")));
   const VariableBinding again[] = {{.recorded = batch, .actual = batches[0]},
                                    {.recorded = batch, .actual = batches[1]}};
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument,
                           [&] { schedule->Replay({.slots = slots, .variables = again}); }),
               HasSubstr("two bindings"));
   const VariableBinding null[] = {{.recorded = batch, .actual = nullptr}};
-  EXPECT_THAT(MessageWith(absl::StatusCode::kInvalidArgument,
+  EXPECT_THAT(MessageWith(Error::kInvalidArgument,
                           [&] { schedule->Replay({.slots = slots, .variables = null}); }),
               HasSubstr("null"));
   schedule->Replay({.slots = slots});  // none of these has changed anything
@@ -258,9 +257,8 @@ TEST_P(ScheduleTest, VariablesOfTheRecordingGoWithTheSchedule) {
     Push([&] { ++value; }, {}, {temporary});
     Push([&] { result = value; }, {temporary}, {a});
     engine_->DeleteVariable(temporary);
-    EXPECT_THAT(
-        MessageWith(absl::StatusCode::kInvalidArgument, [&] { Push([] {}, {temporary}, {}); }),
-        AllOf(HasSubstr("temporary"), HasSubstr("was deleted")));
+    EXPECT_THAT(MessageWith(Error::kInvalidArgument, [&] { Push([] {}, {temporary}, {}); }),
+                AllOf(HasSubstr("temporary"), HasSubstr("was deleted")));
   });
   for (int i = 0; i < 5; ++i) schedule->Replay();
   schedule.reset();  // the replays end all the same

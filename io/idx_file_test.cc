@@ -30,7 +30,7 @@ Error ErrorOf(const std::function<void()>& call) {
     return error;
   }
   ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode::kOk, "");
+  return Error(absl::StatusCode{}, "");
 }
 
 Error ParseError(const Bytes& bytes) {
@@ -85,33 +85,33 @@ TEST(IdxFileTest, ReadsAFileOfSeveralGzipMembers) {
 TEST(IdxFileTest, ValuesOfAnotherTypeAreRefused) {
   const IdxArray array = ParseIdx(IdxBytes(kUint8Code, {1}, {1}), "x");
   const Error error = ErrorOf([&] { array.values<float>(); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("float32"), HasSubstr("uint8")));
 }
 
 TEST(IdxFileTest, AMissingFileIsNotFound) {
   const std::string path = testing::TempDir() + "/no-such-file";
   const Error error = ErrorOf([&] { ReadIdxFile(path); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(error.code(), Error::kNotFound);
   EXPECT_THAT(error.what(), HasSubstr(path));
 }
 
 TEST(IdxFileTest, AFolderIsRefused) {
   const Error error = ErrorOf([] { ReadIdxFile(testing::TempDir()); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("expected a file"));
 }
 
 TEST(IdxFileTest, ATruncatedFileNamesBothSizes) {
   const Error error = ParseError(IdxBytes(kUint8Code, {10, 10}, Bytes(99)));
-  EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(error.code(), Error::kDataLoss);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("numbers"), HasSubstr("found 111"),
                                   HasSubstr("expected 112"), HasSubstr("(10,10)")));
 }
 
 TEST(IdxFileTest, AnOversizedFileNamesBothSizes) {
   const Error error = ParseError(IdxBytes(kUint8Code, {10, 10}, Bytes(103)));
-  EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(error.code(), Error::kDataLoss);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("found 115"), HasSubstr("expected 112")));
 }
 
@@ -119,7 +119,7 @@ TEST(IdxFileTest, EveryTruncatedHeaderIsRefused) {
   const Bytes bytes = IdxBytes(kUint8Code, {1, 1}, {1});
   for (size_t length = 0; length < bytes.size(); ++length) {
     const Error error = ParseError(Bytes(bytes.begin(), bytes.begin() + length));
-    EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss) << length;
+    EXPECT_EQ(error.code(), Error::kDataLoss) << length;
     EXPECT_THAT(error.what(), HasSubstr("truncated")) << length;
   }
 }
@@ -130,7 +130,7 @@ TEST(IdxFileTest, AWrongMagicNumberIsNamed) {
     Bytes bytes = start;
     bytes.resize(100);
     const Error error = ParseError(bytes);
-    EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(error.code(), Error::kDataLoss);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("wrong magic number 0x"), HasSubstr("0x00000803")));
   }
 }
@@ -138,10 +138,10 @@ TEST(IdxFileTest, AWrongMagicNumberIsNamed) {
 TEST(IdxFileTest, AnEnormousHeaderTakesNoMemory) {
   const uint32_t most = 0xffffffff;
   const Error terabytes = ParseError(IdxBytes(kUint8Code, {1 << 20, 1 << 20}, Bytes(5)));
-  EXPECT_EQ(terabytes.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(terabytes.code(), Error::kDataLoss);
   EXPECT_THAT(terabytes.what(), HasSubstr("truncated"));
   const Error impossible = ParseError(IdxBytes(kUint8Code, {most, most, most}, Bytes(5)));
-  EXPECT_EQ(impossible.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(impossible.code(), Error::kDataLoss);
   EXPECT_THAT(impossible.what(), HasSubstr("impossible shape"));
 }
 
@@ -150,7 +150,7 @@ TEST(IdxFileTest, ACompressedFileIsNotUnpackedBeyondItsHeader) {
   const Bytes bomb = Gzip(IdxBytes(kUint8Code, {16}, Bytes(64 << 20)));
   ASSERT_LT(bomb.size(), 1u << 17);
   const Error error = ParseError(bomb);
-  EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(error.code(), Error::kDataLoss);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("too long"), HasSubstr("expected 24")));
 }
 
@@ -159,21 +159,21 @@ TEST(IdxFileTest, DamagedCompressionIsRefused) {
   for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<uint8_t>(i * i >> 3);
   const Bytes packed = Gzip(IdxBytes(kUint8Code, {5000}, elements));
   const Error truncated = ParseError(Bytes(packed.begin(), packed.end() - 20));
-  EXPECT_EQ(truncated.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(truncated.code(), Error::kDataLoss);
   EXPECT_THAT(truncated.what(), AllOf(HasSubstr("numbers"), HasSubstr("compressed")));
   Bytes flipped = packed;
   flipped[flipped.size() - 6] ^= 1;  // in the checksum
-  EXPECT_EQ(ParseError(flipped).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ParseError(flipped).code(), Error::kDataLoss);
   Bytes trailed = packed;
   trailed.push_back('x');
-  EXPECT_EQ(ParseError(trailed).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ParseError(trailed).code(), Error::kDataLoss);
 }
 
 TEST(IdxFileTest, FindsPlainThenCompressedFiles) {
   const std::string folder = testing::TempDir() + "/find-idx";
   std::filesystem::create_directories(folder);
   const Error error = ErrorOf([&] { FindIdxFile(folder, "labels"); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(error.code(), Error::kNotFound);
   EXPECT_THAT(error.what(), AllOf(HasSubstr(folder + "/labels"), HasSubstr("labels.gz")));
   WriteTestFile("find-idx/labels.gz", {});
   EXPECT_EQ(FindIdxFile(folder, "labels"), folder + "/labels.gz");

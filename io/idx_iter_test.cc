@@ -27,7 +27,7 @@ Error ErrorOf(const std::function<void()>& call) {
     return error;
   }
   ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode::kOk, "");
+  return Error(absl::StatusCode{}, "");
 }
 
 /// Ten images of 1x2 pixels: image i is (i, 10), and its label i % 4.
@@ -172,16 +172,16 @@ TEST_F(IdxIterTest, ABatchStaysAsItIsForOperationsPushedOnIt) {
 
 TEST_F(IdxIterTest, ThereIsNoBatchBeforeTheFirstAndAfterTheLast) {
   IdxIter iter(options_);
-  EXPECT_EQ(ErrorOf([&] { iter.GetBatch(); }).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorOf([&] { iter.GetBatch(); }).code(), Error::kFailedPrecondition);
   Epoch(&iter);
   EXPECT_FALSE(iter.Next());
-  EXPECT_EQ(ErrorOf([&] { iter.GetBatch(); }).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ErrorOf([&] { iter.GetBatch(); }).code(), Error::kFailedPrecondition);
 }
 
 TEST_F(IdxIterTest, ABatchLargerThanTheDataNamesBoth) {
   options_.batch_size = 11;
   const Error error = ConstructionError();
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("batch_size 11"), HasSubstr("at most 10")));
   options_.batch_size = 0;
   EXPECT_THAT(ConstructionError().what(), HasSubstr("batch_size 0, expected at least 1"));
@@ -192,14 +192,14 @@ TEST_F(IdxIterTest, FilesWithoutExamplesAreRefused) {
       << std::string("\0\0\10\3\0\0\0\0\0\0\0\1\0\0\0\2", 16);
   std::ofstream(options_.label, std::ios::binary) << std::string("\0\0\10\1\0\0\0\0", 8);
   const Error error = ConstructionError();
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("found no examples, expected at least 1"));
 }
 
 TEST_F(IdxIterTest, ALabelOutOfRangeNamesFilePositionAndRange) {
   options_.num_classes = 3;
   const Error error = ConstructionError();
-  EXPECT_EQ(error.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(error.code(), Error::kOutOfRange);
   EXPECT_THAT(error.what(), AllOf(HasSubstr(options_.label), HasSubstr("label 3 at position 3"),
                                   HasSubstr("from 0 to 2")));
   options_.num_classes = 4;
@@ -215,7 +215,7 @@ TEST_F(IdxIterTest, FilesThatDoNotBelongTogetherAreRefused) {
   EXPECT_THAT(ConstructionError().what(), HasSubstr("expected labels"));
   options_.label = WriteTestFile("few-labels", IdxBytes(0x08, {9}, Bytes(9)));
   const Error error = ConstructionError();
-  EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(error.code(), Error::kDataLoss);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("found 9 labels, expected 10"), HasSubstr(images)));
 }
 

@@ -33,7 +33,7 @@ Error ErrorOf(const std::function<void()>& call) {
     return error;
   }
   ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode::kOk, "");
+  return Error(absl::StatusCode{}, "");
 }
 
 class KVStoreTest : public testing::Test {
@@ -118,26 +118,26 @@ TEST_F(KVStoreTest, OneWorkerNeverWaitsForOthers) {
 
 TEST_F(KVStoreTest, AnUnknownTypeListsTheKnownOnes) {
   const Error error = ErrorOf([] { KVStore::Create("nearby"); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("'nearby'"), HasSubstr("local")));
 }
 
 TEST_F(KVStoreTest, AKeyIsInitializedOnceAndBeforeItsUse) {
   store_->Init("w", Vector({1, 2}));
   const Error twice = ErrorOf([this] { store_->Init("w", Vector({3, 4})); });
-  EXPECT_EQ(twice.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(twice.code(), Error::kFailedPrecondition);
   EXPECT_THAT(twice.what(), HasSubstr("key w"));
   EXPECT_THAT(Pulled(store_.get(), "w"), ElementsAre(1, 2));
   const Error push = ErrorOf([this] { store_->Push(7, Vector({1})); });
-  EXPECT_EQ(push.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(push.code(), Error::kNotFound);
   EXPECT_THAT(push.what(), HasSubstr("unknown key 7"));
-  EXPECT_EQ(ErrorOf([this] { Pulled(store_.get(), "v"); }).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ErrorOf([this] { Pulled(store_.get(), "v"); }).code(), Error::kNotFound);
 }
 
 TEST_F(KVStoreTest, ShapesAndTypesThatDoNotFitAreRefused) {
   store_->Init("w", Vector({1, 2}));
   const Error shape = ErrorOf([this] { store_->Push("w", {Vector({1, 1}), Vector({1, 2, 3})}); });
-  EXPECT_EQ(shape.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(shape.code(), Error::kInvalidArgument);
   EXPECT_THAT(shape.what(), AllOf(HasSubstr("key w"), HasSubstr("(3,)"), HasSubstr("(2,)")));
   const NDArray doubles({2}, Device::Cpu(), DType::kFloat64);
   EXPECT_THAT(ErrorOf([&] { store_->Pull("w", doubles); }).what(), HasSubstr("float64"));

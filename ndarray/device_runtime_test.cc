@@ -110,7 +110,7 @@ TEST_F(DeviceRuntimeTest, FailedWorkIsAnErrorOfTheCaller) {
     RunOnDevice(Device::Gpu(), [](void*) {});
     ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInternal);
+    EXPECT_EQ(error.code(), Error::kInternal);
   }
   device.fail_waits = false;
   EXPECT_EQ(device.lent, 0);
@@ -141,7 +141,7 @@ TEST_F(DeviceRuntimeTest, OperatorsRefuseMixedDevices) {
     host + there;
     ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("rhs lies on gpu(0)"));
   }
 }
@@ -164,7 +164,7 @@ TEST(DeviceRuntimeAbsentTest, SaysWhichBuildIsNeeded) {
     RuntimeFor(device);
     ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(error.code(), Error::kUnimplemented);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("--config=cuda"));
   }
 }

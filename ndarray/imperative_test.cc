@@ -19,7 +19,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalid = Error::kInvalidArgument;
 
 template <typename Fn>
 void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
@@ -165,7 +165,7 @@ TEST(InvokeTest, HiddenOutputsMayBeGiven) {
 TEST(InvokeTest, NamesWhatIsWrong) {
   const NDArray a({2});
   const NDArray b({3});
-  ExpectError(absl::StatusCode::kNotFound, "elemwise_add", [&] { Invoke("elemwise_ad", {a, a}); });
+  ExpectError(Error::kNotFound, "elemwise_add", [&] { Invoke("elemwise_ad", {a, a}); });
   ExpectError(kInvalid, "1 inputs given, expected 2 (lhs, rhs)",
               [&] { Invoke("elemwise_add", {a}); });
   ExpectError(kInvalid, "rhs", [&] { Invoke("elemwise_add", {a, b}); });
@@ -207,8 +207,7 @@ TEST(InvokeTest, FailuresSurfaceAtTheFirstWaitAndOnce) {
   const NDArray data = Array({1, 5, 2});
   const NDArray out = Invoke("test_threshold", {data}, {{"limit", "4"}})[0];
   const NDArray next = out + 1.0f;
-  ExpectError(absl::StatusCode::kOutOfRange, "test_threshold: element 1",
-              [&] { next.WaitToRead(); });
+  ExpectError(Error::kOutOfRange, "test_threshold: element 1", [&] { next.WaitToRead(); });
   NDArray::WaitAll();
   EXPECT_THAT(data.ToVector(), ElementsAre(1, 5, 2));
   EXPECT_THAT(Invoke("test_threshold", {data}, {{"limit", "9"}})[0].ToVector(),
@@ -267,7 +266,7 @@ TEST(BoundOperatorTest, TellsTheOperatorWhetherItTrains) {
   BoundOperator moved = std::move(counting);
   moved.Run();
   EXPECT_THAT(count.ToVector(), ElementsAre(4));
-  ExpectError(absl::StatusCode::kFailedPrecondition, "moved from",
+  ExpectError(Error::kFailedPrecondition, "moved from",
               [&] { counting.Run(); });  // NOLINT: the use after the move is the test
 }
 
@@ -323,7 +322,7 @@ TEST(BoundOperatorTest, AFailedRunDoesNotStopLaterOnes) {
   const NDArray out({1});
   const BoundOperator bound(*property, {data}, {out});
   bound.Run();
-  ExpectError(absl::StatusCode::kOutOfRange, "test_threshold", [&] { out.WaitToRead(); });
+  ExpectError(Error::kOutOfRange, "test_threshold", [&] { out.WaitToRead(); });
   data = 3.0f;
   bound.Run();
   EXPECT_THAT(out.ToVector(), ElementsAre(3));

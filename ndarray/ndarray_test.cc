@@ -35,9 +35,9 @@ void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
   }
 }
 
-constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-constexpr auto kOutOfRange = absl::StatusCode::kOutOfRange;
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
+constexpr auto kInvalid = Error::kInvalidArgument;
+constexpr auto kOutOfRange = Error::kOutOfRange;
+constexpr auto kFailedPrecondition = Error::kFailedPrecondition;
 
 /// Queues an operation on the array that fails.
 void PushFailure(const NDArray& array) {
@@ -426,7 +426,7 @@ TEST(NDArrayErrorTest, WritingAllOfAFailedArrayMendsIt) {
 }
 
 TEST(NDArrayErrorTest, LackOfMemorySurfaces) {
-  constexpr auto kExhausted = absl::StatusCode::kResourceExhausted;
+  constexpr auto kExhausted = Error::kResourceExhausted;
   Storage* const storage = Storage::Get();
   storage->SetLimit(Device::Cpu(), storage->Stats(Device::Cpu()).reserved_bytes);
   const TShape large = {1 << 24};

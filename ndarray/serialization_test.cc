@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr auto kDataLoss = absl::StatusCode::kDataLoss;
+constexpr auto kDataLoss = Error::kDataLoss;
 
 template <typename Fn>
 void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
@@ -257,35 +257,33 @@ TEST(SerializationTest, SizesBeyondTheFileTakeNoMemory) {
 }
 
 TEST(SerializationTest, SparseArraysAreNotImplemented) {
-  ExpectError(absl::StatusCode::kUnimplemented, "array 0 is sparse (row_sparse)",
+  ExpectError(Error::kUnimplemented, "array 0 is sparse (row_sparse)",
               [] { LoadBytes(Bytes().Header(1).U32(0xf993fac9).I32(1).I32(0).get()); });
-  ExpectError(absl::StatusCode::kUnimplemented, "array 0 is sparse (csr)",
+  ExpectError(Error::kUnimplemented, "array 0 is sparse (csr)",
               [] { LoadBytes(Bytes().Header(1).U32(0xf993fac9).I32(2).I32(0).get()); });
 }
 
 TEST(SerializationTest, NamesTheFileThatCannotBeUsed) {
   const NDArray array({2});
   const std::string nowhere = TempPath("no_such_folder/x.params");
-  ExpectError(absl::StatusCode::kNotFound, nowhere, [&] { LoadNDArrays(nowhere); });
-  ExpectError(absl::StatusCode::kNotFound, nowhere, [&] { SaveNDArrays(nowhere, {{"a", array}}); });
+  ExpectError(Error::kNotFound, nowhere, [&] { LoadNDArrays(nowhere); });
+  ExpectError(Error::kNotFound, nowhere, [&] { SaveNDArrays(nowhere, {{"a", array}}); });
   const std::string folder = ::testing::TempDir();
-  ExpectError(absl::StatusCode::kFailedPrecondition, folder, [&] { LoadNDArrays(folder); });
-  ExpectError(absl::StatusCode::kFailedPrecondition, folder, [&] {
-    SaveNDArrays(folder, {{"a", array}});
-  });
+  ExpectError(Error::kFailedPrecondition, folder, [&] { LoadNDArrays(folder); });
+  ExpectError(Error::kFailedPrecondition, folder, [&] { SaveNDArrays(folder, {{"a", array}}); });
 }
 
 TEST(SerializationTest, AFailedSaveLeavesTheFileAsItWas) {
   const std::string path = TempPath("kept.params");
   SaveNDArrays(path, {{"a", NDArray::FromVector(std::vector<float>{1, 2}, {2})}});
   const std::string before = ReadFile(path);
-  ExpectError(absl::StatusCode::kInvalidArgument, "entry \"none\" is no array", [&] {
+  ExpectError(Error::kInvalidArgument, "entry \"none\" is no array", [&] {
     SaveNDArrays(path, {{"none", NDArray()}});
   });
   NDArray broken({2});
   Engine::Get()->PushSync([](RunContext) { throw OutOfRange("the operation broke"); },
                           Device::Cpu(), {}, {broken.var()});
-  ExpectError(absl::StatusCode::kOutOfRange, "the operation broke", [&] {
+  ExpectError(Error::kOutOfRange, "the operation broke", [&] {
     SaveNDArrays(path, {{"a", broken}});
   });
   EXPECT_EQ(ReadFile(path), before);

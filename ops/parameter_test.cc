@@ -55,7 +55,7 @@ std::string Refusal(const ParameterMap& values) {
   try {
     ParameterSchema<Everything>::Get().Parse("Test", values);
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     return error.what();
   }
   return "accepted";

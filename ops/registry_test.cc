@@ -97,7 +97,7 @@ TEST(OperatorRegistryTest, NoImplementationIsAClearError) {
       property->CreateOperator(device, {&shape, 1}, {&dtype, 1});
       ADD_FAILURE() << "made an operator";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kUnimplemented);
+      EXPECT_EQ(error.code(), Error::kUnimplemented);
       EXPECT_THAT(error.what(), HasSubstr("test_choosy"));
       EXPECT_THAT(error.what(), HasSubstr("float16"));
       EXPECT_THAT(error.what(), HasSubstr(words));
@@ -117,7 +117,7 @@ TEST(OperatorRegistryTest, AnOperatorWithoutBackwardSaysSo) {
     made->Backward({}, {}, {}, {}, {}, {}, {});
     ADD_FAILURE() << "went backward";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_EQ(error.code(), Error::kUnimplemented);
   }
 }
 
@@ -126,7 +126,7 @@ TEST(OperatorRegistryTest, AnUnknownNameIsAnsweredWithTheNearest) {
     try {
       OperatorRegistry::Get().Create(name, {});
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+      EXPECT_EQ(error.code(), Error::kNotFound);
       return error.what();
     }
     return "found";

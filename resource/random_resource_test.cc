@@ -216,7 +216,7 @@ TEST(ResourceFailureTest, EveryFailureOfTheSystemIsAnErrorAndTheWorkspaceStaysUs
               try {
                 EXPECT_NE(space.resource->GetSpaceBytes(size), nullptr);
               } catch (const Error& error) {
-                EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+                EXPECT_EQ(error.code(), Error::kResourceExhausted);
                 ++errors;
               }
             }

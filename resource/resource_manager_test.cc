@@ -142,20 +142,20 @@ TEST_P(ResourceManagerTest, ImpossibleWorkspacesAreErrors) {
     } catch (const Error& error) {
       return error.code();
     }
-    return absl::StatusCode::kOk;
+    return absl::StatusCode{};
   };
   Run(space, [code_of](Resource* resource) {
     constexpr index_t kHuge = index_t{1} << 40;
-    EXPECT_EQ(code_of([&] { resource->GetSpaceBytes(-1); }), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { resource->GetSpaceBytes(-1); }), Error::kInvalidArgument);
     EXPECT_EQ(code_of([&] { resource->get_space<cpu>(Shape2(kHuge, kHuge), nullptr); }),
-              absl::StatusCode::kInvalidArgument);
+              Error::kInvalidArgument);
     EXPECT_EQ(code_of([&] { resource->get_space<cpu>(Shape2(-1, 4), nullptr); }),
-              absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(code_of([&] { resource->GetRandomState(); }), absl::StatusCode::kFailedPrecondition);
+              Error::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { resource->GetRandomState(); }), Error::kFailedPrecondition);
   });
   const ResourceHandle random = manager_->Request(Device::Cpu(), kRandom);
   Run(random, [code_of](Resource* resource) {
-    EXPECT_EQ(code_of([&] { resource->GetSpaceBytes(8); }), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(code_of([&] { resource->GetSpaceBytes(8); }), Error::kFailedPrecondition);
   });
   engine_->WaitForAll();
 }

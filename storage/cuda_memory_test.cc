@@ -62,7 +62,7 @@ TEST(CudaMemoryTest, MoreThanTheDeviceHasIsAnErrorThatLeavesCudaUsable) {
     storage.Alloc(static_cast<int64_t>(total_bytes) * 2, Device::Gpu());
     FAIL() << "expected an Error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(error.code(), Error::kResourceExhausted);
     EXPECT_THAT(error.what(), testing::HasSubstr("gpu(0)"));
   }
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
@@ -75,7 +75,7 @@ TEST(CudaMemoryTest, ADeviceThatIsNotThereIsNamed) {
     storage.Alloc(1, Device::Gpu(63));
     FAIL() << "expected an Error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), testing::HasSubstr("gpu(63)"));
   }
 }

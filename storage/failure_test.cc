@@ -171,7 +171,7 @@ TEST_P(StorageFailureTest, EveryFailureOfTheSystemIsAnErrorThatChangesNothing) {
     const bool has_failed = scene.fake().has_failed();
     scene.fake().FailCalls(0, 0);
     if (code.has_value()) {
-      EXPECT_EQ(*code, absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(*code, Error::kResourceExhausted);
       EXPECT_EQ(scene.State(), before);
     }
     if (!has_failed) break;
@@ -198,7 +198,7 @@ TEST_P(StorageFailureTest, EveryFailureOfOperatorNewIsAnErrorThatChangesNothing)
       }
       if (!code.has_value()) return;
       ++errors;
-      EXPECT_EQ(*code, absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(*code, Error::kResourceExhausted);
       EXPECT_EQ(scene.State(), before);
       EXPECT_EQ(CodeOf(GetParam().entry, scene), std::nullopt) << "memory is back";
     }).join();
@@ -251,7 +251,7 @@ TEST(StorageConstructionFailureTest, AStorageThatCannotBeMadeLeaksNothing) {
       EXPECT_FALSE(has_failed);
     } catch (const Error& error) {
       has_failed = true;
-      EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(error.code(), Error::kResourceExhausted);
     }
     EXPECT_EQ(OutstandingNews(), before);
     if (!has_failed) break;
@@ -274,7 +274,7 @@ TEST(SharedMemoryFailureTest, SharingAndItsTextFailCleanly) {
         EXPECT_EQ(mapping.size_bytes(), kMegabyte);
         EXPECT_EQ(Share(block).ToString(), text);
       } catch (const Error& error) {
-        EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_EQ(error.code(), Error::kResourceExhausted);
       }
       has_failed = failing.has_failed();
     }

@@ -50,7 +50,7 @@ TEST(StorageOptionsTest, UnknownPoolTypeIsNamedWithWhatIsKnown) {
     StorageOptions::FromEnvironment(Device::Cpu());
     FAIL() << "expected an Error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(),
                 testing::AllOf(testing::HasSubstr("TESSERA_CPU_MEM_POOL_TYPE"),
                                testing::HasSubstr("naive"), testing::HasSubstr("best_fit")));

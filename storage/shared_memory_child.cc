@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     for (int64_t i = 0; i < mapping.size_bytes(); ++i) ++bytes[i];
   } catch (const tessera::Error& error) {
     std::cerr << error.what() << "\n";
-    return error.code() == absl::StatusCode::kNotFound ? kNotFound : kOtherError;
+    return error.code() == tessera::Error::kNotFound ? kNotFound : kOtherError;
   }
   return 0;
 }

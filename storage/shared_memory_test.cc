@@ -44,7 +44,7 @@ absl::StatusCode CodeOf(const auto& call) {
   } catch (const Error& error) {
     return error.code();
   }
-  return absl::StatusCode::kOk;
+  return absl::StatusCode{};
 }
 
 TEST(SharedMemoryTest, AnotherProgramReadsAndWritesABlock) {
@@ -100,11 +100,11 @@ TEST(SharedMemoryTest, AMappingKeepsTheMemoryThatTheOwnerGaveBack) {
 TEST(SharedMemoryTest, OnlyLiveSharedBlocksCanBeShared) {
   Storage storage;
   const Storage::Handle ordinary = storage.Alloc(100, Device::Cpu());
-  EXPECT_EQ(CodeOf([&] { Share(ordinary); }), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf([&] { Share(ordinary); }), Error::kFailedPrecondition);
   storage.Free(ordinary);
   const Storage::Handle freed = storage.Alloc(100, Device::CpuShared());
   storage.Free(freed);
-  EXPECT_EQ(CodeOf([&] { Share(freed); }), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CodeOf([&] { Share(freed); }), Error::kFailedPrecondition);
 }
 
 TEST(SharedMemoryTest, ABlockOfNoBytesCanBeSharedToo) {
@@ -129,7 +129,7 @@ TEST(SharedMemoryTest, TheTextOfABlockReadsBack) {
       SharedBlock::FromString(text);
       ADD_FAILURE() << "expected an Error for " << text;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(error.code(), Error::kInvalidArgument);
       EXPECT_THAT(error.what(), HasSubstr(text));
     }
   }
@@ -140,11 +140,11 @@ TEST(SharedMemoryTest, PlacesWhereNoBlockCanLieAreRefused) {
   const Storage::Handle block = storage.Alloc(kMegabyte, Device::CpuShared());
   SharedBlock shared = Share(block);
   shared.size_bytes = int64_t{1} << 40;
-  EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), Error::kInvalidArgument);
   shared.offset_bytes = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), Error::kInvalidArgument);
   shared.process_id = std::numeric_limits<int64_t>::max();
-  EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), Error::kNotFound);
   storage.Free(block);
 }
 

@@ -147,7 +147,7 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
             WriteGuards(block);
             mine.push_back(block);
           } catch (const Error& error) {
-            EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted) << error.what();
+            EXPECT_EQ(error.code(), Error::kResourceExhausted) << error.what();
             ++refused;
             release(mine.empty() ? Storage::Handle() : mine.back());
             if (!mine.empty()) mine.pop_back();

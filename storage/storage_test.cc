@@ -143,10 +143,10 @@ TEST_P(StorageTest, ASecondFreeIsRefused) {
   for (const int64_t size : {int64_t{100}, kMegabyte}) {
     const Storage::Handle block = storage.Alloc(size, Device::Cpu());
     storage.Free(block);
-    ExpectError([&] { storage.Free(block); }, absl::StatusCode::kFailedPrecondition,
+    ExpectError([&] { storage.Free(block); }, Error::kFailedPrecondition,
                 HasSubstr("freed before"));
     const Storage::Handle next = storage.Alloc(size, Device::Cpu());
-    ExpectError([&] { storage.Free(block); }, absl::StatusCode::kFailedPrecondition,
+    ExpectError([&] { storage.Free(block); }, Error::kFailedPrecondition,
                 HasSubstr("freed before"));
     EXPECT_EQ(storage.Stats(Device::Cpu()).live_bytes, size);
     storage.Free(next);
@@ -157,7 +157,7 @@ TEST_P(StorageTest, ABlockOfAnotherStorageIsRefused) {
   Storage storage(Options());
   Storage other(Options());
   const Storage::Handle block = other.Alloc(100, Device::Cpu());
-  ExpectError([&] { storage.Free(block); }, absl::StatusCode::kFailedPrecondition,
+  ExpectError([&] { storage.Free(block); }, Error::kFailedPrecondition,
               HasSubstr("another Storage"));
   other.Free(block);
 }
@@ -167,7 +167,7 @@ TEST_P(StorageTest, ImpossibleSizesAreRefusedWithTheFigures) {
   const Storage::Handle live = storage.Alloc(640, Device::Cpu());
   for (const int64_t size : {int64_t{-1}, std::numeric_limits<int64_t>::min(), int64_t{1} << 47,
                              std::numeric_limits<int64_t>::max()}) {
-    ExpectError([&] { storage.Alloc(size, Device::Cpu()); }, absl::StatusCode::kInvalidArgument,
+    ExpectError([&] { storage.Alloc(size, Device::Cpu()); }, Error::kInvalidArgument,
                 AllOf(HasSubstr("requested " + std::to_string(size)), HasSubstr("cpu(0)"),
                       HasSubstr("in use "), HasSubstr("cached "), HasSubstr("limit 1000000")));
   }
@@ -178,7 +178,7 @@ TEST_P(StorageTest, TheLimitHoldsAndTheErrorSaysWhy) {
   Storage storage(Options(kMegabyte));
   const Storage::Handle live = storage.Alloc(600000, Device::Cpu());
   const int64_t in_use = storage.Stats(Device::Cpu()).in_use_bytes;
-  ExpectError([&] { storage.Alloc(600001, Device::Cpu()); }, absl::StatusCode::kResourceExhausted,
+  ExpectError([&] { storage.Alloc(600001, Device::Cpu()); }, Error::kResourceExhausted,
               AllOf(HasSubstr("requested 600001 bytes on cpu(0)"),
                     HasSubstr("in use " + std::to_string(in_use)), HasSubstr("cached "),
                     HasSubstr("limit 1048576")));
@@ -207,8 +207,8 @@ TEST_P(StorageTest, ALowerLimitReleasesCachedMemory) {
   storage.Free(storage.Alloc(8 * kMegabyte, Device::Cpu()));
   storage.SetLimit(Device::Cpu(), 4 * kMegabyte);
   EXPECT_LE(fake_->outstanding_bytes(), 4 * kMegabyte);
-  ExpectError([&] { storage.Alloc(8 * kMegabyte, Device::Cpu()); },
-              absl::StatusCode::kResourceExhausted, HasSubstr("limit 4194304"));
+  ExpectError([&] { storage.Alloc(8 * kMegabyte, Device::Cpu()); }, Error::kResourceExhausted,
+              HasSubstr("limit 4194304"));
   storage.SetLimit(Device::Cpu(), kNoLimit);
   storage.Free(storage.Alloc(8 * kMegabyte, Device::Cpu()));
 }
@@ -250,7 +250,7 @@ TEST_P(StorageTest, EverySystemFailureIsAnErrorOrIsRecovered) {
         blocks.push_back(storage.Alloc(size, Device::Cpu()));
         std::memset(blocks.back().dptr, 1, static_cast<size_t>(size));
       } catch (const Error& error) {
-        EXPECT_EQ(error.code(), absl::StatusCode::kResourceExhausted);
+        EXPECT_EQ(error.code(), Error::kResourceExhausted);
         ++errors;
       }
       if (blocks.size() > 3) {
@@ -430,7 +430,7 @@ TEST(StorageDevicesTest, ImpossibleDevicesAreRefused) {
   Storage storage;
   for (const Device device : {Device::Cpu(-1), Device::Cpu(64), Device{static_cast<DeviceType>(9)},
                               Device{static_cast<DeviceType>(-1)}}) {
-    ExpectError([&] { storage.Alloc(1, device); }, absl::StatusCode::kInvalidArgument,
+    ExpectError([&] { storage.Alloc(1, device); }, Error::kInvalidArgument,
                 HasSubstr("is no device"));
   }
 }
@@ -438,7 +438,7 @@ TEST(StorageDevicesTest, ImpossibleDevicesAreRefused) {
 TEST(StorageDevicesTest, ADeviceWithoutABackEndIsUnimplemented) {
   Storage storage;
   constexpr Device kUnknown = {static_cast<DeviceType>(7), 0};
-  ExpectError([&] { storage.Alloc(1, kUnknown); }, absl::StatusCode::kUnimplemented,
+  ExpectError([&] { storage.Alloc(1, kUnknown); }, Error::kUnimplemented,
               HasSubstr("no memory for"));
 }
 
@@ -479,7 +479,7 @@ TEST(StorageOptionsTest, ImpossibleOptionsAreRefused) {
        {StorageOptions{.limit_bytes = -1}, StorageOptions{.cached_limit_bytes = -1},
         StorageOptions{.round_linear_cutoff_bytes = 3000},
         StorageOptions{.thread_cache_bytes = -5}}) {
-    ExpectError([&] { Storage storage(options); }, absl::StatusCode::kInvalidArgument,
+    ExpectError([&] { Storage storage(options); }, Error::kInvalidArgument,
                 HasSubstr("StorageOptions"));
   }
 }

@@ -240,7 +240,7 @@ TEST(ExecutorTest, WrongCallsAreErrorsThatNameTheArgument) {
   const Symbol sum = Symbol::Variable("a") + Symbol::Variable("b");
   const NDArray two(TShape{2}), three(TShape{3});
   const NDArray doubles(TShape{2}, Device::Cpu(), DType::kFloat64);
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  constexpr auto kInvalid = Error::kInvalidArgument;
   ExpectError(kInvalid, "1 arguments", [&] { Bind(sum, Device::Cpu(), {.arguments = {two}}); });
   ExpectError(kInvalid, "(3,)", [&] { Bind(sum, Device::Cpu(), {.arguments = {two, three}}); });
   ExpectError(kInvalid, "\"b\"", [&] {
@@ -255,8 +255,7 @@ TEST(ExecutorTest, WrongCallsAreErrorsThatNameTheArgument) {
   ExpectError(kInvalid, "give the shapes", [&] { SimpleBind(sum, Device::Cpu(), {.shapes = {}}); });
 
   const auto executor = SimpleBind(sum, Device::Cpu(), {.shapes = {{"a", {2}}}});
-  ExpectError(absl::StatusCode::kFailedPrecondition, "Forward(true)",
-              [&] { executor->Backward({two}); });
+  ExpectError(Error::kFailedPrecondition, "Forward(true)", [&] { executor->Backward({two}); });
   executor->Forward(true);
   ExpectError(kInvalid, "head gradient", [&] { executor->Backward(); });
   ExpectError(kInvalid, "2 head gradients", [&] { executor->Backward({two, two}); });

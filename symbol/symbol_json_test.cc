@@ -77,7 +77,7 @@ TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
       Symbol::FromJson(json);
       ADD_FAILURE() << json;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss) << error.what();
+      EXPECT_EQ(error.code(), Error::kDataLoss) << error.what();
       EXPECT_THAT(error.what(), HasSubstr(words));
     }
   }
@@ -97,7 +97,7 @@ TEST(SymbolJsonTest, UnknownOperatorsKeepTheirOwnError) {
                          "heads": [[0, 0, 0]]})");
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(error.code(), Error::kNotFound);
     EXPECT_THAT(error.what(), HasSubstr("Convolution"));
   }
 }
@@ -107,7 +107,7 @@ TEST(SymbolJsonTest, NamesThatAreNoUtf8AreRefused) {
     Symbol::Variable("\xff").ToJson();
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), HasSubstr("not UTF-8"));
   }
 }

@@ -49,7 +49,7 @@ TEST(SymbolTest, ComposesByKeyword) {
   const Symbol w = Symbol::Variable("my_weight");
   const Symbol y = Symbol::Compose("FullyConnected", {{"weight", w}}, {{"num_hidden", "2"}}, "fc");
   EXPECT_THAT(y.ListArguments(), ElementsAre("fc_data", "my_weight", "fc_bias"));
-  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"weight\"", [&] {
+  ExpectError(Error::kInvalidArgument, "did you mean \"weight\"", [&] {
     Symbol::Compose("FullyConnected", {{"wieght", w}}, {{"num_hidden", "2"}});
   });
 }
@@ -63,11 +63,9 @@ TEST(SymbolTest, GroupsAndInternalsExposeOutputs) {
   const Symbol group = Symbol::CreateGroup({net, internals["relu1_output"]});
   EXPECT_EQ(group.num_outputs(), 2);
   EXPECT_EQ(group[1].name(), "relu1");
-  ExpectError(absl::StatusCode::kOutOfRange, "output 2", [&] { group[2]; });
-  ExpectError(absl::StatusCode::kNotFound, "did you mean \"relu1_output\"",
-              [&] { internals["relu_output"]; });
-  ExpectError(absl::StatusCode::kInvalidArgument, "2 outputs",
-              [&] { Symbol::Apply("Flatten", {group}); });
+  ExpectError(Error::kOutOfRange, "output 2", [&] { group[2]; });
+  ExpectError(Error::kNotFound, "did you mean \"relu1_output\"", [&] { internals["relu_output"]; });
+  ExpectError(Error::kInvalidArgument, "2 outputs", [&] { Symbol::Apply("Flatten", {group}); });
 }
 
 TEST(SymbolTest, InfersForwardAndBackward) {
@@ -87,13 +85,13 @@ TEST(SymbolTest, InfersForwardAndBackward) {
 }
 
 TEST(SymbolTest, ContradictionNamesNodeArgumentAndShapes) {
-  ExpectError(absl::StatusCode::kInvalidArgument, "node \"fc1\"", [] {
+  ExpectError(Error::kInvalidArgument, "node \"fc1\"", [] {
     Perceptron().InferShape({{"data", {32, 20}}, {"fc1_weight", {8, 19}}});
   });
-  ExpectError(absl::StatusCode::kInvalidArgument, "(8,19)", [] {
+  ExpectError(Error::kInvalidArgument, "(8,19)", [] {
     Perceptron().InferShape({{"data", {32, 20}}, {"fc1_weight", {8, 19}}});
   });
-  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"data\"", [] {
+  ExpectError(Error::kInvalidArgument, "did you mean \"data\"", [] {
     Perceptron().InferShape({{"dta", {32, 20}}});
   });
 }
@@ -104,27 +102,27 @@ TEST(SymbolTest, TypesSpreadAndDefaultToFloat32) {
   EXPECT_EQ(types.arguments[1], DType::kFloat64);
   EXPECT_EQ(types.outputs[0], DType::kFloat64);
   EXPECT_EQ(Perceptron().InferType({}).outputs[0], DType::kFloat32);
-  ExpectError(absl::StatusCode::kInvalidArgument, "float16", [] {
+  ExpectError(Error::kInvalidArgument, "float16", [] {
     Perceptron().InferType({{"data", DType::kFloat64}, {"fc2_weight", DType::kFloat16}});
   });
 }
 
 TEST(SymbolTest, UnknownOperatorsAndParametersNameTheNearest) {
   const Symbol x = Symbol::Variable("x");
-  ExpectError(absl::StatusCode::kNotFound, "did you mean \"FullyConnected\"", [&] {
+  ExpectError(Error::kNotFound, "did you mean \"FullyConnected\"", [&] {
     Symbol::Apply("FullyConected", {x}, {{"num_hidden", "2"}});
   });
-  ExpectError(absl::StatusCode::kInvalidArgument, "did you mean \"num_hidden\"", [&] {
+  ExpectError(Error::kInvalidArgument, "did you mean \"num_hidden\"", [&] {
     Symbol::Apply("FullyConnected", {x}, {{"num_hiden", "2"}});
   });
-  ExpectError(absl::StatusCode::kInvalidArgument, "at most 3", [&] {
+  ExpectError(Error::kInvalidArgument, "at most 3", [&] {
     Symbol::Apply("FullyConnected", {x, x, x, x}, {{"num_hidden", "2"}});
   });
 }
 
 TEST(SymbolTest, TwoVariablesOfOneNameAreAnError) {
   const Symbol sum = Symbol::Variable("a") + Symbol::Variable("a");
-  ExpectError(absl::StatusCode::kInvalidArgument, "\"a\"", [&] { sum.ListArguments(); });
+  ExpectError(Error::kInvalidArgument, "\"a\"", [&] { sum.ListArguments(); });
   const Symbol a = Symbol::Variable("a");
   EXPECT_THAT((a + a).ListArguments(), ElementsAre("a"));
 }

@@ -17,8 +17,8 @@ extern "C" const char* __asan_default_options() { return "allocator_may_return_n
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
-constexpr auto kResourceExhausted = absl::StatusCode::kResourceExhausted;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
+constexpr auto kResourceExhausted = Error::kResourceExhausted;
 
 template <int N, typename T>
 std::vector<T> Elements(const Tensor<cpu, N, T>& tensor) {

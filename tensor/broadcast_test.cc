@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(
     std::is_trivially_copyable_v<decltype(broadcast<1>(Tensor<cpu, 1, float>(), Shape3(1, 1, 1)))>);

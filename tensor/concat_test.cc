@@ -93,9 +93,8 @@ TEST(ConcatOverlapTest, ReadsTheOldElements) {
 
 TEST(ConcatErrorTest, TheOtherDimensionsMustBeEqual) {
   GuardedTensor<2, float> a(Shape2(3, 5)), b(Shape2(4, 5)), c(Shape2(7, 4));
-  ExpectError([&] { concat<1>(*a, *b); }, absl::StatusCode::kInvalidArgument,
-              {"concat<1>", "(3,5)", "(4,5)"});
-  ExpectError([&] { concat<0>(*a, *b) = *c; }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { concat<1>(*a, *b); }, Error::kInvalidArgument, {"concat<1>", "(3,5)", "(4,5)"});
+  ExpectError([&] { concat<0>(*a, *b) = *c; }, Error::kInvalidArgument,
               {"assignment", "(7,4)", "(7,5)"});
 }
 

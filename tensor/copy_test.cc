@@ -52,8 +52,7 @@ TEST(CopyTest, AStreamMayBeNamedAsOnAnyDevice) {
 
 TEST(CopyErrorTest, ShapesThatDifferAreRefused) {
   GuardedTensor<2, float> a(Shape2(2, 3)), b(Shape2(3, 2));
-  ExpectError([&] { Copy(*a, *b); }, absl::StatusCode::kInvalidArgument,
-              {"Copy", "(2,3)", "(3,2)"});
+  ExpectError([&] { Copy(*a, *b); }, Error::kInvalidArgument, {"Copy", "(2,3)", "(3,2)"});
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
+constexpr auto kFailedPrecondition = Error::kFailedPrecondition;
 
 std::vector<float> Counting(index_t count) {
   std::vector<float> values(static_cast<size_t>(count));

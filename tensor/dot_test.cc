@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<decltype(dot(Tensor<cpu, 2, float>(),
                                                         Tensor<cpu, 2, float>().T()))>);

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 using Matrix = Tensor<cpu, 2, float>;
 using Vector = Tensor<cpu, 1, float>;

@@ -367,14 +367,13 @@ TEST(FuseTest, ThreadsDoNotChangeABitOfReductionsAlongAxes) {
 TEST(FuseTest, ShapesThatDifferAreRefusedBeforeAnythingIsWritten) {
   GuardedTensor<1, float> a(Shape1(4), std::vector<float>(4, 1.0f)), b(Shape1(5));
   GuardedTensor<2, float> m(Shape2(4, 2)), n(Shape2(4, 3));
-  ExpectError([&] { Fuse(Lazy(*a) = *a + 1, Lazy(*b) = *b + 1); },
-              absl::StatusCode::kInvalidArgument, {"Fuse", "(4,)", "(5,)"});
-  ExpectError([&] { Fuse(Lazy(*a) = sum<1>(*m), Lazy(*n) = *n + 1); },
-              absl::StatusCode::kInvalidArgument, {"Fuse", "(4,2)", "(4,3)"});
-  ExpectError([&] { Fuse(Lazy(*b) = sum<1>(*m)); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { Fuse(Lazy(*a) = *a + 1, Lazy(*b) = *b + 1); }, Error::kInvalidArgument,
               {"Fuse", "(4,)", "(5,)"});
-  ExpectError([&] { Fuse(Lazy(*a) = *b); }, absl::StatusCode::kInvalidArgument,
-              {"Fuse", "(5,)", "(4,)"});
+  ExpectError([&] { Fuse(Lazy(*a) = sum<1>(*m), Lazy(*n) = *n + 1); }, Error::kInvalidArgument,
+              {"Fuse", "(4,2)", "(4,3)"});
+  ExpectError([&] { Fuse(Lazy(*b) = sum<1>(*m)); }, Error::kInvalidArgument,
+              {"Fuse", "(4,)", "(5,)"});
+  ExpectError([&] { Fuse(Lazy(*a) = *b); }, Error::kInvalidArgument, {"Fuse", "(5,)", "(4,)"});
   EXPECT_EQ(a.values(), std::vector<float>(4, 1.0f));
 }
 

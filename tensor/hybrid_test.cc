@@ -159,9 +159,9 @@ TEST_F(HybridTest, ThreadsDoNotChangeABit) {
 
 TEST_F(HybridTest, ShapesThatDifferAreRefused) {
   GuardedTensor<1, float> v(Shape1(kRows));
-  ExpectError([&] { *v = sum<0>(*a); }, absl::StatusCode::kInvalidArgument, {"(13,)", "(7,)"});
+  ExpectError([&] { *v = sum<0>(*a); }, Error::kInvalidArgument, {"(13,)", "(7,)"});
   GuardedTensor<2, float> other(Shape2(kColumns, kRows));
-  ExpectError([&] { *r = *a + maximum<1>(*other).spread(); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { *r = *a + maximum<1>(*other).spread(); }, Error::kInvalidArgument,
               {"(7,13)", "(13,7)"});
 }
 

@@ -56,7 +56,7 @@ TEST(ImplicitDotOfExpressionsTest, ComputedOperands) {
 
 TEST(ImplicitDotErrorTest, TheInnerDimensionsMustBeEqual) {
   GuardedTensor<2, float> a(Shape2(3, 4)), b(Shape2(3, 9));
-  ExpectError([&] { implicit_dot(*a, *b); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { implicit_dot(*a, *b); }, Error::kInvalidArgument,
               {"implicit_dot", "(3,4)", "(3,9)"});
 }
 

@@ -241,8 +241,7 @@ TEST_F(InspectTest, ContainersTakeTheShape) {
   c = c.T();
   EXPECT_EQ(c.shape_, Shape2(5, 9));
   EXPECT_THAT(Inspect(c, *a), HasSubstr("pass 1: writes (5,9)"));
-  ExpectError([&] { Inspect<sv::plusto>(c, a->T()); }, absl::StatusCode::kInvalidArgument,
-              {"(9,5)", "(5,9)"});
+  ExpectError([&] { Inspect<sv::plusto>(c, a->T()); }, Error::kInvalidArgument, {"(9,5)", "(5,9)"});
 }
 
 TEST_F(InspectTest, ATensorAssignedToATensorIsAHandle) {
@@ -253,10 +252,8 @@ TEST_F(InspectTest, ATensorAssignedToATensorIsAHandle) {
 
 TEST_F(InspectTest, ShapesThatDifferAreRefused) {
   GuardedTensor<2, float> other(Shape2(9, 5));
-  ExpectError([&] { Inspect(*r, *other * 2); }, absl::StatusCode::kInvalidArgument,
-              {"(9,5)", "(5,9)"});
-  ExpectError([&] { Inspect(*r, dot(*other, *r)); }, absl::StatusCode::kInvalidArgument,
-              {"(9,9)", "(5,9)"});
+  ExpectError([&] { Inspect(*r, *other * 2); }, Error::kInvalidArgument, {"(9,5)", "(5,9)"});
+  ExpectError([&] { Inspect(*r, dot(*other, *r)); }, Error::kInvalidArgument, {"(9,9)", "(5,9)"});
 }
 
 }  // namespace

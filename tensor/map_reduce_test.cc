@@ -48,7 +48,7 @@ TEST(MapReduceErrorTest, TheLengthMustFit) {
   GuardedTensor<2, float> a(Shape2(3, 4));
   GuardedTensor<1, float> three(Shape1(3));
   ExpectError([&] { MapReduceKeepLowest<sv::saveto, red::sum>(&*three, *a); },
-              absl::StatusCode::kInvalidArgument, {"reduction", "(3,4)", "3"});
+              Error::kInvalidArgument, {"reduction", "(3,4)", "3"});
 }
 
 }  // namespace

@@ -232,7 +232,7 @@ TEST(OverlapTest, NoAliasLeavesTheCheckOut) {
 
 TEST(OverlapTest, StoreRefusesToReadItsTargetElsewhere) {
   GuardedTensor<2, float> a(Shape2(3, 3)), b(Shape2(3, 3));
-  ExpectError([&] { Store(*a, a->T()); }, absl::StatusCode::kInvalidArgument, {"Store", "(3,3)"});
+  ExpectError([&] { Store(*a, a->T()); }, Error::kInvalidArgument, {"Store", "(3,3)"});
   *b = Store(*a, *a * 2);
 }
 

@@ -75,9 +75,8 @@ TYPED_TEST(PadTest, UpsamplingRepeatsElements) {
 
 TEST(PadErrorTest, NegativeBordersAndScalesAreRefused) {
   GuardedTensor<2, float> a(Shape2(3, 5));
-  ExpectError([&] { pad(*a, 1, -1); }, absl::StatusCode::kInvalidArgument,
-              {"pad", "1x-1", "(3,5)"});
-  ExpectError([&] { upsampling_nearest(*a, 0); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { pad(*a, 1, -1); }, Error::kInvalidArgument, {"pad", "1x-1", "(3,5)"});
+  ExpectError([&] { upsampling_nearest(*a, 0); }, Error::kInvalidArgument,
               {"upsampling_nearest", "0"});
 }
 

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<decltype(unpack_patch2col(Tensor<cpu, 4>(), 1, 1))>);
 

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<expr::UnpackPatchExp<Tensor<cpu, 3, float>>>);
 static_assert(std::is_trivially_copyable_v<expr::PackColExp<Tensor<cpu, 2, float>>>);

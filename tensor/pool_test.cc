@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<expr::PoolExp<PoolKind::kMax, Tensor<cpu, 4, float>>>);
 static_assert(std::is_trivially_copyable_v<expr::UnpoolExp<PoolKind::kMax, cpu, float>>);

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 constexpr uint64_t kSeed = 11;
 
 static_assert(std::is_trivially_copyable_v<expr::UniformExp<3, float>>, "nodes go into kernels");

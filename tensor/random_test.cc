@@ -262,7 +262,7 @@ TEST(RandomTest, WrongParametersAreNamedAndDrawNothing) {
       call();
       ADD_FAILURE() << message;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(error.code(), Error::kInvalidArgument);
       EXPECT_THAT(error.what(), testing::HasSubstr(message));
     }
   }

@@ -53,7 +53,7 @@ TEST(RangeSpecialTest, DownwardsAndFractions) {
 }
 
 TEST(RangeErrorTest, EndlessSequencesAreRefused) {
-  constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+  constexpr auto kInvalidArgument = Error::kInvalidArgument;
   ExpectError([&] { range<float>(0, 10, 0); }, kInvalidArgument, {"range", "0", "10"});
   ExpectError([&] { range<float>(0, 10, 1, 0); }, kInvalidArgument, {"range", "0 times"});
   ExpectError([&] { range<double>(0, std::nan("")); }, kInvalidArgument, {"range", "nan"});

@@ -145,9 +145,9 @@ TEST(ReducerFormsTest, CombineInPlace) {
 
 TEST(ReduceAxisErrorTest, TheAxisMustExist) {
   GuardedTensor<2, float> a(Shape2(3, 4));
-  ExpectError([&] { reduce_with_axis<red::sum, false>(*a, 2); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { reduce_with_axis<red::sum, false>(*a, 2); }, Error::kInvalidArgument,
               {"reduce_with_axis", "(3,4)", "2"});
-  ExpectError([&] { reduce_keepdim<red::sum, false>(*a, -1); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { reduce_keepdim<red::sum, false>(*a, -1); }, Error::kInvalidArgument,
               {"reduce_keepdim", "(3,4)", "-1"});
 }
 

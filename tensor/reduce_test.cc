@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <typename E>

@@ -80,9 +80,9 @@ TEST(ReshapeOfExpressionsTest, InsideAndOutsideOtherNodes) {
 
 TEST(ReshapeErrorTest, TheNumberOfElementsMustStay) {
   GuardedTensor<2, float> a(Shape2(3, 5));
-  ExpectError([&] { reshape(*a, Shape3(2, 2, 4)); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { reshape(*a, Shape3(2, 2, 4)); }, Error::kInvalidArgument,
               {"reshape", "(3,5)", "15", "(2,2,4)", "16"});
-  ExpectError([&] { reshape(*a, Shape2(-3, -5)); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { reshape(*a, Shape2(-3, -5)); }, Error::kInvalidArgument,
               {"reshape", "(-3,-5)"});
 }
 

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<decltype(one_hot_encode(Tensor<cpu, 1>(), 3))>);
 static_assert(decltype(mask(Tensor<cpu, 1>(), Tensor<cpu, 2>()))::kHasPacket);

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 using Matrix = Tensor<cpu, 2, float>;
 static_assert(std::is_trivially_copyable_v<decltype(slice<1>(Matrix(), 0, 1))>);

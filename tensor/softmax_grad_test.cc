@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 template <typename T>
 class SoftmaxGradTest : public testing::Test {};

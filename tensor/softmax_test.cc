@@ -127,10 +127,9 @@ TYPED_TEST(SoftmaxTest, VectorsAreOneDistribution) {
 
 TEST(SoftmaxErrorTest, DifferentShapesAreRefused) {
   GuardedTensor<2, float> a(Shape2(2, 3)), b(Shape2(3, 2));
-  ExpectError([&] { Softmax(*a, *b); }, absl::StatusCode::kInvalidArgument,
-              {"Softmax", "(2,3)", "(3,2)"});
+  ExpectError([&] { Softmax(*a, *b); }, Error::kInvalidArgument, {"Softmax", "(2,3)", "(3,2)"});
   GuardedTensor<1, float> c(Shape1(2)), d(Shape1(3));
-  ExpectError([&] { Softmax(*c, *d); }, absl::StatusCode::kInvalidArgument, {"Softmax", "2", "3"});
+  ExpectError([&] { Softmax(*c, *d); }, Error::kInvalidArgument, {"Softmax", "2", "3"});
 }
 
 }  // namespace

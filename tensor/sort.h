@@ -16,23 +16,26 @@ enum class SortOrder { kAscending, kDescending };
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The order of keys, for stable sorts on either device. NaN counts as larger than every number, so
-/// that every array has an order.
-template <SortOrder kOrder, typename T>
+/// that every array has an order. The direction is a value, not a type: a sort on a GPU takes ten
+/// seconds to compile.
+template <typename T>
 struct KeyOrder {
+  SortOrder order;
+
   TESSERA_HD bool operator()(const T& a, const T& b) const {
-    return kOrder == SortOrder::kAscending ? Less(a, b) : Less(b, a);
+    return order == SortOrder::kAscending ? Less(a, b) : Less(b, a);
   }
 
  private:
   TESSERA_HD static bool Less(const T& a, const T& b) { return a < b || (b != b && a == a); }
 };
 
-template <SortOrder kOrder, typename K, typename V>
-void StableSortByKey(K* keys, V* values, index_t count) {
+template <typename K, typename V>
+void StableSortByKey(K* keys, V* values, index_t count, KeyOrder<K> key_order) {
   std::vector<index_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), index_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](index_t a, index_t b) { return KeyOrder<kOrder, K>()(keys[a], keys[b]); });
+                   [&](index_t a, index_t b) { return key_order(keys[a], keys[b]); });
   const std::vector<K> old_keys(keys, keys + count);
   const std::vector<V> old_values(values, values + count);
   for (index_t i = 0; i < count; ++i) {
@@ -52,17 +55,11 @@ void SortByKey(Tensor<Device, 1, K> keys, Tensor<Device, 1, V> values, bool is_a
     throw InvalidArgument("SortByKey: keys of shape ", keys.shape_, " and values of shape ",
                           values.shape_, " differ in length");
   }
-  const index_t count = keys.shape_[0];
-  if constexpr (!Device::kDevCPU) {
-    if (is_ascend) {
-      SortByKeyCuda(keys, values, KeyOrder<SortOrder::kAscending, K>());
-    } else {
-      SortByKeyCuda(keys, values, KeyOrder<SortOrder::kDescending, K>());
-    }
-  } else if (is_ascend) {
-    StableSortByKey<SortOrder::kAscending>(keys.dptr_, values.dptr_, count);
+  const KeyOrder<K> order{is_ascend ? SortOrder::kAscending : SortOrder::kDescending};
+  if constexpr (Device::kDevCPU) {
+    StableSortByKey(keys.dptr_, values.dptr_, keys.shape_[0], order);
   } else {
-    StableSortByKey<SortOrder::kDescending>(keys.dptr_, values.dptr_, count);
+    SortByKeyCuda(keys, values, order);
   }
 }
 

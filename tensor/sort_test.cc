@@ -96,7 +96,7 @@ TEST(SegmentSortTest, SortsInsideEachSegment) {
 
 TEST(SortErrorTest, LengthsMustBeEqual) {
   GuardedTensor<1, float> two(Shape1(2)), three(Shape1(3));
-  ExpectError([&] { SortByKey(*two, *three); }, absl::StatusCode::kInvalidArgument,
+  ExpectError([&] { SortByKey(*two, *three); }, Error::kInvalidArgument,
               {"SortByKey", "(2,)", "(3,)"});
 }
 

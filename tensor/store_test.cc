@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 using Matrix = Tensor<cpu, 2, float>;
 static_assert(std::is_trivially_copyable_v<decltype(Store(Matrix(), Matrix() * 2))>);

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<decltype(broadcast_with_axis(Tensor<cpu, 2>(), 0, 1))>);
 static_assert(decltype(broadcast_with_axis(Tensor<cpu, 2>(), 0, 1))::kHasPacket);

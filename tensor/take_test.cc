@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(
     std::is_trivially_copyable_v<decltype(take(Tensor<cpu, 1, int32_t>(), Tensor<cpu, 2>()))>);

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 TEST(TBlobTest, DescribesTheTensorThatItIsMadeOf) {
   GuardedTensor<3, half_t> tensor(Shape3(2, 3, 4));

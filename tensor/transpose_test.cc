@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 
 static_assert(std::is_trivially_copyable_v<decltype(swapaxis<1, 0>(Tensor<cpu, 3>()))>);
 // Rows that stay whole keep their packets.

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr auto kInvalidArgument = absl::StatusCode::kInvalidArgument;
+constexpr auto kInvalidArgument = Error::kInvalidArgument;
 static_assert(std::is_trivially_copyable_v<expr::ViewExp<cpu, 2, float>>);
 
 std::vector<index_t> Indices(const Range& range) {

@@ -222,6 +222,7 @@ _third_party_repository = repository_rule(
 # What //third_party/absl offers; the system's copy is described for these labels alone.
 _ABSL_TARGETS = [
     "absl/base:base",
+    "absl/base:config",
     "absl/base:core_headers",
     "absl/cleanup:cleanup",
     "absl/container:fixed_array",

@@ -43,7 +43,7 @@ TEST(CheckpointTest, AnArrayThatBelongsToNothingIsRefused) {
       LoadCheckpoint(prefix, 1);
       FAIL() << "no error for " << key;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss);
+      EXPECT_EQ(error.code(), Error::kDataLoss);
       EXPECT_THAT(error.what(), AllOf(HasSubstr("stranger-0001.params"), HasSubstr(key)));
     }
   }
@@ -55,7 +55,7 @@ TEST(CheckpointTest, AMissingFileIsNamed) {
     LoadCheckpoint(prefix, 1);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(error.code(), Error::kNotFound);
     EXPECT_THAT(error.what(), HasSubstr("absent-symbol.json"));
   }
 }

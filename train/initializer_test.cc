@@ -54,7 +54,7 @@ TEST(InitializerTest, ANameWithoutARuleIsRefused) {
     Initialized(Zero(), "sigmoid_label", {3});
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("sigmoid_label"), HasSubstr("weight, bias")));
   }
 }

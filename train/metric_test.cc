@@ -33,7 +33,7 @@ Error ErrorOf(const std::function<void()>& call) {
     return error;
   }
   ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode::kOk, "");
+  return Error(absl::StatusCode{}, "");
 }
 
 TEST(MetricTest, AccuracyIsTheShareOfHits) {
@@ -140,7 +140,7 @@ TEST(MetricTest, ALabelOutsideTheClassesSurfacesAtGet) {
   CrossEntropy metric;
   Update(&metric, Array({0, 2}, {2}), Array({1, 0, 0, 1}, {2, 2}));
   const Error error = ErrorOf([&] { metric.Get(); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(error.code(), Error::kOutOfRange);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("label 2 at row 1"), HasSubstr("from 0 to 1")));
 }
 
@@ -148,7 +148,7 @@ TEST(MetricTest, ShapesThatDoNotFitAreRefusedAtOnce) {
   Accuracy accuracy;
   const auto refused = [](EvalMetric metric, const NDArray& label, const NDArray& prediction) {
     const Error error = ErrorOf([&] { Update(&metric, label, prediction); });
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_TRUE(std::isnan(Value(metric)));
     return std::string(error.what());
   };
@@ -171,7 +171,7 @@ TEST(MetricTest, IsMadeByName) {
   EXPECT_EQ(EvalMetric::Create("acc").Get()[0].name, "accuracy");
   EXPECT_EQ(EvalMetric::Create("cross-entropy").Get()[0].name, "cross-entropy");
   const Error error = ErrorOf([] { EvalMetric::Create("f1"); });
-  EXPECT_EQ(error.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(error.code(), Error::kNotFound);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("'f1'"), HasSubstr("accuracy, cross-entropy")));
 }
 

@@ -69,7 +69,7 @@ Error ErrorOf(const std::function<void()>& call) {
     return error;
   }
   ADD_FAILURE() << "no error";
-  return Error(absl::StatusCode::kOk, "");
+  return Error(absl::StatusCode{}, "");
 }
 
 TEST(ModuleTest, FitLearns) {
@@ -198,7 +198,7 @@ TEST(ModuleTest, ADamagedCheckpointChangesNothing) {
   for (const size_t length : {whole.size() - 1, whole.size() / 2, size_t{10}, size_t{0}}) {
     std::ofstream(path, std::ios::binary) << whole.substr(0, length);
     const Error error = ErrorOf([&] { module.LoadParams(prefix, 1); });
-    EXPECT_EQ(error.code(), absl::StatusCode::kDataLoss) << length;
+    EXPECT_EQ(error.code(), Error::kDataLoss) << length;
     EXPECT_THAT(error.what(), HasSubstr(path));
     EXPECT_EQ(Values(module), values);
   }
@@ -234,7 +234,7 @@ TEST(ModuleTest, CallsOutOfOrderSayWhatIsMissing) {
   Module module(Network());
   const auto failure = [](const std::function<void()>& call) {
     const Error error = ErrorOf(call);
-    EXPECT_EQ(error.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(error.code(), Error::kFailedPrecondition);
     return std::string(error.what());
   };
   EXPECT_THAT(failure([&] { module.Forward(data->GetBatch(), true); }), HasSubstr("Bind"));

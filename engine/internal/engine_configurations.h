@@ -70,7 +70,7 @@ Error ErrorOf(Call&& call) {
     return error;
   }
   ADD_FAILURE() << "expected an Error";
-  return Error(absl::StatusCode::kOk, "");
+  return Error(absl::StatusCode{}, "");
 }
 
 /// What the exception says that the call throws; empty if it throws none.

@@ -162,7 +162,7 @@ bool IsRefused(Call call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.code() == absl::StatusCode::kFailedPrecondition &&
+    return error.code() == Error::kFailedPrecondition &&
            std::string(error.what()).find("fork") != std::string::npos;
   }
   return false;

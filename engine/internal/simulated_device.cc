@@ -17,7 +17,7 @@ class SimulatedDevice::Event final : public DeviceEvent,
   void Synchronize() override {
     std::unique_lock<std::mutex> lock(device_->mutex_);
     device_->changed_.wait(lock, [this] { return reached; });
-    if (!failure.empty()) throw Error(absl::StatusCode::kInternal, failure);
+    if (!failure.empty()) throw Error(Error::kInternal, failure);
   }
 
   bool reached = false;
@@ -79,7 +79,7 @@ class SimulatedDevice::Graph final : public DeviceGraph {
                const EnqueueNode& enqueue) override {
     nodes_.clear();
     if (device_->refuses_graphs_) {
-      throw Error(absl::StatusCode::kInternal, "this device takes no graphs");
+      throw Error(Error::kInternal, "this device takes no graphs");
     }
     std::vector<Node> nodes;
     for (uint32_t i = 0; i < predecessors.size(); ++i) {

@@ -17,8 +17,7 @@ namespace {
 void Check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   cudaGetLastError();
-  throw Error(absl::StatusCode::kInternal,
-              std::string(call) + " failed: " + cudaGetErrorString(status));
+  throw Error(Error::kInternal, std::string(call) + " failed: " + cudaGetErrorString(status));
 }
 
 /// Makes a device current for its own life.

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ops/parameter.h"
@@ -77,7 +76,7 @@ struct ErrorCase {
   std::string name;
   ParameterMap parameters{};
   std::vector<TShape> inputs{};
-  absl::StatusCode code = absl::StatusCode::kInvalidArgument;
+  absl::StatusCode code = Error::kInvalidArgument;
   std::vector<std::string> words{};  ///< that the message must contain, besides the operator's name
 };
 

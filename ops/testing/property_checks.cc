@@ -100,7 +100,7 @@ void ExpectRefused(const OperatorRow& row, const OperatorProperty& property, Nod
     shapes.Infer(property);
     ADD_FAILURE() << "accepted shapes that contradict each other: " << given;
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument) << error.what();
+    EXPECT_EQ(error.code(), Error::kInvalidArgument) << error.what();
     EXPECT_THAT(error.what(), HasSubstr(row.name));
   }
 }
@@ -216,7 +216,7 @@ void CheckTypeInference(const OperatorRow& row, const OperatorCase& test_case) {
     property->InferType(&in, &out, &aux);
     ADD_FAILURE() << "accepted two element types";
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
     EXPECT_THAT(error.what(), HasSubstr(row.name));
     EXPECT_THAT(error.what(), HasSubstr("float32"));
     EXPECT_THAT(error.what(), HasSubstr("float16"));
