@@ -19,13 +19,16 @@
 #include "tessera/engine/internal/execution.h"
 #include "tessera/engine/internal/futex_lock.h"
 #include "tessera/engine/internal/record_pool.h"
+#include "tessera/engine/internal/trace_recorder.h"
 
 namespace tessera {
 namespace {
 
 using engine_internal::Execution;
 using engine_internal::FutexLock;
+using engine_internal::kNotTraced;
 using engine_internal::RecordPool;
+using engine_internal::TraceRecorder;
 
 constexpr int kOperations = 20000;
 constexpr int kPairs = 500;
@@ -72,6 +75,22 @@ void Record(benchmark::State& state) {
   PerOperation(state, 1);
 }
 BENCHMARK(Record);
+
+/// All that a trace costs a push and a run while none is on: each loads a flag and branches, and
+/// the run remembers for its end what it found. There is no engine without it to compare with.
+void TraceThatIsOff(benchmark::State& state) {
+  TraceRecorder trace(/*number=*/0);  // no engine has this one
+  int64_t events = 0;
+  for (auto _ : state) {
+    if (trace.on()) ++events;
+    int64_t begin_ns = trace.on() ? trace.Now() : kNotTraced;
+    benchmark::DoNotOptimize(begin_ns);
+    if (begin_ns != kNotTraced) ++events;
+  }
+  benchmark::DoNotOptimize(events);
+  PerOperation(state, 1);
+}
+BENCHMARK(TraceThatIsOff);
 
 /// From a notification to the first instruction of the thread that slept.
 void WakeUp(benchmark::State& state) {
@@ -162,6 +181,20 @@ void PushAndRun(benchmark::State& state) {
   PerOperation(state, kOperations);
 }
 BENCHMARK(PushAndRun)->Arg(1)->Arg(2)->UseRealTime();
+
+/// The same while a trace is on.
+void PushAndRunTraced(benchmark::State& state) {
+  Setup setup(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    state.PauseTiming();
+    setup.engine().StartTrace();  // drops what the last one has recorded
+    state.ResumeTiming();
+    setup.Push();
+    setup.engine().WaitForAll();
+  }
+  PerOperation(state, kOperations);
+}
+BENCHMARK(PushAndRunTraced)->Arg(1)->Arg(2)->UseRealTime();
 
 /// A chain of operations on variables of the schedule, or on others, which each replay locks.
 void Replay(benchmark::State& state, int operations, bool own) {

@@ -21,14 +21,16 @@ class Engine;
 
 /// What an operation's function is told about where it runs.
 struct RunContext {
-  Device device;           ///< as given to the push
-  void* stream = nullptr;  ///< the CUDA stream (a cudaStream_t) to enqueue on; null on a CPU
-  Engine* engine = nullptr;
+  Device device;             ///< as given to the push
+  void* stream = nullptr;    ///< the CUDA stream (a cudaStream_t) to enqueue on; null on a CPU
+  Engine* engine = nullptr;  ///< the engine that runs the operation
   /// In a replay of a schedule what ReplayOptions::slots gave, valid until the operation is
   /// complete; else empty.
   std::span<void* const> slots = {};
 };
 
+/// An operation's function. A synchronous operation ends with its function (for a CUDA device, with
+/// the work that the function enqueued), an asynchronous one when it calls the OnComplete.
 using SyncFn = std::function<void(RunContext)>;
 using AsyncFn = std::function<void(RunContext, OnComplete)>;
 
@@ -46,6 +48,7 @@ enum class FnProperty : uint8_t {
 
 /// The optional part of a push.
 struct PushOptions {
+  /// What kind of work it is.
   FnProperty property = FnProperty::kNormal;
   /// Among operations that are ready to run, those with the higher number go first.
   int priority = 0;
@@ -72,15 +75,19 @@ class EngineOperator {
   ~EngineOperator() = default;
 };
 
+/// MXNet's name for it.
 using Opr = EngineOperator;
 
+/// How an engine runs its operations.
 enum class EngineKind {
   kDefault,   ///< TESSERA_ENGINE_TYPE: ThreadedEngine (also where it is not set) or NaiveEngine
   kThreaded,  ///< runs operations on worker threads
   kNaive,     ///< runs each operation at its push, on the pushing thread; for debugging
 };
 
+/// The optional part of Engine::Create.
 struct EngineOptions {
+  /// How it runs operations.
   EngineKind kind = EngineKind::kDefault;
   /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads.
   int workers = 0;
@@ -98,7 +105,7 @@ struct EngineOptions {
 
 /// Totals since the engine was made. Each operation of a replay counts.
 struct EngineCounters {
-  uint64_t pushed = 0;
+  uint64_t pushed = 0;   ///< operations that were pushed
   uint64_t run = 0;      ///< functions that were called and are complete, failed ones included
   uint64_t skipped = 0;  ///< operations that were not called because an input carried an error
   uint64_t pending = 0;  ///< pushed - run - skipped
@@ -106,8 +113,8 @@ struct EngineCounters {
 
 /// The operation that failed in the way that a wait has just rethrown.
 struct FailedOperation {
-  std::string name;
-  std::source_location pushed_at;
+  std::string name;                ///< as given to the push
+  std::source_location pushed_at;  ///< where it was pushed
 };
 
 /// Runs functions in the order that their declared reads and writes demand, and in parallel where
@@ -283,20 +290,23 @@ class Engine {
   /// From here on no operation begins, but for those that a running one waits for; returns when
   /// those that run have returned and devices have done what was enqueued, or when somebody calls
   /// Start. Pushes are accepted and keep. Does nothing once Shutdown has begun. Throws
-  /// Error(kFailedPrecondition) inside an operation.
+  /// Error(kFailedPrecondition) inside an operation, and inside one of another engine when the
+  /// process ends.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.
   virtual void Start() = 0;
 
   /// Finishes everything that was pushed (starting the engine if it is stopped), then takes no
-  /// further pushes. Idempotent. Reports no errors: call WaitForAll first to see them. Operations
-  /// may go on pushing while it waits. Throws Error(kFailedPrecondition) inside an operation.
+  /// further pushes: one that overlaps with it is finished too, or throws. Idempotent. Reports no
+  /// errors: call WaitForAll first to see them. Operations may go on pushing while it waits. Throws
+  /// Error(kFailedPrecondition) inside an operation.
   virtual void Shutdown() = 0;
 
   /// Threads that run operations; 1 for NaiveEngine.
   virtual int num_workers() const = 0;
 
+  /// The totals so far; while operations run, of slightly different moments.
   virtual EngineCounters counters() const = 0;
 
   /// For people: the counters, what is ready to run, then each variable on which operations pend,

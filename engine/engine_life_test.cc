@@ -160,6 +160,14 @@ TEST(ProcessEndTest, AnOperationMayWaitForAnotherEngine) {
   }
 }
 
+TEST(ProcessEndTest, AnOperationMayBeInsideAnyCallOfAnotherEngine) {
+  for (const char* call : {"wait", "naive_wait", "push", "stop", "device_wait"}) {
+    for (int i = 0; i < 3 * StressFactor(); ++i) {
+      ASSERT_EQ(StatusOf({kProcess, std::string("exit_inside_a_call: ") + call}), 0) << call;
+    }
+  }
+}
+
 TEST(ForkTest, AChildHasADefaultEngineOfItsOwn) {
   for (int i = 0; i < 5 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "fork_with_a_default_engine"}, WithoutLeakCheck()), 0);

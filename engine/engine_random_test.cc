@@ -1,8 +1,8 @@
-// Random programs on every kind of engine, checked against running them one operation at a time.
+// Random programs on every kind of engine, checked against running them one operation at a time:
+// see random_program.h.
 //
-// Each write stores a hash of what the operation read, wrote over and is, so that any other order
-// of two operations that share a variable shows in the end. TESSERA_TEST_SEED and
-// TESSERA_TEST_PROGRAMS choose other and more programs, TESSERA_TEST_OPERATIONS longer ones.
+// TESSERA_TEST_SEED and TESSERA_TEST_PROGRAMS choose other and more programs,
+// TESSERA_TEST_OPERATIONS longer ones.
 
 #include <algorithm>
 #include <atomic>
@@ -13,12 +13,12 @@
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <latch>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -31,12 +31,23 @@
 #include "tessera/base/environment.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/random_program.h"
 
 namespace tessera {
 namespace {
 
+using engine_internal::Call;
+using engine_internal::Conflict;
 using engine_internal::EngineConfiguration;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::MakeProgram;
+using engine_internal::Outcome;
+using engine_internal::PlannedFailure;
+using engine_internal::PlannedOperation;
+using engine_internal::PlanNestedPushes;
+using engine_internal::Program;
+using engine_internal::RunSerially;
+using engine_internal::SerialOrder;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -45,225 +56,6 @@ constexpr int kOperations = 1000;  // each takes ten times as long
 #else
 constexpr int kOperations = 10000;
 #endif
-
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-  hash *= 0xff51afd7ed558ccdu;
-  return hash ^ (hash >> 33);
-}
-
-/// The error that a failing operation throws: its number tells who began a chain.
-struct PlannedFailure {
-  int operation;
-};
-
-struct PlannedOperation {
-  std::vector<int> reads, writes, updates;  // indices of variables
-  int priority = 0;
-  bool async = false;   // completes from a foreign thread
-  bool cached = false;  // goes through NewOperator
-  bool fails = false;   // throws, or hands its error to the callback
-  int deletes = -1;     // a variable that is deleted after the push, and not used again
-  int wait_for = -1;    // a variable for which the pusher waits afterwards
-  // Where a schedule begins: the operations up to `schedule_end` are recorded and replayed, and
-  // neither delete nor wait. The others of them have no number here.
-  int schedule_end = -1;
-  int replays = 0;
-  bool keeps_schedule = false;  // until the program has ended
-  int replays_again = -1;  // where a kept schedule begins that is replayed once before this push
-};
-
-struct Program {
-  int variables = 0;
-  int pushing_threads = 1;  // they take turns, so that the order of pushes is the program's
-  std::vector<PlannedOperation> operations;
-};
-
-/// Takes `count` distinct elements out of `pool`, or all that are left.
-std::vector<int> Choose(std::mt19937_64& random, int count, std::vector<int>& pool) {
-  std::vector<int> chosen;
-  for (int i = 0; i < count && !pool.empty(); ++i) {
-    std::swap(pool[random() % pool.size()], pool.back());
-    chosen.push_back(pool.back());
-    pool.pop_back();
-  }
-  return chosen;
-}
-
-/// Has schedules that are kept replayed between later operations, while their variables are there.
-void PlanLaterReplays(std::mt19937_64& random, Program& program) {
-  const int operations = static_cast<int>(program.operations.size());
-  std::vector<int> deleted_at(program.variables, operations);
-  for (int i = 0; i < operations; ++i) {
-    if (program.operations[i].deletes >= 0) deleted_at[program.operations[i].deletes] = i;
-  }
-  const auto deleted_first = [&](int begin) {
-    int first = operations;
-    for (int k = begin; k < program.operations[begin].schedule_end; ++k) {
-      const PlannedOperation& operation = program.operations[k];
-      for (const auto* list : {&operation.reads, &operation.writes, &operation.updates}) {
-        for (const int v : *list) first = std::min(first, deleted_at[v]);
-      }
-    }
-    return first;
-  };
-  std::vector<int> kept;
-  for (int i = 0; i < operations; ++i) {
-    PlannedOperation& operation = program.operations[i];
-    if (!kept.empty() && random() % 64 == 0) {
-      const int begin = kept[random() % kept.size()];
-      if (i <= deleted_first(begin)) operation.replays_again = begin;
-    }
-    if (operation.schedule_end < 0) continue;
-    if (operation.keeps_schedule) kept.push_back(i);
-    i = operation.schedule_end - 1;
-  }
-}
-
-Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mille) {
-  const auto below = [&](int n) { return static_cast<int>(random() % n); };
-  Program program;
-  const int most_variables[] = {1, 10, 100, 1000};
-  program.variables = 1 + below(most_variables[below(4)]);
-  program.pushing_threads = below(3) == 0 ? 3 : 1;
-  std::vector<int> living(program.variables);
-  std::iota(living.begin(), living.end(), 0);
-  for (int i = 0; i < operations; ++i) {
-    PlannedOperation operation;
-    // Mostly few variables, as real programs have, and sometimes many.
-    const bool many = below(16) == 0;
-    std::vector<int> pool;
-    for (int tries = 0; tries < (many ? 40 : 8); ++tries) {
-      const int v = living[below(static_cast<int>(living.size()))];
-      if (std::find(pool.begin(), pool.end(), v) == pool.end()) pool.push_back(v);
-    }
-    operation.writes = Choose(random, 1 + below(many ? 10 : 2), pool);
-    if (below(4) == 0) operation.updates = Choose(random, 1 + below(2), pool);
-    operation.reads = Choose(random, below(many ? 21 : 4), pool);
-    if (below(8) == 0) operation.priority = below(7) - 3;
-    operation.async = below(16) == 0;
-    operation.cached = below(4) == 0;
-    operation.fails = below(1000) < failing_per_mille;
-    if (below(128) == 0) operation.wait_for = living[below(static_cast<int>(living.size()))];
-    if (below(64) == 0) {
-      // A new variable comes in the place of the deleted one.
-      int& place = living[below(static_cast<int>(living.size()))];
-      if (place != operation.wait_for) {
-        operation.deletes = place;
-        place = program.variables++;
-      }
-    }
-    program.operations.push_back(std::move(operation));
-  }
-  for (int i = 0; i < operations; ++i) {
-    if (below(100) != 0) continue;
-    PlannedOperation& first = program.operations[i];
-    first.schedule_end = std::min(i + 1 + below(below(8) == 0 ? 200 : 20), operations);
-    first.replays = below(4);
-    first.keeps_schedule = below(2) == 0;
-    for (int k = i; k < first.schedule_end; ++k) {
-      program.operations[k].deletes = program.operations[k].wait_for = -1;
-    }
-    i = first.schedule_end - 1;
-  }
-  PlanLaterReplays(random, program);
-  return program;
-}
-
-/// What a program comes to.
-struct Outcome {
-  std::vector<uint64_t> values;
-  std::vector<int> order_of_reports;  // failed operations, as waits reported them
-  uint64_t skipped = 0;
-
-  bool operator==(const Outcome&) const = default;
-};
-
-uint64_t Result(const Program& program, int index, const std::vector<uint64_t>& values) {
-  uint64_t hash = static_cast<uint64_t>(index) + 1;
-  for (int v : program.operations[index].reads) hash = Mix(hash, values[v]);
-  for (int v : program.operations[index].updates) hash = Mix(hash, values[v]);
-  for (int v : program.operations[index].writes) hash = Mix(hash, values[v]);
-  return hash;
-}
-
-/// Writes the result to all that the operation writes, so that no two variables agree by chance.
-void Store(const Program& program, int index, std::vector<uint64_t>& values) {
-  const uint64_t result = Result(program, index, values);
-  for (int v : program.operations[index].writes) values[v] = Mix(result, v);
-  for (int v : program.operations[index].updates) values[v] = Mix(result, v);
-}
-
-/// The operations as they take effect, with those of schedules as often as these are replayed.
-std::vector<int> SerialOrder(const Program& program) {
-  std::vector<int> order;
-  for (int i = 0; i < static_cast<int>(program.operations.size()); ++i) {
-    const PlannedOperation& operation = program.operations[i];
-    if (const int again = operation.replays_again; again >= 0) {
-      for (int k = again; k < program.operations[again].schedule_end; ++k) order.push_back(k);
-    }
-    if (operation.schedule_end < 0) {
-      order.push_back(i);
-      continue;
-    }
-    for (int replay = 0; replay < operation.replays; ++replay) {
-      for (int k = i; k < operation.schedule_end; ++k) order.push_back(k);
-    }
-    i = operation.schedule_end - 1;
-  }
-  return order;
-}
-
-/// Runs the program one operation at a time in that order, with the engine's rules about errors
-/// written out plainly: the oracle.
-Outcome RunSerially(const Program& program, const std::vector<int>& order) {
-  struct Chain {
-    int origin;
-    int began;             // the operation from which the chain counts
-    int reported_at = -1;  // operations pushed by then
-  };
-  Outcome outcome;
-  outcome.values.assign(program.variables, 0);
-  std::vector<Chain> chains;                     // in the order of their beginning
-  std::vector<int> mark(program.variables, -1);  // index of a chain
-  const auto report = [&](int chain, int pushed) {
-    if (chain < 0 || chains[chain].reported_at >= 0) return;
-    chains[chain].reported_at = pushed;
-    outcome.order_of_reports.push_back(chains[chain].origin);
-  };
-  int pushed = 0;
-  for (const int i : order) {
-    const PlannedOperation& operation = program.operations[i];
-    ++pushed;
-    int inherited = -1;
-    const auto inherit = [&](int v) {
-      if (mark[v] < 0) return;
-      if (inherited < 0 || chains[mark[v]].began < chains[inherited].began) inherited = mark[v];
-    };
-    for (int v : operation.reads) inherit(v);
-    for (int v : operation.updates) inherit(v);
-    if (inherited >= 0 && chains[inherited].reported_at >= 0) {
-      chains.push_back({chains[inherited].origin, pushed});  // after the report: a new chain
-      inherited = static_cast<int>(chains.size()) - 1;
-    }
-    if (inherited >= 0) {
-      ++outcome.skipped;
-    } else if (operation.fails) {
-      chains.push_back({i, pushed});
-      inherited = static_cast<int>(chains.size()) - 1;
-    } else {
-      Store(program, i, outcome.values);
-    }
-    for (int v : operation.writes) mark[v] = inherited;
-    for (int v : operation.updates) mark[v] = inherited;
-    if (operation.wait_for >= 0) report(mark[operation.wait_for], pushed);
-  }
-  // WaitForAll, until nothing is left: chains in the order of their beginning.
-  for (int chain = 0; chain < static_cast<int>(chains.size()); ++chain) {
-    report(chain, pushed);
-  }
-  return outcome;
-}
 
 /// The operations in the order in which an engine took their pushes: each slice of its trace has
 /// the operation's name, here its number, and after that the push's.
@@ -332,8 +124,7 @@ class ForeignThreads {
 class EngineRun {
  public:
   EngineRun(Engine& engine, ForeignThreads& foreign, const Program& program)
-      : engine_(engine), foreign_(foreign), program_(program) {
-    outcome_.values.assign(program.variables, 0);
+      : engine_(engine), foreign_(foreign), program_(program), outcome_(program) {
     for (int i = 0; i < program.variables; ++i) variables_.push_back(engine.NewVariable());
   }
 
@@ -347,8 +138,11 @@ class EngineRun {
     return Finish(skipped_before);
   }
 
-  /// Thread t of n pushes operations t, t + n, … whenever it comes to it. Afterwards `order` is
-  /// that in which the pushes took effect.
+  /// How many operations pended at most when a push of Run had returned.
+  uint64_t most_pending() const { return most_pending_; }
+
+  /// Thread t of n pushes operations t, t + n, … whenever it comes to it, but for those that others
+  /// push. Afterwards `order` is that in which the pushes took effect.
   Outcome RunConcurrently(int threads, std::vector<int>* order) {
     const uint64_t skipped_before = engine_.counters().skipped;
     engine_.StartTrace();
@@ -357,7 +151,9 @@ class EngineRun {
     for (int t = 0; t < threads; ++t) {
       pushers.emplace_back([=, this, &begin] {
         begin.arrive_and_wait();
-        for (size_t i = t; i < program_.operations.size(); i += threads) Push(static_cast<int>(i));
+        for (size_t i = t; i < program_.operations.size(); i += threads) {
+          if (program_.operations[i].pushed_by < 0) Push(static_cast<int>(i));
+        }
       });
     }
     for (std::thread& pusher : pushers) pusher.join();
@@ -385,7 +181,11 @@ class EngineRun {
         schedules_.at(again)->Replay();
       }
       if (program_.operations[i].schedule_end >= 0) Replay(i);
-      if (i >= scheduled_to_) Push(i);
+      if (i >= scheduled_to_) {
+        Push(i);
+        most_pending_ = std::max(most_pending_, engine_.counters().pending);
+        DeleteAndWait(i);
+      }
       turn_.store(i + 1);
       if ((i + 1) % 50 == 0) turn_.notify_all();
     }
@@ -401,6 +201,7 @@ class EngineRun {
     scheduled_to_ = operation.schedule_end;
   }
 
+  /// In a thread that pushes, or in the function that pushes the operation.
   void Push(int index) {
     const PlannedOperation& operation = program_.operations[index];
     const auto list = [this](const std::vector<int>& numbers) {
@@ -411,12 +212,19 @@ class EngineRun {
     const std::vector<Variable*> reads = list(operation.reads), writes = list(operation.writes),
                                  updates = list(operation.updates);
     const std::string name = std::to_string(index);
-    const PushOptions options = {.priority = operation.priority, .name = name, .updates = updates};
-    const auto sync = [this, index](RunContext) { Compute(index); };
+    const PushOptions options = {.property = operation.property,
+                                 .priority = operation.priority,
+                                 .name = name,
+                                 .updates = updates};
+    const auto sync = [this, index](RunContext) {
+      PushNested(index);
+      Call(program_, index, outcome_);
+    };
     const auto async = [this, index](RunContext, OnComplete done) {
+      PushNested(index);
       foreign_.Run([this, index, done] {
         try {
-          Compute(index);
+          Call(program_, index, outcome_);
         } catch (const PlannedFailure&) {
           done(std::current_exception());
           return;
@@ -434,17 +242,21 @@ class EngineRun {
     } else {
       engine_.PushSync(sync, kCpu, reads, writes, options);
     }
+  }
+
+  void PushNested(int index) {
+    for (const int nested : program_.operations[index].pushes) Push(nested);
+  }
+
+  /// What comes between an operation's push and the next.
+  void DeleteAndWait(int index) {
+    const PlannedOperation& operation = program_.operations[index];
     if (operation.deletes >= 0) {
       engine_.DeleteVariable(std::exchange(variables_[operation.deletes], nullptr));
     }
     if (operation.wait_for >= 0) {
       Reports([&] { engine_.WaitForVar(variables_[operation.wait_for]); });
     }
-  }
-
-  void Compute(int index) {
-    if (program_.operations[index].fails) throw PlannedFailure{index};
-    Store(program_, index, outcome_.values);
   }
 
   /// Whether the wait rethrows a failure; notes which.
@@ -469,8 +281,28 @@ class EngineRun {
   // Whose turn it is has these.
   int scheduled_to_ = 0;
   std::map<int, std::unique_ptr<Schedule>> schedules_;  // by where they begin
+  uint64_t most_pending_ = 0;
   Outcome outcome_;
 };
+
+/// Programs of a test, the same each time unless the environment asks for others.
+struct Choice {
+  explicit Choice(uint64_t default_seed)
+      : seed(static_cast<uint64_t>(EnvironmentInt("TESSERA_TEST_SEED",
+                                                  static_cast<int64_t>(default_seed), 0,
+                                                  std::numeric_limits<int64_t>::max()))) {
+    std::cout << "TESSERA_TEST_SEED=" << seed << " TESSERA_TEST_PROGRAMS=" << programs
+              << " TESSERA_TEST_OPERATIONS=" << operations << "\n";
+  }
+
+  const uint64_t seed;
+  const int64_t programs = EnvironmentInt("TESSERA_TEST_PROGRAMS", 20, 1, 1000000);
+  const int operations =
+      static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", kOperations, 1, 1000000));
+};
+
+// Bounds on what pends: pushers are held up at nearly each push, often, and now and then.
+constexpr int64_t kBounds[] = {1, 8, 500};
 
 std::vector<EngineConfiguration> RandomConfigurations() {
   std::vector<EngineConfiguration> configurations = engine_internal::AllConfigurations();
@@ -482,61 +314,80 @@ class EngineRandomTest : public EngineConfigurationTest {
  protected:
   /// Runs the programs of this run on one engine, each against the oracle.
   void RunPrograms(int failing_per_mille) {
-    const auto seed = static_cast<uint64_t>(
-        EnvironmentInt("TESSERA_TEST_SEED", 20150617, 0, std::numeric_limits<int64_t>::max()));
-    const int64_t programs = EnvironmentInt("TESSERA_TEST_PROGRAMS", 20, 1, 1000000);
-    const int operations =
-        static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", kOperations, 1, 1000000));
-    std::cout << "TESSERA_TEST_SEED=" << seed << " TESSERA_TEST_PROGRAMS=" << programs
-              << " TESSERA_TEST_OPERATIONS=" << operations << "\n";
-    ForeignThreads foreign;
-    for (int64_t i = 0; i < programs; ++i) {
-      std::mt19937_64 random(seed + static_cast<uint64_t>(i));
-      const Program program = MakeProgram(random, operations, failing_per_mille);
-      const Outcome expected = RunSerially(program, SerialOrder(program));
-      const Outcome actual = EngineRun(*engine_, foreign, program).Run();
-      ASSERT_EQ(actual.values, expected.values) << "program " << i << " of the seed";
-      ASSERT_EQ(actual.order_of_reports, expected.order_of_reports) << "program " << i;
-      ASSERT_EQ(actual.skipped, expected.skipped) << "program " << i;
+    const Choice choice(20150617);
+    for (int64_t i = 0; i < choice.programs; ++i) {
+      Compare(*engine_, choice, i, failing_per_mille);
+      if (HasFatalFailure()) return;
     }
   }
+
+  /// Returns the most operations that pended after a push.
+  uint64_t Compare(Engine& engine, const Choice& choice, int64_t i, int failing_per_mille) {
+    std::mt19937_64 random(choice.seed + static_cast<uint64_t>(i));
+    const Program program = MakeProgram(random, choice.operations, failing_per_mille);
+    const Outcome expected = RunSerially(program, SerialOrder(program));
+    EngineRun run(engine, foreign_, program);
+    ExpectEqual(run.Run(), expected, i);
+    return run.most_pending();
+  }
+
+  static void ExpectEqual(const Outcome& actual, const Outcome& expected, int64_t i) {
+    ASSERT_EQ(actual.values, expected.values) << "program " << i << " of the seed";
+    ASSERT_EQ(actual.calls, expected.calls) << "program " << i << " of the seed";
+    ASSERT_EQ(actual.order_of_reports, expected.order_of_reports) << "program " << i;
+    ASSERT_EQ(actual.skipped, expected.skipped) << "program " << i;
+  }
+
+  ForeignThreads foreign_;
 };
-/// Programs whose operations four threads push without taking turns.
-class ConcurrentPushersTest : public EngineConfigurationTest {
+
+/// Programs whose operations four threads push without taking turns, and functions of operations.
+class ConcurrentPushersTest : public EngineRandomTest {
  protected:
   void RunPrograms(int failing_per_mille) {
-    const auto seed = static_cast<uint64_t>(
-        EnvironmentInt("TESSERA_TEST_SEED", 20150618, 0, std::numeric_limits<int64_t>::max()));
-    const int64_t programs = EnvironmentInt("TESSERA_TEST_PROGRAMS", 20, 1, 1000000) / 4 + 1;
-    const int operations =
-        static_cast<int>(EnvironmentInt("TESSERA_TEST_OPERATIONS", kOperations, 1, 1000000));
-    constexpr int kThreads = 4;
-    std::cout << "TESSERA_TEST_SEED=" << seed << "\n";
-    ForeignThreads foreign;
-    for (int64_t i = 0; i < programs; ++i) {
-      std::mt19937_64 random(seed + static_cast<uint64_t>(i));
-      Program program = MakeProgram(random, operations, failing_per_mille);
-      for (PlannedOperation& operation : program.operations) {
-        operation.deletes = operation.wait_for = -1;
-        operation.schedule_end = operation.replays_again = -1;
-      }
-      std::vector<int> order;
-      const Outcome actual =
-          EngineRun(*engine_, foreign, program).RunConcurrently(kThreads, &order);
-      ASSERT_EQ(order.size(), program.operations.size()) << "program " << i << " of the seed";
-      std::vector<int> next(kThreads);
-      std::iota(next.begin(), next.end(), 0);
-      for (const int operation : order) {
-        int& expected = next[operation % kThreads];
-        ASSERT_EQ(operation, expected) << "a thread's pushes stay in order; program " << i;
-        expected += kThreads;
-      }
-      const Outcome expected = RunSerially(program, order);
-      ASSERT_EQ(actual.values, expected.values) << "program " << i << " of the seed";
-      ASSERT_EQ(actual.order_of_reports, expected.order_of_reports) << "program " << i;
-      ASSERT_EQ(actual.skipped, expected.skipped) << "program " << i;
+    const Choice choice(20150618);
+    for (int64_t i = 0; i < choice.programs / 4 + 1; ++i) {
+      CompareConcurrent(*engine_, choice, i, failing_per_mille);
+      if (HasFatalFailure()) return;
     }
   }
+
+  void CompareConcurrent(Engine& engine, const Choice& choice, int64_t i, int failing_per_mille) {
+    std::mt19937_64 random(choice.seed + static_cast<uint64_t>(i));
+    Program program = MakeProgram(random, choice.operations, failing_per_mille);
+    PlanNestedPushes(random, program);
+    std::vector<int> order;
+    const Outcome actual = EngineRun(engine, foreign_, program).RunConcurrently(kThreads, &order);
+    const Outcome expected = RunSerially(program, order);
+    CheckPushes(program, order, expected.calls);
+    ExpectEqual(actual, expected, i);
+  }
+
+  /// That each operation was pushed as often as it should be where those were called, and that what
+  /// one thread or one function pushes stays in order.
+  static void CheckPushes(const Program& program, const std::vector<int>& order,
+                          const std::vector<int>& calls) {
+    const int operations = static_cast<int>(program.operations.size());
+    std::vector<int> place(operations, -1);
+    for (int at = 0; at < static_cast<int>(order.size()); ++at) {
+      ASSERT_EQ(place[order[at]], -1) << "operation " << order[at] << " was pushed twice";
+      place[order[at]] = at;
+    }
+    std::vector<int> last_of_thread(kThreads, -1), last_of_function(operations, -1);
+    for (int i = 0; i < operations; ++i) {
+      const int by = program.operations[i].pushed_by;
+      ASSERT_EQ(place[i] >= 0, by < 0 || calls[by] == 1) << "operation " << i;
+      if (place[i] < 0) continue;
+      int& last = by < 0 ? last_of_thread[i % kThreads] : last_of_function[by];
+      ASSERT_GT(place[i], last) << "pushes of one thread; operation " << i;
+      if (by >= 0) {
+        ASSERT_GT(place[i], place[by]) << "operation " << i;
+      }
+      last = place[i];
+    }
+  }
+
+  static constexpr int kThreads = 4;
 };
 
 INSTANTIATE_TEST_SUITE_P(All, EngineRandomTest, testing::ValuesIn(RandomConfigurations()),
@@ -553,9 +404,49 @@ TEST_P(EngineRandomTest, EveryFailureIsObservedExactlyAsSpecified) {
   RunPrograms(0);
 }
 
+TEST_P(EngineRandomTest, ABoundOnWhatPendsHoldsAndChangesNothing) {
+  const Choice choice(20150619);
+  for (int64_t i = 0; i < choice.programs / 8 + 1; ++i) {
+    const int64_t bound = kBounds[i % std::size(kBounds)];
+    const auto engine = GetParam().Make({.max_pending = bound});
+    EXPECT_LE(Compare(*engine, choice, i, 5), static_cast<uint64_t>(bound)) << "program " << i;
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(ConcurrentPushersTest, ProgramsEndAsIfRunInTheOrderOfThePushes) { RunPrograms(0); }
 
 TEST_P(ConcurrentPushersTest, FailuresAreThoseOfTheOrderOfThePushes) { RunPrograms(5); }
+
+TEST_P(ConcurrentPushersTest, ABoundOnWhatPendsChangesNothing) {
+  const Choice choice(20150620);
+  for (int64_t i = 0; i < choice.programs / 8 + 1; ++i) {
+    const auto engine = GetParam().Make({.max_pending = kBounds[i % std::size(kBounds)]});
+    CompareConcurrent(*engine, choice, i, 5);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// What the comparisons rest on: neighbours that conflict, exchanged, come to something else.
+TEST(RandomProgramTest, AnotherOrderOfTwoThatShareAVariableShowsInTheEnd) {
+  int swaps = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    const Program program = MakeProgram(random, 60, /*failing_per_mille=*/0);
+    std::vector<int> order = SerialOrder(program);
+    const std::vector<uint64_t> values = RunSerially(program, order).values;
+    for (size_t i = 1; i < order.size(); ++i) {
+      const PlannedOperation &first = program.operations[order[i - 1]],
+                             &second = program.operations[order[i]];
+      if (&first == &second || !Conflict(first, second)) continue;
+      std::swap(order[i - 1], order[i]);
+      EXPECT_NE(RunSerially(program, order).values, values) << "seed " << seed << ", place " << i;
+      std::swap(order[i - 1], order[i]);
+      ++swaps;
+    }
+  }
+  EXPECT_GT(swaps, 100);
+}
 
 }  // namespace
 }  // namespace tessera

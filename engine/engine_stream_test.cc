@@ -435,6 +435,49 @@ TEST_P(EngineStreamTest, StopAndShutdownWaitForTheDevice) {
   EXPECT_EQ(done, 101);
 }
 
+/// Holds up who asks it for a stream, once.
+class HeldBackend final : public engine_internal::DeviceBackend {
+ public:
+  explicit HeldBackend(engine_internal::DeviceBackend& backend) : backend_(backend) {}
+
+  std::unique_ptr<engine_internal::DeviceStream> NewStream(
+      Device device, engine_internal::StreamRole role) override {
+    asked.count_down();
+    go_on.wait();
+    return backend_.NewStream(device, role);
+  }
+
+  std::latch asked{1}, go_on{1};
+
+ private:
+  engine_internal::DeviceBackend& backend_;
+};
+
+// A push is checked, then it takes its place: in between the engine comes to its end.
+TEST_P(EngineStreamTest, APushThatShutdownOvertakesThrows) {
+  HeldBackend held(device_);
+  engine_internal::SetDeviceBackend(DeviceType::kGpu, &held);
+  Variable* data = New();
+  bool refused = false, ran = false;
+  std::thread pusher([&] {
+    try {
+      PushWork([&] { ran = true; }, {}, {data});
+    } catch (const Error& error) {
+      refused = error.code() == Error::kFailedPrecondition;
+    }
+  });
+  held.asked.wait();
+  engine_->Shutdown();
+  held.go_on.count_down();
+  pusher.join();
+  engine_internal::SetDeviceBackend(DeviceType::kGpu, &device_);
+  EXPECT_TRUE(refused);
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(engine_->counters().pushed, 0u);
+  engine_->WaitForVar(data);
+  engine_->DeleteVariable(data);
+}
+
 TEST_P(EngineStreamTest, EnginesEndWithWorkOnTheDevice) {
   std::atomic<int> done{0};
   for (int i = 0; i < 30; ++i) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <latch>
 #include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,7 +27,6 @@ using engine_internal::ParallelFor;
 using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -333,87 +332,36 @@ TEST_P(EngineWaitTest, ShutdownFinishesEverythingAndMayBeRepeated) {
   engine_->DeleteVariable(variable);
 }
 
-TEST_P(EngineWaitTest, AWaitThatLastsIsReported) {
-  std::promise<std::string> report;
-  const auto engine =
-      GetParam().Make({.stall_report_ms = 1,
-                       .stall_report = [&](const std::string& text) { report.set_value(text); }});
-  Variable* variable = engine->NewVariable("slow");
-  std::promise<OnComplete> handle;
-  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
-                    {variable}, {.name = "download"});
-  const OnComplete done = handle.get_future().get();
-  std::thread waiter([&] { engine->WaitForVar(variable); });
-  // The report is what lets the download end: no report, no end.
-  EXPECT_THAT(report.get_future().get(),
-              AllOf(HasSubstr("WaitForVar"), HasSubstr("slow"), HasSubstr("download")));
-  done();
-  waiter.join();
-}
-
-TEST_P(EngineWaitTest, TheReportBeginsWithWhatTheWaitNeeds) {
-  constexpr int kOthers = 300;  // more than a report lists
-  std::promise<std::string> report;
-  const auto engine =
-      GetParam().Make({.stall_report_ms = 1,
-                       .stall_report = [&](const std::string& text) { report.set_value(text); }});
-  std::vector<OnComplete> open;
-  const auto push_open = [&](Variable* variable, const char* name) {
-    std::promise<OnComplete> handle;
-    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
-                      {}, {variable}, {.name = name});
-    open.push_back(handle.get_future().get());
-  };
-  for (int i = 0; i < kOthers; ++i) push_open(engine->NewVariable(), "other");
-  Variable *cause = engine->NewVariable("cause"), *result = engine->NewVariable("result");
-  push_open(cause, "download");
-  engine->PushSync([](RunContext) {}, kCpu, {cause}, {result}, {.name = "unpack"});
-  std::thread waiter([&] { engine->WaitForVar(result); });
-  const std::string text = report.get_future().get();
-  const std::string first = text.substr(0, text.find("pushed "));
-  EXPECT_THAT(first, AllOf(HasSubstr("awaited:"), HasSubstr("result"), HasSubstr("unpack"),
-                           HasSubstr("which needs its turn on:"), HasSubstr("cause"),
-                           HasSubstr("download")));
-  EXPECT_THAT(first, Not(HasSubstr("other")));
-  for (const OnComplete& done : open) done();
-  waiter.join();
-}
-
-TEST_P(ThreadedEngineWaitTest, EveryKindOfWaitThatLastsIsReported) {
-  struct Kind {
-    const char* name;
-    std::function<void(Engine&, Variable*)> wait;
-  };
-  const Kind kinds[] = {
-      {"a wait for all operations", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
-      {"a push waits for room",
-       [](Engine& engine, Variable* variable) {
-         for (int i = 0; i < 4; ++i) engine.PushSync([](RunContext) {}, kCpu, {}, {variable});
-       }},
-      {"a wait inside an operation",
-       [](Engine& engine, Variable* variable) {
-         engine.PushSync([variable](RunContext context) { context.engine->WaitForVar(variable); },
-                         kCpu, {}, {engine.NewVariable()});
-       }},
-  };
-  for (const Kind& kind : kinds) {
-    std::promise<std::string> report;
-    std::atomic<bool> reported{false};
-    const auto engine = GetParam().Make(
-        {.max_pending = 4, .stall_report_ms = 1, .stall_report = [&](const std::string& text) {
-           if (!reported.exchange(true)) report.set_value(text);
-         }});
-    Variable* variable = engine->NewVariable("slow");
-    std::promise<OnComplete> handle;
-    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
-                      {variable}, {.name = "download"});
-    const OnComplete done = handle.get_future().get();
-    std::thread waiter([&] { kind.wait(*engine, variable); });
-    EXPECT_THAT(report.get_future().get(),
-                AllOf(HasSubstr(kind.name), HasSubstr("slow"), HasSubstr("download")));
-    done();
-    waiter.join();
-    engine->WaitForAll();
+TEST_P(EngineWaitTest, APushThatOverlapsWithShutdownRunsOrThrows) {
+  constexpr int kRounds = 100, kThreads = 2;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto engine = GetParam().Make();
+    std::atomic<uint64_t> runs{0}, accepted{0};
+    std::latch begin(kThreads + 1);
+    std::vector<std::thread> pushers;
+    for (int t = 0; t < kThreads; ++t) {
+      pushers.emplace_back([&] {
+        Variable* const variable = engine->NewVariable();
+        begin.arrive_and_wait();
+        try {
+          // With an end, as Shutdown waits for a moment in which nothing pends.
+          for (int i = 0; i < 500; ++i) {
+            engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+            ++accepted;
+            engine->WaitForVar(variable);
+          }
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Error::kFailedPrecondition);
+          EXPECT_THAT(error.what(), HasSubstr("after Shutdown")) << "refused, and not left behind";
+        }
+      });
+    }
+    begin.arrive_and_wait();
+    engine->Shutdown();
+    for (std::thread& pusher : pushers) pusher.join();
+    EXPECT_EQ(runs.load(), accepted.load());
+    EXPECT_EQ(engine->counters().pushed, accepted.load());
+    EXPECT_EQ(engine->counters().pending, 0u);
   }
 }
 

@@ -21,8 +21,8 @@ struct RecordOptions {
 
 /// A variable that stands in one replay for one of the recording.
 struct VariableBinding {
-  Variable* recorded = nullptr;
-  Variable* actual = nullptr;
+  Variable* recorded = nullptr;  ///< one that the recording uses
+  Variable* actual = nullptr;    ///< one of the same engine, in its place
 };
 
 /// The optional part of Schedule::Replay.

@@ -33,9 +33,10 @@ class Variable {
   Variable() = default;
   ~Variable() = default;
 
-  std::atomic<uint64_t> version_{0};
+  std::atomic<uint64_t> version_{0};  ///< what version() gives
 };
 
+/// MXNet's name for it.
 using Var = Variable;
 
 /// A borrowed list of variables: `{a, b}`, a std::vector<Variable*>, an array or a std::span.
@@ -49,6 +50,7 @@ class VariableList {
   requires std::convertible_to<Range&&, std::span<Variable* const>>
   constexpr VariableList(Range&& range) : list_(std::forward<Range>(range)) {}
 
+  /// As those of a std::span.
   constexpr auto begin() const { return list_.begin(); }
   constexpr auto end() const { return list_.end(); }
   constexpr size_t size() const { return list_.size(); }

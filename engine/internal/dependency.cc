@@ -236,8 +236,7 @@ void SortEdges(std::span<Edge> edges, std::string_view operation) {
   }
 }
 
-bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint64_t* sequence,
-             uint64_t operations) {
+bool Acquire(Execution& execution, PushCounter& pushes, uint64_t* sequence, uint64_t operations) {
   const std::span<Edge> edges = execution.edges();
   const LockAll locked(edges);
   for (size_t i = 0; i < edges.size(); ++i) {
@@ -247,26 +246,32 @@ bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter, uint
     }
     throw DeletedVariable(execution.display_name(), variable);
   }
-  // Relaxed: under the locks of all variables, so it agrees with the order on each of them.
-  execution.sequence = sequence_counter.fetch_add(operations, std::memory_order_relaxed) + 1;
-  if (sequence != nullptr) *sequence = execution.sequence;
+  // Under the locks of all variables, so it agrees with the order on each of them.
+  const uint64_t first = pushes.Take(operations);
+  if (first == 0) throw PushedAfterShutdown(execution.display_name());
+  execution.sequence = first;
+  if (sequence != nullptr) *sequence = first;
   return EnterAll(execution);
 }
 
 uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> executions,
-                         std::string_view operation, std::atomic<uint64_t>& sequence_counter,
-                         ReadyList& ready) {
+                         std::string_view operation, PushCounter& pushes, ReadyList& ready) {
   const LockAll locked(variables);
   for (const Edge& edge : variables) {
     if (!edge.variable()->alive) throw DeletedVariable(operation, *edge.variable());
   }
-  // Relaxed: as in Acquire.
-  const uint64_t before = sequence_counter.fetch_add(executions.size(), std::memory_order_relaxed);
+  const uint64_t first = pushes.Take(executions.size());
+  if (first == 0) throw PushedAfterShutdown(operation);
   for (size_t i = 0; i < executions.size(); ++i) {
-    executions[i]->sequence = before + i + 1;
+    executions[i]->sequence = first + i;
     if (EnterAll(*executions[i])) ready.PushBack(executions[i]);
   }
-  return before + 1;
+  return first;
+}
+
+Error PushedAfterShutdown(std::string_view operation) {
+  return FailedPrecondition("Engine: operation \"", operation,
+                            "\" was pushed after Shutdown; expected a running engine");
 }
 
 bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
@@ -276,7 +281,7 @@ bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
   if (!variable.alive || variable.id != id) return false;
   variable.alive = false;
   *ready_now = Enter(edge, execution);
-  // Relaxed: as in Acquire.
+  // Relaxed: as in EnterAll.
   execution.blocked_edges.store(*ready_now ? 0 : 1, std::memory_order_relaxed);
   return true;
 }

@@ -1,7 +1,6 @@
 #ifndef TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
 #define TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/engine/internal/execution.h"
+#include "tessera/engine/internal/push_counter.h"
 
 namespace tessera::engine_internal {
 
@@ -26,21 +27,24 @@ namespace tessera::engine_internal {
 void SortEdges(std::span<Edge> edges, std::string_view operation);
 
 /// Puts the execution on the queues of its variables, sorted by SortEdges, and sets its sequence
-/// from `sequence_counter`. Returns true if it may run at once; if not, some Release will report it
-/// and the caller must not touch it any more: hence `sequence`, where its place in push order goes.
-/// Throws Error(kInvalidArgument), with nothing changed, if a variable is deleted.
+/// from `pushes`. Returns true if it may run at once; if not, some Release will report it and the
+/// caller must not touch it any more: hence `sequence`, where its place in push order goes.
+/// Throws Error with nothing changed: kInvalidArgument if a variable is deleted,
+/// kFailedPrecondition if `pushes` is closed.
 ///
 /// A replay takes as many places one after another as it has `operations`; `sequence` is the first.
-bool Acquire(Execution& execution, std::atomic<uint64_t>& sequence_counter,
-             uint64_t* sequence = nullptr, uint64_t operations = 1);
+bool Acquire(Execution& execution, PushCounter& pushes, uint64_t* sequence = nullptr,
+             uint64_t operations = 1);
 
 /// Acquire for several executions, between whose places nobody else's comes. `variables` has an
 /// edge on each variable that any of them uses, sorted by SortEdges. Returns the first one's
 /// sequence, on which those of the others follow. Those that may run at once go to `ready`; the
 /// caller must not touch the others any more. Throws as Acquire does, naming `operation`.
 uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> executions,
-                         std::string_view operation, std::atomic<uint64_t>& sequence_counter,
-                         ReadyList& ready);
+                         std::string_view operation, PushCounter& pushes, ReadyList& ready);
+
+/// What a push throws that comes too late.
+Error PushedAfterShutdown(std::string_view operation);
 
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`.

@@ -79,7 +79,7 @@ bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) {
   execution->SetEdgeCount(1);
   execution->edges()[0] = Edge(variable, Access::kWrite);
   // Not counted as an operation: sequence numbers would otherwise tell of it.
-  execution->sequence = pushed_.load(std::memory_order_relaxed) + 1;
+  execution->sequence = pushed_.count(std::memory_order_relaxed) + 1;
   bool ready_now;
   if (!AcquireDeletion(*execution, id, &ready_now)) {
     GiveExecution(execution);
@@ -181,10 +181,9 @@ void DependencyEngine::CheckNotForked(std::string_view call) const {
 
 void DependencyEngine::CheckAccepting(std::string_view operation) const {
   CheckNotForked(operation);
-  // Relaxed: a push that overlaps with Shutdown may go either way.
-  if (accepting_.load(std::memory_order_relaxed)) return;
-  throw FailedPrecondition("Engine: operation \"", operation,
-                           "\" was pushed after Shutdown; expected a running engine");
+  // Relaxed: of a push that overlaps with Shutdown the counter of pushes decides, when it takes its
+  // place.
+  if (!accepting_.load(std::memory_order_relaxed)) throw PushedAfterShutdown(operation);
 }
 
 void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
@@ -299,7 +298,7 @@ void DependencyEngine::Submit(Execution* execution) {
     throw;
   }
   // Relaxed: the pusher has just advanced the counter itself, and needs no exact figure.
-  AfterAcquire(execution, ready_now, pushed_.load(std::memory_order_relaxed));
+  AfterAcquire(execution, ready_now, pushed_.count(std::memory_order_relaxed));
 }
 
 void DependencyEngine::AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed) {

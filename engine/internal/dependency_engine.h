@@ -23,6 +23,7 @@
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/futex_lock.h"
 #include "tessera/engine/internal/process_life.h"
+#include "tessera/engine/internal/push_counter.h"
 #include "tessera/engine/internal/ready_queue.h"
 #include "tessera/engine/internal/record_pool.h"
 #include "tessera/engine/internal/stream_set.h"
@@ -167,6 +168,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
  private:
   class Blocked;
   class LentPlaces;
+  struct LentPlace;
   class RecordedSchedule;
   class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
@@ -244,7 +246,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence);
   void EndReplay(Replay& replay, ReadyList& ready);
   static void DropReplay(Replay& replay);
-  bool DropJoin(Execution* join);
+  static void DropJoin(Execution* join);
   FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error);
   void TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns, bool skipped);
 
@@ -281,8 +283,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool TryRunAnyDemanded();
   bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
   bool HelpUntil(const std::function<bool()>& done);
-  void Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
-  void SleepUntilReady(StallClock& clock, const std::function<bool()>& done, bool any);
+  bool Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
+  bool SleepUntilReady(StallClock& clock, const std::function<bool()>& done, bool any);
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
   bool WaitUntilIdle(bool until_process_ends);
@@ -290,7 +292,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void DropJoins();
   bool Idle() const;
   void Report(const FailureRef& failure);
-  void ReportStall(std::string_view what, const Waiter* waiter) const;
+  void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void CheckOutside(std::string_view call) const;
@@ -340,13 +342,13 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
   // Those sleeps in this and in other engines that end with this one.
   std::mutex lent_places_mutex_;
-  std::list<LentPlaces*> lent_places_;  // guarded by lent_places_mutex_
+  LentPlace* lent_places_ = nullptr;  // guarded by lent_places_mutex_
   std::mutex shutdown_mutex_;
   bool shut_down_ = false;  // guarded by shutdown_mutex_
 
   // The pushers' counter and the runners', each on a line of its own; operations pend while they
   // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.
-  alignas(64) std::atomic<uint64_t> pushed_{0};
+  alignas(64) PushCounter pushed_;
   std::atomic<uint64_t> throttle_at_{UINT64_MAX};
   alignas(64) std::atomic<uint64_t> completed_{0};
 };

@@ -130,7 +130,7 @@ EngineCounters DependencyEngine::counters() const {
   // So this is at most what has run; of what was seen so far the most is the nearest.
   const uint64_t completed = completed_.load();
   const uint64_t skipped = skipped_.load();
-  counters.pushed = pushed_.load();
+  counters.pushed = pushed_.count();
   const uint64_t run = completed - std::min(completed, skipped);
   uint64_t most_run = most_run_.load();
   while (most_run < run && !most_run_.compare_exchange_weak(most_run, run)) {

@@ -160,8 +160,8 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
     trace_.Add(TracedEnd{.sequence = fence->sequence,
                          .issued_ns = fence->issued_ns,
                          .end_ns = trace_.Now(),
-                         .stream = fence->stream->number(),
-                         .name = fence->operation});
+                         .stream = fence->stream->number()},
+               fence->operation);
   }
   // As in Complete: captures go before anyone hears of the end.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();

@@ -351,26 +351,25 @@ void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
 
 /// Called help has come.
 void DependencyEngine::JoinReplay(Execution* join, ReadyList& ready) {
-  Replay& replay = *std::exchange(join->replay, nullptr);
-  GiveExecution(join);
-  replay.help_called.exchange(false);
+  Replay& replay = *join->replay;
+  replay.gate.Answer();  // from here on `join` may stand in the queue again
   VisitReplay(replay, ready);
   DropReplay(replay);
 }
 
 /// Sees to it that a thread comes for what is ready and nobody's, which has that rank.
 void DependencyEngine::CallHelp(Replay& replay, int64_t rank) {
-  if (replay.help_called.load() || replay.help_called.exchange(true)) return;
+  if (!replay.gate.Call()) return;
   // Relaxed: the caller has a reference itself.
   replay.references.fetch_add(1, std::memory_order_relaxed);
-  Execution* join = TakeExecution(Device::Cpu(), FnProperty::kNormal, 0, {});
-  join->kind = ExecutionKind::kJoin;
+  // The last helper has answered, hence done with it. It is the replay's own, so that whoever is
+  // about to wait needs no memory for its call.
+  Execution* const join = &replay.join;
   join->rank = rank;
   // What a wait needs goes first: see DemandWhatBlocks, which knows the replay's execution alone.
   join->demanded.store(replay.execution->demanded.load(std::memory_order_relaxed),
                        std::memory_order_relaxed);
   join->sequence = replay.first_sequence;
-  join->replay = &replay;
   ReadyList ready;
   ready.PushBack(join);
   Dispatch(ready);
@@ -383,15 +382,14 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
   visit.below = ThreadFrame::Current(id_);
   VisitEnd end = VisitEnd::kNothingReady;
   const auto run = [&] { end = RunReady(replay, visit); };
-  do {
-    visit.stack = replay.StackOf(replay.visitors.fetch_add(1));
-    {
-      const ThreadFrame frame(this, id_, &visit);
-      CallIsolated(std::ref(run));  // by reference: a function object of this size would allocate
-    }
-    replay.visitors.fetch_sub(1);
-    // Whoever left something to take meanwhile may have counted on this thread.
-  } while (end == VisitEnd::kNothingReady && replay.HasReady());
+  replay.gate.Visit(
+      [&](int32_t number) {
+        visit.stack = replay.StackOf(number);
+        const ThreadFrame frame(this, id_, &visit);
+        CallIsolated(std::ref(run));  // by reference: a function object of this size would allocate
+        return end == VisitEnd::kNothingReady;
+      },
+      [&] { return replay.HasReady(); });
   if (end == VisitEnd::kEnded) EndReplay(replay, ready);
 }
 
@@ -400,13 +398,13 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
 void DependencyEngine::SuspendVisit(Execution* current) {
   if (current == nullptr || current->kind != ExecutionKind::kVisit) return;
   Replay& replay = *static_cast<VisitExecution*>(current)->visited;
-  replay.visitors.fetch_sub(1);
+  replay.gate.Suspend();
   if (replay.HasReady()) CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset);
 }
 
 void DependencyEngine::ResumeVisit(Execution* current) {
   if (current == nullptr || current->kind != ExecutionKind::kVisit) return;
-  static_cast<VisitExecution*>(current)->visited->visitors.fetch_add(1);
+  static_cast<VisitExecution*>(current)->visited->gate.Resume();
 }
 
 /// Whether what stands in the queue goes before an operation of that rank, in a visit that has run
@@ -450,7 +448,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
       return VisitEnd::kYielded;
     }
     // For all that this thread has left behind, and for what others have: each calls one.
-    if (replay.visitors.load() < workers && replay.HasReady()) CallHelp(replay, rank);
+    if (replay.gate.visitors() < workers && replay.HasReady()) CallHelp(replay, rank);
     const SchedulePlan::Operation& operation = plan.operation(next);
     visit.op = operation.op;
     context.device = operation.device;
@@ -545,9 +543,7 @@ void DependencyEngine::CompleteStep(AsyncStep* step, std::exception_ptr error, R
   FailureRef failure;
   if (error != nullptr) failure = NewFailure(replay, index, std::move(error));
   if (trace_.on()) {
-    trace_.Add(TracedEnd{.sequence = step->sequence,
-                         .end_ns = trace_.Now(),
-                         .name = std::string(step->display_name())});
+    trace_.Add(TracedEnd{.sequence = step->sequence, .end_ns = trace_.Now()}, step->display_name());
   }
   DropStep(step);
   if (failure != nullptr || replay.failed.load(std::memory_order_relaxed)) {
@@ -601,15 +597,12 @@ void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
   CountComplete(operations);
 }
 
-/// Gives back a kJoin that nobody has taken. Returns false if its replay still needs it.
-bool DependencyEngine::DropJoin(Execution* join) {
+/// In the place of a helper, for a replay that is over.
+void DependencyEngine::DropJoin(Execution* join) {
+  TESSERA_DCHECK(join->kind == ExecutionKind::kJoin && join->replay->unfinished.load() == 0);
   Replay& replay = *join->replay;
-  if (replay.unfinished.load() != 0) return false;
-  join->replay = nullptr;
-  GiveExecution(join);
-  replay.help_called.store(false);
+  replay.gate.Answer();
   DropReplay(replay);
-  return true;
 }
 
 void DependencyEngine::DropReplay(Replay& replay) {

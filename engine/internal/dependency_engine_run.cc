@@ -141,9 +141,8 @@ void DependencyEngine::CompleteAsync(Execution* execution, std::exception_ptr er
   FailureRef failure;
   if (error != nullptr) failure = NewFailure(*execution, std::move(error));
   if (trace_.on() && !execution->on_device()) {
-    trace_.Add(TracedEnd{.sequence = execution->sequence,
-                         .end_ns = trace_.Now(),
-                         .name = std::string(execution->display_name())});
+    trace_.Add(TracedEnd{.sequence = execution->sequence, .end_ns = trace_.Now()},
+               execution->display_name());
   }
   if (execution->on_device()) {
     // What it reads may have become done or failed since its function was called.
@@ -248,7 +247,7 @@ void DependencyEngine::CountComplete(uint64_t operations) {
   // Sequentially consistent throughout: pairs with waiters, who announce themselves and then look
   // at the count. It also carries what the operation did to a thread that waits for all.
   const uint64_t completed = completed_.fetch_add(operations) + operations;
-  if (idle_waiters_.load() > 0 && completed == pushed_.load()) {
+  if (idle_waiters_.load() > 0 && completed == pushed_.count()) {
     std::lock_guard<std::mutex> hold(idle_mutex_);
     idle_condition_->notify_all();
   }
@@ -258,7 +257,7 @@ void DependencyEngine::CountComplete(uint64_t operations) {
     room_condition_->notify_all();
   }
   // Threads that wait for all inside the engine are parked.
-  if (parked_.load() > 0 && completed == pushed_.load()) NotifyParked();
+  if (parked_.load() > 0 && completed == pushed_.count()) NotifyParked();
 }
 
 Execution* DependencyEngine::TakeReady() {
@@ -320,12 +319,10 @@ void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bo
 
 void DependencyEngine::TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns,
                                 bool skipped) {
-  trace_.Add(TracedRun{.sequence = sequence,
-                       .begin_ns = begin_ns,
-                       .end_ns = trace_.Now(),
-                       .skipped = skipped,
-                       .name = std::string(name)},
-             WorkerIndex());
+  trace_.Add(
+      TracedRun{
+          .sequence = sequence, .begin_ns = begin_ns, .end_ns = trace_.Now(), .skipped = skipped},
+      name, WorkerIndex());
 }
 
 void DependencyEngine::NotifyParked() {

@@ -1,13 +1,15 @@
 // How threads wait for a DependencyEngine, and how it stops and ends.
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <iterator>
 #include <limits>
 #include <list>
+#include <span>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -48,34 +50,59 @@ uint32_t NextToken() {
 
 }  // namespace
 
-/// While it lives, others work in the place of this thread, which sleeps, for the engines that it
-/// has frames of; but for `engine`, which sees to that itself. Of two engines that know each other
-/// by such a wait neither could end with the process while the other holds it: where the sleep's
-/// mutex and condition are given, it is woken when one of them ends.
+/// What LentPlaces does for one engine, in a list of that engine's.
+struct DependencyEngine::LentPlace {
+  DependencyEngine* engine = nullptr;
+  Execution* current = nullptr;  // whose visit is suspended, if it is one
+  bool lent = false;
+  LentPlaces* of = nullptr;
+  // Guarded by the engine's lent_places_mutex_.
+  LentPlace* next = nullptr;
+  LentPlace* previous = nullptr;
+};
+
+/// While it lives, others work in the place of this thread, which sleeps on that condition, for the
+/// engines that it has frames of; but for `engine`, which sees to that itself. Of two engines that
+/// know each other by such a wait neither could end with the process while the other holds it: so
+/// the sleep is woken when one of them ends.
+///
+/// It takes no memory, since waits have reached where an exception would leave pointers to them. So
+/// there is a limit: of more engines than kMaxEngines those whose frames lie deepest keep the
+/// thread's place.
 class DependencyEngine::LentPlaces {
  public:
-  explicit LentPlaces(DependencyEngine* engine, std::mutex* mutex = nullptr,
-                      std::condition_variable* condition = nullptr)
-      : engine_(engine), mutex_(mutex), condition_(condition) {
-    for (DependencyEngine* other : ThreadFrame::Engines()) {
+  LentPlaces(DependencyEngine* engine, std::mutex* mutex,
+             std::condition_variable* condition) noexcept
+      : mutex_(mutex), condition_(condition) {
+    places_[0].engine = engine;
+    std::array<DependencyEngine*, kMaxEngines> engines;
+    const size_t known = ThreadFrame::Engines(engines);
+    for (DependencyEngine* other : std::span(engines).first(known)) {
       // In the child of a fork the parent's frames are still there, but not its threads.
       if (other == engine || other->forked()) continue;
+      LentPlace& place = places_[count_++];
+      place.engine = other;
       // First, so that what the visit leaves is in the queue when a thread for it is looked for.
-      Execution* const current = ThreadFrame::Current(other->id_);
-      other->SuspendVisit(current);
-      places_.push_back({other, current, other->LendPlace()});
+      place.current = ThreadFrame::Current(other->id_);
+      other->SuspendVisit(place.current);
+      place.lent = other->LendPlace();
     }
-    ForEachWatched([this](DependencyEngine* watched) {
-      std::lock_guard<std::mutex> hold(watched->lent_places_mutex_);
-      watched->lent_places_.push_back(this);
-    });
+    for (LentPlace& place : watched()) {
+      place.of = this;
+      std::lock_guard<std::mutex> hold(place.engine->lent_places_mutex_);
+      LentPlace*& head = place.engine->lent_places_;
+      place.next = head;
+      if (head != nullptr) head->previous = &place;
+      head = &place;
+    }
   }
   ~LentPlaces() {
-    ForEachWatched([this](DependencyEngine* watched) {
-      std::lock_guard<std::mutex> hold(watched->lent_places_mutex_);
-      watched->lent_places_.remove(this);
-    });
-    for (const Place& place : places_) {
+    for (LentPlace& place : watched()) {
+      std::lock_guard<std::mutex> hold(place.engine->lent_places_mutex_);
+      (place.previous == nullptr ? place.engine->lent_places_ : place.previous->next) = place.next;
+      if (place.next != nullptr) place.next->previous = place.previous;
+    }
+    for (LentPlace& place : std::span(places_).subspan(1, count_ - 1)) {
       if (place.lent) place.engine->TakeBackPlace();
       place.engine->ResumeVisit(place.current);
     }
@@ -85,9 +112,8 @@ class DependencyEngine::LentPlaces {
 
   /// Whether one of the engines ends with the process.
   bool process_ends() const {
-    bool ends = false;
-    ForEachWatched([&](DependencyEngine* watched) { ends |= watched->abandoned_.load(); });
-    return ends;
+    return std::any_of(watched().begin(), watched().end(),
+                       [](const LentPlace& place) { return place.engine->abandoned_.load(); });
   }
 
   void Wake() {
@@ -97,22 +123,18 @@ class DependencyEngine::LentPlaces {
   }
 
  private:
-  template <typename Visitor>
-  void ForEachWatched(const Visitor& visit) const {
-    if (mutex_ == nullptr || places_.empty()) return;
-    visit(engine_);
-    for (const Place& place : places_) visit(place.engine);
+  static constexpr size_t kMaxEngines = 32;
+
+  /// The engines that know each other by this wait; none where there is but one.
+  std::span<LentPlace> watched() { return std::span(places_).first(count_ > 1 ? count_ : 0); }
+  std::span<const LentPlace> watched() const {
+    return std::span(places_).first(count_ > 1 ? count_ : 0);
   }
 
-  struct Place {
-    DependencyEngine* engine;
-    Execution* current;
-    bool lent;
-  };
-  DependencyEngine* const engine_;
   std::mutex* const mutex_;
   std::condition_variable* const condition_;
-  std::vector<Place> places_;
+  std::array<LentPlace, kMaxEngines + 1> places_;  // the first is the waiting engine's own
+  size_t count_ = 1;
 };
 
 /// When a wait is to be reported, which happens once.
@@ -178,9 +200,14 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
     if (!ParkUntil(done, nullptr)) throw Abandoned("WaitForVar");
     return;
   }
-  const LentPlaces lent(this);
-  std::unique_lock<std::mutex> lock(fence.mutex);
-  WaitOn(fence.condition, lock, "WaitForVar", done);
+  bool reached;
+  {
+    LentPlaces lent(this, &fence.mutex, &fence.condition);
+    std::unique_lock<std::mutex> lock(fence.mutex);
+    WaitOn(fence.condition, lock, "WaitForVar", [&] { return done() || lent.process_ends(); });
+    reached = done();
+  }
+  if (!reached) throw Abandoned("WaitForVar");
 }
 
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
@@ -247,7 +274,7 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
          std::chrono::steady_clock::now() < spin_end) {
     SpinPause();
   }
-  const LentPlaces lent(this, &waiter.mutex, &waiter.condition);
+  LentPlaces lent(this, &waiter.mutex, &waiter.condition);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   StallClock clock(options_.stall_report_ms);
   WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock,
@@ -318,11 +345,11 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
         ++help_depth;
         const bool ran = any ? TryRunOne() : TryRunAnyDemanded();
         --help_depth;
-        if (!ran) SleepUntilReady(clock, done, any);
+        if (!ran && SleepUntilReady(clock, done, any) && !done()) return false;
         continue;
       }
     }
-    Sleep(clock, done, waiter);
+    if (Sleep(clock, done, waiter) && !done()) return false;
   }
   return true;
 }
@@ -332,18 +359,20 @@ bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
   StallClock clock(options_.stall_report_ms);
   while (!done()) {
     if (abandoned_.load()) return false;
-    if (!TryRunOne() && !TryRunDemanded(/*token=*/0)) SleepUntilReady(clock, done, /*any=*/true);
+    if (TryRunOne() || TryRunDemanded(/*token=*/0)) continue;
+    if (SleepUntilReady(clock, done, /*any=*/true) && !done()) return false;
   }
   return true;
 }
 
 /// Sleeps until done() holds, the process ends, or the engine has no other thread for what is to be
-/// done: because it is stopped, or because the system gives none.
-void DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter) {
-  const LentPlaces lent(this);
-  const bool stopped = stopped_.load();
+/// done: because it is stopped, or because the system gives none. Returns whether the process ends
+/// for another engine that this thread works for.
+bool DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter) {
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
   std::condition_variable woken;
+  LentPlaces lent(this, &park_mutex_, &woken);
+  const bool stopped = stopped_.load();
   std::list<std::condition_variable*> place = {&woken};
   std::unique_lock<std::mutex> lock(park_mutex_);
   // Announced before the look at what there is to do: pairs with NotifyParked, which is called
@@ -354,46 +383,48 @@ void DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
   if (waiter != nullptr) waiter->sleeping = &woken;
   WaitOn(woken, lock, "a wait inside an operation", waiter, clock, [&] {
     if (done() || abandoned_.load() || starved_.load()) return true;
-    if (stopped_.load() != stopped) return true;
+    if (stopped_.load() != stopped || lent.process_ends()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
     return stopped && queue_.HasAnyDemanded();
   });
   if (waiter != nullptr) waiter->sleeping = nullptr;
   sleepers_.erase(own_place);
   parked_.fetch_sub(1);
+  return lent.process_ends();
 }
 
 /// Sleeps until done() holds, the process ends, or something is ready that may begin: `any`
-/// operation, or one that a wait needs.
-void DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done,
+/// operation, or one that a wait needs. Returns what Sleep does.
+bool DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done,
                                        bool any) {
-  const LentPlaces lent(this);
+  LentPlaces lent(this, &park_mutex_, &*park_condition_);
   std::unique_lock<std::mutex> lock(park_mutex_);
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
   WaitOn(*park_condition_, lock, "a wait inside an operation", /*waiter=*/nullptr, clock, [&] {
-    if (done() || abandoned_.load()) return true;
+    if (done() || abandoned_.load() || lent.process_ends()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
     return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
                                                             : queue_.HasAnyDemanded();
   });
   parked_helpers_.fetch_sub(1);
   parked_.fetch_sub(1);
+  return lent.process_ends();
 }
 
 bool DependencyEngine::Idle() const {
   // In this order: if they are equal, nothing pended when the first was read, as operations are
   // counted as pushed before they are counted as complete.
   const uint64_t completed = completed_.load();
-  return completed == pushed_.load();
+  return completed == pushed_.count();
 }
 
 /// Returns whether nothing pended at some moment since the call; false if the process ends before,
 /// which a thread outside the engine hears of only if it asks to.
 bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
   if (ThreadFrame::Inside(id_)) return HelpUntil([this] { return Idle(); });
-  const LentPlaces lent(this, &idle_mutex_, &*idle_condition_);
+  LentPlaces lent(this, &idle_mutex_, &*idle_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
   bool idle = false;  // others may push once more by the time that this thread has woken
@@ -416,7 +447,7 @@ void DependencyEngine::WaitForAll() {
         "wait");
   }
   if (!WaitUntilIdle(/*until_process_ends=*/true)) throw Abandoned("WaitForAll");
-  const FailureRef failure = failures_.ReportOldest(pushed_.load());
+  const FailureRef failure = failures_.ReportOldest(pushed_.count());
   if (failure != nullptr) Rethrow(*failure);
 }
 
@@ -436,7 +467,7 @@ void DependencyEngine::Throw(Variable* variable) {
 
 void DependencyEngine::Report(const FailureRef& failure) {
   if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
-  if (ClaimReport(*failure, pushed_.load())) Rethrow(*failure);
+  if (ClaimReport(*failure, pushed_.count())) Rethrow(*failure);
 }
 
 void DependencyEngine::Throttle(uint64_t pushed) {
@@ -465,7 +496,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
     ResumeVisit(current);
     return;
   }
-  const LentPlaces lent(this);
+  LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;
   std::unique_lock<std::mutex> lock(idle_mutex_);
@@ -473,18 +504,22 @@ void DependencyEngine::Throttle(uint64_t pushed) {
     // Announce, then look: pairs with CountComplete, which counts and then looks for the
     // announcement (both sequentially consistent), so one of the two sees the other.
     if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
-    return completed_.load() >= target || stopped_.load();
+    return completed_.load() >= target || stopped_.load() || lent.process_ends();
   });
   has_room();
 }
 
-void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const {
-  // The variable is the waiter's as long as this thread is in its wait.
-  const std::string awaited =
-      waiter == nullptr ? "" : DescribeAwaited(waiter->inline_edges[0].variable());
-  options_.stall_report(absl::StrCat("tessera engine: ", std::string(what),
-                                     " has lasted longer than ", options_.stall_report_ms, " ms\n",
-                                     awaited, DebugString()));
+void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const noexcept {
+  try {
+    // The variable is the waiter's as long as this thread is in its wait.
+    const std::string awaited =
+        waiter == nullptr ? "" : DescribeAwaited(waiter->inline_edges[0].variable());
+    options_.stall_report(absl::StrCat("tessera engine: ", std::string(what),
+                                       " has lasted longer than ", options_.stall_report_ms,
+                                       " ms\n", awaited, DebugString()));
+  } catch (...) {
+    // No memory for it, perhaps. The wait has to go on, for others have pointers to it.
+  }
 }
 
 void DependencyEngine::CheckNotInOperation(std::string_view call) const {
@@ -516,7 +551,8 @@ void DependencyEngine::Stop() {
 
 /// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
 /// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
-/// process.
+/// process. Inside an operation of another engine that ends with the process throws then, unless it
+/// is such an end itself.
 void DependencyEngine::HoldOperations(bool at_end) {
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -530,14 +566,19 @@ void DependencyEngine::HoldOperations(bool at_end) {
     room_condition_->notify_all();
   }
   NotifyParked();  // from here on they run what they need
-  const LentPlaces lent(this);
-  std::unique_lock<std::mutex> lock(park_mutex_);
-  WaitOn(*park_condition_, lock, "Stop", [this] {
+  bool holds = false;
+  {
+    LentPlaces lent(this, &park_mutex_, &*park_condition_);
+    std::unique_lock<std::mutex> lock(park_mutex_);
+    WaitOn(*park_condition_, lock, "Stop", [&] {
+      std::lock_guard<FutexLock> hold(queue_lock_);
+      holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
+      return holds || (!at_end && lent.process_ends());
+    });
     std::lock_guard<FutexLock> hold(queue_lock_);
-    return active_ == 0 || !stopped_.load(std::memory_order_relaxed);
-  });
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  --stop_waiters_;
+    --stop_waiters_;
+  }
+  if (!holds) throw Abandoned("Stop");
 }
 
 void DependencyEngine::Start() {
@@ -574,7 +615,9 @@ void DependencyEngine::Shutdown() {
   LetOperationsBegin();
   WaitUntilIdle(/*until_process_ends=*/false);  // operations may still push
   accepting_.store(false);
-  WaitUntilIdle(/*until_process_ends=*/false);  // what came in between
+  do {
+    WaitUntilIdle(/*until_process_ends=*/false);  // what came in between
+  } while (!pushed_.CloseAt(completed_.load()));
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
@@ -590,24 +633,20 @@ void DependencyEngine::EndWithProcess() {
   NotifyParked();
   {
     std::lock_guard<std::mutex> hold(lent_places_mutex_);
-    for (LentPlaces* lent : lent_places_) lent->Wake();
+    for (LentPlace* place = lent_places_; place != nullptr; place = place->next) place->of->Wake();
   }
   HoldOperations(/*at_end=*/true);
 }
 
-/// What is left in the queue of an engine with nothing to do: help that came too late.
+/// What is left in the queue of an engine that takes no pushes and has done all: help that came too
+/// late.
 void DependencyEngine::DropJoins() {
-  std::vector<Execution*> left;
-  {
+  const auto next = [this] {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    while (Execution* execution = queue_.Pop()) left.push_back(execution);
-  }
-  // A push that overlaps with Shutdown may have come after the last wait: it stays where it was.
-  std::erase_if(left, [this](Execution* execution) {
-    return execution->kind == ExecutionKind::kJoin && DropJoin(execution);
-  });
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  for (Execution* execution : left) queue_.Push(execution);
+    return queue_.Pop();
+  };
+  // Each without the lock: it may be the last to hold its schedule, and a program's objects in it.
+  while (Execution* join = next()) DropJoin(join);
 }
 
 }  // namespace tessera::engine_internal

@@ -132,6 +132,56 @@ int ExitWhileEnginesWait(bool default_waits) {
   std::exit(0);
 }
 
+/// An operation of the default engine is inside a call of another engine that lasts longer than the
+/// process should.
+int ExitInsideACallOfAnotherEngine(const std::string& call) {
+  static std::vector<OnComplete> kept;
+  static std::latch goes_on(1);
+  static auto* const device = new SimulatedDevice;  // never destroyed, as drivers are not
+  const bool naive = call == "naive_wait";
+  static std::unique_ptr<Engine> other =
+      Engine::Create({.kind = naive ? EngineKind::kNaive : EngineKind::kThreaded,
+                      .workers = 4,  // so that Execute finds a place
+                      .max_pending = call == "push" ? 1 : 0});
+  // As above: the default engine, then this, then the other's destructor.
+  std::atexit([] {
+    goes_on.count_down();
+    device->Resume();
+    kept.front()();
+  });
+  Engine* const waiting = Engine::Get();
+  Variable* const forever = other->NewVariable();
+  std::latch running(1), begun(2);
+  other->PushAsync(
+      [&](RunContext, OnComplete done) {
+        kept.push_back(done);
+        begun.count_down();
+      },
+      kCpu, {}, {forever});
+  if (call == "stop") {
+    other->PushSync([&](RunContext) { running.count_down(), goes_on.wait(); }, kCpu, {}, {});
+    running.wait();
+  }
+  Variable* const on_device = other->NewVariable();
+  if (call == "device_wait") {
+    device->Hold();
+    other->PushSync([](RunContext context) { SimulatedDevice::Enqueue(context.stream, [] {}); },
+                    Device::Gpu(0), {}, {on_device});
+  }
+  waiting->PushSync(
+      [&](RunContext) {
+        begun.count_down();
+        if (call == "wait" || naive) other->Execute([&] { other->WaitForVar(forever); });
+        if (call == "push") other->PushSync([](RunContext) {}, kCpu, {forever}, {});
+        if (call == "stop") other->Stop();
+        if (call == "device_wait") other->WaitForVar(on_device);
+      },
+      kCpu, {}, {});
+  begun.wait();
+  usleep(1000);  // as above
+  std::exit(0);
+}
+
 /// The exit status of a child that runs `body` and exits with its result.
 int StatusOfChild(const std::function<int()>& body) {
   const pid_t child = fork();
@@ -315,6 +365,9 @@ int RunNamed(const std::string& name) {
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();
   if (name == "exit_while_the_default_engine_waits") return ExitWhileEnginesWait(true);
   if (name == "exit_while_another_engine_waits") return ExitWhileEnginesWait(false);
+  if (const std::string call = "exit_inside_a_call: "; name.starts_with(call)) {
+    return ExitInsideACallOfAnotherEngine(name.substr(call.size()));
+  }
   if (name == "fork_with_a_default_engine") return ForkWithADefaultEngine();
   if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();
   if (name == "exit_beside_threads_that_wait") return ExitBesideThreadsThatWait();

@@ -10,6 +10,9 @@ namespace {
 
 constexpr int kNobody = -1;
 
+/// Takes a thread out of a run that cannot go on.
+struct RunBrokenOff {};
+
 /// What a thread is about to do.
 struct Access {
   const void* location = nullptr;
@@ -54,6 +57,7 @@ class Explorer {
     sleeping_on_[this_thread] = location;
     able_ &= ~(1u << this_thread);
     WaitForTurn(lock);
+    if (turn_ == kMaxModelThreads) throw RunBrokenOff();
   }
   void Wake(const void* location) {
     for (int t = 0; t < count_; ++t) {
@@ -87,7 +91,11 @@ class Explorer {
       threads.emplace_back([this, t, &program] {
         this_thread = t;
         Arrive();
-        program.threads[t]();
+        try {
+          program.threads[t]();
+        } catch (const RunBrokenOff&) {
+          // Explore reports why.
+        }
         Leave();
       });
     }

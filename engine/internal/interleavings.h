@@ -44,7 +44,8 @@ using ModelClock = std::array<uint32_t, kMaxModelThreads + 1>;
 
 /// Lets the explorer choose who goes on. The calling thread's next operation is on `location`.
 void ModelStep(const void* location, bool writes);
-/// Puts the calling thread to sleep until ModelWake with the same location.
+/// Puts the calling thread to sleep until ModelWake with the same location. Leaves the thread's
+/// function by an exception where nobody is left to call that.
 void ModelSleep(const void* location);
 void ModelWake(const void* location);
 int ModelThread();
@@ -90,6 +91,13 @@ class ModelAtomic {
     ReadAndWrite(value, order);
     return old;
   }
+  T fetch_add(T value, std::memory_order order) {
+    ModelStep(this, /*writes=*/true);
+    const T old = value_;
+    ReadAndWrite(old + value, order);
+    return old;
+  }
+  T fetch_sub(T value, std::memory_order order) { return fetch_add(-value, order); }
   bool compare_exchange_weak(T& expected, T value, std::memory_order success,
                              std::memory_order failure) {
     ModelStep(this, /*writes=*/true);
@@ -160,7 +168,7 @@ class ModelPlain {
   mutable ModelClock read_{};
 };
 
-/// The Memory parameter of FutexLock and RecordPool under the explorer.
+/// The Memory parameter of what is run under the explorer.
 struct ModelMemory {
   template <typename T>
   using Atomic = ModelAtomic<T>;

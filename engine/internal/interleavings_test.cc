@@ -1,5 +1,5 @@
-// The engine's lock-free parts (its lock, and the free list of its records) under every order of
-// their atomic operations; and that the explorer finds what is wrong.
+// The engine's lock-free parts (its lock, the free list of its records, the stacks of a replay)
+// under every order of their atomic operations; and that the explorer finds what is wrong.
 
 #include "tessera/engine/internal/interleavings.h"
 

@@ -16,6 +16,8 @@ Replay::Replay(const SchedulePlan& schedule_plan, uint32_t stacks)
   }
   if (plan.has_ranks()) heap_.reserve(plan.size());
   edges.reserve(plan.edges().size());
+  join.kind = ExecutionKind::kJoin;
+  join.replay = this;
 }
 
 void Replay::Start() {

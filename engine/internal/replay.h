@@ -16,6 +16,7 @@
 #include "tessera/engine/internal/index_stacks.h"
 #include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/schedule_plan.h"
+#include "tessera/engine/internal/visit_gate.h"
 
 namespace tessera::engine_internal {
 
@@ -99,16 +100,12 @@ struct Replay {
   /// seen by all that depend on it.
   std::atomic<bool> failed{false};
 
-  /// A thread that is to join is on its way: a kJoin stands in the ready queue. Whoever takes that
-  /// clears the flag before it looks for operations, so it sees those that were ready when somebody
-  /// found the flag set. Sequentially consistent, like what it is compared with.
-  std::atomic<bool> help_called{false};
-  /// Who runs operations, but for those that wait inside one. Sequentially consistent, as what
-  /// makes operations ready: of a visitor that leaves and one that has just left something to take,
-  /// one sees the other.
-  std::atomic<int32_t> visitors{0};
+  VisitGate<> gate;
+  /// Stands in the ready queue from a call of the gate's until a helper takes it out.
+  Execution join;
   std::atomic<uint64_t> skipped{0};
-  /// The replay itself, each visitor and each kJoin; the last one gives it back to the pool.
+  /// The replay itself, each visitor and `join` in the queue; the last one gives it back to the
+  /// pool.
   std::atomic<int32_t> references{0};
 
  private:

@@ -2,8 +2,9 @@
 #define TESSERA_ENGINE_INTERNAL_THREAD_FRAME_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 namespace tessera::engine_internal {
 
@@ -59,15 +60,17 @@ class ThreadFrame {
   /// Whether this thread belongs to the engine's arena, and is no guest in it.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
 
-  /// The engines that this thread has frames of, each once. They live at least as long as these.
-  static std::vector<DependencyEngine*> Engines() {
-    std::vector<DependencyEngine*> engines;
+  /// Fills `engines` with those that this thread has frames of, the innermost first and each once,
+  /// as far as there is room. Returns how many these are. They live at least as long as the frames.
+  static size_t Engines(std::span<DependencyEngine*> engines) {
+    size_t count = 0;
     for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (std::find(engines.begin(), engines.end(), frame->engine_) == engines.end()) {
-        engines.push_back(frame->engine_);
-      }
+      if (count == engines.size()) break;
+      const auto found = engines.first(count);
+      if (std::find(found.begin(), found.end(), frame->engine_) != found.end()) continue;
+      engines[count++] = frame->engine_;
     }
-    return engines;
+    return count;
   }
 
   /// Called when this thread becomes a worker of an engine's arena, and with 0 when it leaves.

@@ -48,7 +48,7 @@ TraceEvents TraceRecorder::Stop() {
     MoveAll(events.ends, all.ends);
     all.dropped += events.dropped;
   }
-  all.dropped += lost_pushes_.exchange(0, std::memory_order_relaxed);
+  all.dropped += lost_.exchange(0, std::memory_order_relaxed);
   const int64_t start_ns = start_ns_.load(std::memory_order_relaxed);
   // What an earlier trace saw begin has no place in this one, but for what a device is still at.
   std::erase_if(all.pushes, [&](const TracedPush& push) { return push.time_ns < start_ns; });
@@ -97,24 +97,32 @@ void TraceRecorder::AddTo(Buffer& buffer, std::vector<Event>& events, Event even
   events.push_back(std::move(event));
 }
 
-void TraceRecorder::Add(TracedPush push) noexcept {
+template <typename AddToBuffer>
+void TraceRecorder::AddOrDrop(const AddToBuffer& add) noexcept {
   try {
-    Buffer& buffer = OwnBuffer();
-    AddTo(buffer, buffer.events.pushes, std::move(push));
+    add(OwnBuffer());
   } catch (const std::bad_alloc&) {
-    lost_pushes_.fetch_add(1, std::memory_order_relaxed);
+    lost_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
-void TraceRecorder::Add(TracedRun run, int worker) {
-  Buffer& buffer = OwnBuffer();
-  run.row = worker >= 0 ? worker : buffer.row;
-  AddTo(buffer, buffer.events.runs, std::move(run));
+void TraceRecorder::Add(TracedPush push) noexcept {
+  AddOrDrop([&](Buffer& buffer) { AddTo(buffer, buffer.events.pushes, std::move(push)); });
 }
 
-void TraceRecorder::Add(TracedEnd end) {
-  Buffer& buffer = OwnBuffer();
-  AddTo(buffer, buffer.events.ends, std::move(end));
+void TraceRecorder::Add(TracedRun run, std::string_view name, int worker) noexcept {
+  AddOrDrop([&](Buffer& buffer) {
+    run.name = name;
+    run.row = worker >= 0 ? worker : buffer.row;
+    AddTo(buffer, buffer.events.runs, std::move(run));
+  });
+}
+
+void TraceRecorder::Add(TracedEnd end, std::string_view name) noexcept {
+  AddOrDrop([&](Buffer& buffer) {
+    end.name = name;
+    AddTo(buffer, buffer.events.ends, std::move(end));
+  });
 }
 
 }  // namespace tessera::engine_internal

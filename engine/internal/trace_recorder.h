@@ -9,6 +9,7 @@
 #include <mutex>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -82,11 +83,13 @@ class TraceRecorder {
   /// may end under the next. Positive.
   int64_t Now() const;
 
-  /// Where there is no memory for it, counts it as dropped: the push stands in its queues already.
+  // Where there is no memory for one of these it counts as dropped: the push stands in its queues
+  // already, and the operation has run.
   void Add(TracedPush push) noexcept;
-  /// `worker` is the row, or -1 for the calling thread's own.
-  void Add(TracedRun run, int worker);
-  void Add(TracedEnd end);
+  /// With that name; `worker` is the row, or -1 for the calling thread's own.
+  void Add(TracedRun run, std::string_view name, int worker) noexcept;
+  /// With that name.
+  void Add(TracedEnd end, std::string_view name) noexcept;
 
  private:
   struct Buffer {
@@ -96,13 +99,15 @@ class TraceRecorder {
   };
 
   Buffer& OwnBuffer();
+  template <typename AddToBuffer>
+  void AddOrDrop(const AddToBuffer& add) noexcept;
   template <typename Event>
   static void AddTo(Buffer& buffer, std::vector<Event>& events, Event event);
 
   const uint64_t number_;
   std::atomic<bool> on_{false};
   std::atomic<int64_t> start_ns_{0};
-  std::atomic<uint64_t> lost_pushes_{0};
+  std::atomic<uint64_t> lost_{0};  // events for which there was no memory
   std::mutex mutex_;
   std::map<std::thread::id, std::unique_ptr<Buffer>> buffers_;  // guarded by mutex_; only grows
 };

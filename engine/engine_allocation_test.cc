@@ -1,0 +1,213 @@
+// Where an engine takes memory, and what becomes of everything where there is none.
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/trace_recorder.h"
+#include "tessera/tools/testing/counted_new.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::TracedEnd;
+using engine_internal::TracedPush;
+using engine_internal::TracedRun;
+using engine_internal::TraceEvents;
+using engine_internal::TraceRecorder;
+
+constexpr Device kCpu = Device::Cpu();
+
+class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
+ protected:
+  /// A chain through all variables, each of which outlives the schedule.
+  std::unique_ptr<Schedule> RecordChain(const std::vector<Variable*>& variables) {
+    return engine_->Record([&] {
+      for (size_t i = 1; i < variables.size(); ++i) {
+        engine_->PushSync([](RunContext) {}, kCpu, {variables[i - 1]}, {variables[i]});
+      }
+    });
+  }
+
+  /// Pushes an operation on `variable` that somebody has to complete.
+  static OnComplete PushOpen(Engine& engine, Variable* variable) {
+    std::promise<OnComplete> handle;
+    engine.PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
+                     {}, {variable});
+    return handle.get_future().get();
+  }
+
+  /// Whether a wait stands in the queue of a variable.
+  static bool HasWait(const Engine& engine) {
+    return engine.DebugString().find("(a wait)") != std::string::npos;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EngineAllocationTest,
+                         testing::ValuesIn(engine_internal::ThreadedConfigurations()),
+                         engine_internal::ConfigurationName);
+
+TEST_P(EngineAllocationTest, TheCountSeesAllocations) {
+  const int64_t before = NewCalls();
+  int* volatile made = new int(1);  // volatile, or a compiler may do without both
+  delete made;
+  EXPECT_EQ(NewCalls() - before, 1);
+}
+
+// Whatever number of operations and variables they have.
+TEST_P(EngineAllocationTest, ReplaysTakeNothing) {
+  constexpr int kReplays = 500;
+  for (const int size : {10, 400}) {
+    std::vector<Variable*> variables;
+    for (int i = 0; i < size; ++i) variables.push_back(engine_->NewVariable());
+    const auto schedule = RecordChain(variables);
+    const auto replay = [&] {
+      for (int i = 0; i < kReplays; ++i) {
+        schedule->Replay();
+        engine_->WaitForVar(variables.back());
+      }
+    };
+    // Until pools hold what any interleaving of replays and their ends asks for.
+    int64_t taken = -1;
+    for (int round = 0; round < 50 && taken != 0; ++round) {
+      const int64_t before = NewCalls();
+      replay();
+      taken = NewCalls() - before;
+    }
+    EXPECT_EQ(taken, 0) << "by each " << kReplays << " replays of " << size << " variables";
+    for (Variable* variable : variables) engine_->DeleteVariable(variable);
+  }
+}
+
+// Others have pointers to such a wait, so nothing may end it early. The first allocation of its
+// thread would fail.
+TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing) {
+  struct Kind {
+    const char* name;
+    std::function<void(Engine&, Variable*)> wait;
+    std::function<bool(const Engine&)> has_begun;
+  };
+  const Kind kinds[] = {
+      {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); },
+       [](const Engine& engine) { return HasWait(engine); }},
+      {"WaitForAll", [](Engine& engine, Variable*) { engine.WaitForAll(); },
+       [](const Engine&) { return true; }},
+      {"a push that waits for room",
+       [](Engine& engine, Variable* variable) {
+         engine.PushSync([](RunContext) {}, kCpu, {variable}, {});
+       },
+       [](const Engine& engine) { return engine.counters().pushed == 2; }},
+      {"Stop", [](Engine& engine, Variable*) { engine.Stop(); },
+       [](const Engine&) { return true; }},
+  };
+  Variable* const outer = engine_->NewVariable();
+  for (const Kind& kind : kinds) {
+    const auto other = GetParam().Make({.max_pending = 1});
+    Variable* const there = other->NewVariable();
+    const OnComplete done = PushOpen(*other, there);
+    bool failed = true;
+    engine_->PushSync(
+        [&](RunContext) {
+          const FailingNew failing(0);
+          kind.wait(*other, there);
+          failed = failing.has_failed();
+        },
+        kCpu, {}, {outer});
+    while (!kind.has_begun(*other)) std::this_thread::yield();
+    done();
+    engine_->WaitForVar(outer);
+    EXPECT_FALSE(failed) << kind.name;
+  }
+}
+
+// It looks around first whether it could end, for which it needs some.
+TEST_P(EngineAllocationTest, AWaitThatFindsNoMemoryThrowsAndLeavesItsQueue) {
+  Variable *outer = engine_->NewVariable(), *there = engine_->NewVariable();
+  const OnComplete done = PushOpen(*engine_, there);
+  bool refused = false;
+  engine_->PushSync(
+      [&](RunContext context) {
+        const FailingNew failing(0);
+        try {
+          context.engine->WaitForVar(there);
+        } catch (const std::bad_alloc&) {
+          refused = true;
+        }
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  EXPECT_TRUE(refused);
+  EXPECT_FALSE(HasWait(*engine_));
+  done();
+  engine_->WaitForVar(there);
+}
+
+TEST(TraceMemoryTest, EventsForWhichThereIsNoMemoryAreCounted) {
+  const std::string name(100, 'n');
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    // No engine has come as far as that.
+    TraceRecorder recorder(std::numeric_limits<uint64_t>::max() - static_cast<uint64_t>(call));
+    recorder.Start();
+    const int64_t now = recorder.Now();
+    TracedPush push{.sequence = 1, .time_ns = now, .name = name};
+    {
+      const FailingNew failing(call);
+      recorder.Add(std::move(push));
+      recorder.Add(TracedRun{.sequence = 1, .begin_ns = now, .end_ns = now}, name, /*worker=*/0);
+      recorder.Add(TracedEnd{.sequence = 1, .end_ns = now}, name);
+      failed = failing.has_failed();
+    }
+    const TraceEvents events = recorder.Stop();
+    EXPECT_EQ(events.dropped, failed ? 1u : 0u) << "allocation " << call;
+    EXPECT_EQ(events.pushes.size() + events.runs.size() + events.ends.size(), 3 - events.dropped);
+    for (const TracedRun& run : events.runs) EXPECT_EQ(run.name, name);
+    for (const TracedEnd& end : events.ends) EXPECT_EQ(end.name, name);
+  }
+}
+
+// On the thread of the push, which alone is short of memory.
+TEST(TraceMemoryTest, AnOperationWhoseTraceFindsNoMemoryRunsAllTheSame) {
+  const std::string name(100, 'n');
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+    Variable *const variable = engine->NewVariable(), *const bad = engine->NewVariable();
+    // Both records come from a pool that has some.
+    engine->PushSync([](RunContext) { throw 1; }, kCpu, {}, {bad});
+    engine->StartTrace();
+    int runs = 0, refused = 0;
+    {
+      const FailingNew failing(call);
+      for (Variable* const read : {variable, bad}) {  // the second is skipped
+        try {
+          engine->PushSync([&runs](RunContext) { ++runs; }, kCpu, {read}, {}, {.name = name});
+        } catch (const std::bad_alloc&) {
+          ++refused;
+        }
+      }
+      failed = failing.has_failed();
+    }
+    const EngineCounters counters = engine->counters();
+    EXPECT_EQ(counters.pending, 0u) << "allocation " << call;
+    EXPECT_EQ(counters.pushed, 3u - static_cast<uint64_t>(refused)) << "allocation " << call;
+    EXPECT_EQ(counters.run, static_cast<uint64_t>(1 + runs)) << "allocation " << call;
+    EXPECT_LE(refused, failed ? 1 : 0) << "allocation " << call;
+    const bool recorded = engine->StopTrace().find("\"dropped_events\":0}") != std::string::npos;
+    EXPECT_EQ(recorded, !failed || refused > 0) << "allocation " << call;
+    EXPECT_THROW(engine->WaitForAll(), int) << "the one that was to fail";
+    EXPECT_NO_THROW(engine->WaitForAll());
+  }
+}
+
+}  // namespace
+}  // namespace tessera

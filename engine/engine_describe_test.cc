@@ -1,0 +1,282 @@
+// What an engine tells about itself: counters, DebugString, and reports of waits that last.
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/simulated_device.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::AllConfigurations;
+using engine_internal::ConfigurationName;
+using engine_internal::EngineConfigurationTest;
+using engine_internal::SimulatedDevice;
+using engine_internal::ThreadedConfigurations;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr Device kCpu = Device::Cpu();
+
+/// Receives the reports of an engine's waits, and keeps the first. It must outlive the engine.
+class FirstReport {
+ public:
+  /// Each wait that lasts longer than a millisecond is reported here.
+  EngineOptions Options() {
+    return {.stall_report_ms = 1, .stall_report = [this](const std::string& text) {
+              if (!reported_.exchange(true)) first_.set_value(text);
+            }};
+  }
+  /// To be called once. Returns when there is one: what ends the wait comes after that.
+  std::string Await() { return first_.get_future().get(); }
+
+ private:
+  std::atomic<bool> reported_{false};
+  std::promise<std::string> first_;
+};
+
+/// A way to wait, and what its report says.
+struct KindOfWait {
+  const char* reported_as;
+  std::function<void(Engine&, Variable*)> wait;
+};
+
+class EngineDescribeTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, EngineDescribeTest, testing::ValuesIn(AllConfigurations()),
+                         ConfigurationName);
+
+class ThreadedEngineDescribeTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, ThreadedEngineDescribeTest,
+                         testing::ValuesIn(ThreadedConfigurations()), ConfigurationName);
+
+TEST_P(EngineDescribeTest, CountersAddUp) {
+  Variable* good = engine_->NewVariable();
+  Variable* bad = engine_->NewVariable();
+  engine_->PushSync([](RunContext) { throw std::runtime_error("no"); }, kCpu, {}, {bad});
+  engine_->PushSync([](RunContext) {}, kCpu, {bad}, {});
+  engine_->PushSync([](RunContext) {}, kCpu, {bad}, {});
+  engine_->PushSync([](RunContext) {}, kCpu, {good}, {});
+  EXPECT_THROW(engine_->WaitForAll(), std::runtime_error);
+  const EngineCounters counters = engine_->counters();
+  EXPECT_EQ(counters.pushed, 4u);
+  EXPECT_EQ(counters.run, 2u);
+  EXPECT_EQ(counters.skipped, 2u);
+  EXPECT_EQ(counters.pending, 0u);
+}
+
+TEST_P(EngineDescribeTest, CountersNeverGoBackAndAddUp) {
+  constexpr uint64_t kPairs = 20000;
+  Variable *bad = engine_->NewVariable(), *good = engine_->NewVariable();
+  const EngineCounters before = engine_->counters();
+  std::atomic<bool> done{false};
+  std::thread reader([&] {
+    for (EngineCounters last = before; !done;) {
+      const EngineCounters now = engine_->counters();
+      EXPECT_GE(now.pushed, last.pushed);
+      EXPECT_GE(now.run, last.run);
+      EXPECT_GE(now.skipped, last.skipped);
+      EXPECT_EQ(now.run + now.skipped + now.pending, now.pushed);
+      last = now;
+    }
+  });
+  engine_->PushSync([](RunContext) { throw InvalidArgument("bad"); }, kCpu, {}, {bad});
+  for (uint64_t i = 0; i < kPairs; ++i) {
+    engine_->PushSync([](RunContext) {}, kCpu, {bad}, {});
+    engine_->PushSync([](RunContext) {}, kCpu, {}, {good});
+  }
+  EXPECT_THROW(engine_->WaitForAll(), Error);
+  done = true;
+  reader.join();
+  const EngineCounters after = engine_->counters();
+  EXPECT_EQ(after.skipped - before.skipped, kPairs);
+  EXPECT_EQ(after.run - before.run, kPairs + 1);
+}
+
+TEST_P(EngineDescribeTest, DebugStringNamesWhatPendsAndWhatHoldsIt) {
+  Variable* variable = engine_->NewVariable("disk");
+  std::promise<OnComplete> handle;
+  engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                     {variable}, {.name = "fetch"});
+  engine_->PushSync([](RunContext) {}, kCpu, {variable}, {}, {.name = "decode"});
+  const OnComplete done = handle.get_future().get();
+  EXPECT_THAT(engine_->DebugString(),
+              AllOf(HasSubstr("pending 2"), HasSubstr("disk"), HasSubstr("held for writing"),
+                    HasSubstr("fetch"), HasSubstr("decode"), HasSubstr("engine_describe_test.cc")));
+  done();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), HasSubstr("pending 0"));
+}
+
+TEST_P(EngineDescribeTest, DebugStringNamesEveryReader) {
+  Variable* variable = engine_->NewVariable("table");
+  std::mutex mutex;
+  std::vector<OnComplete> handles;
+  std::latch reading(3);
+  for (const char* name : {"first", "second", "third"}) {
+    engine_->PushAsync(
+        [&](RunContext, OnComplete done) {
+          std::lock_guard<std::mutex> hold(mutex);
+          handles.push_back(done);
+          reading.count_down();
+        },
+        kCpu, {variable}, {}, {.name = name});
+  }
+  engine_->PushSync([](RunContext) {}, kCpu, {}, {}, {.name = "rewrite", .updates = {variable}});
+  reading.wait();
+  EXPECT_THAT(engine_->DebugString(),
+              AllOf(HasSubstr("\"first\""), HasSubstr("\"second\""), HasSubstr("\"third\""),
+                    HasSubstr("held by read"), HasSubstr("queued: update \"rewrite\"")));
+  std::lock_guard<std::mutex> hold(mutex);
+  handles[1]();  // in any order
+  EXPECT_THAT(engine_->DebugString(), AllOf(HasSubstr("\"rewrite\""), HasSubstr("pending 3")));
+  handles[0]();
+  handles[2]();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("table")));
+}
+
+TEST_P(EngineDescribeTest, AWaitThatLastsIsReported) {
+  FirstReport report;
+  const auto engine = GetParam().Make(report.Options());
+  Variable* variable = engine->NewVariable("slow");
+  std::promise<OnComplete> handle;
+  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                    {variable}, {.name = "download"});
+  const OnComplete done = handle.get_future().get();
+  std::thread waiter([&] { engine->WaitForVar(variable); });
+  // The report is what lets the download end: no report, no end.
+  EXPECT_THAT(report.Await(),
+              AllOf(HasSubstr("WaitForVar has lasted longer than 1 ms"), HasSubstr("slow"),
+                    HasSubstr("download"), HasSubstr("engine_describe_test.cc")));
+  done();
+  waiter.join();
+}
+
+TEST_P(EngineDescribeTest, TheReportBeginsWithWhatTheWaitNeeds) {
+  constexpr int kOthers = 300;  // more than a report lists
+  FirstReport report;
+  const auto engine = GetParam().Make(report.Options());
+  std::vector<OnComplete> open;
+  const auto push_open = [&](Variable* variable, const char* name) {
+    std::promise<OnComplete> handle;
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
+                      {}, {variable}, {.name = name});
+    open.push_back(handle.get_future().get());
+  };
+  for (int i = 0; i < kOthers; ++i) push_open(engine->NewVariable(), "other");
+  Variable *cause = engine->NewVariable("cause"), *result = engine->NewVariable("result");
+  push_open(cause, "download");
+  engine->PushSync([](RunContext) {}, kCpu, {cause}, {result}, {.name = "unpack"});
+  std::thread waiter([&] { engine->WaitForVar(result); });
+  const std::string text = report.Await();
+  const std::string first = text.substr(0, text.find("pushed "));
+  EXPECT_THAT(first, AllOf(HasSubstr("awaited:"), HasSubstr("result"), HasSubstr("unpack"),
+                           HasSubstr("which needs its turn on:"), HasSubstr("cause"),
+                           HasSubstr("download")));
+  EXPECT_THAT(first, Not(HasSubstr("other")));
+  for (const OnComplete& done : open) done();
+  waiter.join();
+}
+
+TEST_P(ThreadedEngineDescribeTest, EveryKindOfWaitThatLastsIsReported) {
+  const KindOfWait kinds[] = {
+      {"a wait for all operations", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
+      {"a wait for all operations", [](Engine& engine, Variable*) { engine.Shutdown(); }},
+      {"a push waits for room",
+       [](Engine& engine, Variable* variable) {
+         for (int i = 0; i < 4; ++i) engine.PushSync([](RunContext) {}, kCpu, {}, {variable});
+       }},
+      {"a wait inside an operation",
+       [](Engine& engine, Variable* variable) {
+         engine.PushSync([variable](RunContext context) { context.engine->WaitForVar(variable); },
+                         kCpu, {}, {engine.NewVariable()});
+       }},
+  };
+  for (const KindOfWait& kind : kinds) {
+    FirstReport report;
+    EngineOptions options = report.Options();
+    options.max_pending = 4;
+    const auto engine = GetParam().Make(options);
+    Variable* variable = engine->NewVariable("slow");
+    std::promise<OnComplete> handle;
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      {variable}, {.name = "download"});
+    const OnComplete done = handle.get_future().get();
+    std::thread waiter([&] { kind.wait(*engine, variable); });
+    EXPECT_THAT(report.Await(),
+                AllOf(HasSubstr(kind.reported_as), HasSubstr("has lasted longer than 1 ms"),
+                      HasSubstr("slow"), HasSubstr("held for writing by \"download\"")));
+    done();
+    waiter.join();
+    engine->WaitForAll();
+  }
+}
+
+TEST_P(EngineDescribeTest, AStopThatLastsIsReportedWithWhatStillRuns) {
+  FirstReport report;
+  const auto engine = GetParam().Make(report.Options());
+  Variable* variable = engine->NewVariable("slow");
+  std::latch running(1), end(1);
+  // In a thread of its own, in which NaiveEngine runs it.
+  std::thread pusher([&] {
+    engine->PushSync([&](RunContext) { running.count_down(), end.wait(); }, kCpu, {}, {variable},
+                     {.name = "compute"});
+  });
+  running.wait();
+  std::thread stopper([&] { engine->Stop(); });
+  EXPECT_THAT(report.Await(),
+              AllOf(HasSubstr("Stop has lasted longer than 1 ms"), HasSubstr(", stopped: pushed 1"),
+                    HasSubstr("slow"), HasSubstr("held for writing by \"compute\"")));
+  end.count_down();
+  stopper.join();
+  pusher.join();
+}
+
+TEST_P(ThreadedEngineDescribeTest, EveryKindOfWaitForADeviceIsReportedWithItsStream) {
+  const KindOfWait kinds[] = {
+      {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); }},
+      {"a wait inside an operation",
+       [](Engine& engine, Variable* variable) {
+         engine.PushSync([variable](RunContext context) { context.engine->WaitForVar(variable); },
+                         kCpu, {}, {engine.NewVariable()});
+       }},
+      {"a wait for all operations", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
+      {"a wait for all operations", [](Engine& engine, Variable*) { engine.Shutdown(); }},
+      {"Stop", [](Engine& engine, Variable*) { engine.Stop(); }},
+  };
+  const std::string issued = "on stream gpu(0) compute: write \"multiply\"";
+  SimulatedDevice device;
+  for (const KindOfWait& kind : kinds) {
+    FirstReport report;
+    const auto engine = GetParam().Make(report.Options());
+    Variable* variable = engine->NewVariable("weights");
+    device.Hold();
+    engine->PushSync([](RunContext context) { SimulatedDevice::Enqueue(context.stream, [] {}); },
+                     Device::Gpu(0), {}, {variable}, {.name = "multiply"});
+    // From there on the host has nothing to do with it.
+    while (engine->DebugString().find(issued) == std::string::npos) std::this_thread::yield();
+    std::thread waiter([&] { kind.wait(*engine, variable); });
+    EXPECT_THAT(report.Await(),
+                AllOf(HasSubstr(std::string(kind.reported_as) + " has lasted longer than 1 ms"),
+                      HasSubstr("weights"), HasSubstr(issued)));
+    device.Resume();
+    waiter.join();
+  }
+}
+
+}  // namespace
+}  // namespace tessera
