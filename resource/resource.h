@@ -15,11 +15,12 @@ namespace tessera {
 
 /// What an operator needs besides its inputs and outputs.
 struct ResourceRequest {
+  /// The kinds of resources.
   enum class Type {
     kTempSpace,  ///< workspace whose contents last until the operation ends
     kRandom,     ///< the device's sequence of random numbers
   };
-  Type type = Type::kTempSpace;
+  Type type = Type::kTempSpace;  ///< the kind that is wanted
 
   friend constexpr bool operator==(ResourceRequest, ResourceRequest) = default;
 };
@@ -35,6 +36,7 @@ class Resource {
  public:
   virtual ~Resource() = default;
 
+  /// What it was requested as, and for which device.
   virtual ResourceRequest request() const = 0;
   virtual Device device() const = 0;
 
@@ -43,6 +45,14 @@ class Resource {
   /// asks again: ask once, for all of it. Takes memory from storage only to grow.
   /// Throws Error: kFailedPrecondition for another type, and what Storage::Alloc throws.
   virtual void* GetSpaceBytes(int64_t size_bytes) = 0;
+
+  /// The same for an operation that enqueues its work on a device's stream (RunContext::stream, a
+  /// cudaStream_t). Where the workspace grows, what it leaves goes back in the stream's order: work
+  /// that this or an earlier operation has enqueued may still be to be done there.
+  /// Throws, besides, what Storage::FreeOnStream throws.
+  virtual void* GetSpaceBytesOnStream(int64_t size_bytes, [[maybe_unused]] void* stream) {
+    return GetSpaceBytes(size_bytes);
+  }
 
   /// For kRandom: the place in the sequence, from which whoever draws takes its numbers.
   /// Throws Error(kFailedPrecondition) for another type.
@@ -53,7 +63,7 @@ class Resource {
   Tensor<Dev, N, T> get_space_typed(const Shape<N>& shape, Stream<Dev>* stream) {
     CheckedSize size_bytes(static_cast<int64_t>(sizeof(T)));
     for (int i = 0; i < N; ++i) size_bytes = size_bytes * shape[i];
-    void* space = GetSpaceBytes(size_bytes.ValueOrThrow("Resource::get_space: size in bytes"));
+    void* space = SpaceOn(stream, size_bytes.ValueOrThrow("Resource::get_space: size in bytes"));
     return Tensor<Dev, N, T>(static_cast<T*>(space), shape, stream);
   }
   template <typename Dev, int N>
@@ -65,6 +75,14 @@ class Resource {
   template <typename Dev>
   Random<Dev> get_random(Stream<Dev>* stream) {
     return Random<Dev>(GetRandomState(), stream);
+  }
+
+ private:
+  void* SpaceOn(const Stream<cpu>*, int64_t size_bytes) { return GetSpaceBytes(size_bytes); }
+  void* SpaceOn(const Stream<gpu>* stream, int64_t size_bytes) {
+    if (stream == nullptr) stream = FallbackStream();
+    return stream == nullptr ? GetSpaceBytes(size_bytes)
+                             : GetSpaceBytesOnStream(size_bytes, stream->stream_);
   }
 };
 

@@ -1,7 +1,11 @@
 #include "tessera/resource/resource_manager.h"
 
+#include <atomic>
+#include <limits>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,18 +26,23 @@ class TempSpace final : public Resource {
   ResourceRequest request() const override { return {ResourceRequest::Type::kTempSpace}; }
   Device device() const override { return device_; }
 
+  // Where it grows, the old block goes first, so that the new one may use its memory. Should there
+  // be none, this workspace is empty, as it was in the beginning.
   void* GetSpaceBytes(int64_t size_bytes) override {
-    if (size_bytes < 0) {
-      throw InvalidArgument("Resource::GetSpaceBytes: ", size_bytes, " bytes; expected at least 0");
-    }
-    if (size_bytes == 0) return nullptr;
-    if (size_bytes > space_.size_bytes) {
-      // The old block first, so that the new one may use its memory. Should there be none, this
-      // workspace is empty, as it was in the beginning.
+    if (MustGrow(size_bytes)) {
       storage_->Free(std::exchange(space_, {}));
-      space_ = storage_->Alloc(size_bytes, device_, "workspace");
+      space_ = storage_->Alloc(size_bytes, device_, kTag);
     }
-    return space_.dptr;
+    return size_bytes == 0 ? nullptr : space_.dptr;
+  }
+  void* GetSpaceBytesOnStream(int64_t size_bytes, void* stream) override {
+    if (MustGrow(size_bytes)) {
+      // The engine has made the stream wait for whoever used the workspace before.
+      storage_->FreeOnStream(space_, stream);
+      space_ = {};
+      space_ = storage_->AllocOnStream(size_bytes, device_, stream, kTag);
+    }
+    return size_bytes == 0 ? nullptr : space_.dptr;
   }
 
   PhiloxState* GetRandomState() override {
@@ -42,14 +51,41 @@ class TempSpace final : public Resource {
   }
 
  private:
+  static constexpr std::string_view kTag = "workspace";
+
+  bool MustGrow(int64_t size_bytes) const {
+    if (size_bytes < 0) {
+      throw InvalidArgument("Resource::GetSpaceBytes: ", size_bytes, " bytes; expected at least 0");
+    }
+    return size_bytes > space_.size_bytes;
+  }
+
   const Device device_;
   Storage* const storage_;
   Storage::Handle space_;
 };
 
+/// A call of SeedRandom: when it began and ended, as numbers that one clock has counted up to.
+struct Seeding {
+  uint64_t begin = 0;
+  std::atomic<uint64_t> end{std::numeric_limits<uint64_t>::max()};
+};
+
 class RandomResource final : public Resource {
  public:
-  RandomResource(Device device, PhiloxState state) : device_(device), state_(state) {}
+  RandomResource(Device device, PhiloxState state, uint64_t now)
+      : device_(device), state_(state), seeded_(now) {}
+
+  /// Starts anew, in an operation. Of calls that overlap, the one that began last is the last for
+  /// every generator, also where another one's operation runs after its own.
+  void Seed(PhiloxState state, const Seeding& seeding) {
+    // Relaxed: what came before this operation, the engine has made visible.
+    const bool overtaken =
+        seeded_ > seeding.begin && seeded_ < seeding.end.load(std::memory_order_relaxed);
+    if (overtaken) return;
+    state_ = state;
+    seeded_ = seeding.begin;
+  }
 
   ResourceRequest request() const override { return {ResourceRequest::Type::kRandom}; }
   Device device() const override { return device_; }
@@ -64,6 +100,7 @@ class RandomResource final : public Resource {
  private:
   const Device device_;
   PhiloxState state_;
+  uint64_t seeded_;  // when the call began that the state comes from
 };
 
 /// Calls `body`, which may find no host memory for the manager's own records.
@@ -93,6 +130,8 @@ class ResourceManager::Impl {
     }
   }
 
+  Engine* engine() const { return engine_; }
+
   ResourceHandle RequestSpace(Device device) {
     const std::lock_guard<std::mutex> lock(mutex_);
     DeviceResources& resources = devices_[device];
@@ -112,6 +151,7 @@ class ResourceManager::Impl {
   }
 
   void Seed(uint64_t seed) {
+    const auto seeding = std::make_shared<Seeding>();
     std::vector<ResourceHandle> generators;
     uint64_t previous_seed = 0;
     {
@@ -120,21 +160,36 @@ class ResourceManager::Impl {
         if (resources.random.resource) generators.push_back(Handle(resources.random));
       }
       previous_seed = std::exchange(seed_, seed);
+      seeding->begin = seed_set_ = ++now_;
     }
-    if (generators.empty()) return;
     // Without the lock: a push may wait for room, and operations that make it may request. One push
     // for all, so that all start anew or none.
     try {
-      PushSeed(generators, seed);
+      if (!generators.empty()) PushSeed(std::move(generators), seed, seeding);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      seed_ = previous_seed;
+      // Unless somebody has set another one since.
+      if (seed_set_ == seeding->begin) seed_ = previous_seed;
       throw;
     }
+    End(*seeding);
   }
 
   void Seed(Device device, uint64_t seed) {
-    Push(RequestRandom(device), PhiloxState{.seed = seed});
+    const auto seeding = std::make_shared<Seeding>();
+    ResourceHandle generator;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      generator = Random(device);
+      seeding->begin = ++now_;
+    }
+    // The state lies in host memory, also that of a GPU's generator.
+    engine_->PushSync(
+        [generator, seed, seeding](RunContext) {
+          Generator(generator).Seed(PhiloxState{.seed = seed}, *seeding);
+        },
+        Device::Cpu(), {}, {generator.var}, {.name = "SeedRandom"});
+    End(*seeding);
   }
 
  private:
@@ -154,6 +209,10 @@ class ResourceManager::Impl {
     return {.seed = seed, .stream = static_cast<uint64_t>(device.id)};
   }
 
+  static RandomResource& Generator(ResourceHandle handle) {
+    return static_cast<RandomResource&>(*handle.resource);
+  }
+
   Owned Own(std::unique_ptr<Resource> resource, const char* name) {
     Owned owned;
     owned.resource = std::move(resource);
@@ -164,28 +223,28 @@ class ResourceManager::Impl {
   ResourceHandle Random(Device device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Owned& random = devices_[device].random;
     if (!random.resource) {
-      random = Own(std::make_unique<RandomResource>(device, StateOf(device, seed_)), "random");
+      random =
+          Own(std::make_unique<RandomResource>(device, StateOf(device, seed_), now_), "random");
     }
     return Handle(random);
   }
 
-  void PushSeed(const std::vector<ResourceHandle>& generators, uint64_t seed) {
+  void PushSeed(std::vector<ResourceHandle> generators, uint64_t seed,
+                const std::shared_ptr<const Seeding>& seeding) {
     std::vector<Variable*> vars;
     for (const ResourceHandle& generator : generators) vars.push_back(generator.var);
     engine_->PushSync(
-        [generators, seed](RunContext) {
+        [generators = std::move(generators), seed, seeding](RunContext) {
           for (const ResourceHandle& generator : generators) {
-            *generator.resource->GetRandomState() = StateOf(generator.resource->device(), seed);
+            Generator(generator).Seed(StateOf(generator.resource->device(), seed), *seeding);
           }
         },
         Device::Cpu(), {}, vars, {.name = "SeedRandom"});
   }
 
-  void Push(ResourceHandle generator, PhiloxState state) {
-    // The state lies in host memory, also that of a GPU's generator.
-    engine_->PushSync(
-        [generator, state](RunContext) { *generator.resource->GetRandomState() = state; },
-        Device::Cpu(), {}, {generator.var}, {.name = "SeedRandom"});
+  void End(Seeding& seeding) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    seeding.end.store(++now_, std::memory_order_relaxed);
   }
 
   /// Frees the resource after its last user.
@@ -208,7 +267,10 @@ class ResourceManager::Impl {
       // The engine is shut down: nobody uses the resource any more.
       owned->resource.reset();
     }
-    engine_->DeleteVariable(owned->var);
+    try {
+      engine_->DeleteVariable(owned->var);
+    } catch (const std::bad_alloc&) {  // then it goes with the engine
+    }
   }
 
   Engine* const engine_;
@@ -220,15 +282,30 @@ class ResourceManager::Impl {
   // Not one of Abseil's maps: they break when operator new throws while they grow.
   std::unordered_map<Device, DeviceResources> devices_ ABSL_GUARDED_BY(mutex_);
   uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t seed_set_ ABSL_GUARDED_BY(mutex_) = 0;  // when the call began that set seed_
+  uint64_t now_ ABSL_GUARDED_BY(mutex_) = 0;       // begins and ends of calls of SeedRandom
 };
 
 ResourceManager* ResourceManager::Get() {
-  static ResourceManager* const manager = new ResourceManager(Engine::Get(), Storage::Get());
-  return manager;
+  // Without a lock: in the child of a fork a thread that is gone could hold it.
+  static constinit std::atomic<ResourceManager*> current{nullptr};
+  Engine* const engine = Engine::Get();
+  // Acquire: pairs with the exchange by whoever made it.
+  ResourceManager* known = current.load(std::memory_order_acquire);
+  while (known == nullptr || known->impl_->engine() != engine) {
+    auto made = OrResourceExhausted("ResourceManager::Get", [engine] {
+      return std::make_unique<ResourceManager>(engine, Storage::Get());
+    });
+    if (current.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+      return made.release();
+    }
+  }
+  return known;
 }
 
 ResourceManager::ResourceManager(Engine* engine, Storage* storage)
-    : impl_(std::make_unique<Impl>(engine, storage)) {}
+    : impl_(OrResourceExhausted("ResourceManager::ResourceManager",
+                                [&] { return std::make_unique<Impl>(engine, storage); })) {}
 
 ResourceManager::~ResourceManager() = default;
 

@@ -13,8 +13,8 @@ namespace tessera {
 
 /// A resource and the engine variable that orders its users. Both belong to the manager.
 struct ResourceHandle {
-  Resource* resource = nullptr;
-  Variable* var = nullptr;
+  Resource* resource = nullptr;  ///< valid as long as the manager
+  Variable* var = nullptr;       ///< to be among what the operation changes
 };
 
 /// Hands out workspace and random generators, a few of each for every device.
@@ -31,7 +31,8 @@ struct ResourceHandle {
 /// Threads: every member may be called from any thread.
 class ResourceManager {
  public:
-  /// The process's manager over Engine::Get() and Storage::Get(), never destroyed.
+  /// The process's manager over Engine::Get() and Storage::Get(), never destroyed. In the child of
+  /// a fork it is a fresh one, as the engine is.
   static ResourceManager* Get();
 
   /// A manager of its own. Engine and storage are borrowed and must outlive it. The number of
@@ -52,7 +53,8 @@ class ResourceManager {
 
   /// Starts the generators of all devices, and of those used later, anew: each on its own
   /// independent stream of `seed`, chosen by the device's number. Takes its turn among the
-  /// operations already pushed, and returns at once.
+  /// operations already pushed, and returns at once. Of calls that overlap, one is the last for all
+  /// generators.
   void SeedRandom(uint64_t seed);
 
   /// Starts one device's generator anew: it will draw what Random<Dev>(seed) draws.

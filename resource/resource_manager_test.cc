@@ -1,12 +1,20 @@
 #include "tessera/resource/resource_manager.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <set>
+#include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -251,6 +259,18 @@ TEST_P(ResourceManagerTest, SeedingTakesItsTurnAmongOperations) {
   EXPECT_EQ(second, first);
 }
 
+TEST_P(ResourceManagerTest, ARecordedSeedingTakesItsTurnAtEachReplay) {
+  Draw(Device::Cpu(), 10);
+  const std::unique_ptr<Schedule> schedule =
+      engine_->Record([this] { manager_->SeedRandom(Device::Cpu(), 5); });
+  for (const uint64_t seed : {9, 10}) {
+    manager_->SeedRandom(seed);
+    EXPECT_EQ(Draw(Device::Cpu(), 64), FirstNumbers(seed, 64));
+    schedule->Replay();
+    EXPECT_EQ(Draw(Device::Cpu(), 64), FirstNumbers(5, 64));
+  }
+}
+
 TEST_P(ResourceManagerTest, TheEndWaitsForUsersAndFreesEverything) {
   std::atomic<int> done{0};
   for (int i = 0; i < 20; ++i) {
@@ -271,9 +291,180 @@ TEST_P(ResourceManagerTest, AFailedUserLeavesTheResourceUsable) {
   EXPECT_EQ(Draw(Device::Cpu(), 64), FirstNumbers(0, 64));
 }
 
+/// An engine before which something else happens at the first seeding.
+class DelayedSeeding final : public Engine {
+ public:
+  DelayedSeeding(Engine* engine, std::function<void()> before)
+      : engine_(engine), before_(std::move(before)) {}
+
+  void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
+                const PushOptions& options, std::source_location site) override {
+    const auto before = options.name == "SeedRandom" ? std::exchange(before_, nullptr) : nullptr;
+    if (before) before();
+    engine_->PushSync(std::move(fn), device, reads, writes, options, site);
+  }
+
+  Variable* NewVariable(std::string_view name) override { return engine_->NewVariable(name); }
+  void DeleteVariable(Variable* variable) override { engine_->DeleteVariable(variable); }
+  void PushAsync(AsyncFn fn, Device device, VariableList reads, VariableList writes,
+                 const PushOptions& options, std::source_location site) override {
+    engine_->PushAsync(std::move(fn), device, reads, writes, options, site);
+  }
+  EngineOperator* NewOperator(SyncFn fn, VariableList reads, VariableList writes,
+                              const PushOptions& options, std::source_location site) override {
+    return engine_->NewOperator(std::move(fn), reads, writes, options, site);
+  }
+  EngineOperator* NewOperator(AsyncFn fn, VariableList reads, VariableList writes,
+                              const PushOptions& options, std::source_location site) override {
+    return engine_->NewOperator(std::move(fn), reads, writes, options, site);
+  }
+  void Push(EngineOperator* op, Device device, int priority, std::source_location site) override {
+    engine_->Push(op, device, priority, site);
+  }
+  void DeleteOperator(EngineOperator* op) override { engine_->DeleteOperator(op); }
+  std::unique_ptr<Schedule> Record(const std::function<void()>& pushes,
+                                   const RecordOptions& options) override {
+    return engine_->Record(pushes, options);
+  }
+  void WaitForVar(Variable* variable) override { engine_->WaitForVar(variable); }
+  void WaitForAll() override { engine_->WaitForAll(); }
+  void Throw(Variable* variable) override { engine_->Throw(variable); }
+  void Execute(const std::function<void()>& fn) override { engine_->Execute(fn); }
+  void Stop() override { engine_->Stop(); }
+  void Start() override { engine_->Start(); }
+  void Shutdown() override { engine_->Shutdown(); }
+  int num_workers() const override { return engine_->num_workers(); }
+  EngineCounters counters() const override { return engine_->counters(); }
+  std::string DebugString() const override { return engine_->DebugString(); }
+  void StartTrace() override { engine_->StartTrace(); }
+  std::string StopTrace() override { return engine_->StopTrace(); }
+
+ private:
+  Engine* const engine_;
+  std::function<void()> before_;
+};
+
+/// The seed of the generator's state, which all earlier operations have left.
+uint64_t SeedOf(ResourceManager& manager, Engine& engine, Device device) {
+  const ResourceHandle random = manager.Request(device, kRandom);
+  engine.WaitForVar(random.var);
+  return random.resource->GetRandomState()->seed;
+}
+
+TEST(OverlappingSeedTest, OneCallIsTheLastForAllGenerators) {
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Storage storage;
+  ResourceManager* manager = nullptr;
+  // Another thread's whole call comes in the middle of this one's.
+  DelayedSeeding delayed(engine.get(), [&manager] { manager->SeedRandom(2); });
+  ResourceManager own(&delayed, &storage);
+  manager = &own;
+  own.Request(Device::Cpu(0), kRandom);
+  own.SeedRandom(1);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 2u);
+}
+
+TEST(OverlappingSeedTest, TheSeedOfOneDeviceLeavesTheOthers) {
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Storage storage;
+  ResourceManager* manager = nullptr;
+  DelayedSeeding delayed(engine.get(), [&manager] { manager->SeedRandom(Device::Cpu(0), 2); });
+  ResourceManager own(&delayed, &storage);
+  manager = &own;
+  own.Request(Device::Cpu(0), kRandom);
+  own.Request(Device::Cpu(1), kRandom);
+  own.SeedRandom(1);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 1u);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(2)), 1u);
+  // What comes after both is not held back by either.
+  own.SeedRandom(3);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 3u);
+}
+
+/// Streams whose work is done when the test says so.
+class ManualStreams final : public StreamEvents {
+ public:
+  void Finish() { done_ = true; }
+
+  void* Record(void*) override { return this; }
+  bool HasHappened(void*) noexcept override { return done_; }
+  bool Wait(void*) noexcept override { return done_ = true; }
+  void Release(void*) noexcept override {}
+
+ private:
+  bool done_ = false;
+};
+
+TEST(WorkspaceOnStreamTest, MemoryThatIsOutgrownServesOthersOnlyAfterTheStreamsWork) {
+  const auto streams = std::make_shared<ManualStreams>();
+  Storage storage({.pool = StoragePoolKind::kExact, .stream_events = streams});
+  const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+  ResourceManager manager(engine.get(), &storage);
+  const ResourceHandle space = manager.Request(Device::Cpu(), kSpace);
+  int handle = 0;
+  Stream<gpu> stream;
+  stream.stream_ = reinterpret_cast<CUstream_st*>(&handle);
+  const auto grow = [&](index_t size) {
+    void* ptr = nullptr;
+    engine->PushSync(
+        [&](RunContext) {
+          // As an operation whose work the device does later.
+          ptr = space.resource->get_space_typed<gpu, 1, uint8_t>(Shape1(size), &stream).dptr_;
+        },
+        Device::Cpu(), {}, {space.var});
+    engine->WaitForVar(space.var);
+    return ptr;
+  };
+  void* const outgrown = grow(1000);
+  ASSERT_NE(grow(100000), nullptr);
+  const Storage::Handle early = storage.Alloc(1000, Device::Cpu());
+  EXPECT_NE(early.dptr, outgrown);
+  const Storage::Handle same_stream = storage.AllocOnStream(1000, Device::Cpu(), &handle);
+  EXPECT_EQ(same_stream.dptr, outgrown);
+  storage.FreeOnStream(same_stream, &handle);
+  streams->Finish();
+  const Storage::Handle late = storage.Alloc(1000, Device::Cpu());
+  EXPECT_EQ(late.dptr, outgrown);
+  for (const Storage::Handle& block : {early, late}) storage.Free(block);
+}
+
 TEST(ResourceSingletonTest, GetIsAlwaysTheSame) {
   EXPECT_EQ(ResourceManager::Get(), ResourceManager::Get());
   EXPECT_NE(ResourceManager::Get()->Request(Device::Cpu(), kSpace).resource, nullptr);
+}
+
+/// 0 if the process's manager serves operations of the process's engine.
+int UseManager() {
+  ResourceManager* const manager = ResourceManager::Get();
+  const ResourceHandle space = manager->Request(Device::Cpu(), kSpace);
+  const ResourceHandle random = manager->Request(Device::Cpu(), kRandom);
+  bool done = false;
+  manager->SeedRandom(7);
+  Engine::Get()->PushSync(
+      [&](RunContext) {
+        std::memset(space.resource->GetSpaceBytes(5000), 1, 5000);
+        done = random.resource->GetRandomState()->seed == 7;
+      },
+      Device::Cpu(), {}, {space.var, random.var});
+  Engine::Get()->WaitForAll();
+  return done ? 0 : 1;
+}
+
+TEST(ResourceSingletonTest, TheChildOfAForkHasOneOfItsOwn) {
+  ASSERT_EQ(UseManager(), 0);
+  const ResourceManager* const of_parent = ResourceManager::Get();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    std::_Exit(ResourceManager::Get() == of_parent ? 2 : UseManager());
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ResourceManager::Get(), of_parent);
+  EXPECT_EQ(UseManager(), 0);
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ enum class BlockKind : uint8_t {
 /// What the pool knows about a piece of device memory. It lies apart from that memory, which the
 /// host may not be able to touch. Blocks are recycled but never destroyed before their pool, so a
 /// stale handle finds a block whose generation has moved on.
-struct Block {
+struct alignas(64) Block {
+  // In one cache line: all that a thread's cache looks at.
   char* ptr = nullptr;
   int64_t size_bytes = 0;       ///< what the block spans, a multiple of kAlignment
   int64_t requested_bytes = 0;  ///< what the caller asked for, while live
@@ -33,14 +34,15 @@ struct Block {
   /// Odd while the block is live; each Alloc and Free adds one. Relaxed: it only tells a correct
   /// handle from a wrong one, and correct users order Alloc before Free themselves.
   std::atomic<uint64_t> generation{0};
-  Tag* tag = nullptr;    ///< while live, what it is counted under besides, or null
-  bool is_free = false;  ///< in the strategy's lists, so that neighbours may join with it
+  Tag* tag = nullptr;     ///< while live, what it is counted under besides, or null
+  Block* next = nullptr;  ///< with prev: links of whichever list holds the block while free
+  bool is_free = false;   ///< in the strategy's lists, so that neighbours may join with it
   /// For the best-fit strategy: whose segments it is cut from.
   BlockKind kind = BlockKind::kLarge;
+
+  Block* prev = nullptr;
   Block* lower = nullptr;  ///< the neighbour at the lower address in the same system allocation
   Block* upper = nullptr;
-  Block* next = nullptr;  ///< links of whichever list holds the block while it is free
-  Block* prev = nullptr;
 
   /// True if the block is all of what the system gave at once.
   bool IsWhole() const { return lower == nullptr && upper == nullptr; }

@@ -74,6 +74,8 @@ class CudaMemory final : public SystemAllocator {
   }
 
   bool host_accessible() const override { return false; }
+  // CUDA does not work in the child of a process that has used it.
+  bool copied_by_fork() const override { return false; }
 
  private:
   const Device device_;
@@ -96,6 +98,7 @@ class PinnedMemory final : public SystemAllocator {
 
   // Devices write it too, which AddressSanitizer does not see; for the host it is ordinary memory.
   bool host_accessible() const override { return true; }
+  bool copied_by_fork() const override { return false; }
 
  private:
   const Device device_;

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -27,15 +28,29 @@ class CudaStreamEvents final : public StreamEvents {
     throw Failed("cudaEventRecord", status);
   }
 
-  bool HasHappened(void* event) noexcept override {
-    const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
-    // An answer and not a failure, but CUDA remembers it as the last error.
-    if (status != cudaSuccess) cudaGetLastError();
-    return status != cudaErrorNotReady;
+  uint64_t Identify(void* stream) override {
+#if CUDART_VERSION >= 12000
+    // A stream that is destroyed with work to do goes on, while its handle may stand for another.
+    unsigned long long number = 0;
+    const cudaError_t status = cudaStreamGetId(static_cast<cudaStream_t>(stream), &number);
+    if (status != cudaSuccess) throw Failed("cudaStreamGetId", status);
+    return number;
+#else
+    return StreamEvents::Identify(stream);
+#endif
   }
 
-  void Wait(void* event) noexcept override {
-    if (cudaEventSynchronize(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
+  bool HasHappened(void* event) noexcept override {
+    const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
+    // "Not ready" is an answer and not a failure, but CUDA remembers it as the last error.
+    if (status != cudaSuccess) cudaGetLastError();
+    return status == cudaSuccess;
+  }
+
+  bool Wait(void* event) noexcept override {
+    const cudaError_t status = cudaEventSynchronize(static_cast<cudaEvent_t>(event));
+    if (status != cudaSuccess) cudaGetLastError();
+    return status == cudaSuccess;
   }
 
   void Release(void* event) noexcept override {

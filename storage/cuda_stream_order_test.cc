@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <latch>
+#include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tessera/storage/storage.h"
@@ -20,7 +22,7 @@ class CudaStreamOrderTest : public testing::Test {
     ASSERT_EQ(cudaStreamCreateWithFlags(&second_, cudaStreamNonBlocking), cudaSuccess);
   }
   void TearDown() override {
-    cudaStreamDestroy(first_);
+    if (first_ != nullptr) cudaStreamDestroy(first_);
     cudaStreamDestroy(second_);
   }
 
@@ -57,6 +59,25 @@ TEST_F(CudaStreamOrderTest, ABlockIsReusedAtOnceOnItsStreamAndElsewhereAfterItsW
   storage_.FreeOnStream(other, second_);
   storage_.FreeOnStream(later, second_);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST_F(CudaStreamOrderTest, AStreamWithTheHandleOfOneThatIsGoneGetsNoneOfItsBlocks) {
+  const Storage::Handle block = storage_.AllocOnStream(kBytes, Device::Gpu(), first_);
+  HoldUpFirst();
+  ASSERT_EQ(cudaMemsetAsync(block.dptr, 1, static_cast<size_t>(kBytes), first_), cudaSuccess);
+  storage_.FreeOnStream(block, first_);
+  // Its work goes on.
+  ASSERT_EQ(cudaStreamDestroy(std::exchange(first_, nullptr)), cudaSuccess);
+  std::vector<cudaStream_t> streams(32);
+  for (cudaStream_t& stream : streams) {
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    const Storage::Handle other = storage_.AllocOnStream(kBytes, Device::Gpu(), stream);
+    EXPECT_NE(other.dptr, block.dptr);
+    storage_.Free(other);
+  }
+  latch_.count_down();
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
 TEST_F(CudaStreamOrderTest, ReusedMemoryHoldsWhatTheLaterWorkWrote) {

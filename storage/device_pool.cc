@@ -6,14 +6,21 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/storage/owner_lock.h"
 #include "tessera/storage/poison.h"
 #include "tessera/storage/size_class.h"
 
 namespace tessera::storage_internal {
 namespace {
 
-// How many full caches of threads fit into the limit on cached memory.
-constexpr int64_t kCachesWithinLimit = 64;
+// A thread keeps at most this part of the limit on cached memory in small blocks, and as much again
+// in large ones.
+constexpr int64_t kCachePart = 64;
+
+// What is taken of one size out of another thread's cache at once, since each look into it costs a
+// system call.
+constexpr int kBlocksAtOnce = 16;
+constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
 
 uint64_t NextPoolId() {
   static std::atomic<uint64_t> next{1};
@@ -39,13 +46,12 @@ std::unique_ptr<PoolStrategy> MakeStrategy(const StorageOptions& options, BlockS
 /// cached, threads keep nothing.
 int64_t CacheBytes(const StorageOptions& options, const PoolStrategy& strategy) {
   if (!strategy.AllowsThreadCaches()) return 0;
-  const int64_t share_bytes = options.cached_limit_bytes / kCachesWithinLimit;
+  const int64_t share_bytes = options.cached_limit_bytes / kCachePart;
   return share_bytes < kMaxSmallBytes ? 0 : std::min(options.thread_cache_bytes, share_bytes);
 }
 
 int64_t CacheLargeBytes(const StorageOptions& options) {
-  return std::min(LargeBlocks::kMaxBlockBytes,
-                  options.cached_limit_bytes / kCachesWithinLimit / 64);
+  return std::min(LargeBlocks::kMaxBlockBytes, options.cached_limit_bytes / kCachePart / 64);
 }
 
 std::shared_ptr<StreamEvents> Events(const StorageOptions& options, Device device) {
@@ -65,6 +71,7 @@ DevicePool::DevicePool(Device device, const StorageOptions& options, const void*
                                                   : MakeSystemAllocator(device),
               options.limit_bytes),
       poison_(system_.poison()),
+      copied_by_fork_(system_.copied_by_fork()),
       blocks_(this),
       strategy_(MakeStrategy(options, &blocks_, &system_)),
       pending_(Events(options, device)),
@@ -123,8 +130,6 @@ Tag* DevicePool::FindTag(ThreadCache* cache, std::string_view name) {
 StorageHandle DevicePool::HandOut(Block* block) {
   const int64_t size_bytes = block->requested_bytes;
   if (poison_) UnpoisonMemory(block->ptr, size_bytes);
-  if (timeline_.is_recording()) [[unlikely]]
-    RecordOnTimeline(size_bytes);
   return {block->ptr, size_bytes, device_, block, block->Advance()};
 }
 
@@ -135,6 +140,7 @@ Block* DevicePool::AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* t
   block->requested_bytes = size_bytes;
   block->tag = tag;
   cache->CountAlloc(*block, &live_);
+  RecordIfWanted(size_bytes);
   return block;
 }
 
@@ -209,7 +215,7 @@ Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
 }
 
 /// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
-/// joined to its neighbours. More would only have to be cached again.
+/// joined to its neighbours. Many more would only have to be cached again.
 bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
   const bool small = kind == BlockKind::kSmall;
@@ -224,9 +230,17 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
     own->DrainWhile(small, put);
   }
   for (size_t i = 0; i < caches_.size() && !fits; ++i) {
-    if (caches_[i].get() == own) continue;
-    const OtherGuard guard(caches_[i]->lock());
-    caches_[i]->DrainWhile(small, put);
+    ThreadCache* const cache = caches_[i].get();
+    if (cache == own) continue;
+    const OtherGuard guard(cache->lock());
+    int64_t bytes = 0;
+    for (int count = 0; count < kBlocksAtOnce && bytes < kBytesAtOnce; ++count) {
+      Block* const block = cache->Pop(rounded_bytes);
+      if (block == nullptr) break;
+      bytes += block->size_bytes;
+      put(block);
+    }
+    if (!fits) cache->DrainWhile(small, put);
   }
   return fits;
 }
@@ -242,8 +256,6 @@ void DevicePool::CheckLive(const StorageHandle& handle) const {
 void DevicePool::Bury(Block* block) {
   block->Advance();
   if (poison_) PoisonMemory(block->ptr, block->size_bytes);
-  if (timeline_.is_recording()) [[unlikely]]
-    RecordOnTimeline(-block->requested_bytes);
 }
 
 void DevicePool::Free(const StorageHandle& handle, FreeWay way) {
@@ -274,6 +286,7 @@ void DevicePool::FreeToCache(ThreadCache* cache, Block* block) {
   {
     const OwnerGuard guard(cache->lock());
     cache->CountFree(*block, &live_);
+    RecordIfWanted(-block->requested_bytes);
     cache->Push(block);
     overfull = cache->IsOverfull();
   }
@@ -289,6 +302,7 @@ void DevicePool::FreeToPool(ThreadCache* cache, Block* block, FreeWay way) {
 }
 
 void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
+  RecordIfWanted(block.requested_bytes);
   if (cache != nullptr) {
     // Also what passes the cache by, so that the count's peak on one thread is exact.
     const OwnerGuard guard(cache->lock());
@@ -302,6 +316,7 @@ void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
 }
 
 void DevicePool::CountFree(ThreadCache* cache, const Block& block) {
+  RecordIfWanted(-block.requested_bytes);
   if (cache != nullptr) {
     const OwnerGuard guard(cache->lock());
     return cache->CountFree(block, &live_);
@@ -328,15 +343,30 @@ void DevicePool::TrimCache(ThreadCache* cache) {
   cache->Trim([this](Block* block) { Put(block); });
 }
 
-/// Calls `visit(cache)` for every thread's cache with its lock held; one fence serves them all.
-template <typename Visitor>
-void DevicePool::VisitCaches(const Visitor& visit) {
+/// The first step to every cache's lock; one fence serves them all.
+void DevicePool::AnnounceToCaches() {
   bool fence = false;
   for (const auto& cache : caches_) {
     cache->lock().AnnounceOther();
     fence |= cache->lock().asymmetric();
   }
   if (fence) FenceAllThreads();
+}
+
+/// Takes the locks of all caches at once.
+void DevicePool::LockCaches() {
+  AnnounceToCaches();
+  for (const auto& cache : caches_) cache->lock().AwaitOwner();
+}
+
+void DevicePool::UnlockCaches() {
+  for (const auto& cache : caches_) cache->lock().UnlockAsOther();
+}
+
+/// Calls `visit(cache)` for every thread's cache with its lock held.
+template <typename Visitor>
+void DevicePool::VisitCaches(const Visitor& visit) {
+  AnnounceToCaches();
   for (const auto& cache : caches_) {
     cache->lock().AwaitOwner();
     visit(cache.get());
@@ -369,7 +399,7 @@ int64_t DevicePool::CollectAll() {
 
 ThreadCache* DevicePool::AddCache() {
   auto cache = std::make_unique<ThreadCache>(cache_bytes_, cache_large_bytes_,
-                                             cached_limit_bytes_ / kCachesWithinLimit);
+                                             cached_limit_bytes_ / kCachePart);
   const std::lock_guard<std::mutex> lock(mutex_);
   caches_.push_back(std::move(cache));
   return caches_.back().get();
@@ -383,6 +413,27 @@ void DevicePool::RetireCache(ThreadCache* cache) {
     cache->Drain([this](Block* block) { Put(block); });
   }
   std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });
+}
+
+void DevicePool::LockForFork() {
+  // A child would wait for ever for a thread that was just finding this out.
+  CanFenceAllThreads();
+  mutex_.lock();
+  // No thread is in the middle of changing its cache. In the child the caches of those that are
+  // gone stay, as if they slept: their counts are collected, and their blocks taken on shortage.
+  LockCaches();
+  tags_.LockForFork();
+  timeline_.LockForFork();
+}
+
+void DevicePool::UnlockAfterFork(ForkSide side) {
+  timeline_.UnlockAfterFork();
+  tags_.UnlockAfterFork();
+  if (side == ForkSide::kChild) {
+    for (const auto& cache : caches_) cache->lock().ForgetOwner();
+  }
+  UnlockCaches();
+  mutex_.unlock();
 }
 
 void DevicePool::FinishPendingFrees() {
@@ -413,8 +464,11 @@ void DevicePool::MarkPeak() {
 
 void DevicePool::StartTimeline(Timeline::Recording empty) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  CollectAll();
+  // All at once: nobody counts anything between the first value and the first event.
+  LockCaches();
+  for (const auto& cache : caches_) Collect(cache.get());
   timeline_.Start(std::move(empty), live_.live(), system_.reserved_bytes());
+  UnlockCaches();
 }
 
 std::vector<StorageTagStats> DevicePool::TagStats() {

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/device.h"
 #include "tessera/storage/block.h"
+#include "tessera/storage/fork_locks.h"
 #include "tessera/storage/handle.h"
 #include "tessera/storage/options.h"
 #include "tessera/storage/pending_frees.h"
@@ -63,6 +64,12 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   ThreadCache* AddCache();
   void RetireCache(ThreadCache* cache);
 
+  /// For the time of a fork, see fork_locks.h: no other thread is inside the pool.
+  void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void UnlockAfterFork(ForkSide side) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  /// As SystemAllocator::copied_by_fork.
+  bool copied_by_fork() const { return copied_by_fork_; }
+
  private:
   void CheckSize(int64_t size_bytes);
   Tag* FindTag(ThreadCache* cache, std::string_view name);
@@ -85,7 +92,16 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountFree(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// With the lock under which the change is counted: a recording that begins has it either in its
+  /// first value or as an event.
+  void RecordIfWanted(int64_t live_change_bytes) {
+    if (timeline_.is_recording()) [[unlikely]]
+      RecordOnTimeline(live_change_bytes);
+  }
   void RecordOnTimeline(int64_t live_change_bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void AnnounceToCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnlockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Visitor>
   void VisitCaches(const Visitor& visit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -109,6 +125,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   std::mutex mutex_;
   SystemMemory system_ ABSL_GUARDED_BY(mutex_);
   const bool poison_;  // the host may touch the memory
+  const bool copied_by_fork_;
   BlockStore blocks_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<PoolStrategy> strategy_ ABSL_PT_GUARDED_BY(mutex_);
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,8 @@
 // pool, and those of host memory for storage's own records. Each time the call must throw an Error,
 // or do without, and leave everything as it was.
 
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -82,8 +84,8 @@ struct EntryPoint {
   std::function<void(Scene&)> call;
 };
 
-/// Every public member that may allocate. What it allocates for the caller goes to live(), which
-/// has room.
+/// Every public member that a caller may want to go on after. What it allocates for the caller goes
+/// to live(), which has room.
 std::vector<EntryPoint> EntryPoints() {
   const auto keep = [](Scene& scene, const Storage::Handle& block) {
     scene.live().push_back(block);
@@ -96,6 +98,16 @@ std::vector<EntryPoint> EntryPoints() {
        [](Scene& s) {
          const Storage::Handle block = s.storage().Alloc(100, Device::Cpu(3), "elsewhere");
          s.storage().Free(block);
+       }},
+      {"Free",
+       [](Scene& s) {
+         s.storage().Free(s.live().back());
+         s.live().pop_back();
+       }},
+      {"DirectFree",
+       [](Scene& s) {
+         s.storage().DirectFree(s.live().back());
+         s.live().pop_back();
        }},
       {"AllocOnStream",
        [=](Scene& s) {
@@ -256,6 +268,26 @@ TEST(StorageConstructionFailureTest, AStorageThatCannotBeMadeLeaksNothing) {
     EXPECT_EQ(OutstandingNews(), before);
     if (!has_failed) break;
   }
+}
+
+TEST(SharedMemoryFailureTest, WithoutADescriptorToHaveThereIsNoMemory) {
+  Storage storage;
+  const Storage::Handle kept = storage.Alloc(100, Device::CpuShared());
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::optional<absl::StatusCode> code;
+  try {
+    storage.Alloc(8 * kMegabyte, Device::CpuShared());
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(code, Error::kResourceExhausted);
+  EXPECT_EQ(storage.Stats(Device::CpuShared()).live_bytes, 100);
+  storage.Free(storage.Alloc(8 * kMegabyte, Device::CpuShared()));
+  storage.Free(kept);
 }
 
 TEST(SharedMemoryFailureTest, SharingAndItsTextFailCleanly) {

@@ -19,7 +19,7 @@ struct StorageHandle {
   void* dptr = nullptr;
   /// What was asked for. The block may be larger, but the rest is not the caller's.
   int64_t size_bytes = 0;
-  Device device;
+  Device device;  ///< where it lies
 
   /// Storage's own: where it keeps the block's state, and which of the block's lives this is. They
   /// let Free find the block without a search and refuse a handle that was freed before.

@@ -26,17 +26,20 @@ enum class StoragePoolKind {
   kBestFit,
 };
 
+/// In the place of a number of bytes: as much as there is.
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 /// How one device's memory is managed.
 struct StorageOptions {
+  /// How freed blocks are kept.
   StoragePoolKind pool = StoragePoolKind::kBestFit;
 
   /// The most that may be held from the system at a time, live and cached together.
   int64_t limit_bytes = kNoLimit;
 
-  /// The most that may stay cached. What a Free leaves above it goes back to the system, as far as
-  /// whole system allocations are free.
+  /// The most that may stay cached, beside what the threads' caches hold: of small and of larger
+  /// blocks each at most a 64th of this for each thread. What a Free leaves above it goes back to
+  /// the system, as far as whole system allocations are free.
   int64_t cached_limit_bytes = kNoLimit;
 
   /// For StoragePoolKind::kRounded; a power of two.

@@ -47,9 +47,14 @@ class OwnerLock {
   void AnnounceOther() { wanted_.store(true, std::memory_order_seq_cst); }
   bool asymmetric() const { return asymmetric_; }
   void AwaitOwner() const {
-    // The owner holds it for nanoseconds, unless the scheduler has put it aside.
+    // The owner holds it for nanoseconds, unless the scheduler has put it aside or a timeline is
+    // being taken.
     while (held_.load(std::memory_order_seq_cst)) std::this_thread::yield();
   }
+
+  /// In the child of a fork that has held the lock as somebody else: the owner may be a thread that
+  /// is gone, and may have had its flag raised, about to see the other one.
+  void ForgetOwner() { held_.store(false, std::memory_order_relaxed); }
 
  private:
   bool TryLockAsOwner() {

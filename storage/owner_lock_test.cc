@@ -69,5 +69,16 @@ TEST(OwnerLockTest, AnAnnouncedOtherComesBeforeTheOwnersNextTurn) {
   EXPECT_EQ(turns.load(), 1);
 }
 
+TEST(OwnerLockTest, AnOwnerThatAForkHasLeftBehindHoldsNothing) {
+  OwnerLock lock;
+  // The child's memory: a thread that is gone has its flag raised.
+  lock.LockAsOwner();
+  lock.AnnounceOther();
+  lock.ForgetOwner();
+  lock.AwaitOwner();
+  lock.UnlockAsOther();
+  const OwnerGuard guard(lock);
+}
+
 }  // namespace
 }  // namespace tessera::storage_internal

@@ -9,7 +9,7 @@ constexpr int64_t kMaxWasteShare = 8;
 
 }  // namespace
 
-PendingFrees::Queue* PendingFrees::FindQueue(void* stream) {
+PendingFrees::Queue* PendingFrees::FindQueue(uint64_t stream) {
   for (Queue& queue : queues_) {
     if (queue.stream == stream) return &queue;
   }
@@ -17,13 +17,14 @@ PendingFrees::Queue* PendingFrees::FindQueue(void* stream) {
 }
 
 void PendingFrees::Add(Block* block, void* stream) {
+  const uint64_t identity = events_->Identify(stream);
   // Streams come and go; a queue that is empty may serve another.
-  Queue* queue = FindQueue(stream);
+  Queue* queue = FindQueue(identity);
   for (size_t i = 0; queue == nullptr && i < queues_.size(); ++i) {
     if (queues_[i].frees.empty()) queue = &queues_[i];
   }
   if (queue == nullptr) queue = &queues_.emplace_back();
-  queue->stream = stream;
+  queue->stream = identity;
   Free& free = queue->frees.emplace_back();
   try {
     free.event = events_->Record(stream);
@@ -36,7 +37,8 @@ void PendingFrees::Add(Block* block, void* stream) {
 }
 
 Block* PendingFrees::TakeOnStream(void* stream, int64_t rounded_bytes) {
-  Queue* const queue = FindQueue(stream);
+  if (empty()) return nullptr;
+  Queue* const queue = FindQueue(events_->Identify(stream));
   if (queue == nullptr) return nullptr;
   // The latest first: it is the likeliest to be in the device's caches.
   for (auto free = queue->frees.rbegin(); free != queue->frees.rend(); ++free) {

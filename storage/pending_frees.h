@@ -20,6 +20,9 @@ class PendingFrees {
   explicit PendingFrees(std::shared_ptr<StreamEvents> events) : events_(std::move(events)) {}
   ~PendingFrees() {
     WaitForAll([](Block*) {});
+    for (Queue& queue : queues_) {
+      while (!queue.frees.empty()) PopFront(&queue);
+    }
   }
   PendingFrees(const PendingFrees&) = delete;
   PendingFrees& operator=(const PendingFrees&) = delete;
@@ -29,12 +32,14 @@ class PendingFrees {
   bool empty() const { return bytes_ == 0; }
   int64_t bytes() const { return bytes_; }
 
-  /// Keeps the block until the stream has done what it was given so far.
-  /// Throws std::bad_alloc and what StreamEvents::Record throws; the block is then not kept.
+  /// Keeps the block until the stream has done what it was given so far; for ever, if the device
+  /// cannot tell that.
+  /// Throws std::bad_alloc and what StreamEvents throws; the block is then not kept.
   void Add(Block* block, void* stream);
 
   /// A block of at least that size, and hardly more, that was freed on the stream, or null. What
   /// the stream is given next runs after the work that used the block.
+  /// Throws what StreamEvents::Identify throws.
   Block* TakeOnStream(void* stream, int64_t rounded_bytes);
 
   /// Calls `put(block)` for each block whose work is done. On each stream events happen in order,
@@ -49,13 +54,14 @@ class PendingFrees {
   }
 
   /// Waits, the earliest block of each stream in turn, and calls `put(block)`, until that returns
-  /// true or nothing pends.
+  /// true or nothing pends that could be waited for.
   template <typename PutBlock>
   void WaitUntil(const PutBlock& put) {
-    while (!empty()) {
+    for (bool waited = true; waited;) {
+      waited = false;
       for (Queue& queue : queues_) {
-        if (queue.frees.empty()) continue;
-        events_->Wait(queue.frees.front().event);
+        if (queue.frees.empty() || !events_->Wait(queue.frees.front().event)) continue;
+        waited = true;
         if (put(PopFront(&queue))) return;
       }
     }
@@ -74,11 +80,11 @@ class PendingFrees {
     void* event = nullptr;
   };
   struct Queue {
-    void* stream = nullptr;
+    uint64_t stream = 0;     // as StreamEvents::Identify says
     std::deque<Free> frees;  // in the stream's order
   };
 
-  Queue* FindQueue(void* stream);
+  Queue* FindQueue(uint64_t stream);
   Block* PopFront(Queue* queue);
   Block* Forget(const Free& free);
 

@@ -26,11 +26,16 @@
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/storage/block.h"
+#include "tessera/storage/fork_locks.h"
 #include "tessera/storage/host_memory.h"
 #include "tessera/storage/system_allocator.h"
 
 namespace tessera {
 
+using storage_internal::ForkLocks;
+using storage_internal::ForkRegistration;
+using storage_internal::ForkSide;
+using storage_internal::ForkStage;
 using storage_internal::OrResourceExhausted;
 
 namespace {
@@ -56,7 +61,7 @@ class FileDescriptor {
 };
 
 /// The pieces that this process got from the system, for all storages. Thread-safe.
-class Pieces {
+class Pieces final : public ForkLocks {
  public:
   struct Piece {
     int descriptor = -1;
@@ -90,9 +95,17 @@ class Pieces {
     return *offset_bytes < piece->size_bytes;
   }
 
+  void LockForFork(ForkStage stage) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (stage == ForkStage::kSystem) mutex_.lock();
+  }
+  void UnlockAfterFork(ForkSide) noexcept override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    mutex_.unlock();
+  }
+
  private:
   mutable std::mutex mutex_;
   std::map<const char*, Piece> pieces_ ABSL_GUARDED_BY(mutex_);
+  const ForkRegistration fork_registration_{this};
 };
 
 /// Never destroyed, as Storage::Get() is not.
@@ -101,18 +114,35 @@ Pieces& AllPieces() {
   return *pieces;
 }
 
+// Before there are threads, as Storage::Get() is.
+[[maybe_unused]] const Pieces& made_early = AllPieces();
+
+/// Takes the memory of an empty file; false if there is none. fallocate, unlike ftruncate, takes it
+/// now: otherwise a machine that has too little of it would kill whoever touches a page first.
+bool TakeMemory(int file, int64_t size_bytes) {
+  // A signal interrupts the call, which then has taken nothing. Where signals come faster than all
+  // of the memory can be had, pieces get through between them.
+  int64_t piece_bytes = size_bytes;
+  for (int64_t taken_bytes = 0; taken_bytes < size_bytes;) {
+    const int64_t next_bytes = std::min(piece_bytes, size_bytes - taken_bytes);
+    if (fallocate(file, 0, taken_bytes, next_bytes) == 0) {
+      taken_bytes += next_bytes;
+    } else if (errno == EINTR) {
+      piece_bytes = std::max(kPageBytes, next_bytes / 2 / kPageBytes * kPageBytes);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 class SharedMemory final : public SystemAllocator {
  public:
   void* Allocate(int64_t size_bytes) override {
     FileDescriptor file(memfd_create("tessera", MFD_CLOEXEC));
     if (file.get() < 0) return nullptr;
+    if (!TakeMemory(file.get(), size_bytes)) return nullptr;
     struct stat status;
-    // fallocate, unlike ftruncate, takes the memory now: otherwise a machine that has too little of
-    // it would kill whoever touches a page first.
-    // It takes long enough to be interrupted by a signal.
-    while (fallocate(file.get(), 0, 0, size_bytes) != 0) {
-      if (errno != EINTR) return nullptr;
-    }
     if (fstat(file.get(), &status) != 0) return nullptr;
     void* const mapped = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
                               MAP_SHARED, file.get(), 0);
@@ -132,6 +162,8 @@ class SharedMemory final : public SystemAllocator {
     close(AllPieces().Remove(static_cast<char*>(ptr)));
     munmap(ptr, static_cast<size_t>(size_bytes));
   }
+
+  bool copied_by_fork() const override { return false; }
 };
 
 [[maybe_unused]] const bool registered = RegisterSystemAllocator(

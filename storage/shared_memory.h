@@ -37,7 +37,8 @@ struct SharedBlock {
 ///
 /// The block's memory stays with the storage that it came from: Free it only when other processes
 /// use it no more, since the pool hands it out again. The order of reads and writes is the
-/// processes' own affair, as between threads.
+/// processes' own affair, as between threads. The child of a fork has its parent's blocks at the
+/// same addresses; the parent's storage alone hands their memory out again.
 /// Throws Error(kFailedPrecondition) for any other block and for one that was freed.
 /// Threads: safe.
 SharedBlock Share(const StorageHandle& block);

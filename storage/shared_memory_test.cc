@@ -1,6 +1,8 @@
 #include "tessera/storage/shared_memory.h"
 
+#include <signal.h>
 #include <spawn.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,6 +148,45 @@ TEST(SharedMemoryTest, PlacesWhereNoBlockCanLieAreRefused) {
   shared.process_id = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(CodeOf([&] { SharedMapping::Open(shared); }), Error::kNotFound);
   storage.Free(block);
+}
+
+/// Signals that come faster than much memory can be had, as a profiler's do.
+class Interruptions {
+ public:
+  Interruptions() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      constexpr int kMany = 100000;  // after some 20 seconds
+      static volatile sig_atomic_t signals = 0;
+      signals = signals + 1;
+      if (signals > kMany) _exit(1);
+    };
+    action.sa_flags = SA_RESTART;
+    EXPECT_EQ(sigaction(SIGALRM, &action, &action_before_), 0);
+    const itimerval often = {.it_interval = {.tv_usec = 200}, .it_value = {.tv_usec = 200}};
+    EXPECT_EQ(setitimer(ITIMER_REAL, &often, nullptr), 0);
+  }
+  ~Interruptions() {
+    const itimerval never = {};
+    setitimer(ITIMER_REAL, &never, nullptr);
+    sigaction(SIGALRM, &action_before_, nullptr);
+  }
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+
+ private:
+  struct sigaction action_before_ = {};
+};
+
+TEST(SharedMemoryTest, SignalsDoNotKeepMemoryFromBeingHad) {
+  Storage storage;
+  const Interruptions interruptions;
+  const Storage::Handle block = storage.Alloc(64 * kMegabyte, Device::CpuShared());
+  // All of it is there: the last page, too, is inside the file.
+  static_cast<char*>(block.dptr)[block.size_bytes - 1] = 1;
+  const SharedMapping mapping = SharedMapping::Open(Share(block));
+  EXPECT_EQ(static_cast<char*>(mapping.data())[block.size_bytes - 1], 1);
+  storage.DirectFree(block);
 }
 
 TEST(SharedMemoryTest, ThePoolsFiguresAndReuseHold) {

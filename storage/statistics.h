@@ -24,7 +24,7 @@ struct StorageStats {
   /// KiB for each thread that was inside Alloc at the peak.
   int64_t peak_bytes = 0;
   int64_t peak_since_mark_bytes = 0;
-  int64_t peak_reserved_bytes = 0;
+  int64_t peak_reserved_bytes = 0;  ///< the highest reserved_bytes ever
 
   int64_t allocations = 0;         ///< successful calls of Alloc
   int64_t frees = 0;               ///< calls of Free and DirectFree on blocks that have bytes
@@ -42,10 +42,10 @@ struct StorageStats {
 
 /// Live memory that carries one tag.
 struct StorageTagStats {
-  std::string tag;
-  int64_t live_bytes = 0;
-  int64_t peak_bytes = 0;
-  int64_t allocations = 0;
+  std::string tag;          ///< as given to Alloc
+  int64_t live_bytes = 0;   ///< asked for by blocks that are out
+  int64_t peak_bytes = 0;   ///< the most that live_bytes ever was
+  int64_t allocations = 0;  ///< blocks that were ever given out
 };
 
 /// The figures as a table for people, one line each.

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -12,12 +13,17 @@
 #include "tessera/base/error.h"
 #include "tessera/storage/block.h"
 #include "tessera/storage/device_pool.h"
+#include "tessera/storage/fork_locks.h"
 #include "tessera/storage/host_memory.h"
 #include "tessera/storage/timeline.h"
 
 namespace tessera {
 
 using storage_internal::DevicePool;
+using storage_internal::ForkLocks;
+using storage_internal::ForkRegistration;
+using storage_internal::ForkSide;
+using storage_internal::ForkStage;
 using storage_internal::FreeWay;
 using storage_internal::OrResourceExhausted;
 
@@ -43,7 +49,7 @@ void CheckOptions(const StorageOptions& options) {
 
 }  // namespace
 
-class Storage::Impl {
+class Storage::Impl final : public ForkLocks {
  public:
   using MakeOptions = std::function<StorageOptions(Device)>;
 
@@ -56,12 +62,14 @@ class Storage::Impl {
   DevicePool* Pool(Device device) {
     // Pairs with the release below, so that the pool is seen fully made.
     if (DevicePool* pool = FindPool(device)) return pool;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (DevicePool* pool = FindPool(device)) return pool;
-    pools_.reserve(pools_.size() + 1);
-    devices_.reserve(devices_.size() + 1);
+    // Without the lock, which a fork takes: a driver may fork when its device is first used.
     auto pool = std::make_shared<DevicePool>(device, make_options_(device), this,
                                              [this](Device short_of) { Trim(short_of); });
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (DevicePool* made_meanwhile = FindPool(device)) return made_meanwhile;
+    pools_.reserve(pools_.size() + 1);
+    devices_.reserve(devices_.size() + 1);
+    left_pools_.reserve(left_pools_.size() + pools_.size() + 1);
     if (timeline_events_ > 0)
       pool->StartTimeline(storage_internal::Timeline::RoomFor(timeline_events_));
     // Nothing below throws.
@@ -97,6 +105,27 @@ class Storage::Impl {
     std::erase_if(trimmers_, [trimmer](const auto& entry) { return entry.first == trimmer; });
   }
 
+  void LockForFork(ForkStage stage) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    switch (stage) {
+      case ForkStage::kTrimmers:
+        return trim_mutex_.lock();
+      case ForkStage::kPools:
+        mutex_.lock();
+        for (const auto& pool : pools_) pool->LockForFork();
+        for (const auto& pool : left_pools_) pool->LockForFork();
+        return;
+      case ForkStage::kSystem:
+        return;
+    }
+  }
+  void UnlockAfterFork(ForkSide side) noexcept override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const auto& pool : left_pools_) pool->UnlockAfterFork(side);
+    for (const auto& pool : pools_) pool->UnlockAfterFork(side);
+    if (side == ForkSide::kChild) LeavePoolsToParent();
+    mutex_.unlock();
+    trim_mutex_.unlock();
+  }
+
  private:
   std::atomic<DevicePool*>& Slot(Device device) const {
     const auto type = static_cast<unsigned>(device.type);
@@ -115,6 +144,18 @@ class Storage::Impl {
                              handle.device, " belongs to another Storage");
   }
 
+  /// In the child of a fork: what the parent would write as well is handed out by the parent alone.
+  /// A block from there may still be freed, but its pool serves nobody.
+  void LeavePoolsToParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    for (size_t i = pools_.size(); i-- > 0;) {
+      if (pools_[i]->copied_by_fork()) continue;
+      Slot(devices_[i]).store(nullptr, std::memory_order_relaxed);
+      left_pools_.push_back(std::move(pools_[i]));  // Pool() has made room
+      pools_.erase(pools_.begin() + static_cast<ptrdiff_t>(i));
+      devices_.erase(devices_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+
   void Trim(Device device) {
     const std::lock_guard<std::mutex> lock(trim_mutex_);
     for (const auto& [number, trim] : trimmers_) trim(device);
@@ -126,6 +167,8 @@ class Storage::Impl {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DevicePool>> pools_ ABSL_GUARDED_BY(mutex_);
   std::vector<Device> devices_ ABSL_GUARDED_BY(mutex_);
+  /// In the child of a fork those of the parent; see LeavePoolsToParent.
+  std::vector<std::shared_ptr<DevicePool>> left_pools_ ABSL_GUARDED_BY(mutex_);
   /// What a pool made now is to record; 0 if nobody records.
   int64_t timeline_events_ ABSL_GUARDED_BY(mutex_) = 0;
 
@@ -134,6 +177,8 @@ class Storage::Impl {
   int64_t last_trimmer_ ABSL_GUARDED_BY(trim_mutex_) = 0;
   std::vector<std::pair<int64_t, std::function<void(Device)>>> trimmers_
       ABSL_GUARDED_BY(trim_mutex_);
+
+  const ForkRegistration fork_registration_{this};
 };
 
 Storage* Storage::Get() {
@@ -142,6 +187,13 @@ Storage* Storage::Get() {
       new Storage(std::make_unique<Impl>(&StorageOptions::FromEnvironment));
   return storage;
 }
+
+namespace {
+
+// Before there are threads. The child of a fork would wait for ever for one that was making it.
+[[maybe_unused]] const Storage* const made_early = Storage::Get();
+
+}  // namespace
 
 Storage::Storage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 

@@ -32,9 +32,14 @@ namespace tessera {
 /// Threads: every member may be called from any thread at any time, and any thread may free what
 /// another allocated. The destructor must not overlap other calls; blocks that are still out then
 /// become invalid.
+///
+/// Forks: the child goes on with what the parent had, whatever other threads were doing. Memory
+/// that both would write (shared memory, and a GPU's) is handed out by the parent alone: the
+/// child's pool of such a device begins empty. Blocks from before the child may free, and use as
+/// the two agree. A fork waits for calls that are under way, and for trimmers.
 class Storage {
  public:
-  using Handle = StorageHandle;
+  using Handle = StorageHandle;  ///< what Alloc gives out
 
   /// The process's storage, set up from the environment (StorageOptions::FromEnvironment) and never
   /// destroyed.
@@ -64,9 +69,11 @@ class Storage {
   /// As Alloc and Free, for memory that work on a device's stream uses: `stream` is a cudaStream_t,
   /// or whatever StorageOptions::stream_events watches. A freed block serves AllocOnStream of the
   /// same stream at once, if it is no more than an eighth too large; everybody else gets it only
-  /// after the work that the stream has been given by then is done. Nobody waits for that, unless
-  /// memory runs short. Where a device has no streams, as the CPU, these are Alloc and Free.
-  /// FreeOnStream throws Error, besides, if no event can be recorded; the block is then still live.
+  /// after the work that the stream has been given by then is done, and never if the device fails
+  /// before it can tell. Nobody waits for that, unless memory runs short. Where a device has no
+  /// streams, as the CPU, these are Alloc and Free.
+  /// Both may throw Error, besides, if there is no such stream, and FreeOnStream if no event can be
+  /// recorded; the block is then still live.
   Handle AllocOnStream(int64_t size_bytes, Device device, void* stream, std::string_view tag = {});
   void FreeOnStream(const Handle& handle, void* stream);
 
@@ -83,8 +90,8 @@ class Storage {
 
   /// Registers somebody who holds memory that they could do without. When memory runs short, Alloc
   /// calls `trim(device)`, one call at a time; it may call Free, and must not call Alloc,
-  /// AddTrimmer or RemoveTrimmer. Returns a number for RemoveTrimmer, which waits for a call that
-  /// is under way.
+  /// AddTrimmer, RemoveTrimmer or fork, nor make or end a Storage or an Engine. Returns a number
+  /// for RemoveTrimmer, which waits for a call that is under way.
   int64_t AddTrimmer(std::function<void(Device)> trim);
   void RemoveTrimmer(int64_t trimmer);
 

@@ -1,4 +1,5 @@
-// Random allocations and frees from many threads, against a model that knows every live block.
+// Random allocations and frees from many threads, and between them all that changes pools, limits
+// and figures, against a model that knows every live block.
 
 #include <algorithm>
 #include <array>
@@ -10,8 +11,10 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,42 +31,70 @@ namespace {
 constexpr int kThreads = 8;
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 constexpr int64_t kMaxBlockBytes = 256 * kMegabyte;
+// The limit moves between these.
+constexpr int64_t kLeastLimitBytes = 512 * kMegabyte;
+constexpr int64_t kMostLimitBytes = 1024 * kMegabyte;
+
+constexpr Device kDevices[] = {Device::Cpu(), Device::CpuShared()};
+// Shared memory costs the system more: there is little of it.
+constexpr int64_t kMaxSharedBlockBytes = 64 << 10;
+constexpr std::array<std::string_view, 4> kTags = {"", "weights", "workspace",
+                                                   "a name of some length"};
+
+/// A block that is out, and the place of its name in kTags.
+struct Held {
+  Storage::Handle block;
+  size_t tag = 0;
+};
 
 /// The live blocks by address. Adding one that overlaps another is a failure.
 class Model {
  public:
-  void Add(const Storage::Handle& block) {
-    const auto begin = reinterpret_cast<uintptr_t>(block.dptr);
-    const uintptr_t end = begin + static_cast<uintptr_t>(block.size_bytes);
+  void Add(const Held& held) {
+    const auto begin = reinterpret_cast<uintptr_t>(held.block.dptr);
+    const uintptr_t end = begin + static_cast<uintptr_t>(held.block.size_bytes);
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [place, added] = ends_.emplace(begin, end);
     const auto next = std::next(place);
     overlaps_ += !added || (place != ends_.begin() && std::prev(place)->second > begin) ||
                  (next != ends_.end() && next->first < end);
     misaligned_ += begin % 64 != 0;
-    live_bytes_ += block.size_bytes;
+    LiveBytes(held) += held.block.size_bytes;
   }
-  void Remove(const Storage::Handle& block) {
+  void Remove(const Held& held) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ends_.erase(reinterpret_cast<uintptr_t>(block.dptr));
-    live_bytes_ -= block.size_bytes;
+    ends_.erase(reinterpret_cast<uintptr_t>(held.block.dptr));
+    LiveBytes(held) -= held.block.size_bytes;
   }
-  void Check(const StorageStats& stats) const {
+  void Check(const Storage& storage) {
     const std::lock_guard<std::mutex> lock(mutex_);
     EXPECT_EQ(overlaps_, 0);
     EXPECT_EQ(misaligned_, 0);
-    EXPECT_EQ(stats.live_bytes, live_bytes_);
-    EXPECT_EQ(stats.reserved_bytes, stats.in_use_bytes + stats.cached_bytes);
-    EXPECT_LE(stats.reserved_bytes, stats.limit_bytes);
-    EXPECT_GE(stats.in_use_bytes, stats.live_bytes);
+    for (const Device device : kDevices) {
+      const StorageStats stats = storage.Stats(device);
+      const auto& live_bytes = live_bytes_[device.type];
+      EXPECT_EQ(stats.live_bytes,
+                std::accumulate(live_bytes.begin(), live_bytes.end(), int64_t{0}));
+      EXPECT_EQ(stats.reserved_bytes, stats.in_use_bytes + stats.cached_bytes);
+      EXPECT_LE(stats.peak_reserved_bytes, kMostLimitBytes);
+      EXPECT_GE(stats.in_use_bytes, stats.live_bytes);
+      for (const StorageTagStats& tag : storage.TagStats(device)) {
+        const auto known = std::find(kTags.begin(), kTags.end(), tag.tag);
+        ASSERT_NE(known, kTags.end()) << tag.tag;
+        EXPECT_EQ(tag.live_bytes, live_bytes[static_cast<size_t>(known - kTags.begin())])
+            << tag.tag;
+      }
+    }
   }
 
  private:
-  mutable std::mutex mutex_;
+  int64_t& LiveBytes(const Held& held) { return live_bytes_[held.block.device.type][held.tag]; }
+
+  std::mutex mutex_;
   std::map<uintptr_t, uintptr_t> ends_;
+  std::map<DeviceType, std::array<int64_t, kTags.size()>> live_bytes_;
   int64_t overlaps_ = 0;
   int64_t misaligned_ = 0;
-  int64_t live_bytes_ = 0;
 };
 
 /// The first and last bytes of a block say whose it is; somebody else's write would show.
@@ -85,15 +116,15 @@ bool GuardsHold(const Storage::Handle& block) {
 /// Blocks on their way from the thread that allocated them to one that will free them.
 class Exchange {
  public:
-  /// Leaves `block` and takes what lay there before.
-  Storage::Handle Swap(size_t place, const Storage::Handle& block) {
+  /// Leaves `held` and takes what lay there before.
+  Held Swap(size_t place, const Held& held) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return std::exchange(places_[place % places_.size()], block);
+    return std::exchange(places_[place % places_.size()], held);
   }
 
  private:
   std::mutex mutex_;
-  std::array<Storage::Handle, 16> places_;
+  std::array<Held, 16> places_;
 };
 
 struct StressCase {
@@ -102,7 +133,69 @@ struct StressCase {
   int64_t operations;
 };
 
-class StorageStressTest : public testing::TestWithParam<StressCase> {};
+class StorageStressTest : public testing::TestWithParam<StressCase> {
+ protected:
+  StorageStressTest() {
+    trimmer_ = storage_.AddTrimmer([this](Device) { Release(hoard_.Swap(0, {}), false); });
+  }
+
+  /// What a thread does beside allocating and freeing.
+  void DoSomethingRare(std::mt19937_64& random) {
+    const Device device = kDevices[random() % 2];
+    switch (random() % 6) {
+      case 0:
+        return storage_.ReleaseAll(device);
+      case 1: {
+        const auto range = static_cast<uint64_t>(kMostLimitBytes - kLeastLimitBytes + 1);
+        return storage_.SetLimit(device, kLeastLimitBytes + static_cast<int64_t>(random() % range));
+      }
+      case 2:
+        return storage_.RemoveTrimmer(storage_.AddTrimmer([](Device) {}));
+      case 3:
+        return storage_.MarkPeak(device);
+      case 4: {
+        const StorageStats stats = storage_.Stats(device);
+        EXPECT_EQ(stats.reserved_bytes, stats.in_use_bytes + stats.cached_bytes);
+        return;
+      }
+      default:
+        EXPECT_LT(storage_.TagStats(device).size(), kTags.size());
+    }
+  }
+
+  /// Throws Error(kResourceExhausted).
+  Held Alloc(std::mt19937_64& random) {
+    const Device device = kDevices[random() % 16 == 0];
+    // Sizes are uniform in their logarithm: as many of 10 bytes as of 100 MB.
+    const int64_t most = device == Device::Cpu() ? kMaxBlockBytes : kMaxSharedBlockBytes;
+    std::uniform_real_distribution<double> log_size(0, std::log(static_cast<double>(most)));
+    const auto size = static_cast<int64_t>(std::exp(log_size(random)));
+    Held held;
+    held.tag = random() % 4 == 0 ? random() % kTags.size() : 0;
+    held.block = storage_.Alloc(std::max<int64_t>(size, 1), device, kTags[held.tag]);
+    model_.Add(held);
+    WriteGuards(held.block);
+    return held;
+  }
+
+  void Release(const Held& held, bool direct) {
+    if (held.block.dptr == nullptr) return;
+    broken_guards_ += !GuardsHold(held.block);
+    model_.Remove(held);
+    if (direct) {
+      storage_.DirectFree(held.block);
+    } else {
+      storage_.Free(held.block);
+    }
+  }
+
+  Storage storage_{StorageOptions{.pool = GetParam().pool, .limit_bytes = kMostLimitBytes}};
+  Model model_;
+  Exchange exchange_;
+  Exchange hoard_;  // what a shortage takes back, in its first place
+  int64_t trimmer_ = 0;
+  std::atomic<int64_t> broken_guards_{0};
+};
 
 TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
   const auto seed =
@@ -115,66 +208,55 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
   const int64_t rounds = std::max<int64_t>(1, operations * kThreads / 10000);
   std::cout << "TESSERA_TEST_SEED=" << seed << "\n";
 
-  Storage storage({.pool = GetParam().pool, .limit_bytes = 1024 * kMegabyte});
-  Model model;
-  Exchange exchange;
-  std::atomic<int64_t> broken_guards{0};
   std::atomic<int64_t> refused{0};
   // While all threads wait, the figures must be exact.
-  std::barrier between_rounds(kThreads,
-                              [&]() noexcept { model.Check(storage.Stats(Device::Cpu())); });
+  std::barrier between_rounds(kThreads, [&]() noexcept { model_.Check(storage_); });
 
-  const auto release = [&](const Storage::Handle& block) {
-    if (block.dptr == nullptr) return;
-    broken_guards += !GuardsHold(block);
-    model.Remove(block);
-    storage.Free(block);
-  };
   const auto work = [&](int thread) {
     std::mt19937_64 random(seed + static_cast<uint64_t>(thread));
-    // Sizes are uniform in their logarithm: as many of 10 bytes as of 100 MB.
-    std::uniform_real_distribution<double> log_size(0,
-                                                    std::log(static_cast<double>(kMaxBlockBytes)));
-    std::vector<Storage::Handle> mine;
+    std::vector<Held> mine;
     for (int64_t round = 0; round < rounds; ++round) {
       for (int64_t i = 0; i < operations / rounds; ++i) {
+        if (random() % 1000 == 0) DoSomethingRare(random);
         const uint64_t dice = random() % 100;
         if (dice < 50 || mine.empty()) {
-          const auto size = static_cast<int64_t>(std::exp(log_size(random)));
           try {
-            const Storage::Handle block = storage.Alloc(std::max<int64_t>(size, 1), Device::Cpu());
-            model.Add(block);
-            WriteGuards(block);
-            mine.push_back(block);
+            mine.push_back(Alloc(random));
           } catch (const Error& error) {
             EXPECT_EQ(error.code(), Error::kResourceExhausted) << error.what();
             ++refused;
-            release(mine.empty() ? Storage::Handle() : mine.back());
+            Release(mine.empty() ? Held() : mine.back(), false);
             if (!mine.empty()) mine.pop_back();
           }
         } else {
           std::swap(mine[random() % mine.size()], mine.back());
-          const Storage::Handle block = mine.back();
+          Held held = mine.back();
           mine.pop_back();
-          // Some blocks are freed by whoever comes next to the same place.
-          release(dice < 60 ? exchange.Swap(random(), block) : block);
+          // Some blocks are freed by whoever comes next to the same place, or on shortage.
+          if (dice < 60) held = exchange_.Swap(random(), held);
+          if (dice == 60) held = hoard_.Swap(0, held);
+          Release(held, dice >= 95);
         }
       }
       between_rounds.arrive_and_wait();
     }
-    for (const Storage::Handle& block : mine) release(block);
+    for (const Held& held : mine) Release(held, false);
   };
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
   for (std::thread& thread : threads) thread.join();
-  for (size_t place = 0; place < 16; ++place) release(exchange.Swap(place, {}));
+  for (size_t place = 0; place < 16; ++place) Release(exchange_.Swap(place, {}), false);
+  Release(hoard_.Swap(0, {}), false);
+  storage_.RemoveTrimmer(trimmer_);
 
-  EXPECT_EQ(broken_guards.load(), 0);
-  model.Check(storage.Stats(Device::Cpu()));
-  EXPECT_EQ(storage.Stats(Device::Cpu()).live_bytes, 0);
-  storage.ReleaseAll(Device::Cpu());
-  EXPECT_EQ(storage.Stats(Device::Cpu()).reserved_bytes, 0);
-  std::cout << "refused " << refused << "\n" << storage.Report();
+  EXPECT_EQ(broken_guards_.load(), 0);
+  model_.Check(storage_);
+  for (const Device device : kDevices) {
+    EXPECT_EQ(storage_.Stats(device).live_bytes, 0);
+    storage_.ReleaseAll(device);
+    EXPECT_EQ(storage_.Stats(device).reserved_bytes, 0);
+  }
+  std::cout << "refused " << refused << "\n" << storage_.Report();
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPool, StorageStressTest,

@@ -474,6 +474,34 @@ TEST(StorageTagsTest, MemoryIsCountedByTag) {
   storage.Free(c);
 }
 
+TEST(StorageTagsTest, NamesThatDifferInOneLetterAreToldApart) {
+  Storage storage;
+  std::vector<std::string> names;
+  for (size_t length = 1; length <= 40; ++length) {
+    names.push_back(std::string(length, 'a'));
+    for (size_t place = 0; place < length; ++place) {
+      names.push_back(std::string(length, 'a'));
+      names.back()[place] = 'b';
+    }
+  }
+  std::vector<Storage::Handle> blocks;
+  for (int round = 0; round < 2; ++round) {
+    for (const std::string& name : names) {
+      // Twice: the second time the thread knows the name.
+      for (int i = 0; i < 2; ++i) {
+        blocks.push_back(storage.Alloc(static_cast<int64_t>(name.size()), Device::Cpu(), name));
+      }
+    }
+  }
+  const std::vector<StorageTagStats> tags = storage.TagStats(Device::Cpu());
+  EXPECT_EQ(tags.size(), names.size());
+  for (const StorageTagStats& tag : tags) {
+    EXPECT_EQ(tag.allocations, 4) << tag.tag;
+    EXPECT_EQ(tag.live_bytes, 4 * static_cast<int64_t>(tag.tag.size())) << tag.tag;
+  }
+  for (const Storage::Handle& block : blocks) storage.Free(block);
+}
+
 TEST(StorageOptionsTest, ImpossibleOptionsAreRefused) {
   for (const StorageOptions& options :
        {StorageOptions{.limit_bytes = -1}, StorageOptions{.cached_limit_bytes = -1},

@@ -1,6 +1,7 @@
 #ifndef TESSERA_STORAGE_STREAM_EVENTS_H_
 #define TESSERA_STORAGE_STREAM_EVENTS_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "tessera/base/device.h"
@@ -18,16 +19,23 @@ class StreamEvents {
   /// Throws Error if there can be none.
   virtual void* Record(void* stream) = 0;
 
-  /// True once the event has happened, also where the stream's work failed. Does not wait.
+  /// A number for the stream that no other stream has had or will have, also none that gets its
+  /// handle after its end. The handle itself does where handles do not come back.
+  /// Throws Error if there is no such stream.
+  virtual uint64_t Identify(void* stream) { return reinterpret_cast<uintptr_t>(stream); }
+
+  /// True once the event has happened. Does not wait. Where the device has failed and cannot tell,
+  /// false: work that was under way may still write.
   virtual bool HasHappened(void* event) noexcept = 0;
 
-  /// Returns when the event has happened, or can happen no more because the stream has failed.
-  virtual void Wait(void* event) noexcept = 0;
+  /// Returns true when the event has happened, false where the device has failed and cannot tell.
+  virtual bool Wait(void* event) noexcept = 0;
 
   /// Ends the life of an event, whether it has happened or not.
   virtual void Release(void* event) noexcept = 0;
 };
 
+/// Makes the watcher of one device's streams. Throws Error if there is no such device.
 using StreamEventsFactory = std::unique_ptr<StreamEvents> (*)(Device device);
 
 /// Says how streams of devices of `type` are watched; as RegisterSystemAllocator.

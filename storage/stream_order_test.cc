@@ -163,6 +163,35 @@ TEST_P(StreamOrderTest, WithoutAnEventTheBlockStaysLive) {
   EXPECT_EQ(Stats().live_bytes, 0);
 }
 
+TEST_P(StreamOrderTest, AStreamWithAnotherOnesHandleIsAnotherStream) {
+  const Storage::Handle block = AllocOn(a_, kMegabyte);
+  UseAndFree(a_, block);
+  streams_->Replace(a_);
+  const Storage::Handle other = AllocOn(a_, kMegabyte);
+  EXPECT_NE(other.dptr, block.dptr);
+  EXPECT_GE(Stats().pending_bytes, kMegabyte);
+  UseAndFree(a_, other);
+  const Storage::Handle next = AllocOn(a_, kMegabyte);
+  EXPECT_EQ(next.dptr, other.dptr);
+  EXPECT_EQ(streams_->waits(), 0);
+  storage_->FreeOnStream(next, a_);
+}
+
+TEST_P(StreamOrderTest, WhatAFailedDeviceMayStillWriteIsNeverReused) {
+  Make(4 * kMegabyte);
+  const Storage::Handle block = AllocOn(a_, 2 * kMegabyte);
+  UseAndFree(a_, block);
+  streams_->Fail();
+  const Storage::Handle other = AllocOn(b_, 2 * kMegabyte);
+  EXPECT_NE(other.dptr, block.dptr);
+  EXPECT_THROW(AllocOn(b_, 2 * kMegabyte), Error);
+  storage_->DirectFree(other);
+  storage_->ReleaseAll(Device::Cpu());
+  // Nor does the system get it.
+  EXPECT_EQ(Stats().pending_bytes, 2 * kMegabyte);
+  EXPECT_EQ(fake_->outstanding_bytes(), 2 * kMegabyte);
+}
+
 TEST_P(StreamOrderTest, ReleaseAllWaitsAndGivesEverythingBack) {
   for (void* const stream : {a_, b_, c_}) UseAndFree(stream, AllocOn(stream, kMegabyte));
   storage_->ReleaseAll(Device::Cpu());

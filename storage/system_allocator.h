@@ -23,6 +23,10 @@ class SystemAllocator {
 
   /// True if the host may touch the memory. AddressSanitizer then watches freed blocks.
   virtual bool host_accessible() const { return true; }
+
+  /// True if the child of a fork gets a copy of the memory, as of most. Otherwise parent and child
+  /// would write the same bytes, and the child's storage begins without it.
+  virtual bool copied_by_fork() const { return true; }
 };
 
 /// Makes the allocator of one device. Throws Error if there is no such device.

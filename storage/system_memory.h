@@ -19,6 +19,7 @@ class SystemMemory {
   SystemMemory(std::shared_ptr<SystemAllocator> allocator, int64_t limit_bytes)
       : allocator_(std::move(allocator)),
         poison_(allocator_->host_accessible()),
+        copied_by_fork_(allocator_->copied_by_fork()),
         limit_bytes_(limit_bytes) {}
 
   /// Null if the system refuses or the limit forbids it.
@@ -50,6 +51,7 @@ class SystemMemory {
   int64_t allocations() const { return allocations_; }
   int64_t failures() const { return failures_; }
   bool poison() const { return poison_; }
+  bool copied_by_fork() const { return copied_by_fork_; }
 
  private:
   void AddReserved(int64_t change) {
@@ -58,6 +60,7 @@ class SystemMemory {
 
   const std::shared_ptr<SystemAllocator> allocator_;
   const bool poison_;
+  const bool copied_by_fork_;
   int64_t limit_bytes_;
   // Written under the pool's lock; the timeline reads it without, as a figure that orders nothing.
   std::atomic<int64_t> reserved_bytes_{0};

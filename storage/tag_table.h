@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,6 +46,10 @@ class TagTable {
   /// The largest live ones first. Throws std::bad_alloc.
   std::vector<StorageTagStats> Stats() const;
 
+  /// For the time of a fork, see fork_locks.h.
+  void LockForFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) { mutex_.lock(); }
+  void UnlockAfterFork() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.unlock(); }
+
  private:
   mutable std::mutex mutex_;
   std::map<std::string_view, Tag*> by_name_ ABSL_GUARDED_BY(mutex_);
@@ -58,14 +63,16 @@ class TagCounts {
   /// The tag of that name if this thread used it lately, else null. Names are compared, not only
   /// their addresses, since another name may have come to lie there.
   Tag* FindRecent(std::string_view name) const {
-    Tag* const tag = recent_[Slot(name)];
-    return tag != nullptr && tag->name == name ? tag : nullptr;
+    const Ends ends(name);
+    const Recent& recent = recent_[ends.Slot()];
+    return recent.ends == ends && ends.HasSameMiddle(name, recent.tag->name) ? recent.tag : nullptr;
   }
 
   /// Makes room to count under the tag and remembers it. Throws std::bad_alloc.
   void Add(Tag* tag) {
     if (counts_.size() <= tag->number) counts_.resize(tag->number + 1);
-    recent_[Slot(tag->name)] = tag;
+    const Ends ends(tag->name);
+    recent_[ends.Slot()] = {ends, tag};
   }
 
   /// After Add(tag).
@@ -96,18 +103,42 @@ class TagCounts {
     UnreportedBytes bytes;
     int64_t allocations = 0;
   };
-  static constexpr size_t kNumRecent = 16;
-
-  /// Cheap, and different for names such as fc1_weight and fc2_weight more often than not.
-  static size_t Slot(std::string_view name) {
-    size_t slot = name.size();
-    for (size_t i = 0; i < 4; ++i) {
-      slot = slot * 31 + static_cast<unsigned char>(name[i * (name.size() - 1) / 3]);
+  /// A name's length and its first and last eight bytes: all of a name of up to sixteen.
+  struct Ends {
+    Ends() = default;
+    explicit Ends(std::string_view name) : length(name.size()) {
+      if (length >= kBytes) {
+        std::memcpy(&first, name.data(), kBytes);
+        std::memcpy(&last, name.data() + length - kBytes, kBytes);
+      } else {
+        for (const char c : name) first = first << 8 | static_cast<unsigned char>(c);
+      }
     }
-    return (slot ^ (slot >> 4)) % kNumRecent;
-  }
 
-  Tag* recent_[kNumRecent] = {};
+    /// Different for names such as fc1_weight and fc2_weight more often than not: Knuth's
+    /// multiplicative hash.
+    size_t Slot() const { return (first + 31 * last) * 0x9E3779B97F4A7C15u >> (64 - kSlotBits); }
+
+    /// Whether two names with these ends are the same.
+    bool HasSameMiddle(std::string_view a, std::string_view b) const {
+      return length <= 2 * kBytes ||
+             std::memcmp(a.data() + kBytes, b.data() + kBytes, length - 2 * kBytes) == 0;
+    }
+
+    friend bool operator==(const Ends&, const Ends&) = default;
+
+    static constexpr size_t kBytes = 8;
+    size_t length = 0;  ///< 0 where there is no name
+    uint64_t first = 0;
+    uint64_t last = 0;
+  };
+  struct Recent {
+    Ends ends;
+    Tag* tag = nullptr;
+  };
+  static constexpr int kSlotBits = 4;
+
+  Recent recent_[1 << kSlotBits];
   std::vector<Count> counts_;
 };
 

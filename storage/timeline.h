@@ -39,6 +39,10 @@ class Timeline {
   /// Stops recording and forgets what was recorded.
   void Stop();
 
+  /// For the time of a fork, see fork_locks.h.
+  void LockForFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) { mutex_.lock(); }
+  void UnlockAfterFork() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.unlock(); }
+
   bool is_recording() const { return is_recording_.load(std::memory_order_relaxed); }
   void Record(int64_t live_change_bytes, int64_t reserved_bytes);
 

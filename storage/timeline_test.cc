@@ -1,7 +1,9 @@
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -105,6 +107,40 @@ TEST(TimelineTest, ThreadsRecordSideBySide) {
   for (const int64_t bytes : live) {
     EXPECT_GE(bytes, 0);
     EXPECT_LE(bytes, 100 * kThreads);
+  }
+}
+
+/// The last value of a timeline of one device, which may be long.
+int64_t LastLive(const std::string& trace) {
+  constexpr std::string_view kKey = "\"live\": ";
+  const size_t place = trace.rfind(kKey);
+  return place == std::string::npos ? -1 : std::stoll(trace.substr(place + kKey.size(), 20));
+}
+
+TEST(TimelineTest, TheFirstValueIsExactWhateverThreadsDo) {
+  constexpr int kThreads = 3;
+  constexpr int kPairs = 20000;
+  for (int round = 0; round < 10; ++round) {
+    Storage storage;
+    const Storage::Handle kept = storage.Alloc(7, Device::Cpu());
+    std::atomic<bool> half_done{false};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        // Through the thread's cache, or past it.
+        const auto free = t == 0 ? &Storage::DirectFree : &Storage::Free;
+        for (int i = 0; i < kPairs; ++i) {
+          if (i == kPairs / 2) half_done = true;
+          (storage.*free)(storage.Alloc(100, Device::Cpu()));
+        }
+      });
+    }
+    while (!half_done) std::this_thread::yield();
+    storage.StartTimeline();
+    for (std::thread& thread : threads) thread.join();
+    // What was wrong in the beginning would be wrong by as much in the end.
+    EXPECT_EQ(LastLive(storage.StopTimeline()), 7);
+    storage.Free(kept);
   }
 }
 
