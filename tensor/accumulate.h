@@ -57,6 +57,7 @@ struct Mean {
     }
   }
 };
+/// The square root.
 struct Root {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t) {

@@ -113,7 +113,7 @@ Tensor<Device, N, T> NewTensor(const Shape<N>& shape, T initial, bool pad = true
 template <typename Device, int N, typename T = float>
 class TensorContainer : public Tensor<Device, N, T> {
  public:
-  using Base = Tensor<Device, N, T>;
+  using Base = Tensor<Device, N, T>;  ///< the handle that it is
 
   TensorContainer() = default;
   /// Empty; `pad` as in set_pad.

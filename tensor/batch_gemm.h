@@ -113,16 +113,13 @@ struct BatchDotExp : ComplexExp<BatchDotExp<kTransposeLeft, kTransposeRight, Dev
   }
   template <typename Saver>
   void AssignTo(const Tensor<Device, 3, T>& dst) const {
-    constexpr bool kAccumulates = std::is_same_v<Saver, sv::saveto> ||
-                                  std::is_same_v<Saver, sv::plusto> ||
-                                  std::is_same_v<Saver, sv::minusto>;
-    if constexpr (kAccumulates) {
+    if constexpr (sv::DoneByGemm<Saver>) {
       const bool shared = dst.shape_ == shape() && (ReadsElsewhere<true>(lhs, PlaceOf(dst)) ||
                                                     ReadsElsewhere<true>(rhs, PlaceOf(dst)));
       if (!shared) {
         BatchGEMM<kTransposeLeft, kTransposeRight>(
             dst, lhs, rhs, std::is_same_v<Saver, sv::minusto> ? static_cast<T>(-scale) : scale,
-            std::is_same_v<Saver, sv::saveto> ? T(0) : T(1));
+            static_cast<T>(Saver::BetaBLAS()));
         return;
       }
     }

@@ -10,9 +10,9 @@ namespace tessera {
 /// How a window moves over the channels of an image. Channels beyond the first and the last count
 /// as absent.
 struct ChannelWindow {
-  index_t size = 1;
-  index_t stride = 1;
-  index_t pad = 0;
+  index_t size = 1;    ///< channels in a window
+  index_t stride = 1;  ///< channels from one window to the next
+  index_t pad = 0;     ///< absent channels on either side
 };
 
 namespace tensor_internal {

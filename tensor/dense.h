@@ -24,19 +24,20 @@ namespace tessera {
 template <typename Device, int N, typename Value = float>
 class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kStored> {
  public:
+  /// What it says of itself as an expression node: see operand.h.
   using value_type = Value;
   using device_type = Device;
   static constexpr int kRank = N;
-  static constexpr int kSubdim = N - 1;
-  static constexpr bool kDevCPU = Device::kDevCPU;
+  static constexpr int kSubdim = N - 1;             ///< the rank of what operator[] gives
+  static constexpr bool kDevCPU = Device::kDevCPU;  ///< whether the host may read the memory
   static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
   static constexpr bool kHasGroups = true;
   static constexpr bool kMovesElements = false;
 
-  Value* dptr_ = nullptr;
-  Shape<N> shape_{};
-  index_t stride_ = 0;
-  Stream<Device>* stream_ = nullptr;
+  Value* dptr_ = nullptr;             ///< the first element
+  Shape<N> shape_{};                  ///< the extents
+  index_t stride_ = 0;                ///< elements from one row to the next
+  Stream<Device>* stream_ = nullptr;  ///< what evaluations run on; unused on the CPU
 
   Tensor() = default;
   explicit Tensor(const Shape<N>& shape) : shape_(shape), stride_(shape[N - 1]) {}
@@ -45,8 +46,10 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kSt
   Tensor(Value* dptr, const Shape<N>& shape, index_t stride, Stream<Device>* stream)
       : dptr_(dptr), shape_(shape), stride_(stride), stream_(stream) {}
 
+  /// Names the stream for what this handle is the destination of.
   void set_stream(Stream<Device>* stream) { stream_ = stream; }
 
+  /// The extents, and that of one dimension.
   const Shape<N>& shape() const { return shape_; }
   index_t size(int dimension) const { return shape_[dimension]; }
 
@@ -57,6 +60,7 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kSt
     for (int i = kBegin; i < N - 1; ++i) elements *= shape_[i];
     return elements;
   }
+  /// All elements, padding counted in.
   index_t MSize() const { return MemSize<0>(); }
 
   /// True if there is no padding between rows.
@@ -111,7 +115,7 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kSt
   /// The left side of an assignment without the check for shared memory; see NoAlias.
   auto noalias() const { return expr::NoAlias(*this); }
 
-  // What expression nodes offer; see expression.h.
+  /// What expression nodes offer: see operand.h.
   TESSERA_HD Value Eval(index_t y, index_t x) const { return dptr_[y * stride_ + x]; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
@@ -124,6 +128,7 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kSt
   // for different instruction sets do not share a body.
   // A class derived from Tensor, such as a container, is assigned as the Tensor that it is: the
   // handle is copied.
+  /// Evaluates an expression, or a number for every element: dst = e, dst = dst + e and so on.
   template <typename E, typename Isa = expr::IsaTag>
   requires(expr::AssignableTo<E, Tensor> && !std::derived_from<E, Tensor>) Tensor& operator=(
       const E& e) {

@@ -1,13 +1,13 @@
 #ifndef TESSERA_TENSOR_DOT_H_
 #define TESSERA_TENSOR_DOT_H_
 
-#include <functional>
 #include <tuple>
 #include <type_traits>
 
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/dot_cuda.h"
 #include "tessera/tensor/internal/gemm.h"
+#include "tessera/tensor/overlap.h"
 
 namespace tessera {
 namespace expr {
@@ -64,11 +64,8 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
                             " and ", b.shape(), kTransposeB ? " transposed" : "",
                             " do not give the destination's shape ", dst.shape_);
     }
-    constexpr bool kAccumulates = std::is_same_v<Saver, sv::saveto> ||
-                                  std::is_same_v<Saver, sv::plusto> ||
-                                  std::is_same_v<Saver, sv::minusto>;
-    const bool direct = kAccumulates && !SharesMemory(a, dst) && !SharesMemory(b, dst);
-    if constexpr (kAccumulates && kIsTensor<A> && kIsTensor<B>) {
+    const bool direct = sv::DoneByGemm<Saver> && !SharesMemory(a, dst) && !SharesMemory(b, dst);
+    if constexpr (sv::DoneByGemm<Saver> && kIsTensor<A> && kIsTensor<B>) {
       if (direct) {  // without the few nanoseconds that a Scratch takes
         Multiply<Saver>(a, b, dst);
         return;
@@ -77,7 +74,7 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
     Scratch<Device> scratch(dst.stream_);
     const auto left = InMemory(a, dst.stream_, &scratch);
     const auto right = InMemory(b, dst.stream_, &scratch);
-    if constexpr (kAccumulates) {
+    if constexpr (sv::DoneByGemm<Saver>) {
       if (direct) {
         Multiply<Saver>(left, right, dst);
         return;
@@ -118,7 +115,7 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
         .lda = x.stride_,
         .b = y.dptr_,
         .ldb = y.stride_,
-        .beta = std::is_same_v<Saver, sv::saveto> ? T(0) : T(1),
+        .beta = static_cast<T>(Saver::BetaBLAS()),
         .c = result.dptr_,
         .ldc = result.stride_};
     if constexpr (Device::kDevCPU) {
@@ -131,27 +128,10 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
   template <typename E>
   static bool SharesMemory(const E& e, const Tensor<Device, kRank, T>& dst) {
     if constexpr (kIsTensor<E>) {
-      return Overlaps(e, dst);
+      return PlaceOf(e).Overlaps(PlaceOf(dst));
     } else {
       return false;
     }
-  }
-  template <int M>
-  static bool Overlaps(const Tensor<Device, M, T>& operand, const Tensor<Device, kRank, T>& dst) {
-    const Tensor<Device, 2, T> x = operand.FlatTo2D();
-    const Tensor<Device, 2, T> y = dst.FlatTo2D();
-    if (x.shape_.Size() == 0 || y.shape_.Size() == 0) return false;
-    // The padding after the last row belongs to nobody.
-    const auto end = [](const Tensor<Device, 2, T>& t) {
-      return t.dptr_ + (t.shape_[0] - 1) * t.stride_ + t.shape_[1];
-    };
-    const std::less<const T*> before;
-    if (!before(x.dptr_, end(y)) || !before(y.dptr_, end(x))) return false;
-    if (x.stride_ != y.stride_ || x.stride_ == 0) return true;
-    // Blocks of columns of one matrix: y starts `column` columns after x in some row.
-    const index_t offset = (y.dptr_ - x.dptr_) % x.stride_;
-    const index_t column = offset < 0 ? offset + x.stride_ : offset;
-    return column < x.shape_[1] || column + y.shape_[1] > x.stride_;
   }
 };
 

@@ -16,10 +16,11 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// needs a quarter of the instructions for it that it needs for floats one by one.
 template <typename T>
 struct alignas(16) ElementGroup {
-  static constexpr index_t kSize = sizeof(T) < 16 ? index_t{16 / sizeof(T)} : 1;
+  static constexpr index_t kSize = sizeof(T) < 16 ? index_t{16 / sizeof(T)} : 1;  ///< how many
 
-  T elements[static_cast<size_t>(kSize)];
+  T elements[static_cast<size_t>(kSize)];  ///< in the order of memory
 
+  /// Element i, which must lie in [0, kSize).
   TESSERA_HD T& operator[](index_t i) { return elements[i]; }
   TESSERA_HD const T& operator[](index_t i) const { return elements[i]; }
 };

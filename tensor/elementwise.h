@@ -14,6 +14,8 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
+/// F<op::NAME> of each element; behind sqrt stands op::square_root, behind softplus op::softrelu,
+/// behind fabs op::abs.
 template <Operand A>
 auto sqrt(const AnyOperand<A>& a) {
   return F<op::square_root>(a.self());
@@ -233,6 +235,7 @@ auto blend(const AnyOperand<A>& condition, const B& a, const C& b) {
   return F<op::blend>(condition.self(), a, b);
 }
 
+/// 1 where it holds, else 0, element by element; with NaN only != holds.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator==(const A& a, const B& b) { return F<op::eq>(a, b); }

@@ -25,11 +25,13 @@ TESSERA_HD void SaveElement(T* dst, T value) {
   }
 }
 
+/// What nodes may offer for whole rows: see operand.h.
 template <typename E, typename T>
 concept HasEvalRow = requires(const E& e, index_t i, T* out) {
   e.EvalRow(i, i, i, out);
 };
 
+/// The same for all rows at once.
 template <typename E, typename T>
 concept HasEvalRows = requires(const E& e, index_t i, T* out) {
   { e.EvalRows(i, i, out, i) } -> std::same_as<bool>;

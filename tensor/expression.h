@@ -354,6 +354,7 @@ auto F(const A& a, S2 b, S3 c) {
   return F<Op>(a, ScalarExp<T>(static_cast<T>(b)), ScalarExp<T>(static_cast<T>(c)));
 }
 
+/// Each element converted to T, as static_cast does it.
 template <typename T, Operand A>
 TypecastExp<T, OperandNode<A>> tcast(const A& a) {
   return TypecastExp<T, OperandNode<A>>(AsNode(a));
@@ -369,6 +370,7 @@ concept ElementwiseOperands = MatchingExpressions<A, B> ||(Operand<A>&& Scalar<B
 template <typename A, typename B>
 concept ScaledComplex = (ComplexExpression<A> && Scalar<B>) || (Scalar<A> && ComplexExpression<B>);
 
+/// Element by element. Throw Error(kInvalidArgument) where shapes differ.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator+(const A& a, const B& b) { return F<op::plus>(a, b); }
@@ -382,6 +384,7 @@ requires(ElementwiseOperands<A, B> && !ScaledComplex<A, B>) auto operator*(const
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator/(const A& a, const B& b) { return F<op::div>(a, b); }
+/// Each element with the other sign.
 template <Operand A>
 auto operator-(const A& a) {
   return F<op::negation>(a);
@@ -403,6 +406,7 @@ template <typename Op, typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> F(const A& a, const B& b)
 = delete;
 
+/// A multiple of a product or reduction, at no cost of its own.
 template <Scalar S, ComplexExpression E>
 typename E::Self operator*(S scale, const E& e) {
   typename E::Self scaled = e.self();

@@ -25,6 +25,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace op {
 
+/// a + b
 struct plus {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -36,6 +37,7 @@ struct plus {
   }
 };
 
+/// a - b
 struct minus {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -47,6 +49,7 @@ struct minus {
   }
 };
 
+/// a * b
 struct mul {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -58,6 +61,7 @@ struct mul {
   }
 };
 
+/// a / b, of integers cut off towards 0; these must not be divided by 0.
 struct div {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -81,6 +85,7 @@ struct right {
   }
 };
 
+/// a
 struct identity {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -92,6 +97,7 @@ struct identity {
   }
 };
 
+/// -a; of 0.0 it is -0.0
 struct negation {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -242,6 +248,7 @@ struct power {
   }
 };
 
+/// a * a
 struct square {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -252,6 +259,7 @@ struct square {
     return pk::pmul(a, a);
   }
 };
+/// mshadow's names.
 using sqr = square;
 
 /// Correctly rounded.
@@ -266,6 +274,7 @@ struct square_root {
   }
 };
 
+/// mshadow's name.
 using sqrt = square_root;
 
 /// 1 / a

@@ -40,8 +40,8 @@ struct RowPart {
 };
 
 // A pass is cut into tiles, the work of one task at a time, by the shape alone: so is the order of
-// additions. A kind of tiles has count(), tile(i) and ForEachRow(tile, body), which calls
-// body(y, line, begin, end).
+// additions. A kind of tiles has count(), tile(i), ForEachRow(tile, body), which calls
+// body(y, line, begin, end), and grain(), the tiles that a task takes.
 
 /// Chunks, as ReduceToNumber takes them.
 struct ChunkTiles {
@@ -53,6 +53,7 @@ struct ChunkTiles {
 
   explicit ChunkTiles(const Shape<2>& shape) : plan(shape) {}
   index_t count() const { return plan.count; }
+  index_t grain() const { return kReduceGrain; }
   Tile tile(index_t i) const {
     const index_t begin = i * plan.chunk;
     return {begin, std::min(plan.extent, begin + plan.chunk)};
@@ -96,6 +97,9 @@ struct ColumnTiles {
         pieces(shape.Size() == 0 ? 0 : (walk.extent + piece - 1) / piece) {}
 
   index_t count() const { return pieces * groups * blocks; }
+  index_t grain() const {
+    return TaskPlan::Of(count(), std::min(group, lines) * width * piece).grain;
+  }
   Tile tile(index_t i) const {
     const index_t block = i % blocks;
     const index_t lines_before = i / blocks % groups * group;
@@ -131,22 +135,24 @@ auto TilesFor(const Shape<N>& shape, [[maybe_unused]] bool one_row) {
 
 // Statements with their expressions made ready for the loop. In a tile each has a Local, from Start
 // over Run, for each part of a row, to End. What is kept of a tile is a Partial; they are combined
-// in the order of the tiles, beginning with what Reset sets. Finish comes last.
+// into a Total in the order of the tiles, beginning with what Reset sets. Finish comes last.
 
 /// The base of statements that keep nothing.
 struct KeepsNothing {
   struct Local {};
   struct Partial {};
+  struct Total {};
 
   template <typename Tile>
   void Start(const Tile& /*tile*/, Local* /*local*/) const {}
   template <typename Tile>
   void End(const Tile& /*tile*/, const Local& /*local*/, Partial* /*partial*/) const {}
-  void Reset(Partial* /*total*/) const {}
-  void Combine(Partial* /*total*/, const Partial& /*partial*/) const {}
-  void Finish(const Partial& /*total*/) const {}
+  void Reset(Total* /*total*/) const {}
+  void Combine(Total* /*total*/, const Partial& /*partial*/) const {}
+  void Finish(const Total& /*total*/) const {}
 };
 
+/// An assignment element by element.
 template <typename Saver, typename Dst, typename Ready>
 struct FusedAssignment : KeepsNothing {
   Dst dst;
@@ -164,16 +170,17 @@ template <typename Statement, typename Red, typename Finisher, typename T, typen
 struct FusedReduction {
   using Partial = AccumulatorOf<Red, typename Ready::value_type>;
   using Local = Partial;
+  using Total = TotalOf<Red, Partial>;
   using Op = typename Red::OPType;
 
   const Statement* statement;
   Ready e;
 
   bool IsFlat() const { return e.IsFlat(); }
-  void Reset(Partial* total) const { *total = Red::template InitialValue<Partial>(); }
+  void Reset(Total* total) const { *total = Red::template InitialValue<Total>(); }
   template <typename Tile>
   void Start(const Tile& /*tile*/, Local* local) const {
-    Reset(local);
+    *local = Red::template InitialValue<Local>();
   }
   void Run(const RowPart& part, Local* local) const {
     *local = Op::Map(*local, ReduceRow<Red>(e, part.y, part.begin, part.end));
@@ -182,9 +189,11 @@ struct FusedReduction {
   void End(const Tile& /*tile*/, const Local& local, Partial* partial) const {
     *partial = local;
   }
-  void Combine(Partial* total, const Partial& partial) const { *total = Op::Map(*total, partial); }
-  void Finish(const Partial& total) const {
-    statement->Save(Finisher::template Map<T>(total, e.shape().Size()));
+  void Combine(Total* total, const Partial& partial) const {
+    *total = Op::Map(*total, static_cast<Total>(partial));
+  }
+  void Finish(const Total& total) const {
+    statement->Save(Finisher::template Map<T>(static_cast<Partial>(total), e.shape().Size()));
   }
 };
 
@@ -230,7 +239,7 @@ struct FusedAlongRows : KeepsNothing {
       results[part.y * parts + part.begin / kFuseStretch] = result;
     }
   }
-  void Finish(const Partial& /*total*/) const {
+  void Finish(const Total& /*total*/) const {
     if (parts == 1) return;
     for (index_t y = 0; y < rows[0]; ++y) {
       Accumulator value = Red::template InitialValue<Accumulator>();
@@ -258,6 +267,8 @@ struct FusedAcrossRows : KeepsNothing {
   struct Local {
     index_t begin;
     std::array<Accumulator, static_cast<size_t>(kTileResults)> results;
+
+    Local() {}  // NOLINT: a tuple of aggregates would be filled with zeros
   };
 
   Dst dst;
@@ -296,7 +307,7 @@ struct FusedAcrossRows : KeepsNothing {
       }
     }
   }
-  void Finish(const Partial& /*total*/) const {
+  void Finish(const Total& /*total*/) const {
     if (tiles.pieces == 1) return;
     for (index_t i = 0; i < ResultsOfPiece(); ++i) {
       Accumulator value = Red::template InitialValue<Accumulator>();
@@ -315,6 +326,7 @@ struct FusedAcrossRows : KeepsNothing {
   }
 };
 
+/// A statement with what must be known before its loop computed, into memory of `scratch`.
 template <typename Saver, typename Dst, typename E>
 auto MakeReady(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<cpu>* scratch) {
   const auto ready = Prepare(statement.e, scratch);
@@ -344,6 +356,7 @@ auto MakeReady(const DeferredAxisReduction<Saver, Dst, Red, Finisher, kAxis, E>&
 template <typename Tiles, typename... Fused>
 void RunFused(const Tiles& tiles, const Fused&... fused) {
   using Partials = std::tuple<typename Fused::Partial...>;
+  using Totals = std::tuple<typename Fused::Total...>;
   using Locals = std::tuple<typename Fused::Local...>;
   constexpr auto kEach = std::index_sequence_for<Fused...>();
   const auto for_each = [&]<size_t... i>(std::index_sequence<i...>, const auto& body) {
@@ -351,11 +364,11 @@ void RunFused(const Tiles& tiles, const Fused&... fused) {
     (body(std::get<i>(all), std::integral_constant<size_t, i>()), ...);
   };
   std::array<Partials, static_cast<size_t>(kReducePartials)> partials;
-  Partials totals;
+  Totals totals;
   for_each(kEach, [&](const auto& statement, auto i) { statement.Reset(&std::get<i>(totals)); });
   for (index_t base = 0; base < tiles.count(); base += kReducePartials) {
     const index_t count = std::min(kReducePartials, tiles.count() - base);
-    ParallelFor(count, kReduceGrain, [&](index_t first, index_t last) {
+    ParallelFor(count, tiles.grain(), [&](index_t first, index_t last) {
       for (index_t t = first; t < last; ++t) {
         const auto tile = tiles.tile(base + t);
         Locals locals;

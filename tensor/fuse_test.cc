@@ -126,6 +126,18 @@ TEST(FuseTest, WhatCannotShareAPassStillGivesTheSame) {
   EXPECT_EQ(v.values(), (std::vector<float>{2, 3, 5, 7, 9, 11, 13, 7}));
 }
 
+TEST(FuseTest, TotalsOfChunksAddUpInDoubleAsInASumAlone) {
+  constexpr index_t kChunks = 5;
+  std::vector<float> values(kChunks * expr::kReduceChunk, 0.0f);
+  for (size_t c = 0; c < kChunks; ++c) values[c * expr::kReduceChunk] = 1;
+  values[0] = 0x1p25f;  // beside which a float has no room for a 1
+  GuardedTensor<1, float> a(Shape1(kChunks * expr::kReduceChunk), values), x(a->shape_);
+  float total = 0;
+  Fuse(Lazy(*x) = *a * 1, Lazy(total) += sum(*a));
+  EXPECT_EQ(total, 0x1p25f + 4);
+  EXPECT_EQ(total, sum(*a));
+}
+
 TEST(FuseTest, WhatAStoreWritesIsThereForLaterStatements) {
   const index_t n = 70;  // several tiles of several packets
   const std::vector<float> values = RandomValues<float>(n * n, -4, 4, 1);

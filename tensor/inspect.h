@@ -48,6 +48,7 @@ template <typename E>
 requires requires(const E& e) { PlaceOf(e); }
 inline constexpr bool kNamesMemory<E> = true;
 
+/// Whether E is a Store inside an expression.
 template <typename E>
 struct IsStore : std::false_type {};
 template <typename Device, int N, typename T, typename E>
@@ -56,8 +57,8 @@ struct IsStore<StoreExp<Device, N, T, E>> : std::true_type {};
 /// How many elements of memory one element of an expression reads, and writes by a Store in it. A
 /// node that reads several places of an operand counts once.
 struct Traffic {
-  int reads = 0;
-  int writes = 0;
+  int reads = 0;   ///< elements read
+  int writes = 0;  ///< elements written
 
   constexpr Traffic operator+(const Traffic& other) const {
     return {reads + other.reads, writes + other.writes};
@@ -262,11 +263,13 @@ class Inspection {
       const index_t outer = shape.ProdShape(0, kAxis);
       const index_t columns = shape[E::kRank - 1];
       if constexpr (kAxis == E::kRank - 1) {
-        End(Reduces<Red>(ready, std::min(columns, kColumnBlock), 1), PlanOverRows(outer, columns));
+        const AcrossRowsPlan plan(AxisWalk<0, 2>(Shape2(outer, columns)));
+        End(Reduces<Red>(ready, std::min(columns, kColumnBlock), 1), plan.tasks);
+        if (plan.pieces > 1) PartialResults(plan.pieces * columns);
       } else {
-        const index_t inner = shape.ProdShape(kAxis + 1, E::kRank - 1);
-        End(Reduces<Red>(ready, columns, kReduceChains),
-            TaskPlan::Of(shape[kAxis], outer * inner * columns));
+        const index_t inner = shape.ProdShape(kAxis + 1, E::kRank);
+        End(Reduces<Red>(ready, ready.IsFlat() ? inner : columns, kReduceChains),
+            TaskPlan::Of(shape[kAxis], outer * inner));
       }
     }
     if (shared) Copy<Saver>(dst, Stored(dst, kOverlap));
@@ -331,10 +334,7 @@ class Inspection {
   /// Notes what becomes of a product that a GEMM cannot compute in dst.
   template <typename Saver, typename Dst>
   void AfterProduct(const Dst& dst, bool shared) {
-    constexpr bool kAccumulates = std::is_same_v<Saver, sv::saveto> ||
-                                  std::is_same_v<Saver, sv::plusto> ||
-                                  std::is_same_v<Saver, sv::minusto>;
-    if (kAccumulates && !shared) return;
+    if (sv::DoneByGemm<Saver> && !shared) return;
     Copy<Saver>(dst, Stored(dst, shared ? kOverlap : " because a GEMM only adds to its result"));
   }
 

@@ -73,11 +73,13 @@ struct DeferredAxisReduction {
   void RunAlone() const { OverResults().RunAlone(); }
 };
 
+/// Whether S is a reduction to a number that Fuse was given.
 template <typename S>
 struct IsDeferredReduction : std::false_type {};
 template <typename Saver, typename Red, typename Finish, typename T, typename E>
 struct IsDeferredReduction<DeferredReduction<Saver, Red, Finish, T, E>> : std::true_type {};
 
+/// Whether S is a reduction along an axis that Fuse was given.
 template <typename S>
 struct IsDeferredAxisReduction : std::false_type {};
 template <typename Saver, typename Dst, typename Red, typename Finish, int kAxis, typename E>

@@ -142,9 +142,11 @@ struct Exp<Derived, Value, form::kWhole> : AnyOperand<Derived> {
   requires requires(const Derived& whole, const Dst& dst) { whole.template AssignTo<Saver>(dst); }
   void AssignTo(const Dst& dst) const { self().template AssignTo<Saver>(dst); }
 };
+/// mshadow's name for such a base.
 template <typename Derived, typename Value>
 using ComplexExp = Exp<Derived, Value, form::kWhole>;
 
+/// An expression that is computed as a whole.
 template <typename E>
 concept ComplexExpression =
     std::derived_from<E, Exp<typename E::Self, typename E::value_type, form::kWhole>>;
@@ -174,6 +176,7 @@ concept AnySaver = requires {
 template <typename S>
 concept Scalar = std::is_arithmetic_v<S> || std::same_as<S, half_t> || std::same_as<S, bfloat16_t>;
 
+/// DeviceOf of an expression, for specializations.
 template <typename E>
 struct DeviceOfExpression {
   using type = void;
@@ -192,6 +195,7 @@ using DeviceOf = typename DeviceOfExpression<E>::type;
 template <typename A, typename B>
 using CommonDevice = std::conditional_t<std::is_void_v<DeviceOf<A>>, DeviceOf<B>, DeviceOf<A>>;
 
+/// kIsTensor of a node, for specializations.
 template <typename E>
 struct IsTensorNode : std::false_type {};
 template <typename Device, int N, typename T>
@@ -257,6 +261,7 @@ concept MismatchedExpressions = Operand<A> && Operand<B> && !MatchingExpressions
 struct OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
 struct OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
 struct OperandsLieOnDifferentDevices_CopyOneFirst;
+/// The reason why two expressions cannot stand side by side, as the type that the compiler names.
 template <typename A, typename B>
 using MismatchOf = std::conditional_t<
     !SameElementType<A, B>, OperandsHaveDifferentElementTypes_ConvertOneWithTcast,

@@ -12,18 +12,20 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// Where the elements of a tensor or of a view lie: `rows` rows of `columns` elements. Strides are
 /// positive; a view that runs backwards along an axis says so and begins at its lowest address.
 struct MemoryPlace {
-  uintptr_t begin = 0;  // the first byte of the lowest element
-  index_t rows = 0;
-  index_t columns = 0;
-  index_t element_bytes = 0;
-  index_t row_stride_bytes = 0;
-  index_t column_stride_bytes = 0;
-  bool rows_backwards = false;
-  bool columns_backwards = false;
+  uintptr_t begin = 0;              ///< the first byte of the lowest element
+  index_t rows = 0;                 ///< how many rows
+  index_t columns = 0;              ///< elements of each
+  index_t element_bytes = 0;        ///< bytes of each
+  index_t row_stride_bytes = 0;     ///< bytes from one row to the next
+  index_t column_stride_bytes = 0;  ///< bytes from one element of a row to the next
+  bool rows_backwards = false;      ///< whether row 0 is the highest in memory
+  bool columns_backwards = false;   ///< whether column 0 is
 
+  /// True if it holds no byte.
   bool empty() const { return rows == 0 || columns == 0; }
   /// The byte after a row's last element, counted from the row's first.
   index_t RowBytes() const { return (columns - 1) * column_stride_bytes + element_bytes; }
+  /// The address after the last byte; of a place that is not empty.
   uintptr_t end() const {
     return begin + static_cast<uintptr_t>((rows - 1) * row_stride_bytes + RowBytes());
   }
@@ -38,16 +40,29 @@ struct MemoryPlace {
   }
 
   /// False if the two share no byte. May be true where two views interleave without touching, but
-  /// blocks of columns of one matrix are told apart.
+  /// blocks of columns of one matrix are told apart, and vectors that take turns in memory.
   bool Overlaps(const MemoryPlace& other) const {
     if (empty() || other.empty() || begin >= other.end() || other.begin >= end()) return false;
-    const index_t stride = rows > 1 ? row_stride_bytes : other.row_stride_bytes;
-    if (rows > 1 && other.rows > 1 && row_stride_bytes != other.row_stride_bytes) return true;
-    if (stride <= 0 || RowBytes() > stride || other.RowBytes() > stride) return true;
-    // Where a row of `other` begins within a row of this, the rows thought of as going on forever.
+    const bool by_rows = rows > 1 || other.rows > 1;
+    const Runs mine = RunsOf(by_rows), others = other.RunsOf(by_rows);
+    const index_t stride = mine.count > 1 ? mine.stride : others.stride;
+    if (mine.count > 1 && others.count > 1 && mine.stride != others.stride) return true;
+    if (stride <= 0 || mine.bytes > stride || others.bytes > stride) return true;
+    // Where a run of `other` begins within a run of this, the runs thought of as going on forever.
     const auto distance = static_cast<index_t>(other.begin - begin);
     const index_t offset = (distance % stride + stride) % stride;
-    return offset < RowBytes() || offset + other.RowBytes() > stride;
+    return offset < mine.bytes || offset + others.bytes > stride;
+  }
+
+ private:
+  /// `count` runs of `bytes` that begin `stride` bytes apart.
+  struct Runs {
+    index_t count, stride, bytes;
+  };
+  /// Rows, or the elements of the only row.
+  Runs RunsOf(bool by_rows) const {
+    if (by_rows) return {rows, row_stride_bytes, RowBytes()};
+    return {columns, column_stride_bytes, element_bytes};
   }
 };
 

@@ -14,6 +14,7 @@
 #include "tessera/tensor/scratch.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/test_values.h"
+#include "tessera/tensor/view.h"
 
 namespace tessera {
 namespace {
@@ -52,7 +53,7 @@ TEST(MemoryPlaceTest, OverlapIsNeverMissedAndColumnBlocksAreToldApart) {
       }
     }
   }
-  index_t exact = 0;
+  index_t exact_rows = 0, exact_vectors = 0;
   for (const MemoryPlace& a : places) {
     const std::set<uintptr_t> bytes = BytesOf(a);
     for (const MemoryPlace& b : places) {
@@ -60,16 +61,20 @@ TEST(MemoryPlaceTest, OverlapIsNeverMissedAndColumnBlocksAreToldApart) {
       for (const uintptr_t byte : BytesOf(b)) shared = shared || bytes.count(byte) > 0;
       EXPECT_TRUE(a.Overlaps(b) || !shared);
       EXPECT_EQ(a.Overlaps(b), b.Overlaps(a));
-      // Dense rows the same distance apart: the answer is exact.
-      if (a.row_stride_bytes == b.row_stride_bytes && a.column_stride_bytes == 4 &&
-          b.column_stride_bytes == 4 && a.rows > 1 && b.rows > 1 && a.columns > 0 &&
-          b.columns > 0 && a.begin < b.end() && b.begin < a.end()) {
+      // Dense rows the same distance apart, and vectors with one step: the answer is exact.
+      const bool alike_rows = a.row_stride_bytes == b.row_stride_bytes &&
+                              a.column_stride_bytes == 4 && b.column_stride_bytes == 4 &&
+                              a.rows > 1 && b.rows > 1 && a.columns > 0 && b.columns > 0;
+      const bool alike_vectors = a.rows == 1 && b.rows == 1 && a.columns > 1 && b.columns > 1 &&
+                                 a.column_stride_bytes == b.column_stride_bytes;
+      if ((alike_rows || alike_vectors) && a.begin < b.end() && b.begin < a.end()) {
         EXPECT_EQ(a.Overlaps(b), shared) << a.begin << " " << b.begin;
-        ++exact;
+        ++(alike_rows ? exact_rows : exact_vectors);
       }
     }
   }
-  EXPECT_GT(exact, 100);
+  EXPECT_GT(exact_rows, 100);
+  EXPECT_GT(exact_vectors, 100);
 }
 
 TEST(OverlapTest, SquareMatricesTransposeInPlace) {
@@ -174,6 +179,8 @@ TEST(OverlapTest, WhatCanRunInPlaceNeedsNoTemporary) {
   EXPECT_TRUE(expr::ReadsElsewhere(a->T() * 2, expr::PlaceOf(*a)));
   left = right;
   left = right * 2;
+  // So do two of its columns.
+  View(*a, All(), 0) = View(*a, All(), 1) * 2;
   EXPECT_EQ(tensor_internal::ScratchAllocations(), before);
 }
 

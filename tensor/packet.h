@@ -18,6 +18,7 @@ namespace pk = Eigen::internal;
 /// none (most integers, half on most machines, and everything under nvcc).
 template <typename T>
 struct PacketTraits {
+  /// Eigen's packet, whether there is one, and how many T it holds.
   using type = typename pk::packet_traits<T>::type;
   static constexpr bool kVectorizable = pk::packet_traits<T>::Vectorizable;
   static constexpr index_t kSize = kVectorizable ? pk::packet_traits<T>::size : 1;

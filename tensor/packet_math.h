@@ -34,6 +34,7 @@ inline constexpr bool kUsesSpans = false;
 
 namespace packet_math {
 
+/// What a packet holds.
 template <typename P>
 using ScalarOf = typename pk::unpacket_traits<P>::type;
 
@@ -133,8 +134,8 @@ struct Constants<double> {
 /// x = n ln(2) + r with a whole n and |r| a little over ln(2) / 2 at most; and exp(r) - 1.
 template <typename P>
 struct ReducedExp {
-  P n;
-  P expm1_r;
+  P n;        ///< as above
+  P expm1_r;  ///< exp(r) - 1
 
   TESSERA_HD explicit ReducedExp(const P& x) {
     using C = Constants<ScalarOf<P>>;
@@ -168,6 +169,7 @@ TESSERA_HD P SignBit(const P& x) {
   return pk::pand(x, Set<P>(-0.0));
 }
 
+/// exp(x) as 2^n exp(r); see ReducedExp.
 template <RealPacket P>
 inline P Exp(const P& x) {
   using C = Constants<ScalarOf<P>>;

@@ -13,10 +13,10 @@ namespace tessera {
 
 /// How a two-dimensional window moves over an image. Padding is by zeros, on every side.
 struct PatchGeometry {
-  index_t kernel_y = 1, kernel_x = 1;
-  index_t stride_y = 1, stride_x = 1;
-  index_t dilate_y = 1, dilate_x = 1;
-  index_t pad_y = 0, pad_x = 0;
+  index_t kernel_y = 1, kernel_x = 1;  ///< the window, in taps
+  index_t stride_y = 1, stride_x = 1;  ///< pixels from one position to the next
+  index_t dilate_y = 1, dilate_x = 1;  ///< pixels from one tap to the next
+  index_t pad_y = 0, pad_x = 0;        ///< zeros on each side
 
   /// The positions that a window has along an axis of `extent` elements; 0 if it never fits.
   TESSERA_HD index_t OutputY(index_t extent) const {

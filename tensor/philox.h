@@ -9,7 +9,7 @@ namespace tessera {
 
 /// Four 32-bit words: a counter that goes into Philox, or the random words that come out.
 struct PhiloxWords {
-  uint32_t word[4];
+  uint32_t word[4];  ///< the lowest first
 };
 
 namespace tensor_internal {
@@ -51,9 +51,9 @@ TESSERA_HD PhiloxWords Philox4x32(PhiloxWords counter, uint64_t key) {
 ///
 /// A plain value. Threads: not synchronized; users order themselves, as by an engine variable.
 struct PhiloxState {
-  uint64_t seed = 0;
-  uint64_t stream = 0;
-  uint64_t next_block = 0;
+  uint64_t seed = 0;        ///< the key
+  uint64_t stream = 0;      ///< which of the seed's sequences
+  uint64_t next_block = 0;  ///< the first block that nobody has taken
 
   /// Takes the next `blocks` blocks of four words; returns the first one's number.
   uint64_t Reserve(uint64_t blocks) {

@@ -11,11 +11,12 @@ namespace tessera {
 /// How a pooling window moves over an image. The part of a window beyond the image counts as absent
 /// for a maximum and as zeros for a sum.
 struct PoolGeometry {
-  index_t kernel_y = 1, kernel_x = 1;
-  index_t stride_y = 1, stride_x = 1;
-  index_t pad_y = 0, pad_x = 0;
+  index_t kernel_y = 1, kernel_x = 1;  ///< the window, in pixels
+  index_t stride_y = 1, stride_x = 1;  ///< pixels from one position to the next
+  index_t pad_y = 0, pad_x = 0;        ///< pixels beyond each side
 };
 
+/// What becomes of the elements in a window.
 enum class PoolKind {
   kMax,
   kSum,

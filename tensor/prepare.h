@@ -18,6 +18,7 @@ namespace tessera::expr {
 template <typename E>
 constexpr bool IsComputedFirst();
 
+/// Whether IsComputedFirst of any of a tuple of expressions.
 template <typename Tuple>
 struct AnyIsComputedFirst;
 template <typename... E>

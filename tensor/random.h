@@ -66,7 +66,9 @@ class RandomSequence {
 
   /// Starts the sequence of `seed` from its beginning.
   void Seed(uint64_t seed) { *state_ = PhiloxState{.seed = seed, .stream = state_->stream}; }
+  /// What the sequence was started with.
   uint64_t GetSeed() const { return state_->seed; }
+  /// The place in the sequence.
   PhiloxState* state() { return state_; }
 
   /// One number uniform in [0, 2^32).
@@ -97,10 +99,11 @@ class RandomSequence {
   explicit RandomSequence(PhiloxState* state) : state_(state) {}
   ~RandomSequence() = default;
 
-  PhiloxState own_state_;
-  PhiloxState* state_ = &own_state_;
+  PhiloxState own_state_;             ///< of a generator of its own
+  PhiloxState* state_ = &own_state_;  ///< where numbers are taken from
 };
 
+/// Random numbers on a device: Random<cpu> below, and Random<gpu> in random_cuda.h.
 template <typename Device>
 class Random;
 
@@ -129,6 +132,7 @@ class Random<cpu> : public RandomSequence {
   explicit Random(PhiloxState* state, Stream<cpu>* stream = nullptr)
       : RandomSequence(state), stream_(stream) {}
 
+  /// For programs that are written for both devices; here everything is done when a call returns.
   void set_stream(Stream<cpu>* stream) { stream_ = stream; }
 
   /// Uniform in [low, high): low + (high - low) k 2^-24 for float with k uniform below 2^24 (2^-53

@@ -19,6 +19,7 @@ struct RangeExp : Exp<RangeExp<T>, T> {
   using device_type = void;
   /// What positions are multiplied in, so that the numbers of 16-bit types are each rounded once.
   using Wide = std::conditional_t<std::is_same_v<T, double> || std::is_integral_v<T>, T, float>;
+  /// See operand.h.
   static constexpr int kRank = 1;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = false;

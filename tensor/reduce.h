@@ -69,9 +69,6 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
   return result;
 }
 
-/// Columns that one pass of a reduction over rows keeps in registers and L1.
-inline constexpr index_t kColumnBlock = 256;
-
 /// What ParallelFor is given: steps, and how many of them a task takes.
 struct TaskPlan {
   index_t count;
@@ -83,44 +80,161 @@ struct TaskPlan {
   }
 };
 
-/// ReduceOverRows goes by blocks of columns.
-inline TaskPlan PlanOverRows(index_t rows, index_t columns) {
-  return TaskPlan::Of((columns + kColumnBlock - 1) / kColumnBlock, rows * kColumnBlock);
+/// How a reduction along one axis walks over an expression: `outer` times `extent` times `inner`
+/// rows of `columns`; along the last axis inner and columns are 1 and the extent is a row.
+template <int kAxis, int N>
+struct AxisWalk {
+  static constexpr bool kAlongRow = kAxis == N - 1;
+  index_t outer, extent, inner, columns;
+
+  explicit AxisWalk(const Shape<N>& shape)
+      : outer(shape.ProdShape(0, kAxis)),
+        extent(shape[kAxis]),
+        inner(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)),
+        columns(kAlongRow ? 1 : shape[N - 1]) {}
+
+  /// Where the axis is not the last, a line is a row of the result: the first of the operand's rows
+  /// that it is reduced from. They lie `inner` apart.
+  index_t FirstRow(index_t line) const { return line / inner * extent * inner + line % inner; }
+};
+
+/// Columns whose results a reduction over rows keeps in the first cache: as many as it can, for
+/// past the caches long pieces of rows are read faster than short ones.
+inline constexpr index_t kColumnBlock = 1024;
+
+/// Rows that ReduceColumns takes up at a time, so that it reads and writes the results once for all
+/// of them.
+inline constexpr index_t kRowsAtATime = 4;
+
+/// results[x] = Op(results[x], e(y, column + x)) for kRows rows y from first_row on, row_step
+/// apart, in this order, and x in [0, count).
+template <typename Red, index_t kRows, typename Accumulator, typename E>
+void TakeUpRows(Accumulator* results, const E e, index_t first_row, index_t row_step,
+                index_t column, index_t count) {
+  using T = typename E::value_type;
+  using Op = typename Red::OPType;
+  index_t x = 0;
+  if constexpr (ReducesPackets<Red, E>) {
+    using P = typename PacketTraits<T>::type;
+    for (; x + PacketTraits<T>::kSize <= count; x += PacketTraits<T>::kSize) {
+      P result = pk::ploadu<P>(results + x);
+      for (index_t r = 0; r < kRows; ++r) {
+        result =
+            MapPackets<Op>(result, e.template EvalPacket<P>(first_row + r * row_step, column + x));
+      }
+      pk::pstoreu(results + x, result);
+    }
+  }
+  for (; x < count; ++x) {
+    Accumulator result = results[x];
+    for (index_t r = 0; r < kRows; ++r) {
+      result =
+          Op::Map(result, static_cast<Accumulator>(e.Eval(first_row + r * row_step, column + x)));
+    }
+    results[x] = result;
+  }
+}
+
+/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on.
+template <typename Red, typename Accumulator, typename E>
+void ReduceColumns(Accumulator* results, const E& e, index_t first_row, index_t row_step,
+                   index_t begin, index_t end, index_t column, index_t count) {
+  std::fill_n(results, count, Red::template InitialValue<Accumulator>());
+  index_t i = begin;
+  for (; i + kRowsAtATime <= end; i += kRowsAtATime) {
+    TakeUpRows<Red, kRowsAtATime>(results, e, first_row + i * row_step, row_step, column, count);
+  }
+  for (; i < end; ++i) {
+    TakeUpRows<Red, 1>(results, e, first_row + i * row_step, row_step, column, count);
+  }
+}
+
+/// Pieces that an axis which is not the last is cut into, where its lines alone are too few to keep
+/// every thread busy: at most 16, and not for less work than this in each.
+inline constexpr index_t kMaxPieces = 16;
+inline constexpr index_t kElementsPerPiece = kElementsPerTask;
+
+/// The extent of a piece, where the work falls into `tiles` that are `width` elements wide.
+inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
+  if (tiles >= kMaxPieces) return extent;
+  return std::max((extent + kMaxPieces - 1) / kMaxPieces,
+                  kElementsPerPiece / std::max<index_t>(1, width));
+}
+
+/// How ReduceAcrossRows divides its work: into blocks of each line's columns, and the axis into
+/// pieces. The shape alone decides.
+struct AcrossRowsPlan {
+  index_t lines, blocks, piece, pieces;
+  TaskPlan tasks;
+
+  template <typename Walk>
+  explicit AcrossRowsPlan(const Walk& walk) {
+    const index_t width = std::min(walk.columns, kColumnBlock);
+    lines = walk.outer * walk.inner;
+    blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
+    piece = PieceOfAxis(walk.extent, lines * blocks, width);
+    pieces = std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
+    tasks = pieces == 1 ? TaskPlan::Of(lines * blocks, walk.extent * width)
+                        : TaskPlan{pieces * lines * blocks, 1};
+  }
+};
+
+/// Calls save(line, x, the reduction of line's column x along an axis that is not the last) once
+/// for each, which may be from several threads.
+template <typename Red, typename E, typename Walk, typename Save>
+void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const Save& save) {
+  using Accumulator = AccumulatorOf<Red, typename E::value_type>;
+  using Op = typename Red::OPType;
+  const AcrossRowsPlan plan(walk);
+  const index_t lines = plan.lines, blocks = plan.blocks, piece = plan.piece, pieces = plan.pieces;
+  if (pieces == 1) {
+    ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+      alignas(64) Accumulator results[kColumnBlock];
+      for (index_t i = first; i < last; ++i) {
+        const index_t line = i / blocks;
+        const index_t column = i % blocks * kColumnBlock;
+        const index_t count = std::min(kColumnBlock, walk.columns - column);
+        ReduceColumns<Red>(results, e, walk.FirstRow(line), walk.inner, 0, walk.extent, column,
+                           count);
+        for (index_t x = 0; x < count; ++x) save(line, column + x, results[x]);
+      }
+    });
+    return;
+  }
+  const index_t size = lines * walk.columns;
+  auto* const partial = static_cast<Accumulator*>(
+      scratch->Allocate(pieces * size * static_cast<index_t>(sizeof(Accumulator))));
+  ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+    for (index_t i = first; i < last; ++i) {
+      const index_t begin = i / (lines * blocks) * piece;
+      const index_t line = i / blocks % lines;
+      const index_t column = i % blocks * kColumnBlock;
+      ReduceColumns<Red>(partial + i / (lines * blocks) * size + line * walk.columns + column, e,
+                         walk.FirstRow(line), walk.inner, begin,
+                         std::min(walk.extent, begin + piece), column,
+                         std::min(kColumnBlock, walk.columns - column));
+    }
+  });
+  for (index_t line = 0; line < lines; ++line) {
+    for (index_t x = 0; x < walk.columns; ++x) {
+      const Accumulator* const first = partial + line * walk.columns + x;
+      Accumulator value = *first;
+      for (index_t p = 1; p < pieces; ++p) value = Op::Map(value, first[p * size]);
+      save(line, x, value);
+    }
+  }
 }
 
 /// dst[x] = Red over all rows y of e(y, x).
 template <typename Red, typename Saver, typename T, typename E>
 void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T scale) {
   using Accumulator = AccumulatorOf<Red, T>;
-  using Op = typename Red::OPType;
-  const index_t columns = dst.shape_[0];
-  const TaskPlan plan = PlanOverRows(rows, columns);
-  ParallelFor(plan.count, plan.grain, [&](index_t first, index_t last) {
-    const E local = e;
-    alignas(64) Accumulator sums[kColumnBlock];
-    for (index_t block = first; block < last; ++block) {
-      const index_t begin = block * kColumnBlock;
-      const index_t count = std::min(kColumnBlock, columns - begin);
-      std::fill_n(sums, count, Red::template InitialValue<Accumulator>());
-      for (index_t y = 0; y < rows; ++y) {
-        index_t i = 0;
-        using P = typename PacketTraits<T>::type;
-        if constexpr (ReducesPackets<Red, E>) {
-          constexpr index_t kSize = PacketTraits<T>::kSize;
-          for (; i + kSize <= count; i += kSize) {
-            pk::pstoreu(sums + i, MapPackets<Op>(pk::ploadu<P>(sums + i),
-                                                 local.template EvalPacket<P>(y, begin + i)));
-          }
-        }
-        for (; i < count; ++i) {
-          sums[i] = Op::Map(sums[i], static_cast<Accumulator>(local.Eval(y, begin + i)));
-        }
-      }
-      for (index_t i = 0; i < count; ++i) {
-        SaveElement<Saver>(dst.dptr_ + begin + i, static_cast<T>(sums[i] * scale));
-      }
-    }
-  });
+  Scratch<cpu> scratch;
+  T* const out = dst.dptr_;
+  ReduceAcrossRows<Red>(e, AxisWalk<0, 2>(Shape2(rows, dst.shape_[0])), &scratch,
+                        [=](index_t /*line*/, index_t x, Accumulator value) {
+                          SaveElement<Saver>(out + x, static_cast<T>(value * scale));
+                        });
 }
 
 /// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
@@ -179,9 +293,11 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
     } else if constexpr (kAxis == E::kRank - 1) {
       ReduceOverRows<Red, Saver>(dst, ready, outer, scale);
     } else {
+      // The rows that lie one after another in each of `outer` places count as one where they do.
       using Op = typename Red::OPType;
-      const index_t inner_rows = shape.ProdShape(kAxis + 1, E::kRank - 1);
-      const index_t columns = shape[E::kRank - 1];
+      const bool flat = ready.IsFlat();
+      const index_t inner_rows = flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1);
+      const index_t columns = shape.ProdShape(flat ? kAxis + 1 : E::kRank - 1, E::kRank);
       const TaskPlan plan = TaskPlan::Of(kept, outer * inner_rows * columns);
       ParallelFor(plan.count, plan.grain, [&](index_t first, index_t last) {
         const Ready local = ready;
@@ -190,7 +306,8 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
           for (index_t o = 0; o < outer; ++o) {
             for (index_t r = 0; r < inner_rows; ++r) {
               const index_t y = (o * kept + i) * inner_rows + r;
-              result = Op::Map(result, ReduceRow<Red>(local, y, 0, columns));
+              const index_t begin = flat ? y * columns : 0;
+              result = Op::Map(result, ReduceRow<Red>(local, flat ? 0 : y, begin, begin + columns));
             }
           }
           SaveElement<Saver>(dst.dptr_ + i, static_cast<T>(result * scale));
@@ -203,16 +320,17 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
 /// The sum over every dimension but kAxis, for `dst = scale * sumall_except_dim<1>(a * b)` with a
 /// vector dst of shape()[kAxis] elements: 0 keeps a matrix's rows, 1 its columns.
 ///
-/// No temporary of the operand's size. half and bfloat16 add up in float,
-/// integers in 64 bits. The order of additions
-/// depends on the shape alone. An empty sum is 0.
+/// No temporary of the operand's size. half and bfloat16 add up in float, integers in 64 bits. The
+/// order of additions depends on the shape and on whether rows are padded, not on the number of
+/// threads. An empty sum is 0.
 template <int kAxis, Operand E>
 ReduceExceptExp<red::sum, kAxis, OperandNode<E>> sumall_except_dim(const E& e) {
   return ReduceExceptExp<red::sum, kAxis, OperandNode<E>>(AsNode(e));
 }
 
 /// The same for any reducer: red::sum, red::maximum, red::minimum, or a struct with Reduce and
-/// SetInitValue as in mshadow. NaN wins every comparison.
+/// SetInitValue as in mshadow, which must be associative and begin with a value that changes
+/// nothing: it combines the results of parts too. NaN wins every comparison.
 template <int kAxis, typename Red, Operand E>
 ReduceExceptExp<ReducerOf<Red>, kAxis, OperandNode<E>> reduce_except_dim(const E& e) {
   return ReduceExceptExp<ReducerOf<Red>, kAxis, OperandNode<E>>(AsNode(e));

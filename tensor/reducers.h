@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_REDUCERS_H_
 #define TESSERA_TENSOR_REDUCERS_H_
 
+#include <concepts>
 #include <limits>
 #include <type_traits>
 
@@ -36,8 +37,14 @@ struct minusto : Saver<op::minus> {
   static constexpr float AlphaBLAS() { return -1; }
   static constexpr float BetaBLAS() { return 1; }
 };
+
+/// What no GEMM does: `*=` and `/=`.
 struct multo : Saver<op::mul> {};
 struct divto : Saver<op::div> {};
+
+/// A saver that a GEMM carries out itself when it writes its result.
+template <typename S>
+concept DoneByGemm = std::same_as<S, saveto> || std::same_as<S, plusto> || std::same_as<S, minusto>;
 
 }  // namespace sv
 
@@ -95,6 +102,7 @@ struct InPlaceForms {
   }
 };
 
+/// a + b, from 0.
 struct sum : InPlaceForms<sum> {
   using OPType = op::plus;
   template <typename T>
@@ -106,6 +114,7 @@ struct sum : InPlaceForms<sum> {
     return T(0);
   }
 };
+/// The larger of two, from the lowest value; NaN if there is any.
 struct maximum : InPlaceForms<maximum> {
   using OPType = op::maximum;
   /// Every element that is the result takes the whole gradient.
@@ -113,12 +122,14 @@ struct maximum : InPlaceForms<maximum> {
   TESSERA_HD static T PartialGrad(T result, T element) {
     return result == element ? T(1) : T(0);
   }
+  /// What a reduction of nothing gives.
   template <typename T>
   TESSERA_HD static T InitialValue() {
     return std::numeric_limits<T>::has_infinity ? T(-std::numeric_limits<T>::infinity())
                                                 : std::numeric_limits<T>::lowest();
   }
 };
+/// The smaller of two, from the highest value; NaN if there is any.
 struct minimum : InPlaceForms<minimum> {
   using OPType = op::minimum;
   /// Every element that is the result takes the whole gradient.
@@ -126,6 +137,7 @@ struct minimum : InPlaceForms<minimum> {
   TESSERA_HD static T PartialGrad(T result, T element) {
     return result == element ? T(1) : T(0);
   }
+  /// What a reduction of nothing gives.
   template <typename T>
   TESSERA_HD static T InitialValue() {
     return std::numeric_limits<T>::has_infinity ? T(std::numeric_limits<T>::infinity())

@@ -19,7 +19,7 @@
 ///     y = y / sum<1>(y).spread();                          // together: softmax of each row
 ///
 /// sum, mean, maximum, minimum and norm (the root of the sum of squares) reduce an expression of
-/// any rank, as a whole or with <axis> along one axis, which then is missing from the result;
+/// any rank, as a whole or with `<axis>` along one axis, which then is missing from the result;
 /// .spread() puts it back, with the same value everywhere along it. inner(a, b) is the sum of a *
 /// b.
 ///
@@ -68,24 +68,6 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
   }
 };
 
-/// How a reduction along one axis walks over an expression: `outer` times `extent` times `inner`
-/// rows of `columns`; along the last axis inner and columns are 1 and the extent is a row.
-template <int kAxis, int N>
-struct AxisWalk {
-  static constexpr bool kAlongRow = kAxis == N - 1;
-  index_t outer, extent, inner, columns;
-
-  explicit AxisWalk(const Shape<N>& shape)
-      : outer(shape.ProdShape(0, kAxis)),
-        extent(shape[kAxis]),
-        inner(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)),
-        columns(kAlongRow ? 1 : shape[N - 1]) {}
-
-  /// Where the axis is not the last, a line is a row of the result: the first of the operand's rows
-  /// that it is reduced from. They lie `inner` apart.
-  index_t FirstRow(index_t line) const { return line / inner * extent * inner + line % inner; }
-};
-
 /// How ReduceAlongRows divides its work: by rows, or where these are long, by chunks of them of a
 /// fixed size, so that few rows keep every thread busy too.
 struct AlongRowsPlan {
@@ -130,105 +112,6 @@ void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<
   }
 }
 
-/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on.
-template <typename Red, typename Accumulator, typename E>
-void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
-                   index_t begin, index_t end, index_t column, index_t count) {
-  using T = typename E::value_type;
-  using Op = typename Red::OPType;
-  std::fill_n(results, count, Red::template InitialValue<Accumulator>());
-  for (index_t i = begin; i < end; ++i) {
-    const index_t y = first_row + i * row_step;
-    index_t x = 0;
-    if constexpr (ReducesPackets<Red, E>) {
-      using P = typename PacketTraits<T>::type;
-      for (; x + PacketTraits<T>::kSize <= count; x += PacketTraits<T>::kSize) {
-        pk::pstoreu(results + x, MapPackets<Op>(pk::ploadu<P>(results + x),
-                                                e.template EvalPacket<P>(y, column + x)));
-      }
-    }
-    for (; x < count; ++x) {
-      results[x] = Op::Map(results[x], static_cast<Accumulator>(e.Eval(y, column + x)));
-    }
-  }
-}
-
-/// Pieces that an axis which is not the last is cut into, where its lines alone are too few to keep
-/// every thread busy: at most 16, and not for less work than this in each.
-inline constexpr index_t kMaxPieces = 16;
-inline constexpr index_t kElementsPerPiece = index_t{1} << 16;
-
-/// The extent of a piece, where the work falls into `tiles` that are `width` elements wide.
-inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
-  if (tiles >= kMaxPieces) return extent;
-  return std::max((extent + kMaxPieces - 1) / kMaxPieces,
-                  kElementsPerPiece / std::max<index_t>(1, width));
-}
-
-/// How ReduceAcrossRows divides its work: into blocks of each line's columns, whose partial results
-/// stay in L1, and the axis into pieces. The shape alone decides.
-struct AcrossRowsPlan {
-  index_t lines, blocks, piece, pieces;
-  TaskPlan tasks;
-
-  template <typename Walk>
-  explicit AcrossRowsPlan(const Walk& walk) {
-    const index_t width = std::min(walk.columns, kColumnBlock);
-    lines = walk.outer * walk.inner;
-    blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
-    piece = PieceOfAxis(walk.extent, lines * blocks, width);
-    pieces = std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
-    tasks = pieces == 1 ? TaskPlan::Of(lines * blocks, walk.extent * width)
-                        : TaskPlan{pieces * lines * blocks, 1};
-  }
-};
-
-/// dst, of outer * inner rows and `columns` columns, gets the reduction along an axis that is not
-/// the last.
-template <typename Red, typename Finish, typename T, typename E, typename Walk>
-void ReduceAcrossRows(T* dst, const E& e, const Walk& walk, Scratch<cpu>* scratch) {
-  using Accumulator = AccumulatorOf<Red, typename E::value_type>;
-  using Op = typename Red::OPType;
-  const AcrossRowsPlan plan(walk);
-  const index_t lines = plan.lines, blocks = plan.blocks, piece = plan.piece, pieces = plan.pieces;
-  if (pieces == 1) {
-    ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
-      alignas(64) Accumulator results[kColumnBlock];
-      for (index_t i = first; i < last; ++i) {
-        const index_t line = i / blocks;
-        const index_t column = i % blocks * kColumnBlock;
-        const index_t count = std::min(kColumnBlock, walk.columns - column);
-        ReduceColumns<Red>(results, e, walk.FirstRow(line), walk.inner, 0, walk.extent, column,
-                           count);
-        T* const out = dst + line * walk.columns + column;
-        for (index_t x = 0; x < count; ++x) {
-          out[x] = Finish::template Map<T>(results[x], walk.extent);
-        }
-      }
-    });
-    return;
-  }
-  const index_t size = lines * walk.columns;
-  auto* const partial = static_cast<Accumulator*>(
-      scratch->Allocate(pieces * size * static_cast<index_t>(sizeof(Accumulator))));
-  ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
-    for (index_t i = first; i < last; ++i) {
-      const index_t begin = i / (lines * blocks) * piece;
-      const index_t line = i / blocks % lines;
-      const index_t column = i % blocks * kColumnBlock;
-      ReduceColumns<Red>(partial + i / (lines * blocks) * size + line * walk.columns + column, e,
-                         walk.FirstRow(line), walk.inner, begin,
-                         std::min(walk.extent, begin + piece), column,
-                         std::min(kColumnBlock, walk.columns - column));
-    }
-  });
-  for (index_t i = 0; i < size; ++i) {
-    Accumulator value = partial[i];
-    for (index_t p = 1; p < pieces; ++p) value = Op::Map(value, partial[p * size + i]);
-    dst[i] = Finish::template Map<T>(value, walk.extent);
-  }
-}
-
 /// A reduction along one axis, in the type of its result T.
 template <typename Red, typename Finish, int kAxis, typename T, typename E>
 struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
@@ -264,13 +147,20 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
       } else if constexpr (walk.kAlongRow) {
         ReduceAlongRows<Red, Finish>(results.dptr_, ready, walk.outer, walk.extent, scratch);
       } else {
-        ReduceAcrossRows<Red, Finish>(results.dptr_, ready, walk, scratch);
+        T* const out = results.dptr_;
+        ReduceAcrossRows<Red>(
+            ready, walk, scratch,
+            [=](index_t line, index_t x, AccumulatorOf<Red, typename E::value_type> value) {
+              out[line * walk.columns + x] = Finish::template Map<T>(value, walk.extent);
+            });
       }
     }
     return results;
   }
 };
 
+/// What the functions below return: Finish of the reduction of a node by Red, as a number of type
+/// T, or along an axis.
 template <typename Red, typename Finish, typename T, typename E>
 ReduceAllExp<Red, Finish, T, E> MakeReduction(const E& e) {
   return ReduceAllExp<Red, Finish, T, E>(e);
@@ -298,6 +188,7 @@ auto Widened(const E& e) {
   }
 }
 
+/// The sum of all elements, or along an axis.
 template <Operand E>
 auto sum(const AnyOperand<E>& e) {
   return MakeReduction<red::sum, finish::None, typename E::value_type>(
@@ -308,6 +199,7 @@ auto sum(const AnyOperand<E>& e) {
   return MakeAxisReduction<red::sum, finish::None, kAxis, typename E::value_type>(
       OperandNode<E>(AsNode(e.self())));
 }
+/// The sum divided by the number of elements; NaN of none, and of integers 0.
 template <Operand E>
 auto mean(const AnyOperand<E>& e) {
   return MakeReduction<red::sum, finish::Mean, typename E::value_type>(
@@ -318,6 +210,7 @@ auto mean(const AnyOperand<E>& e) {
   return MakeAxisReduction<red::sum, finish::Mean, kAxis, typename E::value_type>(
       OperandNode<E>(AsNode(e.self())));
 }
+/// The largest element, NaN if there is one; of none the type's lowest value, or -infinity.
 template <Operand E>
 auto maximum(const AnyOperand<E>& e) {
   return MakeReduction<red::maximum, finish::None, typename E::value_type>(
@@ -328,6 +221,7 @@ auto maximum(const AnyOperand<E>& e) {
   return MakeAxisReduction<red::maximum, finish::None, kAxis, typename E::value_type>(
       OperandNode<E>(AsNode(e.self())));
 }
+/// The smallest element, NaN if there is one; of none the type's highest value, or infinity.
 template <Operand E>
 auto minimum(const AnyOperand<E>& e) {
   return MakeReduction<red::minimum, finish::None, typename E::value_type>(

@@ -20,7 +20,7 @@ class Scratch;
 template <>
 class Scratch<cpu> {
  public:
-  static constexpr int64_t kKeptBytes = int64_t{64} << 20;
+  static constexpr int64_t kKeptBytes = int64_t{64} << 20;  ///< 64 MiB
 
   explicit Scratch(Stream<cpu>* stream = nullptr);
   ~Scratch();

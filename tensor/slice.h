@@ -132,6 +132,7 @@ struct FlipMap {
   }
 };
 
+/// What the functions below return: rows of E, read as Map says.
 template <typename Map, typename E>
 using RowMapOf = RowMapExp<Map, OperandNode<E>>;
 

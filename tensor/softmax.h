@@ -15,9 +15,10 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// Elements that lie evenly apart.
 template <typename T>
 struct SoftmaxLine {
-  T* first;
-  index_t step;
+  T* first;      ///< element 0
+  index_t step;  ///< elements in memory from one to the next
 
+  /// Element i.
   TESSERA_HD T& operator[](index_t i) const { return first[i * step]; }
 };
 
@@ -45,17 +46,19 @@ TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const
 /// numbered i is that of sample i / positions and position i % positions.
 template <typename T>
 struct SoftmaxLines {
-  T* data;
-  index_t positions;
-  index_t sample_step;
-  index_t class_step;
+  T* data;              ///< the first element of the first line
+  index_t positions;    ///< lines of a sample
+  index_t sample_step;  ///< elements in memory from one sample to the next
+  index_t class_step;   ///< elements in memory from one class to the next
 
+  /// Line i.
   TESSERA_HD SoftmaxLine<T> operator[](index_t i) const {
     const index_t sample = i / positions;
     return {data + sample * sample_step + (i - sample * positions), class_step};
   }
 };
 
+/// The lines of a tensor.
 template <typename T, typename Device>
 SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 3, std::remove_const_t<T>>& t) {
   return {t.dptr_, t.shape_[2], t.shape_[1] * t.stride_, t.stride_};

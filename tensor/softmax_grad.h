@@ -86,6 +86,9 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
+/// What the functions below have in common: dst = src - on_label where the class is the label's,
+/// src - elsewhere in other places, and 0 for samples of the label `ignored`. `operation` begins
+/// the errors.
 template <typename Device, int N, typename T, typename L>
 void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>& src,
                      const Tensor<Device, N - 1, L>& label, index_t ignored, double on_label,
@@ -149,6 +152,7 @@ void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src
                   ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
 }
 
+/// The same for several positions.
 template <typename Device, typename T, typename L>
 void SmoothSoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
                        const Tensor<Device, 2, L>& label, double alpha) {

@@ -20,8 +20,9 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// seconds to compile.
 template <typename T>
 struct KeyOrder {
-  SortOrder order;
+  SortOrder order;  ///< the direction
 
+  /// Whether key a comes before key b.
   TESSERA_HD bool operator()(const T& a, const T& b) const {
     return order == SortOrder::kAscending ? Less(a, b) : Less(b, a);
   }
@@ -30,6 +31,8 @@ struct KeyOrder {
   TESSERA_HD static bool Less(const T& a, const T& b) { return a < b || (b != b && a == a); }
 };
 
+/// SortByKey on the host, on `count` keys and values. Throws std::bad_alloc if there is no memory
+/// for copies of both.
 template <typename K, typename V>
 void StableSortByKey(K* keys, V* values, index_t count, KeyOrder<K> key_order) {
   std::vector<index_t> order(static_cast<size_t>(count));

@@ -20,6 +20,7 @@ inline constexpr index_t kSpanBlock = 512;
 template <typename E>
 constexpr bool HoldsSpans();
 
+/// Whether HoldsSpans of any of a tuple of expressions.
 template <typename Tuple>
 struct AnyHoldsSpans;
 template <typename... E>
@@ -148,6 +149,7 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
 template <typename E>
 constexpr bool RestIsInPackets();
 
+/// RestIsInPackets of a node over its operands' blocks.
 template <typename E, typename Operands>
 struct BlocksAreInPackets;
 template <typename E, typename... Operand>

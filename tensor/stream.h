@@ -37,6 +37,7 @@ struct Stream<gpu> {
 
   /// Blocks until all work on the stream is done. Throws Error if any of it failed.
   void Wait();
+  /// Whether all work on the stream is done. Does not wait. Throws Error if any of it failed.
   bool CheckIdle() const;
   /// NewStream has made the handle, and DeleteStream releases it.
   void CreateBlasHandle() {}
@@ -86,6 +87,8 @@ inline Stream<cpu>* NewStream<cpu>(int) {
 template <>
 Stream<gpu>* NewStream<gpu>(int dev_id);
 
+/// Ends the life of a stream, of null none; what is enqueued on it still runs. Throws Error if CUDA
+/// reports a failure. DeleteStream<gpu> is defined by CUDA builds only.
 template <typename Device>
 void DeleteStream(Stream<Device>* stream);
 template <>

@@ -134,6 +134,7 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   }
 };
 
+/// Two operands of any types, whose memory one device can read.
 template <typename A, typename B>
 concept OnOneDevice = Operand<A> && Operand<B> && SameDevice<A, B>;
 

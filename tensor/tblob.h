@@ -11,10 +11,10 @@ namespace tessera {
 /// with. A handle to contiguous memory that it does not own.
 class TBlob {
  public:
-  void* dptr_ = nullptr;
-  TShape shape_;
-  DType type_flag_ = DType::kFloat32;
-  Device device_;
+  void* dptr_ = nullptr;               ///< the first element
+  TShape shape_;                       ///< the extents
+  DType type_flag_ = DType::kFloat32;  ///< the element type
+  Device device_;                      ///< where the memory lies
 
   TBlob() = default;
   TBlob(void* dptr, const TShape& shape, DType dtype, Device device)
@@ -31,6 +31,7 @@ class TBlob {
     }
   }
 
+  /// The rank, the extent of one dimension, and the number of elements.
   int ndim() const { return shape_.ndim(); }
   index_t size(int dimension) const { return shape_[dimension]; }
   index_t Size() const { return shape_.Size(); }

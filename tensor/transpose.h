@@ -101,6 +101,8 @@ struct TransposeIndicesExp : Exp<TransposeIndicesExp<N, E>, typename E::value_ty
   bool IsFlat() const { return e.IsFlat(); }
 };
 
+/// The axes 0 … N - 1 with a and b exchanged, for transpose. Throws Error(kInvalidArgument) unless
+/// both are among them.
 template <int N>
 Shape<N> SwappedAxes(int a, int b) {
   if (a < 0 || a >= N || b < 0 || b >= N) {

@@ -19,9 +19,9 @@ namespace tessera {
 
 /// The indices begin, begin + step, … below `end`, or above it if step is negative.
 struct Range {
-  index_t begin;
-  index_t end;
-  index_t step;
+  index_t begin;  ///< the first index
+  index_t end;    ///< the one that is no longer taken
+  index_t step;   ///< from one index to the next; may be negative
 
   constexpr Range(index_t first, index_t past, index_t stride = 1)
       : begin(first), end(past), step(stride) {}
@@ -74,6 +74,7 @@ struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
   bool IsFlat() const { return N == 1 || shape_[0] == 1; }
 };
 
+/// The place of a view's elements, from the lowest address to the highest.
 template <typename Device, int N, typename T>
 MemoryPlace PlaceOf(const ViewExp<Device, N, T>& view) {
   constexpr index_t kElementBytes = sizeof(T);
@@ -140,7 +141,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 template <typename Device, int N, typename T>
 class TensorView : public expr::ViewExp<Device, N, T> {
  public:
-  using Base = expr::ViewExp<Device, N, T>;
+  using Base = expr::ViewExp<Device, N, T>;  ///< the node that it is
   using Base::Base;
 
   TensorView(const TensorView&) = default;
@@ -149,6 +150,9 @@ class TensorView : public expr::ViewExp<Device, N, T> {
     expr::Assign<sv::saveto>(*this, static_cast<const Base&>(other));
     return *this;
   }
+
+  /// Evaluates an expression, a product, a reduction or a number into the elements, as a Tensor
+  /// does.
   template <expr::AssignableTo<Base> E>
   const TensorView& operator=(const E& e) const {
     expr::Assign<sv::saveto>(*this, e);
