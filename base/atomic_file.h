@@ -27,6 +27,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  /// Appends bytes; they reach the disk at the latest with Commit.
   void Write(const void* data, int64_t size_bytes);
 
   /// Makes the contents permanent; nothing may be written afterwards.

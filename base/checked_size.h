@@ -18,6 +18,7 @@ class CheckedSize {
  public:
   constexpr CheckedSize(int64_t value) : value_(value), valid_(value >= 0) {}  // NOLINT
 
+  /// Invalid where an operand is, or where the result is not below 2^63.
   constexpr CheckedSize operator*(CheckedSize other) const {
     int64_t product = 0;
     const bool overflow = __builtin_mul_overflow(value_, other.value_, &product);
@@ -29,6 +30,7 @@ class CheckedSize {
     return CheckedSize(sum, valid_ && other.valid_ && !overflow);
   }
 
+  /// Whether it and all that it was computed from fit.
   constexpr bool valid() const { return valid_; }
 
   /// The size, or nothing if it does not fit.

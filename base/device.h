@@ -21,12 +21,12 @@ namespace tessera {
 /// Compile-time device tags: the first argument of Tensor<cpu, 2, float>. Both exist in every
 /// build.
 struct cpu : mshadow::DeviceTag {
-  static constexpr bool kDevCPU = true;
-  static constexpr int kDevMask = 1;
+  static constexpr bool kDevCPU = true;  ///< whether the host computes there
+  static constexpr int kDevMask = 1;     ///< the bit that stands for it in masks
 };
 struct gpu : mshadow::DeviceTag {
-  static constexpr bool kDevCPU = false;
-  static constexpr int kDevMask = 2;
+  static constexpr bool kDevCPU = false;  ///< as in cpu
+  static constexpr int kDevMask = 2;      ///< as in cpu
 };
 
 /// Kinds of memory and of places that compute; the numbers are those that MXNet's files hold.
@@ -39,9 +39,10 @@ enum class DeviceType : int {
 
 /// A place at run time: a device type and, where there are several, which one.
 struct Device {
-  DeviceType type = DeviceType::kCpu;
-  int id = 0;
+  DeviceType type = DeviceType::kCpu;  ///< its kind
+  int id = 0;                          ///< its number among those of its kind
 
+  /// The place of that kind and number.
   static constexpr Device Cpu(int id = 0) { return {DeviceType::kCpu, id}; }
   static constexpr Device Gpu(int id = 0) { return {DeviceType::kGpu, id}; }
   static constexpr Device CpuPinned(int id = 0) { return {DeviceType::kCpuPinned, id}; }
@@ -62,6 +63,7 @@ struct Device {
   friend constexpr bool operator==(Device, Device) = default;
 };
 
+/// Prints ToString().
 std::ostream& operator<<(std::ostream& os, Device device);
 
 }  // namespace tessera

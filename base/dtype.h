@@ -61,13 +61,14 @@ struct DTypeOf<uint64_t> : std::integral_constant<DType, DType::kUint64> {};
 template <>
 struct DTypeOf<bfloat16_t> : std::integral_constant<DType, DType::kBFloat16> {};
 
+/// DTypeOf<T>::value.
 template <typename T>
 inline constexpr DType kDTypeOf = DTypeOf<T>::value;
 
 /// Wraps an element type so that a generic lambda can receive it: `using T = decltype(tag)::type`.
 template <typename T>
 struct TypeTag {
-  using type = T;
+  using type = T;  ///< the element type
 };
 
 /// Calls `visitor(TypeTag<T>())` with the element type that `dtype` stands for.
@@ -123,6 +124,7 @@ std::optional<DType> DTypeFromName(std::string_view name);
 /// True for float16, bfloat16, float32 and float64.
 bool IsReal(DType dtype);
 
+/// Prints DTypeName(dtype).
 std::ostream& operator<<(std::ostream& os, DType dtype);
 
 template <typename Visitor>

@@ -16,6 +16,7 @@ int64_t EnvironmentInt(const char* name, int64_t default_value, int64_t min, int
 /// Accepts 1, 0, true, false, on and off.
 bool EnvironmentBool(const char* name, bool default_value);
 
+/// Any text.
 std::string EnvironmentString(const char* name, const std::string& default_value);
 
 }  // namespace tessera

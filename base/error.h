@@ -39,6 +39,7 @@ class Error : public std::runtime_error {
   Error(absl::StatusCode code, const std::string& message)
       : std::runtime_error(message), code_(code) {}
 
+  /// Which kind of failure it was.
   absl::StatusCode code() const noexcept { return code_; }
 
  private:

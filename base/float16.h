@@ -41,11 +41,14 @@ class Float16 {
 
   /// The number whose encoding is `bits`.
   TESSERA_HD static constexpr Float16 Binary(uint16_t bits) { return Float16(Encoding{bits}); }
+  /// The number's encoding.
   TESSERA_HD constexpr uint16_t bits() const { return bits_; }
 
+  /// The same number as a float.
   TESSERA_HD operator float() const { return Decode(bits_); }           // NOLINT: exact
   TESSERA_HD operator float() const volatile { return Decode(bits_); }  // NOLINT: exact
 
+  /// The value, or the result of the operation in float, rounded to 16 bits.
   TESSERA_HD Float16& operator=(float value) {
     bits_ = Encode(value);
     return *this;
@@ -55,13 +58,16 @@ class Float16 {
   TESSERA_HD Float16& operator*=(float b) { return *this = float(*this) * b; }
   TESSERA_HD Float16& operator/=(float b) { return *this = float(*this) / b; }
 
+  /// The same for a volatile object.
   TESSERA_HD void operator=(float value) volatile { bits_ = Encode(value); }
   TESSERA_HD void operator+=(float b) volatile { bits_ = Encode(Decode(bits_) + b); }
   TESSERA_HD void operator-=(float b) volatile { bits_ = Encode(Decode(bits_) - b); }
   TESSERA_HD void operator*=(float b) volatile { bits_ = Encode(Decode(bits_) * b); }
   TESSERA_HD void operator/=(float b) volatile { bits_ = Encode(Decode(bits_) / b); }
 
+  /// The other sign, of 0 and NaN too.
   TESSERA_HD Float16 operator-() const { return Binary(bits_ ^ 0x8000); }
+  /// The number itself.
   TESSERA_HD Float16 operator+() const { return *this; }
 
  private:
@@ -84,6 +90,7 @@ class Float16 {
 template <typename T>
 concept BesideFloat16 = std::is_arithmetic_v<T>;
 
+/// Arithmetic of two, or of one and another number, with a result of 16 bits.
 #define TESSERA_FLOAT16_OPERATOR(OP)                                             \
   template <typename Format>                                                     \
   TESSERA_HD Float16<Format> operator OP(Float16<Format> a, Float16<Format> b) { \

@@ -18,14 +18,18 @@ template <int N>
 struct Shape {
   static_assert(N >= 1, "a Shape has at least one dimension; a scalar needs none");
 
+  /// The rank, and one less.
   static constexpr int kDimension = N;
   static constexpr int kSubdim = N - 1;
 
+  /// The extents.
   index_t shape_[N];
 
+  /// Extent i, which must lie in [0, N).
   TESSERA_HD index_t& operator[](int i) { return shape_[i]; }
   TESSERA_HD const index_t& operator[](int i) const { return shape_[i]; }
 
+  /// Compares the extents.
   TESSERA_HD bool operator==(const Shape& other) const {
     for (int i = 0; i < N; ++i) {
       if (shape_[i] != other.shape_[i]) return false;
@@ -44,6 +48,7 @@ struct Shape {
     return product;
   }
 
+  /// All dimensions as one.
   TESSERA_HD Shape<1> FlatTo1D() const { return Shape<1>{{Size()}}; }
 
   /// All leading dimensions as one: (rows, last extent).
@@ -62,6 +67,7 @@ struct Shape {
   }
 };
 
+/// Shapes with the given extents, outermost first.
 TESSERA_HD Shape<1> Shape1(index_t s0) { return Shape<1>{{s0}}; }
 TESSERA_HD Shape<2> Shape2(index_t s0, index_t s1) { return Shape<2>{{s0, s1}}; }
 TESSERA_HD Shape<3> Shape3(index_t s0, index_t s1, index_t s2) { return Shape<3>{{s0, s1, s2}}; }

@@ -19,8 +19,8 @@ namespace tessera {
 /// an extent of 0 is an empty array. A plain value without heap storage.
 class TShape {
  public:
-  static constexpr int kMaxRank = 8;
-  static constexpr index_t kUnknown = -1;
+  static constexpr int kMaxRank = 8;       ///< the largest rank
+  static constexpr index_t kUnknown = -1;  ///< the extent of a dimension that is not known yet
 
   /// Unknown rank.
   TShape() = default;
@@ -40,13 +40,16 @@ class TShape {
 
   /// The rank, or -1 if unknown.
   int ndim() const { return ndim_; }
+  /// True if the rank is known, whatever the extents are.
   bool rank_known() const { return ndim_ >= 0; }
 
   /// True if the rank and every extent are known.
   bool known() const;
 
+  /// Extent i, which must lie in [0, ndim()).
   index_t& operator[](int i) { return extents_[i]; }
   const index_t& operator[](int i) const { return extents_[i]; }
+  /// The extents as a range, empty where the rank is unknown.
   const index_t* begin() const { return extents_.data(); }
   const index_t* end() const { return extents_.data() + (ndim_ > 0 ? ndim_ : 0); }
 
@@ -76,6 +79,7 @@ class TShape {
   /// Fills what is unknown here from `other`; false, and no change, if the two contradict.
   bool Merge(const TShape& other);
 
+  /// Compares ranks and extents; what is unknown equals what is unknown.
   bool operator==(const TShape& other) const;
   bool operator!=(const TShape& other) const { return !(*this == other); }
 
@@ -89,6 +93,7 @@ class TShape {
   std::array<index_t, kMaxRank> extents_{};
 };
 
+/// Prints ToString().
 std::ostream& operator<<(std::ostream& os, const TShape& shape);
 
 }  // namespace tessera

@@ -14,15 +14,15 @@ namespace tessera {
 /// One array of every batch: which variable of a network it feeds, and how it looks. The first
 /// dimension counts the examples.
 struct DataDesc {
-  std::string name;
-  TShape shape;
-  DType dtype = DType::kFloat32;
+  std::string name;               ///< of the variable
+  TShape shape;                   ///< of the whole batch
+  DType dtype = DType::kFloat32;  ///< of the elements
 };
 
 /// Some examples, side by side in the first dimension of each array.
 struct DataBatch {
-  std::vector<NDArray> data;
-  std::vector<NDArray> label;
+  std::vector<NDArray> data;   ///< what the network reads, in the order of ProvideData
+  std::vector<NDArray> label;  ///< what it should say, in the order of ProvideLabel
   /// How many examples at the end only fill up the arrays; measures leave them out.
   index_t pad = 0;
   /// The number of each example in its data set; may be empty where there are no such numbers.

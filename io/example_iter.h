@@ -10,8 +10,9 @@
 
 namespace tessera {
 
+/// How an ExampleIter makes batches of its examples.
 struct BatchingOptions {
-  index_t batch_size = 128;
+  index_t batch_size = 128;  ///< examples in each, at least 1
   /// Every epoch in an order of its own, which seed and number of the epoch determine.
   bool shuffle = false;
   uint64_t seed = 0;

@@ -142,14 +142,17 @@ IdxArray ParseIdx(std::span<const uint8_t> contents, std::string_view name) {
 }
 
 std::string FindIdxFile(const std::string& folder, const std::string& name) {
-  const std::filesystem::path plain = std::filesystem::path(folder) / name;
-  std::error_code failed;
-  if (std::filesystem::exists(plain, failed)) return plain.string();
-  if (failed) throw NotFound(plain.string(), ": the file cannot be opened: ", failed.message());
-  const std::string packed = plain.string() + ".gz";
-  if (std::filesystem::exists(packed, failed)) return packed;
-  throw NotFound(plain.string(), ": there is no such file, nor ", name,
-                 ".gz beside it; expected an IDX file");
+  const std::string plain = (std::filesystem::path(folder) / name).string();
+  const std::string packed = plain + ".gz";
+  for (const std::string& path : {plain, packed}) {
+    std::error_code failed;
+    if (std::filesystem::exists(path, failed)) return path;
+    if (failed) {
+      throw FailedPrecondition(plain, ", or ", packed,
+                               ": cannot be looked for: ", failed.message());
+    }
+  }
+  throw NotFound(plain, ": there is no such file, nor ", packed, "; expected an IDX file");
 }
 
 }  // namespace tessera

@@ -174,11 +174,31 @@ TEST(IdxFileTest, FindsPlainThenCompressedFiles) {
   std::filesystem::create_directories(folder);
   const Error error = ErrorOf([&] { FindIdxFile(folder, "labels"); });
   EXPECT_EQ(error.code(), Error::kNotFound);
-  EXPECT_THAT(error.what(), AllOf(HasSubstr(folder + "/labels"), HasSubstr("labels.gz")));
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(folder + "/labels"), HasSubstr(folder + "/labels.gz")));
   WriteTestFile("find-idx/labels.gz", {});
   EXPECT_EQ(FindIdxFile(folder, "labels"), folder + "/labels.gz");
   WriteTestFile("find-idx/labels", {});
   EXPECT_EQ(FindIdxFile(folder, "labels"), folder + "/labels");
+}
+
+TEST(IdxFileTest, WhatCannotBeLookedAtIsNotCalledMissing) {
+  // A link to itself, since nothing is hidden from a test that root runs.
+  const std::string folder = testing::TempDir() + "/endless";
+  std::filesystem::remove(folder);
+  std::filesystem::create_symlink("endless", folder);
+  const Error found = ErrorOf([&] { FindIdxFile(folder, "labels"); });
+  EXPECT_EQ(found.code(), Error::kFailedPrecondition);
+  EXPECT_THAT(found.what(), AllOf(HasSubstr(folder + "/labels"), HasSubstr(folder + "/labels.gz")));
+  const Error opened = ErrorOf([&] { ReadIdxFile(folder + "/labels"); });
+  EXPECT_EQ(opened.code(), Error::kFailedPrecondition);
+  EXPECT_THAT(opened.what(), HasSubstr(folder + "/labels"));
+}
+
+TEST(IdxFileTest, AFileIsNoFolder) {
+  WriteTestFile("no-folder", {});
+  const std::string folder = testing::TempDir() + "/no-folder";
+  EXPECT_EQ(ErrorOf([&] { FindIdxFile(folder, "labels"); }).code(), Error::kNotFound);
+  EXPECT_EQ(ErrorOf([&] { ReadIdxFile(folder + "/labels"); }).code(), Error::kNotFound);
 }
 
 }  // namespace

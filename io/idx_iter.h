@@ -10,13 +10,14 @@
 
 namespace tessera {
 
+/// What an IdxIter reads, and how it makes batches of that.
 struct IdxIterOptions {
   std::string image;  ///< path of an IDX file of rank 2 to 4: (examples, [channels,] height, width)
   std::string label;  ///< path of an IDX file of rank 1 with as many elements
-  index_t batch_size = 128;
-  bool shuffle = true;  ///< see BatchingOptions
-  uint64_t seed = 0;
-  bool round_batch = true;
+  index_t batch_size = 128;  ///< these four: see BatchingOptions
+  bool shuffle = true;       ///< unlike there, on by default
+  uint64_t seed = 0;         ///< of the order
+  bool round_batch = true;   ///< whether the last batch is filled up
   /// Images as (batch, pixels) instead of (batch, channels, height, width).
   bool flat = false;
   /// Of num_parts equal parts of the examples, this iterator goes through part_index.
@@ -26,8 +27,8 @@ struct IdxIterOptions {
   index_t num_classes = 0;
   /// What pixels are multiplied by; by default 1 / the largest pixel of the file.
   std::optional<float> scale = std::nullopt;
-  std::string data_name = "data";
-  std::string label_name = "softmax_label";
+  std::string data_name = "data";            ///< the variable that images feed
+  std::string label_name = "softmax_label";  ///< the variable that labels feed
 };
 
 /// Images and labels from two IDX files (what MNISTIter reads), as float32.

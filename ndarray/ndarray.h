@@ -52,7 +52,9 @@ class NDArray {
   /// Throws Error(kInvalidArgument) unless there are as many as the shape has.
   static NDArray FromVector(std::span<const float> values, const TShape& shape);
 
+  /// Whether the handle names no array. It then has a shape of unknown rank.
   bool is_none() const { return chunk_ == nullptr; }
+  /// Known without waiting.
   const TShape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   /// Throws Error(kFailedPrecondition) for no array, as all members below do.
@@ -69,6 +71,7 @@ class NDArray {
   /// for no array.
   void WaitToRead() const;
   void WaitToWrite() const;
+  /// Blocks until all that was pushed is done, as Engine::WaitForAll.
   static void WaitAll();
 
   /// Copies `size` elements of this array's type from or to host memory, in turn with the

@@ -43,10 +43,11 @@ void AssignTo(Dst dst, OpReqType req, const E& e) {
 
 /// What an operator's call runs in.
 struct OpContext {
-  bool is_train = false;
+  bool is_train = false;                   ///< whether a gradient will be asked for
   void* stream = nullptr;                  ///< Stream<gpu>* when on a GPU
   std::span<Resource* const> requested{};  ///< in the order of ForwardResource / BackwardResource
 
+  /// The stream of that kind of device; null on the CPU.
   template <typename Dev>
   Stream<Dev>* get_stream() const {
     return static_cast<Stream<Dev>*>(stream);
@@ -79,8 +80,8 @@ class Operator {
 
 /// Says that the value `target` may be written into the memory of the value `source`.
 struct InplacePair {
-  int source;
-  int target;
+  int source;  ///< the id of what gives its memory
+  int target;  ///< the id of what may take it
 };
 
 struct OperatorEntry;
@@ -97,6 +98,8 @@ class OperatorProperty {
   /// All parameters as text, defaults included; Init of it gives the same operator.
   virtual ParameterMap GetParams() const = 0;
 
+  /// The names of inputs, outputs and auxiliary states (what Forward keeps from one call to the
+  /// next, such as running means), in the order of the blobs.
   virtual std::vector<std::string> ListArguments() const { return {"data"}; }
   virtual std::vector<std::string> ListOutputs() const { return {"output"}; }
   virtual std::vector<std::string> ListAuxiliaryStates() const { return {}; }
@@ -113,6 +116,8 @@ class OperatorProperty {
   virtual bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type,
                          std::vector<DType>* aux_type) const;
 
+  /// What Forward and Backward need for these inputs, handed over as OpContext::requested in this
+  /// order. By default nothing.
   virtual std::vector<ResourceRequest> ForwardResource(std::span<const TShape> in_shape) const;
   virtual std::vector<ResourceRequest> BackwardResource(std::span<const TShape> in_shape) const;
 
@@ -165,7 +170,9 @@ class ParameterizedProperty : public OperatorProperty {
   ParameterMap GetParams() const override {
     return ParameterSchema<Parameters>::Get().Print(param_);
   }
+  /// The parameters that Init has read.
   const Parameters& param() const { return param_; }
+  /// The parameters' names, types, defaults and descriptions.
   static std::vector<ParameterInfo> DescribeParameters() {
     return ParameterSchema<Parameters>::Get().Describe();
   }
@@ -174,7 +181,7 @@ class ParameterizedProperty : public OperatorProperty {
   /// Checks what concerns several parameters at once; throws Error(kInvalidArgument).
   virtual void CheckParameters() {}
 
-  Parameters param_;
+  Parameters param_;  ///< what Init has read
 };
 
 /// Merges what is known of a shape into `shape`; the error names operator, value and both shapes.

@@ -13,21 +13,23 @@ namespace tessera {
 
 /// One way to carry out an operator on a device.
 struct OperatorImplementation {
-  DeviceType device;
-  std::string name;  ///< "native", or a library's name
+  DeviceType device;  ///< the kind of device that it runs on
+  std::string name;   ///< "native", or a library's name
   /// Whether it takes this shape and type; null means always.
   std::function<bool(const OperatorProperty&, std::span<const TShape>, DType)> supports;
+  /// Makes the operator of a property for an element type. Throws Error(kInvalidArgument) for a
+  /// type that it has no code for.
   std::function<std::unique_ptr<Operator>(const OperatorProperty&, DType)> create;
 };
 
 /// What is registered under an operator's name. Names, aliases and documentation stand here alone.
 struct OperatorEntry {
-  std::string name;
-  std::vector<std::string> aliases;
-  std::string description;
-  std::function<std::unique_ptr<OperatorProperty>()> create_property;
-  std::function<std::vector<ParameterInfo>()> describe_parameters;
-  std::vector<OperatorImplementation> implementations;  ///< tried in this order
+  std::string name;                                                    ///< as ListNames has it
+  std::vector<std::string> aliases;                                    ///< other names that find it
+  std::string description;                                             ///< a sentence for people
+  std::function<std::unique_ptr<OperatorProperty>()> create_property;  ///< before Init
+  std::function<std::vector<ParameterInfo>()> describe_parameters;     ///< for people
+  std::vector<OperatorImplementation> implementations;                 ///< tried in this order
 };
 
 }  // namespace tessera

@@ -21,11 +21,11 @@ using ParameterMap = std::map<std::string, std::string>;
 
 /// One documented parameter of an operator.
 struct ParameterInfo {
-  std::string name;
+  std::string name;           ///< as callers write it
   std::string type;           ///< "int", "float", "boolean", "shape", "{max, sum}", …
   std::string default_value;  ///< text; empty if required
-  bool required = false;
-  std::string description;
+  bool required = false;      ///< whether it has no default
+  std::string description;    ///< a sentence for people
 };
 
 namespace ops_internal {
@@ -128,10 +128,12 @@ class ParameterSchema {
     return schema;
   }
 
+  /// A parameter that every caller gives.
   template <typename T>
   void Required(std::string name, T Parameters::*member, std::string description) {
     Add(std::move(name), member, std::move(description)).required = true;
   }
+  /// A parameter whose default is the member's initializer.
   template <typename T>
   void Optional(std::string name, T Parameters::*member, std::string description) {
     ParameterInfo& info = Add(std::move(name), member, std::move(description));
@@ -203,6 +205,7 @@ class ParameterSchema {
     return values;
   }
 
+  /// Every parameter in the order of the declaration.
   std::vector<ParameterInfo> Describe() const {
     std::vector<ParameterInfo> infos;
     for (const auto& field : fields_) infos.push_back(field.info);
@@ -232,6 +235,7 @@ class ParameterSchema {
 
 /// The parameters of an operator that has none.
 struct NoParameters {
+  /// Declares nothing.
   static void Declare(ParameterSchema<NoParameters>&) {}
 };
 

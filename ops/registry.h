@@ -16,6 +16,7 @@ namespace tessera {
 /// registry is only read, from any thread.
 class OperatorRegistry {
  public:
+  /// The process's registry.
   static OperatorRegistry& Get();
 
   /// The property of the operator with that name or alias, with its parameters set.

@@ -40,6 +40,7 @@ class Executor {
   /// Throws Error(kFailedPrecondition) without a Forward(true) before it.
   virtual void Backward(const std::vector<NDArray>& head_grads = {}) = 0;
 
+  /// The results of the last Forward, in the order of ListOutputs: the same arrays each time.
   virtual const std::vector<NDArray>& outputs() const = 0;
 
   /// In the order of the symbol's ListArguments and ListAuxiliaryStates. A gradient that is not
@@ -51,6 +52,7 @@ class Executor {
   virtual std::map<std::string, NDArray> grad_dict() const = 0;
   virtual std::map<std::string, NDArray> aux_dict() const = 0;
 
+  /// What its intermediate results take.
   virtual MemoryPlanSummary memory_plan() const = 0;
 
   /// The operations in order, with shapes and the blocks that they write.
@@ -59,12 +61,12 @@ class Executor {
 
 /// Arrays for Bind, in the order of ListArguments and ListAuxiliaryStates.
 struct BindArguments {
-  std::vector<NDArray> arguments;
+  std::vector<NDArray> arguments;  ///< one for each argument, all on the device
   /// May be empty (no gradients) or hold is_none() entries.
   std::vector<NDArray> gradients = {};
   /// One for each argument, or empty: kWriteTo where there is a gradient.
   std::vector<OpReqType> grad_requests = {};
-  std::vector<NDArray> aux_states = {};
+  std::vector<NDArray> aux_states = {};  ///< one for each auxiliary state
 };
 
 /// Binds a symbol to given arrays.
@@ -72,11 +74,12 @@ struct BindArguments {
 /// or a device does not fit.
 std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays);
 
+/// What SimpleBind cannot infer.
 struct SimpleBindOptions {
-  std::map<std::string, TShape> shapes;  ///< of inputs, enough to infer the rest
-  std::map<std::string, DType> types = {};
-  OpReqType grad_req = kWriteTo;  ///< for every argument not in `no_gradient`
-  std::vector<std::string> no_gradient = {};
+  std::map<std::string, TShape> shapes;       ///< of inputs, enough to infer the rest
+  std::map<std::string, DType> types = {};    ///< of inputs; float32 where nothing says more
+  OpReqType grad_req = kWriteTo;              ///< for every argument not in `no_gradient`
+  std::vector<std::string> no_gradient = {};  ///< arguments without one, such as data
 };
 
 /// Binds a symbol to arrays that it allocates, all zero, after inferring their shapes.

@@ -25,16 +25,17 @@ struct NodeEntry {
 
 /// What InferShape finds, in the order of ListArguments, ListOutputs and ListAuxiliaryStates.
 struct InferredShapes {
-  std::vector<TShape> arguments;
-  std::vector<TShape> outputs;
-  std::vector<TShape> aux_states;
-  bool complete = false;  ///< every shape is fully known
+  std::vector<TShape> arguments;   ///< in the order of ListArguments
+  std::vector<TShape> outputs;     ///< in the order of ListOutputs
+  std::vector<TShape> aux_states;  ///< in the order of ListAuxiliaryStates
+  bool complete = false;           ///< every shape is fully known
 };
+/// What InferType finds, in the same orders.
 struct InferredTypes {
-  std::vector<DType> arguments;
-  std::vector<DType> outputs;
-  std::vector<DType> aux_states;
-  bool complete = false;
+  std::vector<DType> arguments;   ///< in the order of ListArguments
+  std::vector<DType> outputs;     ///< in the order of ListOutputs
+  std::vector<DType> aux_states;  ///< in the order of ListAuxiliaryStates
+  bool complete = false;          ///< every type is known
 };
 
 /// A computation described, not carried out: a directed graph of operators over named variables.
@@ -50,6 +51,7 @@ class Symbol {
  public:
   Symbol() = default;
 
+  /// A graph of one variable: an input, a parameter or a label, to which binding gives an array.
   static Symbol Variable(std::string name);
 
   /// An operator on inputs, which are its first arguments in order; arguments that are not given
@@ -67,7 +69,9 @@ class Symbol {
   /// Several symbols as one with all their outputs.
   static Symbol CreateGroup(const std::vector<Symbol>& symbols);
 
+  /// Whether it describes nothing, as after Symbol().
   bool is_none() const { return outputs_.empty(); }
+  /// How many results it describes.
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   /// Output i alone. Throws Error(kOutOfRange).
   Symbol operator[](int i) const;

@@ -16,21 +16,22 @@ class Module;
 
 /// What Module::Fit tells after each batch has been queued; it may not have been computed yet.
 struct BatchEndParam {
-  int epoch;
+  int epoch;           ///< counted from 0
   int64_t nbatch;      ///< batches of this epoch so far, this one included
   EvalMetric& metric;  ///< Get waits for the batches so far
 };
 
 /// What Module::Fit tells after each epoch.
 struct EpochEndParam {
-  int epoch;
-  int64_t samples;  ///< examples trained on, without padding
-  double seconds;   ///< from the first batch until the last update was done
-  std::vector<NamedValue> training;
+  int epoch;                           ///< counted from 0
+  int64_t samples;                     ///< examples trained on, without padding
+  double seconds;                      ///< from the first batch until the last update was done
+  std::vector<NamedValue> training;    ///< FitOptions::metric over the epoch
   std::vector<NamedValue> validation;  ///< empty without eval_data
-  Module& module;
+  Module& module;                      ///< in training
 };
 
+/// What Module::Fit calls, on its own thread; an exception ends the training.
 using BatchEndCallback = std::function<void(const BatchEndParam&)>;
 using EpochEndCallback = std::function<void(const EpochEndParam&)>;
 
@@ -42,6 +43,7 @@ class Speedometer {
   explicit Speedometer(int64_t batch_size, int64_t frequent = 50, bool auto_reset = true,
                        std::ostream* out = nullptr);
 
+  /// Counts a batch; the first of each epoch starts the clock.
   void operator()(const BatchEndParam& param);
 
  private:

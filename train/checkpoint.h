@@ -11,14 +11,14 @@ namespace tessera {
 
 /// The values of a network's arguments and auxiliary states, by name.
 struct ModelParameters {
-  std::map<std::string, NDArray> arg;
-  std::map<std::string, NDArray> aux;
+  std::map<std::string, NDArray> arg;  ///< weights, biases and so on
+  std::map<std::string, NDArray> aux;  ///< auxiliary states
 };
 
 /// A network and its parameters.
 struct Checkpoint {
-  Symbol symbol;
-  ModelParameters parameters;
+  Symbol symbol;               ///< the network
+  ModelParameters parameters;  ///< its values
 };
 
 /// Writes `prefix-symbol.json` and `prefix-0007.params` (for epoch 7), MXNet's names and formats.

@@ -43,11 +43,13 @@ class Constant : public Initializer {
   float value_;
 };
 
+/// Every weight 0.
 class Zero final : public Constant {
  public:
   Zero() : Constant(0) {}
 };
 
+/// Every weight 1.
 class One final : public Constant {
  public:
   One() : Constant(1) {}
@@ -79,12 +81,15 @@ class Normal final : public Initializer {
   float sigma_;
 };
 
+/// The choices that Xavier has; names as in MXNet.
 struct XavierOptions {
+  /// How weights are distributed.
   enum class Distribution { kUniform, kGaussian };
+  /// What the factor counts: inputs, outputs, or the average of both.
   enum class Factor { kAverage, kIn, kOut };
-  Distribution rnd_type = Distribution::kUniform;
-  Factor factor_type = Factor::kAverage;
-  float magnitude = 3;
+  Distribution rnd_type = Distribution::kUniform;  ///< see Xavier
+  Factor factor_type = Factor::kAverage;           ///< see Xavier
+  float magnitude = 3;                             ///< above 0
 };
 
 /// Keeps the scale of values and gradients about the same in all layers (X. Glorot, Y. Bengio:

@@ -8,8 +8,8 @@ namespace tessera {
 
 /// How a schedule begins: with rates that rise linearly from begin_lr to the base rate.
 struct LrWarmup {
-  int64_t steps = 0;
-  double begin_lr = 0;
+  int64_t steps = 0;    ///< updates until the base rate; 0: no warm-up
+  double begin_lr = 0;  ///< the rate before the first update
 };
 
 /// The learning rate over the course of the training. Schedules are constant: the rate depends on
@@ -31,7 +31,7 @@ class LrScheduler {
   /// The rate when the warm-up is over.
   virtual double After(int64_t num_update, double base_lr) const = 0;
 
-  const LrWarmup warmup_;
+  const LrWarmup warmup_;  ///< as given to the constructor
 };
 
 /// Multiplies the rate by `factor` after every `step` updates, but not below `stop_factor_lr`.

@@ -12,15 +12,16 @@
 
 namespace tessera {
 
+/// The value of a metric.
 struct NamedValue {
-  std::string name;
-  double value;
+  std::string name;  ///< of the metric
+  double value;      ///< NaN where nothing was counted
 };
 
 /// What a metric adds up over the examples; its value is sum / count.
 struct MetricSum {
-  double sum = 0;
-  index_t count = 0;
+  double sum = 0;     ///< of the measure
+  index_t count = 0;  ///< of what was measured
 };
 
 /// How a metric is computed. Implementations are constant and may be called from any thread.
@@ -28,6 +29,7 @@ class MetricDefinition {
  public:
   virtual ~MetricDefinition() = default;
 
+  /// What the value is called.
   virtual std::string name() const = 0;
 
   /// Throws Error(kInvalidArgument) unless Compute can work on arrays of these shapes and types.

@@ -21,29 +21,32 @@
 
 namespace tessera {
 
+/// What a Module takes from a network.
 struct ModuleOptions {
   /// The network's variables that batches feed; all others are parameters.
   std::vector<std::string> data_names = {"data"};
   std::vector<std::string> label_names = {"softmax_label"};
   /// Parameters that training leaves as they are.
   std::vector<std::string> fixed_param_names = {};
-  Device device = Device::Cpu();
+  Device device = Device::Cpu();  ///< where it computes
 };
 
 /// What Module::Fit does besides going through the data.
 struct FitOptions {
+  /// Epochs are counted from begin_epoch to before num_epoch: to go on after a checkpoint of epoch
+  /// 7, begin with 7.
   int num_epoch = 1;
   int begin_epoch = 0;
   /// Measured after each epoch, where given.
   DataIter* eval_data = nullptr;
-  EvalMetric metric = Accuracy();
-  EvalMetric validation_metric = Accuracy();
+  EvalMetric metric = Accuracy();                            ///< of the training data
+  EvalMetric validation_metric = Accuracy();                 ///< of eval_data
   std::shared_ptr<Optimizer> optimizer = nullptr;            ///< null: Sgd()
   std::shared_ptr<const Initializer> initializer = nullptr;  ///< null: Uniform(0.01)
   uint64_t seed = 0;                                         ///< of the initializer
   std::shared_ptr<KVStore> kvstore = nullptr;                ///< null: updates in place
-  std::vector<BatchEndCallback> batch_end = {};
-  std::vector<EpochEndCallback> epoch_end = {};
+  std::vector<BatchEndCallback> batch_end = {};              ///< called after each batch
+  std::vector<EpochEndCallback> epoch_end = {};              ///< called after each epoch
 };
 
 /// A network with its parameters, an optimizer and the arrays for one size of batch: training,
@@ -105,7 +108,9 @@ class Module {
   /// Changes the parameters by their gradients.
   void Update();
 
+  /// The results of the last Forward, as Executor::outputs.
   const std::vector<NDArray>& GetOutputs() const;
+  /// Adds the outputs to a metric, with the batch's labels and without its padding.
   void UpdateMetric(EvalMetric* metric, const DataBatch& batch) const;
 
   /// Trains for options.num_epoch epochs, doing first what has not been done of Bind, InitParams
@@ -119,13 +124,16 @@ class Module {
   void SaveCheckpoint(const std::string& prefix, int epoch) const;
   void LoadParams(const std::string& prefix, int epoch);
 
+  /// How far it is: whether Bind, InitParams (or its like) and InitOptimizer have been called.
   bool binded() const { return executor_ != nullptr; }
   bool params_initialized() const { return params_initialized_; }
   bool optimizer_initialized() const { return optimizer_ != nullptr; }
 
+  /// The network.
   const Symbol& symbol() const { return symbol_; }
   /// The bound executor. Throws Error(kFailedPrecondition) before Bind.
   const Executor& executor() const;
+  /// Examples in a batch; 0 before Bind.
   index_t batch_size() const { return batch_size_; }
 
  private:

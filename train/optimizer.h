@@ -13,9 +13,10 @@
 
 namespace tessera {
 
+/// What every optimizer knows.
 struct OptimizerOptions {
-  double learning_rate = 0.01;
-  double wd = 0;  ///< weight decay: added to the gradient as wd * weight
+  double learning_rate = 0.01;  ///< the base rate
+  double wd = 0;                ///< weight decay: added to the gradient as wd * weight
   /// What gradients are multiplied by first; Module sets 1 / batch size where it is left open.
   std::optional<double> rescale_grad = std::nullopt;
   double clip_gradient = -1;  ///< bound of a gradient's element after that; negative: none
@@ -42,6 +43,7 @@ class Optimizer {
   void SetLrMult(const std::map<std::string, double>& factors);
   void SetWdMult(const std::map<std::string, double>& factors);
 
+  /// The factor of OptimizerOptions: whether there is one, and a new one from the next update on.
   bool has_rescale_grad() const { return options_.rescale_grad.has_value(); }
   void set_rescale_grad(double factor) { options_.rescale_grad = factor; }
 
@@ -57,10 +59,10 @@ class Optimizer {
  protected:
   /// What one update is made with.
   struct Rates {
-    double lr;
-    double wd;
-    double rescale_grad;
-    double clip_gradient;
+    double lr;             ///< schedule and factor included
+    double wd;             ///< factor included
+    double rescale_grad;   ///< 1 where nobody has set it
+    double clip_gradient;  ///< negative: none
 
     friend bool operator==(const Rates&, const Rates&) = default;
   };
@@ -86,8 +88,9 @@ class Optimizer {
   int64_t num_update_ = 0;
 };
 
+/// What Sgd knows besides.
 struct SgdOptions : OptimizerOptions {
-  double momentum = 0;
+  double momentum = 0;  ///< the share of the last step that is taken again, in [0, 1)
 };
 
 /// Stochastic gradient descent, by the operators sgd_update and, with momentum, sgd_mom_update:

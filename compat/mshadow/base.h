@@ -33,8 +33,8 @@
 #include "tessera/base/shape.h"
 #include "tessera/tensor/tensor.h"
 
-// Switches of mshadow's build. Programs ask for them; a value given on the command line stands.
-// Products always come from Tessera's own kernels or from cuBLAS.
+/// Switches of mshadow's build. Programs ask for them; a value given on the command line stands.
+/// Products always come from Tessera's own kernels or from cuBLAS.
 #ifndef MSHADOW_STAND_ALONE
 #define MSHADOW_STAND_ALONE 0
 #endif
@@ -126,10 +126,12 @@ namespace mshadow {
 using tessera::cpu;
 using tessera::gpu;
 using tessera::index_t;
+/// mshadow's names for counts, and for the type of elements where none is given.
 using openmp_index_t = index_t;
 using default_real_t = float;
 using real_t = default_real_t;
 
+/// mshadow's constants; nothing here has a buffer of random numbers.
 constexpr unsigned kRandBufferSize = 1000000;
 constexpr float kPi = 3.1415926f;
 
@@ -179,6 +181,7 @@ enum LayoutFlag {
 constexpr int default_layout = kNCHW;
 constexpr int default_layout_5d = kNCDHW;
 
+/// The rank of tensors in a layout; cuDNN's number of it, which is not used, is -1.
 template <int layout>
 struct LayoutType {
   static constexpr index_t kNdim = layout < kNCW ? 4 : layout < kNCDHW ? 3 : 5;
@@ -209,10 +212,12 @@ using tessera::red::sum;
 
 /// The smallest and the largest finite value of a type.
 namespace limits {
+/// The lowest finite value.
 template <typename DType>
 MSHADOW_XINLINE DType MinValue() {
   return std::numeric_limits<DType>::lowest();
 }
+/// The highest finite value.
 template <typename DType>
 MSHADOW_XINLINE DType MaxValue() {
   return std::numeric_limits<DType>::max();

@@ -35,6 +35,8 @@ using tessera::expr::Exp;
 
 /// The kinds of expressions, the third argument of Exp.
 namespace type {
+/// It names memory; computes each element from those at the same place; from others; or all of them
+/// at once.
 constexpr int kRValue = tessera::expr::form::kStored;
 constexpr int kMapper = tessera::expr::form::kMapped;
 constexpr int kChainer = tessera::expr::form::kMoved;

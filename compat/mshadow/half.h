@@ -20,6 +20,7 @@ using tessera::half_t;
 
 /// bfloat16, in the same way.
 namespace bfloat {
+/// See tessera::Float16.
 using bf16_t = tessera::bfloat16_t;
 }  // namespace bfloat
 

@@ -68,6 +68,8 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
                    MSHADOW_INTERNAL_LOG(true)          \
                        << "Check failed: " #a " " #op " " #b " (" << (a) << " vs. " << (b) << ") "
 
+/// LOG(FATAL) throws dmlc::Error at the end of the statement, with what was streamed into it; INFO,
+/// WARNING and ERROR print that to standard error.
 #ifndef LOG
 #define LOG(severity) MSHADOW_INTERNAL_LOG_##severity
 #endif
@@ -75,6 +77,7 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
 #define LOG_IF(severity, condition) \
   !(condition) ? static_cast<void>(0) : ::mshadow::compat_internal::Voidify() & LOG(severity)
 #endif
+/// Throws dmlc::Error where it does not hold, with its text and what was streamed into it.
 #ifndef CHECK
 #define CHECK(condition)                                                           \
   (condition) ? static_cast<void>(0)                                               \

@@ -45,6 +45,8 @@ class Random {
   void SampleGaussian(Tensor<Device, dim, DType>* dst, double mu = 0, double sigma = 1) {
     random_.SampleGaussian(dst, mu, sigma > 0 ? sigma : 0);
   }
+
+  /// Of the distribution in the name; see tessera::Random.
   template <int dim>
   void SampleGamma(Tensor<Device, dim, DType>* dst, double alpha, double beta) {
     random_.SampleGamma(dst, alpha, beta);

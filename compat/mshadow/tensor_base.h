@@ -43,6 +43,7 @@ inline void InitTensorEngine(int device_id = 0) {
     }
   }
 }
+/// Waits for the stream that InitTensorEngine made, and gives it back.
 template <typename Device>
 inline void ShutdownTensorEngine() {
   if constexpr (!Device::kDevCPU) {

@@ -54,6 +54,8 @@ namespace mshadow::compat_internal {
   MSHADOW_INTERNAL_CASE(::mshadow::kUint32, uint32_t, DType, __VA_ARGS__) \
   MSHADOW_INTERNAL_CASE(::mshadow::kUint64, uint64_t, DType, __VA_ARGS__)
 
+/// Runs the body with DType as the type of a flag: float32, float64, float16, uint8, int8, int32 or
+/// int64. Throws Error(kInvalidArgument) for any other flag.
 #define MSHADOW_TYPE_SWITCH(type, DType, ...)                                           \
   switch (static_cast<int>(type)) {                                                     \
     MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                     \
@@ -65,6 +67,7 @@ namespace mshadow::compat_internal {
 #define MSHADOW_TYPE_SWITCH_WITH_HALF2(type, DType, ...) \
   MSHADOW_TYPE_SWITCH(type, DType, __VA_ARGS__)
 
+/// The same for bfloat16 and bool as well.
 #define MSHADOW_TYPE_SWITCH_WITH_BOOL(type, DType, ...)                                            \
   switch (static_cast<int>(type)) {                                                                \
     MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                                \
@@ -93,6 +96,7 @@ namespace mshadow::compat_internal {
                              "float32, float64, float16, bfloat16, bool and the integer types") \
   }
 
+/// The same for float32 and float64 alone.
 #define MSHADOW_SGL_DBL_TYPE_SWITCH(type, DType, ...)                                    \
   switch (static_cast<int>(type)) {                                                      \
     MSHADOW_INTERNAL_CASE(::mshadow::kFloat32, float, DType, __VA_ARGS__)                \
@@ -100,6 +104,7 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT("MSHADOW_SGL_DBL_TYPE_SWITCH", type, "float32 and float64") \
   }
 
+/// The same for float32, float64 and float16 alone.
 #define MSHADOW_REAL_TYPE_SWITCH(type, DType, ...)                                             \
   switch (static_cast<int>(type)) {                                                            \
     MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                            \
@@ -125,6 +130,7 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT(macro, type, "uint8, int8, int32 and int64") \
   }
 
+/// The same for uint8, int8, int32 and int64 alone.
 #define MSHADOW_IDX_TYPE_SWITCH(type, DType, ...) \
   MSHADOW_INTERNAL_INDEX_SWITCH("MSHADOW_IDX_TYPE_SWITCH", type, DType, __VA_ARGS__)
 
@@ -138,6 +144,8 @@ namespace mshadow::compat_internal {
     { __VA_ARGS__ }                                       \
   } break;
 
+/// Runs the body with Layout as a constant: NCHW, NHWC, NCDHW or NDHWC. Throws
+/// Error(kInvalidArgument) for any other layout.
 #define MSHADOW_LAYOUT_SWITCH(layout, Layout, ...)                                           \
   switch (static_cast<int>(layout)) {                                                        \
     MSHADOW_INTERNAL_LAYOUT_CASE(kNCHW, Layout, __VA_ARGS__)                                 \

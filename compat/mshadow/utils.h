@@ -21,6 +21,7 @@ inline std::string Format(const char* format, va_list arguments) {
 
 }  // namespace internal
 
+/// Throws Error(kInvalidArgument) with the message.
 [[noreturn]] __attribute__((format(printf, 1, 2))) inline void Error(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -29,6 +30,7 @@ inline std::string Format(const char* format, va_list arguments) {
   throw tessera::InvalidArgument(message);
 }
 
+/// Throws as Error does unless the condition holds.
 __attribute__((format(printf, 2, 3))) inline void Check(bool condition, const char* format, ...) {
   if (condition) return;
   va_list arguments;
@@ -38,6 +40,7 @@ __attribute__((format(printf, 2, 3))) inline void Check(bool condition, const ch
   throw tessera::InvalidArgument(message);
 }
 
+/// The same, in every build.
 __attribute__((format(printf, 2, 3))) inline void Assert(bool condition, const char* format, ...) {
   if (condition) return;
   va_list arguments;

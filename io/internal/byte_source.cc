@@ -40,8 +40,8 @@ class FileSource final : public ByteSource {
     file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) {
       const int reason = errno;
-      if (reason == ENOENT) throw NotFound(path, ": there is no such file");
-      throw NotFound(path, ": the file cannot be opened: ", std::strerror(reason));
+      if (reason == ENOENT || reason == ENOTDIR) throw NotFound(path, ": there is no such file");
+      throw FailedPrecondition(path, ": the file cannot be opened: ", std::strerror(reason));
     }
     struct stat status;
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -23,8 +23,8 @@ class ByteSource {
 };
 
 /// A file, unpacked on the way if it begins like a gzip file.
-/// Throws Error that names it: kNotFound if it cannot be opened, kInvalidArgument if it is a folder
-/// or anything else that has no size.
+/// Throws Error that names it: kNotFound if it is not there, kFailedPrecondition if it cannot be
+/// opened, kInvalidArgument if it is a folder or anything else that has no size.
 std::unique_ptr<ByteSource> OpenFile(const std::string& path);
 
 /// The same for bytes that the caller keeps alive; errors name them `name`.
