@@ -141,7 +141,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   const bool naive = call == "naive_wait";
   static std::unique_ptr<Engine> other =
       Engine::Create({.kind = naive ? EngineKind::kNaive : EngineKind::kThreaded,
-                      .workers = 4,  // so that Execute finds a place
+                      .workers = 4,
                       .max_pending = call == "push" ? 1 : 0});
   // As above: the default engine, then this, then the other's destructor.
   std::atexit([] {
@@ -171,7 +171,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   waiting->PushSync(
       [&](RunContext) {
         begun.count_down();
-        if (call == "wait" || naive) other->Execute([&] { other->WaitForVar(forever); });
+        if (naive) other->Execute([&] { other->WaitForVar(forever); });
         if (call == "push") other->PushSync([](RunContext) {}, kCpu, {forever}, {});
         if (call == "stop") other->Stop();
         if (call == "device_wait") other->WaitForVar(on_device);
