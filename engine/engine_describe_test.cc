@@ -1,6 +1,7 @@
 // What an engine tells about itself: counters, DebugString, and reports of waits that last.
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <latch>
@@ -9,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"

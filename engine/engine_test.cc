@@ -3,6 +3,7 @@
 #include "tessera/engine/engine.h"
 
 #include <atomic>
+#include <cstdint>
 #include <latch>
 #include <limits>
 #include <memory>

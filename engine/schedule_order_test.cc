@@ -1,5 +1,6 @@
 // In which order replays run, beside what else the engine does: see schedule.h.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <numeric>
+#include <string>
 
 #include "tessera/io/internal/idx_bytes.h"
 

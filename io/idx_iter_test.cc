@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tessera/io/internal/idx_bytes.h"
 

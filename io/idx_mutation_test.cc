@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <random>
+#include <vector>
 
 #include "tessera/io/internal/idx_bytes.h"
 

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "tessera/base/error.h"
 

@@ -1,6 +1,7 @@
 #include "tessera/ndarray/device_runtime.h"
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <stdexcept>

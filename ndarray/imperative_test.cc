@@ -1,5 +1,6 @@
 #include "tessera/ndarray/imperative.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <thread>

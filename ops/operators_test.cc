@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/ops/registry.h"

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <fstream>
+#include <string>
+#include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/symbol/symbol.h"

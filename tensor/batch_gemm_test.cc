@@ -1,5 +1,6 @@
 #include "tessera/tensor/batch_gemm.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "gtest/gtest.h"

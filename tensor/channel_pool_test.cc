@@ -1,5 +1,6 @@
 #include "tessera/tensor/channel_pool.h"
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <vector>

@@ -1,5 +1,6 @@
 #include "tessera/tensor/copy.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

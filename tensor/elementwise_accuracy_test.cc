@@ -1,6 +1,8 @@
 // Every function over the whole range of float and double, packets included, against the C library
 // in long double.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>

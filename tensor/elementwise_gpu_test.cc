@@ -1,4 +1,7 @@
 // Element-wise expressions, broadcasts and reductions: the GPU against the CPU.
+#include <cmath>
+
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

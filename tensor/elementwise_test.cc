@@ -2,8 +2,10 @@
 #include "tessera/tensor/elementwise.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -1,5 +1,6 @@
 // The CPU evaluator over every element type: extents around a packet, layouts, guard zones, special
 // values. One operation in double, rounded once, is the exact answer for float, half and bfloat16.
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -1,6 +1,8 @@
 #include "tessera/tensor/expression.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <type_traits>

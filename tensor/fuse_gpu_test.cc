@@ -1,4 +1,7 @@
 // Statements in one kernel, and reductions in one: the GPU against the CPU.
+#include <cmath>
+
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

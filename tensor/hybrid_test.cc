@@ -1,5 +1,7 @@
 // Reductions and products inside element-wise expressions: computed before the loop, once each.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "gtest/gtest.h"

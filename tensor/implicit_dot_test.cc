@@ -1,5 +1,6 @@
 #include "tessera/tensor/implicit_dot.h"
 
+#include <cstdint>
 #include <type_traits>
 
 #include "gtest/gtest.h"

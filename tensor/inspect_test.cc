@@ -1,5 +1,6 @@
 #include "tessera/tensor/inspect.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "tessera/tensor/map_reduce.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 #include "tessera/tensor/node_test_util.h"
 

@@ -2,6 +2,7 @@
 // whole right side were computed first; those that can run in place do, without a temporary.
 #include "tessera/tensor/overlap.h"
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>

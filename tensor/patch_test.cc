@@ -1,5 +1,6 @@
 #include "tessera/tensor/patch.h"
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>

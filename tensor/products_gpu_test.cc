@@ -1,6 +1,7 @@
 // Batches of products and dot products of vectors: the GPU against the CPU.
 #include <cmath>
 
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

@@ -10,6 +10,7 @@
 #include <map>
 #include <numbers>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"

@@ -1,6 +1,7 @@
 #include "tessera/tensor/random_expression.h"
 
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>

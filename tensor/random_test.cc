@@ -9,6 +9,8 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"

@@ -2,6 +2,11 @@
 // TESSERA_TREES_TYPE the elements' type, as the BUILD file says for each of its tests.
 #include "tessera/tensor/random_tree.h"
 
+#include <cstdint>
+#include <utility>
+
+#include "gtest/gtest.h"
+
 namespace tessera {
 namespace {
 

@@ -1,6 +1,7 @@
 #include "tessera/tensor/reduce_axis.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>

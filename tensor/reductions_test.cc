@@ -1,6 +1,9 @@
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "tessera/tensor/reductions_cases.h"
 
 namespace tessera {

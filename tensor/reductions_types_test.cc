@@ -1,3 +1,5 @@
+#include <cstdint>
+
 #include "tessera/tensor/reductions_cases.h"
 
 namespace tessera {

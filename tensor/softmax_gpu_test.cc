@@ -1,6 +1,7 @@
 // Softmax and its gradients: the GPU against the CPU.
 #include <cstdint>
 
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

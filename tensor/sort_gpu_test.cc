@@ -1,6 +1,7 @@
 // Sorts of keys with values and inside segments: the GPU against the CPU.
 #include <cstdint>
 
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

@@ -1,6 +1,7 @@
 // Elements moved to other places: the GPU against the CPU.
 #include <cstdint>
 
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

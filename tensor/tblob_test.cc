@@ -1,5 +1,6 @@
 #include "tessera/tensor/tblob.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,9 @@
 #include "tessera/tensor/transpose.h"
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/node_test_util.h"

@@ -1,4 +1,5 @@
 // Windows over images, softmax and products: the GPU against the CPU.
+#include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
 namespace tessera {

@@ -1,4 +1,6 @@
 // What mshadow's headers promise beyond what the programs in tests/mshadow_programs show.
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <sstream>
 #include <string>

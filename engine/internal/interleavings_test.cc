@@ -4,6 +4,8 @@
 #include "tessera/engine/internal/interleavings.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <set>

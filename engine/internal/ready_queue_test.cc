@@ -1,5 +1,6 @@
 #include "tessera/engine/internal/ready_queue.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "gmock/gmock.h"

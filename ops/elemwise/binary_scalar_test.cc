@@ -1,3 +1,6 @@
+#include <string>
+#include <vector>
+
 #include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {

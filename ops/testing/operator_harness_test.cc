@@ -3,6 +3,12 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "tessera/ops/registry.h"
 #include "tessera/ops/testing/property_checks.h"
 
