@@ -27,6 +27,9 @@ def _mode_flags(ctx):
         return ["-O0", "-g"]
     if mode == "opt" and ctx.attr._optimized[BoolFlagInfo].value:
         return ["-O3", "-DNDEBUG"]
+    if CUDA.fast_flags:
+        # nvcc's own -O0 would undo some of what they save.
+        return CUDA.fast_flags + ["-Xcompiler=-O0"]
     return ["-O0"]
 
 _HEADER_EXTENSIONS = ["h", "hpp", "cuh", "inc"]
