@@ -27,6 +27,8 @@ _GPU_TEST_MAIN = Label("//tools/cuda:gpu_test_main")
 _BENCHMARK = Label("//third_party/google_benchmark")
 _BENCHMARK_MAIN = Label("//third_party/google_benchmark:main")
 _SUPPRESSIONS = Label("//tools/sanitizers:suppressions")
+_PRECOMPILED_USABLE = str(Label("//tools/precompiled:is_usable"))
+_PRECOMPILED = str(Label("//tools/precompiled:tests"))
 
 def _if_cuda(value):
     return select({_CUDA_ENABLED: value, "//conditions:default": []})
@@ -112,6 +114,34 @@ def tessera_cc_binary(name, srcs = [], deps = [], copts = [], testonly = False, 
     """A cc_binary with Tessera's warnings; tag it "gpu" where it needs a GPU."""
     _program(cc_binary, name, srcs, deps, copts, testonly, tags, **kwargs)
 
+def _precompiled(srcs, copts):
+    """What has a test's sources read headers precompiled, where //tools/precompiled is turned on.
+
+    Flags of the test's own, and those that .bazelrc gives to files of other names, would not fit.
+
+    Args:
+      srcs: the test's sources and headers.
+      copts: the test's flags.
+
+    Returns:
+      A struct of further `deps` and `copts`.
+    """
+    sources, _ = _split(srcs)
+    others = [s for s in sources if not s.endswith("_test.cc")]
+    if copts != [] or others or not sources:
+        return struct(deps = [], copts = [])
+    return struct(
+        deps = select({
+            _PRECOMPILED_USABLE: [_PRECOMPILED],
+            "//conditions:default": [],
+        }),
+        copts = select({
+            # Bazel is told what the precompiled headers were, as if the test had included them.
+            _PRECOMPILED_USABLE: ["-include", "tools/precompiled/tests/precompiled.h", "-fpch-deps"],
+            "//conditions:default": [],
+        }),
+    )
+
 def tessera_cc_test(name, size, srcs, deps = [], copts = [], tags = [], data = [], **kwargs):
     """A test with GoogleTest's main. Tag it "gpu" where it needs a GPU, without which nothing runs.
 
@@ -125,12 +155,13 @@ def tessera_cc_test(name, size, srcs, deps = [], copts = [], tags = [], data = [
       data: files that the test reads.
       **kwargs: passed to cc_test.
     """
+    precompiled = _precompiled(srcs, copts)
     _program(
         cc_test,
         name,
         srcs,
-        deps + [_GTEST, _GPU_TEST_MAIN if "gpu" in tags else _GTEST_MAIN],
-        copts,
+        deps + [_GTEST, _GPU_TEST_MAIN if "gpu" in tags else _GTEST_MAIN] + precompiled.deps,
+        copts + precompiled.copts,
         True,
         tags,
         size = size,
@@ -151,12 +182,13 @@ def tessera_cc_test_variants(name, size, srcs, variants, deps = [], copts = [], 
       copts: flags after the warnings.
       **kwargs: passed to tessera_cc_test.
     """
+    precompiled = _precompiled(srcs, copts)
     tessera_cc_library(
         name = name + "_variants",
         testonly = True,
         srcs = srcs,
-        copts = copts,
-        deps = deps + [_GTEST],
+        copts = copts + precompiled.copts,
+        deps = deps + [_GTEST] + precompiled.deps,
         alwayslink = True,
         visibility = ["//visibility:private"],
     )

@@ -1,4 +1,4 @@
-"""Build settings of our own, so that nothing has to be downloaded for two flags."""
+"""Build settings of our own, so that nothing has to be downloaded for a few flags."""
 
 BoolFlagInfo = provider(fields = ["value"])
 
