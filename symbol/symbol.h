@@ -104,8 +104,9 @@ class Symbol {
   std::string ToJson() const;
   /// Throws Error(kDataLoss) for text that is not such a graph, and what Apply throws.
   static Symbol FromJson(std::string_view json);
-  /// The same with files; errors name the file. Under its name there is always either the old file
-  /// or all of the new one.
+  /// The same with files; errors name the file, kNotFound where there is none and
+  /// kFailedPrecondition where it cannot be opened. Under its name there is always either the old
+  /// file or all of the new one.
   void Save(const std::string& path) const;
   static Symbol Load(const std::string& path);
 

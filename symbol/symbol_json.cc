@@ -4,11 +4,13 @@
 // under "attr", inputs had two numbers, and aux states were no nodes.
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 
 #include "tessera/base/atomic_file.h"
@@ -213,16 +215,27 @@ void Symbol::Save(const std::string& path) const {
 }
 
 Symbol Symbol::Load(const std::string& path) {
+  const std::string name = "Symbol::Load: " + path;
+  // Asked first: a pipe to which nobody writes would never open.
+  std::error_code failure;
+  const std::filesystem::file_status status = std::filesystem::status(path, failure);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    throw NotFound(name, ": there is no such file");
+  }
+  if (failure) throw FailedPrecondition(name, ": ", failure.message());
+  if (!std::filesystem::is_regular_file(status)) {
+    throw FailedPrecondition(name, ": not an ordinary file");
+  }
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw NotFound("Symbol::Load: cannot read ", path, ": ", std::strerror(errno));
+  if (!file) throw FailedPrecondition(name, ": cannot be opened: ", std::strerror(errno));
   std::string text;
   char block[4096];
-  // Not by iterators: those let the exception of a read that fails through, as that of a folder.
+  // Not by iterators: those let the exception of a read that fails through.
   while (file.read(block, sizeof(block)), file.gcount() > 0) {
     text.append(block, static_cast<size_t>(file.gcount()));
   }
   if (file.bad()) {
-    throw DataLoss("Symbol::Load: ", path, " cannot be read, expected a file with a saved network");
+    throw DataLoss(name, " cannot be read, expected a file with a saved network");
   }
   try {
     return FromJson(text);

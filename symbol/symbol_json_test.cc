@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -119,11 +122,21 @@ TEST(SymbolJsonTest, FilesAreNamedInErrors) {
   Network().Save(path);
   EXPECT_EQ(Symbol::Load(path).ToJson(), Network().ToJson());
   std::ofstream(path, std::ios::app) << "x";
-  for (const std::string& bad : {path, testing::TempDir() + "/no_such_file.json"}) {
+  // A pipe to which nobody writes, and a folder, are no files.
+  const std::string pipe = testing::TempDir() + "/symbol_json_test_pipe";
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [bad, code] : std::initializer_list<std::pair<std::string, absl::StatusCode>>{
+           {path, Error::kDataLoss},
+           {testing::TempDir() + "/no_such_file.json", Error::kNotFound},
+           {path + "/below_a_file.json", Error::kNotFound},
+           {pipe, Error::kFailedPrecondition},
+           {testing::TempDir(), Error::kFailedPrecondition}}) {
     try {
       Symbol::Load(bad);
       ADD_FAILURE() << bad;
     } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
       EXPECT_THAT(error.what(), HasSubstr(bad));
     }
   }
