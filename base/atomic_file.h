@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// Writes a file so that under its name there is always either the old contents or all of the new:

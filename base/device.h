@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/dialect.h"
+
 namespace mshadow {
 
 /// A base of the device tags that makes this namespace one of those in which a compiler looks for

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// Reads settings from environment variables, all of which are called TESSERA_…. A variable that is

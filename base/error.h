@@ -6,10 +6,7 @@
 #include <string>
 
 #include "absl/base/config.h"
-
-static_assert(
-    __cplusplus >= 202002L,
-    "Tessera needs C++20: add --cxxopt=-std=c++20 (and --host_cxxopt=-std=c++20) to .bazelrc");
+#include "tessera/base/dialect.h"
 
 // Declared here instead of including absl/status/status.h, which every file would pay for with a
 // second of compilation. error.cc holds this, and the values below, against Abseil's.

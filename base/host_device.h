@@ -1,6 +1,8 @@
 #ifndef TESSERA_BASE_HOST_DEVICE_H_
 #define TESSERA_BASE_HOST_DEVICE_H_
 
+#include "tessera/base/dialect.h"
+
 /// TESSERA_HD marks a function that runs on both the host and a CUDA device, and asks for it to be
 /// inlined: such functions are the bodies of kernels. It is the only place where the preprocessor
 /// looks at the CUDA compiler outside of files named for CUDA.

@@ -34,6 +34,8 @@ check_programs() {
     echo "$workspace/$program: ${printed//$'\n'/; }"
     [[ "$printed" == "$(<"$program.expected")" ]] || fail "$program prints something else than $program.expected"
   done
+  # Libraries of the workspace's own, without what they would be linked with.
+  quietly build "${options[@]}" --output_groups=compilation_outputs //:all || fail "a library does not compile"
 }
 
 # Both the folders of Tessera's repository, whatever it is called there, and other repositories.
@@ -56,14 +58,36 @@ check_what_comes_along() {
   echo "$workspace depends on:" $reached
 }
 
+# A module of a user's, for Bazels that have modules; those of others come from a registry.
+check_module() {
+  if ((!has_modules)); then
+    echo "module: not asked, since this Bazel has no modules"
+  elif quietly test "${options[@]}" //:all >"$scratch/said"; then
+    echo "module: its tests pass"
+  elif grep -qi 'accessing registry' "$scratch/said"; then
+    echo "module: not asked, since no registry of modules can be reached"
+  else
+    cat "$scratch/said"
+    fail "its tests fail"
+  fi
+}
+
+has_modules=0
 workspaces=("$@")
 if ((!$#)); then workspaces=(*/brings); fi
 for workspace in "${workspaces[@]%/brings}"; do
   pushd "$workspace" >/dev/null
   check_programs
   check_what_comes_along
+  # Asked here: where Bazel has no modules, the module's folder is none of its workspaces.
+  if "${bazel[@]}" help 2>/dev/null | grep -E '^ +mod ' >/dev/null; then has_modules=1; fi
   # Its memory is wanted by the next one.
   "${bazel[@]}" shutdown >/dev/null 2>&1
   popd >/dev/null
 done
+if ((!$#)); then
+  workspace=module
+  cd "$workspace"
+  check_module
+fi
 exit "$failed"

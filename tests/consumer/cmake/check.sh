@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs Tessera below a folder of its own and builds against it as people without Bazel do, by
-# CMake with both libraries and by pkg-config with the shared one.
+# CMake with both libraries and by pkg-config with the shared one. The headers that are there keep what
+# tests/headers/check.py says.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -26,3 +27,5 @@ for program in with_shared with_static with_pkg_config; do
   echo "$program: $printed"
   [[ "$printed" == "2 4 6 " ]] || { echo "expected 2 4 6"; exit 1; }
 done
+
+python3 ../../headers/check.py "--include=$scratch/prefix/include"
