@@ -281,6 +281,13 @@ class Engine {
   /// Throws Error(kInvalidArgument) for a deleted variable.
   virtual void Throw(Variable* variable) = 0;
 
+  /// Whether nothing that was pushed on the variable pends, also on a device; does not wait, and
+  /// may be called with locks held. What is pushed meanwhile is not seen: who relies on the answer
+  /// keeps later operations from what the variable stands for, by a lock of their own. False in the
+  /// child of a fork, and where an engine cannot tell. Throws Error(kInvalidArgument) for a deleted
+  /// variable.
+  virtual bool IsIdle([[maybe_unused]] Variable* variable) { return false; }
+
   /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
   /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
   /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`

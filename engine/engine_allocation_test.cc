@@ -1,8 +1,10 @@
 // Where an engine takes memory, and what becomes of everything where there is none.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <latch>
 #include <limits>
 #include <memory>
 #include <new>
@@ -14,12 +16,15 @@
 #include "gtest/gtest.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/thread_sleep.h"
 #include "tessera/engine/internal/trace_recorder.h"
 #include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {
 namespace {
 
+using engine_internal::AwaitSleep;
+using engine_internal::ThisThread;
 using engine_internal::TracedEnd;
 using engine_internal::TracedPush;
 using engine_internal::TracedRun;
@@ -94,38 +99,117 @@ TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing)
   struct Kind {
     const char* name;
     std::function<void(Engine&, Variable*)> wait;
-    std::function<bool(const Engine&)> has_begun;
   };
   const Kind kinds[] = {
-      {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); },
-       [](const Engine& engine) { return HasWait(engine); }},
-      {"WaitForAll", [](Engine& engine, Variable*) { engine.WaitForAll(); },
-       [](const Engine&) { return true; }},
+      {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); }},
+      {"WaitForAll", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
       {"a push that waits for room",
        [](Engine& engine, Variable* variable) {
          engine.PushSync([](RunContext) {}, kCpu, {variable}, {});
-       },
-       [](const Engine& engine) { return engine.counters().pushed == 2; }},
-      {"Stop", [](Engine& engine, Variable*) { engine.Stop(); },
-       [](const Engine&) { return true; }},
+       }},
+      {"Stop", [](Engine& engine, Variable*) { engine.Stop(); }},
   };
   Variable* const outer = engine_->NewVariable();
   for (const Kind& kind : kinds) {
     const auto other = GetParam().Make({.max_pending = 1});
     Variable* const there = other->NewVariable();
-    const OnComplete done = PushOpen(*other, there);
+    // A function that runs holds up each of them.
+    std::latch runs(1), goes_on(1);
+    other->PushSync([&](RunContext) { runs.count_down(), goes_on.wait(); }, kCpu, {}, {there});
+    runs.wait();
+    std::atomic<pid_t> thread{0};
+    std::atomic<bool> returned{false};
     bool failed = true;
     engine_->PushSync(
         [&](RunContext) {
           const FailingNew failing(0);
+          thread = ThisThread();
           kind.wait(*other, there);
+          returned = true;
           failed = failing.has_failed();
         },
         kCpu, {}, {outer});
-    while (!kind.has_begun(*other)) std::this_thread::yield();
-    done();
+    while (thread == 0) std::this_thread::yield();
+    AwaitSleep(thread);
+    EXPECT_FALSE(returned) << kind.name << " waits for what runs";
+    goes_on.count_down();
     engine_->WaitForVar(outer);
+    EXPECT_TRUE(returned) << kind.name;
     EXPECT_FALSE(failed) << kind.name;
+  }
+}
+
+// A call for help goes to the queue, where others with a priority stand already. What may be
+// missing is a thread that comes: then the operation's own one does the rest afterwards.
+TEST_P(EngineAllocationTest, AReplayWhoseOperationWaitsWithoutMemoryGoesOn) {
+  constexpr int kOthers = 20;
+  for (int64_t call = 0; call < 5; ++call) {
+    const auto engine = GetParam().Make(), other = GetParam().Make();
+    Variable *const first = engine->NewVariable(), *const there = other->NewVariable();
+    std::latch runs(1), goes_on(1);
+    other->PushSync([&](RunContext) { runs.count_down(), goes_on.wait(); }, kCpu, {}, {there});
+    runs.wait();
+    std::atomic<pid_t> thread{0};
+    std::atomic<bool> filled{false};
+    std::atomic<int> others{0};
+    const auto schedule = engine->Record([&] {
+      engine->PushSync(
+          [&](RunContext) {
+            thread = ThisThread();
+            while (!filled) std::this_thread::yield();
+            const FailingNew failing(call);
+            other->WaitForVar(there);
+          },
+          kCpu, {}, {first}, {.priority = 7});
+      // It has the longest way to go, so it begins.
+      engine->PushSync([&](RunContext) { ++others; }, kCpu, {first}, {}, {.priority = 7});
+      for (int i = 1; i < kOthers; ++i) {
+        engine->PushSync([&](RunContext) { ++others; }, kCpu, {}, {}, {.priority = 7});
+      }
+    });
+    schedule->Replay();
+    while (thread == 0) std::this_thread::yield();
+    for (int i = 0; i < 8; ++i) engine->PushSync([](RunContext) {}, kCpu, {}, {}, {.priority = 3});
+    filled = true;
+    AwaitSleep(thread);
+    goes_on.count_down();
+    engine->WaitForAll();
+    EXPECT_EQ(others, kOthers) << "allocation " << call;
+  }
+}
+
+TEST_P(EngineAllocationTest, APushThatFindsNoMemoryThrowsAndPushesNothing) {
+  constexpr int kVariables = 40;  // more than fit into a record
+  const std::string name(100, 'n');
+  for (const int priority : {0, 7}) {
+    bool failed = true;
+    for (int64_t call = 0; failed; ++call) {
+      const auto engine = GetParam().Make();
+      std::vector<Variable*> variables;
+      for (int i = 0; i < kVariables; ++i) variables.push_back(engine->NewVariable());
+      engine->Stop();  // all that is ready has to be kept
+      std::atomic<uint64_t> runs{0};
+      uint64_t accepted = 0;
+      const auto push = [&](VariableList reads) {
+        try {
+          engine->PushSync([&runs](RunContext) { ++runs; }, kCpu, reads, {},
+                           {.priority = priority, .name = name});
+          ++accepted;
+        } catch (const std::bad_alloc&) {
+        }
+      };
+      {
+        const FailingNew failing(call);
+        for (int i = 0; i < 3; ++i) push({});
+        push(variables);
+        failed = failing.has_failed();
+      }
+      EXPECT_EQ(accepted, failed ? 3u : 4u) << "allocation " << call;
+      ASSERT_EQ(engine->counters().pushed, accepted) << "allocation " << call;
+      engine->Start();
+      engine->WaitForAll();
+      EXPECT_EQ(runs, accepted) << "allocation " << call;
+    }
   }
 }
 

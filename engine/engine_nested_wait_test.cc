@@ -21,13 +21,16 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/thread_sleep.h"
 
 namespace tessera {
 namespace {
 
+using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
 using engine_internal::ParallelFor;
+using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
 using testing::HasSubstr;
 
@@ -354,6 +357,57 @@ TEST_P(NestedWaitTest, AWaitInsideAnotherEngineLendsThePlaceInTheFirst) {
   }
 }
 
+TEST_P(NestedWaitTest, AWaitInsideAnyNumberOfEnginesLendsThePlaceInTheOutermost) {
+  constexpr size_t kEngines = 100;
+  std::vector<std::unique_ptr<Engine>> inner;
+  for (size_t i = 0; i < kEngines; ++i) {
+    inner.push_back(Engine::Create({.kind = EngineKind::kNaive}));
+  }
+  Engine& innermost = *inner.back();
+  Variable *outer = New(), *here = New(), *there = innermost.NewVariable();
+  std::promise<OnComplete> handle;
+  innermost.PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      {there});
+  const OnComplete done = handle.get_future().get();
+  // Each of them runs what is pushed on this thread.
+  const std::function<void(size_t)> descend = [&](size_t depth) {
+    if (depth < kEngines) {
+      inner[depth]->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {}, {});
+      return;
+    }
+    engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+    innermost.WaitForVar(there);
+  };
+  engine_->PushSync([&](RunContext) { descend(0); }, kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  for (const auto& engine : inner) EXPECT_NO_THROW(engine->WaitForAll());
+}
+
+TEST_P(NestedWaitTest, AChainOfEnginesThatWaitForTheNextEnds) {
+  constexpr size_t kEngines = 40;
+  std::vector<std::unique_ptr<Engine>> chain;
+  std::vector<Variable*> variables;
+  for (size_t i = 0; i < kEngines; ++i) {
+    chain.push_back(GetParam().Make());
+    variables.push_back(chain.back()->NewVariable());
+  }
+  size_t ended = 0;
+  const std::function<void(size_t)> push = [&](size_t i) {
+    chain[i]->PushSync(
+        [&, i](RunContext) {
+          if (i + 1 < kEngines) {
+            push(i + 1);
+            chain[i + 1]->WaitForVar(variables[i + 1]);
+          }
+          ++ended;
+        },
+        kCpu, {}, {variables[i]});
+  };
+  push(0);
+  chain[0]->WaitForVar(variables[0]);
+  EXPECT_EQ(ended, kEngines);
+}
+
 TEST_P(NestedWaitTest, StopReturnsWhenSomebodyStarts) {
   for (int i = 0; i < 50; ++i) {
     Variable* const variable = New();
@@ -414,7 +468,8 @@ TEST_P(NestedWaitTest, AWaitAmongSteadyTrafficIsReportedOnce) {
     while (!over) engine->PushSync([](RunContext) {}, kCpu, {}, {});
   });
   reported.get_future().wait();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const uint64_t before = engine->counters().run;
+  while (engine->counters().run < before + 10000) std::this_thread::yield();
   EXPECT_EQ(reports, 1);
   over = true;
   traffic.join();
@@ -492,7 +547,7 @@ TEST_P(NestedWaitTest, AnAsynchronousFunctionMayWaitForWhatComesAfterItsCompleti
 
 // What the waits need is ready only when all that may sleep are asleep.
 TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
-  constexpr int kWaits = 1500;
+  constexpr int kWaits = 1500, kMaySleep = 1024;
   std::vector<OnComplete> open;
   std::vector<Variable*> completed;
   for (int i = 0; i < kWaits; ++i) {
@@ -511,9 +566,12 @@ TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
         },
         kCpu, {}, {New()});
   }
-  // More than that may not begin before others end.
+  // One more lies on top of another. (Where the system gives fewer threads this many do not begin
+  // before others end.)
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (begun < kWaits && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+  while (begun <= kMaySleep && std::chrono::steady_clock::now() < patience) {
+    std::this_thread::yield();
+  }
   for (const OnComplete& done : open) done();
   engine_->WaitForAll();
   EXPECT_EQ(ended, kWaits);
@@ -541,18 +599,22 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
   const int workers = GetParam().workers;
   std::vector<OnComplete> open;
   std::latch waiting(workers);
+  std::vector<std::atomic<pid_t>> threads(workers);
   for (int i = 0; i < workers; ++i) {
     Variable* const awaited = New();
     open.push_back(PushOpen(awaited));
     engine_->PushSync(
-        [&waiting, awaited](RunContext context) {
+        [&, i, awaited](RunContext context) {
           waiting.arrive_and_wait();
+          threads[i] = ThisThread();
           context.engine->WaitForVar(awaited);
         },
         kCpu, {}, {New()});
   }
-  waiting.wait();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // long enough for all to sleep
+  for (const std::atomic<pid_t>& thread : threads) {
+    while (thread == 0) std::this_thread::yield();
+    AwaitSleep(thread);
+  }
   int ran = 0;
   engine_->Execute([&] { ++ran; });
   Variable* const done = New();
@@ -569,20 +631,20 @@ TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) 
   Variable* const awaited = New();
   const OnComplete open = PushOpen(awaited);
   std::latch running(workers);
-  std::atomic<bool> called{false};
+  std::atomic<pid_t> caller{0};
   for (int i = 0; i < workers; ++i) {
     engine_->PushSync(
         [&](RunContext context) {
           running.arrive_and_wait();
-          while (!called) std::this_thread::yield();
-          // Long enough for Execute to find all places taken; the end is the same if it is not.
-          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          while (caller == 0) std::this_thread::yield();
+          // In Execute, where it has found all places taken; or else in the wait after that.
+          AwaitSleep(caller);
           context.engine->WaitForVar(awaited);
         },
         kCpu, {}, {New()});
   }
   running.wait();
-  called = true;
+  caller = ThisThread();
   EXPECT_THROW(engine_->Execute([&] {
     open();
     throw NotFound("from inside");

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -164,6 +165,27 @@ TEST_P(EngineTest, TheVersionAdvancesWithEveryPushedWrite) {
   engine_->WaitForAll();
   EXPECT_EQ(variable->version(), 5u);
   EXPECT_EQ(other->version(), 0u);
+}
+
+TEST_P(EngineTest, AVariableIsIdleWhereNoReadAndNoWritePends) {
+  Variable* variable = engine_->NewVariable();
+  EXPECT_TRUE(engine_->IsIdle(variable));
+  const std::vector<Variable*> none, one = {variable};
+  for (const bool write : {false, true}) {
+    std::vector<OnComplete> pending;
+    std::latch issued(1);
+    engine_->PushAsync(
+        [&](RunContext, OnComplete on_complete) {
+          pending.push_back(std::move(on_complete));
+          issued.count_down();
+        },
+        kCpu, write ? none : one, write ? one : none);
+    issued.wait();
+    EXPECT_FALSE(engine_->IsIdle(variable)) << write;
+    pending[0]();
+    engine_->WaitForAll();
+    EXPECT_TRUE(engine_->IsIdle(variable)) << write;
+  }
 }
 
 TEST_P(EngineTest, AVariableNamedTwiceIsAnErrorThatNamesIt) {

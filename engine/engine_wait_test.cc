@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -16,6 +15,7 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/thread_sleep.h"
 
 namespace tessera {
 namespace {
@@ -223,13 +223,15 @@ TEST_P(ThreadedEngineWaitTest, APusherSleepsAtTheBoundUntilThereIsRoomOrTheEngin
                       {variable});
     const OnComplete done = handle.get_future().get();
     std::atomic<int> pushes{0};
+    std::atomic<pid_t> pushing{0};
     std::thread pusher([&] {
+      pushing = engine_internal::ThisThread();
       for (int i = 0; i < 50; ++i, ++pushes) {
         engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
       }
     });
     while (engine->counters().pending < 10) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    engine_internal::AwaitSleep(pushing);
     EXPECT_EQ(engine->counters().pending, 10u);
     EXPECT_EQ(pushes, 8) << "the ninth call sleeps";
     std::thread stopper;
@@ -362,6 +364,46 @@ TEST_P(EngineWaitTest, APushThatOverlapsWithShutdownRunsOrThrows) {
     EXPECT_EQ(runs.load(), accepted.load());
     EXPECT_EQ(engine->counters().pushed, accepted.load());
     EXPECT_EQ(engine->counters().pending, 0u);
+  }
+}
+
+TEST_P(EngineWaitTest, AReplayThatOverlapsWithShutdownRunsWholeOrThrows) {
+  constexpr int kRounds = 100, kOperations = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto engine = GetParam().Make();
+    Variable* const variable = engine->NewVariable();
+    int runs = 0, pushed_inside = 0;
+    const auto schedule = engine->Record([&] {
+      for (int i = 0; i < kOperations; ++i) {
+        engine->PushSync(
+            [&](RunContext context) {
+              ++runs;
+              context.engine->PushSync([&](RunContext) { ++pushed_inside; }, kCpu, {}, {variable});
+            },
+            kCpu, {}, {variable});
+      }
+    });
+    std::latch begin(2);
+    int accepted = 0;
+    std::thread replayer([&] {
+      begin.arrive_and_wait();
+      try {
+        for (int i = 0; i < 10; ++i) {
+          schedule->Replay();
+          ++accepted;
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Error::kFailedPrecondition);
+        EXPECT_THAT(error.what(), HasSubstr("after Shutdown"));
+      }
+    });
+    begin.arrive_and_wait();
+    engine->Shutdown();
+    replayer.join();
+    EXPECT_EQ(runs, accepted * kOperations) << "round " << round;
+    EXPECT_EQ(pushed_inside, runs) << "what operations push is finished too";
+    EXPECT_EQ(engine->counters().pending, 0u);
+    EXPECT_NO_THROW(engine->WaitForAll());
   }
 }
 

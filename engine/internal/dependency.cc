@@ -331,6 +331,16 @@ FenceRef LastIssuedWrite(const DependencyVariable& variable) {
   return variable.device_uses == nullptr ? nullptr : variable.device_uses->write;
 }
 
+bool IsUnused(const DependencyVariable& variable) {
+  if (variable.readers != nullptr || variable.writer != nullptr || variable.head != nullptr) {
+    return false;
+  }
+  if (variable.device_uses == nullptr) return true;
+  const auto is_done = [](const FenceRef& fence) { return fence == nullptr || fence->done.load(); };
+  const DeviceUses& uses = *variable.device_uses;
+  return is_done(uses.write) && std::all_of(uses.reads.begin(), uses.reads.end(), is_done);
+}
+
 bool AcquireWait(WaitExecution& wait, DependencyVariable& variable) {
   std::lock_guard<FutexLock> hold(variable.lock);
   if (!variable.alive) {

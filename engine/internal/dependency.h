@@ -73,6 +73,10 @@ IssuedBefore FencesBefore(Execution& execution);
 /// variable's lock.
 FenceRef LastIssuedWrite(const DependencyVariable& variable);
 
+/// Whether nobody has or awaits a turn on the variable, nor a device has work on it to do. Requires
+/// the variable's lock.
+bool IsUnused(const DependencyVariable& variable);
+
 /// A wait for the pending writes of a variable, as an execution in its queue.
 struct WaitExecution : Execution {
   WaitExecution() { kind = ExecutionKind::kWait; }

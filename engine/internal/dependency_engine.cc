@@ -182,8 +182,10 @@ void DependencyEngine::CheckNotForked(std::string_view call) const {
 void DependencyEngine::CheckAccepting(std::string_view operation) const {
   CheckNotForked(operation);
   // Relaxed: of a push that overlaps with Shutdown the counter of pushes decides, when it takes its
-  // place.
-  if (!accepting_.load(std::memory_order_relaxed)) throw PushedAfterShutdown(operation);
+  // place. What pushes inside an operation comes before that one's end, and so before Shutdown's.
+  if (!accepting_.load(std::memory_order_relaxed) && ThreadFrame::Current(id_) == nullptr) {
+    throw PushedAfterShutdown(operation);
+  }
 }
 
 void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,

@@ -81,6 +81,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void WaitForVar(Variable* variable) final;
   void WaitForAll() final;
   void Throw(Variable* variable) final;
+  bool IsIdle(Variable* variable) final;
   void Stop() final;
   void Start() final;
   void Shutdown() final;
@@ -158,8 +159,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   mutable FutexLock queue_lock_;
   ReadyQueue queue_;    // guarded by queue_lock_
   int64_t active_ = 0;  // threads that run operations or look for some; guarded by queue_lock_
-  int64_t stop_waiters_ = 0;  // threads in Stop; guarded by queue_lock_
-  bool ending_ = false;       // Shutdown has begun; guarded by queue_lock_
+  int64_t stop_waiters_ = 0;      // threads in Stop; guarded by queue_lock_
+  int64_t pushing_in_order_ = 0;  // replays that push one by one; guarded by queue_lock_
+  bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm.
   std::atomic<bool> stopped_{false};
   /// Something is ready and the system gives no thread for it: who sleeps has to run it.
@@ -168,7 +170,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
  private:
   class Blocked;
   class LentPlaces;
-  struct LentPlace;
   class RecordedSchedule;
   class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
@@ -225,6 +226,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
   void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
   void PushOperations(const std::shared_ptr<Replay>& replay);
+  void BeginPushesInOrder(std::string_view schedule);
+  void EndPushesInOrder();
+  bool PushesInOrder();
   Execution* TakeOperation(const std::shared_ptr<Replay>& replay, uint32_t index,
                            std::span<DependencyVariable* const> variables);
   std::vector<TracedPush> TracedReplay(const Replay& replay) const;

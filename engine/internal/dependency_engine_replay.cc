@@ -237,6 +237,8 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
     executions.push_back(TakeOperation(replay, i, actual));
   }
   if (ReplaysInOrder()) {
+    BeginPushesInOrder(plan.name());
+    const absl::Cleanup end_pushes = [this] { EndPushesInOrder(); };
     // Here rather than at its own push, before which others would have run.
     for (DependencyVariable* variable : actual) CheckAlive(*variable, plan.name());
     std::reverse(executions.begin(), executions.end());
@@ -265,6 +267,25 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   if (!ready.empty()) Dispatch(ready);
   const uint64_t pushed = sequence + plan.size() - 1;
   if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
+}
+
+/// Shutdown waits until a replay has pushed all of its operations, or throws before the first. From
+/// its beginning it takes replays of operations alone, which it waits for anyway: so that it comes
+/// to an end.
+void DependencyEngine::BeginPushesInOrder(std::string_view schedule) {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  if (ending_ && ThreadFrame::Current(id_) == nullptr) throw PushedAfterShutdown(schedule);
+  ++pushing_in_order_;
+}
+
+void DependencyEngine::EndPushesInOrder() {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  --pushing_in_order_;
+}
+
+bool DependencyEngine::PushesInOrder() {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  return pushing_in_order_ > 0;
 }
 
 /// An operation of the replay as an execution of its own, on the variables that stand in this

@@ -1,13 +1,10 @@
 // How threads wait for a DependencyEngine, and how it stops and ends.
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <iterator>
 #include <limits>
 #include <list>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -50,61 +47,47 @@ uint32_t NextToken() {
 
 }  // namespace
 
-/// What LentPlaces does for one engine, in a list of that engine's.
-struct DependencyEngine::LentPlace {
-  DependencyEngine* engine = nullptr;
-  Execution* current = nullptr;  // whose visit is suspended, if it is one
-  bool lent = false;
-  LentPlaces* of = nullptr;
-  // Guarded by the engine's lent_places_mutex_.
-  LentPlace* next = nullptr;
-  LentPlace* previous = nullptr;
-};
-
 /// While it lives, others work in the place of this thread, which sleeps on that condition, for the
 /// engines that it has frames of; but for `engine`, which sees to that itself. Of two engines that
 /// know each other by such a wait neither could end with the process while the other holds it: so
 /// the sleep is woken when one of them ends.
 ///
-/// It takes no memory, since waits have reached where an exception would leave pointers to them. So
-/// there is a limit: of more engines than kMaxEngines those whose frames lie deepest keep the
-/// thread's place.
+/// It takes no memory, since waits have reached where an exception would leave pointers to them.
 class DependencyEngine::LentPlaces {
  public:
   LentPlaces(DependencyEngine* engine, std::mutex* mutex,
              std::condition_variable* condition) noexcept
-      : mutex_(mutex), condition_(condition) {
-    places_[0].engine = engine;
-    std::array<DependencyEngine*, kMaxEngines> engines;
-    const size_t known = ThreadFrame::Engines(engines);
-    for (DependencyEngine* other : std::span(engines).first(known)) {
-      // In the child of a fork the parent's frames are still there, but not its threads.
-      if (other == engine || other->forked()) continue;
-      LentPlace& place = places_[count_++];
-      place.engine = other;
-      // First, so that what the visit leaves is in the queue when a thread for it is looked for.
-      place.current = ThreadFrame::Current(other->id_);
-      other->SuspendVisit(place.current);
-      place.lent = other->LendPlace();
+      : outer_lent_from_(lent_from_) {
+    own_.engine = engine;
+    LentPlace* last = &own_;
+    for (ThreadFrame* frame = ThreadFrame::Innermost(); frame != lent_from_;
+         frame = frame->outer()) {
+      last = Lend(frame->engine(), frame->place(), last);
     }
-    for (LentPlace& place : watched()) {
-      place.of = this;
-      std::lock_guard<std::mutex> hold(place.engine->lent_places_mutex_);
-      LentPlace*& head = place.engine->lent_places_;
-      place.next = head;
-      if (head != nullptr) head->previous = &place;
-      head = &place;
+    lent_from_ = ThreadFrame::Innermost();
+    for (LentPlace* place = watched(); place != nullptr; place = place->of_outer_engine) {
+      place->mutex = mutex;
+      place->condition = condition;
+      place->previous = nullptr;
+      std::lock_guard<std::mutex> hold(place->engine->lent_places_mutex_);
+      LentPlace*& head = place->engine->lent_places_;
+      place->next = head;
+      if (head != nullptr) head->previous = place;
+      head = place;
     }
   }
   ~LentPlaces() {
-    for (LentPlace& place : watched()) {
-      std::lock_guard<std::mutex> hold(place.engine->lent_places_mutex_);
-      (place.previous == nullptr ? place.engine->lent_places_ : place.previous->next) = place.next;
-      if (place.next != nullptr) place.next->previous = place.previous;
+    for (LentPlace* place = watched(); place != nullptr; place = place->of_outer_engine) {
+      std::lock_guard<std::mutex> hold(place->engine->lent_places_mutex_);
+      LentPlace*& head = place->engine->lent_places_;
+      (place->previous == nullptr ? head : place->previous->next) = place->next;
+      if (place->next != nullptr) place->next->previous = place->previous;
     }
-    for (LentPlace& place : std::span(places_).subspan(1, count_ - 1)) {
-      if (place.lent) place.engine->TakeBackPlace();
-      place.engine->ResumeVisit(place.current);
+    lent_from_ = outer_lent_from_;
+    for (LentPlace* place = own_.of_outer_engine; place != nullptr;
+         place = place->of_outer_engine) {
+      if (place->lent) place->engine->TakeBackPlace();
+      place->engine->ResumeVisit(place->current);
     }
   }
   LentPlaces(const LentPlaces&) = delete;
@@ -112,29 +95,44 @@ class DependencyEngine::LentPlaces {
 
   /// Whether one of the engines ends with the process.
   bool process_ends() const {
-    return std::any_of(watched().begin(), watched().end(),
-                       [](const LentPlace& place) { return place.engine->abandoned_.load(); });
-  }
-
-  void Wake() {
-    // Who has just looked for the end, and found none, is asleep when this has the mutex.
-    std::lock_guard<std::mutex> hold(*mutex_);
-    condition_->notify_all();
+    for (const LentPlace* place = watched(); place != nullptr; place = place->of_outer_engine) {
+      if (place->engine->abandoned_.load()) return true;
+    }
+    return false;
   }
 
  private:
-  static constexpr size_t kMaxEngines = 32;
-
-  /// The engines that know each other by this wait; none where there is but one.
-  std::span<LentPlace> watched() { return std::span(places_).first(count_ > 1 ? count_ : 0); }
-  std::span<const LentPlace> watched() const {
-    return std::span(places_).first(count_ > 1 ? count_ : 0);
+  /// Fills in `place`, and appends it to `last`, if that engine is none of those before. Returns
+  /// the last one.
+  LentPlace* Lend(DependencyEngine* engine, LentPlace& place, LentPlace* last) {
+    // In the child of a fork the parent's frames are still there, but not its threads.
+    if (Has(engine) || engine->forked()) return last;
+    place.engine = engine;
+    place.of_outer_engine = nullptr;
+    last->of_outer_engine = &place;
+    // First, so that what the visit leaves is in the queue when a thread for it is looked for.
+    place.current = ThreadFrame::Current(engine->id_);
+    engine->SuspendVisit(place.current);
+    place.lent = engine->LendPlace();
+    return &place;
   }
 
-  std::mutex* const mutex_;
-  std::condition_variable* const condition_;
-  std::array<LentPlace, kMaxEngines + 1> places_;  // the first is the waiting engine's own
-  size_t count_ = 1;
+  bool Has(const DependencyEngine* engine) const {
+    const LentPlace* place = &own_;
+    while (place != nullptr && place->engine != engine) place = place->of_outer_engine;
+    return place != nullptr;
+  }
+
+  /// The engines that know each other by this wait; none where there is but one.
+  LentPlace* watched() { return own_.of_outer_engine == nullptr ? nullptr : &own_; }
+  const LentPlace* watched() const { return own_.of_outer_engine == nullptr ? nullptr : &own_; }
+
+  /// What lies outward from that frame is lent already: a stall report that sleeps itself is called
+  /// in the middle of a sleep.
+  static inline thread_local const ThreadFrame* lent_from_ = nullptr;
+
+  const ThreadFrame* const outer_lent_from_;
+  LentPlace own_{};  // the waiting engine's
 };
 
 /// When a wait is to be reported, which happens once.
@@ -465,6 +463,14 @@ void DependencyEngine::Throw(Variable* variable) {
   Report(failure);
 }
 
+bool DependencyEngine::IsIdle(Variable* variable) {
+  if (forked()) return false;
+  DependencyVariable* checked = Checked(variable, "IsIdle");
+  CheckAlive(*checked, "IsIdle");
+  std::lock_guard<FutexLock> hold(checked->lock);
+  return IsUnused(*checked);
+}
+
 void DependencyEngine::Report(const FailureRef& failure) {
   if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
   if (ClaimReport(*failure, pushed_.count())) Rethrow(*failure);
@@ -614,6 +620,11 @@ void DependencyEngine::Shutdown() {
   }
   LetOperationsBegin();
   WaitUntilIdle(/*until_process_ends=*/false);  // operations may still push
+  // Idle between two operations of a replay, a matter of instructions.
+  while (PushesInOrder()) {
+    std::this_thread::yield();
+    WaitUntilIdle(/*until_process_ends=*/false);
+  }
   accepting_.store(false);
   do {
     WaitUntilIdle(/*until_process_ends=*/false);  // what came in between
@@ -633,7 +644,11 @@ void DependencyEngine::EndWithProcess() {
   NotifyParked();
   {
     std::lock_guard<std::mutex> hold(lent_places_mutex_);
-    for (LentPlace* place = lent_places_; place != nullptr; place = place->next) place->of->Wake();
+    for (LentPlace* place = lent_places_; place != nullptr; place = place->next) {
+      // Who has just looked for the end, and found none, is asleep when this has the mutex.
+      std::lock_guard<std::mutex> hold_sleep(*place->mutex);
+      place->condition->notify_all();
+    }
   }
   HoldOperations(/*at_end=*/true);
 }

@@ -17,11 +17,14 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/simulated_device.h"
+#include "tessera/engine/internal/thread_sleep.h"
 
 namespace tessera {
 namespace {
 
+using engine_internal::AwaitSleep;
 using engine_internal::SimulatedDevice;
+using engine_internal::ThisThread;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -56,16 +59,26 @@ int ExitWithWorkInFlight() {
   return 0;
 }
 
+/// Exit finds one piece of work at work, others behind it, and a device that does no more before
+/// exit has begun.
 int ExitWithDeviceWorkInFlight() {
   static auto* const device = new SimulatedDevice;  // never destroyed, as drivers are not
   static std::vector<OnComplete> kept;
+  static std::latch at_work(1), exit_has_begun(1);
   Engine* engine = Engine::Get();
+  // What is registered later goes first: this, then the end of the default engine.
+  std::atexit([] { exit_has_begun.count_down(); });
   for (const FnProperty property : {FnProperty::kNormal, FnProperty::kCopyFromGpu}) {
     Variable* variable = engine->NewVariable();
     for (int i = 0; i < 50; ++i) {
       engine->PushSync(
-          [](RunContext context) {
-            SimulatedDevice::Enqueue(context.stream, [] { usleep(1000); });
+          [i, property](RunContext context) {
+            SimulatedDevice::Enqueue(context.stream, [i, property] {
+              if (i > 0 || property != FnProperty::kNormal) return;
+              device->Hold();
+              at_work.count_down();
+              exit_has_begun.wait();
+            });
           },
           Device::Gpu(0), {}, {}, {.property = property, .updates = {variable}});
     }
@@ -73,13 +86,11 @@ int ExitWithDeviceWorkInFlight() {
     engine->PushAsync([](RunContext, OnComplete done) { kept.push_back(done); }, Device::Gpu(1),
                       {variable}, {engine->NewVariable()});
   }
-  // Exit finds work on the device, and work that only Resume would let it do.
   std::thread([] {
-    device->Hold();
-    usleep(20000);
+    exit_has_begun.wait();
     device->Resume();
   }).detach();
-  usleep(5000);
+  at_work.wait();
   return 0;
 }
 
@@ -114,6 +125,7 @@ int ExitWhileEnginesWait(bool default_waits) {
   Engine* const waiting = default_waits ? Engine::Get() : other.get();
   Engine* const awaited = default_waits ? other.get() : Engine::Get();
   std::latch begun(2);
+  pid_t waiter = 0;
   Variable* const forever = awaited->NewVariable();
   awaited->PushAsync(
       [&](RunContext, OnComplete done) {
@@ -123,12 +135,13 @@ int ExitWhileEnginesWait(bool default_waits) {
       kCpu, {}, {forever});
   waiting->PushSync(
       [&](RunContext) {
+        waiter = ThisThread();
         begun.count_down();
         awaited->WaitForVar(forever);
       },
       kCpu, {}, {});
   begun.wait();
-  usleep(1000);  // most often enough for the wait to sleep; the process ends either way
+  AwaitSleep(waiter);
   std::exit(0);
 }
 
@@ -152,6 +165,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   Engine* const waiting = Engine::Get();
   Variable* const forever = other->NewVariable();
   std::latch running(1), begun(2);
+  pid_t caller = 0;
   other->PushAsync(
       [&](RunContext, OnComplete done) {
         kept.push_back(done);
@@ -170,6 +184,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   }
   waiting->PushSync(
       [&](RunContext) {
+        caller = ThisThread();
         begun.count_down();
         if (naive) other->Execute([&] { other->WaitForVar(forever); });
         if (call == "push") other->PushSync([](RunContext) {}, kCpu, {forever}, {});
@@ -178,7 +193,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
       },
       kCpu, {}, {});
   begun.wait();
-  usleep(1000);  // as above
+  AwaitSleep(caller);
   std::exit(0);
 }
 

@@ -85,7 +85,7 @@ enum class ExecutionKind : uint8_t {
 };
 
 /// Where an execution stands in the ready queue; guarded by the queue's lock.
-enum class QueuePlace : uint8_t { kNone, kFifo, kHeap, kUrgent };
+enum class QueuePlace : uint8_t { kNone, kFifo, kRanked, kUrgent };
 
 /// One push, from the push until it is complete.
 ///

@@ -1,5 +1,6 @@
 // A plugin that has an engine of its own and the default one inside.
 
+#include <atomic>
 #include <memory>
 
 #include "tessera/engine/engine.h"
@@ -18,6 +19,17 @@ int Count(Engine* engine) {
   return value;
 }
 
+std::atomic<int> left_behind{0};
+
+/// Leaves the engine with work that pends when the plugin is closed.
+void LeaveWork(Engine* engine) {
+  Variable* variable = engine->NewVariable();
+  for (int i = 0; i < 100; ++i) {
+    engine->PushSync([](RunContext) { ++left_behind; }, Device::Cpu(), {}, {variable});
+  }
+  engine->DeleteVariable(variable);
+}
+
 }  // namespace
 }  // namespace tessera
 
@@ -26,5 +38,7 @@ extern "C" int RunPlugin() {
   using tessera::Engine;
   const std::unique_ptr<Engine> engine =
       Engine::Create({.kind = tessera::EngineKind::kThreaded, .workers = 2});
-  return tessera::Count(engine.get()) + tessera::Count(Engine::Get());
+  const int counted = tessera::Count(engine.get()) + tessera::Count(Engine::Get());
+  tessera::LeaveWork(Engine::Get());
+  return counted;
 }

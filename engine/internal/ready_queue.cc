@@ -1,6 +1,8 @@
 #include "tessera/engine/internal/ready_queue.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "tessera/engine/internal/replay.h"
 
@@ -10,8 +12,21 @@ namespace {
 // How far PopDemanded looks. Whoever finds nothing sleeps, and others run what is there.
 constexpr int kMaxLooks = 64;
 
-// std::push_heap keeps the largest in front.
-bool RunsLater(const Execution* a, const Execution* b) { return RunsBefore(*b, *a); }
+/// As RunsBefore, and definite for any two: an order to search by.
+bool StandsBefore(const Execution& a, const Execution& b) {
+  if (a.rank != b.rank) return a.rank > b.rank;
+  if (a.sequence != b.sequence) return a.sequence < b.sequence;
+  return std::less<const Execution*>()(&a, &b);
+}
+
+/// How high the execution stands in the tree. Addresses follow on each other, so they are mixed, as
+/// at the end of MurmurHash3 (A. Appleby, 2011).
+uint64_t HeightOf(const Execution* execution) {
+  uint64_t bits = reinterpret_cast<uintptr_t>(execution);
+  bits = (bits ^ (bits >> 33)) * 0xff51afd7ed558ccd;
+  bits = (bits ^ (bits >> 33)) * 0xc4ceb9fe1a85ec53;
+  return bits ^ (bits >> 33);
+}
 
 }  // namespace
 
@@ -27,6 +42,58 @@ void ReadyQueue::Fifo::Remove(Execution* execution) {
   (execution->next == nullptr ? tail_ : execution->next->previous) = execution->previous;
 }
 
+void ReadyQueue::Ranked::Insert(Execution* execution) {
+  const uint64_t height = HeightOf(execution);
+  Execution** place = &root_;
+  while (*place != nullptr && HeightOf(*place) >= height) {
+    place = StandsBefore(*execution, **place) ? &(*place)->previous : &(*place)->next;
+  }
+  // What has stood there goes to its two sides.
+  Execution* rest = std::exchange(*place, execution);
+  Execution** before = &execution->previous;
+  Execution** after = &execution->next;
+  while (rest != nullptr) {
+    if (StandsBefore(*rest, *execution)) {
+      *before = rest;
+      before = &rest->next;
+      rest = *before;
+    } else {
+      *after = rest;
+      after = &rest->previous;
+      rest = *after;
+    }
+  }
+  *before = *after = nullptr;
+}
+
+void ReadyQueue::Ranked::Remove(Execution* execution) {
+  Execution** place = &root_;
+  while (*place != execution) {
+    place = StandsBefore(*execution, **place) ? &(*place)->previous : &(*place)->next;
+  }
+  // Its two sides become one, in its place.
+  Execution* before = execution->previous;
+  Execution* after = execution->next;
+  while (before != nullptr && after != nullptr) {
+    if (HeightOf(before) >= HeightOf(after)) {
+      *place = before;
+      place = &before->next;
+      before = *place;
+    } else {
+      *place = after;
+      place = &after->previous;
+      after = *place;
+    }
+  }
+  *place = before != nullptr ? before : after;
+}
+
+Execution* ReadyQueue::Ranked::front() const {
+  Execution* front = root_;
+  while (front != nullptr && front->previous != nullptr) front = front->previous;
+  return front;
+}
+
 void ReadyQueue::Push(Execution* execution) {
   ++size_;
   if (execution->kind == ExecutionKind::kJoin) ++joins_;
@@ -37,9 +104,8 @@ void ReadyQueue::Push(Execution* execution) {
     execution->place = QueuePlace::kFifo;
     plain_.PushBack(execution);
   } else {
-    execution->place = QueuePlace::kHeap;
-    heap_.push_back(execution);
-    std::push_heap(heap_.begin(), heap_.end(), RunsLater);
+    execution->place = QueuePlace::kRanked;
+    ranked_.Insert(execution);
   }
   UpdateBestRank();
 }
@@ -51,13 +117,12 @@ Execution* ReadyQueue::Pop() {
   if (!urgent_.empty()) {
     execution = urgent_.front();
     urgent_.Remove(execution);
-  } else if (!plain_.empty() && (heap_.empty() || heap_.front()->rank < 0)) {
+  } else if (!plain_.empty() && (ranked_.empty() || ranked_.front()->rank < 0)) {
     execution = plain_.front();
     plain_.Remove(execution);
   } else {
-    std::pop_heap(heap_.begin(), heap_.end(), RunsLater);
-    execution = heap_.back();
-    heap_.pop_back();
+    execution = ranked_.front();
+    ranked_.Remove(execution);
   }
   if (execution->kind == ExecutionKind::kJoin) --joins_;
   execution->place = QueuePlace::kNone;
@@ -78,15 +143,14 @@ Execution* ReadyQueue::FindDemanded(uint32_t token) const {
 /// Help for a replay that has become demanded since it was called.
 Execution* ReadyQueue::FindDemandedJoin() const {
   if (joins_ == 0) return nullptr;
-  const auto demanded = [](const Execution* execution) {
-    return execution->kind == ExecutionKind::kJoin &&
-           execution->replay->execution->demanded.load(std::memory_order_relaxed) != 0;
+  const auto demanded = [](const Execution& execution) {
+    return execution.kind == ExecutionKind::kJoin &&
+           execution.replay->execution->demanded.load(std::memory_order_relaxed) != 0;
   };
   for (Execution* at = plain_.front(); at != nullptr; at = at->next) {
-    if (demanded(at)) return at;
+    if (demanded(*at)) return at;
   }
-  const auto found = std::find_if(heap_.begin(), heap_.end(), demanded);
-  return found == heap_.end() ? nullptr : *found;
+  return ranked_.Find(demanded);
 }
 
 Execution* ReadyQueue::PopDemanded(uint32_t token) {
@@ -108,8 +172,7 @@ void ReadyQueue::Remove(Execution* execution) {
   } else if (execution->place == QueuePlace::kFifo) {
     plain_.Remove(execution);
   } else {
-    heap_.erase(std::find(heap_.begin(), heap_.end(), execution));
-    std::make_heap(heap_.begin(), heap_.end(), RunsLater);
+    ranked_.Remove(execution);
   }
   --size_;
   if (execution->kind == ExecutionKind::kJoin) --joins_;
@@ -132,7 +195,7 @@ void ReadyQueue::Promote(Execution* execution) {
 
 void ReadyQueue::UpdateBestRank() {
   int64_t rank = kEmptyRank;
-  if (!heap_.empty()) rank = heap_.front()->rank;
+  if (!ranked_.empty()) rank = ranked_.front()->rank;
   if (!plain_.empty()) rank = std::max<int64_t>(rank, 0);
   if (!urgent_.empty()) rank = kUrgentRank;
   best_rank_.store(rank, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 #ifndef TESSERA_ENGINE_INTERNAL_READY_QUEUE_H_
 #define TESSERA_ENGINE_INTERNAL_READY_QUEUE_H_
 
+#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "tessera/engine/internal/execution.h"
 
@@ -10,6 +10,9 @@ namespace tessera::engine_internal {
 
 /// Executions that are ready to run: demanded ones first, then by rank, then by push order (rank 0:
 /// in order of arrival, which costs less and differs from push order by little).
+///
+/// It takes no memory, as it is linked through the executions: what comes here was accepted at its
+/// push, and has to run.
 ///
 /// Not synchronized: its owner holds a lock around every call, except for best_rank.
 class ReadyQueue {
@@ -39,7 +42,10 @@ class ReadyQueue {
     for (const Fifo* fifo : {&urgent_, &plain_}) {
       for (const Execution* at = fifo->front(); at != nullptr; at = at->next) visit(*at);
     }
-    for (const Execution* execution : heap_) visit(*execution);
+    ranked_.Find([&visit](const Execution& execution) {
+      visit(execution);
+      return false;
+    });
   }
 
   bool empty() const { return size_ == 0; }
@@ -66,14 +72,45 @@ class ReadyQueue {
     Execution* tail_ = nullptr;
   };
 
+  /// In the order of their ranks and then of their pushes: a binary search tree, with `previous`
+  /// and `next` for the two sides. It is a treap (C. Aragon and R. Seidel, "Randomized Search
+  /// Trees", 1989), in which a number made from an execution's address says how high it stands: so
+  /// whatever the ranks, paths are as long as the logarithm of the size, a few times over.
+  class Ranked {
+   public:
+    bool empty() const { return root_ == nullptr; }
+    void Insert(Execution* execution);
+    /// It must stand here.
+    void Remove(Execution* execution);
+    /// The first to run; null if there is none.
+    Execution* front() const;
+    /// One for which found(execution) holds; null if there is none.
+    template <typename Found>
+    Execution* Find(const Found& found) const {
+      return FindBelow(root_, found);
+    }
+
+   private:
+    template <typename Found>
+    static Execution* FindBelow(Execution* root, const Found& found) {
+      for (; root != nullptr; root = root->next) {
+        if (Execution* const before = FindBelow(root->previous, found)) return before;
+        if (found(*root)) return root;
+      }
+      return nullptr;
+    }
+
+    Execution* root_ = nullptr;
+  };
+
   Execution* FindDemanded(uint32_t token) const;
   Execution* FindDemandedJoin() const;
   void Remove(Execution* execution);
   void UpdateBestRank();
 
   Fifo urgent_;
-  Fifo plain_;                    // rank 0
-  std::vector<Execution*> heap_;  // all other ranks
+  Fifo plain_;     // rank 0
+  Ranked ranked_;  // all other ranks
   int64_t size_ = 0;
   int64_t joins_ = 0;  // of the kind kJoin
   std::atomic<int64_t> best_rank_{kEmptyRank};

@@ -1,6 +1,9 @@
 #include "tessera/engine/internal/ready_queue.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -10,6 +13,7 @@ namespace tessera::engine_internal {
 namespace {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 /// A queue with executions 1, 2, 3 … of the given ranks, pushed in this order.
 class ReadyQueueTest : public testing::Test {
@@ -84,6 +88,75 @@ TEST_F(ReadyQueueTest, DemandedOnesAreUrgentFromTheStart) {
   queue_.Push(&two[0]);
   queue_.Push(&two[1]);
   EXPECT_THAT(PopAll(), ElementsAre(2, 1));
+}
+
+TEST_F(ReadyQueueTest, EachExecutionIsVisitedOnce) {
+  Push({0, 4, -2, 4, 1, 0, -2, 9});
+  std::vector<uint64_t> visited;
+  queue_.ForEach([&](const Execution& execution) { visited.push_back(execution.sequence); });
+  EXPECT_THAT(visited, UnorderedElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+}
+
+// Pushes, pops and promotions in any order, beside a list that is sorted anew each time.
+TEST_F(ReadyQueueTest, WhateverComesAndGoesTheBestIsNext) {
+  constexpr int kExecutions = 2000, kSteps = 100000;
+  std::mt19937 random(4);
+  executions_ = std::vector<Execution>(kExecutions);
+  std::vector<Execution*> idle, ranked, urgent;
+  for (Execution& execution : executions_) idle.push_back(&execution);
+  uint64_t pushes = 0;
+  const auto first = [](const Execution* a, const Execution* b) { return RunsBefore(*a, *b); };
+  for (int step = 0; step < kSteps; ++step) {
+    // Turns of growing and of shrinking.
+    const bool grows = step / kExecutions % 2 == 0;
+    const uint32_t choice = random() % 10;
+    if (choice < (grows ? 6u : 2u) && !idle.empty()) {
+      const size_t at = random() % idle.size();
+      Execution* const execution = std::exchange(idle[at], idle.back());
+      idle.pop_back();
+      // Each another one, in no order.
+      execution->sequence = ++pushes * 40503 % 65536;
+      const int choice_of_rank = static_cast<int>(random() % 1000);
+      execution->rank = step % 3 == 0 ? -1 - choice_of_rank : 1 + choice_of_rank % 3;
+      execution->demanded = 0;
+      queue_.Push(execution);
+      ranked.push_back(execution);
+    } else if (choice < 8) {
+      Execution* expected = nullptr;
+      if (!urgent.empty()) {
+        expected = urgent.front();
+        urgent.erase(urgent.begin());
+      } else if (!ranked.empty()) {
+        const auto best = std::min_element(ranked.begin(), ranked.end(), first);
+        expected = *best;
+        ranked.erase(best);
+      }
+      ASSERT_EQ(queue_.Pop(), expected) << "step " << step;
+      if (expected != nullptr) idle.push_back(expected);
+    } else if (!ranked.empty()) {
+      const auto any = ranked.begin() + static_cast<int>(random() % ranked.size());
+      (*any)->demanded = 1;
+      queue_.Promote(*any);
+      urgent.push_back(*any);
+      ranked.erase(any);
+    }
+    ASSERT_EQ(queue_.size(), static_cast<int64_t>(ranked.size() + urgent.size()));
+  }
+}
+
+// Ranks and sequences that come in order would make a chain of a tree that nothing balances.
+TEST_F(ReadyQueueTest, ManyThatComeInOrderTakeNoLongTime) {
+  for (const int64_t step : {0, 1, -1}) {
+    constexpr int kExecutions = 200000;
+    std::vector<int64_t> ranks;
+    for (int i = 0; i < kExecutions; ++i)
+      ranks.push_back(1 + (step < 0 ? kExecutions - i : step * i));
+    Push(std::move(ranks));
+    const std::vector<uint64_t> sequences = PopAll();
+    EXPECT_TRUE(step > 0 ? std::is_sorted(sequences.rbegin(), sequences.rend())
+                         : std::is_sorted(sequences.begin(), sequences.end()));
+    EXPECT_EQ(sequences.size(), static_cast<size_t>(kExecutions));
+  }
 }
 
 TEST(ReadyListTest, PopBestTakesByRankThenBySequence) {

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -138,6 +139,33 @@ TEST_F(CudaStreamTest, WhatCannotBeCapturedIsDoneOnTheStream) {
 
 TEST_F(CudaStreamTest, ADeviceThatIsNotThereIsAnErrorAtThePush) {
   EXPECT_THROW(engine_->PushSync([](RunContext) {}, Device::Gpu(1000), {}, {device_data_}), Error);
+}
+
+/// Ends the process while the device works for the default engine or for a static one.
+[[noreturn]] void ExitWithWorkOnTheDevice(bool for_default_engine) {
+  static std::unique_ptr<Engine> of_its_own;
+  void* memory = nullptr;
+  Check(cudaMalloc(&memory, kBytes));
+  if (!for_default_engine) of_its_own = Engine::Create({.kind = EngineKind::kThreaded});
+  Engine* const engine = for_default_engine ? Engine::Get() : of_its_own.get();
+  Variable* const variable = engine->NewVariable();
+  for (int i = 0; i < 1000; ++i) {
+    engine->PushSync(
+        [memory, i](RunContext context) {
+          Check(cudaMemsetAsync(memory, i, kBytes, static_cast<cudaStream_t>(context.stream)));
+        },
+        kGpu, {}, {variable});
+    engine->PushSync([](RunContext) {}, Device::Cpu(), {variable}, {});
+  }
+  std::exit(0);
+}
+
+// The engine's end comes before that of CUDA's runtime. Each in a process that is started anew, for
+// the child of a fork cannot use CUDA.
+TEST(CudaExitDeathTest, AProcessMayExitWithWorkOnTheDevice) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(ExitWithWorkOnTheDevice(true), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ExitWithWorkOnTheDevice(false), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

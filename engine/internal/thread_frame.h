@@ -1,15 +1,28 @@
 #ifndef TESSERA_ENGINE_INTERNAL_THREAD_FRAME_H_
 #define TESSERA_ENGINE_INTERNAL_THREAD_FRAME_H_
 
-#include <algorithm>
-#include <cstddef>
+#include <condition_variable>
 #include <cstdint>
-#include <span>
+#include <mutex>
 
 namespace tessera::engine_internal {
 
 class DependencyEngine;
 struct Execution;
+
+/// That a thread sleeps although it works for an engine, in a list of the engine's.
+struct LentPlace {
+  DependencyEngine* engine;
+  Execution* current;  // whose visit is suspended, if it is one
+  bool lent;
+  LentPlace* of_outer_engine;  // the thread's next one
+  // What the thread sleeps on.
+  std::mutex* mutex;
+  std::condition_variable* condition;
+  // Guarded by the engine's lent_places_mutex_.
+  LentPlace* next;
+  LentPlace* previous;
+};
 
 /// While it lives, its thread works for an engine: it runs an operation's function, or (with a null
 /// execution) something else inside the engine's arena. Frames of one thread nest, those of several
@@ -32,8 +45,15 @@ class ThreadFrame {
     return nullptr;
   }
 
-  /// The innermost frame of any engine; null if there is none. Only to compare.
-  static const ThreadFrame* Innermost() { return top_; }
+  /// The innermost frame of any engine; null if there is none.
+  static ThreadFrame* Innermost() { return top_; }
+  /// The next one outward.
+  ThreadFrame* outer() const { return outer_; }
+
+  /// Lives at least as long as the frame.
+  DependencyEngine* engine() const { return engine_; }
+  /// For a sleep of this thread, which thus needs no memory however many engines it works for.
+  LentPlace& place() { return place_; }
 
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
@@ -60,20 +80,8 @@ class ThreadFrame {
   /// Whether this thread belongs to the engine's arena, and is no guest in it.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
 
-  /// Fills `engines` with those that this thread has frames of, the innermost first and each once,
-  /// as far as there is room. Returns how many these are. They live at least as long as the frames.
-  static size_t Engines(std::span<DependencyEngine*> engines) {
-    size_t count = 0;
-    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (count == engines.size()) break;
-      const auto found = engines.first(count);
-      if (std::find(found.begin(), found.end(), frame->engine_) != found.end()) continue;
-      engines[count++] = frame->engine_;
-    }
-    return count;
-  }
-
   /// Called when this thread becomes a worker of an engine's arena, and with 0 when it leaves.
+  /// (Where the engine ends first nobody calls it: so this is a number, and no pointer.)
   static void SetArena(uint64_t engine_id) { arena_engine_id_ = engine_id; }
 
  private:
@@ -84,6 +92,7 @@ class ThreadFrame {
   const uint64_t engine_id_;
   Execution* const execution_;
   ThreadFrame* const outer_;
+  LentPlace place_;  // whoever sleeps fills it in; a frame costs no more for having it
 };
 
 /// While it lives, its thread reports that operations are complete. What it runs of a program by

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -201,6 +202,7 @@ class ThreadedEngine final : public DependencyEngine {
   /// Orders up to `count` more runners, and returns how many. Requires queue_lock_.
   int OrderRunners(int count);
   void StartRunners(int count, bool spare);
+  int EnqueueRunners(int count);
 
   struct Workers {
     Workers(int count, ThreadedEngine* engine)
@@ -271,22 +273,32 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
   NotifyHelpers();
 }
 
+/// Does not throw: what the runners are for is in the queue already. Where there is neither memory
+/// nor a thread those who sleep run it, or the runner that the next push orders.
 void ThreadedEngine::StartRunners(int count, bool spare) {
   if (count == 0) return;
-  if (spare) {
-    const int missing = count - workers_->spares.Start(count);
-    if (missing == 0) return;
-    {
-      std::lock_guard<FutexLock> hold(queue_lock_);
-      runners_ -= missing;
-    }
-    for (int i = 0; i < missing; ++i) Deactivate();
-    starved_.store(true);
-    NotifyParked();
-    return;
+  if (!spare) count -= EnqueueRunners(count);
+  if (count == 0) return;
+  const int missing = count - workers_->spares.Start(count);
+  if (missing == 0) return;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    runners_ -= missing;
   }
-  const HiddenFromTsan hidden;
-  for (; count > 0; --count) workers_->arena.enqueue(Runner(this));
+  for (int i = 0; i < missing; ++i) Deactivate();
+  starved_.store(true);
+  NotifyParked();
+}
+
+/// Returns how many TBB has taken, which may be fewer where there is no memory.
+int ThreadedEngine::EnqueueRunners(int count) {
+  int enqueued = 0;
+  try {
+    const HiddenFromTsan hidden;
+    for (; enqueued < count; ++enqueued) workers_->arena.enqueue(Runner(this));
+  } catch (const std::bad_alloc&) {
+  }
+  return enqueued;
 }
 
 void ThreadedEngine::RunnerLoop() {

@@ -25,7 +25,10 @@ void ExpectNoFailure(const ModelResult& result) {
 }
 
 /// A replay as its gate sees it, visited as in dependency_engine_replay.cc: what is ready is only
-/// counted, and the engine's queue holds the call for help, if there is one.
+/// counted, and the engine's queue holds the call for help, if there is one. That call is a record
+/// of the replay's own, which whoever calls fills in and whoever comes takes out of the queue:
+/// plain data, so that the gate alone keeps the next call from it until the last helper is done
+/// with it.
 template <typename Gate>
 class ReplayState {
  public:
@@ -36,6 +39,7 @@ class ReplayState {
 
   void CallHelpIfReady() {
     if (!HasReady() || !gate.Call()) return;
+    join_ = 1;
     int queue = kEmpty;
     if (queue_.compare_exchange_weak(queue, kCalled, std::memory_order_seq_cst,
                                      std::memory_order_relaxed)) {
@@ -65,6 +69,7 @@ class ReplayState {
         queue_.wait(kEmpty, std::memory_order_acquire);
       } else if (queue_.compare_exchange_weak(queue, kEmpty, std::memory_order_acquire,
                                               std::memory_order_relaxed)) {
+        join_ = 0;
         gate.Answer();
         Visit();
       }
@@ -97,6 +102,7 @@ class ReplayState {
   ModelAtomic<int> ready_ = 0;
   ModelAtomic<int> unfinished_;
   ModelAtomic<int> queue_ = kEmpty;
+  ModelPlain<int> join_ = 0;
   ModelAtomic<int> ran_ = 0;
 };
 
@@ -204,6 +210,28 @@ struct LateGate : VisitGate<ModelMemory> {
     VisitGate::Answer();
   }
 };
+
+/// One that has several call at once.
+struct OpenGate : VisitGate<ModelMemory> {
+  bool Call() {
+    VisitGate::Call();
+    return true;
+  }
+};
+
+/// One whose helpers answer while they have yet to take the call out of the queue.
+struct EarlyGate : VisitGate<ModelMemory> {
+  bool Call() {
+    const bool called = VisitGate::Call();
+    VisitGate::Answer();
+    return called;
+  }
+};
+
+TEST(VisitGateModelTest, CallsThatMeetInTheirRecordAreFound) {
+  EXPECT_THAT(ExploreCalling<OpenGate>(2).failure, HasSubstr("plain data"));
+  EXPECT_THAT(ExploreCalling<EarlyGate>(2).failure, HasSubstr("plain data"));
+}
 
 TEST(VisitGateModelTest, AGateThatLooksTooEarlyIsFound) {
   EXPECT_THAT(ExploreLeaving<HastyGate>().failure, HasSubstr("deadlock"));
