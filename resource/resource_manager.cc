@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,11 +18,21 @@
 namespace tessera {
 namespace {
 
-/// Workspace that only ever grows.
+/// Workspace that only ever grows, unless memory is short while nobody uses it.
 class TempSpace final : public Resource {
  public:
   TempSpace(Device device, Storage* storage) : device_(device), storage_(storage) {}
   ~TempSpace() override { storage_->Free(space_); }
+
+  /// Gives the memory back if no operation uses it; `is_unused` asks the engine.
+  template <typename IsUnused>
+  void Trim(const IsUnused& is_unused) {
+    // An operation that begins now waits for the lock in its first call, or allocates already.
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (lock.owns_lock() && space_.dptr != nullptr && is_unused()) {
+      storage_->Free(std::exchange(space_, {}));
+    }
+  }
 
   ResourceRequest request() const override { return {ResourceRequest::Type::kTempSpace}; }
   Device device() const override { return device_; }
@@ -29,20 +40,21 @@ class TempSpace final : public Resource {
   // Where it grows, the old block goes first, so that the new one may use its memory. Should there
   // be none, this workspace is empty, as it was in the beginning.
   void* GetSpaceBytes(int64_t size_bytes) override {
-    if (MustGrow(size_bytes)) {
-      storage_->Free(std::exchange(space_, {}));
-      space_ = storage_->Alloc(size_bytes, device_, kTag);
-    }
-    return size_bytes == 0 ? nullptr : space_.dptr;
+    if (void* space = nullptr; Has(size_bytes, &space)) return space;
+    storage_->Free(Take());
+    return Keep(storage_->Alloc(size_bytes, device_, kTag));
   }
   void* GetSpaceBytesOnStream(int64_t size_bytes, void* stream) override {
-    if (MustGrow(size_bytes)) {
-      // The engine has made the stream wait for whoever used the workspace before.
-      storage_->FreeOnStream(space_, stream);
-      space_ = {};
-      space_ = storage_->AllocOnStream(size_bytes, device_, stream, kTag);
+    if (void* space = nullptr; Has(size_bytes, &space)) return space;
+    // The engine has made the stream wait for whoever used the workspace before.
+    const Storage::Handle outgrown = Take();
+    try {
+      storage_->FreeOnStream(outgrown, stream);
+    } catch (...) {
+      Keep(outgrown);
+      throw;
     }
-    return size_bytes == 0 ? nullptr : space_.dptr;
+    return Keep(storage_->AllocOnStream(size_bytes, device_, stream, kTag));
   }
 
   PhiloxState* GetRandomState() override {
@@ -53,16 +65,31 @@ class TempSpace final : public Resource {
  private:
   static constexpr std::string_view kTag = "workspace";
 
-  bool MustGrow(int64_t size_bytes) const {
+  /// Whether so much is there already.
+  bool Has(int64_t size_bytes, void** space) {
     if (size_bytes < 0) {
       throw InvalidArgument("Resource::GetSpaceBytes: ", size_bytes, " bytes; expected at least 0");
     }
-    return size_bytes > space_.size_bytes;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    *space = size_bytes == 0 ? nullptr : space_.dptr;
+    return size_bytes <= space_.size_bytes;
+  }
+  Storage::Handle Take() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(space_, {});
+  }
+  void* Keep(const Storage::Handle& space) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    space_ = space;
+    return space.dptr;
   }
 
   const Device device_;
   Storage* const storage_;
-  Storage::Handle space_;
+  // Between the operation that has its turn and a shortage of memory; not held while allocating,
+  // which may be what is short.
+  std::mutex mutex_;
+  Storage::Handle space_ ABSL_GUARDED_BY(mutex_);
 };
 
 /// A call of SeedRandom: when it began and ended, as numbers that one clock has counted up to.
@@ -121,9 +148,12 @@ class ResourceManager::Impl {
       : engine_(engine),
         storage_(storage),
         cpu_spaces_(EnvironmentInt("TESSERA_CPU_TEMP_COPY", 4, 1, 1024)),
-        gpu_spaces_(EnvironmentInt("TESSERA_GPU_TEMP_COPY", 1, 1, 1024)) {}
+        gpu_spaces_(EnvironmentInt("TESSERA_GPU_TEMP_COPY", 1, 1, 1024)),
+        seeds_(1),
+        trimmer_(storage->AddTrimmer([this](Device device) { Trim(device); })) {}
 
   ~Impl() {
+    storage_->RemoveTrimmer(trimmer_);
     for (auto& [device, resources] : devices_) {
       for (Owned& space : resources.spaces) Release(&space);
       Release(&resources.random);
@@ -153,14 +183,13 @@ class ResourceManager::Impl {
   void Seed(uint64_t seed) {
     const auto seeding = std::make_shared<Seeding>();
     std::vector<ResourceHandle> generators;
-    uint64_t previous_seed = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       for (const auto& [device, resources] : devices_) {
         if (resources.random.resource) generators.push_back(Handle(resources.random));
       }
-      previous_seed = std::exchange(seed_, seed);
-      seeding->begin = seed_set_ = ++now_;
+      seeds_.push_back({now_ + 1, seed});
+      seeding->begin = ++now_;
     }
     // Without the lock: a push may wait for room, and operations that make it may request. One push
     // for all, so that all start anew or none.
@@ -168,11 +197,12 @@ class ResourceManager::Impl {
       if (!generators.empty()) PushSeed(std::move(generators), seed, seeding);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      // Unless somebody has set another one since.
-      if (seed_set_ == seeding->begin) seed_ = previous_seed;
+      std::erase_if(seeds_, [&](const SetSeed& set) { return set.begin == seeding->begin; });
       throw;
     }
     End(*seeding);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(seeds_, [&](const SetSeed& set) { return set.begin < seeding->begin; });
   }
 
   void Seed(Device device, uint64_t seed) {
@@ -193,9 +223,27 @@ class ResourceManager::Impl {
   }
 
  private:
+  /// Gives workspaces back that nobody uses. Storage calls it when memory is short, in a thread
+  /// that may be anywhere: inside an operation, or in the child of a fork, where a lock may stay
+  /// locked.
+  void Trim(Device device) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    const auto found = devices_.find(device);
+    if (found == devices_.end()) return;
+    for (const Owned& space : found->second.spaces) {
+      static_cast<TempSpace&>(*space.resource).Trim([&] { return engine_->IsIdle(space.var); });
+    }
+  }
+
   struct Owned {
     std::unique_ptr<Resource> resource;
     Variable* var = nullptr;
+  };
+  /// A seed for all devices, and when the call began that set it.
+  struct SetSeed {
+    uint64_t begin = 0;
+    uint64_t seed = 0;
   };
   struct DeviceResources {
     std::vector<Owned> spaces;
@@ -224,7 +272,8 @@ class ResourceManager::Impl {
     Owned& random = devices_[device].random;
     if (!random.resource) {
       random =
-          Own(std::make_unique<RandomResource>(device, StateOf(device, seed_), now_), "random");
+          Own(std::make_unique<RandomResource>(device, StateOf(device, seeds_.back().seed), now_),
+              "random");
     }
     return Handle(random);
   }
@@ -251,25 +300,36 @@ class ResourceManager::Impl {
   void Release(Owned* owned) {
     if (!owned->resource) return;
     try {
-      engine_->PushSync([owned](RunContext) { owned->resource.reset(); }, Device::Cpu(), {},
-                        {owned->var}, {.name = "release resource"});
-      // Returns when the push above has run. It reads nothing, so it ends without an error, and
-      // this wait takes no user's error away from other waits.
-      engine_->WaitForVar(owned->var);
+      // It reads nothing, so it ends without an error, and the wait for it takes no user's error
+      // away from other waits.
+      engine_->PushSync([](RunContext) {}, Device::Cpu(), {}, {owned->var},
+                        {.name = "release resource"});
+      Await(owned->var);
     } catch (const std::bad_alloc&) {
       // No memory for the push: the wait is for the last user, whose error finds nobody else.
-      try {
-        engine_->WaitForVar(owned->var);
-      } catch (...) {  // an operation's error may be of any type
-      }
-      owned->resource.reset();
+      Await(owned->var);
     } catch (const Error&) {
       // The engine is shut down: nobody uses the resource any more.
-      owned->resource.reset();
     }
+    owned->resource.reset();
     try {
       engine_->DeleteVariable(owned->var);
     } catch (const std::bad_alloc&) {  // then it goes with the engine
+    }
+  }
+
+  /// Returns when nobody who was pushed on the variable uses it any more.
+  void Await(Variable* var) {
+    for (;;) {
+      try {
+        return engine_->WaitForVar(var);
+      } catch (const std::bad_alloc&) {
+        // The error of the last user, which is reported once; or the wait found no memory, and the
+        // user may be at work. Either way the next wait tells.
+        std::this_thread::yield();
+      } catch (...) {  // an operation's error may be of any type
+        return;
+      }
     }
   }
 
@@ -281,9 +341,12 @@ class ResourceManager::Impl {
   std::mutex mutex_;
   // Not one of Abseil's maps: they break when operator new throws while they grow.
   std::unordered_map<Device, DeviceResources> devices_ ABSL_GUARDED_BY(mutex_);
-  uint64_t seed_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t seed_set_ ABSL_GUARDED_BY(mutex_) = 0;  // when the call began that set seed_
-  uint64_t now_ ABSL_GUARDED_BY(mutex_) = 0;       // begins and ends of calls of SeedRandom
+  // The last one is for generators made now; those before it hold if calls fail that are under way.
+  std::vector<SetSeed> seeds_ ABSL_GUARDED_BY(mutex_);
+  uint64_t now_ ABSL_GUARDED_BY(mutex_) = 0;  // begins and ends of calls of SeedRandom
+
+  // Last: from here on shortages call.
+  const int64_t trimmer_;
 };
 
 ResourceManager* ResourceManager::Get() {

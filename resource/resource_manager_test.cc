@@ -3,17 +3,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <future>
+#include <latch>
 #include <memory>
+#include <new>
 #include <set>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -197,6 +205,106 @@ TEST_P(ResourceManagerTest, WorkspacesOfParallelOperationsDoNotOverlap) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
+TEST_P(ResourceManagerTest, AShortageTakesWorkspaceThatNobodyUses) {
+  storage_.SetLimit(Device::Cpu(), 1 << 20);
+  const ResourceHandle space = manager_->Request(Device::Cpu(), kSpace);
+  for (int round = 0; round < 3; ++round) {
+    Run(space, [](Resource* resource) { std::memset(resource->GetSpaceBytes(600000), 1, 600000); });
+    engine_->WaitForVar(space.var);
+    EXPECT_EQ(storage_.Stats(Device::Cpu()).live_bytes, 600000);
+    const Storage::Handle block = storage_.Alloc(900000, Device::Cpu());
+    EXPECT_EQ(storage_.Stats(Device::Cpu()).live_bytes, 900000);
+    storage_.Free(block);
+  }
+}
+
+TEST_P(ResourceManagerTest, AShortageTakesNoMoreThanTheShortDevicesWorkspace) {
+  const ResourceHandle other = manager_->Request(Device::Cpu(1), kSpace);
+  Run(other, [](Resource* resource) { resource->GetSpaceBytes(5000); });
+  engine_->WaitForVar(other.var);
+  storage_.SetLimit(Device::Cpu(0), 1 << 20);
+  EXPECT_THROW(storage_.Alloc(2 << 20, Device::Cpu(0)), Error);
+  EXPECT_EQ(storage_.Stats(Device::Cpu(1)).live_bytes, 5000);
+}
+
+TEST_P(ResourceManagerTest, AnOperationThatIsShortTakesTheWorkspacesOfOthersThatAreDone) {
+  storage_.SetLimit(Device::Cpu(), 1 << 20);
+  for (int i = 0; i < 8; ++i) {
+    Run(manager_->Request(Device::Cpu(), kSpace),
+        [i](Resource* resource) { std::memset(resource->GetSpaceBytes(900000), i, 900000); });
+    // One after the other: two at once have no room.
+    engine_->WaitForAll();
+  }
+  EXPECT_EQ(storage_.Stats(Device::Cpu()).live_bytes, 900000);
+}
+
+TEST_P(ResourceManagerTest, AShortageLeavesWorkspaceThatAnOperationUses) {
+  storage_.SetLimit(Device::Cpu(), 1 << 20);
+  const ResourceHandle space = manager_->Request(Device::Cpu(), kSpace);
+  Run(space, [this](Resource* resource) {
+    auto* const bytes = static_cast<unsigned char*>(resource->GetSpaceBytes(600000));
+    std::memset(bytes, 7, 600000);
+    EXPECT_THROW(storage_.Alloc(900000, Device::Cpu()), Error);
+    EXPECT_EQ(bytes[599999], 7);
+    EXPECT_EQ(resource->GetSpaceBytes(600000), bytes);
+  });
+  engine_->WaitForVar(space.var);
+  storage_.Free(storage_.Alloc(900000, Device::Cpu()));
+}
+
+TEST_P(ResourceManagerTest, AShortageLeavesWorkspaceOfAnOperationThatIsNotComplete) {
+  storage_.SetLimit(Device::Cpu(), 1 << 20);
+  const ResourceHandle space = manager_->Request(Device::Cpu(), kSpace);
+  // Its function has returned, and somebody else goes on with the workspace.
+  std::promise<std::pair<unsigned char*, OnComplete>> issued;
+  engine_->PushAsync(
+      [&](RunContext, OnComplete on_complete) {
+        auto* const bytes = static_cast<unsigned char*>(space.resource->GetSpaceBytes(600000));
+        std::memset(bytes, 7, 600000);
+        issued.set_value({bytes, std::move(on_complete)});
+      },
+      Device::Cpu(), {}, {space.var});
+  auto [bytes, on_complete] = issued.get_future().get();
+  EXPECT_THROW(storage_.Alloc(900000, Device::Cpu()), Error);
+  EXPECT_EQ(storage_.Stats(Device::Cpu()).live_bytes, 600000);
+  EXPECT_EQ(bytes[599999], 7);
+  on_complete();
+  engine_->WaitForVar(space.var);
+  storage_.Free(storage_.Alloc(900000, Device::Cpu()));
+}
+
+TEST_P(ResourceManagerTest, OperationsKeepTheirWorkspaceWhileMemoryIsShort) {
+  // Four workspaces and the block below have no room together.
+  storage_.SetLimit(Device::Cpu(), 1 << 20);
+  std::atomic<int> wrong{0};
+  std::atomic<int> used{0};
+  for (int i = 0; i < 400; ++i) {
+    Run(manager_->Request(Device::Cpu(), kSpace), [i, &wrong, &used](Resource* resource) {
+      constexpr int64_t kBytes = 200000;
+      const auto mark = static_cast<unsigned char>(i % 255);
+      try {
+        auto* const bytes = static_cast<unsigned char*>(resource->GetSpaceBytes(kBytes));
+        std::memset(bytes, mark, kBytes);
+        std::this_thread::yield();
+        wrong += !std::all_of(bytes, bytes + kBytes, [=](auto byte) { return byte == mark; });
+        ++used;
+      } catch (const Error& error) {
+        wrong += error.code() != Error::kResourceExhausted;
+      }
+    });
+    try {
+      const Storage::Handle block = storage_.Alloc(700000, Device::Cpu());
+      std::memset(block.dptr, 255, 700000);
+      storage_.Free(block);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kResourceExhausted);
+    }
+  }
+  engine_->WaitForAll();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_GT(used.load(), 0);
+}
+
 TEST_P(ResourceManagerTest, RepeatedStepsAllocateNothingAfterTheFirst) {
   const auto step = [&] {
     for (int i = 0; i < 4; ++i) {
@@ -271,6 +379,23 @@ TEST_P(ResourceManagerTest, ARecordedSeedingTakesItsTurnAtEachReplay) {
   }
 }
 
+TEST_P(ResourceManagerTest, MemoryStandsInTheEnginesTrace) {
+  engine_->StartTrace();
+  storage_.StartTimeline();
+  const ResourceHandle space = manager_->Request(Device::Cpu(), kSpace);
+  engine_->PushSync([&](RunContext) { space.resource->GetSpaceBytes(1000); }, Device::Cpu(), {},
+                    {space.var}, {.name = "traced"});
+  engine_->WaitForAll();
+  const std::string trace = engine_->StopTrace();
+  const std::string both = storage_.StopTimeline(trace);
+  EXPECT_THAT(both, testing::AllOf(testing::HasSubstr("\"memory cpu(0)\""),
+                                   testing::HasSubstr("\"live\": 1000,"),
+                                   testing::HasSubstr("\"traced\"")));
+  // All of the trace's events, and behind the last of memory's a comma.
+  EXPECT_TRUE(both.ends_with(trace.substr(trace.find('[') + 1)));
+  EXPECT_THAT(both, testing::HasSubstr("}},\n{\"ph\""));
+}
+
 TEST_P(ResourceManagerTest, TheEndWaitsForUsersAndFreesEverything) {
   std::atomic<int> done{0};
   for (int i = 0; i < 20; ++i) {
@@ -291,16 +416,17 @@ TEST_P(ResourceManagerTest, AFailedUserLeavesTheResourceUsable) {
   EXPECT_EQ(Draw(Device::Cpu(), 64), FirstNumbers(0, 64));
 }
 
-/// An engine before which something else happens at the first seeding.
-class DelayedSeeding final : public Engine {
+/// An engine that does something else before the next seeding, and before each wait.
+class HookedEngine final : public Engine {
  public:
-  DelayedSeeding(Engine* engine, std::function<void()> before)
-      : engine_(engine), before_(std::move(before)) {}
+  explicit HookedEngine(Engine* engine) : engine_(engine) {}
+
+  std::function<void()> before_seeding;
+  std::function<void()> before_wait;
 
   void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
                 const PushOptions& options, std::source_location site) override {
-    const auto before = options.name == "SeedRandom" ? std::exchange(before_, nullptr) : nullptr;
-    if (before) before();
+    if (options.name == "SeedRandom" && before_seeding) std::exchange(before_seeding, nullptr)();
     engine_->PushSync(std::move(fn), device, reads, writes, options, site);
   }
 
@@ -326,9 +452,13 @@ class DelayedSeeding final : public Engine {
                                    const RecordOptions& options) override {
     return engine_->Record(pushes, options);
   }
-  void WaitForVar(Variable* variable) override { engine_->WaitForVar(variable); }
+  void WaitForVar(Variable* variable) override {
+    if (before_wait) before_wait();
+    engine_->WaitForVar(variable);
+  }
   void WaitForAll() override { engine_->WaitForAll(); }
   void Throw(Variable* variable) override { engine_->Throw(variable); }
+  bool IsIdle(Variable* variable) override { return engine_->IsIdle(variable); }
   void Execute(const std::function<void()>& fn) override { engine_->Execute(fn); }
   void Stop() override { engine_->Stop(); }
   void Start() override { engine_->Start(); }
@@ -341,7 +471,6 @@ class DelayedSeeding final : public Engine {
 
  private:
   Engine* const engine_;
-  std::function<void()> before_;
 };
 
 /// The seed of the generator's state, which all earlier operations have left.
@@ -354,12 +483,11 @@ uint64_t SeedOf(ResourceManager& manager, Engine& engine, Device device) {
 TEST(OverlappingSeedTest, OneCallIsTheLastForAllGenerators) {
   const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
   Storage storage;
-  ResourceManager* manager = nullptr;
-  // Another thread's whole call comes in the middle of this one's.
-  DelayedSeeding delayed(engine.get(), [&manager] { manager->SeedRandom(2); });
-  ResourceManager own(&delayed, &storage);
-  manager = &own;
+  HookedEngine hooked(engine.get());
+  ResourceManager own(&hooked, &storage);
   own.Request(Device::Cpu(0), kRandom);
+  // Another thread's whole call comes in the middle of this one's.
+  hooked.before_seeding = [&own] { own.SeedRandom(2); };
   own.SeedRandom(1);
   EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
   EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 2u);
@@ -368,12 +496,11 @@ TEST(OverlappingSeedTest, OneCallIsTheLastForAllGenerators) {
 TEST(OverlappingSeedTest, TheSeedOfOneDeviceLeavesTheOthers) {
   const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
   Storage storage;
-  ResourceManager* manager = nullptr;
-  DelayedSeeding delayed(engine.get(), [&manager] { manager->SeedRandom(Device::Cpu(0), 2); });
-  ResourceManager own(&delayed, &storage);
-  manager = &own;
+  HookedEngine hooked(engine.get());
+  ResourceManager own(&hooked, &storage);
   own.Request(Device::Cpu(0), kRandom);
   own.Request(Device::Cpu(1), kRandom);
+  hooked.before_seeding = [&own] { own.SeedRandom(Device::Cpu(0), 2); };
   own.SeedRandom(1);
   EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
   EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 1u);
@@ -381,6 +508,68 @@ TEST(OverlappingSeedTest, TheSeedOfOneDeviceLeavesTheOthers) {
   // What comes after both is not held back by either.
   own.SeedRandom(3);
   EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 3u);
+}
+
+TEST(OverlappingSeedTest, CallsThatFailLeaveNoSeedBehind) {
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Storage storage;
+  HookedEngine hooked(engine.get());
+  ResourceManager own(&hooked, &storage);
+  own.Request(Device::Cpu(0), kRandom);
+  own.SeedRandom(5);
+  // In the middle of a call that fails, another one fails.
+  hooked.before_seeding = [&] {
+    hooked.before_seeding = [] { throw std::bad_alloc(); };
+    EXPECT_THROW(own.SeedRandom(2), Error);
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW(own.SeedRandom(1), Error);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 5u);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 5u);
+  // And another one succeeds.
+  hooked.before_seeding = [&] {
+    own.SeedRandom(2);
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW(own.SeedRandom(1), Error);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(2)), 2u);
+  // Or fails while this one succeeds.
+  hooked.before_seeding = [&] {
+    hooked.before_seeding = [] { throw std::bad_alloc(); };
+    EXPECT_THROW(own.SeedRandom(3), Error);
+  };
+  own.SeedRandom(4);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 4u);
+  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(3)), 4u);
+}
+
+TEST(ResourceEndTest, WaitsForTheLastUserThoughWaitsFindNoMemory) {
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Storage storage;
+  HookedEngine hooked(engine.get());
+  auto own = std::make_unique<ResourceManager>(&hooked, &storage);
+  const ResourceHandle space = own->Request(Device::Cpu(), kSpace);
+  std::latch may_end(1);
+  std::atomic<bool> done{false};
+  engine->PushSync(
+      [&](RunContext) {
+        void* const bytes = space.resource->GetSpaceBytes(5000);
+        may_end.wait();
+        std::memset(bytes, 1, 5000);
+        done = true;
+      },
+      Device::Cpu(), {}, {space.var});
+  int waits = 0;
+  hooked.before_wait = [&] {
+    if (++waits <= 3) throw std::bad_alloc();
+    if (waits == 4) may_end.count_down();
+  };
+  own.reset();
+  EXPECT_TRUE(done.load());
+  EXPECT_EQ(waits, 4);
+  EXPECT_EQ(storage.Stats(Device::Cpu()).live_bytes, 0);
+  if (waits < 4) may_end.count_down();
 }
 
 /// Streams whose work is done when the test says so.
@@ -452,9 +641,34 @@ int UseManager() {
   return done ? 0 : 1;
 }
 
+/// The number of this process's other threads that do not sleep.
+int ThreadsAtWork() {
+  int at_work = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream file(task.path() / "stat");
+    std::string stat;
+    std::getline(file, stat);
+    // The state stands behind the name in parentheses. No line: the thread has just ended.
+    const size_t name_end = stat.rfind(')');
+    at_work += name_end != std::string::npos && stat.substr(name_end + 2, 1) != "S";
+  }
+  return at_work;
+}
+
+/// The engine's workers go to sleep a while after the last operation. A sanitizer's malloc that one
+/// of them has locked stays locked in the child of a fork.
+void AwaitSleepOfOthers() {
+  for (int quiet_looks = 0; quiet_looks < 5;) {
+    quiet_looks = ThreadsAtWork() == 0 ? quiet_looks + 1 : 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 TEST(ResourceSingletonTest, TheChildOfAForkHasOneOfItsOwn) {
   ASSERT_EQ(UseManager(), 0);
   const ResourceManager* const of_parent = ResourceManager::Get();
+  AwaitSleepOfOthers();
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);

@@ -21,9 +21,14 @@ class CudaStreamOrderTest : public testing::Test {
     ASSERT_EQ(cudaStreamCreateWithFlags(&first_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cudaStreamCreateWithFlags(&second_, cudaStreamNonBlocking), cudaSuccess);
   }
+  // A test that an assertion has ended leaves the work held up, and the storage's end would wait
+  // for it.
   void TearDown() override {
+    Open();
+    cudaDeviceSynchronize();  // from here on nobody looks at the latch
     if (first_ != nullptr) cudaStreamDestroy(first_);
     cudaStreamDestroy(second_);
+    for (const cudaStream_t stream : further_) cudaStreamDestroy(stream);
   }
 
   void HoldUpFirst() {
@@ -32,13 +37,17 @@ class CudaStreamOrderTest : public testing::Test {
     ASSERT_EQ(status, cudaSuccess);
   }
   void LetFirstRun() {
-    latch_.count_down();
+    Open();
     ASSERT_EQ(cudaStreamSynchronize(first_), cudaSuccess);
+  }
+  void Open() {
+    if (!latch_.try_wait()) latch_.count_down();
   }
 
   Storage storage_;
   cudaStream_t first_ = nullptr;
   cudaStream_t second_ = nullptr;
+  std::vector<cudaStream_t> further_;
   std::latch latch_{1};
 };
 
@@ -68,16 +77,16 @@ TEST_F(CudaStreamOrderTest, AStreamWithTheHandleOfOneThatIsGoneGetsNoneOfItsBloc
   storage_.FreeOnStream(block, first_);
   // Its work goes on.
   ASSERT_EQ(cudaStreamDestroy(std::exchange(first_, nullptr)), cudaSuccess);
-  std::vector<cudaStream_t> streams(32);
-  for (cudaStream_t& stream : streams) {
+  for (int i = 0; i < 32; ++i) {
+    cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    further_.push_back(stream);
     const Storage::Handle other = storage_.AllocOnStream(kBytes, Device::Gpu(), stream);
     EXPECT_NE(other.dptr, block.dptr);
     storage_.Free(other);
   }
-  latch_.count_down();
+  Open();
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
 }
 
 TEST_F(CudaStreamOrderTest, ReusedMemoryHoldsWhatTheLaterWorkWrote) {

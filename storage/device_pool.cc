@@ -89,16 +89,44 @@ DevicePool::~DevicePool() {
   });
 }
 
-void DevicePool::CheckSize(int64_t size_bytes) {
-  if (size_bytes < 0 || size_bytes > kMaxAllocBytes) {
-    throw InvalidArgument("Storage::Alloc: no block can have this size: ", Figures(size_bytes));
-  }
+// What every call runs is inline in those that run it, and what ends in an error apart from it: of
+// the nanoseconds that a block from a thread's cache takes, calls and saved registers are many.
+
+void DevicePool::ThrowImpossibleSize(int64_t size_bytes) {
+  throw InvalidArgument("Storage::Alloc: no block can have this size: ", Figures(size_bytes));
+}
+
+inline void DevicePool::CheckSize(int64_t size_bytes) {
+  if (size_bytes < 0 || size_bytes > kMaxAllocBytes) [[unlikely]]
+    ThrowImpossibleSize(size_bytes);
+}
+
+void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
+  throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ", device_,
+                           " was freed before");
+}
+
+inline void DevicePool::CheckLive(const StorageHandle& handle) const {
+  if (!handle.block->IsIn(handle.generation)) [[unlikely]]
+    ThrowFreedBefore(handle);
+}
+
+inline StorageHandle DevicePool::HandOut(Block* block) {
+  const int64_t size_bytes = block->requested_bytes;
+  if (poison_) UnpoisonMemory(block->ptr, size_bytes);
+  return {block->ptr, size_bytes, device_, block, block->Advance()};
+}
+
+/// Ends the block's life for its owner.
+inline void DevicePool::Bury(Block* block) {
+  block->Advance();
+  if (poison_) PoisonMemory(block->ptr, block->size_bytes);
 }
 
 StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
-  Tag* const tag = tag_name.empty() ? nullptr : FindTag(cache, tag_name);
+  Tag* const tag = FindTag(cache, tag_name);
   if (cache != nullptr && size_bytes > 0 && size_bytes <= cache->max_block_bytes()) {
     if (Block* const block = AllocFromCache(cache, size_bytes, tag)) return HandOut(block);
   }
@@ -111,26 +139,18 @@ StorageHandle DevicePool::AllocOnStream(int64_t size_bytes, void* stream,
   CheckSize(size_bytes);
   if (!HasStreams() || size_bytes == 0) return Alloc(size_bytes, tag_name);
   ThreadCache* const cache = Cache();
-  Tag* const tag = tag_name.empty() ? nullptr : FindTag(cache, tag_name);
+  Tag* const tag = FindTag(cache, tag_name);
   Block* const block = AllocFromStream(cache, size_bytes, stream, tag);
   return block != nullptr ? HandOut(block) : Alloc(size_bytes, tag_name);
 }
 
 /// The tag of that name, for which the cache, if there is one, can then count.
-Tag* DevicePool::FindTag(ThreadCache* cache, std::string_view name) {
-  if (cache == nullptr) return tags_.Intern(name);
-  // Only this thread looks at what it used last.
-  if (Tag* const tag = cache->tags().FindRecent(name)) return tag;
+Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
   Tag* const tag = tags_.Intern(name);
+  if (cache == nullptr) return tag;
   const OwnerGuard guard(cache->lock());
   cache->tags().Add(tag);
   return tag;
-}
-
-StorageHandle DevicePool::HandOut(Block* block) {
-  const int64_t size_bytes = block->requested_bytes;
-  if (poison_) UnpoisonMemory(block->ptr, size_bytes);
-  return {block->ptr, size_bytes, device_, block, block->Advance()};
 }
 
 Block* DevicePool::AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
@@ -229,10 +249,10 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
     const OwnerGuard guard(own->lock());
     own->DrainWhile(small, put);
   }
-  for (size_t i = 0; i < caches_.size() && !fits; ++i) {
-    ThreadCache* const cache = caches_[i].get();
-    if (cache == own) continue;
-    const OtherGuard guard(cache->lock());
+  if (fits || caches_.size() <= size_t{own != nullptr}) return fits;
+  // All at once, for one fence serves them all; this thread's own has nothing of the kind left.
+  VisitCaches([&](ThreadCache* cache) {
+    if (fits) return;
     int64_t bytes = 0;
     for (int count = 0; count < kBlocksAtOnce && bytes < kBytesAtOnce; ++count) {
       Block* const block = cache->Pop(rounded_bytes);
@@ -241,21 +261,8 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
       put(block);
     }
     if (!fits) cache->DrainWhile(small, put);
-  }
+  });
   return fits;
-}
-
-void DevicePool::CheckLive(const StorageHandle& handle) const {
-  if (!handle.block->IsIn(handle.generation)) {
-    throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ",
-                             device_, " was freed before");
-  }
-}
-
-/// Ends the block's life for its owner.
-void DevicePool::Bury(Block* block) {
-  block->Advance();
-  if (poison_) PoisonMemory(block->ptr, block->size_bytes);
 }
 
 void DevicePool::Free(const StorageHandle& handle, FreeWay way) {
@@ -287,8 +294,7 @@ void DevicePool::FreeToCache(ThreadCache* cache, Block* block) {
     const OwnerGuard guard(cache->lock());
     cache->CountFree(*block, &live_);
     RecordIfWanted(-block->requested_bytes);
-    cache->Push(block);
-    overfull = cache->IsOverfull();
+    overfull = cache->Push(block);
   }
   if (overfull) TrimCache(cache);
 }
@@ -454,6 +460,11 @@ void DevicePool::SetLimit(int64_t limit_bytes) {
   FinishPendingFrees();
   DrainCaches();
   strategy_->Release(system_.reserved_bytes() - limit_bytes);
+}
+
+int64_t DevicePool::limit_bytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return system_.limit_bytes();
 }
 
 void DevicePool::MarkPeak() {

@@ -45,6 +45,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   /// Never used again for another pool, and never 0.
   uint64_t id() const { return id_; }
   const void* owner() const { return owner_; }
+  Device device() const { return device_; }
 
   // See Storage for what these do.
   StorageHandle Alloc(int64_t size_bytes, std::string_view tag);
@@ -53,6 +54,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   void FreeOnStream(const StorageHandle& handle, void* stream);
   void ReleaseAll();
   void SetLimit(int64_t limit_bytes);
+  int64_t limit_bytes();
   StorageStats Stats();
   std::vector<StorageTagStats> TagStats();
   void MarkPeak();
@@ -71,8 +73,17 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   bool copied_by_fork() const { return copied_by_fork_; }
 
  private:
+  [[noreturn]] void ThrowImpossibleSize(int64_t size_bytes);
+  [[noreturn]] void ThrowFreedBefore(const StorageHandle& handle) const;
   void CheckSize(int64_t size_bytes);
-  Tag* FindTag(ThreadCache* cache, std::string_view name);
+  void CheckLive(const StorageHandle& handle) const;
+  /// The tag of that name, null for none. Only this thread looks at what it used last.
+  Tag* FindTag(ThreadCache* cache, std::string_view name) {
+    if (name.empty()) return nullptr;
+    Tag* const recent = cache == nullptr ? nullptr : cache->tags().FindRecent(name);
+    return recent != nullptr ? recent : InternTag(cache, name);
+  }
+  Tag* InternTag(ThreadCache* cache, std::string_view name);
   Block* AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
   Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag);
@@ -106,7 +117,6 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   void VisitCaches(const Visitor& visit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CheckLive(const StorageHandle& handle) const;
   std::string Figures(int64_t size_bytes);
 
   bool HasStreams() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return pending_.HasStreams(); }

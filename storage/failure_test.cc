@@ -133,6 +133,11 @@ std::vector<EntryPoint> EntryPoints() {
        [](Scene& s) {
          EXPECT_NE(s.storage().StopTimeline().find("traceEvents"), std::string::npos);
        }},
+      {"StopTimelineInATrace",
+       [](Scene& s) {
+         EXPECT_NE(s.storage().StopTimeline("{\"traceEvents\":[]}").find("storage_dropped_events"),
+                   std::string::npos);
+       }},
   };
 }
 

@@ -20,6 +20,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/base/device.h"
+#include "tessera/base/error.h"
 #include "tessera/storage/shared_memory.h"
 #include "tessera/storage/storage.h"
 
@@ -95,7 +96,7 @@ int UseStorage(Storage& storage) {
   storage.DirectFree(large);
   const StorageStats after = storage.Stats(kCpu);
   if (after.live_bytes != before.live_bytes) return 3;
-  if (after.reserved_bytes != after.in_use_bytes + after.cached_bytes) return 4;
+  if (after.in_use_bytes != before.in_use_bytes) return 4;
   storage.Free(storage.Alloc(100, Device::Cpu(5)));  // a pool that is made now
   const Storage::Handle shared = storage.Alloc(1000, kShared);
   if (Share(shared).size_bytes != 1000) return 5;
@@ -277,6 +278,33 @@ TEST(ForkTest, ParentAndChildHandOutDifferentSharedMemory) {
     EXPECT_EQ(storage.Stats(kShared).live_bytes, 3 * size);
     for (const Storage::Handle& block : before.blocks()) storage.Free(block);
   }
+}
+
+TEST(ForkTest, TheLimitOfSharedMemoryHoldsInTheChildAsWell) {
+  Storage storage;
+  storage.Free(storage.Alloc(1000, kShared));
+  storage.SetLimit(kShared, 4 * kMegabyte);
+  const auto keeps_to_limit = [&storage] {
+    try {
+      storage.Free(storage.Alloc(5 * kMegabyte, kShared));
+      return 2;
+    } catch (const Error&) {
+    }
+    storage.Free(storage.Alloc(3 * kMegabyte, kShared));
+    return storage.Stats(kShared).limit_bytes == 4 * kMegabyte ? 0 : 3;
+  };
+  const int status = StatusOfChild([&] {
+    const int own = keeps_to_limit();
+    if (own != 0) return own;
+    // What the child says holds in a child of its own.
+    storage.SetLimit(kShared, 6 * kMegabyte);
+    return StatusOfChild([&] {
+      storage.Free(storage.Alloc(5 * kMegabyte, kShared));
+      return storage.Stats(kShared).limit_bytes == 6 * kMegabyte ? 0 : 4;
+    });
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(storage.Stats(kShared).limit_bytes, 4 * kMegabyte);
 }
 
 TEST(ForkTest, ABlockFromBeforeTheForkLinksParentAndChild) {

@@ -53,6 +53,8 @@ StorageOptions StorageOptions::FromEnvironment(Device device) {
   options.limit_bytes = LimitFromEnvironment(prefix + "LIMIT_MB", options.limit_bytes);
   options.cached_limit_bytes =
       LimitFromEnvironment(prefix + "CACHED_LIMIT_MB", options.cached_limit_bytes);
+  options.thread_cache_bytes =
+      LimitFromEnvironment(prefix + "THREAD_CACHE_MB", options.thread_cache_bytes);
   const std::string cutoff = prefix + "POOL_ROUND_LINEAR_CUTOFF";
   options.round_linear_cutoff_bytes = int64_t{1} << EnvironmentInt(cutoff.c_str(), 24, 12, 40);
   return options;

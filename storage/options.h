@@ -45,10 +45,11 @@ struct StorageOptions {
   /// For StoragePoolKind::kRounded; a power of two.
   int64_t round_linear_cutoff_bytes = int64_t{1} << 24;
 
-  /// The most that one thread keeps of small freed blocks, for StoragePoolKind::kBestFit, beside
-  /// larger ones of up to 16 MiB each and 128 MiB together; 0 turns the threads' caches off. When
-  /// the pool has nothing that fits, it takes some back before it asks the system.
-  int64_t thread_cache_bytes = int64_t{1} << 20;
+  /// The most that one thread keeps of small freed blocks (up to 64 KiB each), for
+  /// StoragePoolKind::kBestFit, beside larger ones of up to 1 MiB each and 128 MiB together; 0
+  /// turns the threads' caches off. When the pool has nothing that fits, it takes some back before
+  /// it asks the system. The default holds what a step of a recurrent network frees of them.
+  int64_t thread_cache_bytes = int64_t{16} << 20;
 
   /// Where the memory comes from; null means what this build registered for the device. Tests
   /// inject failures here.
@@ -61,7 +62,8 @@ struct StorageOptions {
   /// The settings for `device` from the environment, where DEV is CPU, GPU, CPU_PINNED or
   /// CPU_SHARED:
   ///   TESSERA_DEV_MEM_POOL_TYPE = none | exact | round | best_fit
-  ///   TESSERA_DEV_MEM_LIMIT_MB, TESSERA_DEV_MEM_CACHED_LIMIT_MB (2^20 bytes each)
+  ///   TESSERA_DEV_MEM_LIMIT_MB, TESSERA_DEV_MEM_CACHED_LIMIT_MB, TESSERA_DEV_MEM_THREAD_CACHE_MB
+  ///     (2^20 bytes each)
   ///   TESSERA_DEV_MEM_POOL_ROUND_LINEAR_CUTOFF (the power of two's exponent, 12 to 40)
   /// Throws Error(kInvalidArgument) that names the variable.
   static StorageOptions FromEnvironment(Device device);

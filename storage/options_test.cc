@@ -34,6 +34,7 @@ TEST(StorageOptionsTest, EachDeviceTypeHasItsOwnVariables) {
   const Setting pinned("TESSERA_CPU_PINNED_MEM_POOL_TYPE", "none");
   const Setting limit("TESSERA_GPU_MEM_LIMIT_MB", "3");
   const Setting cached("TESSERA_GPU_MEM_CACHED_LIMIT_MB", "0");
+  const Setting thread_cache("TESSERA_GPU_MEM_THREAD_CACHE_MB", "2");
   const Setting cutoff("TESSERA_GPU_MEM_POOL_ROUND_LINEAR_CUTOFF", "20");
   EXPECT_EQ(StorageOptions::FromEnvironment(Device::Cpu()).pool, StoragePoolKind::kExact);
   EXPECT_EQ(StorageOptions::FromEnvironment(Device::CpuPinned()).pool, StoragePoolKind::kNone);
@@ -41,6 +42,7 @@ TEST(StorageOptionsTest, EachDeviceTypeHasItsOwnVariables) {
   EXPECT_EQ(options.pool, StoragePoolKind::kRounded);
   EXPECT_EQ(options.limit_bytes, 3 << 20);
   EXPECT_EQ(options.cached_limit_bytes, 0);
+  EXPECT_EQ(options.thread_cache_bytes, 2 << 20);
   EXPECT_EQ(options.round_linear_cutoff_bytes, 1 << 20);
 }
 

@@ -134,12 +134,12 @@ TEST_F(PoolStrategyTest, BestFitJoinsFreeNeighboursInAnyOrder) {
     const auto pool = MakeBestFitPool(&blocks_, &system_);
     Block* parts[3];
     for (Block*& part : parts) part = Get(*pool, 512 << 10);
-    EXPECT_EQ(system_.reserved_bytes(), 2 * kMegabyte);
+    EXPECT_EQ(system_.reserved_bytes(), 4 * kMegabyte);
     Block* joined = nullptr;
     for (const int i : order) joined = pool->Put(parts[i]);
     EXPECT_TRUE(joined->IsWhole());
-    EXPECT_EQ(joined->size_bytes, 2 * kMegabyte);
-    EXPECT_EQ(pool->free_bytes(), 2 * kMegabyte);
+    EXPECT_EQ(joined->size_bytes, 4 * kMegabyte);
+    EXPECT_EQ(pool->free_bytes(), 4 * kMegabyte);
     pool->Release(1);
     EXPECT_EQ(fake_->outstanding(), 0);
   }

@@ -20,8 +20,8 @@ struct StorageStats {
   int64_t reserved_bytes = 0;  ///< held from the system: in use + cached
   int64_t limit_bytes = 0;     ///< the most that may be reserved
 
-  /// The highest live_bytes ever and since MarkPeak(). With several threads it may miss up to 64
-  /// KiB for each thread that was inside Alloc at the peak.
+  /// The highest live_bytes ever and since MarkPeak(). Exact with one thread; with several it may
+  /// miss up to 1 MiB for each of them.
   int64_t peak_bytes = 0;
   int64_t peak_since_mark_bytes = 0;
   int64_t peak_reserved_bytes = 0;  ///< the highest reserved_bytes ever
@@ -44,7 +44,7 @@ struct StorageStats {
 struct StorageTagStats {
   std::string tag;          ///< as given to Alloc
   int64_t live_bytes = 0;   ///< asked for by blocks that are out
-  int64_t peak_bytes = 0;   ///< the most that live_bytes ever was
+  int64_t peak_bytes = 0;   ///< the most that live_bytes ever was, as in StorageStats
   int64_t allocations = 0;  ///< blocks that were ever given out
 };
 

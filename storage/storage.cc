@@ -60,8 +60,13 @@ class Storage::Impl final : public ForkLocks {
 
   /// The device's pool, made at the first call.
   DevicePool* Pool(Device device) {
-    // Pairs with the release below, so that the pool is seen fully made.
-    if (DevicePool* pool = FindPool(device)) return pool;
+    // Pairs with the release in MakePool, so that the pool is seen fully made.
+    if (DevicePool* pool = FindPool(device)) [[likely]]
+      return pool;
+    return MakePool(device);
+  }
+
+  DevicePool* MakePool(Device device) {
     // Without the lock, which a fork takes: a driver may fork when its device is first used.
     auto pool = std::make_shared<DevicePool>(device, make_options_(device), this,
                                              [this](Device short_of) { Trim(short_of); });
@@ -73,6 +78,10 @@ class Storage::Impl final : public ForkLocks {
     if (timeline_events_ > 0)
       pool->StartTimeline(storage_internal::Timeline::RoomFor(timeline_events_));
     // Nothing below throws.
+    // In the child of a fork: as SetLimit said for the parent's pool, the latest one's last.
+    for (const auto& left : left_pools_) {
+      if (left->device() == device) pool->SetLimit(left->limit_bytes());
+    }
     pools_.push_back(std::move(pool));
     devices_.push_back(device);
     Slot(device).store(pools_.back().get(), std::memory_order_release);
@@ -88,7 +97,7 @@ class Storage::Impl final : public ForkLocks {
   }
 
   void StartTimeline(int64_t max_events);
-  std::string StopTimeline();
+  std::string StopTimeline(std::string_view trace);
 
   std::vector<Device> devices() const {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -288,7 +297,7 @@ void Storage::Impl::StartTimeline(int64_t max_events) {
   timeline_events_ = max_events;
 }
 
-std::string Storage::Impl::StopTimeline() {
+std::string Storage::Impl::StopTimeline(std::string_view trace) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // The text first: if there is no memory for it, the recording goes on.
   std::vector<storage_internal::DeviceRecording> recordings(pools_.size());
@@ -296,7 +305,11 @@ std::string Storage::Impl::StopTimeline() {
     recordings[i].device = devices_[i];
     recordings[i].recording = pools_[i]->CopyTimeline();
   }
-  std::string json = TimelineJson(recordings);
+  std::string json = trace.empty() ? TimelineJson(recordings) : AddToTrace(trace, recordings);
+  if (json.empty()) {
+    throw InvalidArgument("Storage::StopTimeline: the trace of ", trace.size(),
+                          " bytes; expected a JSON object with a list traceEvents");
+  }
   for (const auto& pool : pools_) pool->StopTimeline();
   timeline_events_ = 0;
   return json;
@@ -310,8 +323,8 @@ void Storage::StartTimeline(int64_t max_events) {
   OrResourceExhausted("Storage::StartTimeline", [&] { impl_->StartTimeline(max_events); });
 }
 
-std::string Storage::StopTimeline() {
-  return OrResourceExhausted("Storage::StopTimeline", [&] { return impl_->StopTimeline(); });
+std::string Storage::StopTimeline(std::string_view trace) {
+  return OrResourceExhausted("Storage::StopTimeline", [&] { return impl_->StopTimeline(trace); });
 }
 
 }  // namespace tessera

@@ -35,8 +35,9 @@ namespace tessera {
 ///
 /// Forks: the child goes on with what the parent had, whatever other threads were doing. Memory
 /// that both would write (shared memory, and a GPU's) is handed out by the parent alone: the
-/// child's pool of such a device begins empty. Blocks from before the child may free, and use as
-/// the two agree. A fork waits for calls that are under way, and for trimmers.
+/// child's pool of such a device begins empty, with the parent's limit. Blocks from before the
+/// child may free, and use as the two agree. A fork waits for calls that are under way, and for
+/// trimmers.
 class Storage {
  public:
   using Handle = StorageHandle;  ///< what Alloc gives out
@@ -115,7 +116,12 @@ class Storage {
   /// Stops recording. The result is a file for chrome://tracing or Perfetto: counter events, in
   /// microseconds of the steady clock, of live and cached bytes for each device. What there was no
   /// room for is counted in otherData.dropped_events. Without StartTimeline the list is empty.
-  std::string StopTimeline();
+  ///
+  /// With a `trace` in that format, as Engine::StopTrace returns it, the result is the trace with
+  /// these events added: memory above the operations that took it. What there was no room for is
+  /// then its storage_dropped_events.
+  /// Throws Error(kInvalidArgument) for a trace that is none; the recording then goes on.
+  std::string StopTimeline(std::string_view trace = {});
 
  private:
   class Impl;

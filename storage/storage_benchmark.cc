@@ -104,7 +104,33 @@ void AddPair(int64_t size_bytes, double limit_seconds) {
            }});
 }
 
-/// As above, with a name that Storage counts the block under.
+/// Threads that each take and give blocks of one size, on whatever cores there are, do no less
+/// together than one of them alone: they share no lock and no cache line.
+void AddPairsOnThreads(int64_t size_bytes, int num_threads) {
+  const auto make = [size_bytes, num_threads] {
+    const auto pairs = [size_bytes](int64_t count) {
+      const Ours ours;
+      for (int64_t i = 0; i < count; ++i) {
+        const Storage::Handle block = ours.Allocate(size_bytes);
+        benchmark::DoNotOptimize(block);
+        ours.Release(block);
+      }
+    };
+    static constexpr int64_t kPairs = 400000;
+    const auto together = [pairs, num_threads] {
+      std::vector<std::thread> threads;
+      for (int t = 0; t < num_threads; ++t) threads.emplace_back(pairs, kPairs / num_threads);
+      for (std::thread& thread : threads) thread.join();
+    };
+    const auto alone = [pairs] { std::thread(pairs, kPairs).join(); };
+    return Variants{.all = {Variant("ours", together), Variant("one_thread", alone)}};
+  };
+  AddCase({.name = "pair_threads_" + std::to_string(num_threads) + "/" + std::to_string(size_bytes),
+           .bounds = {{.peer = "one_thread", .at_least = 1}},
+           .make = make});
+}
+
+/// One block at a time, with a name that Storage counts it under.
 void AddTaggedPair() {
   AddCase({.name = "tagged_pair/64", .limit_seconds = 25e-9, .make = [] {
              const auto pair = [storage = Storage::Get(), tag = std::string("fc1_weight")] {
@@ -222,6 +248,8 @@ int main(int argc, char** argv) {
   AddPair(64 << 10, 25e-9);
   AddPair(kMegabyte, 0);
   AddPair(64 * kMegabyte, 0);
+  AddPairsOnThreads(64, 8);
+  AddPairsOnThreads(kMegabyte, 8);
   AddTaggedPair();
   for (const TrainingTrace& trace : TrainingTraces()) AddTrace(trace);
   for (const TrainingTrace& trace : TrainingTraces()) AddTraceOnThreads(trace, 8);

@@ -26,7 +26,10 @@ class LargeBlocks {
  public:
   static constexpr int kCapacity = 1024;
   static constexpr int64_t kMaxTotalBytes = int64_t{128} << 20;
-  static constexpr int64_t kMaxBlockBytes = int64_t{16} << 20;
+  /// What a thread keeps is joined to nothing. Of larger blocks a step has few of each size, which
+  /// had to be taken out of the caches again for the next size, several times a step; and whoever
+  /// writes a megabyte does not notice the pool's lock.
+  static constexpr int64_t kMaxBlockBytes = int64_t{1} << 20;
 
   explicit LargeBlocks(int64_t max_total_bytes)
       : max_total_bytes_(std::min(max_total_bytes, kMaxTotalBytes)) {}
@@ -125,16 +128,19 @@ class ThreadCache {
                                         : large_.Pop(RoundUpTo(size_bytes, kPageBytes));
   }
 
-  /// Takes a block that Accepts says yes to. Afterwards IsOverfull must be asked.
-  void Push(Block* block) {
-    if (block->kind != BlockKind::kSmall) return large_.Push(block);
+  /// Takes a block that Accepts says yes to. Returns true if there is now too much: then Trim must
+  /// be called.
+  bool Push(Block* block) {
+    if (block->kind != BlockKind::kSmall) {
+      large_.Push(block);
+      return large_.IsOverfull();
+    }
     Block*& head = heads_[SizeClass(block->size_bytes)];
     block->next = head;
     head = block;
     small_bytes_ += block->size_bytes;
+    return small_bytes_ > max_bytes_;
   }
-
-  bool IsOverfull() const { return small_bytes_ > max_bytes_ || large_.IsOverfull(); }
 
   /// Calls `put(block)` for blocks that are kept no longer: half of what is too much.
   template <typename PutBlock>

@@ -48,12 +48,21 @@ void Timeline::Append(int64_t reserved_bytes) {
   recording_.events.push_back({now.count(), live_bytes_, reserved_bytes});
 }
 
-std::string TimelineJson(const std::vector<DeviceRecording>& recordings) {
-  std::string json = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [";
+namespace {
+
+int64_t DroppedEvents(const std::vector<DeviceRecording>& recordings) {
   int64_t dropped_events = 0;
-  const char* separator = "\n";
   for (const DeviceRecording& device : recordings) {
     dropped_events += device.recording.dropped_events;
+  }
+  return dropped_events;
+}
+
+/// The events with commas between them.
+std::string Events(const std::vector<DeviceRecording>& recordings) {
+  std::string json;
+  const char* separator = "\n";
+  for (const DeviceRecording& device : recordings) {
     const std::string name = device.device.ToString();
     for (const Timeline::Event& event : device.recording.events) {
       // What threads did at one moment may be seen in either order; no row goes below zero.
@@ -70,7 +79,39 @@ std::string TimelineJson(const std::vector<DeviceRecording>& recordings) {
       separator = ",\n";
     }
   }
-  json += "\n], \"otherData\": {\"dropped_events\": " + std::to_string(dropped_events) + "}}\n";
+  return json;
+}
+
+}  // namespace
+
+std::string TimelineJson(const std::vector<DeviceRecording>& recordings) {
+  return "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [" + Events(recordings) +
+         "\n], \"otherData\": {\"dropped_events\": " + std::to_string(DroppedEvents(recordings)) +
+         "}}\n";
+}
+
+std::string AddToTrace(std::string_view trace, const std::vector<DeviceRecording>& recordings) {
+  // Names of operations cannot be taken for the key: in them quotation marks are escaped.
+  constexpr std::string_view kKey = "\"traceEvents\"";
+  constexpr std::string_view kSpace = " \t\r\n";
+  const auto skip_to = [trace](size_t place, char expected) {
+    place = trace.find_first_not_of(kSpace, place);
+    return place < trace.size() && trace[place] == expected ? place + 1 : std::string_view::npos;
+  };
+  const size_t object = skip_to(0, '{');
+  const size_t key = trace.find(kKey);
+  if (object == std::string_view::npos || key == std::string_view::npos) return {};
+  const size_t colon = skip_to(key + kKey.size(), ':');
+  const size_t list = colon == std::string_view::npos ? colon : skip_to(colon, '[');
+  if (list == std::string_view::npos) return {};
+  std::string events = Events(recordings);
+  const bool is_empty = skip_to(list, ']') != std::string_view::npos;
+  if (!events.empty() && !is_empty) events += ',';
+  std::string json(trace.substr(0, object));
+  json += "\"storage_dropped_events\":" + std::to_string(DroppedEvents(recordings)) + ",";
+  json += trace.substr(object, list - object);
+  json += events;
+  json += trace.substr(list);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -63,6 +64,10 @@ struct DeviceRecording {
 /// Counter events in Chrome's trace event format, one row for each device, in which live and cached
 /// bytes are stacked. Throws std::bad_alloc.
 std::string TimelineJson(const std::vector<DeviceRecording>& recordings);
+
+/// The same events in front of those of `trace`, a JSON object in that format; what was dropped is
+/// its member storage_dropped_events. Empty if `trace` is no such object. Throws std::bad_alloc.
+std::string AddToTrace(std::string_view trace, const std::vector<DeviceRecording>& recordings);
 
 }  // namespace tessera::storage_internal
 

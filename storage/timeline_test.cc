@@ -47,6 +47,35 @@ TEST(TimelineTest, EveryAllocAndFreeIsACounterEvent) {
   storage.Free(c);
 }
 
+TEST(TimelineTest, ATraceTakesTheEventsUp) {
+  const std::string traces[] = {
+      R"({"displayTimeUnit":"ns","otherData":{"dropped_events":3},"traceEvents":[
+{"ph":"X","name":"say \"traceEvents\":[","ts":1.5},
+{"ph":"X","name":"b","ts":2}
+]})",
+      R"( { "traceEvents" : [ ] } )"};
+  for (const std::string& text : traces) {
+    json before = json::parse(text);
+    Storage storage;
+    // Also with nothing to add.
+    json trace = json::parse(storage.StopTimeline(text));
+    EXPECT_EQ(trace["traceEvents"], before["traceEvents"]);
+    storage.StartTimeline(2);
+    const Storage::Handle block = storage.Alloc(500, Device::Cpu());
+    storage.Free(block);
+    for (const std::string_view wrong :
+         {"x", "{}", R"({"traceEvents":{}})", R"("traceEvents":[])"}) {
+      EXPECT_THROW(storage.StopTimeline(wrong), Error) << wrong;
+    }
+    trace = json::parse(storage.StopTimeline(text));
+    EXPECT_EQ(Live(trace, "memory cpu(0)"), (std::vector<int64_t>{0, 500}));
+    EXPECT_EQ(trace["storage_dropped_events"], 1);
+    EXPECT_EQ(trace["traceEvents"].size(), before["traceEvents"].size() + 2);
+    EXPECT_EQ(trace["otherData"], before["otherData"]);  // null where there is none
+    EXPECT_EQ(json::parse(storage.StopTimeline())["traceEvents"].size(), 0u);
+  }
+}
+
 TEST(TimelineTest, EventsAreCountersInTheOrderOfTime) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
   storage.StartTimeline();

@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,7 +11,8 @@
 namespace tessera {
 namespace {
 
-constexpr int kWarmUpSteps = 10;
+// In the first steps a block may still come to lie where another has been, and the pool grows.
+constexpr int kWarmUpSteps = 20;
 
 /// Trains for some steps; returns what the storage says before and after the last of them.
 struct Outcome {
@@ -57,13 +57,9 @@ TEST_P(TrainingTraceTest, AStepFreesAllThatItAllocates) {
   EXPECT_EQ(live_bytes, 0);
 }
 
-TEST_P(TrainingTraceTest, FragmentationStaysWithinItsBound) {
-  // The goal is a tenth. The perceptron's step is short of it: a few blocks of four megabytes in
-  // thirteen altogether leave gaps that nothing else fits.
-  const std::map<std::string, double> bounds = {
-      {"perceptron", 0.20}, {"convolutional", 0.10}, {"recurrent", 0.12}};
+TEST_P(TrainingTraceTest, FragmentationIsATenthAtMost) {
   const StorageStats stats = Train(GetParam(), &storage_, 30).after_last;
-  EXPECT_LE(stats.Fragmentation(), bounds.at(GetParam().name))
+  EXPECT_LE(stats.Fragmentation(), 0.10)
       << "reserved " << stats.peak_reserved_bytes << ", of which asked for " << stats.peak_bytes;
   RecordProperty("fragmentation", std::to_string(stats.Fragmentation()));
 }
