@@ -35,22 +35,22 @@ class Float16 {
   Float16() = default;
   template <typename T>
   requires std::is_arithmetic_v<T> TESSERA_HD explicit Float16(T value)
-      : bits_(Encode(static_cast<float>(value))) {}
+      : half_(Encode(static_cast<float>(value))) {}
   template <typename Other>
-  TESSERA_HD explicit Float16(Float16<Other> value) : bits_(Encode(static_cast<float>(value))) {}
+  TESSERA_HD explicit Float16(Float16<Other> value) : half_(Encode(static_cast<float>(value))) {}
 
   /// The number whose encoding is `bits`.
   TESSERA_HD static constexpr Float16 Binary(uint16_t bits) { return Float16(Encoding{bits}); }
   /// The number's encoding.
-  TESSERA_HD constexpr uint16_t bits() const { return bits_; }
+  TESSERA_HD constexpr uint16_t bits() const { return half_; }
 
   /// The same number as a float.
-  TESSERA_HD operator float() const { return Decode(bits_); }           // NOLINT: exact
-  TESSERA_HD operator float() const volatile { return Decode(bits_); }  // NOLINT: exact
+  TESSERA_HD operator float() const { return Decode(half_); }           // NOLINT: exact
+  TESSERA_HD operator float() const volatile { return Decode(half_); }  // NOLINT: exact
 
   /// The value, or the result of the operation in float, rounded to 16 bits.
   TESSERA_HD Float16& operator=(float value) {
-    bits_ = Encode(value);
+    half_ = Encode(value);
     return *this;
   }
   TESSERA_HD Float16& operator+=(float b) { return *this = float(*this) + b; }
@@ -59,22 +59,24 @@ class Float16 {
   TESSERA_HD Float16& operator/=(float b) { return *this = float(*this) / b; }
 
   /// The same for a volatile object.
-  TESSERA_HD void operator=(float value) volatile { bits_ = Encode(value); }
-  TESSERA_HD void operator+=(float b) volatile { bits_ = Encode(Decode(bits_) + b); }
-  TESSERA_HD void operator-=(float b) volatile { bits_ = Encode(Decode(bits_) - b); }
-  TESSERA_HD void operator*=(float b) volatile { bits_ = Encode(Decode(bits_) * b); }
-  TESSERA_HD void operator/=(float b) volatile { bits_ = Encode(Decode(bits_) / b); }
+  TESSERA_HD void operator=(float value) volatile { half_ = Encode(value); }
+  TESSERA_HD void operator+=(float b) volatile { half_ = Encode(Decode(half_) + b); }
+  TESSERA_HD void operator-=(float b) volatile { half_ = Encode(Decode(half_) - b); }
+  TESSERA_HD void operator*=(float b) volatile { half_ = Encode(Decode(half_) * b); }
+  TESSERA_HD void operator/=(float b) volatile { half_ = Encode(Decode(half_) / b); }
 
   /// The other sign, of 0 and NaN too.
-  TESSERA_HD Float16 operator-() const { return Binary(bits_ ^ 0x8000); }
+  TESSERA_HD Float16 operator-() const { return Binary(half_ ^ 0x8000); }
   /// The number itself.
   TESSERA_HD Float16 operator+() const { return *this; }
+
+  uint16_t half_;  ///< the encoding, by mshadow's name; see bits()
 
  private:
   struct Encoding {
     uint16_t bits;
   };
-  TESSERA_HD explicit constexpr Float16(Encoding encoding) : bits_(encoding.bits) {}
+  TESSERA_HD explicit constexpr Float16(Encoding encoding) : half_(encoding.bits) {}
 
   TESSERA_HD static uint16_t Encode(float value) {
     return Eigen::numext::bit_cast<uint16_t>(Format(value));
@@ -82,8 +84,6 @@ class Float16 {
   TESSERA_HD static float Decode(uint16_t bits) {
     return static_cast<float>(Eigen::numext::bit_cast<Format>(bits));
   }
-
-  uint16_t bits_;
 };
 
 /// What may stand beside a Float16 in arithmetic and leave the result 16 bits wide.

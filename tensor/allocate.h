@@ -181,11 +181,9 @@ class TensorContainer : public Tensor<Device, N, T> {
   /// Throws Error(kInvalidArgument) if the size overflows.
   Base AfterResize(const Shape<N>& shape) const {
     Base resized = *this;
-    const index_t stride = StrideFor(shape);
-    if (HasLayout(shape, stride)) return resized;
     resized.shape_ = shape;
-    resized.stride_ = stride;
-    const bool fits = SizeBytes(shape, stride) <= capacity_bytes_;
+    resized.stride_ = StrideFor(shape);
+    const bool fits = SizeBytes(resized) <= capacity_bytes_;
     resized.dptr_ = fits ? static_cast<T*>(memory_.get()) : nullptr;
     return resized;
   }
@@ -214,28 +212,26 @@ class TensorContainer : public Tensor<Device, N, T> {
   /// Resizes and returns the memory that this replaced, if any.
   Memory TakeShape(const Shape<N>& shape) {
     Memory retired;
-    const index_t stride = StrideFor(shape);
-    if (HasLayout(shape, stride)) return retired;
-    const int64_t size_bytes = SizeBytes(shape, stride);
+    if (memory_ != nullptr && shape == this->shape_ && StrideFor(shape) == this->stride_) {
+      return retired;
+    }
+    Base resized = AfterResize(shape);
+    const int64_t size_bytes = SizeBytes(resized);
     if (size_bytes > capacity_bytes_) {
       retired.reset(tensor_internal::AllocateBytes<Device>(size_bytes));
       memory_.swap(retired);
       capacity_bytes_ = size_bytes;
+      resized.dptr_ = static_cast<T*>(memory_.get());
     }
-    this->dptr_ = static_cast<T*>(memory_.get());
-    this->shape_ = shape;
-    this->stride_ = stride;
+    static_cast<Base&>(*this) = resized;
     return retired;
   }
   index_t StrideFor(const Shape<N>& shape) const {
     return tensor_internal::RowStride<T>(shape[N - 1], pad_ && N > 1);
   }
-  bool HasLayout(const Shape<N>& shape, index_t stride) const {
-    return memory_ != nullptr && shape == this->shape_ && stride == this->stride_;
-  }
-  static int64_t SizeBytes(const Shape<N>& shape, index_t stride) {
-    CheckedSize elements = stride;
-    for (int i = 0; i < N - 1; ++i) elements = elements * shape[i];
+  static int64_t SizeBytes(const Base& tensor) {
+    CheckedSize elements = tensor.stride_;
+    for (int i = 0; i < N - 1; ++i) elements = elements * tensor.shape_[i];
     return (elements * static_cast<int64_t>(sizeof(T)))
         .ValueOrThrow("TensorContainer::Resize: size in bytes");
   }

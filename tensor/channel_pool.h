@@ -166,8 +166,10 @@ template <typename Red, Operand E>
 ChannelPoolExp<ReducerOf<Red>, OperandNode<E>> chpool(const E& e, index_t size, index_t stride,
                                                       index_t pad) {
   static_assert(E::kRank >= 3, "chpool: the last three dimensions are (channel, height, width)");
+  // Before anything is divided by the stride.
+  const ChannelWindow window = tensor_internal::CheckedWindow({size, stride, pad}, "chpool");
   const index_t padded = e.shape()[E::kRank - 3] + 2 * pad;
-  return {AsNode(e), {size, stride, pad}, padded < size ? 0 : (padded - size) / stride + 1};
+  return {AsNode(e), window, padded < size ? 0 : (padded - size) / stride + 1};
 }
 template <typename Red, Operand E>
 ChannelPoolExp<ReducerOf<Red>, OperandNode<E>> chpool(const E& e, index_t size) {

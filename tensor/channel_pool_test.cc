@@ -146,6 +146,7 @@ TEST(ChannelPoolErrorTest, WhatDoesNotFitIsRefused) {
               {"chpool", "5", "(1,4,2,2)"});
   ExpectError([&] { chpool<red::sum>(*a, 0); }, kInvalidArgument, {"chpool", "at least 1"});
   ExpectError([&] { chpool<red::sum>(*a, 3, -1, 0); }, kInvalidArgument, {"chpool", "at least 1"});
+  ExpectError([&] { chpool<red::sum>(*a, 3, 0, 0); }, kInvalidArgument, {"chpool", "at least 1"});
   ExpectError([&] { ch_unpool<red::sum>(*a, *b, *a, 2, 1, 0); }, kInvalidArgument,
               {"ch_unpool", "(1,3,2,2)", "(1,4,2,2)"});
   ExpectError([&] { ch_unpool<red::sum>(*a, *c, *c, 2, 1, 0); }, kInvalidArgument,

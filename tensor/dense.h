@@ -45,6 +45,13 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kSt
       : dptr_(dptr), shape_(shape), stride_(shape[N - 1]), stream_(stream) {}
   Tensor(Value* dptr, const Shape<N>& shape, index_t stride, Stream<Device>* stream)
       : dptr_(dptr), shape_(shape), stride_(stride), stream_(stream) {}
+  /// Without a stream, as programs from before streams have it. A stride of 0 stands for none: it
+  /// is what NULL for a stream becomes.
+  template <std::integral Stride>
+  Tensor(Value* dptr, const Shape<N>& shape, Stride stride)
+      : dptr_(dptr),
+        shape_(shape),
+        stride_(stride == 0 ? shape[N - 1] : static_cast<index_t>(stride)) {}
 
   /// Names the stream for what this handle is the destination of.
   void set_stream(Stream<Device>* stream) { stream_ = stream; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -251,6 +252,46 @@ TEST(DotTest, IntegersMultiplyExactly) {
   *c = dot(*a, b->T());
   EXPECT_EQ(c.values(), (std::vector<int32_t>{-13, -103, 86, 266}));
   EXPECT_TRUE(c.GuardsIntact());
+}
+
+// Of every integer type: results wrap around, and what is taken off is taken off where -1 is the
+// type's largest number.
+template <typename T>
+void ExpectProductsThatWrap() {
+  const auto wrapped = [](std::initializer_list<int> numbers) {
+    std::vector<T> values;
+    for (const int number : numbers) values.push_back(static_cast<T>(number));
+    return values;
+  };
+  GuardedTensor<2, T> a(Shape2(2, 3), wrapped({3, 1, 0, 1, 2, 3}));
+  GuardedTensor<2, T> b(Shape2(2, 3), wrapped({1, 11, 21, 31, 41, 51}),
+                        GuardedLayout{.row_padding = 2});
+  GuardedTensor<2, T> c(Shape2(2, 2), wrapped({1, 2, 3, 4}), GuardedLayout{.row_padding = 1});
+  *c -= dot(*a, b->T());  // (14 134; 86 266)
+  EXPECT_EQ(c.values(), wrapped({1 - 14, 2 - 134, 3 - 86, 4 - 266}));
+  *c -= 2 * dot(*a, b->T());
+  EXPECT_EQ(c.values(), wrapped({1 - 3 * 14, 2 - 3 * 134, 3 - 3 * 86, 4 - 3 * 266}));
+  *c = 5 - dot(*a, b->T());
+  EXPECT_EQ(c.values(), wrapped({5 - 14, 5 - 134, 5 - 86, 5 - 266}));
+  c.Set(wrapped({1, 2, 3, 4}));
+  *c -= dot(*c, *c);  // (7 10; 15 22)
+  EXPECT_EQ(c.values(), wrapped({1 - 7, 2 - 10, 3 - 15, 4 - 22}));
+  EXPECT_TRUE(c.GuardsIntact());
+
+  GuardedTensor<1, T> v(Shape1(2), wrapped({2, 1})), row(Shape1(3), wrapped({1, 1, 1}));
+  *row -= dot(*v, *a);  // (7 4 3)
+  EXPECT_EQ(row.values(), wrapped({-6, -3, -2}));
+  GuardedTensor<2, T> none(Shape2(2, 0)), empty(Shape2(0, 2));
+  c.Set(wrapped({1, 2, 3, 4}));
+  *c -= dot(*none, *empty);
+  EXPECT_EQ(c.values(), wrapped({1, 2, 3, 4}));
+}
+
+TEST(DotTest, IntegersOfEveryTypeWrapAround) {
+  ExpectProductsThatWrap<uint8_t>();
+  ExpectProductsThatWrap<int8_t>();
+  ExpectProductsThatWrap<unsigned>();
+  ExpectProductsThatWrap<uint64_t>();
 }
 
 TEST(DotTest, StandsInsideAnExpression) {

@@ -103,12 +103,19 @@ void Evaluate(const Tensor<gpu, N, T>& dst, const E& e) {
                           tensor_internal::CudaStream(dst.stream_));
 }
 
-/// Computes an expression without dimensions that is ready for a loop, and waits for it.
+/// Computes an expression without dimensions that is ready for a loop, and waits for it. What a
+/// reduction has left in memory is there already, and needs no kernel.
 template <typename T, typename E>
 T NumberFromDevice(const E& ready, Scratch<gpu>* scratch) {
   const cudaStream_t stream = tensor_internal::CudaStream(scratch->stream());
-  T* const number = static_cast<T*>(scratch->Allocate(sizeof(T)));
-  EvaluateOnStream<sv::saveto>(number, 1, Shape2(1, 1), ready, stream);
+  const T* number;
+  if constexpr (requires { ready.number; }) {
+    number = ready.number;
+  } else {
+    T* const computed = static_cast<T*>(scratch->Allocate(sizeof(T)));
+    EvaluateOnStream<sv::saveto>(computed, 1, Shape2(1, 1), ready, stream);
+    number = computed;
+  }
   T result;
   tensor_internal::CheckCuda(
       cudaMemcpyAsync(&result, number, sizeof(T), cudaMemcpyDeviceToHost, stream),

@@ -1,8 +1,10 @@
 // The CPU evaluator over every element type: extents around a packet, layouts, guard zones, special
 // values. One operation in double, rounded once, is the exact answer for float, half and bfloat16.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -256,6 +258,79 @@ TYPED_TEST(EvaluatorTest, PacketsAndSingleElementsAgree) {
     compare([](const auto& v) { return F<op::sigmoid>(v); });
     compare([](const auto& v) { return F<op::softrelu>(v); });
     compare([](const auto& v) { return F<op::softsign>(v); });
+  }
+}
+
+// The types that the suite above leaves out. Arithmetic wraps around; of bool, whose packets Eigen
+// has too, it is that of numbers 0 and 1 of which everything but 0 is stored as true.
+template <typename T>
+class OtherTypesTest : public testing::Test {
+ protected:
+  static T Stored(uint64_t value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return value != 0;
+    } else {
+      return static_cast<T>(value);
+    }
+  }
+  static uint64_t Wide(T value) { return static_cast<uint64_t>(value); }
+};
+using OtherTypes = TestedTypes<int8_t, bool, uint32_t, uint64_t>;
+TYPED_TEST_SUITE(OtherTypesTest, OtherTypes);
+
+TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
+  using T = TypeParam;
+  const auto wide = [](T value) { return TestFixture::Wide(value); };
+  for (const index_t n : {0, 1, 15, 16, 17, 31, 32, 33, 100}) {
+    // A vector of bool has no elements to point to. The one before and the one after stay as they
+    // are.
+    const auto memory = std::make_unique<T[]>(static_cast<size_t>(3 * (n + 2)));
+    const auto vector = [&](index_t i) {
+      return Tensor<cpu, 1, T>(memory.get() + i * (n + 2) + 1, Shape1(n));
+    };
+    Tensor<cpu, 1, T> a = vector(0), b = vector(1), out = vector(2);
+    for (index_t i = 0; i < n; ++i) {
+      a[i] = TestFixture::Stored(static_cast<uint64_t>(i % 3 == 0 ? 0 : 37 * i));
+      b[i] = TestFixture::Stored(static_cast<uint64_t>(i % 4 < 2 ? 0 : 91 - 5 * i));
+    }
+    const auto expect = [&](const char* what, const auto& oracle) {
+      for (index_t i = 0; i < n; ++i) {
+        const T expected = TestFixture::Stored(oracle(a[i], b[i]));
+        ASSERT_EQ(+out[i], +expected) << what << ", element " << i << " of " << n;
+      }
+      ASSERT_EQ(+out.dptr_[-1], +T(0)) << what;
+      ASSERT_EQ(+out.dptr_[n], +T(0)) << what;
+    };
+    out = a + b;
+    expect("+", [&](T p, T q) { return wide(p) + wide(q); });
+    out = a - b;
+    expect("-", [&](T p, T q) { return wide(p) - wide(q); });
+    out = a * b;
+    expect("*", [&](T p, T q) { return wide(p) * wide(q); });
+    out = -a;
+    expect("-a", [&](T p, T) { return 0 - wide(p); });
+    out = b / 1;
+    expect("/ 1", [&](T, T q) { return wide(q); });
+    out = F<op::lt>(a, b);
+    expect("<", [&](T p, T q) { return uint64_t{p < q}; });
+    out = F<op::ne>(a, b);
+    expect("!=", [&](T p, T q) { return uint64_t{p != q}; });
+    out = F<op::maximum>(a, b);
+    expect("maximum", [&](T p, T q) { return wide(std::max(p, q)); });
+    out = F<op::blend>(a, b, a);
+    expect("blend", [&](T p, T q) { return wide(p != T(0) ? q : p); });
+    out = tcast<T>(tcast<int64_t>(b));
+    expect("tcast", [&](T, T q) { return wide(q); });
+    out = T(1);
+    expect("1", [&](T, T) { return uint64_t{1}; });
+    out -= b;
+    expect("-=", [&](T, T q) { return 1 - wide(q); });
+    out = F<op::identity>(a);
+    out += b;
+    expect("+=", [&](T p, T q) { return wide(p) + wide(q); });
+    out *= b;
+    // What is stored between the two is 0 or 1 where T is bool.
+    expect("*=", [&](T p, T q) { return wide(TestFixture::Stored(wide(p) + wide(q))) * wide(q); });
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/tensor/fuse.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -125,6 +126,85 @@ TEST(FuseTest, WhatCannotShareAPassStillGivesTheSame) {
   GuardedTensor<1, float> v(Shape1(8), std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
   Fuse(Lazy(v->Slice(1, 8)) = v->Slice(0, 7), Lazy(v->Slice(0, 7)) += v->Slice(1, 8));
   EXPECT_EQ(v.values(), (std::vector<float>{2, 3, 5, 7, 9, 11, 13, 7}));
+}
+
+// Notes for each element which statement computes it.
+std::vector<int> order;
+template <int kStatement>
+struct Noted {
+  static float Map(float a) {
+    order.push_back(kStatement);
+    return a;
+  }
+};
+
+// How often another statement's turn came, and how many elements each computed.
+struct Turns {
+  index_t changes = 0;
+  std::array<index_t, 4> computed{};
+};
+template <typename Run>
+Turns TurnsOf(const Run& run) {
+  order.clear();
+  tbb::task_arena(1).execute(run);
+  Turns turns;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && order[i] != order[i - 1]) ++turns.changes;
+    ++turns.computed[static_cast<size_t>(order[i])];
+  }
+  return turns;
+}
+
+TEST(FuseTest, StatementsTakeTurnsWithinOnePass) {
+  const index_t n = 60, size = n * n;  // one tile of several stretches
+  GuardedTensor<2, float> a(Shape2(n, n), RandomValues<float>(size, -1, 1)), x(Shape2(n, n)),
+      y(Shape2(n, n));
+  GuardedTensor<1, float> rows(Shape1(n));
+  float total = 0;
+  // Each stretch of the one row that they are seen as goes through all statements.
+  const index_t stretches = (size + expr::kFuseStretch - 1) / expr::kFuseStretch;
+  const Turns shared = TurnsOf([&] {
+    Fuse(Lazy(*x) = F<Noted<0>>(*a), Lazy(*y) = F<Noted<1>>(*x),
+         Lazy(total) = sum(F<Noted<2>>(*y)));
+  });
+  EXPECT_EQ(shared.changes, 3 * stretches - 1);
+  EXPECT_EQ(shared.computed, (std::array<index_t, 4>{size, size, size, 0}));
+  EXPECT_EQ(y.values(), a.values());
+  // A reduction along rows keeps them apart, and takes part in the pass.
+  const Turns along =
+      TurnsOf([&] { Fuse(Lazy(*x) = F<Noted<0>>(*a), Lazy(*rows) = sum<1>(F<Noted<1>>(*x))); });
+  EXPECT_EQ(along.changes, 2 * n - 1);
+  EXPECT_EQ(along.computed, (std::array<index_t, 4>{size, size, 0, 0}));
+  // What reads the transpose has to wait for all of it: two passes.
+  const Turns apart =
+      TurnsOf([&] { Fuse(Lazy(*x) = F<Noted<0>>(*a), Lazy(*y) = F<Noted<1>>(x->T())); });
+  EXPECT_EQ(apart.changes, 1);
+  EXPECT_EQ(apart.computed, (std::array<index_t, 4>{size, size, 0, 0}));
+  // So has the reduction inside a statement for what is written before it.
+  const Turns inside = TurnsOf(
+      [&] { Fuse(Lazy(*x) = F<Noted<0>>(*a), Lazy(*y) = F<Noted<2>>(*a) - sum(F<Noted<1>>(*x))); });
+  EXPECT_EQ(inside.changes, 2);
+  EXPECT_EQ(inside.computed, (std::array<index_t, 4>{size, size, size, 0}));
+}
+
+TEST(FuseTest, ReductionsInsideStatementsReadTheirOperandOnce) {
+  const index_t rows = 9, columns = 70, size = rows * columns;
+  GuardedTensor<2, float> a(Shape2(rows, columns), RandomValues<float>(size, -1, 1)),
+      y(Shape2(rows, columns));
+  GuardedTensor<1, float> sums(Shape1(rows));
+  // The maximum, and then the exponentials with their sums, which the division has to wait for.
+  const Turns softmax = TurnsOf([&] {
+    Fuse(Lazy(*y) = exp(F<Noted<1>>(*a) - maximum<1>(F<Noted<0>>(*a)).spread()),
+         Lazy(*sums) = sum<1>(F<Noted<2>>(*y)));
+    *y /= spread<1>(*sums, columns);
+  });
+  EXPECT_EQ(softmax.computed, (std::array<index_t, 4>{size, size, size, 0}));
+  EXPECT_EQ(softmax.changes, 2 * rows);  // 0, and then 1 and 2 in turn for each row
+  for (index_t i = 0; i < rows; ++i) {
+    float total = 0;
+    for (index_t k = 0; k < columns; ++k) total += (*y)[i][k];
+    EXPECT_NEAR(total, 1, 1e-5);
+  }
 }
 
 TEST(FuseTest, TotalsOfChunksAddUpInDoubleAsInASumAlone) {

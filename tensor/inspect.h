@@ -130,6 +130,17 @@ class Inspection {
     }
   }
 
+  /// Notes how the number that e stands for is computed. On the CPU arithmetic of numbers is no
+  /// pass; on a GPU they lie in its memory, and what is made of them takes a kernel.
+  template <typename E>
+  void ANumber(const E& e) {
+    Ready(e);
+    if constexpr (kOnGpu<E> && !requires { requires E::kComputedFirst; }) {
+      Begin("computes a number from these; ");
+      EndKernel();
+    }
+  }
+
   /// Notes what is no pass.
   void Note(const std::string& what) { text_ << what << "\n"; }
 
@@ -482,7 +493,7 @@ template <Operand E>
 std::string Inspect(const E& e) {
   Inspection inspection;
   if constexpr (E::kRank == 0) {
-    inspection.Ready(AsNode(e));
+    inspection.ANumber(AsNode(e));
   } else {
     using Device = std::conditional_t<std::is_void_v<DeviceOf<E>>, cpu, DeviceOf<E>>;
     const Tensor<Device, E::kRank, typename E::value_type> made(nullptr, e.shape());

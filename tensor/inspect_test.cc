@@ -251,6 +251,30 @@ TEST_F(InspectTest, ATensorAssignedToATensorIsAHandle) {
   EXPECT_THAT(Inspect(View(*r, kAll, kAll), *a), HasSubstr("pass 1"));
 }
 
+TEST_F(InspectTest, OnAGpuEachPassIsAKernel) {
+  const Tensor<gpu, 2, float> x(nullptr, Shape2(5, 9)), y(nullptr, Shape2(5, 9));
+  const Tensor<gpu, 1, float> v(nullptr, Shape1(9));
+  EXPECT_EQ(Inspect(y, x * 2 + y),
+            "pass 1: writes (5,9) float32 as one row; reads 2, writes 1 per element; "
+            "one CUDA kernel\ntemporaries: none\n");
+  // A number is read from where its reduction left it.
+  EXPECT_EQ(Inspect(sum(x)),
+            "pass 1: reduces (5,9) float32 to a number; reads 1 per element; one CUDA kernel\n"
+            "temporaries: none\n");
+  const std::string ratio = Inspect(sum(x * y) / norm(y));
+  EXPECT_THAT(ratio, HasSubstr("pass 1: reduces (5,9) float32 to a number; reads 2"));
+  EXPECT_THAT(ratio, HasSubstr("pass 2: reduces (5,9) float32 to a number; reads 1"));
+  EXPECT_THAT(ratio, HasSubstr("pass 3: computes a number from these; one CUDA kernel\n"));
+  EXPECT_THAT(ratio, Not(HasSubstr("pass 4")));
+  const std::string centred = Inspect(y, x - mean(x));
+  EXPECT_THAT(centred, HasSubstr("pass 2: writes (5,9) float32"));
+  EXPECT_THAT(centred, Not(HasSubstr("pass 3")));
+  EXPECT_THAT(Inspect(v, 2 * sum_rows(x)), HasSubstr("pass 1: reduces (5,9) float32 to (9,)"));
+  EXPECT_THAT(Inspect(dot(x.T(), y)), HasSubstr("multiplies (5,9) and (5,9) float32 by cuBLAS\n"));
+  // On the CPU numbers are divided without a pass.
+  EXPECT_THAT(Inspect(sum(*a * *b) / norm(*b)), Not(HasSubstr("pass 3")));
+}
+
 TEST_F(InspectTest, ShapesThatDifferAreRefused) {
   GuardedTensor<2, float> other(Shape2(9, 5));
   ExpectError([&] { Inspect(*r, *other * 2); }, Error::kInvalidArgument, {"(9,5)", "(5,9)"});

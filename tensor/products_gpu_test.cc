@@ -1,4 +1,5 @@
-// Batches of products and dot products of vectors: the GPU against the CPU.
+// Batches of products, dot products of vectors, and reductions of one axis that are evaluated where
+// they are used: the GPU against the CPU.
 #include <cmath>
 
 #include "gtest/gtest.h"
@@ -67,6 +68,22 @@ TEST(BatchGemmGpuTest, VectorDotSumsProducts) {
       return out;
     });
   }
+}
+
+TEST(ReduceWithAxisGpuTest, ResultsAreComputedWhereTheyAreUsed) {
+  ExpectDevicesAgree(1e-5, [](auto* side) {
+    const auto x = side->template Numbers<float>(Shape3(4, 33, 7), 1);
+    return ValueOf(side, reduce_keepdim<red::sum, false>(x * 2.0f, 1));
+  });
+  ExpectDevicesAgree(0, [](auto* side) {
+    const auto x = side->template Numbers<float>(Shape2(9, 33), 1);
+    return ValueOf(side, reduce_with_axis<red::maximum, true>(x, 1));
+  });
+  ExpectDevicesAgree(1e-5, [](auto* side) {
+    const auto a = side->template Numbers<float>(Shape2(9, 33), 1);
+    const auto b = side->template Numbers<float>(Shape2(33, 5), 2);
+    return ValueOf(side, implicit_dot(a, b));
+  });
 }
 
 }  // namespace

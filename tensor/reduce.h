@@ -107,10 +107,12 @@ inline constexpr index_t kColumnBlock = 1024;
 inline constexpr index_t kRowsAtATime = 4;
 
 /// results[x] = Op(results[x], e(y, column + x)) for kRows rows y from first_row on, row_step
-/// apart, in this order, and x in [0, count).
+/// apart, in this order, and x in [0, count). Inlined always, so that e stays its caller's copy
+/// that nobody else knows, and is not copied anew for every few rows, which would cost more than
+/// adding up narrow ones.
 template <typename Red, index_t kRows, typename Accumulator, typename E>
-void TakeUpRows(Accumulator* results, const E e, index_t first_row, index_t row_step,
-                index_t column, index_t count) {
+[[gnu::always_inline]] inline void TakeUpRows(Accumulator* results, const E& e, index_t first_row,
+                                              index_t row_step, index_t column, index_t count) {
   using T = typename E::value_type;
   using Op = typename Red::OPType;
   index_t x = 0;
@@ -136,8 +138,9 @@ void TakeUpRows(Accumulator* results, const E e, index_t first_row, index_t row_
 }
 
 /// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on.
+/// The expression comes by value, as EvaluateRow's does.
 template <typename Red, typename Accumulator, typename E>
-void ReduceColumns(Accumulator* results, const E& e, index_t first_row, index_t row_step,
+void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
   std::fill_n(results, count, Red::template InitialValue<Accumulator>());
   index_t i = begin;

@@ -187,6 +187,75 @@ TEST(ReduceExpressionTest, OperandsAreAnyExpression) {
   EXPECT_EQ(columns.values(), std::vector<float>(9, 0.0f));
 }
 
+// A reducer as programs for mshadow wrote them: it combines in place, through volatile references.
+struct ProductInPlace {
+  template <typename T>
+  static void Reduce(volatile T& dst, T src) {  // NOLINT
+    dst = dst * src;
+  }
+  template <typename T>
+  static void SetInitValue(T& initial) {  // NOLINT
+    initial = T(1);
+  }
+};
+
+// Ones, and here and there a half or a two in turn, whose products are exact in any order.
+std::vector<float> Factors(const Shape<2>& shape) {
+  std::vector<float> values(static_cast<size_t>(shape.Size()), 1.0f);
+  float next = 2;
+  for (index_t y = 0; y < shape[0]; ++y) {
+    for (index_t x = 0; x < shape[1]; ++x) {
+      float& value = values[static_cast<size_t>(y * shape[1] + x)];
+      if ((13 * y + 7 * x) % 101 == 5) value = next = 1 / next;
+      if (x % 17 == 3 && y == shape[0] - 1) value = -value;
+    }
+  }
+  return values;
+}
+
+TEST(ReduceExpressionTest, ReducersOfAProgramAreTakenInPieces) {
+  // As one task; columns in pieces; blocks of columns; rows of several packets.
+  for (const Shape<2>& shape :
+       {Shape2(3, 5), Shape2(1, 40), Shape2(403, 1100), Shape2(20000, 3), Shape2(40, 5000)}) {
+    const std::vector<float> factors = Factors(shape);
+    std::vector<float> rows(static_cast<size_t>(shape[0]), 1.0f);
+    std::vector<float> columns(static_cast<size_t>(shape[1]), 1.0f);
+    double all = 1;
+    for (size_t i = 0; i < factors.size(); ++i) {
+      rows[i / columns.size()] *= factors[i];
+      columns[i % columns.size()] *= factors[i];
+      all *= static_cast<double>(factors[i]);
+    }
+    for (const index_t padding : {0, 3}) {
+      GuardedTensor<2, float> x(shape, factors, GuardedLayout{.row_padding = padding});
+      GuardedTensor<1, float> of_rows(Shape1(shape[0])), of_columns(Shape1(shape[1]));
+      *of_rows = reduce_except_dim<0, ProductInPlace>(*x);
+      ExpectSameValues(of_rows.values(), rows, "rows");
+      *of_columns = reduce_except_dim<1, ProductInPlace>(*x);
+      ExpectSameValues(of_columns.values(), columns, "columns");
+      EXPECT_TRUE(of_rows.GuardsIntact() && of_columns.GuardsIntact());
+      // Each chunk of the whole gives a result of its own.
+      const float product = ReduceAll<expr::ReducerOf<ProductInPlace>>(*x);
+      EXPECT_EQ(product, static_cast<float>(all));
+    }
+  }
+}
+
+TEST(ReduceExpressionTest, ReducersOfAProgramSeeHalfAsFloat) {
+  const Shape<2> shape = Shape2(403, 1100);
+  const std::vector<float> factors = Factors(shape);
+  std::vector<half_t> narrow(factors.size());
+  std::vector<half_t> expected(static_cast<size_t>(shape[1]), half_t(1));
+  for (size_t i = 0; i < factors.size(); ++i) {
+    narrow[i] = factors[i];
+    expected[i % expected.size()] *= factors[i];
+  }
+  GuardedTensor<2, half_t> x(shape, narrow);
+  GuardedTensor<1, half_t> columns(Shape1(shape[1]));
+  *columns = reduce_except_dim<1, ProductInPlace>(*x);
+  ExpectSameValues(columns.values(), expected);
+}
+
 TEST(ReduceExpressionTest, ResultsAreScaledAndCombined) {
   GuardedTensor<2, float> x(Shape2(2, 3), std::vector<float>{1, 2, 3, 4, 5, 6});
   GuardedTensor<1, float> out(Shape1(2), std::vector<float>{100, 200});

@@ -1,6 +1,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -61,6 +63,47 @@ TEST(ReductionsTest, NarrowTypesAddUpInWiderOnes) {
   EXPECT_EQ(static_cast<uint8_t>(mean(*bytes)), 200);
   EXPECT_EQ(static_cast<uint8_t>(sum(*bytes)), static_cast<uint8_t>(200 * n));
   EXPECT_EQ(static_cast<int32_t>(sum(tcast<int32_t>(*bytes))), 200 * n);
+}
+
+// Rows of 0 and 1, which every type holds, and in each row one 1 fewer than in the row before.
+template <typename T>
+void ExpectReductionsOfSmallNumbers() {
+  const index_t rows = 4, columns = 35;
+  const auto memory = std::make_unique<T[]>(static_cast<size_t>(rows * columns));
+  const auto results = std::make_unique<T[]>(static_cast<size_t>(rows + columns));
+  const Tensor<cpu, 2, T> x(memory.get(), Shape2(rows, columns));
+  for (index_t y = 0; y < rows; ++y) {
+    for (index_t i = 0; i < columns; ++i) x[y][i] = i < rows - 1 - y ? T(1) : T(0);
+  }
+  const std::string type(DTypeName(kDTypeOf<T>));
+  EXPECT_EQ(+Number<T>(sum(x)), +static_cast<T>(3 + 2 + 1)) << type;
+  EXPECT_EQ(+Number<T>(maximum(x)), +T(1)) << type;
+  EXPECT_EQ(+Number<T>(minimum(x)), +T(0)) << type;
+  EXPECT_EQ(+Number<T>(norm(x)), +static_cast<T>(std::sqrt(6.0))) << type;
+  EXPECT_EQ(+Number<T>(inner(x, x)), +static_cast<T>(6)) << type;
+  Tensor<cpu, 1, T> of_rows(results.get(), Shape1(rows));
+  Tensor<cpu, 1, T> of_columns(results.get() + rows, Shape1(columns));
+  of_rows = sum<1>(x);
+  of_columns = sum<0>(x);
+  for (index_t y = 0; y < rows; ++y) EXPECT_EQ(+of_rows[y], +static_cast<T>(3 - y)) << type << y;
+  for (index_t i = 0; i < columns; ++i) {
+    EXPECT_EQ(+of_columns[i], +static_cast<T>(i < 3 ? 3 - i : 0)) << type << i;
+  }
+  of_rows = maximum<1>(x);
+  of_columns = minimum<0>(x);
+  for (index_t y = 0; y < rows; ++y) EXPECT_EQ(+of_rows[y], +T(y < 3)) << type << y;
+  for (index_t i = 0; i < columns; ++i) EXPECT_EQ(+of_columns[i], +T(0)) << type << i;
+  of_rows = sumall_except_dim<0>(x);
+  of_columns = reduce_except_dim<1, red::maximum>(x);
+  for (index_t y = 0; y < rows; ++y) EXPECT_EQ(+of_rows[y], +static_cast<T>(3 - y)) << type << y;
+  for (index_t i = 0; i < columns; ++i) EXPECT_EQ(+of_columns[i], +T(i < 3)) << type << i;
+}
+
+TEST(ReductionsTest, EveryOtherTypeOfIntegersTakesPart) {
+  ExpectReductionsOfSmallNumbers<int8_t>();
+  ExpectReductionsOfSmallNumbers<bool>();
+  ExpectReductionsOfSmallNumbers<uint32_t>();
+  ExpectReductionsOfSmallNumbers<uint64_t>();
 }
 
 TEST(ReductionsTest, StandForNumbersWhereverANumberIsWanted) {

@@ -29,6 +29,7 @@ TYPED_TEST(SoftmaxTypesGpuTest, VectorsMatricesAndImages) {
   };
   check(Shape1(100));
   check(Shape2(23, 10));
+  check(Shape2(19, 1000));  // several classes for each thread of a block
   check(Shape3(5, 10, 33));
 }
 

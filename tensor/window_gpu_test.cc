@@ -1,4 +1,4 @@
-// Windows over images, softmax and products: the GPU against the CPU.
+// Windows over images and channels, and products: the GPU against the CPU.
 #include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
 
@@ -47,14 +47,26 @@ TEST(WindowGpuTest, PoolingAndItsGradient) {
   });
 }
 
-TEST(SoftmaxGpuTest, RowsOfAnyWidth) {
-  for (const index_t columns : {1, 10, 33, 1000}) {
-    ExpectDevicesAgree(1e-6, [&](auto* side) {
-      auto x = side->template Numbers<float>(Shape2(19, columns), 1, -30, 30);
-      Softmax(x, x);
-      return x;
-    });
-  }
+TEST(WindowGpuTest, ReducersOverImagesOfAnyExpression) {
+  ExpectDevicesAgree(1e-6, [](auto* side) {
+    const auto x = side->template Numbers<float>(Shape4(2, 3, 7, 8), 1);
+    const auto pooled = ValueOf(side, pool<red::maximum>(x, 3, 2, 2, 2));
+    const auto grad = side->template Numbers<float>(pooled.shape_, 2);
+    return ValueOf(side, unpool<red::maximum>(x, pooled, grad, 3, 2, 2, 2));
+  });
+  ExpectDevicesAgree(1e-6, [](auto* side) {
+    const auto x = side->template Numbers<float>(Shape4(2, 3, 7, 8), 1);
+    const auto columns = ValueOf(side, unpack_patch2col(pad(x, 1), 3, 2, 2, 1, 1, 2));
+    return ValueOf(side, pack_col2patch(columns, Shape4(2, 3, 9, 10), 3, 2, 2, 1, 1, 2));
+  });
+}
+
+TEST(WindowGpuTest, NeighbouringChannels) {
+  ExpectDevicesAgree(1e-6, [](auto* side) {
+    const auto x = side->template Numbers<float>(Shape4(2, 5, 3, 7), 1);
+    const auto sums = ValueOf(side, chpool<red::sum>(x, 3));
+    return ValueOf(side, ch_unpool<red::sum>(x, sums, sums, 3));
+  });
 }
 
 template <typename T>

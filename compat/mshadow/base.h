@@ -23,6 +23,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <type_traits>
 
 #include "mshadow/logging.h"
 #include "mshadow/utils.h"
@@ -222,8 +223,69 @@ template <typename DType>
 MSHADOW_XINLINE DType MaxValue() {
   return std::numeric_limits<DType>::max();
 }
+/// The infinities; of a type that has none, its lowest and its highest value.
+template <typename DType>
+MSHADOW_XINLINE DType NegInfValue() {
+  return maximum::InitialValue<DType>();
+}
+template <typename DType>
+MSHADOW_XINLINE DType PosInfValue() {
+  return minimum::InitialValue<DType>();
+}
 }  // namespace limits
 }  // namespace red
+
+// CUDA's own functions of these names lie outside of std, and must not meet them in device code.
+#if !TESSERA_DEVICE_CODE
+using std::isinf;
+using std::isnan;
+#endif
+
+namespace compat_internal {
+
+/// A number as one that can be compared; 16-bit ones, of which a volatile object has no copy, as
+/// float.
+template <typename DType>
+MSHADOW_XINLINE auto Comparable(const volatile DType& number) {
+  if constexpr (std::is_class_v<DType>) {
+    return static_cast<float>(number);
+  } else {
+    return static_cast<DType>(number);
+  }
+}
+
+}  // namespace compat_internal
+
+/// Whether a number of any type, volatile or not, is NaN.
+namespace isnan_typed {
+/// False for integers.
+template <typename DType>
+MSHADOW_XINLINE bool IsNan(const volatile DType& number) {
+  const auto value = compat_internal::Comparable(number);
+  return !std::is_integral_v<DType> && value != value;
+}
+template <typename DType>
+MSHADOW_XINLINE bool IsNan(const DType& number) {
+  return IsNan(static_cast<const volatile DType&>(number));
+}
+}  // namespace isnan_typed
+
+/// Whether a number of any type, volatile or not, is one of the infinities.
+namespace isinf_typed {
+/// False for integers.
+template <typename DType>
+MSHADOW_XINLINE bool IsInf(const volatile DType& number) {
+  const auto value = compat_internal::Comparable(number);
+  using Value = std::remove_const_t<decltype(value)>;
+  return std::numeric_limits<Value>::has_infinity &&
+         (value == std::numeric_limits<Value>::infinity() ||
+          value == red::limits::NegInfValue<Value>());
+}
+template <typename DType>
+MSHADOW_XINLINE bool IsInf(const DType& number) {
+  return IsInf(static_cast<const volatile DType&>(number));
+}
+}  // namespace isinf_typed
 
 }  // namespace mshadow
 

@@ -15,7 +15,30 @@ using tessera::expr::dot;
 using tessera::expr::F;
 using tessera::expr::ScalarExp;
 using tessera::expr::tcast;
-using tessera::expr::TransposeExp;
+
+/// What operators, F, tcast, T() and dot return, by mshadow's names and arguments, for functions of
+/// a program that state it: `template <…> BinaryMapExp<my_op, TA, TB, DType, (ta | tb |
+/// type::kMapper)> my(const Exp<TA, DType, ta>& a, const Exp<TB, DType, tb>& b) { return
+/// MakeExp<my_op>(a, b); }`. Their last arguments say what the others say already.
+template <typename OP, typename TA, typename DType = typename TA::value_type, int etype = 0>
+using UnaryMapExp = tessera::expr::UnaryMapExp<OP, tessera::expr::OperandNode<TA>>;
+template <typename OP, typename TA, typename TB, typename DType = typename TA::value_type,
+          int etype = 0>
+using BinaryMapExp =
+    tessera::expr::BinaryMapExp<OP, tessera::expr::OperandNode<TA>, tessera::expr::OperandNode<TB>>;
+template <typename OP, typename TA, typename TB, typename TC,
+          typename DType = typename TA::value_type, int etype = 0>
+using TernaryMapExp =
+    tessera::expr::TernaryMapExp<OP, tessera::expr::OperandNode<TA>, tessera::expr::OperandNode<TB>,
+                                 tessera::expr::OperandNode<TC>>;
+template <typename DstDType, typename SrcDType, typename EType, int etype = 0>
+using TypecastExp = tessera::expr::TypecastExp<DstDType, tessera::expr::OperandNode<EType>>;
+template <typename EType, typename DType = typename EType::value_type>
+using TransposeExp = tessera::expr::TransposeExp<tessera::expr::OperandNode<EType>>;
+template <typename TA, typename TB, bool ltrans, bool rtrans,
+          typename DType = typename TA::value_type>
+using DotExp = tessera::expr::DotExp<tessera::expr::OperandNode<TA>, tessera::expr::OperandNode<TB>,
+                                     ltrans, rtrans>;
 
 /// F<OP>(…) under an older name.
 template <typename OP, typename... E>

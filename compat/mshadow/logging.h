@@ -11,12 +11,16 @@
 
 #include "tessera/base/error.h"
 
+// A program that has dmlc-core has dmlc::Error from there, as it has the macros below.
+#ifndef DMLC_LOGGING_H_
+#define DMLC_LOGGING_H_
 namespace dmlc {
 
 /// What a failed check throws.
 using Error = tessera::Error;
 
 }  // namespace dmlc
+#endif
 
 namespace mshadow::compat_internal {
 

@@ -1,4 +1,7 @@
-// Expressions of a program's own, and functions for expressions of every kind.
+// Expressions of a program's own, functions for expressions of every kind, and complex numbers.
+#include <cmath>
+#include <complex>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -334,6 +337,158 @@ TEST(MshadowPlanTest, ShapesThatDifferThrow) {
   Tensor<cpu, 2>& dst = b;
   EXPECT_THROW(dst = rotated(a), dmlc::Error);
   EXPECT_THROW(dst += b * rotated(a), dmlc::Error);
+}
+
+TEST(MshadowPlanTest, MapPlanSavesEveryElement) {
+  const Matrix a(3, 5, 1.0f);
+  TensorContainer<cpu, 2> padded(/*pad=*/true);
+  padded.Resize(a.shape_, 0.5f);
+  MapPlan<sv::plusto>(&padded, MakePlan(rotated(a) * 2.0f));
+  ExpectRotated(padded, a, 2.0f, 0.5f);
+  TensorContainer<cpu, 1, int> v(Shape1(4), 3);
+  MapPlan<sv::multo>(&v, MakePlan(v + 1));
+  EXPECT_EQ(v[3], 12);
+  Tensor<cpu, 2> empty(nullptr, Shape2(0, 5));
+  MapPlan<sv::saveto>(&empty, MakePlan(empty * 2.0f));
+}
+
+TEST(MshadowTensorTest, AStrideMayStandWithoutAStream) {
+  float data[12] = {};
+  const Tensor<cpu, 2> apart(data, Shape2(3, 2), 4);
+  EXPECT_EQ(apart.stride_, 4);
+  EXPECT_EQ(&apart[2][1], data + 9);
+  EXPECT_EQ(apart.stream_, nullptr);
+  // What NULL for a stream becomes.
+  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), 0).stride_), 4);
+  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), 0L).stride_), 4);
+  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), nullptr).stride_), 4);
+}
+
+template <typename DType>
+void ExpectLimits(bool has_infinity) {
+  const DType low = red::limits::NegInfValue<DType>(), high = red::limits::PosInfValue<DType>();
+  volatile DType changing;
+  changing = high;
+  EXPECT_EQ(isinf_typed::IsInf(low), has_infinity);
+  EXPECT_EQ(isinf_typed::IsInf(changing), has_infinity);
+  EXPECT_FALSE(isinf_typed::IsInf(red::limits::MaxValue<DType>()));
+  EXPECT_EQ(low == red::limits::MinValue<DType>(), !has_infinity);
+  EXPECT_FALSE(isnan_typed::IsNan(low) || isnan_typed::IsNan(changing));
+  if (!has_infinity) return;
+  changing = high - high;
+  EXPECT_TRUE(isnan_typed::IsNan(changing) && isnan_typed::IsNan(DType(high - high)));
+  EXPECT_FALSE(isinf_typed::IsInf(changing));
+}
+
+TEST(MshadowLimitsTest, InfinitiesAndNansOfEveryType) {
+  ExpectLimits<float>(true);
+  ExpectLimits<double>(true);
+  ExpectLimits<half::half_t>(true);
+  ExpectLimits<bfloat::bf16_t>(true);
+  ExpectLimits<int>(false);
+  ExpectLimits<uint8_t>(false);
+  EXPECT_EQ(half::half_t(1.5f).half_, 0x3e00);
+}
+
+TEST(MshadowRandomTest, SeedsFillVectorsOfAnyInteger) {
+  Random<cpu> random(1), same(1);
+  TensorContainer<cpu, 1, unsigned> seeds(Shape1(9));
+  TensorContainer<cpu, 1, uint64_t> wide(Shape1(9));
+  random.GetRandInt(seeds);
+  for (index_t i = 0; i < 9; ++i) EXPECT_EQ(seeds[i], same.GetRandInt());
+  random.GetRandInt(wide);
+  const uint64_t high = same.GetRandInt(), low = same.GetRandInt();
+  EXPECT_EQ(wide[0], high << 32 | low);
+}
+
+template <typename DType>
+std::complex<double> NumberAt(const Tensor<cpu, 2, DType>& t, index_t y, index_t k) {
+  return {static_cast<double>(t[y][2 * k]), static_cast<double>(t[y][2 * k + 1])};
+}
+
+// Against the numbers of the standard library, for `count` numbers in each of two rows.
+template <typename DType>
+void ExpectComplexNumbers(index_t count, bool pad, double bound) {
+  const auto made = [&](index_t columns, double start) {
+    TensorContainer<cpu, 2, DType> t(pad);
+    t.Resize(Shape2(2, columns));
+    for (index_t y = 0; y < 2; ++y) {
+      for (index_t x = 0; x < columns; ++x) {
+        t[y][x] = DType(start + 0.25 * static_cast<double>((3 * x + 5 * y) % 7));
+      }
+    }
+    return t;
+  };
+  const TensorContainer<cpu, 2, DType> a = made(2 * count, -0.5), b = made(2 * count, 0.5);
+  const TensorContainer<cpu, 2, DType> r = made(count, 0.25);
+  TensorContainer<cpu, 2, DType> z(pad), real(pad);
+  const auto expect = [&](const char* what, const auto& oracle) {
+    ASSERT_EQ(z.shape_, a.shape_) << what;
+    for (index_t y = 0; y < 2; ++y) {
+      for (index_t k = 0; k < count; ++k) {
+        const std::complex<double> exact = oracle(
+            NumberAt<DType>(a, y, k), NumberAt<DType>(b, y, k), static_cast<double>(r[y][k]));
+        EXPECT_LE(std::abs(NumberAt<DType>(z, y, k) - exact), bound) << what << y << " " << k;
+      }
+    }
+  };
+  using C = std::complex<double>;
+  z = complex_mul_cc(a, b);
+  expect("cc", [](C p, C q, double) { return p * q; });
+  z = complex_mul_cr(a, r);
+  expect("cr", [](C p, C, double s) { return p * s; });
+  z = complex_mul_rc(r, a * DType(1));
+  expect("rc", [](C p, C, double s) { return s * p; });
+  z = complex_div_cc(a, b);
+  expect("cc", [](C p, C q, double) { return p / q; });
+  z = complex_div_cr(a, r);
+  expect("cr", [](C p, C, double s) { return p / s; });
+  z = complex_div_rc(r, b);
+  expect("rc", [](C, C q, double s) { return s / q; });
+  z = conj(a);
+  expect("conj", [](C p, C, double) { return std::conj(p); });
+  z = complex_exchange(a);
+  expect("exchange", [](C p, C, double) { return C(p.imag(), p.real()); });
+  z = complex_pad_imag(r);
+  expect("pad_imag", [](C, C, double s) { return C(s); });
+  z = complex_mul_cc(b, a);
+  z += complex_mul_cc(z, b);  // reads what it writes at other places
+  expect("+=", [](C p, C q, double) { return q * p + q * p * q; });
+  const auto expect_real = [&](const char* what, const auto& oracle) {
+    ASSERT_EQ(real.shape_, r.shape_) << what;
+    for (index_t y = 0; y < 2; ++y) {
+      for (index_t k = 0; k < count; ++k) {
+        EXPECT_NEAR(static_cast<double>(real[y][k]), oracle(NumberAt<DType>(a, y, k)), bound)
+            << what << y << " " << k;
+      }
+    }
+  };
+  real = complex_toreal(a);
+  expect_real("real", [](C p) { return p.real(); });
+  real = complex_abs_square(a);
+  expect_real("norm", [](C p) { return std::norm(p); });
+  real = complex_sum_real_imag(a) + complex_toreal(a);
+  expect_real("sum", [](C p) { return 2 * p.real() + p.imag(); });
+}
+
+TEST(MshadowComplexTest, NumbersAreThoseOfTheArithmetic) {
+  for (const bool pad : {false, true}) {
+    for (const index_t count : {0, 1, 2, 7, 33}) ExpectComplexNumbers<float>(count, pad, 1e-5);
+  }
+  ExpectComplexNumbers<double>(5, false, 1e-14);
+  ExpectComplexNumbers<half::half_t>(5, true, 8e-2);
+}
+
+TEST(MshadowComplexTest, ShapesThatDoNotFitThrow) {
+  Matrix a(2, 6), wider(2, 8), odd(2, 5), real(2, 3);
+  EXPECT_THROW(complex_mul_cc(a, wider), dmlc::Error);
+  EXPECT_THROW(complex_mul_cc(odd, odd), dmlc::Error);
+  EXPECT_THROW(complex_mul_cr(a, wider), dmlc::Error);
+  EXPECT_THROW(complex_div_rc(a, real), dmlc::Error);
+  EXPECT_THROW(conj(odd), dmlc::Error);
+  EXPECT_THROW(complex_abs_square(real), dmlc::Error);
+  EXPECT_EQ(complex_div_rc(real, a).shape(), a.shape_);
+  EXPECT_EQ(complex_pad_imag(real).shape(), a.shape_);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #ifndef MSHADOW_RANDOM_H_
 #define MSHADOW_RANDOM_H_
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -20,6 +21,17 @@ class Random {
   unsigned GetSeed() const { return static_cast<unsigned>(random_.GetSeed()); }
   void set_stream(Stream<Device>* stream) { random_.set_stream(stream); }
   uint32_t GetRandInt() { return random_.GetRandInt(); }
+  /// Fills a vector with numbers of all bits, as seeds for generators of a program's own; on the
+  /// CPU.
+  template <std::integral IntType>
+  void GetRandInt(const Tensor<Device, 1, IntType>& dst) {
+    static_assert(Device::kDevCPU, "GetRandInt fills memory of the host");
+    for (index_t i = 0; i < dst.size(0); ++i) {
+      uint64_t bits = GetRandInt();
+      if constexpr (sizeof(IntType) > sizeof(uint32_t)) bits = bits << 32 | GetRandInt();
+      dst[i] = static_cast<IntType>(bits);
+    }
+  }
 
   /// Uniform in [a, b); of integers, the whole numbers from a to b with both.
   template <int dim>

@@ -4,6 +4,7 @@
 // All of mshadow, as this header always was.
 #include "mshadow/base.h"
 #include "mshadow/blas_engine.h"
+#include "mshadow/complex.h"
 #include "mshadow/cuda.h"
 #include "mshadow/expression.h"
 #include "mshadow/extension.h"

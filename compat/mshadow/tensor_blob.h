@@ -1,8 +1,10 @@
 #ifndef MSHADOW_TENSOR_BLOB_H_
 #define MSHADOW_TENSOR_BLOB_H_
 
+#include <cstdint>
 #include <initializer_list>
 #include <istream>
+#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -37,6 +39,37 @@ struct TShape : tessera::TShape {
   template <typename Iterator>
   void CopyFrom(Iterator begin, Iterator end) {
     *this = std::vector<index_t>(begin, end);
+  }
+
+  /// Writes and reads the shape as mshadow's default build did: the number of dimensions, then the
+  /// extents, each as a 32-bit unsigned integer. Load is false, and changes nothing, where the
+  /// stream ends early or holds more dimensions than there can be; Save throws
+  /// Error(kInvalidArgument) for an extent that does not fit.
+  template <typename TStream>
+  void Save(TStream* stream) const {
+    std::vector<uint32_t> numbers(1);
+    for (const index_t extent : *this) {
+      if (extent < 0 || extent > std::numeric_limits<uint32_t>::max()) {
+        throw tessera::InvalidArgument("TShape::Save: shape ", *this,
+                                       " does not fit the format's 32-bit extents");
+      }
+      numbers.push_back(static_cast<uint32_t>(extent));
+    }
+    numbers[0] = static_cast<uint32_t>(numbers.size() - 1);
+    stream->Write(numbers.data(), numbers.size() * sizeof(uint32_t));
+  }
+  template <typename TStream>
+  bool Load(TStream* stream) {
+    uint32_t count = 0;
+    if (static_cast<size_t>(stream->Read(&count, sizeof(count))) != sizeof(count)) return false;
+    if (count > static_cast<uint32_t>(kMaxRank)) return false;
+    std::vector<uint32_t> extents(count);
+    const size_t size_bytes = count * sizeof(uint32_t);
+    if (count > 0 && static_cast<size_t>(stream->Read(extents.data(), size_bytes)) != size_bytes) {
+      return false;
+    }
+    CopyFrom(extents.begin(), extents.end());
+    return true;
   }
 
   const index_t* data() const { return begin(); }

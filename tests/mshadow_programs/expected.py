@@ -11,6 +11,7 @@ yields its lines. The programs that are not here (blobs, containers, dropout, ml
 sizes, sums of equal numbers, and whether something holds; their files are written by hand.
 """
 
+import cmath
 import math
 import struct
 import sys
@@ -22,6 +23,7 @@ from arrays import Array, concat, dot, indices, softmax
 
 FOLDER = Path(__file__).parent
 Lines = Iterator[str]
+Numbers = list[list[complex]]
 PROGRAMS: dict[str, Callable[[], Lines]] = {}
 
 
@@ -757,6 +759,65 @@ def sorting() -> Lines:
         yield f"column {min(column)} {sum(column)}"
     yield "largest " + " ".join(str(max(row)) for row in scores)
     yield " ".join(map(str, sorted(given[:3]) + sorted(given[3:6])))
+
+
+@program
+def spectra() -> Lines:
+    def numbers(formula: Callable[[int, int], complex]) -> Numbers:
+        return [[formula(i, k) for k in range(size)] for i in range(signals)]
+
+    def parts(z: Numbers) -> Iterator[float]:
+        return (part for row in z for number in row for part in (number.real, number.imag))
+
+    def signal(z: Numbers) -> Array:
+        return Array.of((signals, size), lambda i, t: sum(
+            (number * cmath.exp(2j * math.pi * k * t / size)).real / size
+            for k, number in enumerate(z[i])))
+
+    def show(name: str, shown_numbers: Array | Iterable[float]) -> str:
+        return f"{name}:{listed(shown_numbers, 4)}"
+
+    signals, size = 3, 5
+    x = Array.of((signals, size), lambda i, t: math.sin(0.8 * (i + 1) * (t + 1)) + 0.25 * i)
+    gain = Array.of((signals, size), lambda i, t: 1 / (1 + i + t))
+    spectrum = numbers(lambda i, k: sum(
+        x[i, t] * cmath.exp(-2j * math.pi * k * t / size) for t in range(size)))
+    power = Array.of((signals, size), lambda i, k: abs(spectrum[i][k]) ** 2)
+    yield show("power", power)
+    yield show("there and back", x)
+    filtered = numbers(lambda i, k: spectrum[i][k] * gain[i, k])
+    yield show("filtered", signal(filtered))
+    yield show("filtered again", signal(filtered))
+    yield show("correlation",
+               parts(numbers(lambda i, k: spectrum[i][k] * filtered[i][k].conjugate())))
+    moved = numbers(lambda i, k: spectrum[i][k] + 4 + 4j)
+    yield show("quotient", parts(numbers(lambda i, k: filtered[i][k] / moved[i][k])))
+    yield show("real parts",
+               Array.of((signals, size), lambda i, k: spectrum[i][k].real / gain[i, k]))
+    quotients = numbers(lambda i, k: gain[i, k] / moved[i][k])
+    yield show("sums of parts", Array.of(
+        (signals, size), lambda i, k: quotients[i][k].real + quotients[i][k].imag))
+    exchanged = numbers(
+        lambda i, k: complex(spectrum[i][k].imag, spectrum[i][k].real) + x[i, k])
+    yield show("exchanged", parts(exchanged))
+    yield show("half", parts(numbers(lambda i, k: x[i, k] * exchanged[i][k] / 2)))
+    squared = numbers(lambda i, k: spectrum[i][k] ** 2)
+    yield show("squared in place", parts(squared))
+    energy = [sum(abs(number) ** 2 for number in row) for row in squared]
+    yield show("energy", energy)
+    volume = [0.5 * (i % 7) - 1 for i in range(24)]
+    yield show("volume", [number * (3 if i % 2 == 0 else -1) for i, number in enumerate(volume)])
+
+    yield show("decibel", x.map(
+        lambda a, b: 10 * math.log10(math.hypot(a, 3 * b) + 1) - 1, gain))
+    yield show("chosen", Array.of(
+        (signals, size), lambda i, k: gain[i, k] if x[i, k] > 0 else 0.1 * power[i, k]))
+    yield show("products", dot(x, gain.T) + dot(x, x.T) * 0.5)
+    yield show("larger", x.map(lambda a, b: max(0.75, 2 * a - b), gain))
+    yield show("halved", [number / 2 for number in energy])
+    yield show("memory", [0.1 * i + (10 if i % 8 < 2 else 0) for i in range(24)])
+    yield "shape of 20 bytes: 1 7 1 300 loaded 1 0 equal 1"
+    yield "seeds ffffffff differ 49 repeat 50"
 
 
 def main(arguments: Sequence[str]) -> int:
