@@ -41,6 +41,11 @@ def measure(
             lines = result.stderr.strip().splitlines()
             missing[peer] = lines[-1] if lines else f"status {result.returncode}"
             continue
+        try:
+            output = json.loads(result.stdout)
+        except json.JSONDecodeError as error:
+            missing[peer] = f"printed no JSON: {error}"
+            continue
         runs.append({"component": "peers", "target": f"//benchmarks/peers:{peer}", "peer": peer,
-                     "output": json.loads(result.stdout)})
+                     "output": output})
     return runs, missing

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import python_peers
 import records
@@ -224,6 +224,22 @@ def write_record(record: dict[str, Any], folder: Path) -> Path:
     raise RunError(f"{folder} is full of records called {stem}")
 
 
+def peer_table(series: Iterable[records.Series]) -> str:
+    """Our times, and how many times as long each peer takes for the same; "-" where it has no such job."""
+    compared = [s for s in series if s.peers]
+    peers = sorted({name for s in compared for name in s.peers})
+    rows = [["job", "ours", *peers]]
+    for s in compared:
+        ours = records.median(s.seconds)
+        rows.append([s.name, f"{ours * 1e6:.4g} us", *(
+            f"{records.median(s.peers[name]) / ours:.2f}" if name in s.peers else "-"
+            for name in peers)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))])
+        for row in rows)
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="history folder")
@@ -272,6 +288,8 @@ def main(arguments: Sequence[str]) -> int:
     except RunError as error:
         print(f"run: {error}", file=sys.stderr)
         return 2
+    if "peers" in options.component:
+        print(peer_table(s for s in records.series_of(record).values() if s.component == "peers"))
     for name, reason in sorted(missing.items()):
         print(f"missing {name}: {reason}")
     print(f"wrote {path}")

@@ -160,6 +160,19 @@ class SessionTest(unittest.TestCase):
         (seconds,) = series["peers/peers_benchmark/sum/16"].peers["numpy"]
         self.assertAlmostEqual(seconds, 5e-6)
         self.assertIn("missing jax: absent", text)
+        # The table of ratios.
+        self.assertRegex(text, r"(?m)^job +ours +numpy$")
+        self.assertRegex(text, r"(?m)^sum/16 +5 us +1\.00$")
+
+    def test_the_table_has_a_column_for_each_peer(self) -> None:
+        both = records.Series("peers/p/a", "peers", "p", "a", [2e-6, 2e-6, 9e-6],
+                              peers={"eigen": [4e-6], "loop": [1e-6]})
+        one = records.Series("peers/p/bb", "peers", "p", "bb", [1e-6], peers={"loop": [1e-5]})
+        alone = records.Series("peers/p/c", "peers", "p", "c", [1e-6])
+        self.assertEqual(run.peer_table([both, one, alone]),
+                         "job  ours  eigen   loop\n"
+                         "a    2 us   2.00   0.50\n"
+                         "bb   1 us      -  10.00")
 
 
 class PiecesTest(unittest.TestCase):

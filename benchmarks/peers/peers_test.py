@@ -9,6 +9,7 @@ import tempfile
 import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import python_peer
 
@@ -50,6 +51,22 @@ class PeersTest(unittest.TestCase):
             self.assertEqual(python_peer.main(["no_such_package"]), 3)
         self.assertIn("ModuleNotFoundError", text.getvalue())
 
+    def test_first_values_of_every_kind_of_shape(self) -> None:
+        self.assertEqual(python_peer.first_value(2.5), 2.5)
+        self.assertEqual(python_peer.first_value(Nested([[1.5, 2.5], [3.5, 4.5]])), 1.5)
+        self.assertEqual(python_peer.first_value(Nested(0.5)), 0.5)
+
+    def test_only_the_result_goes_to_standard_output(self) -> None:
+        def greets(_: object) -> int:
+            print("welcome to this package")
+            return 3
+
+        text = io.StringIO()
+        with mock.patch.object(python_peer, "measured", greets), \
+                contextlib.redirect_stdout(text), contextlib.redirect_stderr(io.StringIO()):
+            python_peer.main(["fake"])
+        self.assertEqual(text.getvalue(), "")
+
     def test_a_wrong_result_is_an_error(self) -> None:
         sys.modules["liar"] = types.ModuleType("liar")
         python_peer.Library, kept = FakeLibrary, python_peer.Library
@@ -60,6 +77,34 @@ class PeersTest(unittest.TestCase):
         finally:
             python_peer.Library = kept
         self.assertIn("expected", text.getvalue())
+
+
+class TrueShape(tuple):
+    """TensorFlow's: true whatever the rank is, as long as it is known."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class Nested:
+    """An array as far as its first value needs one."""
+
+    def __init__(self, values: object):
+        self.values = values
+
+    @property
+    def shape(self) -> TrueShape:
+        extents, inner = [], self.values
+        while isinstance(inner, list):
+            extents.append(len(inner))
+            inner = inner[0]
+        return TrueShape(extents)
+
+    def __getitem__(self, index: int) -> "Nested":
+        return Nested(self.values[index])
+
+    def __float__(self) -> float:
+        return float(self.values)
 
 
 class FakeLibrary:

@@ -6,6 +6,7 @@ the reason as the last line on stderr, where the package does not load.
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import math
@@ -81,7 +82,8 @@ class Library:
 
 def first_value(result: Any) -> float:
     value = result.asnumpy() if hasattr(result, "asnumpy") else result
-    while getattr(value, "shape", ()):
+    # By its length: TensorFlow's shape of a single number counts as true.
+    while len(getattr(value, "shape", ())):
         value = value[0]
     return float(value)
 
@@ -124,12 +126,8 @@ def time_job(job: Job, min_time_s: float) -> tuple[float, int]:
         count = max(2 * count, int(count * min_time_s / max(seconds, 1e-9)))
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("library")
-    parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--min-time", type=float, default=0.05)
-    options = parser.parse_args(arguments)
+def measured(options: argparse.Namespace) -> dict[str, Any] | int:
+    """What is to be printed, or the exit status."""
     try:
         library = Library(options.library)
     except Exception as error:  # packages fail to load in many ways, and each means: not here
@@ -151,8 +149,21 @@ def main(arguments: Sequence[str]) -> int:
             "name": name, "run_name": name, "run_type": "iteration", "threads": 1,
             "repetitions": options.repetitions, "repetition_index": index, "iterations": count,
             "real_time": seconds * 1e9, "cpu_time": seconds * 1e9, "time_unit": "ns"})
-    json.dump({"context": {"executable": options.library, "version": version},
-               "benchmarks": entries}, sys.stdout, indent=1)
+    return {"context": {"executable": options.library, "version": version}, "benchmarks": entries}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("library")
+    parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--min-time", type=float, default=0.05)
+    options = parser.parse_args(arguments)
+    # Some packages greet whoever loads them; standard output is for the result alone.
+    with contextlib.redirect_stdout(sys.stderr):
+        result = measured(options)
+    if isinstance(result, int):
+        return result
+    json.dump(result, sys.stdout, indent=1)
     return 0
 
 

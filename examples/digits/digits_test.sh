@@ -68,7 +68,7 @@ trains --model=mlp && [[ "$(course)" == "$mlp" ]] || fail "two runs with one see
 trains --model=mlp --kvstore=local && [[ "$(course)" == "$mlp" ]] || fail "a store changes the result"
 trains --model=mlp --seed=2 && [[ "$(course)" != "$mlp" ]] || fail "the seed has no effect"
 trains --epochs=2 && at_least "$(accuracy)" 0.8
-trains --model=cnn --epochs=2 --batch_size=50 --lr=0.02
+trains --model=cnn --epochs=1 --batch_size=50 --lr=0.02
 "$program" --help | grep -q -- --batch_size || fail "--help does not explain --batch_size"
 
 echo "== other data"

@@ -23,6 +23,7 @@ from browser import Browser  # noqa: E402
 
 SLOW = "push_chain"
 SLOW_ID = "engine/engine_benchmark/push_chain"
+GEMM = "512x512x512"
 GEMM_ID = "tensor/gemm_benchmark/512x512x512"
 COMMITS = 12
 HASHES = [f"{number:x}" * 40 for number in range(COMMITS)]
@@ -46,9 +47,13 @@ class PageTest(unittest.TestCase):
         dashboard.write_site(history({SLOW: 1.2}), root / "planted")
         dashboard.write_site(history({}), root / "noise")
         other = planted.record("f" * 40, "2026-01-20T12:00:00+00:00", {SLOW: 9.0}, cpu="Other CPU")
+        flags = planted.record("d" * 40, "2026-01-22T12:00:00+00:00", {SLOW: 9.0}, flags="opt -O3")
+        gone = planted.record("c" * 40, "2026-01-20T12:00:00+00:00", without=(GEMM,))
         hostile = planted.record("e" * 40, "2026-01-21T12:00:00+00:00",
                                  subject="</script><img src=x onerror=alert(1)>")
         dashboard.write_site([*history({}), other], root / "machines")
+        dashboard.write_site([*history({}), flags], root / "flags")
+        dashboard.write_site([*history({}), gone], root / "gone")
         dashboard.write_site([hostile], root / "hostile")
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.close)
@@ -207,13 +212,28 @@ class PageTest(unittest.TestCase):
             "document.getElementById('benchmarks-csv').download"), "benchmarks.csv")
         self.assertEqual(len(self.texts("#raw-data tbody tr")), 2 * COMMITS * 10)
 
-    def test_machines_are_kept_apart(self) -> None:
-        self.open("machines")
-        self.assertEqual(len(self.texts("#environment option")), 2)
-        self.assertIn("There is no earlier commit to compare with.", self.texts("main p"))
-        self.choose("environment", "0")
-        self.browser.wait("document.getElementById('quiet') !== null")
-        self.assertEqual(self.texts(".mark.regression"), [])
+    def test_machines_and_flags_are_kept_apart(self) -> None:
+        for site in ("machines", "flags"):
+            self.open(site)
+            self.assertEqual(len(self.texts("#environment option")), 2)
+            self.assertIn("There is no earlier commit to compare with.", self.texts("main p"))
+            self.choose("environment", "0")
+            self.browser.wait("document.getElementById('quiet') !== null")
+            self.assertEqual(self.texts(".mark.regression"), [])
+
+    def test_a_benchmark_that_went_missing_is_named(self) -> None:
+        self.open("gone")
+        self.assertEqual(self.texts("#changes tbody tr td:first-child"), [GEMM_ID])
+        self.assertEqual(self.texts("#changes tbody .mark"), ["missing"])
+        self.open("gone", view="compare", before=COMMITS, after=COMMITS - 1)
+        self.assertIn("1 new", self.texts("#counts")[0])
+
+    def test_the_example_in_the_documentation_opens(self) -> None:
+        example = Path(__file__).resolve().parents[2] / "docs" / "dashboard" / "index.html"
+        for view in ("overview", "benchmarks", "compare", "raw"):
+            self.browser.open(example.as_uri() + f"#view={view}")
+            self.browser.wait(f"document.getElementById('main').dataset.view === '{view}'")
+            self.assertGreater(len(self.texts("tbody tr")), 0, view)
 
     def test_text_from_commits_is_never_markup(self) -> None:
         self.open("hostile", view="benchmark", id=GEMM_ID)

@@ -2,15 +2,20 @@
 """Holds the documentation against the code: check.py [ROOT]
 
 - Every C++ block in README.md, CONTRIBUTING.md and docs/ is an excerpt of one C++ file that a BUILD
-  file names, word for word but for indentation; every Python block in docs/ is one of a BUILD,
-  WORKSPACE, .bzl or .py file, every CMake block one of a CMakeLists.txt.
-- Every environment variable that the code reads has its row in docs/settings.md, and every row names
-  one that is read.
+  file names and a test runs, or of a header, word for word but for indentation; every Python block is
+  one of a BUILD, WORKSPACE, MODULE.bazel, .bzl or .py file, every CMake block one of a CMakeLists.txt,
+  every block of `build` lines one of a .bazelrc.
+- Every environment variable that the code reads and every flag of a program have their rows in
+  docs/settings.md, and every row names one that is read.
+- Every error's code has its row in docs/errors.md. Every component has a benchmark.
+- The registry's files name every public target, and one version stands in all places.
+- docs/dashboard is made by the dashboard as it is, and small.
 - Every relative link leads to a file.
 
 Prints what is wrong, one line each, and exits 1 if anything is.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -24,12 +29,34 @@ DEVICES = ("CPU", "GPU", "CPU_PINNED", "CPU_SHARED")
 # Set by Bazel's flags or by the tests of reading itself; no setting of anybody's.
 NO_SETTINGS = frozenset(("TESSERA_ENVIRONMENT_TEST",))
 
+# Programs with flags, the file that reads these, and how it names one.
+_ARGPARSE = re.compile(r'add_argument\(\s*"(--[\w-]+)"')
+FLAGS = (
+    ("the build", ".bazelrc", re.compile(r"^(?:build|test|run)():\w", re.MULTILINE)),
+    ("the build", "tools/cuda/BUILD", re.compile(r'bool_flag\(\s*name = "(\w+)"')),
+    ("`//examples/digits`", "examples/digits/options.cc", re.compile(r'add_option\(\s*"(--[\w-]+)"')),
+    ("`//benchmarks:run`", "benchmarks/run.py", _ARGPARSE),
+    ("`//benchmarks:compare`", "benchmarks/compare.py", _ARGPARSE),
+    ("`//benchmarks:dashboard`", "benchmarks/dashboard.py", _ARGPARSE),
+    ("`//benchmarks:compile_time`", "benchmarks/compile_time.py", _ARGPARSE),
+    ("comparing benchmarks", "tools/benchmark/ratio_benchmark.cc",
+     re.compile(r'(?:flag == |starts_with\()"(--\w+)=?"')),
+    ("`//tools:install`", "tools/install.sh", re.compile(r"^\s*(--\w+)=\?\*\)", re.MULTILINE)),
+    ("`//tools/docs:site`", "tools/docs/make_site.py", _ARGPARSE),
+)
+# Started by others alone.
+NO_PROGRAMS = ("benchmarks/peers/python_peer.py", "tests/")
+LARGEST_EXAMPLE_BYTES = 1 << 20
+# What a test or .ci/run runs; headers are part of it.
+RUN = re.compile(r"(_test|_example)\.cc$|^examples/|^tests/consumer/|\.h$")
+
 READ = re.compile(
     r'(?:getenv|EnvironmentInt|EnvironmentBool|EnvironmentString|environ\.get)\(\s*"(TESSERA_\w+)"')
 READ_IN_SHELL = re.compile(r"\$\{(TESSERA_\w+)")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 ROW = re.compile(r"^\| `(TESSERA_\w+)` \|", re.MULTILINE)
+FLAG_ROW = re.compile(r"^\| `(--[^`]+)` \| ([^|]+) \| ([^|]*) \|", re.MULTILINE)
 
 
 def tracked(root: Path) -> list[str]:
@@ -60,7 +87,8 @@ class Tree:
     def compiled(self) -> list[str]:
         """C++ files that the BUILD file beside or above them mentions, whole or by their stem."""
         return [p for p in self.paths
-                if p.endswith(CPP_SUFFIXES) and not p.startswith("third_party/") and self._built(p)]
+                if p.endswith(CPP_SUFFIXES) and not p.startswith("third_party/") and RUN.search(p) and
+                self._built(p)]
 
     def _built(self, path: str) -> bool:
         folder = Path(path).parent
@@ -92,6 +120,7 @@ def check_blocks(tree: Tree) -> Iterator[str]:
     python = [lines_of(tree.text(p)) for p in tree.paths
               if p.endswith((".py", ".bzl", "BUILD", "WORKSPACE", "MODULE.bazel"))]
     cmake = [lines_of(tree.text(p)) for p in tree.paths if p.endswith("CMakeLists.txt")]
+    bazelrc = [lines_of(tree.text(p)) for p in tree.paths if p.endswith(".bazelrc")]
     for document in tree.documents():
         text = tree.text(document)
         for block in BLOCK.finditer(text):
@@ -101,8 +130,10 @@ def check_blocks(tree: Tree) -> Iterator[str]:
                 sources = cpp
             elif language == "cmake":
                 sources = cmake
-            elif language == "python" and document.startswith("docs/"):
+            elif language == "python":
                 sources = python
+            elif language == "" and body[:1] and body[0].startswith("build "):
+                sources = bazelrc
             else:
                 continue
             if not body or not any(contains(source, body) for source in sources):
@@ -146,6 +177,91 @@ def check_settings(tree: Tree) -> Iterator[str]:
         yield f"docs/settings.md lists {name}, which nothing reads"
 
 
+def flags_read(tree: Tree) -> dict[tuple[str, str], str]:
+    """Each flag and its program, with the file that reads it."""
+    found = {}
+    for program, path, pattern in FLAGS:
+        for name in pattern.findall(tree.text(path)):
+            if path == ".bazelrc":
+                name = "--config"
+            elif path.endswith("/BUILD"):
+                name = f"--//{path.removesuffix('/BUILD')}:{name}"
+            found[name, program] = path
+    return found
+
+
+def check_flags(tree: Tree) -> Iterator[str]:
+    rows = {(name, program): values
+            for name, program, values in FLAG_ROW.findall(tree.text("docs/settings.md"))}
+    read = flags_read(tree)
+    for name, program in sorted(read.keys() - rows.keys()):
+        yield f"{read[name, program]} reads {name}, which docs/settings.md does not list"
+    for name, program in sorted(rows.keys() - read.keys()):
+        yield f"docs/settings.md lists {name} of {program}, which nothing reads"
+    configs = set(re.findall(r"^(?:build|test|run):(\w+)", tree.text(".bazelrc"), re.MULTILINE))
+    listed = set(re.findall(r"`(\w+)`", rows.get(("--config", "the build"), "")))
+    for name in sorted(configs ^ listed):
+        yield f"--config={name} stands in only one of .bazelrc and docs/settings.md"
+    known = {path for _, path, _ in FLAGS}
+    for path in tree.paths:
+        if (path.endswith((".py", ".cc")) and not path.startswith(NO_PROGRAMS) and path not in known and
+                re.search(r'add_(argument|option|flag)\(\s*"--', tree.text(path))):
+            yield f"{path} reads flags, and FLAGS in tests/documentation/check.py does not know it"
+
+
+def check_errors(tree: Tree) -> Iterator[str]:
+    codes = set(re.findall(r"absl::StatusCode (k\w+)\{", tree.text("base/error.h")))
+    rows = set(re.findall(r"^\| `(k\w+)` \|", tree.text("docs/errors.md"), re.MULTILINE))
+    for code in sorted(codes ^ rows):
+        yield f"Error::{code} stands in only one of base/error.h and docs/errors.md"
+    if not codes:
+        yield "no code was found in base/error.h"
+
+
+def public_targets(tree: Tree) -> dict[str, str]:
+    """The root package's aliases and what they stand for."""
+    return dict(re.findall(r'alias\(\s*name = "(\w+)",\s*actual = "//(\w+)"', tree.text("BUILD")))
+
+
+def check_benchmarks(tree: Tree) -> Iterator[str]:
+    # Beside the code, or whole calls of it in benchmarks/components.
+    whole = tree.text("benchmarks/components/BUILD")
+    for component in sorted(set(public_targets(tree).values())):
+        if ("tessera_cc_benchmark(" not in tree.text(f"{component}/BUILD") and
+                f'"{component}",' not in whole):
+            yield f"{component} has no benchmark"
+
+
+def check_publishing(tree: Tree) -> Iterator[str]:
+    for path in (".bcr/metadata.template.json", ".bcr/source.template.json"):
+        json.loads(tree.text(path))
+    presubmit = tree.text(".bcr/presubmit.yml")
+    for name in public_targets(tree):
+        if f'"@tessera//:{name}"' not in presubmit:
+            yield f".bcr/presubmit.yml does not build @tessera//:{name}"
+    module_path = re.search(r'module_path: "(.*)"', presubmit)
+    if not module_path or f"{module_path[1]}/MODULE.bazel" not in tree.paths:
+        yield ".bcr/presubmit.yml tests a module that is not there"
+    versions = {path: re.search(pattern, tree.text(path)) for path, pattern in (
+        ("MODULE.bazel", r'name = "tessera",\s*version = "([\d.]+)"'),
+        ("tests/consumer/module/MODULE.bazel", r'name = "tessera", version = "([\d.]+)"'),
+        ("tools/install.sh", r"(?m)^version=([\d.]+)$"))}
+    for path, version in versions.items():
+        if version is None or version[1] != versions["MODULE.bazel"][1]:
+            yield f"{path} has another version than MODULE.bazel, or none"
+
+
+def check_example_site(tree: Tree) -> Iterator[str]:
+    for path in tree.paths:
+        folder, _, name = path.rpartition("/")
+        copy = f"docs/dashboard/{name}"
+        if folder == "benchmarks/site" and (copy not in tree.paths or tree.text(copy) != tree.text(path)):
+            yield f"{copy} is not {path}: make docs/dashboard again"
+    size = sum((tree.root / p).stat().st_size for p in tree.paths if p.startswith("docs/dashboard/"))
+    if size > LARGEST_EXAMPLE_BYTES:
+        yield f"docs/dashboard has {size} bytes, more than {LARGEST_EXAMPLE_BYTES}"
+
+
 def check_links(tree: Tree) -> Iterator[str]:
     for document in tree.documents():
         # C++ has brackets before parentheses too.
@@ -159,7 +275,9 @@ def check_links(tree: Tree) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> int:
     root = Path(arguments[0] if arguments else Path(__file__).parents[2]).resolve()
     tree = Tree(root)
-    problems = [*check_blocks(tree), *check_settings(tree), *check_links(tree)]
+    problems = [problem for check in (
+        check_blocks, check_settings, check_flags, check_errors, check_benchmarks, check_publishing,
+        check_example_site, check_links) for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         problems.append("nothing was checked: no documents, or no environment variable is read")
     print("\n".join(problems) or f"{len(tree.documents())} documents agree with the code")

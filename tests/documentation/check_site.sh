@@ -27,7 +27,14 @@ make_site() {
 }
 
 site="$scratch/site"
+# A folder of somebody's is left as it is; of an earlier site no page stays.
+mkdir "$site"
+touch "$site/page_of_an_earlier_site.html"
+make_site 2 "--out=$site"
+[[ -e "$site/page_of_an_earlier_site.html" ]] || fail "a folder that is no site was emptied"
+touch "$site/.tessera-documentation"
 make_site 0 "--out=$site"
+[[ ! -e "$site/page_of_an_earlier_site.html" ]] || fail "a page of an earlier site stayed"
 [[ -s "$site/index.html" ]] || fail "there is no first page"
 for page in CONTRIBUTING $(basename -s .md docs/*.md); do
   name="${page,,}"
@@ -101,7 +108,8 @@ int Internal();
 #endif  // TESSERA_BASE_PLANTED_H_
 EOT
 sed -i 's|#include "tessera/base/error.h"|&\n#include "tessera/base/planted.h"|' "$copy/base/dtype.h"
-make_site 1 "--root=$copy" "--out=$scratch/planted"
+make_site 1 "--root=$copy" "--out=$site"
+[[ -s "$site/classtessera_1_1Engine.html" ]] || fail "a site with faults took the place of one without"
 cat >"$scratch/expected" <<'EOT'
 base/planted.h:18: tessera::Planted::Uncommented has no comment
 base/planted.h:26: tessera::Planted::Uncommented has no comment

@@ -2,7 +2,8 @@
 
 Doxygen makes it of the public headers and the written pages; nothing is fetched from elsewhere. Exits 1,
 with a line for each, where a public name has no comment (comments.py says which need one) or a comment or
-page is not understood; and 2 where Doxygen is missing.
+page is not understood; and 2 where Doxygen is missing or DIR holds something else than an earlier site. Only
+a site without faults takes an earlier one's place, as a whole.
 """
 
 import argparse
@@ -21,6 +22,8 @@ import pages
 import public_headers
 
 HERE = Path(__file__).resolve().parent
+# By this a folder is known to be a site, whose files may go.
+MARKER = ".tessera-documentation"
 
 
 def doxygen_version() -> tuple[int, ...]:
@@ -66,7 +69,6 @@ class Site:
 
     def run(self, version: tuple[int, ...]) -> list[str]:
         """Makes the site. Returns what is wrong, sorted."""
-        self.out.mkdir(parents=True, exist_ok=True)
         settings = (HERE / "Doxyfile").read_text(encoding="utf-8")
         settings += f"""
 INPUT = {' '.join(self.inputs)}
@@ -74,7 +76,7 @@ IMAGE_PATH = "{self.root / 'docs'}"
 STRIP_FROM_PATH = "{self.work}"
 STRIP_FROM_INC_PATH = "{self.work}"
 OUTPUT_DIRECTORY = "{self.work}"
-HTML_OUTPUT = "{self.out}"
+HTML_OUTPUT = html
 """
         # Version 1.9.5 has colours for the dark of its own.
         settings += ("HTML_COLORSTYLE = AUTO_LIGHT\n" if version >= (1, 9, 5) else
@@ -83,8 +85,23 @@ HTML_OUTPUT = "{self.out}"
             ["doxygen", "-"], cwd=self.work, input=settings, text=True, capture_output=True, check=False)
         if messages.returncode != 0:
             return [messages.stderr.strip() or f"doxygen ended with {messages.returncode}"]
-        shutil.copytree(self.root / "docs" / "dashboard", self.out / "dashboard", dirs_exist_ok=True)
-        return sorted({*self._warnings(messages.stderr), *self._uncommented()})
+        problems = sorted({*self._warnings(messages.stderr), *self._uncommented()})
+        if not problems:
+            self._publish()
+        return problems
+
+    def _publish(self) -> None:
+        """Puts the site in the place of an earlier one, of which no page stays."""
+        made = self.work / "html"
+        shutil.copytree(self.root / "docs" / "dashboard", made / "dashboard")
+        (made / MARKER).touch()
+        if self.out.exists():
+            for path in self.out.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        shutil.copytree(made, self.out, dirs_exist_ok=True)
 
     def _uncommented(self) -> Iterator[str]:
         for found in comments.uncommented(self.work / "xml"):
@@ -116,14 +133,19 @@ def main(arguments: Sequence[str]) -> int:
     except FileNotFoundError:
         print("site: doxygen is not installed; Debian's package doxygen provides it", file=sys.stderr)
         return 2
+    out = (base / options.out).resolve()
+    if out.exists() and not out.is_dir() or (
+            out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists()):
+        print(f"site: {out} holds something else than a site; nothing was written", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as work:
-        site = Site(root.resolve(), Path(work).resolve(), (base / options.out).resolve())
+        site = Site(root.resolve(), Path(work).resolve(), out)
         site.translate()
         problems = site.run(version)
     if problems:
         print("\n".join(problems))
         return 1
-    print(f"the documentation is in {base / options.out / 'index.html'}")
+    print(f"the documentation is in {out / 'index.html'}")
     return 0
 
 
