@@ -48,8 +48,9 @@ class Resource {
 
   /// The same for an operation that enqueues its work on a device's stream (RunContext::stream, a
   /// cudaStream_t). Where the workspace grows, what it leaves goes back in the stream's order: work
-  /// that this or an earlier operation has enqueued may still be to be done there.
-  /// Throws, besides, what Storage::FreeOnStream throws.
+  /// that this or an earlier operation has enqueued may still be to be done there. Not for
+  /// functions that a CUDA graph captures: between its replays the memory may go. Throws, besides,
+  /// what Storage::FreeOnStream throws.
   virtual void* GetSpaceBytesOnStream(int64_t size_bytes, [[maybe_unused]] void* stream) {
     return GetSpaceBytes(size_bytes);
   }

@@ -227,7 +227,12 @@ class ResourceManager::Impl {
   /// that may be anywhere: inside an operation, or in the child of a fork, where a lock may stay
   /// locked.
   void Trim(Device device) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    // Others hold it for a moment.
+    for (int looks = 0; looks < 1000 && !lock.owns_lock(); ++looks) {
+      std::this_thread::yield();
+      static_cast<void>(lock.try_lock());
+    }
     if (!lock.owns_lock()) return;
     const auto found = devices_.find(device);
     if (found == devices_.end()) return;

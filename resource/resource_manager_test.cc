@@ -27,6 +27,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/resource/resource.h"
@@ -391,6 +392,19 @@ TEST_P(ResourceManagerTest, MemoryStandsInTheEnginesTrace) {
   EXPECT_THAT(both, testing::AllOf(testing::HasSubstr("\"memory cpu(0)\""),
                                    testing::HasSubstr("\"live\": 1000,"),
                                    testing::HasSubstr("\"traced\"")));
+  // In the same time: the memory was taken inside the operation.
+  double taken = 0, begin = 0, end = 0;
+  const nlohmann::json parsed = nlohmann::json::parse(both);
+  for (const nlohmann::json& event : parsed["traceEvents"]) {
+    if (event["ph"] == "C" && event["args"]["live"] == 1000) taken = event["ts"];
+    if (event["ph"] == "X" && event["name"] == "traced") {
+      begin = event["ts"];
+      end = begin + event["dur"].get<double>();
+    }
+  }
+  EXPECT_GE(taken, begin);
+  EXPECT_LE(taken, end + 0.002);  // printed in thousandths
+  EXPECT_GT(begin, 0);
   // All of the trace's events, and behind the last of memory's a comma.
   EXPECT_TRUE(both.ends_with(trace.substr(trace.find('[') + 1)));
   EXPECT_THAT(both, testing::HasSubstr("}},\n{\"ph\""));

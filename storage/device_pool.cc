@@ -500,9 +500,10 @@ StorageStats DevicePool::Stats() {
   stats.reserved_bytes = system_.reserved_bytes();
   stats.in_use_bytes = stats.reserved_bytes - stats.cached_bytes;
   stats.limit_bytes = system_.limit_bytes();
-  stats.peak_bytes = live_.peak();
-  stats.peak_since_mark_bytes = live_.peak_since_mark();
   stats.peak_reserved_bytes = system_.peak_reserved_bytes();
+  // What threads report late may count in peaks of several moments as one.
+  stats.peak_bytes = std::min(live_.peak(), stats.peak_reserved_bytes);
+  stats.peak_since_mark_bytes = std::min(live_.peak_since_mark(), stats.peak_reserved_bytes);
   stats.allocations = totals_.allocations;
   stats.frees = totals_.frees;
   stats.pool_hits = totals_.allocations - pool_misses_;

@@ -38,8 +38,8 @@ class LiveBytes {
 /// What one thread has not yet reported to a LiveBytes. Not thread-safe.
 class UnreportedBytes {
  public:
-  /// Peaks may be missed by this much for each thread. With less, threads that take and give blocks
-  /// of a feature map's size would write the same cache line at each call.
+  /// Peaks may be off by this much for each thread, either way. With less, threads that take and
+  /// give blocks of a feature map's size would write the same cache line at each call.
   static constexpr int64_t kMaxBytes = int64_t{1} << 20;
 
   void Add(int64_t size_bytes, LiveBytes* live) {

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <limits>
@@ -113,13 +114,13 @@
     const cudaError_t mshadow_status = (func);                                  \
     CHECK(mshadow_status == cudaSuccess) << cudaGetErrorString(mshadow_status); \
   }
-#define MSHADOW_CATCH_ERROR(func)                  \
-  {                                                \
-    try {                                          \
-      (func);                                      \
-    } catch (const ::dmlc::Error& mshadow_error) { \
-      LOG(ERROR) << mshadow_error.what();          \
-    }                                              \
+#define MSHADOW_CATCH_ERROR(func)                     \
+  {                                                   \
+    try {                                             \
+      (func);                                         \
+    } catch (const ::std::exception& mshadow_error) { \
+      LOG(ERROR) << mshadow_error.what();             \
+    }                                                 \
   }
 
 namespace mshadow {

@@ -135,6 +135,8 @@ struct BinaryExp : Exp<BinaryExp<kParts, OP, A, B>, typename A::value_type> {
   static constexpr bool kRealA = kParts == op::complex::kBinaryRC;
   static constexpr bool kRealB = kParts == op::complex::kBinaryCR;
   static_assert(A::kRank == B::kRank, "complex numbers: the operands have different ranks");
+  static_assert(tessera::expr::SameDevice<A, B>,
+                "complex numbers: the operands lie on different devices");
 
   A a;
   B b;

@@ -17,9 +17,15 @@ using tessera::expr::ScalarExp;
 using tessera::expr::tcast;
 
 /// What operators, F, tcast, T() and dot return, by mshadow's names and arguments, for functions of
-/// a program that state it: `template <…> BinaryMapExp<my_op, TA, TB, DType, (ta | tb |
-/// type::kMapper)> my(const Exp<TA, DType, ta>& a, const Exp<TB, DType, tb>& b) { return
-/// MakeExp<my_op>(a, b); }`. Their last arguments say what the others say already.
+/// a program that state it:
+///
+///     template <typename TA, typename TB, typename DType, int ta, int tb>
+///     BinaryMapExp<my_op, TA, TB, DType, (ta | tb | type::kMapper)> my(
+///         const Exp<TA, DType, ta>& a, const Exp<TB, DType, tb>& b) {
+///       return MakeExp<my_op>(a, b);
+///     }
+///
+/// Their last arguments say what the others say already.
 template <typename OP, typename TA, typename DType = typename TA::value_type, int etype = 0>
 using UnaryMapExp = tessera::expr::UnaryMapExp<OP, tessera::expr::OperandNode<TA>>;
 template <typename OP, typename TA, typename TB, typename DType = typename TA::value_type,

@@ -2,7 +2,8 @@
 #define MSHADOW_LOGGING_H_
 
 // CHECK and LOG, which mshadow took from dmlc-core or brought itself: `CHECK_EQ(a, b) << "why";`.
-// A failed check throws dmlc::Error. A program that has these macros from elsewhere keeps them.
+// A failed check throws dmlc::Error. A program that has these macros from elsewhere keeps them; one
+// that uses dmlc-core's logging.h includes it first, and then has dmlc's own Error.
 
 #include <iostream>
 #include <sstream>
@@ -13,6 +14,7 @@
 
 // A program that has dmlc-core has dmlc::Error from there, as it has the macros below.
 #ifndef DMLC_LOGGING_H_
+/// dmlc-core's own guard: its header would define dmlc::Error once more.
 #define DMLC_LOGGING_H_
 namespace dmlc {
 

@@ -54,15 +54,7 @@ TraceEvents TraceRecorder::Stop() {
   std::erase_if(all.pushes, [&](const TracedPush& push) { return push.time_ns < start_ns; });
   std::erase_if(all.runs, [&](const TracedRun& run) { return run.begin_ns < start_ns; });
   std::erase_if(all.ends, [&](const TracedEnd& end) { return end.end_ns < start_ns; });
-  for (TracedPush& push : all.pushes) push.time_ns -= start_ns;
-  for (TracedRun& run : all.runs) {
-    run.begin_ns -= start_ns;
-    run.end_ns -= start_ns;
-  }
-  for (TracedEnd& end : all.ends) {
-    end.issued_ns = std::max<int64_t>(0, end.issued_ns - start_ns);
-    end.end_ns -= start_ns;
-  }
+  for (TracedEnd& end : all.ends) end.issued_ns = std::max(end.issued_ns, start_ns);
   return all;
 }
 

@@ -31,9 +31,11 @@ NO_SETTINGS = frozenset(("TESSERA_ENVIRONMENT_TEST",))
 
 # Programs with flags, the file that reads these, and how it names one.
 _ARGPARSE = re.compile(r'add_argument\(\s*"(--[\w-]+)"')
+_BOOL_FLAG = re.compile(r'bool_flag\(\s*name = "(\w+)"')
 FLAGS = (
     ("the build", ".bazelrc", re.compile(r"^(?:build|test|run)():\w", re.MULTILINE)),
-    ("the build", "tools/cuda/BUILD", re.compile(r'bool_flag\(\s*name = "(\w+)"')),
+    ("the build", "tools/cuda/BUILD", _BOOL_FLAG),
+    ("the build", "tools/precompiled/BUILD", _BOOL_FLAG),
     ("`//examples/digits`", "examples/digits/options.cc", re.compile(r'add_option\(\s*"(--[\w-]+)"')),
     ("`//benchmarks:run`", "benchmarks/run.py", _ARGPARSE),
     ("`//benchmarks:compare`", "benchmarks/compare.py", _ARGPARSE),
@@ -207,6 +209,8 @@ def check_flags(tree: Tree) -> Iterator[str]:
         if (path.endswith((".py", ".cc")) and not path.startswith(NO_PROGRAMS) and path not in known and
                 re.search(r'add_(argument|option|flag)\(\s*"--', tree.text(path))):
             yield f"{path} reads flags, and FLAGS in tests/documentation/check.py does not know it"
+        if path.endswith("/BUILD") and path not in known and _BOOL_FLAG.search(tree.text(path)):
+            yield f"{path} has flags, and FLAGS in tests/documentation/check.py does not know it"
 
 
 def check_errors(tree: Tree) -> Iterator[str]:

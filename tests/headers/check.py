@@ -60,7 +60,8 @@ def errors_of(include: Path, header: str, dialect: str) -> str:
                "-I", str(include), *SYSTEM_INCLUDES, "-"]
     # Twice: guards hold too.
     line = f'#include "{header}"\n'
-    result = subprocess.run(command, input=2 * line, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, input=2 * line, capture_output=True, text=True, check=False,
+                            env={**os.environ, "LC_ALL": "C"})
     return result.stderr if result.returncode else ""
 
 

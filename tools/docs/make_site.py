@@ -95,11 +95,12 @@ HTML_OUTPUT = html
         made = self.work / "html"
         shutil.copytree(self.root / "docs" / "dashboard", made / "dashboard")
         (made / MARKER).touch()
+        # The marker stays: whatever stops this on its way, the next run takes the folder for its own.
         if self.out.exists():
             for path in self.out.iterdir():
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
-                else:
+                elif path.name != MARKER:
                     path.unlink()
         shutil.copytree(made, self.out, dirs_exist_ok=True)
 

@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 # What a test names of each header; not all that the header has, but all that tests have use for.
 NAMES = {
-    "algorithm": r"std::(ranges::)?(sort|stable_sort|max|min|minmax|clamp|fill|fill_n|copy|copy_n|equal|find|find_if|count|"
+    "algorithm": r"std::(ranges::)?(sort|stable_sort|max|min|minmax|minmax_element|clamp|fill|fill_n|copy|copy_n|equal|find|find_if|count|"
     r"count_if|all_of|any_of|none_of|reverse|rotate|shuffle|generate|transform|unique|remove_if|max_element|"
     r"min_element|is_sorted|nth_element|lower_bound|upper_bound|next_permutation|for_each|replace)\b(?=\s*[(<])",
     "atomic": r"std::(atomic\b|atomic_|memory_order)",
-    "cmath": r"std::(abs|sqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|"
+    "cmath": r"std::(abs|fabs|nan|sqrt|cbrt|exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|asin|acos|atan|atan2|sinh|cosh|"
     r"tanh|asinh|acosh|atanh|erf|erfc|tgamma|lgamma|floor|ceil|round|trunc|fmod|fma|fmax|fmin|hypot|isnan|isinf|isfinite|"
     r"signbit|nextafter|ldexp|frexp|nearbyint|copysign)\b(?=\s*\()",
     "cstdint": r"(?<![\w:])(std::)?u?int(8|16|32|64|ptr)_t\b",
@@ -28,7 +28,7 @@ NAMES = {
     "memory": r"std::(unique_ptr|shared_ptr|weak_ptr|make_unique|make_shared|allocator|align|addressof)\b",
     "random": r"std::(mt19937|mt19937_64|uniform_\w+_distribution|normal_distribution|bernoulli_distribution|random_device|"
     r"minstd_rand|discrete_distribution)\b",
-    "string": r"std::(string|to_string|getline|stoi|stol|stod)\b",
+    "string": r"std::(string|to_string|getline|stoi|stol|stoll|stoul|stoull|stof|stod)\b",
     "thread": r"std::(thread|jthread|this_thread)\b",
     "type_traits": r"std::(is_\w+_v|is_same|enable_if_t|conditional_t|remove_\w+_t|decay_t|make_unsigned_t|make_signed_t|"
     r"underlying_type_t|true_type|false_type|integral_constant|invoke_result_t|type_identity)\b",
@@ -36,7 +36,7 @@ NAMES = {
     r"make_integer_sequence|as_const|in_place|declval)\b",
     "vector": r"std::vector\b",
     "gmock/gmock.h": r"\b(HasSubstr|ElementsAre|ElementsAreArray|UnorderedElementsAre|EXPECT_THAT|ASSERT_THAT|MATCHER_?P?2?|"
-    r"MOCK_METHOD|AllOf|AnyOf|StartsWith|EndsWith|IsEmpty|SizeIs|Pair|Contains|MatchesRegex|ContainsRegex)\s*\(",
+    r"MOCK_METHOD|AllOf|AnyOf|Not|Each|Pointwise|FloatEq|DoubleEq|FloatNear|DoubleNear|StartsWith|EndsWith|IsEmpty|SizeIs|Pair|Contains|MatchesRegex|ContainsRegex)\s*\(",
     "gtest/gtest.h": r"\b(TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_SUITE|EXPECT_EQ|ASSERT_EQ)\s*\(",
 }
 
@@ -48,8 +48,8 @@ def precompiled_headers() -> set[str]:
 
 def code_of(text: str) -> str:
     """The text without comments and the insides of literals."""
-    pattern = r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
-    return re.sub(pattern, lambda match: '""' if match[0][0] in 'R"' else " ", text, flags=re.S)
+    pattern = r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+    return re.sub(pattern, lambda match: " " if match[0][0] == "/" else '""', text, flags=re.S)
 
 
 def missing_includes(text: str) -> list[str]:

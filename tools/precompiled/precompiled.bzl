@@ -25,8 +25,9 @@ _SOURCE = """#ifdef TESSERA_NOT_PRECOMPILED
 _HEADER = "// Empty: whoever reads this has not been given precompiled.h.gch.\n"
 
 def _is_gcc(toolchain):
-    # Bazel 4.2 calls g++ "compiler".
-    return toolchain.compiler in ["compiler", "gcc"] and "clang" not in toolchain.compiler_executable
+    # Bazel 4.2 calls every compiler "compiler". What is called cc may be clang, and is left alone.
+    name = toolchain.compiler_executable.rpartition("/")[2]
+    return toolchain.compiler in ["compiler", "gcc"] and ("gcc" in name or "g++" in name)
 
 def _precompiled_usable_impl(ctx):
     usable = ctx.attr.enabled[BoolFlagInfo].value and _is_gcc(find_cpp_toolchain(ctx))
