@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <latch>
 #include <limits>
 #include <memory>
@@ -24,6 +23,7 @@ namespace tessera {
 namespace {
 
 using engine_internal::AwaitSleep;
+using engine_internal::PushOpen;
 using engine_internal::ThisThread;
 using engine_internal::TracedEnd;
 using engine_internal::TracedPush;
@@ -42,14 +42,6 @@ class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
         engine_->PushSync([](RunContext) {}, kCpu, {variables[i - 1]}, {variables[i]});
       }
     });
-  }
-
-  /// Pushes an operation on `variable` that somebody has to complete.
-  static OnComplete PushOpen(Engine& engine, Variable* variable) {
-    std::promise<OnComplete> handle;
-    engine.PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
-                     {}, {variable});
-    return handle.get_future().get();
   }
 
   /// Whether a wait stands in the queue of a variable.

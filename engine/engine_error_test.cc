@@ -38,7 +38,6 @@ struct DiskFull : std::runtime_error {
 
 class EngineErrorTest : public EngineConfigurationTest {
  protected:
-  Variable* New() { return engine_->NewVariable(); }
   void PushWrite(Variable* variable) {
     engine_->PushSync([](RunContext) {}, kCpu, {}, {variable}, {.name = "write"});
   }

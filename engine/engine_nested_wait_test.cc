@@ -1,5 +1,5 @@
-// Waits inside operations that last, of many at once, among several engines, and while the engine
-// stops: see "Waiting inside an operation" in engine.h.
+// Waits inside operations that last, of many at once and among several engines: see "Waiting inside
+// an operation" in engine.h.
 
 #include <sys/resource.h>
 
@@ -10,8 +10,6 @@
 #include <future>
 #include <latch>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,32 +28,16 @@ using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
 using engine_internal::ParallelFor;
+using engine_internal::PushOpen;
 using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
 using testing::HasSubstr;
 
 constexpr Device kCpu = Device::Cpu();
 
-class NestedWaitTest : public EngineConfigurationTest {
- protected:
-  Variable* New() { return engine_->NewVariable(); }
-
-  /// Pushes an operation on `variable` that somebody has to complete.
-  OnComplete PushOpen(Variable* variable) {
-    std::promise<OnComplete> handle;
-    engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
-                       {variable});
-    return handle.get_future().get();
-  }
-
-  /// Returns when the engine says that it is stopped.
-  void AwaitStopped() {
-    while (engine_->DebugString().find("stopped") == std::string::npos) std::this_thread::yield();
-  }
-};
+class NestedWaitTest : public EngineConfigurationTest {};
 INSTANTIATE_TEST_SUITE_P(All, NestedWaitTest, testing::ValuesIn(ThreadedConfigurations()),
                          ConfigurationName);
-
 // If one waiting operation lay on top of another, the lower one could not go on before it.
 TEST_P(NestedWaitTest, WaitsEndInAnyOrder) {
   constexpr int kWaits = 20;
@@ -64,7 +46,7 @@ TEST_P(NestedWaitTest, WaitsEndInAnyOrder) {
   std::latch begun(kWaits);
   for (int i = 0; i < kWaits; ++i) {
     Variable* const inner = New();
-    open.push_back(PushOpen(inner));
+    open.push_back(PushOpen(*engine_, inner));
     outer.push_back(New());
     engine_->PushSync(
         [&begun, inner](RunContext context) {
@@ -86,7 +68,7 @@ TEST_P(NestedWaitTest, ManyWaitsForForeignCompletionsNeedLittleStack) {
   std::vector<Variable*> awaited;
   for (int i = 0; i < kWaits; ++i) {
     awaited.push_back(New());
-    open.push_back(PushOpen(awaited.back()));
+    open.push_back(PushOpen(*engine_, awaited.back()));
   }
   std::atomic<int> ended{0};
   for (Variable* const inner : awaited) {
@@ -104,7 +86,7 @@ TEST_P(NestedWaitTest, ManyWaitsForForeignCompletionsNeedLittleStack) {
 
 TEST_P(NestedWaitTest, OtherOperationsGoOnBesideThoseThatWait) {
   Variable* const inner = New();
-  const OnComplete done = PushOpen(inner);
+  const OnComplete done = PushOpen(*engine_, inner);
   std::latch begun(GetParam().workers);
   for (int i = 0; i < GetParam().workers; ++i) {
     engine_->PushSync(
@@ -206,7 +188,7 @@ TEST_P(NestedWaitTest, AWaitForEverythingInsideALoopThrows) {
 
 TEST_P(NestedWaitTest, AWaitWithManyOperationsBehindItBeginsAtOnce) {
   Variable *a = New(), *b = New(), *inner = New();
-  const OnComplete done = PushOpen(inner);
+  const OnComplete done = PushOpen(*engine_, inner);
   std::promise<void> begin;
   engine_->PushSync(
       [&](RunContext context) {
@@ -224,95 +206,6 @@ TEST_P(NestedWaitTest, AWaitWithManyOperationsBehindItBeginsAtOnce) {
   done();
   engine_->WaitForAll();
   EXPECT_EQ(engine_->counters().run, 30003u);
-}
-
-TEST_P(NestedWaitTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
-  Variable *inner = New(), *outer = New();
-  std::latch begun(1);
-  std::atomic<bool> ran{false};
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        context.engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {inner});
-        context.engine->WaitForVar(inner);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();  // returns, though the operation waits
-  EXPECT_TRUE(ran);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-TEST_P(NestedWaitTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
-  Variable *x = New(), *outer = New();
-  std::latch begun(1);
-  std::atomic<int> reads{0};
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        // Both are ready or queued in a stopped engine, and the wait is for the write alone.
-        context.engine->PushSync([&](RunContext) { ++reads; }, kCpu, {x}, {});
-        context.engine->PushSync([](RunContext) {}, kCpu, {}, {x});
-        context.engine->WaitForVar(x);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();
-  EXPECT_EQ(reads, 1);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-TEST_P(NestedWaitTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItIs) {
-  constexpr int kWrites = 20000;
-  Variable *x = New(), *y = New(), *outer = New();
-  std::latch begun(1);
-  std::atomic<int> runs{0};
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        for (int i = 0; i < kWrites; ++i) {
-          Variable* const source = New();
-          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {source});
-          // Each pair stands in two lines, both of which are as long as that.
-          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {source}, {},
-                                   {.updates = {x, y}});
-          engine_->DeleteVariable(source);
-        }
-        context.engine->WaitForVar(x);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();
-  EXPECT_EQ(runs, 2 * kWrites);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-TEST_P(NestedWaitTest, AReplayThatAWaitNeedsGoesOnAlthoughTheEngineStops) {
-  Variable *x = New(), *outer = New();
-  std::atomic<int> runs{0};
-  const auto schedule = engine_->Record([&] {
-    for (int i = 0; i < 50; ++i) engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {x});
-  });
-  std::latch begun(1);
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        schedule->Replay();
-        context.engine->WaitForVar(x);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();
-  EXPECT_EQ(runs, 50);
-  engine_->Start();
-  engine_->WaitForVar(outer);
 }
 
 // The read in front of the wait is looked at before the write that holds it back.
@@ -408,48 +301,6 @@ TEST_P(NestedWaitTest, AChainOfEnginesThatWaitForTheNextEnds) {
   EXPECT_EQ(ended, kEngines);
 }
 
-TEST_P(NestedWaitTest, StopReturnsWhenSomebodyStarts) {
-  for (int i = 0; i < 50; ++i) {
-    Variable* const variable = New();
-    std::latch begun(1);
-    std::promise<void> end;
-    engine_->PushSync(
-        [&](RunContext) {
-          begun.count_down();
-          end.get_future().wait();
-        },
-        kCpu, {}, {variable});
-    begun.wait();
-    std::thread stopper([&] { engine_->Stop(); });
-    AwaitStopped();
-    engine_->Start();
-    if (i % 2 == 0) stopper.join();
-    end.set_value();
-    if (i % 2 != 0) stopper.join();
-    engine_->WaitForVar(variable);
-  }
-}
-
-TEST_P(NestedWaitTest, StopStartAndShutdownMayMeet) {
-  for (int i = 0; i < 20; ++i) {
-    const auto engine = GetParam().Make();
-    Variable* const variable = engine->NewVariable();
-    std::atomic<int> runs{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t) {
-      threads.emplace_back([&, t] {
-        for (int k = 0; k < 20; ++k) t == 0 ? engine->Stop() : engine->Start();
-      });
-    }
-    for (int k = 0; k < 100; ++k) {
-      engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
-    }
-    engine->Shutdown();
-    EXPECT_EQ(runs, 100);
-    for (std::thread& thread : threads) thread.join();
-  }
-}
-
 TEST_P(NestedWaitTest, AWaitAmongSteadyTrafficIsReportedOnce) {
   std::atomic<int> reports{0};
   std::promise<void> reported;
@@ -489,7 +340,7 @@ TEST_P(NestedWaitTest, AnIdleEngineTakesNoTime) {
   Variable* const variable = New();
   for (int i = 0; i < 100; ++i) engine_->PushSync([](RunContext) {}, kCpu, {}, {variable});
   Variable* const inner = New();
-  const OnComplete done = PushOpen(inner);
+  const OnComplete done = PushOpen(*engine_, inner);
   engine_->PushSync([inner](RunContext context) { context.engine->WaitForVar(inner); }, kCpu, {},
                     {New()});
   const auto used = [] {
@@ -552,7 +403,7 @@ TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
   std::vector<Variable*> completed;
   for (int i = 0; i < kWaits; ++i) {
     completed.push_back(New());
-    open.push_back(PushOpen(completed.back()));
+    open.push_back(PushOpen(*engine_, completed.back()));
   }
   std::atomic<int> begun{0}, ended{0};
   for (Variable* const needed : completed) {
@@ -602,7 +453,7 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
   std::vector<std::atomic<pid_t>> threads(workers);
   for (int i = 0; i < workers; ++i) {
     Variable* const awaited = New();
-    open.push_back(PushOpen(awaited));
+    open.push_back(PushOpen(*engine_, awaited));
     engine_->PushSync(
         [&, i, awaited](RunContext context) {
           waiting.arrive_and_wait();
@@ -629,7 +480,7 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
 TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) {
   const int workers = GetParam().workers;
   Variable* const awaited = New();
-  const OnComplete open = PushOpen(awaited);
+  const OnComplete open = PushOpen(*engine_, awaited);
   std::latch running(workers);
   std::atomic<pid_t> caller{0};
   for (int i = 0; i < workers; ++i) {
@@ -661,7 +512,7 @@ TEST_P(NestedWaitTest, OfOperationsThatWaitForEachOtherInARingOneIsRefused) {
     std::vector<Variable*> more;  // more than fit into a record
     for (int i = 0; i < kMore; ++i) more.push_back(New());
     Variable* const begin = New();
-    const OnComplete open = PushOpen(begin);
+    const OnComplete open = PushOpen(*engine_, begin);
     std::atomic<int> refused{0};
     for (int i = 0; i < kRing; ++i) {
       std::vector<Variable*> reads = more;
@@ -690,7 +541,7 @@ TEST_P(NestedWaitTest, AnAsynchronousOperationMayBeCompleteWhileItsFunctionWaits
   constexpr int kRounds = 300;
   for (int round = 0; round < kRounds; ++round) {
     Variable *own = New(), *awaited = New();
-    const OnComplete open = PushOpen(awaited);
+    const OnComplete open = PushOpen(*engine_, awaited);
     std::promise<OnComplete> promise;
     engine_->PushAsync(
         [&](RunContext context, OnComplete done) {

@@ -90,7 +90,6 @@ class EngineTraceTest : public EngineConfigurationTest {
   void Push(const char* name, VariableList reads, VariableList writes) {
     engine_->PushSync([](RunContext) { Spin(); }, kCpu, reads, writes, {.name = name});
   }
-  Variable* New() { return engine_->NewVariable(); }
 };
 INSTANTIATE_TEST_SUITE_P(All, EngineTraceTest, testing::ValuesIn(AllConfigurations()),
                          ConfigurationName);

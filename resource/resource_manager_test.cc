@@ -494,68 +494,65 @@ uint64_t SeedOf(ResourceManager& manager, Engine& engine, Device device) {
   return random.resource->GetRandomState()->seed;
 }
 
-TEST(OverlappingSeedTest, OneCallIsTheLastForAllGenerators) {
-  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
-  Storage storage;
-  HookedEngine hooked(engine.get());
-  ResourceManager own(&hooked, &storage);
-  own.Request(Device::Cpu(0), kRandom);
+class OverlappingSeedTest : public testing::Test {
+ protected:
+  const std::unique_ptr<Engine> engine_ =
+      Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  Storage storage_;
+  HookedEngine hooked_{engine_.get()};
+  ResourceManager manager_{&hooked_, &storage_};
+};
+
+TEST_F(OverlappingSeedTest, OneCallIsTheLastForAllGenerators) {
+  manager_.Request(Device::Cpu(0), kRandom);
   // Another thread's whole call comes in the middle of this one's.
-  hooked.before_seeding = [&own] { own.SeedRandom(2); };
-  own.SeedRandom(1);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 2u);
+  hooked_.before_seeding = [this] { manager_.SeedRandom(2); };
+  manager_.SeedRandom(1);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(0)), 2u);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(1)), 2u);
 }
 
-TEST(OverlappingSeedTest, TheSeedOfOneDeviceLeavesTheOthers) {
-  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
-  Storage storage;
-  HookedEngine hooked(engine.get());
-  ResourceManager own(&hooked, &storage);
-  own.Request(Device::Cpu(0), kRandom);
-  own.Request(Device::Cpu(1), kRandom);
-  hooked.before_seeding = [&own] { own.SeedRandom(Device::Cpu(0), 2); };
-  own.SeedRandom(1);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 1u);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(2)), 1u);
+TEST_F(OverlappingSeedTest, TheSeedOfOneDeviceLeavesTheOthers) {
+  manager_.Request(Device::Cpu(0), kRandom);
+  manager_.Request(Device::Cpu(1), kRandom);
+  hooked_.before_seeding = [this] { manager_.SeedRandom(Device::Cpu(0), 2); };
+  manager_.SeedRandom(1);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(0)), 2u);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(1)), 1u);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(2)), 1u);
   // What comes after both is not held back by either.
-  own.SeedRandom(3);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 3u);
+  manager_.SeedRandom(3);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(0)), 3u);
 }
 
-TEST(OverlappingSeedTest, CallsThatFailLeaveNoSeedBehind) {
-  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
-  Storage storage;
-  HookedEngine hooked(engine.get());
-  ResourceManager own(&hooked, &storage);
-  own.Request(Device::Cpu(0), kRandom);
-  own.SeedRandom(5);
+TEST_F(OverlappingSeedTest, CallsThatFailLeaveNoSeedBehind) {
+  manager_.Request(Device::Cpu(0), kRandom);
+  manager_.SeedRandom(5);
   // In the middle of a call that fails, another one fails.
-  hooked.before_seeding = [&] {
-    hooked.before_seeding = [] { throw std::bad_alloc(); };
-    EXPECT_THROW(own.SeedRandom(2), Error);
+  hooked_.before_seeding = [&] {
+    hooked_.before_seeding = [] { throw std::bad_alloc(); };
+    EXPECT_THROW(manager_.SeedRandom(2), Error);
     throw std::bad_alloc();
   };
-  EXPECT_THROW(own.SeedRandom(1), Error);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 5u);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(1)), 5u);
+  EXPECT_THROW(manager_.SeedRandom(1), Error);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(0)), 5u);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(1)), 5u);
   // And another one succeeds.
-  hooked.before_seeding = [&] {
-    own.SeedRandom(2);
+  hooked_.before_seeding = [&] {
+    manager_.SeedRandom(2);
     throw std::bad_alloc();
   };
-  EXPECT_THROW(own.SeedRandom(1), Error);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 2u);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(2)), 2u);
+  EXPECT_THROW(manager_.SeedRandom(1), Error);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(0)), 2u);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(2)), 2u);
   // Or fails while this one succeeds.
-  hooked.before_seeding = [&] {
-    hooked.before_seeding = [] { throw std::bad_alloc(); };
-    EXPECT_THROW(own.SeedRandom(3), Error);
+  hooked_.before_seeding = [&] {
+    hooked_.before_seeding = [] { throw std::bad_alloc(); };
+    EXPECT_THROW(manager_.SeedRandom(3), Error);
   };
-  own.SeedRandom(4);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(0)), 4u);
-  EXPECT_EQ(SeedOf(own, *engine, Device::Cpu(3)), 4u);
+  manager_.SeedRandom(4);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(0)), 4u);
+  EXPECT_EQ(SeedOf(manager_, *engine_, Device::Cpu(3)), 4u);
 }
 
 TEST(ResourceEndTest, WaitsForTheLastUserThoughWaitsFindNoMemory) {

@@ -2,8 +2,10 @@
 #define TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
 
 #include <exception>
+#include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -84,9 +86,19 @@ std::string MessageOf(Call&& call) {
   return "";
 }
 
+/// Pushes an operation on `variable` that somebody has to complete.
+inline OnComplete PushOpen(Engine& engine, Variable* variable) {
+  std::promise<OnComplete> handle;
+  engine.PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); },
+                   Device::Cpu(), {}, {variable});
+  return handle.get_future().get();
+}
+
 /// A test that has an engine of the configuration that is its parameter.
 class EngineConfigurationTest : public testing::TestWithParam<EngineConfiguration> {
  protected:
+  Variable* New() { return engine_->NewVariable(); }
+
   std::unique_ptr<Engine> engine_ = GetParam().Make();
 };
 

@@ -1,0 +1,166 @@
+// What runs, waits and returns while the engine stops: see Engine::Stop.
+
+#include <atomic>
+#include <future>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::ConfigurationName;
+using engine_internal::EngineConfigurationTest;
+using engine_internal::ThreadedConfigurations;
+
+constexpr Device kCpu = Device::Cpu();
+
+class EngineStopTest : public EngineConfigurationTest {
+ protected:
+  /// Returns when the engine says that it is stopped.
+  void AwaitStopped() {
+    while (engine_->DebugString().find("stopped") == std::string::npos) std::this_thread::yield();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EngineStopTest, testing::ValuesIn(ThreadedConfigurations()),
+                         ConfigurationName);
+
+TEST_P(EngineStopTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
+  Variable *inner = New(), *outer = New();
+  std::latch begun(1);
+  std::atomic<bool> ran{false};
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        context.engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {inner});
+        context.engine->WaitForVar(inner);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();  // returns, though the operation waits
+  EXPECT_TRUE(ran);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(EngineStopTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
+  Variable *x = New(), *outer = New();
+  std::latch begun(1);
+  std::atomic<int> reads{0};
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        // Both are ready or queued in a stopped engine, and the wait is for the write alone.
+        context.engine->PushSync([&](RunContext) { ++reads; }, kCpu, {x}, {});
+        context.engine->PushSync([](RunContext) {}, kCpu, {}, {x});
+        context.engine->WaitForVar(x);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();
+  EXPECT_EQ(reads, 1);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(EngineStopTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItIs) {
+  constexpr int kWrites = 20000;
+  Variable *x = New(), *y = New(), *outer = New();
+  std::latch begun(1);
+  std::atomic<int> runs{0};
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        for (int i = 0; i < kWrites; ++i) {
+          Variable* const source = New();
+          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {source});
+          // Each pair stands in two lines, both of which are as long as that.
+          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {source}, {},
+                                   {.updates = {x, y}});
+          engine_->DeleteVariable(source);
+        }
+        context.engine->WaitForVar(x);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();
+  EXPECT_EQ(runs, 2 * kWrites);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(EngineStopTest, AReplayThatAWaitNeedsGoesOnAlthoughTheEngineStops) {
+  Variable *x = New(), *outer = New();
+  std::atomic<int> runs{0};
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < 50; ++i) engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {x});
+  });
+  std::latch begun(1);
+  engine_->PushSync(
+      [&](RunContext context) {
+        begun.count_down();
+        AwaitStopped();
+        schedule->Replay();
+        context.engine->WaitForVar(x);
+      },
+      kCpu, {}, {outer});
+  begun.wait();
+  engine_->Stop();
+  EXPECT_EQ(runs, 50);
+  engine_->Start();
+  engine_->WaitForVar(outer);
+}
+
+TEST_P(EngineStopTest, StopReturnsWhenSomebodyStarts) {
+  for (int i = 0; i < 50; ++i) {
+    Variable* const variable = New();
+    std::latch begun(1);
+    std::promise<void> end;
+    engine_->PushSync(
+        [&](RunContext) {
+          begun.count_down();
+          end.get_future().wait();
+        },
+        kCpu, {}, {variable});
+    begun.wait();
+    std::thread stopper([&] { engine_->Stop(); });
+    AwaitStopped();
+    engine_->Start();
+    if (i % 2 == 0) stopper.join();
+    end.set_value();
+    if (i % 2 != 0) stopper.join();
+    engine_->WaitForVar(variable);
+  }
+}
+
+TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
+  for (int i = 0; i < 20; ++i) {
+    const auto engine = GetParam().Make();
+    Variable* const variable = engine->NewVariable();
+    std::atomic<int> runs{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        for (int k = 0; k < 20; ++k) t == 0 ? engine->Stop() : engine->Start();
+      });
+    }
+    for (int k = 0; k < 100; ++k) {
+      engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
+    }
+    engine->Shutdown();
+    EXPECT_EQ(runs, 100);
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace tessera
