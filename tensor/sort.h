@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "tessera/tensor/dense.h"
-#include "tessera/tensor/sort_cuda.h"
+#include "tessera/tensor/internal/sort_key.h"
 
 namespace tessera {
 
@@ -15,20 +16,19 @@ enum class SortOrder { kAscending, kDescending };
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The order of keys, for stable sorts on either device. NaN counts as larger than every number, so
-/// that every array has an order. The direction is a value, not a type: a sort on a GPU takes ten
-/// seconds to compile.
+/// The order of keys on the host. NaN counts as larger than every number, so that every array has
+/// an order.
 template <typename T>
 struct KeyOrder {
   SortOrder order;  ///< the direction
 
   /// Whether key a comes before key b.
-  TESSERA_HD bool operator()(const T& a, const T& b) const {
+  bool operator()(const T& a, const T& b) const {
     return order == SortOrder::kAscending ? Less(a, b) : Less(b, a);
   }
 
  private:
-  TESSERA_HD static bool Less(const T& a, const T& b) { return a < b || (b != b && a == a); }
+  static bool Less(const T& a, const T& b) { return a < b || (b != b && a == a); }
 };
 
 /// SortByKey on the host, on `count` keys and values. Throws std::bad_alloc if there is no memory
@@ -49,20 +49,25 @@ void StableSortByKey(K* keys, V* values, index_t count, KeyOrder<K> key_order) {
 }
 
 /// Sorts keys in place and moves values along with them; values of equal keys keep their order. NaN
-/// counts as larger than every number. Types: any for either. On a GPU it is enqueued on the stream
-/// of keys, with temporary memory from CUDA.
-/// Throws Error(kInvalidArgument) unless keys and values are of one length.
+/// counts as larger than every number. Types: any for either; on a GPU, keys are integers or
+/// floating-point numbers. There it is enqueued on the stream of keys, with temporary memory from
+/// the device's own pool (cudaMallocAsync).
+///
+/// Throws Error(kInvalidArgument) unless keys and values are of one length,
+/// Error(kResourceExhausted) if there is no memory for copies on the GPU.
 template <typename Device, typename K, typename V>
 void SortByKey(Tensor<Device, 1, K> keys, Tensor<Device, 1, V> values, bool is_ascend = true) {
   if (keys.shape_ != values.shape_) {
     throw InvalidArgument("SortByKey: keys of shape ", keys.shape_, " and values of shape ",
                           values.shape_, " differ in length");
   }
-  const KeyOrder<K> order{is_ascend ? SortOrder::kAscending : SortOrder::kDescending};
   if constexpr (Device::kDevCPU) {
+    const KeyOrder<K> order{is_ascend ? SortOrder::kAscending : SortOrder::kDescending};
     StableSortByKey(keys.dptr_, values.dptr_, keys.shape_[0], order);
   } else {
-    SortByKeyCuda(keys, values, order);
+    static_assert(std::is_trivially_copyable_v<V>, "values that a GPU sorts are copied as bytes");
+    tensor_internal::SortByKeyCuda(keys.dptr_, tensor_internal::SortKeyFormatOf<K>(), values.dptr_,
+                                   sizeof(V), keys.shape_[0], is_ascend, keys.stream_);
   }
 }
 

@@ -1,8 +1,11 @@
 #include "tessera/tensor/sort.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -66,6 +69,58 @@ TYPED_TEST(SortTest, KeysInOrderAndValuesAlong) {
       }
       ExpectSorted(keys.values(), values.values(), rounded, ascending);
       EXPECT_TRUE(keys.GuardsIntact() && values.GuardsIntact());
+    }
+  }
+}
+
+// Bit patterns of keys: all where there are few, otherwise random ones, their negatives and
+// neighbours.
+template <typename T>
+std::vector<T> ManyKeys() {
+  constexpr int kBits = 8 * sizeof(T);
+  std::vector<uint64_t> patterns;
+  if constexpr (kBits <= 16) {
+    for (uint64_t bits = 0; bits < uint64_t{1} << kBits; ++bits) patterns.push_back(bits);
+  } else {
+    std::mt19937_64 engine(1);
+    const auto format = tensor_internal::SortKeyFormatOf<T>();
+    patterns = {0, 1, ~uint64_t{0}, format.infinity, format.infinity + 1};
+    for (int i = 0; i < 1000; ++i) patterns.push_back(engine());
+    for (size_t i = 0, count = patterns.size(); i < count; ++i) {
+      patterns.push_back(patterns[i] ^ uint64_t{1} << (kBits - 1));
+      patterns.push_back(patterns[i] + 1);
+    }
+  }
+  std::vector<T> keys;
+  for (const uint64_t bits : patterns) {
+    T key;
+    std::memcpy(&key, &bits, sizeof(T));
+    keys.push_back(key);
+  }
+  return keys;
+}
+
+// What a GPU sorts in place of the keys.
+TYPED_TEST(SortTest, OrderedBitsAreInTheOrderOfTheKeys) {
+  using T = TypeParam;
+  const auto format = tensor_internal::SortKeyFormatOf<T>();
+  const std::vector<T> keys = ManyKeys<T>();
+  for (const SortOrder order : {SortOrder::kAscending, SortOrder::kDescending}) {
+    const KeyOrder<T> before{order};
+    const auto ordered_bits = [&](T key) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, &key, sizeof(T));
+      return tensor_internal::OrderedBits(bits, format, order == SortOrder::kAscending);
+    };
+    std::vector<T> sorted = keys;
+    std::stable_sort(sorted.begin(), sorted.end(), before);
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      const uint64_t bits = ordered_bits(sorted[i]);
+      ASSERT_TRUE(sizeof(T) == 8 || bits < uint64_t{1} << (8 * sizeof(T) % 64)) << i;
+      if (i == 0) continue;
+      const uint64_t last = ordered_bits(sorted[i - 1]);
+      ASSERT_EQ(before(sorted[i - 1], sorted[i]), last < bits) << i;
+      ASSERT_LE(last, bits) << i;
     }
   }
 }
