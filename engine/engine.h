@@ -158,6 +158,7 @@ struct FailedOperation {
 /// All workers are threads of one TBB arena, in which operations run isolated
 /// (tbb::this_task_arena::isolate): a thread that waits for its own loop to end takes up no
 /// piece of another operation and no other operation, hence thread-local scratch memory is safe.
+/// A piece may wait as an operation may, also in another engine: others work in its place.
 /// TBB does not tell which operation a piece belongs to: a piece that another worker runs and that
 /// waits for what its own operation writes is not refused, and never ends. (The stall report shows
 /// both.)
@@ -291,7 +292,8 @@ class Engine {
   /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
   /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
   /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`
-  /// returns it occupies one of the arena's places.
+  /// returns it occupies one of the arena's places; but inside an operation of another engine,
+  /// where it runs in the calling thread for certain, it has a place of its own.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
   /// From here on no operation begins, but for those that a running one waits for; returns when
@@ -307,7 +309,9 @@ class Engine {
   /// Finishes everything that was pushed (starting the engine if it is stopped), then takes no
   /// further pushes: one that overlaps with it is finished too, or throws. Idempotent. Reports no
   /// errors: call WaitForAll first to see them. Operations may go on pushing while it waits. Throws
-  /// Error(kFailedPrecondition) inside an operation.
+  /// Error(kFailedPrecondition) inside an operation. What exit() drops of the default engine is not
+  /// finished: Shutdown then throws the same inside an operation of another engine, and returns at
+  /// once in the destructors of static objects.
   virtual void Shutdown() = 0;
 
   /// Threads that run operations; 1 for NaiveEngine.

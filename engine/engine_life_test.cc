@@ -160,12 +160,31 @@ TEST(ProcessEndTest, AnOperationMayWaitForAnotherEngine) {
   }
 }
 
-// Not inside Execute of an engine with workers, which may hand the function to one of them.
 TEST(ProcessEndTest, AnOperationMayBeInsideACallOfAnotherEngine) {
-  for (const char* call : {"naive_wait", "push", "stop", "device_wait"}) {
+  for (const char* call : {"naive_wait", "execute_wait", "push", "stop", "device_wait"}) {
     for (int i = 0; i < 3 * StressFactor(); ++i) {
       ASSERT_EQ(StatusOf({kProcess, std::string("exit_inside_a_call: ") + call}), 0) << call;
     }
+  }
+}
+
+TEST(ProcessEndTest, APieceOfAnOperationsLoopMayWaitForAnotherEngine) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_while_a_piece_of_a_loop_waits"}, {"TESSERA_NUM_THREADS=2"}),
+              0);
+  }
+}
+
+TEST(ProcessEndTest, AStallReportInsideAWaitMayWaitForAThirdEngine) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_while_a_stall_report_waits"}), 0) << "process " << i;
+  }
+}
+
+TEST(ProcessEndTest, ShutdownMayComeAfterTheEndOfTheDefaultEngineOrBeBrokenOffByIt) {
+  for (int i = 0; i < 5 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "shutdown_after_the_end"}), 0) << "process " << i;
+    ASSERT_EQ(StatusOf({kProcess, "exit_inside_shutdown"}), 0) << "process " << i;
   }
 }
 

@@ -223,13 +223,15 @@ class EngineRun {
     const auto async = [this, index](RunContext, OnComplete done) {
       PushNested(index);
       foreign_.Run([this, index, done] {
+        std::exception_ptr error;
         try {
           Call(program_, index, outcome_);
         } catch (const PlannedFailure&) {
-          done(std::current_exception());
-          return;
+          error = std::current_exception();
         }
-        done();
+        // Handed on for good: who waits may be the last to have it, which ThreadSanitizer could not
+        // know, since it does not see how libstdc++ counts.
+        done(std::move(error));
       });
     };
     if (operation.cached) {

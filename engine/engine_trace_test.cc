@@ -141,20 +141,25 @@ TEST_P(EngineTraceTest, EachWorkerHasARowInWhichNothingOverlaps) {
 
 TEST_P(EngineTraceTest, TimeInTheQueueEndsWhenTheOperationBegins) {
   Variable* variable = New();
+  double behind_for_us = 0;
   engine_->StartTrace();
   engine_->PushSync(
-      [this, variable](RunContext context) {
+      [&](RunContext context) {
         if (GetParam().threaded()) {
           context.engine->PushSync([](RunContext) {}, Device::Cpu(), {}, {},
                                    {.name = "behind", .updates = {variable}});
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        const auto pushed = std::chrono::steady_clock::now();
+        Spin();
+        behind_for_us =
+            std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - pushed)
+                .count();
       },
       Device::Cpu(), {}, {variable}, {.name = "slow"});
   engine_->WaitForAll();
   const Trace trace(engine_->StopTrace());
   for (const json& behind : trace.Slices("behind")) {
-    EXPECT_GE(behind["args"]["queued_us"].get<double>(), 4900.0);
+    EXPECT_GE(behind["args"]["queued_us"].get<double>(), behind_for_us - 0.002);
   }
   EXPECT_EQ(trace.Slices("behind").size(), GetParam().threaded() ? 1u : 0u);
 }
@@ -285,7 +290,7 @@ TEST(DeviceTraceTest, ATraceThatBeginsAgainHasTimesOfItsOwn) {
                     {.name = "download"});
   issued.wait();
   const OnComplete done = handle.get_future().get();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  Spin();  // both began clearly before the second trace
   engine->StartTrace();
   device.Resume();
   done();

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 namespace engine_internal {

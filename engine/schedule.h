@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/dialect.h"
 #include "tessera/engine/variable.h"
 
 namespace tessera {

@@ -8,6 +8,8 @@
 #include <ranges>
 #include <span>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// Something that operations read and write: an opaque token by which an engine orders them. What

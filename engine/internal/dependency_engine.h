@@ -22,6 +22,7 @@
 #include "tessera/engine/internal/execution.h"
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/futex_lock.h"
+#include "tessera/engine/internal/living_engines.h"
 #include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/push_counter.h"
 #include "tessera/engine/internal/ready_queue.h"
@@ -123,6 +124,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// It has woken up. Called once for each LendPlace that returned true.
   virtual void TakeBackPlace() {}
 
+  /// Orders threads once more for what is ready, as some were refused. Returns false if the system
+  /// has neither them nor memory now; then starved_ is set.
+  virtual bool Restart() { return true; }
+
   /// Which worker the calling thread is; -1 if it is none.
   virtual int WorkerIndex() const { return -1; }
 
@@ -146,6 +151,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// The same for those who would run what is in the queue now.
   void NotifyHelpers();
 
+  /// Wakes all who sleep in calls of the engine, or elsewhere although they work for it.
+  void WakeSleepers();
+
   /// One thread less that may run operations. What is last in a thread's use of the engine: with
   /// the count at 0 a stopped engine may be destroyed.
   void Deactivate();
@@ -164,7 +172,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm.
   std::atomic<bool> stopped_{false};
-  /// Something is ready and the system gives no thread for it: who sleeps has to run it.
+  /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
+  /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};
 
  private:
@@ -292,20 +301,23 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
   bool WaitUntilIdle(bool until_process_ends);
+  void FinishAll();
   void Throttle(uint64_t pushed);
   void DropJoins();
   bool Idle() const;
   void Report(const FailureRef& failure);
   void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
+  static bool AtPiece();
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void CheckOutside(std::string_view call) const;
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, const Waiter* waiter, StallClock& clock, Done done) const;
+              const LentPlaces& lent, std::string_view what, const Waiter* waiter,
+              StallClock& clock, Done done) const;
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, Done done) const;
+              const LentPlaces& lent, std::string_view what, Done done) const;
 
   const ForkWatch fork_watch_;
   const ResolvedOptions options_;
@@ -344,11 +356,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> parked_{0};
   std::atomic<int64_t> parked_helpers_{0};        // those of them that run what is ready
   std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
-  // Those sleeps in this and in other engines that end with this one.
+  // Who sleeps in this engine, or in another while it works for this one.
   std::mutex lent_places_mutex_;
   LentPlace* lent_places_ = nullptr;  // guarded by lent_places_mutex_
   std::mutex shutdown_mutex_;
   bool shut_down_ = false;  // guarded by shutdown_mutex_
+  LivingEngine living_{id_, this};
 
   // The pushers' counter and the runners', each on a line of its own; operations pend while they
   // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.

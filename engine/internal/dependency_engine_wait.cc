@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/lent_places.h"
+#include "tessera/engine/internal/living_engines.h"
 #include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/waiter.h"
 
@@ -30,6 +32,9 @@ constexpr int kMaxDemandedDepth = 100;
 // How many queue entries a wait looks at to find what it needs: while the engine runs it only
 // brings that forward.
 constexpr int64_t kMaxDemandVisits = 16384;
+// How long a wait lasts before it orders again a thread that the system has refused twice: nobody
+// tells when there is one, or memory.
+constexpr auto kRestartTime = std::chrono::milliseconds(10);
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
 thread_local int help_depth = 0;
@@ -47,94 +52,6 @@ uint32_t NextToken() {
 
 }  // namespace
 
-/// While it lives, others work in the place of this thread, which sleeps on that condition, for the
-/// engines that it has frames of; but for `engine`, which sees to that itself. Of two engines that
-/// know each other by such a wait neither could end with the process while the other holds it: so
-/// the sleep is woken when one of them ends.
-///
-/// It takes no memory, since waits have reached where an exception would leave pointers to them.
-class DependencyEngine::LentPlaces {
- public:
-  LentPlaces(DependencyEngine* engine, std::mutex* mutex,
-             std::condition_variable* condition) noexcept
-      : outer_lent_from_(lent_from_) {
-    own_.engine = engine;
-    LentPlace* last = &own_;
-    for (ThreadFrame* frame = ThreadFrame::Innermost(); frame != lent_from_;
-         frame = frame->outer()) {
-      last = Lend(frame->engine(), frame->place(), last);
-    }
-    lent_from_ = ThreadFrame::Innermost();
-    for (LentPlace* place = watched(); place != nullptr; place = place->of_outer_engine) {
-      place->mutex = mutex;
-      place->condition = condition;
-      place->previous = nullptr;
-      std::lock_guard<std::mutex> hold(place->engine->lent_places_mutex_);
-      LentPlace*& head = place->engine->lent_places_;
-      place->next = head;
-      if (head != nullptr) head->previous = place;
-      head = place;
-    }
-  }
-  ~LentPlaces() {
-    for (LentPlace* place = watched(); place != nullptr; place = place->of_outer_engine) {
-      std::lock_guard<std::mutex> hold(place->engine->lent_places_mutex_);
-      LentPlace*& head = place->engine->lent_places_;
-      (place->previous == nullptr ? head : place->previous->next) = place->next;
-      if (place->next != nullptr) place->next->previous = place->previous;
-    }
-    lent_from_ = outer_lent_from_;
-    for (LentPlace* place = own_.of_outer_engine; place != nullptr;
-         place = place->of_outer_engine) {
-      if (place->lent) place->engine->TakeBackPlace();
-      place->engine->ResumeVisit(place->current);
-    }
-  }
-  LentPlaces(const LentPlaces&) = delete;
-  LentPlaces& operator=(const LentPlaces&) = delete;
-
-  /// Whether one of the engines ends with the process.
-  bool process_ends() const {
-    for (const LentPlace* place = watched(); place != nullptr; place = place->of_outer_engine) {
-      if (place->engine->abandoned_.load()) return true;
-    }
-    return false;
-  }
-
- private:
-  /// Fills in `place`, and appends it to `last`, if that engine is none of those before. Returns
-  /// the last one.
-  LentPlace* Lend(DependencyEngine* engine, LentPlace& place, LentPlace* last) {
-    // In the child of a fork the parent's frames are still there, but not its threads.
-    if (Has(engine) || engine->forked()) return last;
-    place.engine = engine;
-    place.of_outer_engine = nullptr;
-    last->of_outer_engine = &place;
-    // First, so that what the visit leaves is in the queue when a thread for it is looked for.
-    place.current = ThreadFrame::Current(engine->id_);
-    engine->SuspendVisit(place.current);
-    place.lent = engine->LendPlace();
-    return &place;
-  }
-
-  bool Has(const DependencyEngine* engine) const {
-    const LentPlace* place = &own_;
-    while (place != nullptr && place->engine != engine) place = place->of_outer_engine;
-    return place != nullptr;
-  }
-
-  /// The engines that know each other by this wait; none where there is but one.
-  LentPlace* watched() { return own_.of_outer_engine == nullptr ? nullptr : &own_; }
-  const LentPlace* watched() const { return own_.of_outer_engine == nullptr ? nullptr : &own_; }
-
-  /// What lies outward from that frame is lent already: a stall report that sleeps itself is called
-  /// in the middle of a sleep.
-  static inline thread_local const ThreadFrame* lent_from_ = nullptr;
-
-  const ThreadFrame* const outer_lent_from_;
-  LentPlace own_{};  // the waiting engine's
-};
-
 /// When a wait is to be reported, which happens once.
 class DependencyEngine::StallClock {
  public:
@@ -151,28 +68,38 @@ class DependencyEngine::StallClock {
   std::chrono::steady_clock::time_point due_;
 };
 
-/// Sleeps on the condition until done() holds, and writes the wait's report if that takes too long.
-/// `waiter` may be null.
+/// Sleeps on the condition, which `lent` was given, until done() holds, and writes the wait's
+/// report if that takes too long. `waiter` may be null.
 template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
-                              std::unique_lock<std::mutex>& lock, std::string_view what,
-                              const Waiter* waiter, StallClock& clock, Done done) const {
-  if (clock.pending()) {
-    if (condition.wait_until(lock, clock.due(), done)) return;
-    clock.Reported();
-    lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
-    ReportStall(what, waiter);
+                              std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
+                              std::string_view what, const Waiter* waiter, StallClock& clock,
+                              Done done) const {
+  const auto woken = [&] { return done() || lent.starved(); };
+  for (;;) {
+    if (!clock.pending()) {
+      condition.wait(lock, woken);
+    } else if (!condition.wait_until(lock, clock.due(), woken)) {
+      clock.Reported();
+      lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
+      ReportStall(what, waiter);
+      lock.lock();
+      continue;
+    }
+    if (done()) return;
+    lock.unlock();
+    const bool restarted = lent.Restart();
     lock.lock();
+    if (!restarted) condition.wait_for(lock, kRestartTime, done);
   }
-  condition.wait(lock, done);
 }
 
 template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
-                              std::unique_lock<std::mutex>& lock, std::string_view what,
-                              Done done) const {
+                              std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
+                              std::string_view what, Done done) const {
   StallClock clock(options_.stall_report_ms);
-  WaitOn(condition, lock, what, /*waiter=*/nullptr, clock, done);
+  WaitOn(condition, lock, lent, what, /*waiter=*/nullptr, clock, done);
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -202,7 +129,8 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
   {
     LentPlaces lent(this, &fence.mutex, &fence.condition);
     std::unique_lock<std::mutex> lock(fence.mutex);
-    WaitOn(fence.condition, lock, "WaitForVar", [&] { return done() || lent.process_ends(); });
+    WaitOn(fence.condition, lock, lent, "WaitForVar",
+           [&] { return done() || lent.process_ends(); });
     reached = done();
   }
   if (!reached) throw Abandoned("WaitForVar");
@@ -272,10 +200,14 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
          std::chrono::steady_clock::now() < spin_end) {
     SpinPause();
   }
+  if (waiter.done.load()) {
+    std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
+    return true;
+  }
   LentPlaces lent(this, &waiter.mutex, &waiter.condition);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   StallClock clock(options_.stall_report_ms);
-  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock,
+  WaitOn(waiter.condition, lock, lent, "WaitForVar", &waiter, clock,
          [&] { return waiter.done.load() || (until_process_ends && lent.process_ends()); });
   return waiter.done.load();
 }
@@ -284,14 +216,19 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
 /// with that end the error would turn it into a crash: there the process ends during the sleep,
 /// unless it waits for this very thread.
 Error DependencyEngine::Abandoned(std::string_view call) const {
-  // A worker without a frame is at a piece of an operation's loop.
-  const bool in_operation =
-      ThreadFrame::InOperation() || (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_));
+  const bool in_operation = ThreadFrame::InOperation() || AtPiece();
   const bool bystander = !in_operation && std::this_thread::get_id() != ending_thread_;
   if (bystander) std::this_thread::sleep_for(kEndOfProcess);
   return FailedPrecondition("Engine::", call,
                             ": the process ends while what this waits for pends; expected exit() "
                             "after all waits");
+}
+
+/// Whether this thread is at a piece of an operation's loop, of whatever engine: a worker without a
+/// frame is, unless its engine is gone.
+bool DependencyEngine::AtPiece() {
+  const uint64_t id = ThreadFrame::Arena();
+  return id != 0 && !ThreadFrame::HasFrame(id) && LivingEngine::Find(id, [](DependencyEngine&) {});
 }
 
 /// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what
@@ -379,7 +316,7 @@ bool DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, "a wait inside an operation", waiter, clock, [&] {
+  WaitOn(woken, lock, lent, "a wait inside an operation", waiter, clock, [&] {
     if (done() || abandoned_.load() || starved_.load()) return true;
     if (stopped_.load() != stopped || lent.process_ends()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -400,12 +337,13 @@ bool DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bo
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
-  WaitOn(*park_condition_, lock, "a wait inside an operation", /*waiter=*/nullptr, clock, [&] {
-    if (done() || abandoned_.load() || lent.process_ends()) return true;
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
-                                                            : queue_.HasAnyDemanded();
-  });
+  WaitOn(*park_condition_, lock, lent, "a wait inside an operation", /*waiter=*/nullptr, clock,
+         [&] {
+           if (done() || abandoned_.load() || lent.process_ends()) return true;
+           std::lock_guard<FutexLock> hold(queue_lock_);
+           return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
+                                                                   : queue_.HasAnyDemanded();
+         });
   parked_helpers_.fetch_sub(1);
   parked_.fetch_sub(1);
   return lent.process_ends();
@@ -426,7 +364,7 @@ bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
   bool idle = false;  // others may push once more by the time that this thread has woken
-  WaitOn(*idle_condition_, lock, "a wait for all operations", [&] {
+  WaitOn(*idle_condition_, lock, lent, "a wait for all operations", [&] {
     idle = Idle();
     return idle || (until_process_ends && lent.process_ends());
   });
@@ -506,7 +444,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(*room_condition_, lock, "a push waits for room", [&] {
+  WaitOn(*room_condition_, lock, lent, "a push waits for room", [&] {
     // Announce, then look: pairs with CountComplete, which counts and then looks for the
     // announcement (both sequentially consistent), so one of the two sees the other.
     if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
@@ -576,7 +514,7 @@ void DependencyEngine::HoldOperations(bool at_end) {
   {
     LentPlaces lent(this, &park_mutex_, &*park_condition_);
     std::unique_lock<std::mutex> lock(park_mutex_);
-    WaitOn(*park_condition_, lock, "Stop", [&] {
+    WaitOn(*park_condition_, lock, lent, "Stop", [&] {
       std::lock_guard<FutexLock> hold(queue_lock_);
       holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
       return holds || (!at_end && lent.process_ends());
@@ -609,9 +547,19 @@ void DependencyEngine::LetOperationsBegin() {
   NotifyParked();
 }
 
+/// For Shutdown. The end of another engine that this thread works for does not break it off, as it
+/// may be that of a destructor; that of this one, which then is the default engine, does.
+void DependencyEngine::FinishAll() {
+  if (WaitUntilIdle(/*until_process_ends=*/true)) return;
+  if (abandoned_.load()) throw Abandoned("Shutdown");
+  WaitUntilIdle(/*until_process_ends=*/false);
+}
+
 void DependencyEngine::Shutdown() {
   if (forked()) return;  // what was pushed is finished in the parent
   CheckOutside("Shutdown");
+  // A static object's destructor: what exit() has dropped never comes to an end.
+  if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
   std::lock_guard<std::mutex> hold(shutdown_mutex_);
   if (shut_down_) return;
   {
@@ -619,16 +567,17 @@ void DependencyEngine::Shutdown() {
     ending_ = true;
   }
   LetOperationsBegin();
-  WaitUntilIdle(/*until_process_ends=*/false);  // operations may still push
+  FinishAll();  // operations may still push
   // Idle between two operations of a replay, a matter of instructions.
   while (PushesInOrder()) {
     std::this_thread::yield();
-    WaitUntilIdle(/*until_process_ends=*/false);
+    FinishAll();
   }
   accepting_.store(false);
   do {
-    WaitUntilIdle(/*until_process_ends=*/false);  // what came in between
+    FinishAll();  // what came in between
   } while (!pushed_.CloseAt(completed_.load()));
+  living_.End();  // who has found it before is active
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
@@ -642,19 +591,24 @@ void DependencyEngine::EndWithProcess() {
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();
-  {
-    std::lock_guard<std::mutex> hold(lent_places_mutex_);
-    for (LentPlace* place = lent_places_; place != nullptr; place = place->next) {
-      // Who has just looked for the end, and found none, is asleep when this has the mutex.
-      std::lock_guard<std::mutex> hold_sleep(*place->mutex);
-      place->condition->notify_all();
-    }
-  }
+  WakeSleepers();
   HoldOperations(/*at_end=*/true);
 }
 
+void DependencyEngine::WakeSleepers() {
+  std::lock_guard<std::mutex> hold(lent_places_mutex_);
+  for (LentPlace* place = lent_places_; place != nullptr; place = place->next) {
+    // Who has just looked what there is to do, and found nothing, is asleep when this has the
+    // mutex.
+    std::lock_guard<std::mutex> hold_sleep(*place->mutex);
+    place->condition->notify_all();
+  }
+}
+
 /// What is left in the queue of an engine that takes no pushes and has done all: help that came too
-/// late.
+/// late. Nothing else can be, whatever a program does: the counter of pushes was closed at the
+/// number of operations that are complete, an operation or replay in the queue would not be, and
+/// deletions and waits never stand there.
 void DependencyEngine::DropJoins() {
   const auto next = [this] {
     std::lock_guard<FutexLock> hold(queue_lock_);

@@ -8,12 +8,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <latch>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "tbb/parallel_for.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/simulated_device.h"
@@ -114,6 +117,14 @@ int ExitWithAStaticEngine() {
   return 0;
 }
 
+/// Pushes an operation on `variable` that somebody has to complete.
+OnComplete PushOpen(Engine& engine, Variable* variable) {
+  std::promise<OnComplete> handle;
+  engine.PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
+                   {}, {variable});
+  return handle.get_future().get();
+}
+
 /// An operation of the default engine waits for another engine, or the other way round, for what
 /// never comes.
 int ExitWhileEnginesWait(bool default_waits) {
@@ -152,6 +163,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   static std::latch goes_on(1);
   static auto* const device = new SimulatedDevice;  // never destroyed, as drivers are not
   const bool naive = call == "naive_wait";
+  const bool executes = naive || call == "execute_wait";
   static std::unique_ptr<Engine> other =
       Engine::Create({.kind = naive ? EngineKind::kNaive : EngineKind::kThreaded,
                       .workers = 4,
@@ -172,7 +184,10 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
         begun.count_down();
       },
       kCpu, {}, {forever});
-  if (call == "stop") {
+  if (call == "execute_wait") {  // all its workers are busy
+    for (int i = 1; i < 4; ++i) other->PushSync([&](RunContext) { goes_on.wait(); }, kCpu, {}, {});
+  }
+  if (call == "stop" || call == "execute_wait") {
     other->PushSync([&](RunContext) { running.count_down(), goes_on.wait(); }, kCpu, {}, {});
     running.wait();
   }
@@ -186,7 +201,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
       [&](RunContext) {
         caller = ThisThread();
         begun.count_down();
-        if (naive) other->Execute([&] { other->WaitForVar(forever); });
+        if (executes) other->Execute([&] { other->WaitForVar(forever); });
         if (call == "push") other->PushSync([](RunContext) {}, kCpu, {forever}, {});
         if (call == "stop") other->Stop();
         if (call == "device_wait") other->WaitForVar(on_device);
@@ -195,6 +210,89 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   begun.wait();
   AwaitSleep(caller);
   std::exit(0);
+}
+
+/// An operation of the default engine is at a piece of a loop, in another thread than its own, that
+/// waits for another engine, for what never comes.
+int ExitWhileAPieceOfALoopWaits() {
+  static std::vector<OnComplete> kept;
+  static std::unique_ptr<Engine> other = Engine::Create({.workers = 2});
+  // As above: the default engine, then this, then the other's destructor.
+  std::atexit([] { kept.front()(); });
+  // Static, as all that the loop uses: ThreadSanitizer does not see how TBB hands on its body.
+  static Variable* const forever = other->NewVariable();
+  static std::thread::id own;
+  static std::latch both(2);
+  static std::atomic<pid_t> waiter{0};
+  kept.push_back(PushOpen(*other, forever));
+  Engine::Get()->PushSync(
+      [](RunContext) {
+        own = std::this_thread::get_id();
+        tbb::parallel_for(0, 2, [](int) {
+          both.arrive_and_wait();
+          if (std::this_thread::get_id() == own) return;
+          waiter = ThisThread();
+          other->WaitForVar(forever);
+        });
+      },
+      kCpu, {}, {});
+  while (waiter == 0) std::this_thread::yield();
+  AwaitSleep(waiter);
+  std::exit(0);
+}
+
+/// An operation of the default engine waits for an engine whose stall report waits for a third one.
+int ExitWhileAStallReportWaits() {
+  static std::vector<OnComplete> kept;
+  static std::atomic<pid_t> reporter{0};
+  static Variable* third_forever;
+  static std::unique_ptr<Engine> third = Engine::Create();
+  static const auto report = [](const std::string&) {
+    reporter = ThisThread();
+    try {
+      third->WaitForVar(third_forever);
+    } catch (const Error&) {
+    }
+  };
+  static std::unique_ptr<Engine> second =
+      Engine::Create({.stall_report_ms = 1, .stall_report = report});
+  std::atexit([] {
+    for (const OnComplete& done : kept) done();
+  });
+  third_forever = third->NewVariable();
+  kept.push_back(PushOpen(*third, third_forever));
+  Variable* const forever = second->NewVariable();
+  kept.push_back(PushOpen(*second, forever));
+  Engine::Get()->PushSync([&](RunContext) { second->WaitForVar(forever); }, kCpu, {}, {});
+  while (reporter == 0) std::this_thread::yield();
+  AwaitSleep(reporter);
+  std::exit(0);
+}
+
+/// An operation of another engine is inside Shutdown of the default one, which does not come to
+/// that.
+int ExitInsideShutdownOfTheDefaultEngine() {
+  static std::unique_ptr<Engine> other = Engine::Create();
+  FillDefaultEngine();
+  std::atomic<pid_t> caller{0};
+  other->PushSync(
+      [&](RunContext) {
+        caller = ThisThread();
+        Engine::Get()->Shutdown();
+      },
+      kCpu, {}, {});
+  while (caller == 0) std::this_thread::yield();
+  AwaitSleep(caller);
+  std::exit(0);
+}
+
+/// The destructor of an object that is older than the default engine comes after that one's end.
+int ShutdownAfterTheEnd() {
+  struct ShutdownAtEnd {
+    ~ShutdownAtEnd() { Engine::Get()->Shutdown(); }
+  };
+  static const ShutdownAtEnd at_end;
+  return ExitWithWorkInFlight();
 }
 
 /// The exit status of a child that runs `body` and exits with its result.
@@ -383,6 +481,10 @@ int RunNamed(const std::string& name) {
   if (const std::string call = "exit_inside_a_call: "; name.starts_with(call)) {
     return ExitInsideACallOfAnotherEngine(name.substr(call.size()));
   }
+  if (name == "exit_while_a_piece_of_a_loop_waits") return ExitWhileAPieceOfALoopWaits();
+  if (name == "exit_while_a_stall_report_waits") return ExitWhileAStallReportWaits();
+  if (name == "shutdown_after_the_end") return ShutdownAfterTheEnd();
+  if (name == "exit_inside_shutdown") return ExitInsideShutdownOfTheDefaultEngine();
   if (name == "fork_with_a_default_engine") return ForkWithADefaultEngine();
   if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();
   if (name == "exit_beside_threads_that_wait") return ExitBesideThreadsThatWait();

@@ -10,16 +10,16 @@ namespace tessera::engine_internal {
 class DependencyEngine;
 struct Execution;
 
-/// That a thread sleeps although it works for an engine, in a list of the engine's.
+/// That a thread sleeps in a call of an engine or although it works for it, in a list of the
+/// engine's.
 struct LentPlace {
   DependencyEngine* engine;
   Execution* current;  // whose visit is suspended, if it is one
   bool lent;
   LentPlace* of_outer_engine;  // the thread's next one
-  // What the thread sleeps on.
-  std::mutex* mutex;
-  std::condition_variable* condition;
   // Guarded by the engine's lent_places_mutex_.
+  std::mutex* mutex;  // what the thread sleeps on
+  std::condition_variable* condition;
   LentPlace* next;
   LentPlace* previous;
 };
@@ -79,6 +79,13 @@ class ThreadFrame {
 
   /// Whether this thread belongs to the engine's arena, and is no guest in it.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
+
+  /// Whether this thread works for any engine, in a frame or as a worker of its arena.
+  static bool InsideAny() { return arena_engine_id_ != 0 || top_ != nullptr; }
+
+  /// The engine to whose arena this thread belongs; 0 if it does to none. Where it is at what an
+  /// operation has left there, the engine may be gone.
+  static uint64_t Arena() { return arena_engine_id_; }
 
   /// Called when this thread becomes a worker of an engine's arena, and with 0 when it leaves.
   /// (Where the engine ends first nobody calls it: so this is a number, and no pointer.)

@@ -50,19 +50,21 @@ class ThreadedEngine final : public DependencyEngine {
       return;
     }
     OutsideCall call(body);
-    bool lent;
-    {
+    // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
+    // for the other engine, which has one thread less and does not know.
+    bool own_arena = !ThreadFrame::Inside(id()) && ThreadFrame::InsideAny();
+    if (!own_arena) {
       std::lock_guard<FutexLock> hold(queue_lock_);
-      lent = lent_ > 0;
-      if (!lent) calls_.push_back(&call);
+      // Those who sleep hold places in the arena, and may wait for this very call.
+      own_arena = lent_ > 0;
+      if (!own_arena) calls_.push_back(&call);
     }
     const std::function<void()> mine = [&] {
-      if (lent || TakeCall(&call)) body();
+      if (own_arena || TakeCall(&call)) body();
     };
     PublishThroughTbb(&mine);
     const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
-    if (lent) {
-      // Those who sleep hold places in the arena, and may wait for this very call.
+    if (own_arena) {
       tbb::task_arena(options().workers, /*reserved_for_masters=*/1).execute(Delegate(&mine));
       return;
     }
@@ -88,6 +90,7 @@ class ThreadedEngine final : public DependencyEngine {
   static constexpr int kMaxLent = 1024;
 
   bool LendPlace() override;
+  bool Restart() override;
   void TakeBackPlace() override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --lent_;
@@ -201,7 +204,7 @@ class ThreadedEngine final : public DependencyEngine {
   int MaxRunners() const { return options().workers + lent_; }
   /// Orders up to `count` more runners, and returns how many. Requires queue_lock_.
   int OrderRunners(int count);
-  void StartRunners(int count, bool spare);
+  bool StartRunners(int count, bool spare);
   int EnqueueRunners(int count);
 
   struct Workers {
@@ -273,14 +276,28 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
   NotifyHelpers();
 }
 
-/// Does not throw: what the runners are for is in the queue already. Where there is neither memory
-/// nor a thread those who sleep run it, or the runner that the next push orders.
-void ThreadedEngine::StartRunners(int count, bool spare) {
-  if (count == 0) return;
+bool ThreadedEngine::Restart() {
+  int start = 0;
+  bool spare;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (!stopped_.load(std::memory_order_relaxed)) {
+      start = OrderRunners(static_cast<int>(std::min<int64_t>(queue_.size(), MaxRunners())));
+    }
+    spare = lent_ > 0;
+  }
+  return StartRunners(start, spare);
+}
+
+/// Returns false if some are missing. Does not throw: what the runners are for is in the queue
+/// already. Where there is neither memory nor a thread those who sleep run it, or order runners
+/// again, as does the next push.
+bool ThreadedEngine::StartRunners(int count, bool spare) {
+  if (count == 0) return true;
   if (!spare) count -= EnqueueRunners(count);
-  if (count == 0) return;
+  if (count == 0) return true;
   const int missing = count - workers_->spares.Start(count);
-  if (missing == 0) return;
+  if (missing == 0) return true;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     runners_ -= missing;
@@ -288,6 +305,8 @@ void ThreadedEngine::StartRunners(int count, bool spare) {
   for (int i = 0; i < missing; ++i) Deactivate();
   starved_.store(true);
   NotifyParked();
+  WakeSleepers();
+  return false;
 }
 
 /// Returns how many TBB has taken, which may be fewer where there is no memory.

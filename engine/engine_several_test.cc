@@ -1,0 +1,206 @@
+// What operations of one engine may do with another one: see "Waiting inside an operation" and
+// "Parallel loops inside an operation" in engine.h.
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <future>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/thread_sleep.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::AwaitSleep;
+using engine_internal::ConfigurationName;
+using engine_internal::EngineConfigurationTest;
+using engine_internal::ParallelFor;
+using engine_internal::PushOpen;
+using engine_internal::ThisThread;
+using engine_internal::ThreadedConfigurations;
+
+constexpr Device kCpu = Device::Cpu();
+
+class SeveralEnginesTest : public EngineConfigurationTest {};
+INSTANTIATE_TEST_SUITE_P(All, SeveralEnginesTest, testing::ValuesIn(ThreadedConfigurations()),
+                         ConfigurationName);
+
+TEST_P(SeveralEnginesTest, EnginesMayWaitForEachOther) {
+  const auto other = GetParam().Make();
+  Variable *of_other = other->NewVariable(), *first = New(), *second = New();
+  std::latch inside(1);
+  std::atomic<bool> ran{false};
+  engine_->PushSync(
+      [&](RunContext) {
+        inside.wait();  // until the other engine has an operation that needs this one's
+        other->WaitForVar(of_other);
+      },
+      kCpu, {}, {first});
+  other->PushSync(
+      [&](RunContext) {
+        engine_->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {second});
+        inside.count_down();
+        engine_->WaitForVar(second);
+      },
+      kCpu, {}, {of_other});
+  engine_->WaitForVar(first);
+  EXPECT_TRUE(ran);
+}
+
+TEST_P(SeveralEnginesTest, AWaitInsideAnotherEngineLendsThePlaceInTheFirst) {
+  const auto other = GetParam().Make();
+  const auto naive = Engine::Create({.kind = EngineKind::kNaive});
+  for (Engine* inner : {other.get(), naive.get()}) {
+    Variable *outer = New(), *here = New(), *there = inner->NewVariable();
+    std::promise<OnComplete> handle;
+    inner->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                     {there});
+    const OnComplete done = handle.get_future().get();
+    engine_->PushSync(
+        [&](RunContext) {
+          engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+          inner->Execute([&] { inner->WaitForVar(there); });
+        },
+        kCpu, {}, {outer});
+    engine_->WaitForVar(outer);
+  }
+}
+
+TEST_P(SeveralEnginesTest, AWaitInsideAnyNumberOfEnginesLendsThePlaceInTheOutermost) {
+  constexpr size_t kEngines = 100;
+  std::vector<std::unique_ptr<Engine>> inner;
+  for (size_t i = 0; i < kEngines; ++i) {
+    inner.push_back(Engine::Create({.kind = EngineKind::kNaive}));
+  }
+  Engine& innermost = *inner.back();
+  Variable *outer = New(), *here = New(), *there = innermost.NewVariable();
+  std::promise<OnComplete> handle;
+  innermost.PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      {there});
+  const OnComplete done = handle.get_future().get();
+  // Each of them runs what is pushed on this thread.
+  const std::function<void(size_t)> descend = [&](size_t depth) {
+    if (depth < kEngines) {
+      inner[depth]->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {}, {});
+      return;
+    }
+    engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+    innermost.WaitForVar(there);
+  };
+  engine_->PushSync([&](RunContext) { descend(0); }, kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  for (const auto& engine : inner) EXPECT_NO_THROW(engine->WaitForAll());
+}
+
+TEST_P(SeveralEnginesTest, AChainOfEnginesThatWaitForTheNextEnds) {
+  constexpr size_t kEngines = 40;
+  std::vector<std::unique_ptr<Engine>> chain;
+  std::vector<Variable*> variables;
+  for (size_t i = 0; i < kEngines; ++i) {
+    chain.push_back(GetParam().Make());
+    variables.push_back(chain.back()->NewVariable());
+  }
+  size_t ended = 0;
+  const std::function<void(size_t)> push = [&](size_t i) {
+    chain[i]->PushSync(
+        [&, i](RunContext) {
+          if (i + 1 < kEngines) {
+            push(i + 1);
+            chain[i + 1]->WaitForVar(variables[i + 1]);
+          }
+          ++ended;
+        },
+        kCpu, {}, {variables[i]});
+  };
+  push(0);
+  chain[0]->WaitForVar(variables[0]);
+  EXPECT_EQ(ended, kEngines);
+}
+
+TEST_P(SeveralEnginesTest, AWaitBesideAReplayInAnotherEngineLeavesItsOperationsToOthers) {
+  const auto other = GetParam().Make();
+  Variable* const there = other->NewVariable();
+  Variable* const here = New();
+  for (int round = 0; round < 20; ++round) {
+    std::promise<OnComplete> handle;
+    other->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                     {there});
+    const OnComplete done = handle.get_future().get();
+    const auto schedule = engine_->Record([&] {
+      // As many waits as there are workers, and behind them what ends them.
+      for (int i = 0; i < GetParam().workers; ++i) {
+        engine_->PushSync([&](RunContext) { other->WaitForVar(there); }, kCpu, {}, {New()});
+      }
+      engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+    });
+    schedule->Replay();
+    engine_->WaitForAll();
+  }
+}
+
+// All threads of the arena are in the loop: the operation's own one waits for the others, which
+// wait for another engine.
+TEST_P(SeveralEnginesTest, PiecesOfALoopThatWaitForAnotherEngineLendTheirPlaces) {
+  const int workers = GetParam().workers;
+  const auto other = GetParam().Make();
+  Variable *outer = New(), *here = New(), *there = other->NewVariable();
+  const OnComplete done = PushOpen(*other, there);
+  std::latch all_inside(workers);
+  std::vector<std::atomic<pid_t>> threads(static_cast<size_t>(workers));
+  engine_->PushSync(
+      [&](RunContext) {
+        const auto own = std::this_thread::get_id();
+        ParallelFor(workers, [&](int i) {
+          all_inside.arrive_and_wait();
+          threads[static_cast<size_t>(i)] = std::this_thread::get_id() == own ? -1 : ThisThread();
+          if (std::this_thread::get_id() != own) other->WaitForVar(there);
+        });
+      },
+      kCpu, {}, {outer});
+  for (const std::atomic<pid_t>& thread : threads) {
+    while (thread == 0) std::this_thread::yield();
+    if (thread > 0) AwaitSleep(thread);
+  }
+  engine_->PushSync([&](RunContext) { done(); }, kCpu, {}, {here});
+  engine_->WaitForVar(here);
+  engine_->WaitForVar(outer);
+}
+
+// Its arena has no place left: a worker of its own would call the function, in which nobody knows
+// that a worker of the first engine waits for its end.
+TEST_P(SeveralEnginesTest, ExecuteOfAnotherEngineRunsOnTheOperationsThread) {
+  const auto other = GetParam().Make();
+  std::latch busy(GetParam().workers), goes_on(1);
+  for (int i = 0; i < GetParam().workers; ++i) {
+    other->PushSync([&](RunContext) { busy.count_down(), goes_on.wait(); }, kCpu, {}, {});
+  }
+  busy.wait();
+  Variable *outer = New(), *here = New();
+  bool same_thread = false;
+  engine_->PushSync(
+      [&](RunContext) {
+        const auto own = std::this_thread::get_id();
+        other->Execute([&] {
+          same_thread = std::this_thread::get_id() == own;
+          engine_->PushSync([](RunContext) {}, kCpu, {}, {here});
+          engine_->WaitForVar(here);
+        });
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  EXPECT_TRUE(same_thread);
+  goes_on.count_down();
+  other->WaitForAll();
+}
+
+}  // namespace
+}  // namespace tessera
