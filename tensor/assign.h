@@ -1,6 +1,8 @@
 #ifndef TESSERA_TENSOR_ASSIGN_H_
 #define TESSERA_TENSOR_ASSIGN_H_
 
+#include <concepts>
+
 #include "tessera/tensor/evaluator_cpu.h"
 #include "tessera/tensor/evaluator_cuda.h"
 #include "tessera/tensor/expression.h"
@@ -26,11 +28,15 @@ concept ComputesInto = ComplexExpression<E> && requires(const E& e, const Dst& d
   e.template AssignTo<sv::saveto>(dst);
 };
 
-/// What may stand on the right of = += -= *= /= beside a tensor of type Dst: a number, an
+/// What stands for the same value everywhere: a number, or an element of whatever type they are.
+template <typename E, typename Dst>
+concept FillsElements = Scalar<E> || std::same_as<E, typename Dst::value_type>;
+
+/// What may stand on the right of = += -= *= /= beside a tensor of type Dst: one of these, an
 /// expression of its element type, rank and device (convert with tcast<T>(), reshape, broadcast or
 /// Flat… what is not), or a product or reduction that gives such a tensor.
 template <typename E, typename Dst>
-concept AssignableTo = Scalar<E> || MatchingExpressions<E, Dst> || ComputesInto<E, Dst>;
+concept AssignableTo = FillsElements<E, Dst> || MatchingExpressions<E, Dst> || ComputesInto<E, Dst>;
 
 /// An expression that is none of these: its assignment is a deleted function that names the reason.
 template <typename E, typename Dst>
@@ -65,7 +71,7 @@ void Assign(const To& to, const E& e) {
     e.template AssignTo<Saver>(dst);
   } else if constexpr (ComplexExpression<E>) {
     Assign<Saver, kAliasing>(dst, AsNode(e));
-  } else if constexpr (Scalar<E>) {
+  } else if constexpr (FillsElements<E, Dst>) {
     using T = typename Dst::value_type;
     Evaluate<Saver>(dst, ScalarExp<T>(static_cast<T>(e)));
   } else {

@@ -10,6 +10,16 @@
 
 namespace tessera {
 
+/// The distance between rows as an argument that may stand where a stream may: nullptr, NULL and 0
+/// become a pointer sooner than a RowStride, and so name no stream.
+struct RowStride {
+  index_t elements;  ///< from one row to the next
+
+  template <std::integral Integer>
+  RowStride(Integer distance)  // NOLINT: every integer is one
+      : elements(static_cast<index_t>(distance)) {}
+};
+
 /// A handle to an N-dimensional array in a device's memory: rows of shape_[N-1] contiguous
 /// elements, stride_ elements from one row to the next.
 ///
@@ -22,7 +32,7 @@ namespace tessera {
 /// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's. Concurrent
 /// evaluations are safe if nobody writes what another reads or writes.
 template <typename Device, int N, typename Value = float>
-class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kStored> {
+class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
  public:
   /// What it says of itself as an expression node: see operand.h.
   using value_type = Value;
@@ -45,13 +55,9 @@ class Tensor : public expr::Exp<Tensor<Device, N, Value>, Value, expr::form::kSt
       : dptr_(dptr), shape_(shape), stride_(shape[N - 1]), stream_(stream) {}
   Tensor(Value* dptr, const Shape<N>& shape, index_t stride, Stream<Device>* stream)
       : dptr_(dptr), shape_(shape), stride_(stride), stream_(stream) {}
-  /// Without a stream, as programs from before streams have it. A stride of 0 stands for none: it
-  /// is what NULL for a stream becomes.
-  template <std::integral Stride>
-  Tensor(Value* dptr, const Shape<N>& shape, Stride stride)
-      : dptr_(dptr),
-        shape_(shape),
-        stride_(stride == 0 ? shape[N - 1] : static_cast<index_t>(stride)) {}
+  /// Without a stream, as programs from before streams have it.
+  Tensor(Value* dptr, const Shape<N>& shape, RowStride stride)
+      : dptr_(dptr), shape_(shape), stride_(stride.elements) {}
 
   /// Names the stream for what this handle is the destination of.
   void set_stream(Stream<Device>* stream) { stream_ = stream; }

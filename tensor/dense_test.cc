@@ -1,5 +1,6 @@
 #include "tessera/tensor/dense.h"
 
+#include <cstddef>
 #include <numeric>
 #include <type_traits>
 #include <vector>
@@ -38,6 +39,47 @@ TEST(TensorTest, CopyIsAnotherHandleToTheSameMemory) {
   EXPECT_EQ(copy.dptr_, memory.data());
   copy = 9.0f;
   EXPECT_EQ(memory, std::vector<float>(6, 9.0f));
+}
+
+// As code for every kind of expression, and for every place, takes one.
+template <typename R, int N, typename E, int kForm>
+void Twice(TRValue<R, cpu, N, float>* dst, const expr::Exp<E, float, kForm>& e) {
+  *dst->ptrself() = e;
+  *dst->ptrself() += e;
+}
+
+TEST(TensorTest, IsAPlaceForFunctionsOfAnyPlace) {
+  std::vector<float> memory = Counting(6);
+  Tensor<cpu, 2, float> tensor(memory.data(), Shape2(2, 3));
+  Twice(&tensor, tensor + 1.0f);
+  EXPECT_EQ(memory[2], 3 + 4);
+}
+
+// A stride is any integer, and no pointer is a stride.
+TEST(TensorTest, AStrideMayStandWithoutAStream) {
+  std::vector<float> memory = Counting(8);
+  EXPECT_EQ((Tensor<cpu, 2, float>(memory.data(), Shape2(2, 3), 4)[1][0]), 4.0f);
+  EXPECT_EQ((Tensor<cpu, 2, float>(memory.data(), Shape2(2, 3), 4u).stride_), 4);
+  EXPECT_EQ((Tensor<cpu, 2, float>(memory.data(), Shape2(2, 3), nullptr).stride_), 3);
+  EXPECT_EQ(RowStride(size_t{5}).elements, 5);
+  static_assert(!std::is_convertible_v<double, RowStride> &&
+                !std::is_convertible_v<Stream<cpu>*, RowStride>);
+}
+
+struct Pair {
+  float a, b;
+  Pair operator+(Pair other) const { return {a + other.a, b + other.b}; }
+};
+
+// Elements of any type fill a tensor of them.
+TEST(TensorTest, TakesAnElementForAll) {
+  std::vector<Pair> memory(3);
+  Tensor<cpu, 1, Pair> tensor(memory.data(), Shape1(3));
+  static_assert(expr::FillsElements<Pair, Tensor<cpu, 1, Pair>>);
+  static_assert(!expr::FillsElements<Pair, Tensor<cpu, 1, float>>);
+  tensor = Pair{1, 2};
+  tensor = tensor + tensor;
+  EXPECT_EQ(memory[2].b, 4.0f);
 }
 
 TEST(TensorTest, SizesCountPaddingOnlyWhereTheySaySo) {

@@ -275,7 +275,7 @@ class OtherTypesTest : public testing::Test {
   }
   static uint64_t Wide(T value) { return static_cast<uint64_t>(value); }
 };
-using OtherTypes = TestedTypes<int8_t, bool, uint32_t, uint64_t>;
+using OtherTypes = TestedTypes<int8_t, bool, int16_t, uint16_t, uint32_t, uint64_t>;
 TYPED_TEST_SUITE(OtherTypesTest, OtherTypes);
 
 TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {

@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// What kernels are compiled for, one of which runs: x86-64 with SSE2 (or whatever the build asks

@@ -63,6 +63,7 @@ struct TransposeExp;
 template <typename Derived>
 struct AnyOperand {
   TESSERA_HD const Derived& self() const { return static_cast<const Derived&>(*this); }
+  TESSERA_HD Derived* ptrself() { return static_cast<Derived*>(this); }
 };
 
 /// How an expression comes by its elements, in bits: an element-wise node has its operands' too.
@@ -270,6 +271,14 @@ using MismatchOf = std::conditional_t<
                        OperandsLieOnDifferentDevices_CopyOneFirst>>;
 
 }  // namespace expr
+
+/// The base of what owns a place in memory, a Tensor<Device, N, Value>, by which functions take a
+/// destination as those of mshadow do: `template <typename Saver, typename R, int N, typename T,
+/// typename E, int kForm> void f(TRValue<R, cpu, N, T>* dst, const expr::Exp<E, T, kForm>& e)`.
+/// There *dst->ptrself() is the tensor.
+template <typename Derived, typename Device, int N, typename Value>
+struct TRValue : expr::Exp<Derived, Value, expr::form::kStored> {};
+
 }  // namespace tessera
 
 #endif  // TESSERA_TENSOR_OPERAND_H_

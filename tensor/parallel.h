@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// What ParallelFor runs, without its type.

@@ -26,6 +26,7 @@
 #include <string>
 #include <type_traits>
 
+#include "mshadow/half2.h"
 #include "mshadow/logging.h"
 #include "mshadow/utils.h"
 #include "tessera/base/device.h"
@@ -160,6 +161,13 @@ struct DataType {
   static constexpr int kFlag = static_cast<int>(tessera::kDTypeOf<DType>);
   static constexpr int kLanes = 1;
   using ScaleType = std::conditional_t<sizeof(DType) == 2, float, DType>;
+};
+/// A pair of halves is two elements of their type.
+template <>
+struct DataType<half::half2_t> {
+  static constexpr int kFlag = kFloat16;
+  static constexpr int kLanes = 2;
+  using ScaleType = float;
 };
 constexpr int default_type_flag = DataType<default_real_t>::kFlag;
 

@@ -3,6 +3,8 @@
 
 // What programs with CUDA kernels of their own took from mshadow's GPU headers.
 
+#include "tessera/base/dialect.h"
+
 #if defined(__CUDACC__)
 
 #include <cublas_v2.h>

@@ -67,6 +67,23 @@ using tessera::SortByKey;
 using tessera::VectorDot;
 using tessera::VectorizedSort;
 
+/// The same for a destination that a function takes as mshadow's took it; see tessera::TRValue.
+template <typename Saver, typename R, typename Device, int dim, typename DType,
+          tessera::expr::Operand E>
+inline void MapExp(TRValue<R, Device, dim, DType>* dst, const E& e) {
+  tessera::MapExp<Saver>(dst->ptrself(), e);
+}
+template <typename Saver, typename Reducer, typename R, typename Device, typename DType,
+          tessera::expr::Operand E>
+inline void MapReduceKeepLowest(TRValue<R, Device, 1, DType>* dst, const E& e, DType scale = 1) {
+  tessera::MapReduceKeepLowest<Saver, Reducer>(dst->ptrself(), e, scale);
+}
+template <typename Saver, typename Reducer, int dimkeep, typename R, typename Device,
+          typename DType, tessera::expr::Operand E>
+inline void MapReduceKeepHighDim(TRValue<R, Device, 1, DType>* dst, const E& e, DType scale = 1) {
+  tessera::MapReduceKeepHighDim<Saver, Reducer, dimkeep>(dst->ptrself(), e, scale);
+}
+
 }  // namespace mshadow
 
 #endif  // MSHADOW_EXTENSION_H_

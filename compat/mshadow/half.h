@@ -1,6 +1,8 @@
 #ifndef MSHADOW_HALF_H_
 #define MSHADOW_HALF_H_
 
+#include "tessera/base/dialect.h"
+
 #if defined(__CUDACC__) && !defined(CUDA_NO_HALF)
 // CUDA's header has a type ::half, which after `using namespace mshadow` would make the namespace
 // mshadow::half ambiguous. The header still defines __half, and Eigen wants half2.

@@ -1,7 +1,10 @@
 // What mshadow's headers promise beyond what the programs in tests/mshadow_programs show.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <new>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -261,6 +264,79 @@ TEST(MshadowTest, HalfNumbersStayHalfBesideNumbers) {
   auto product = 2.0f * h;
   static_assert(std::is_same_v<decltype(product), half::half_t>);
   EXPECT_EQ(static_cast<float>(product), 1.0f);
+}
+
+TEST(MshadowTest, PairsOfHalvesAreComputedEachForItself) {
+  using half::half2_t;
+  using half::half_t;
+  static_assert(sizeof(half2_t) == 4 && alignof(half2_t) == 4);
+  static_assert(DataType<half2_t>::kFlag == kFloat16 && DataType<half2_t>::kLanes == 2);
+  const half2_t a(half_t(1.5f), half_t(-2.0f)), two(2);
+  half2_t b;
+  b = 0.5f;
+  EXPECT_EQ(a * two + b - 1.0f, half2_t(half_t(2.5f), half_t(-4.5f)));
+  EXPECT_EQ(2.0f / two, half2_t(half_t(1)));
+  EXPECT_EQ(-(+a), half2_t(half_t(-1.5f), half_t(2.0f)));
+  EXPECT_FALSE(a == -a);
+  b += a;
+  b -= half_t(1);
+  b *= 2;
+  b /= two;
+  EXPECT_EQ(b, half2_t(half_t(1), half_t(-2.5f)));
+  // As elements of a tensor, and as those of a blob of halves.
+  TensorContainer<cpu, 1, half2_t> v(Shape1(3), a), w(Shape1(3), two);
+  v = v * w + F<op::minus>(w, v);
+  v *= 2.0f;
+  v += b;
+  EXPECT_EQ(v[2], half2_t(half_t(8), half_t(-2.5f)));
+  const TBlob blob(&v[0].half_t2[0], Shape1(6), cpu::kDevMask);
+  EXPECT_EQ(blob.dptr<half2_t>(), v.dptr_);
+  EXPECT_EQ(blob.dptr<half_t>()[5], half_t(-2.5f));
+  const TBlob floats(static_cast<float*>(nullptr), Shape1(0), cpu::kDevMask);
+  EXPECT_NE(MessageOf([&] { floats.dptr<half2_t>(); }).find("float16"), std::string::npos);
+}
+
+template <packet::PacketArch Arch, typename DType>
+void ExpectPackets() {
+  using P = packet::Packet<DType, Arch>;
+  static_assert(P::kSize == (Arch == packet::kPlain ? 1 : 16 / sizeof(DType)) &&
+                P::size == P::kSize);
+  constexpr index_t kCount = 2 * P::kSize;
+  DType a[kCount], out[kCount];
+  for (index_t i = 0; i < kCount; ++i) a[i] = static_cast<DType>(i + 1);
+  for (index_t i = 0; i < kCount; i += P::kSize) {
+    P two;
+    two = DType(2);
+    P p = packet::PacketOp<op::mul, DType, Arch>::Map(P::Load(a + i), two);
+    p = packet::PacketOp<op::plus, DType, Arch>::Map(p, P::Fill(DType(3)));
+    p = packet::PacketOp<op::minus, DType, Arch>::Map(p, P::LoadUnAligned(a + i));
+    p = packet::PacketOp<op::div, DType, Arch>::Map(p, two);
+    packet::PacketOp<op::identity, DType, Arch>::Map(p).Store(out + i);
+    DType sum = 0;
+    for (index_t k = 0; k < P::kSize; ++k) sum += out[i + k];
+    EXPECT_EQ(p.Sum(), sum);
+  }
+  for (index_t i = 0; i < kCount; ++i) EXPECT_EQ(out[i], (a[i] + DType(3)) / DType(2)) << i;
+  EXPECT_EQ((packet::UpperAlign<DType, Arch>(5) % P::kSize), 0);
+  EXPECT_GE((packet::UpperAlign<DType, Arch>(5)), 5);
+  EXPECT_EQ((packet::LowerAlign<DType, Arch>(5)), 5 / P::kSize * P::kSize);
+  size_t pitch = 0;
+  void* const lines = packet::AlignedMallocPitch(&pitch, 5 * sizeof(float), 3);
+  std::memset(lines, 1, 3 * pitch);
+  EXPECT_EQ(pitch, 32u);
+  EXPECT_TRUE(packet::CheckAlign<Arch>(pitch) && packet::CheckAlign<Arch>(lines));
+  EXPECT_FALSE(packet::CheckAlign<Arch>(static_cast<size_t>(packet::AlignBytes<Arch>::value + 1)));
+  packet::AlignedFree(lines);
+  static_assert(!packet::PacketOp<relu, DType, Arch>::kEnabled);
+}
+
+TEST(MshadowTest, PacketsComputeElementByElement) {
+  ExpectPackets<packet::kPlain, float>();
+  ExpectPackets<packet::kSSE2, float>();
+  ExpectPackets<MSHADOW_DEFAULT_PACKET, double>();
+  ExpectPackets<packet::kSSE2, double>();
+  size_t pitch = 0;
+  EXPECT_THROW(packet::AlignedMallocPitch(&pitch, ~size_t{0} - 4, 2), std::bad_alloc);
 }
 
 TEST(MshadowTest, ContainersCopyTheirElements) {

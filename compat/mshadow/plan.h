@@ -198,9 +198,9 @@ namespace mshadow {
 
 /// Saver::Save(element, plan's element) for every element of *dst, on the CPU, in row-major order.
 /// An assignment is faster, and looks for operands that share memory with *dst; this does not.
-template <typename Saver, int dim, typename DType, typename E>
-inline void MapPlan(tessera::Tensor<cpu, dim, DType>* dst, const expr::Plan<E, DType>& plan) {
-  const tessera::Tensor<cpu, 2, DType> rows = dst->FlatTo2D();
+template <typename Saver, typename R, int dim, typename DType, typename E>
+inline void MapPlan(tessera::TRValue<R, cpu, dim, DType>* dst, const expr::Plan<E, DType>& plan) {
+  const tessera::Tensor<cpu, 2, DType> rows = dst->ptrself()->FlatTo2D();
   for (index_t y = 0; y < rows.size(0); ++y) {
     for (index_t x = 0; x < rows.size(1); ++x) Saver::Save(rows[y][x], plan.Eval(y, x));
   }

@@ -1,6 +1,7 @@
 // Expressions of a program's own, functions for expressions of every kind, and complex numbers.
 #include <cmath>
 #include <complex>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -358,10 +359,53 @@ TEST(MshadowTensorTest, AStrideMayStandWithoutAStream) {
   EXPECT_EQ(apart.stride_, 4);
   EXPECT_EQ(&apart[2][1], data + 9);
   EXPECT_EQ(apart.stream_, nullptr);
-  // What NULL for a stream becomes.
+  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 2), size_t{4}).stride_), 4);
+  // No stream, in every form.
+  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), NULL).stride_), 4);
   EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), 0).stride_), 4);
-  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), 0L).stride_), 4);
   EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 4), nullptr).stride_), 4);
+  EXPECT_EQ((Tensor<cpu, 2>(data, Shape2(3, 3), 4, NULL).stride_), 4);
+}
+
+// Functions that take their destination as mshadow's own did.
+template <typename Saver, typename R, int dim, typename DType, typename E, int etype>
+void MapByPlans(TRValue<R, cpu, dim, DType>* dst, const Exp<E, DType, etype>& e) {
+  TypeCheckPass<
+      TypeCheck<cpu, dim, DType, E>::kMapPass>::Error_All_Tensor_in_Exp_Must_Have_Same_Type();
+  const Shape<dim> expected = ShapeCheck<dim, R>::Check(dst->self());
+  EXPECT_EQ((ShapeCheck<dim, E>::Check(e.self())), expected);
+  MapPlan<Saver>(dst, MakePlan(e.self()));
+}
+template <typename Saver, typename R, int dim, typename DType, typename E, int etype>
+void Mapped(TRValue<R, cpu, dim, DType>* dst, const Exp<E, DType, etype>& e) {
+  MapExp<Saver>(dst, e);
+}
+template <typename Saver, typename R, typename DType, typename E, int etype>
+void Reduced(TRValue<R, cpu, 1, DType>* dst, const Exp<E, DType, etype>& e, DType scale) {
+  MapReduceKeepLowest<Saver, red::sum>(dst, e, scale);
+  MapReduceKeepHighDim<Saver, red::maximum, 1>(dst, e);
+}
+template <typename R, typename xpu, int dim, typename DType>
+void SetToZero(TRValue<R, xpu, dim, DType>& dst) {  // NOLINT: as such programs do
+  *dst.ptrself() = DType(0);
+}
+
+TEST(MshadowTensorTest, FunctionsTakeTheirDestinationByItsBase) {
+  const Matrix a(2, 3);
+  Matrix out(2, 3);
+  Tensor<cpu, 2> handle = out;
+  MapByPlans<sv::saveto>(&handle, rotated(a));
+  ExpectRotated(out, a);
+  MapByPlans<sv::plusto>(&out, a + 1.0f);
+  EXPECT_EQ(out[1][0], a[1][1] + a[1][0] + 1);
+  Mapped<sv::saveto>(&out, rotated(a));
+  ExpectRotated(out, a);
+  TensorContainer<cpu, 1> sums(Shape1(3), 1.0f);
+  Reduced<sv::plusto>(&sums, a * 1.0f, 0.5f);
+  EXPECT_EQ(sums[2], 1 + 0.5f * (a[0][2] + a[1][2]) + a[1][2]);
+  SetToZero(out);
+  EXPECT_EQ(handle[1][2], 0.0f);
+  static_assert(sizeof(TRValue<Tensor<cpu, 2>, cpu, 2, float>) == 1);
 }
 
 template <typename DType>

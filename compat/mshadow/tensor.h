@@ -9,6 +9,7 @@
 #include "mshadow/expression.h"
 #include "mshadow/extension.h"
 #include "mshadow/io.h"
+#include "mshadow/packet.h"
 #include "mshadow/plan.h"
 #include "mshadow/random.h"
 #include "mshadow/tensor_base.h"

@@ -30,6 +30,7 @@ using tessera::Shape4;
 using tessera::Shape5;
 using tessera::Stream;
 using tessera::Tensor;
+using tessera::TRValue;
 
 /// Chooses the device on which this thread allocates; a negative number keeps the current one. On a
 /// GPU it also provides a stream for tensors that were given none, as programs from before streams

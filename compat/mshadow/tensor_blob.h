@@ -139,9 +139,9 @@ class TBlob {
   template <typename DType>
   DType* dptr() const {
     if (type_flag_ != DataType<DType>::kFlag) {
-      throw tessera::InvalidArgument("TBlob: the elements are ",
-                                     static_cast<tessera::DType>(type_flag_),
-                                     ", but were asked for as ", tessera::kDTypeOf<DType>);
+      throw tessera::InvalidArgument(
+          "TBlob: the elements are ", static_cast<tessera::DType>(type_flag_),
+          ", but were asked for as ", static_cast<tessera::DType>(DataType<DType>::kFlag));
     }
     return static_cast<DType*>(dptr_);
   }

@@ -63,7 +63,8 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT("MSHADOW_TYPE_SWITCH", type,                               \
                              "float32, float64, float16, uint8, int8, int32 and int64") \
   }
-/// There is no half2 here, the pair of halves that mshadow's variant of this switch meant.
+/// float16 is half_t here too: where mshadow's variant named half::half2_t, a loop over pairs runs
+/// beyond an odd number of elements.
 #define MSHADOW_TYPE_SWITCH_WITH_HALF2(type, DType, ...) \
   MSHADOW_TYPE_SWITCH(type, DType, __VA_ARGS__)
 

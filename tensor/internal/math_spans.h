@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera::tensor_internal {
 
 /// The functions of packet_math.h over `count` numbers: out[i] = f(in[i]), with the packets of the
