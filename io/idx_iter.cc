@@ -47,10 +47,16 @@ void CopyScaled(const IdxArray& array, index_t row_size, float scale,
   });
 }
 
-float ScaleToOne(const IdxArray& image) {
-  return VisitValues(image, [](auto values) {
+float ScaleToOne(const IdxArray& image, const std::string& path) {
+  return VisitValues(image, [&](auto values) {
     double largest = 0;
-    for (const auto value : values) largest = std::max(largest, static_cast<double>(value));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double value = static_cast<double>(values[i]);
+      if (!std::isfinite(value)) {
+        throw DataLoss(path, ": pixel ", value, " at position ", i, ", expected finite numbers");
+      }
+      largest = std::max(largest, value);
+    }
     return largest > 0 ? static_cast<float>(1 / largest) : 1.0f;
   });
 }
@@ -94,6 +100,10 @@ struct IdxIter::Contents {
                      ", expected images (examples, height, width), as in a file with magic number "
                      "0x00000803");
     }
+    if (image.shape.ProdShape(1, image.shape.ndim()) == 0) {
+      throw DataLoss(options.image, ": the array has shape ", image.shape,
+                     ", expected images of at least one pixel");
+    }
     if (label.shape.ndim() != 1) {
       throw DataLoss(options.label, ": the array has shape ", label.shape,
                      ", expected labels (examples), as in a file with magic number 0x00000801");
@@ -133,7 +143,7 @@ IdxIter::IdxIter(const IdxIterOptions& options, Contents contents)
       image_(std::move(contents.image)),
       label_(std::move(contents.label)),
       pixels_(image_.shape.ProdShape(1, image_.shape.ndim())),
-      scale_(options.scale ? *options.scale : ScaleToOne(image_)) {}
+      scale_(options.scale ? *options.scale : ScaleToOne(image_, options.image)) {}
 
 void IdxIter::CopyRows(int array, std::span<const index_t> examples, void* rows) const {
   if (array == 0) {

@@ -34,8 +34,9 @@ struct IdxIterOptions {
 /// Images and labels from two IDX files (what MNISTIter reads), as float32.
 ///
 /// The constructor reads both files and throws what ReadIdxFile throws, and Error that names the
-/// file, what was found and what was expected: kDataLoss for a rank that does not fit or numbers of
-/// images and labels that differ; kOutOfRange for a label outside its range, with its position;
+/// file, what was found and what was expected: kDataLoss for a rank that does not fit, images
+/// without a pixel, pixels that are not finite where the scale is theirs, or numbers of images and
+/// labels that differ; kOutOfRange for a label outside its range, with its position;
 /// kInvalidArgument for a batch larger than the data or for impossible parts.
 class IdxIter final : public ExampleIter {
  public:

@@ -208,6 +208,26 @@ TEST_F(IdxIterTest, ALabelOutOfRangeNamesFilePositionAndRange) {
   IdxIter iter(options_);
 }
 
+TEST_F(IdxIterTest, ImagesWithoutAPixelAreRefused) {
+  options_.image = WriteTestFile("no-pixels", IdxBytes(0x08, {10, 0, 2}, {}));
+  const Error error = ConstructionError();
+  EXPECT_EQ(error.code(), Error::kDataLoss);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("no-pixels"), HasSubstr("shape (10,0,2)"),
+                                  HasSubstr("expected images of at least one pixel")));
+}
+
+TEST_F(IdxIterTest, AScaleIsNotTakenFromPixelsThatAreNotFinite) {
+  Bytes pixels(10 * 2 * 4);
+  pixels[4 * 7] = 0x7f;  // the eighth, infinite
+  pixels[4 * 7 + 1] = 0x80;
+  options_.image = WriteTestFile("infinite", IdxBytes(0x0d, {10, 1, 2}, pixels));
+  const Error error = ConstructionError();
+  EXPECT_EQ(error.code(), Error::kDataLoss);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("infinite"), HasSubstr("inf at position 7")));
+  options_.scale = 1.0f;
+  EXPECT_EQ(IdxIter(options_).num_examples(), 10);
+}
+
 TEST_F(IdxIterTest, FilesThatDoNotBelongTogetherAreRefused) {
   const std::string images = options_.image;
   options_.image = options_.label;

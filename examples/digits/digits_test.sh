@@ -126,6 +126,13 @@ copy_data; printf '\0\0\10\3\0\0\0\0\0\0\0\10\0\0\0\10' >"$scratch/data/$images"
 printf '\0\0\10\1\0\0\0\0' >"$scratch/data/$labels"
 refuses "found no examples" "${with_data[@]}"
 copy_data
+printf '\0\0\10\3\0\0\5\235\0\0\0\0\0\0\0\10' >"$scratch/data/$images"
+refuses "$images|shape (1437,0,8)|at least one pixel" "${with_data[@]}"
+copy_data
+{ printf '\0\0\15\3\0\0\5\235\0\0\0\10\0\0\0\10'; head -c 367872 /dev/zero | tr '\0' '\377'; } \
+  >"$scratch/data/$images"
+refuses "$images|nan at position 0|finite" "${with_data[@]}"
+copy_data
 { printf '\0\0\10\3\0\0\1\150\0\0\0\4\0\0\0\4'; head -c 5760 "$bundled/$images"; } \
   >"$scratch/data/t10k-images-idx3-ubyte"
 refuses "t10k-images-idx3-ubyte|images of shape (4,4)|expected (8,8)" --epochs=1 --data="$scratch/data"
@@ -148,10 +155,15 @@ refuses "--epochs|010" --epochs=010
 refuses "--batch_size|-1" --batch_size=-1
 refuses "--batch_size|0" --batch_size=0
 refuses "--lr" --lr=0
+refuses "--lr|-1,|expected a number from" --lr=-1
+(($(wc -c <"$scratch/stderr") < 120)) || fail "--lr=-1: a long message: $(cat "$scratch/stderr")"
+refuses "--lr|expected a number from" --lr=1e-320
+refuses "--lr|fast" --lr=fast
 refuses "--lr" --lr=inf
 refuses "--lr" --lr=nan
 refuses "--lr|float32" --lr=1e39
 refuses "--wd" --wd=nan
+refuses "--wd|-0.1|from 0" --wd=-0.1
 refuses "--seed" --seed=x
 refuses "--seed|-1" --seed=-1
 refuses "--seed|99999999999999999999" --seed=99999999999999999999
@@ -161,6 +173,22 @@ TMPDIR="$scratch/absent" refuses "temporary folder|--checkpoint" --model=mlp --e
 mkdir "$scratch/busy-0002.params"
 refuses "--checkpoint|busy-0002.params" --model=mlp --epochs=2 --checkpoint="$scratch/busy"
 refuses "--resume|--checkpoint" --resume=1
+# Before any epoch, and not after the last one.
+refuses "--checkpoint|too long" --model=mlp --checkpoint="$scratch/$(printf 'a%.0s' {1..250})"
+[[ ! -s "$scratch/stdout" ]] || fail "trained for a checkpoint that cannot be written"
+(
+  failures=0
+  ulimit -f 20
+  refuses "limited-0001.params|File too large" --model=mlp --epochs=1 --checkpoint="$scratch/limited"
+  exit "$failures"
+) || failures=$((failures + 1))
+compgen -G "$scratch/limited*" && fail "a checkpoint above the limit left something behind"
+if [[ -c /dev/full ]]; then
+  status=0
+  "$program" --model=mlp --epochs=1 >/dev/full 2>"$scratch/stderr" || status=$?
+  ((status == 2)) && grep -q 'standard output' "$scratch/stderr" ||
+    fail "results that nobody gets: ended with $status: $(cat "$scratch/stderr")"
+fi
 refuses "--checkpoint|$scratch/absent|no folder" --checkpoint="$scratch/absent/model"
 # Where there is no GPU, or no CUDA in the build, the answer is a line that says so.
 if "$program" --device=gpu --model=mlp --epochs=1 >"$scratch/stdout" 2>&1; then

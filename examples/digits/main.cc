@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,7 +53,7 @@ class Progress {
     std::fflush(stdout);
     if (!std::isfinite(param.training[1].value)) {
       throw FailedPrecondition("epoch ", done, ": the loss is ", param.training[1].value,
-                               ", expected a finite number; try a smaller --lr");
+                               ", expected a finite number; try a smaller --lr or --wd");
     }
   }
 
@@ -159,9 +161,20 @@ std::string InOneLine(std::string text) {
   return text;
 }
 
+/// A script that reads results must not take a full disk for a training that went well.
+void CheckPrinted() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    throw ResourceExhausted("the standard output cannot be written to, expected room for results");
+  }
+}
+
 int Main(int argc, char** argv) {
+  // A file above the limit is an error like a full disk, and not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     if (const std::optional<Options> options = ParseOptions(argc, argv)) Run(*options);
+    CheckPrinted();
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "digits: %s\n", InOneLine(error.what()).c_str());

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "CLI/CLI.hpp"
+#include "tessera/base/atomic_file.h"
 #include "tessera/base/error.h"
 #include "tessera/train/checkpoint.h"
 
@@ -40,7 +41,17 @@ void CheckWritable(const Options& options) {
       throw FailedPrecondition("--checkpoint: ", file,
                                " is there and no ordinary file, expected one or none");
     }
+    // Names that are too long, and file systems that refuse whatever permissions say.
+    AtomicFile(file, "--checkpoint");
   }
+}
+
+/// The library's own checks print the largest double in 309 digits.
+void CheckFloat(const char* flag, double value, double least) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (value >= least && value <= kMost) return;
+  throw InvalidArgument(flag, ": ", value, ", expected a number from ", least, " to ", kMost,
+                        ", which float32 holds");
 }
 
 /// What is wrong with a whole number, or nothing. The library itself reads 010 as eight and -1,
@@ -77,9 +88,8 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   app.add_option("--batch_size", options.batch_size, "examples that one update is made of")
       ->check(CheckDecimal)
       ->check(CLI::Range(1, kMost));
-  app.add_option("--lr", options.lr, "learning rate of gradient descent with momentum 0.9")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--wd", options.wd, "weight decay")->check(CLI::NonNegativeNumber);
+  app.add_option("--lr", options.lr, "learning rate of gradient descent with momentum 0.9");
+  app.add_option("--wd", options.wd, "weight decay");
   app.add_option("--kvstore", options.kvstore,
                  "where weights are kept and updated: none (in the network) or local (in a store)")
       ->check(CLI::IsMember({"none", "local"}));
@@ -99,11 +109,8 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw InvalidArgument(error.what(), "; see --help for what is expected");
   }
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  if (!(options.lr <= kLargest) || !(options.wd <= kLargest)) {
-    throw InvalidArgument("--lr: ", options.lr, " with --wd: ", options.wd,
-                          ", expected numbers that float32 holds");
-  }
+  CheckFloat("--lr", options.lr, std::numeric_limits<float>::min());
+  CheckFloat("--wd", options.wd, 0);
   if (data->count() > 0 && options.data.empty()) {
     throw InvalidArgument("--data: found nothing, expected a folder");
   }
