@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// How a schedule begins: with rates that rise linearly from begin_lr to the base rate.

@@ -43,6 +43,14 @@ echo "apt-get $*" >>"$APT_LOG"
 [[ "$1" == update ]] || cp "$STAND_IN_BAZEL" "${0%/*}/bazel"
 EOF
 chmod 755 "$scratch"/stand_in_*
+# Asked whether it works without a password it refuses, as it does where there is a terminal for one.
+cat >"$scratch/stand_in_sudo" <<'EOF'
+#!/bin/bash
+echo "sudo $*" >>"$APT_LOG"
+[[ "$1" != -n ]] || exit "${SUDO_REFUSES:-0}"
+exec "$@"
+EOF
+chmod 755 "$scratch/stand_in_sudo"
 export APT_LOG="$scratch/apt.log" STAND_IN_BAZEL="$scratch/stand_in_bazel"
 export XDG_CACHE_HOME="$scratch/cache"
 unset CUDA_HOME TESSERA_THIRD_PARTY
@@ -89,6 +97,34 @@ if ((EUID == 0)); then
   err="$(<"$scratch/err")"
   dies "lacks|Bazel|only root|sudo apt-get install|bazel-bootstrap"
 
+  # Another user, who may use sudo: what installs is run by it, and nothing else; the second run calls neither.
+  as_user() {
+    status=0
+    out="$(env PATH="$user" "$(type -P setpriv)" --reuid=65534 --regid=65534 --clear-groups \
+      ./bazelw "$@" 2>"$scratch/err" </dev/null)" || status=$?
+    err="$(<"$scratch/err")"
+  }
+  user="$(machine user apt-get sudo)"
+  chmod 777 "$user"
+  : >"$APT_LOG"
+  chmod 666 "$APT_LOG"
+  SUDO_REFUSES=1 as_user test //...
+  dies "lacks|Bazel|only root|sudo apt-get install"
+  [[ "$(<"$APT_LOG")" == "sudo -n true" ]] || fail "sudo was asked for more than whether it works: $(<"$APT_LOG")"
+  : >"$APT_LOG"
+  as_user test //...
+  [[ "$out" == *"<test> <//...>" && "$err" == *"installing with apt-get"*"Bazel"* ]] ||
+    fail "after installing by sudo: $out $err"
+  mapfile -t calls <"$APT_LOG"
+  [[ "${#calls[@]}" == 3 && "${calls[0]}" == "sudo -n true" &&
+    "${calls[1]}" == "sudo env DEBIAN_FRONTEND=noninteractive apt-get install "*bazel-bootstrap* &&
+    "${calls[2]}" == "apt-get install "*bazel-bootstrap* ]] || fail "sudo: $(<"$APT_LOG")"
+  : >"$APT_LOG"
+  as_user test //...
+  [[ "$out" == *"<test> <//...>" && "$err" != *install* && ! -s "$APT_LOG" ]] ||
+    fail "the second run by sudo does set-up work: $err $(<"$APT_LOG")"
+  rm "$APT_LOG"
+
   failing="$(machine failing)"
   cp "$scratch/stand_in_failing" "$failing/apt-get"
   runs "$failing" test //...
@@ -104,6 +140,23 @@ if ((EUID == 0)); then
   runs "$fresh" run //examples/digits
   [[ "$out" == *"<run> <//examples/digits>" && -z "$err" && ! -e "$APT_LOG" ]] ||
     fail "the second run does set-up work: $err"
+
+  # Set-up is all that could take long: what a complete machine runs before Bazel is counted.
+  for command in cat dirname; do
+    rm "$fresh/$command"
+    printf '#!/bin/bash\necho %s >>"$RUN_LOG"\nexec %s "$@"\n' "$command" "$(type -P "$command")" >"$fresh/$command"
+    chmod 755 "$fresh/$command"
+  done
+  # The others it has no use for.
+  for command in chmod cp env grep id mkdir mktemp readlink rm tail g++ apt-get; do
+    printf '#!/bin/bash\necho %s >>"$RUN_LOG"\n' "$command" >"$scratch/unused"
+    chmod 755 "$scratch/unused"
+    rm "$fresh/$command" && mv "$scratch/unused" "$fresh/$command"
+  done
+  RUN_LOG="$scratch/run.log" runs "$fresh" run //examples/digits
+  [[ "$out" == *"<run> <//examples/digits>" && -z "$err" ]] || fail "the counted run: $out $err"
+  [[ "$(sort "$scratch/run.log" | tr '\n' ' ')" == "cat dirname " ]] ||
+    fail "a complete machine runs more than cat and dirname before Bazel: $(<"$scratch/run.log")"
 fi
 
 if [[ ! -e /usr/local/cuda/bin/nvcc ]]; then

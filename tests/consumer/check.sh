@@ -72,11 +72,29 @@ check_module() {
   fi
 }
 
+# What a workspace takes from the system and this machine lacks: then it says so and is not built.
+# `needs` lists files below /usr/include.
+lacks() {
+  local header missing=()
+  [[ -e needs ]] || return 1
+  while read -r header; do
+    [[ -e "/usr/include/$header" ]] || missing+=("$header")
+  done <needs
+  ((${#missing[@]})) || return 1
+  echo "$workspace: SKIPPED, not built: this machine's /usr/include has no ${missing[*]}"
+}
+
 has_modules=0
+skipped=0
 workspaces=("$@")
 if ((!$#)); then workspaces=(*/brings); fi
 for workspace in "${workspaces[@]%/brings}"; do
   pushd "$workspace" >/dev/null
+  if lacks; then
+    skipped=$((skipped + 1))
+    popd >/dev/null
+    continue
+  fi
   check_programs
   check_what_comes_along
   # Asked here: where Bazel has no modules, the module's folder is none of its workspaces.
@@ -89,5 +107,12 @@ if ((!$#)); then
   workspace=module
   cd "$workspace"
   check_module
+fi
+if ((skipped)); then
+  echo "$skipped of ${#workspaces[@]} workspaces skipped"
+  if ((skipped == ${#workspaces[@]})); then
+    echo "nothing was checked"
+    failed=1
+  fi
 fi
 exit "$failed"

@@ -35,6 +35,7 @@ NAMES = {
     "utility": r"std::(move|forward|pair|make_pair|swap|exchange|index_sequence|make_index_sequence|integer_sequence|"
     r"make_integer_sequence|as_const|in_place|declval)\b",
     "vector": r"std::vector\b",
+    "Eigen/Core": r"\bEigen::",
     "gmock/gmock.h": r"\b(HasSubstr|ElementsAre|ElementsAreArray|UnorderedElementsAre|EXPECT_THAT|ASSERT_THAT|MATCHER_?P?2?|"
     r"MOCK_METHOD|AllOf|AnyOf|Not|Each|Pointwise|FloatEq|DoubleEq|FloatNear|DoubleNear|StartsWith|EndsWith|IsEmpty|SizeIs|Pair|Contains|MatchesRegex|ContainsRegex)\s*\(",
     "gtest/gtest.h": r"\b(TEST|TEST_F|TEST_P|TYPED_TEST|TYPED_TEST_SUITE|EXPECT_EQ|ASSERT_EQ)\s*\(",

@@ -83,8 +83,9 @@ def _precompiled_header_impl(ctx):
     return [
         DefaultInfo(files = files),
         CcInfo(compilation_context = cc_common.create_compilation_context(
-            # With -fpch-deps the compiler lists the source among what a test has included.
-            headers = depset([source], transitive = [files]),
+            # With -fpch-deps the compiler lists the source, and what that includes, among what a test has
+            # included. Where to find any of it is not said: a test that includes more has to depend on it.
+            headers = depset([source], transitive = [files, context.headers]),
         )),
     ]
 
