@@ -93,14 +93,17 @@ void Gather(const void* from, const index_t* order, index_t count, int64_t words
   CheckCuda(cudaGetLastError(), "SortByKey: kernel that gathers");
 }
 
-/// Brings elements into the order, by way of `scratch`.
+/// Brings elements into the order, by way of `scratch`, in the largest words that they are made of:
+/// an element of eight bytes may be two of four, and lie where one word of eight may not.
 void Permute(void* elements, int64_t element_bytes, const index_t* order, index_t count,
              void* scratch, cudaStream_t stream) {
-  if (element_bytes % 8 == 0) {
+  const uint64_t granularity =
+      reinterpret_cast<uintptr_t>(elements) | static_cast<uint64_t>(element_bytes);
+  if (granularity % 8 == 0) {
     Gather<uint64_t>(elements, order, count, element_bytes / 8, scratch, stream);
-  } else if (element_bytes % 4 == 0) {
+  } else if (granularity % 4 == 0) {
     Gather<uint32_t>(elements, order, count, element_bytes / 4, scratch, stream);
-  } else if (element_bytes % 2 == 0) {
+  } else if (granularity % 2 == 0) {
     Gather<uint16_t>(elements, order, count, element_bytes / 2, scratch, stream);
   } else {
     Gather<uint8_t>(elements, order, count, element_bytes, scratch, stream);
