@@ -173,9 +173,10 @@ concept AnySaver = requires {
   typename S::OPType;
 };
 
-/// Numbers that may stand beside an expression.
+/// Numbers that may stand beside an expression, and enumerators that convert to one.
 template <typename S>
-concept Scalar = std::is_arithmetic_v<S> || std::same_as<S, half_t> || std::same_as<S, bfloat16_t>;
+concept Scalar = std::is_arithmetic_v<S> || std::same_as<S, half_t> ||
+    std::same_as<S, bfloat16_t> ||(std::is_enum_v<S>&& std::convertible_to<S, int>);
 
 /// DeviceOf of an expression, for specializations.
 template <typename E>

@@ -28,4 +28,10 @@ using bf16_t = tessera::bfloat16_t;
 
 }  // namespace mshadow
 
+/// The lowest and the highest finite value.
+#define MSHADOW_HALF_MIN ::mshadow::half::half_t::Binary(0xFBFF)
+#define MSHADOW_HALF_MAX ::mshadow::half::half_t::Binary(0x7BFF)
+#define MSHADOW_BF16_MIN ::mshadow::bfloat::bf16_t::Binary(0xFF7F)
+#define MSHADOW_BF16_MAX ::mshadow::bfloat::bf16_t::Binary(0x7F7F)
+
 #endif  // MSHADOW_HALF_H_

@@ -2,24 +2,33 @@
 #define MSHADOW_LOGGING_H_
 
 // CHECK and LOG, which mshadow took from dmlc-core or brought itself: `CHECK_EQ(a, b) << "why";`.
-// A failed check throws dmlc::Error. A program that has these macros from elsewhere keeps them; one
-// that uses dmlc-core's logging.h includes it first, and then has dmlc's own Error.
+// A failed check throws tessera::Error, which is a dmlc::Error. A program that has these macros
+// from elsewhere keeps them; one that includes dmlc-core's logging.h first has dmlc's own Error as
+// well.
 
+#include <functional>
 #include <iostream>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "tessera/base/error.h"
 
 // A program that has dmlc-core has dmlc::Error from there, as it has the macros below.
 #ifndef DMLC_LOGGING_H_
-/// dmlc-core's own guard: its header would define dmlc::Error once more.
+/// dmlc-core's own guard: its header would define these names once more.
 #define DMLC_LOGGING_H_
 namespace dmlc {
 
-/// What a failed check throws.
-using Error = tessera::Error;
+/// What a program catches where a check fails, throws with a text, and derives errors from: the
+/// base of tessera::Error, which cannot be made of a text alone.
+using Error = std::runtime_error;
+
+/// There is nothing to prepare.
+inline void InitLogging(const char* /*program*/) {}
 
 }  // namespace dmlc
 #endif
@@ -59,6 +68,50 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
   return std::forward<Pointer>(pointer);
 }
 
+/// One side of a comparison that failed, as far as it can be printed.
+template <typename T>
+void PrintSide(std::ostream& os, const T& side) {
+  if constexpr (requires { os << side; }) {
+    os << side;
+  } else {
+    os << "?";
+  }
+}
+
+/// Whether the comparison holds. The standard's functors compare signed with unsigned integers
+/// without a warning: counts were unsigned in mshadow. NULL, an integer to a template, is a null
+/// pointer.
+template <typename Op, typename A, typename B>
+bool Compare(const Op& op, const A& a, const B& b) {
+  if constexpr (std::is_pointer_v<A> && std::is_integral_v<B>) {
+    return op(a, static_cast<A>(nullptr));
+  } else {
+    return op(a, b);
+  }
+}
+
+/// What there is to say where the comparison does not hold. Scalars come by value: a constant of a
+/// class may have no address.
+template <typename Op, typename A, typename B>
+std::optional<std::string> Failure(const Op& op, const A& a, const B& b) {
+  if (Compare(op, a, b)) return std::nullopt;
+  std::ostringstream sides;
+  PrintSide(sides << "(", a);
+  PrintSide(sides << " vs. ", b);
+  sides << ") ";
+  return sides.str();
+}
+template <typename A, typename B>
+concept Scalars = std::is_scalar_v<std::decay_t<A>> && std::is_scalar_v<std::decay_t<B>>;
+template <typename Op, typename A, typename B>
+requires Scalars<A, B> std::optional<std::string> CheckOp(const Op& op, A a, B b) {
+  return Failure(op, a, b);
+}
+template <typename Op, typename A, typename B>
+requires(!Scalars<A, B>) std::optional<std::string> CheckOp(const Op& op, const A& a, const B& b) {
+  return Failure(op, a, b);
+}
+
 }  // namespace mshadow::compat_internal
 
 #define MSHADOW_INTERNAL_LOG(fatal) \
@@ -68,22 +121,25 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
 #define MSHADOW_INTERNAL_LOG_ERROR MSHADOW_INTERNAL_LOG(false)
 #define MSHADOW_INTERNAL_LOG_FATAL MSHADOW_INTERNAL_LOG(true)
 
-#define MSHADOW_INTERNAL_CHECK_OP(a, op, b)            \
-  ((a)op(b)) ? static_cast<void>(0)                    \
-             : ::mshadow::compat_internal::Voidify() & \
-                   MSHADOW_INTERNAL_LOG(true)          \
-                       << "Check failed: " #a " " #op " " #b " (" << (a) << " vs. " << (b) << ") "
+// A statement on which an else may follow; the loop's body throws.
+#define MSHADOW_INTERNAL_CHECK_OP(a, op, b, Functor)                        \
+  while (const auto mshadow_failure =                                       \
+             ::mshadow::compat_internal::CheckOp(::std::Functor<>(), a, b)) \
+  MSHADOW_INTERNAL_LOG(true) << "Check failed: " #a " " #op " " #b " " << *mshadow_failure
 
-/// LOG(FATAL) throws dmlc::Error at the end of the statement, with what was streamed into it; INFO,
-/// WARNING and ERROR print that to standard error.
+/// LOG(FATAL) throws tessera::Error at the end of the statement, with what was streamed into it;
+/// INFO, WARNING and ERROR print that to standard error.
 #ifndef LOG
 #define LOG(severity) MSHADOW_INTERNAL_LOG_##severity
+#endif
+#ifndef LG
+#define LG LOG(INFO)
 #endif
 #ifndef LOG_IF
 #define LOG_IF(severity, condition) \
   !(condition) ? static_cast<void>(0) : ::mshadow::compat_internal::Voidify() & LOG(severity)
 #endif
-/// Throws dmlc::Error where it does not hold, with its text and what was streamed into it.
+/// Throws tessera::Error where it does not hold, with its text and what was streamed into it.
 #ifndef CHECK
 #define CHECK(condition)                                                           \
   (condition) ? static_cast<void>(0)                                               \
@@ -95,12 +151,12 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
   ::mshadow::compat_internal::CheckNotNull(__FILE__, __LINE__, #pointer, pointer)
 #endif
 #ifndef CHECK_EQ
-#define CHECK_EQ(a, b) MSHADOW_INTERNAL_CHECK_OP(a, ==, b)
-#define CHECK_NE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, !=, b)
-#define CHECK_LT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <, b)
-#define CHECK_LE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <=, b)
-#define CHECK_GT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >, b)
-#define CHECK_GE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >=, b)
+#define CHECK_EQ(a, b) MSHADOW_INTERNAL_CHECK_OP(a, ==, b, equal_to)
+#define CHECK_NE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, !=, b, not_equal_to)
+#define CHECK_LT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <, b, less)
+#define CHECK_LE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, <=, b, less_equal)
+#define CHECK_GT(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >, b, greater)
+#define CHECK_GE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >=, b, greater_equal)
 #endif
 
 /// The same in debug builds alone; the condition must compile in all.
@@ -112,16 +168,32 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
 #ifndef DLOG
 #define DLOG(severity) LOG_IF(severity, MSHADOW_INTERNAL_DCHECKS)
 #endif
+#ifndef DLOG_IF
+#define DLOG_IF(severity, condition) LOG_IF(severity, MSHADOW_INTERNAL_DCHECKS && (condition))
+#endif
 #ifndef DCHECK
 #define DCHECK(condition) CHECK(!MSHADOW_INTERNAL_DCHECKS || (condition))
 #endif
-#ifndef DCHECK_EQ
-#define DCHECK_EQ(a, b) DCHECK((a) == (b))
-#define DCHECK_NE(a, b) DCHECK((a) != (b))
-#define DCHECK_LT(a, b) DCHECK((a) < (b))
-#define DCHECK_LE(a, b) DCHECK((a) <= (b))
-#define DCHECK_GT(a, b) DCHECK((a) > (b))
-#define DCHECK_GE(a, b) DCHECK((a) >= (b))
+#if !defined(DCHECK_EQ) && defined(NDEBUG)
+#define DCHECK_EQ(a, b) \
+  while (false) CHECK_EQ(a, b)
+#define DCHECK_NE(a, b) \
+  while (false) CHECK_NE(a, b)
+#define DCHECK_LT(a, b) \
+  while (false) CHECK_LT(a, b)
+#define DCHECK_LE(a, b) \
+  while (false) CHECK_LE(a, b)
+#define DCHECK_GT(a, b) \
+  while (false) CHECK_GT(a, b)
+#define DCHECK_GE(a, b) \
+  while (false) CHECK_GE(a, b)
+#elif !defined(DCHECK_EQ)
+#define DCHECK_EQ(a, b) CHECK_EQ(a, b)
+#define DCHECK_NE(a, b) CHECK_NE(a, b)
+#define DCHECK_LT(a, b) CHECK_LT(a, b)
+#define DCHECK_LE(a, b) CHECK_LE(a, b)
+#define DCHECK_GT(a, b) CHECK_GT(a, b)
+#define DCHECK_GE(a, b) CHECK_GE(a, b)
 #endif
 
 #endif  // MSHADOW_LOGGING_H_

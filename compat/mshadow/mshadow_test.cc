@@ -258,12 +258,27 @@ TEST(MshadowTest, SmoothedGradientsOfImagesShareTheRest) {
   EXPECT_NEAR(g[0][1][0], 0.5f - 0.8f, 1e-6);
 }
 
+TEST(MshadowTest, EnumeratorsAreNumbers) {
+  enum { kIgnored = -1, kWindow = 3 };
+  TensorContainer<cpu, 1> a(Shape1(2)), b(Shape1(2));
+  a = kWindow;
+  b = kIgnored;
+  b += a * kWindow + kIgnored;
+  EXPECT_EQ(b[1], 7.0f);
+  b = F<op::minus>(a, kIgnored) / kWindow;
+  EXPECT_FLOAT_EQ(b[0], 4.0f / 3.0f);
+}
+
 TEST(MshadowTest, HalfNumbersStayHalfBesideNumbers) {
   half::half_t h(3.0f);
   h = 0.5f;
   auto product = 2.0f * h;
   static_assert(std::is_same_v<decltype(product), half::half_t>);
   EXPECT_EQ(static_cast<float>(product), 1.0f);
+  EXPECT_EQ(MSHADOW_HALF_MIN, red::limits::MinValue<half::half_t>());
+  EXPECT_EQ(MSHADOW_HALF_MAX, red::limits::MaxValue<half::half_t>());
+  EXPECT_EQ(MSHADOW_BF16_MIN, red::limits::MinValue<bfloat::bf16_t>());
+  EXPECT_EQ(MSHADOW_BF16_MAX, red::limits::MaxValue<bfloat::bf16_t>());
 }
 
 TEST(MshadowTest, PairsOfHalvesAreComputedEachForItself) {
@@ -448,6 +463,59 @@ TEST(MshadowChecksTest, FailedChecksThrowAndShowBothSides) {
     FAIL();
 }
 
+struct Extents {
+  static const int kCount = 3;  // which has no address
+};
+enum class Kind { kFirst, kSecond };
+
+TEST(MshadowChecksTest, WhatIsComparedMayBeOfTwoTypes) {
+  const std::vector<float> values(6);
+  const Tensor<cpu, 2> t(nullptr, Shape2(2, 3));
+  CHECK_EQ(values.size(), t.MSize());
+  CHECK_LT(t.size(0), values.size());
+  CHECK_EQ(TShape(t.shape_).ndim(), 2U);
+  DCHECK_GE(values.size(), t.size(1));
+  CHECK_EQ(Extents::kCount, 3);
+  CHECK_EQ(std::string("a"), "a");
+  const float* const first = values.data();
+  CHECK_NE(first, nullptr);
+  CHECK_NE(first, NULL);
+  EXPECT_NE(MessageOf([&] { CHECK_EQ(first, NULL); }).find("first == "), std::string::npos);
+  // What cannot be printed can be compared.
+  const std::string message = MessageOf([] { CHECK_EQ(Kind::kFirst, Kind::kSecond) << "kinds"; });
+  EXPECT_NE(message.find("kinds"), std::string::npos) << message;
+}
+
+TEST(MshadowChecksTest, AFailedComparisonHasEvaluatedEachSideOnce) {
+  int calls = 0;
+  const std::string message = MessageOf([&calls] { CHECK_EQ(++calls, 5); });
+  EXPECT_EQ(calls, 1);
+  EXPECT_NE(message.find("1 vs. 5"), std::string::npos) << message;
+  if (limit < 0.0f)
+    CHECK_EQ(calls, 5);
+  else
+    ++calls;
+  EXPECT_EQ(calls, 2);
+  for (; calls < 4; ++calls) CHECK_LT(calls, 4);
+  EXPECT_EQ(calls, 4);
+}
+
+// As dmlc-core's parameters have one.
+struct ParameterError : public dmlc::Error {
+  explicit ParameterError(const std::string& message) : dmlc::Error(message) {}
+};
+
+TEST(MshadowChecksTest, ProgramsThrowAndDeriveErrorsOfDmlc) {
+  dmlc::InitLogging("program");
+  EXPECT_EQ(MessageOf([] { throw dmlc::Error("mine"); }), "mine");
+  EXPECT_EQ(MessageOf([] { throw ParameterError("kernel"); }), "kernel");
+  // Tessera's own are among them.
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 1.0f), b;
+  EXPECT_NE(MessageOf([&] { b = dot(a, a); }).find("(2,3)"), std::string::npos);
+  LG << "shown";
+  DLOG_IF(FATAL, limit < 0.0f) << "not thrown";
+}
+
 TEST(MshadowSwitchTest, EveryTypeHasItsCase) {
   std::vector<size_t> sizes;
   for (int flag : {kFloat32, kFloat64, kFloat16, kUint8, kInt32, kInt8, kInt64}) {
@@ -510,6 +578,7 @@ TEST(MshadowSwitchTest, LayoutsConvertBothWays) {
 TEST(MshadowShapeTest, RunTimeShapesReadAndCompare) {
   TShape shape, other;
   EXPECT_EQ(shape.ndim(), 0);
+  static_assert(std::is_same_v<decltype(shape.ndim()), index_t>);
   const TShape listed = {2, 3, 4};
   EXPECT_TRUE(listed == Shape3(2, 3, 4));
   std::istringstream good("( 2,3 ,4 ) (5,) 6 ()");
@@ -543,6 +612,13 @@ TEST(MshadowBlobTest, ScalarsAndEmptyBlobsHaveViews) {
   EXPECT_EQ((empty.get<cpu, 2, float>().shape_), Shape2(0, 4));
   EXPECT_EQ((empty.FlatToKD<cpu, 3, float>().shape_), Shape3(1, 0, 4));
   EXPECT_EQ(TBlob().type_flag_, kFloat32);
+}
+
+TEST(MshadowBlobTest, OtherNumbersOfDimensionsAreRefused) {
+  const TBlob blob(static_cast<float*>(nullptr), Shape3(2, 0, 4), cpu::kDevMask);
+  const std::string message = MessageOf([&] { blob.get<cpu, 2, float>(); });
+  EXPECT_NE(message.find("TBlob: shape (2,0,4) has 3 dimensions"), std::string::npos) << message;
+  EXPECT_NE(message.find("tensor of 2"), std::string::npos) << message;
 }
 
 TEST(MshadowRandomTest, IntegersComeFromAClosedRangeAndSamplersAreCalledInOrder) {

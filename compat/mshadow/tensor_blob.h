@@ -72,6 +72,9 @@ struct TShape : tessera::TShape {
     return true;
   }
 
+  /// The number of dimensions, of the type that it is compared with.
+  index_t ndim() const { return tessera::TShape::ndim(); }
+
   const index_t* data() const { return begin(); }
   index_t* data() { return ndim() > 0 ? &(*this)[0] : nullptr; }
 
@@ -121,7 +124,7 @@ class TBlob {
   TBlob(void* dptr, const TShape& shape, int dev_mask, int type_flag)
       : dptr_(dptr),
         shape_(shape),
-        stride_(shape.ndim() > 0 ? shape[shape.ndim() - 1] : 1),
+        stride_(shape.ndim() > 0 ? shape.end()[-1] : 1),
         dev_mask_(dev_mask),
         type_flag_(type_flag) {}
   template <typename Device, int dim, typename DType>
@@ -133,7 +136,7 @@ class TBlob {
   index_t ndim() const { return shape_.ndim(); }
   index_t size(index_t i) const { return shape_[static_cast<int>(i)]; }
   index_t Size() const { return shape_.Size(); }
-  bool CheckContiguous() const { return ndim() == 0 || shape_[shape_.ndim() - 1] == stride_; }
+  bool CheckContiguous() const { return ndim() == 0 || shape_.end()[-1] == stride_; }
 
   /// The memory as DType*. Throws Error(kInvalidArgument) if the elements are of another type.
   template <typename DType>
@@ -152,6 +155,10 @@ class TBlob {
   template <typename Device, int dim, typename DType>
   Tensor<Device, dim, DType> get(Stream<Device>* stream = nullptr) const {
     RequireDevice(Device::kDevMask);
+    if (ndim() != dim) {
+      throw tessera::InvalidArgument("TBlob: shape ", shape_, " has ", ndim(),
+                                     " dimensions, but was asked for as a tensor of ", dim);
+    }
     return Tensor<Device, dim, DType>(dptr<DType>(), shape_.get<dim>(), stride_, stream);
   }
   template <typename Device, int dim, typename DType>
@@ -191,7 +198,7 @@ class TBlob {
   /// Joins leading dimensions, or puts extents of 1 in front, until there are dim of them.
   template <typename Device, int dim, typename DType>
   Tensor<Device, dim, DType> FlatToKD(Stream<Device>* stream = nullptr) const {
-    const int joined = shape_.ndim() - dim + 1;
+    const int joined = static_cast<int>(ndim()) - dim + 1;
     Shape<dim> shape;
     for (int i = 0; i < dim; ++i) shape[i] = joined + i > 0 ? shape_[joined + i - 1] : 1;
     if (joined > 0) shape[0] = shape_.ProdShape(0, joined);
