@@ -117,6 +117,17 @@ class NoAliasTarget {
     Assign<sv::divto, Aliasing::kExcluded>(dst_, e);
   }
 
+  template <MismatchedWith<Dst> E>
+  MismatchOf<E, Dst> operator=(const E& e) const = delete;
+  template <MismatchedWith<Dst> E>
+  MismatchOf<E, Dst> operator+=(const E& e) const = delete;
+  template <MismatchedWith<Dst> E>
+  MismatchOf<E, Dst> operator-=(const E& e) const = delete;
+  template <MismatchedWith<Dst> E>
+  MismatchOf<E, Dst> operator*=(const E& e) const = delete;
+  template <MismatchedWith<Dst> E>
+  MismatchOf<E, Dst> operator/=(const E& e) const = delete;
+
  private:
   Dst dst_;
 };

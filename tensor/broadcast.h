@@ -28,8 +28,8 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
         target(shape),
         inner_rows(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)) {
     if (source.shape()[0] != shape[kAxis]) {
-      throw InvalidArgument("broadcast<", kAxis, ">: a vector of ", source.shape()[0],
-                            " elements does not fit dimension ", kAxis, " of shape ", shape);
+      throw InvalidArgument("broadcast<", kAxis, ">: a vector of shape ", source.shape(),
+                            " does not fit dimension ", kAxis, " of shape ", shape);
     }
   }
   const Shape<N>& shape() const { return target; }
@@ -61,16 +61,16 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
 /// The vector may be any expression of one dimension; it is then computed anew wherever it is read,
 /// so that a dear one is better stored first.
 /// Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements.
-template <int kAxis, Expression E, int N>
-BroadcastExp<NodeOf<E>, N, kAxis> broadcast(const E& vector, const Shape<N>& shape) {
+template <int kAxis, Operand E, int N>
+BroadcastExp<OperandNode<E>, N, kAxis> broadcast(const E& vector, const Shape<N>& shape) {
   static_assert(0 <= kAxis && kAxis < N, "broadcast<axis>: the axis must lie in the shape");
   static_assert(E::kRank == 1, "broadcast<axis>: only a vector is spread; see also repmat");
   return {AsNode(vector), shape};
 }
 
 /// `rows` copies of a vector, one below the other.
-template <Expression E>
-BroadcastExp<NodeOf<E>, 2, 1> repmat(const E& vector, index_t rows) {
+template <Operand E>
+BroadcastExp<OperandNode<E>, 2, 1> repmat(const E& vector, index_t rows) {
   static_assert(E::kRank == 1, "repmat: only a vector is repeated");
   return {AsNode(vector), Shape2(rows, vector.shape()[0])};
 }

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/reduce.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -66,10 +67,19 @@ TYPED_TEST(BroadcastTest, RepmatRepeatsRows) {
   ExpectSameValues(out.values(), expected);
 }
 
+TEST(BroadcastTest, TakesWhatIsComputedAsAWhole) {
+  GuardedTensor<2, float> m(Shape2(2, 3), std::vector<float>{1, 2, 3, 4, 5, 6});
+  GuardedTensor<2, float> out(Shape2(2, 3));
+  *out = repmat(sum_rows(*m), 2);
+  EXPECT_EQ(out.values(), (std::vector<float>{5, 7, 9, 5, 7, 9}));
+  *out = broadcast<0>(sumall_except_dim<0>(*m), out->shape_) - *m;
+  EXPECT_EQ(out.values(), (std::vector<float>{5, 4, 3, 11, 10, 9}));
+}
+
 TEST(BroadcastErrorTest, VectorsThatDoNotFitAreRefused) {
   GuardedTensor<1, float> vector(Shape1(3));
   ExpectError([&] { broadcast<0>(*vector, Shape2(4, 3)); }, kInvalidArgument,
-              {"broadcast<0>", "3 elements", "dimension 0", "(4,3)"});
+              {"broadcast<0>", "(3,)", "dimension 0", "(4,3)"});
   GuardedTensor<2, float> out(Shape2(4, 3));
   ExpectError([&] { *out += repmat(*vector, 5); }, kInvalidArgument, {"(5,3)", "(4,3)"});
 }

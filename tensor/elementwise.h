@@ -282,6 +282,18 @@ template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> min(const AnyOperand<A>& a,
                                                           const AnyOperand<B>& b)
 = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> pow(const AnyOperand<A>& a,
+                                                          const AnyOperand<B>& b)
+= delete;
+template <typename A, typename B, typename C>
+requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> clamp(const AnyOperand<A>& a,
+                                                                  const B& low, const C& high)
+= delete;
+template <typename A, typename B, typename C>
+requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> blend(const AnyOperand<A>& condition,
+                                                                  const B& a, const C& b)
+= delete;
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr

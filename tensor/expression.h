@@ -405,6 +405,9 @@ operator/(const A& a, const B& b) = delete;
 template <typename Op, typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> F(const A& a, const B& b)
 = delete;
+template <typename Op, typename A, typename B, typename C>
+requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> F(const A& a, const B& b, const C& c)
+= delete;
 
 /// A multiple of a product or reduction, at no cost of its own.
 template <Scalar S, ComplexExpression E>

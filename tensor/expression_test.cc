@@ -80,6 +80,14 @@ template <typename A, typename B>
 concept CanApply = requires(A a, B b) {
   F<Hypotenuse>(a, b);
 };
+template <typename A, typename B, typename C>
+concept CanApplyToThree = requires(A a, B b, C c) {
+  F<op::clamp>(a, b, c);
+};
+template <typename A, typename B>
+concept CanAssignWithoutAlias = requires(A a, B b) {
+  NoAlias(a) = b;
+};
 template <typename A, typename B>
 concept CanAssign = requires(A a, B b) {
   a = b;
@@ -99,6 +107,12 @@ static_assert(!CanAdd<Sum, Tensor<gpu, 2, float>>);
 static_assert(!CanAdd<Matrix, std::string> && !CanAdd<Matrix, float*>);
 static_assert(CanApply<Matrix, Sum> && !CanApply<Matrix, Vector>);
 static_assert(!CanApply<Matrix, Tensor<cpu, 2, half_t>>);
+static_assert(CanApplyToThree<Matrix, Sum, int> && CanApplyToThree<Matrix, int, int>);
+static_assert(CanApplyToThree<Matrix, Matrix, Sum> && !CanApplyToThree<Matrix, int, Vector>);
+static_assert(!CanApplyToThree<Matrix, Matrix, Tensor<gpu, 2, float>>);
+static_assert(std::is_same_v<expr::MismatchOfThree<Matrix, int, Vector>, DifferentRanks>);
+static_assert(CanAssignWithoutAlias<Matrix, Sum> && CanAssignWithoutAlias<Matrix, double>);
+static_assert(!CanAssignWithoutAlias<Matrix, Vector>);
 static_assert(CanAssign<Matrix, Sum> && CanAssign<Matrix, double> && CanAssign<Matrix, half_t>);
 static_assert(!CanAssign<Matrix, Vector>);
 static_assert(!CanAssign<Matrix, decltype(tcast<double>(Matrix()))>);

@@ -402,11 +402,14 @@ void RunFused(const Tiles& tiles, const Fused&... fused) {
 template <typename S>
 inline constexpr bool kReduces = IsDeferredReduction<S>::value || IsDeferredAxisReduction<S>::value;
 
-/// Calls visit(place) for all that evaluating an expression writes; see Store.
-template <typename E, typename Visit>
+/// Calls visit(place, first) for all that evaluating an expression writes (see Store); `first` says
+/// whether that is done before the loop, inside of what is computed first.
+template <bool kFirst = false, typename E, typename Visit>
 void ForEachStored(const E& e, const Visit& visit) {
-  if constexpr (requires { e.Stored(); }) visit(e.Stored());
-  std::apply([&](const auto&... operand) { (ForEachStored(operand, visit), ...); }, OperandsOf(e));
+  constexpr bool kBeforeLoop = kFirst || requires { requires E::kComputedFirst; };
+  if constexpr (requires { e.Stored(); }) visit(e.Stored(), kBeforeLoop);
+  std::apply([&](const auto&... operand) { (ForEachStored<kBeforeLoop>(operand, visit), ...); },
+             OperandsOf(e));
 }
 
 /// The part of Disturbs that is about memory which is written element by element.
@@ -426,8 +429,12 @@ bool ReadsAtAnotherTime(const Reader& reader, const MemoryPlace& written, index_
 template <typename Writer, typename Reader>
 bool Disturbs(const Writer& writer, const Reader& reader, index_t distance) {
   bool disturbs = false;
-  ForEachStored(writer.e, [&](const MemoryPlace& stored) {
-    disturbs = disturbs || ReadsAtAnotherTime(reader, stored, distance);
+  ForEachStored(writer.e, [&](const MemoryPlace& stored, bool before_pass) {
+    if (before_pass && distance < 0) {  // it would overtake the reader
+      disturbs = disturbs || ReadsAnywhere(reader.e, stored) || reader.Written().Overlaps(stored);
+    } else {
+      disturbs = disturbs || ReadsAtAnotherTime(reader, stored, distance);
+    }
   });
   if (disturbs) return true;
   const MemoryPlace written = writer.Written();

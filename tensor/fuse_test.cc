@@ -236,6 +236,14 @@ TEST(FuseTest, WhatAStoreWritesIsThereForLaterStatements) {
   Fuse(Lazy(*x) = Store(*b, *a * 2) + *a, Lazy(*y) = *a - sum(*b));
   const float total = sum(*b);
   for (index_t k = 0; k < n; ++k) ASSERT_EQ((*y)[n - 1][k], (*a)[n - 1][k] - total);
+  // Inside a reduction it is written before the pass, and yet after what an earlier statement reads
+  // or writes of it.
+  *b = 1.0f;
+  Fuse(Lazy(*x) = *b * 2, Lazy(*y) = *a - sum(Store(*b, *a * 3)));
+  EXPECT_EQ(x.values(), std::vector<float>(n * n, 2.0f));
+  EXPECT_EQ((*b)[1][2], 3 * (*a)[1][2]);
+  Fuse(Lazy(*b) = *a * 1, Lazy(*y) = *a - sum(Store(*b, *a * 3)));
+  EXPECT_EQ((*b)[1][2], 3 * (*a)[1][2]);
   // At its own place it is there in time.
   EXPECT_FALSE(expr::NeedSeparatePasses(Lazy(*x) = Store(*b, *a * 2) + *a, Lazy(*y) = *b * 2));
 }

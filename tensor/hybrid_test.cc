@@ -165,6 +165,10 @@ TEST_F(HybridTest, ShapesThatDifferAreRefused) {
   GuardedTensor<2, float> other(Shape2(kColumns, kRows));
   ExpectError([&] { *r = *a + maximum<1>(*other).spread(); }, Error::kInvalidArgument,
               {"(7,13)", "(13,7)"});
+  ExpectError([&] { inner(*a, *other); }, Error::kInvalidArgument, {"inner", "(7,13)", "(13,7)"});
+  ExpectError([&] { inner<0>(*a, *other); }, Error::kInvalidArgument, {"inner", "(7,13)"});
+  GuardedTensor<1, float> w(Shape1(kColumns));
+  ExpectError([&] { dot(*v, *w); }, Error::kInvalidArgument, {"dot", "(7,)", "(13,)"});
 }
 
 }  // namespace

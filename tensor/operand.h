@@ -271,6 +271,15 @@ using MismatchOf = std::conditional_t<
                        OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape,
                        OperandsLieOnDifferentDevices_CopyOneFirst>>;
 
+/// The same for three, some of which may be numbers.
+template <typename A, typename B, typename C>
+concept MismatchedTriple =
+    MismatchedExpressions<A, B> || MismatchedExpressions<A, C> || MismatchedExpressions<B, C>;
+template <typename A, typename B, typename C>
+using MismatchOfThree = std::conditional_t<
+    MismatchedExpressions<A, B>, MismatchOf<A, B>,
+    std::conditional_t<MismatchedExpressions<A, C>, MismatchOf<A, C>, MismatchOf<B, C>>>;
+
 }  // namespace expr
 
 /// The base of what owns a place in memory, a Tensor<Device, N, Value>, by which functions take a

@@ -294,8 +294,8 @@ struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
 /// (c, oy * stride_y + ky * dilate_y - pad_y, ox * stride_x + kx * dilate_x - pad_x), or 0 outside.
 /// Throws Error(kInvalidArgument) if the window does not fit the padded image, or if the geometry
 /// itself makes no sense.
-template <Expression E>
-UnpackPatchExp<NodeOf<E>> unpack_patch2col(const E& image, const PatchGeometry& geometry) {
+template <Operand E>
+UnpackPatchExp<OperandNode<E>> unpack_patch2col(const E& image, const PatchGeometry& geometry) {
   static_assert(E::kRank == 3, "unpack_patch2col: an image has shape (channel, height, width)");
   return {AsNode(image), geometry};
 }
@@ -304,9 +304,9 @@ UnpackPatchExp<NodeOf<E>> unpack_patch2col(const E& image, const PatchGeometry& 
 /// elements that were copied from it. Taps are added in row order, so results are reproducible.
 /// Throws Error(kInvalidArgument) if the matrix is not of the unpacked image's shape, or if the
 /// geometry makes no sense.
-template <Expression E>
-PackColExp<NodeOf<E>> pack_col2patch(const E& column, const Shape<3>& image_shape,
-                                     const PatchGeometry& geometry) {
+template <Operand E>
+PackColExp<OperandNode<E>> pack_col2patch(const E& column, const Shape<3>& image_shape,
+                                          const PatchGeometry& geometry) {
   static_assert(E::kRank == 2, "pack_col2patch: what is packed is a matrix");
   return {AsNode(column), image_shape, geometry};
 }

@@ -305,9 +305,9 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
 /// A window that holds no element of the image has red::maximum's initial value as its maximum, and
 /// 0 as its sum and average. A NaN in a window is its maximum. Throws Error(kInvalidArgument) if
 /// kernel, stride, padding or positions make no sense.
-template <PoolKind kKind, Expression E>
-PoolExp<kKind, NodeOf<E>> pool(const E& image, index_t out_y, index_t out_x,
-                               const PoolGeometry& geometry) {
+template <PoolKind kKind, Operand E>
+PoolExp<kKind, OperandNode<E>> pool(const E& image, index_t out_y, index_t out_x,
+                                    const PoolGeometry& geometry) {
   static_assert(E::kRank == 4, "pool: an image has shape (n, c, height, width)");
   return {AsNode(image), out_y, out_x, geometry};
 }

@@ -261,7 +261,7 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
   void AssignTo(const Tensor<Device, 1, T>& dst) const {
     if (dst.shape_ != shape()) {
       throw InvalidArgument("reduction: dimension ", kAxis, " of shape ", e.shape(),
-                            " does not fit a destination of ", dst.shape_[0], " elements");
+                            " does not fit a destination of shape ", dst.shape_);
     }
     if constexpr (IsComputedFirst<E>()) {
       Scratch<Device> scratch(dst.stream_);

@@ -245,25 +245,45 @@ auto norm(const AnyOperand<E>& e) {
       F<op::square>(Widened(e.self())));
 }
 
-/// The sum of a * b over all elements, or along one axis.
+/// The products that `operation` adds up. Throws Error(kInvalidArgument) if the shapes differ.
+template <typename A, typename B>
+auto ProductsFor(const char* operation, const A& a, const B& b) {
+  if constexpr (A::kRank > 0 && B::kRank > 0) {
+    if (a.shape() != b.shape()) {
+      throw InvalidArgument(operation, ": the operands' shapes ", a.shape(), " and ", b.shape(),
+                            " differ");
+    }
+  }
+  return F<op::mul>(Widened(a), Widened(b));
+}
+
+/// The sum of a * b over all elements, or along one axis. Throws Error(kInvalidArgument) if the
+/// shapes differ.
 template <typename A, typename B>
 requires MatchingExpressions<A, B>
 auto inner(const AnyOperand<A>& a, const AnyOperand<B>& b) {
   return MakeReduction<red::sum, finish::None, typename A::value_type>(
-      F<op::mul>(Widened(a.self()), Widened(b.self())));
+      ProductsFor("inner", a.self(), b.self()));
 }
 template <int kAxis, typename A, typename B>
 requires MatchingExpressions<A, B>
 auto inner(const AnyOperand<A>& a, const AnyOperand<B>& b) {
   return MakeAxisReduction<red::sum, finish::None, kAxis, typename A::value_type>(
-      F<op::mul>(Widened(a.self()), Widened(b.self())));
+      ProductsFor("inner", a.self(), b.self()));
 }
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> inner(const AnyOperand<A>& a,
+                                                            const AnyOperand<B>& b)
+= delete;
 
 /// The inner product of two vectors, a number. Of matrices, dot is their product, as in mshadow;
 /// inner is Devectorize's `dot` for any rank.
 template <typename A, typename B>
 requires VectorPair<A, B>
-auto dot(const AnyOperand<A>& a, const AnyOperand<B>& b) { return inner(a, b); }
+auto dot(const AnyOperand<A>& a, const AnyOperand<B>& b) {
+  return MakeReduction<red::sum, finish::None, typename A::value_type>(
+      ProductsFor("dot", a.self(), b.self()));
+}
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr

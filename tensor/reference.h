@@ -122,10 +122,16 @@ void AssignReference(const R& dst, const E& e) {
   }
 }
 
+/// A tensor of the kind of a node R.
+template <typename R>
+using TensorLike = Tensor<typename R::device_type, R::kRank, typename R::value_type>;
+
 /// What may be assigned to a node of type R: what may be assigned to a tensor of its kind.
 template <typename E, typename R>
-concept AssignableToReference = R::kIsReference &&
-    AssignableTo<E, Tensor<typename R::device_type, R::kRank, typename R::value_type>>;
+concept AssignableToReference = R::kIsReference && AssignableTo<E, TensorLike<R>>;
+/// What may not, for a reason that the compiler can name.
+template <typename E, typename R>
+concept MismatchedWithReference = R::kIsReference && MismatchedWith<E, TensorLike<R>>;
 
 /// The assignments of a node that names memory. Derived forbids `named_node = same_type`, in which
 /// nobody could see whether elements or the node itself are meant; `slice<0>(…) = slice<0>(…)`
@@ -151,6 +157,22 @@ struct ReferenceExp {
   template <typename E, typename Isa = IsaTag>
   requires AssignableToReference<E, Derived>
   const Derived& operator/=(const E& e) const { return Combine<sv::divto>(e); }
+
+  template <typename E, typename R = Derived>
+  requires MismatchedWithReference<E, R> MismatchOf<E, TensorLike<R>>
+  operator=(const E& e) const = delete;
+  template <typename E, typename R = Derived>
+  requires MismatchedWithReference<E, R> MismatchOf<E, TensorLike<R>>
+  operator+=(const E& e) const = delete;
+  template <typename E, typename R = Derived>
+  requires MismatchedWithReference<E, R> MismatchOf<E, TensorLike<R>>
+  operator-=(const E& e) const = delete;
+  template <typename E, typename R = Derived>
+  requires MismatchedWithReference<E, R> MismatchOf<E, TensorLike<R>>
+  operator*=(const E& e) const = delete;
+  template <typename E, typename R = Derived>
+  requires MismatchedWithReference<E, R> MismatchOf<E, TensorLike<R>>
+  operator/=(const E& e) const = delete;
 
  private:
   template <typename Saver, typename E>

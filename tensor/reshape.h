@@ -28,7 +28,7 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
       : e(operand),
         target(shape),
         columns(operand.shape()[E::kRank - 1]),
-        flat(E::kRank == 1 || operand.IsFlat()) {
+        flat(CanBeReadAsOneRow(operand)) {
     for (int i = 0; i < N; ++i) {
       if (shape[i] < 0) throw InvalidArgument("reshape: the shape ", shape, " is negative");
     }
@@ -81,6 +81,15 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
       EvalSpan(e, row, column, column + count, out);
       out += count;
       i += count;
+    }
+  }
+
+ private:
+  static bool CanBeReadAsOneRow([[maybe_unused]] const E& operand) {
+    if constexpr (IsComputedFirst<E>()) {
+      return false;  // it has no elements yet; WithOperands asks what it becomes
+    } else {
+      return E::kRank == 1 || operand.IsFlat();
     }
   }
 };

@@ -1,9 +1,12 @@
 #include "tessera/tensor/reshape.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/dot.h"
 #include "tessera/tensor/node_test_util.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/slice.h"
 #include "tessera/tensor/transpose.h"
 
@@ -76,6 +79,39 @@ TEST(ReshapeOfExpressionsTest, InsideAndOutsideOtherNodes) {
         },
         "of a transposed matrix");
   }
+}
+
+TEST(ReshapeOfExpressionsTest, ReductionsAndProductsAreComputedFirst) {
+  const GuardedLayout padded{.row_padding = 3};
+  Sample<2, float> m(Shape2(4, 6), padded), less(Shape2(3, 8));
+  double largest = m.at(Shape2(0, 0));
+  ForEachIndex(m.shape(), [&](const Shape<2>& i) { largest = std::max(largest, m.at(i)); });
+  *less = reshape(*m - maximum(*m), Shape2(3, 8));
+  less.Expect(
+      [&](const Shape<2>& i) {
+        const index_t at = i[0] * 8 + i[1];
+        return m.at(Shape2(at / 6, at % 6)) - largest;
+      },
+      "less the largest");
+  Sample<2, float> column(Shape2(4, 1)), product(Shape2(2, 8));
+  *column = reshape(sum<1>(*m), Shape2(4, 1));
+  column.Expect(
+      [&](const Shape<2>& i) {
+        double row = 0;
+        for (index_t x = 0; x < 6; ++x) row += m.at(Shape2(i[0], x));
+        return row;
+      },
+      "a column of sums");
+  *product = reshape(dot(*m, m->T()), Shape2(2, 8));
+  product.Expect(
+      [&](const Shape<2>& i) {
+        const index_t at = i[0] * 8 + i[1];
+        double element = 0;
+        for (index_t x = 0; x < 6; ++x)
+          element += m.at(Shape2(at / 4, x)) * m.at(Shape2(at % 4, x));
+        return element;
+      },
+      "of a product");
 }
 
 TEST(ReshapeErrorTest, TheNumberOfElementsMustStay) {

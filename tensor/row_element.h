@@ -30,8 +30,8 @@ struct ChooseExp : Exp<ChooseExp<E, I>, typename E::value_type> {
   ChooseExp(const E& matrix, const I& numbers)
       : e(matrix), index(numbers), columns(matrix.shape()[1]) {
     if (matrix.shape()[0] != numbers.shape()[0] || (columns == 0 && numbers.shape()[0] != 0)) {
-      throw InvalidArgument("mat_choose_row_element: ", numbers.shape()[0],
-                            " indices do not choose from the rows of shape ", matrix.shape());
+      throw InvalidArgument("mat_choose_row_element: indices of shape ", numbers.shape(),
+                            " do not choose from the rows of shape ", matrix.shape());
     }
   }
 
@@ -66,9 +66,9 @@ struct FillExp : Exp<FillExp<E, V, I>, typename E::value_type> {
       : e(matrix), values(elements), index(numbers) {
     const index_t rows = matrix.shape()[0];
     if (values.shape()[0] != rows || index.shape()[0] != rows) {
-      throw InvalidArgument("mat_fill_row_element: ", values.shape()[0], " values and ",
-                            index.shape()[0], " indices do not fit the rows of shape ",
-                            matrix.shape());
+      throw InvalidArgument("mat_fill_row_element: values of shape ", values.shape(),
+                            " and indices of shape ", index.shape(),
+                            " do not fit the rows of shape ", matrix.shape());
     }
   }
 
@@ -142,8 +142,8 @@ struct MaskExp : Exp<MaskExp<M, E>, typename E::value_type> {
 
   MaskExp(const M& rows, const E& matrix) : factors(rows), e(matrix) {
     if (rows.shape()[0] != matrix.shape()[0]) {
-      throw InvalidArgument("mask: ", rows.shape()[0], " factors do not fit the rows of shape ",
-                            matrix.shape());
+      throw InvalidArgument("mask: factors of shape ", rows.shape(),
+                            " do not fit the rows of shape ", matrix.shape());
     }
   }
 

@@ -85,12 +85,12 @@ TEST(RowElementErrorTest, WhatDoesNotFitIsRefused) {
   GuardedTensor<1, float> two(Shape1(2), std::vector<float>{0, 0}), three(Shape1(3));
   GuardedTensor<2, float> a(Shape2(3, 5)), narrow(Shape2(2, 0));
   ExpectError([&] { mat_choose_row_element(*a, *two); }, kInvalidArgument,
-              {"mat_choose_row_element", "2", "(3,5)"});
+              {"mat_choose_row_element", "(2,)", "(3,5)"});
   ExpectError([&] { mat_choose_row_element(*narrow, *two); }, kInvalidArgument,
               {"mat_choose_row_element", "(2,0)"});
   ExpectError([&] { mat_fill_row_element(*a, *two, *three); }, kInvalidArgument,
-              {"mat_fill_row_element", "2 values", "(3,5)"});
-  ExpectError([&] { mask(*two, *a); }, kInvalidArgument, {"mask", "2", "(3,5)"});
+              {"mat_fill_row_element", "(2,)", "(3,)", "(3,5)"});
+  ExpectError([&] { mask(*two, *a); }, kInvalidArgument, {"mask", "(2,)", "(3,5)"});
   ExpectError([&] { one_hot_encode(*two, -1); }, kInvalidArgument, {"one_hot_encode", "-1"});
 }
 

@@ -24,9 +24,11 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
 
   StoreExp(const Tensor<Device, N, T>& destination, const E& expression)
       : target(destination), e(expression) {
-    if (target.shape_ != e.shape()) {
-      throw InvalidArgument("Store: the expression has shape ", e.shape(),
-                            " but the destination has shape ", target.shape_);
+    if constexpr (E::kRank > 0) {
+      if (target.shape_ != e.shape()) {
+        throw InvalidArgument("Store: the expression has shape ", e.shape(),
+                              " but the destination has shape ", target.shape_);
+      }
     }
     if (ReadsElsewhere(e, PlaceOf(target))) {
       throw InvalidArgument("Store: the expression reads the destination of shape ", target.shape_,
@@ -62,9 +64,10 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
 ///
 /// It is evaluated once for each element when it is used once. dst may be an operand of e and of
 /// the surrounding expression at its own place, read before it is stored. Throws
-/// Error(kInvalidArgument) unless dst and e have the same shape, and if e reads dst elsewhere.
+/// Error(kInvalidArgument) unless dst and e have the same shape, which a number always has, and if
+/// e reads dst elsewhere.
 template <typename Device, int N, typename T, MatchingExpressions<Tensor<Device, N, T>> E>
-StoreExp<Device, N, T, NodeOf<E>> Store(const Tensor<Device, N, T>& dst, const E& e) {
+StoreExp<Device, N, T, OperandNode<E>> Store(const Tensor<Device, N, T>& dst, const E& e) {
   return {dst, AsNode(e)};
 }
 

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/dot.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -65,6 +67,29 @@ TEST(StoreTest, InsideAReductionStoresEveryElement) {
   const float sum = ReduceAll<red::sum>(Store(*squares, F<op::square>(*a)));
   EXPECT_EQ(sum, ReduceAll<red::sum>(*squares));
   for (index_t i = 0; i < 1000; ++i) EXPECT_EQ((*squares)[i], (*a)[i] * (*a)[i]);
+}
+
+TEST(StoreTest, TakesCostlyFunctionsNumbersAndProducts) {
+  GuardedTensor<2, float> a(Shape2(20, 30), RandomValues<float>(600, -1, 1));
+  GuardedTensor<2, float> kept(Shape2(20, 30)), out(Shape2(20, 30)), expected(Shape2(20, 30));
+  *out = Store(*kept, F<op::exp>(*a) * 2) + 1;
+  *expected = F<op::exp>(*a) * 2;
+  EXPECT_EQ(kept.values(), expected.values());
+  *expected += 1;
+  EXPECT_EQ(out.values(), expected.values());
+
+  const float largest = maximum(*a);
+  *out = Store(*kept, maximum(*a)) - *a;
+  EXPECT_EQ(kept.values(), std::vector<float>(600, largest));
+  *expected = largest - *a;
+  EXPECT_EQ(out.values(), expected.values());
+
+  GuardedTensor<2, float> square(Shape2(20, 20)), product(Shape2(20, 20)), twice(Shape2(20, 20));
+  *twice = 2 * Store(*product, dot(*a, a->T()));
+  *square = dot(*a, a->T());
+  EXPECT_EQ(product.values(), square.values());
+  *square *= 2;
+  EXPECT_EQ(twice.values(), square.values());
 }
 
 TEST(StoreTest, ShapesThatDifferAreRefused) {

@@ -27,8 +27,8 @@ struct Range {
       : begin(first), end(past), step(stride) {}
   /// How many indices there are; 0 if step leads away from end, or is 0.
   constexpr index_t count() const {
-    if (step > 0) return end > begin ? (end - begin + step - 1) / step : 0;
-    if (step < 0) return begin > end ? (begin - end - step - 1) / -step : 0;
+    if (step > 0) return end > begin ? (end - begin - 1) / step + 1 : 0;
+    if (step < 0) return begin > end ? (end - begin + 1) / step + 1 : 0;
     return 0;
   }
 };

@@ -1,6 +1,7 @@
 #include "tessera/tensor/view.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -147,6 +148,19 @@ TEST(ViewTest, TakesReductionsAndSums) {
   }
   const float whole = sum(View(*out, kAll, 3));
   EXPECT_NEAR(whole, 0, 1e-6);
+}
+
+TEST(ViewTest, StepsMayBeOfAnySize) {
+  constexpr index_t kMost = std::numeric_limits<index_t>::max();
+  constexpr index_t kLeast = std::numeric_limits<index_t>::min();
+  static_assert(Range(1, 4, 3).count() == 1 && Range(1, 5, 3).count() == 2);
+  static_assert(Range(4, 1, -3).count() == 1 && Range(4, 0, -3).count() == 2);
+  static_assert(Range(1, 4, kMost).count() == 1 && Range(3, -1, kLeast).count() == 1);
+  static_assert(Range(4, 4, kMost).count() == 0 && Range(3, 3, kLeast).count() == 0);
+  GuardedTensor<1, float> v(Shape1(4), std::vector<float>{1, 2, 3, 4});
+  View(*v, Range(1, 4, kMost)) = 7;
+  View(*v, Range(3, -1, kLeast)) += 1;
+  EXPECT_EQ(v.values(), (std::vector<float>{1, 7, 3, 5}));
 }
 
 TEST(ViewTest, IndicesOutsideAreRefused) {
