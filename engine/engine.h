@@ -181,7 +181,8 @@ struct FailedOperation {
 class Engine {
  public:
   /// A new engine, independent of all others. Throws Error(kInvalidArgument) for options or
-  /// environment settings that are out of range.
+  /// environment settings that are out of range, and std::bad_alloc where there is no memory. Where
+  /// the system gives no threads it does its work in waits: see docs/engine.md.
   static std::unique_ptr<Engine> Create(const EngineOptions& options = {});
 
   /// The process's default engine, made at the first call from the environment's settings. It lives

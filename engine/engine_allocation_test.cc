@@ -274,6 +274,39 @@ TEST_P(EngineAllocationTest, AWaitThatFindsNoMemoryThrowsAndLeavesItsQueue) {
   engine_->WaitForVar(there);
 }
 
+// What is missing when its turn has come fails it as if its function had; on the thread of the
+// push.
+TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
+  bool failed = true;
+  int errors = 0;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+    Variable* const variable = engine->NewVariable();
+    engine->PushSync([](RunContext) {}, kCpu, {}, {variable});  // a record for the pool
+    int runs = 0, refused = 0;
+    {
+      const FailingNew failing(call);
+      try {
+        engine->PushAsync([&](RunContext, OnComplete done) { ++runs, done(); }, kCpu, {},
+                          {variable});
+      } catch (const std::bad_alloc&) {
+        ++refused;
+      }
+      failed = failing.has_failed();
+    }
+    int error = 0;
+    try {
+      engine->WaitForVar(variable);  // would not end if it were lost
+    } catch (const std::bad_alloc&) {
+      ++error;
+    }
+    EXPECT_EQ(runs + refused + error, 1) << "allocation " << call;
+    EXPECT_EQ(engine->counters().pending, 0u) << "allocation " << call;
+    errors += error;
+  }
+  EXPECT_GT(errors, 0);
+}
+
 TEST(TraceMemoryTest, EventsForWhichThereIsNoMemoryAreCounted) {
   const std::string name(100, 'n');
   bool failed = true;

@@ -2,10 +2,6 @@
 // plugins: 10,000 engines and 100 processes, fewer with sanitizers. TESSERA_TEST_STRESS_FACTOR
 // multiplies all of it.
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -21,6 +17,7 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/internal/child_process.h"
 #include "tessera/engine/internal/engine_configurations.h"
 
 namespace tessera {
@@ -29,6 +26,7 @@ namespace {
 using engine_internal::AllConfigurations;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::StatusOf;
 using testing::HasSubstr;
 
 constexpr Device kCpu = Device::Cpu();
@@ -44,25 +42,6 @@ constexpr int kProcesses = 100;
 
 int StressFactor() {
   return static_cast<int>(EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, 1000));
-}
-
-/// Starts a program and returns its exit status: 0 only if it ended by itself and well.
-int StatusOf(std::vector<std::string> command, const std::vector<std::string>& settings = {}) {
-  std::vector<char*> arguments, environment;
-  for (std::string& argument : command) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
-  std::vector<std::string> all = settings;  // the first of two settings of one name counts
-  for (char** entry = environ; *entry != nullptr; ++entry) all.push_back(*entry);
-  for (std::string& entry : all) environment.push_back(entry.data());
-  environment.push_back(nullptr);
-  pid_t child = 0;
-  if (posix_spawn(&child, arguments[0], nullptr, nullptr, arguments.data(), environment.data()) !=
-      0) {
-    return -1;
-  }
-  int status = 0;
-  if (waitpid(child, &status, 0) != child) return -2;
-  return status;
 }
 
 /// For a process that forks: LeakSanitizer takes what lost threads held for leaks.

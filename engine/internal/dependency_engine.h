@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,14 +120,25 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   virtual bool SynchronizesDevices() const { return false; }
 
   /// The calling thread, which works for the engine, is about to sleep: others may run as many
-  /// operations at once as before. Returns false if there are no threads for that.
+  /// operations at once as before. Returns false if there are no threads for that, or too many
+  /// sleep already: then it has to run operations itself.
   virtual bool LendPlace() { return false; }
-  /// It has woken up. Called once for each LendPlace that returned true.
+  /// The same for a thread that cannot run any, and has lent its place even if there is no thread
+  /// for it yet: then starved_ is set. Returns false if too many sleep already.
+  virtual bool LendPlaceForLater() { return false; }
+  /// It has woken up. Called once for each of these that returned true.
   virtual void TakeBackPlace() {}
 
   /// Orders threads once more for what is ready, as some were refused. Returns false if the system
   /// has neither them nor memory now; then starved_ is set.
   virtual bool Restart() { return true; }
+
+  /// Called by sleeping waits now and then: does what Restart does if threads were ordered that do
+  /// not come. `seen` is that wait's own, and empty at first.
+  virtual void LookAfterOrders([[maybe_unused]] std::optional<uint64_t>& seen) {}
+
+  /// Calls a function that runs operations in a thread that is no worker, as there is none.
+  virtual void CallInstead(const std::function<void()>& fn) { fn(); }
 
   /// Which worker the calling thread is; -1 if it is none.
   virtual int WorkerIndex() const { return -1; }
@@ -179,10 +191,13 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
  private:
   class Blocked;
   class LentPlaces;
+  class OrderClock;
   class RecordedSchedule;
   class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
   enum class GraphLaunch { kDone, kTaken, kRefused };
+  /// What a wait from outside runs itself where the system gives no thread.
+  enum class Instead { kNothing, kWhatItNeeds, kAnything };
   struct Waiter;
 
   // Pushing (dependency_engine.cc).
@@ -212,7 +227,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   FailureRef NewFailure(const Execution& execution, std::exception_ptr error);
   FailureRef NewFailure(std::string_view name, std::source_location site, uint64_t sequence,
                         std::exception_ptr error);
-  void RunAsync(Execution* execution, const AsyncFn& fn, const RunContext& context);
+  std::shared_ptr<Completion> NewCompletion(Execution* execution);
+  void RunAsync(Execution* execution, std::shared_ptr<Completion> completion, const AsyncFn& fn,
+                const RunContext& context);
   void OnExecutionComplete(Execution* execution, std::exception_ptr error) final;
   void CompleteAsync(Execution* execution, std::exception_ptr error, ReadyList& ready);
   void Complete(Execution* execution, const FailureRef& failure, ReadyList& ready);
@@ -313,11 +330,13 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void CheckOutside(std::string_view call) const;
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              const LentPlaces& lent, std::string_view what, const Waiter* waiter,
-              StallClock& clock, Done done) const;
+              const LentPlaces& lent, std::string_view what, Instead instead, Waiter* waiter,
+              StallClock& clock, Done done);
   template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              const LentPlaces& lent, std::string_view what, Done done) const;
+              const LentPlaces& lent, std::string_view what, Instead instead, Done done);
+  bool RunInstead(Instead instead, Waiter* waiter) noexcept;
+  bool RunOnTop() noexcept;
 
   const ForkWatch fork_watch_;
   const ResolvedOptions options_;
@@ -374,7 +393,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 class DependencyEngine::Blocked {
  public:
   explicit Blocked(DependencyEngine* engine)
-      : engine_(engine), current_(ThreadFrame::Current(engine->id_)), lent_(engine->LendPlace()) {
+      : engine_(engine),
+        current_(ThreadFrame::Current(engine->id_)),
+        lent_(engine->LendPlaceForLater()) {
     if (lent_) engine_->SuspendVisit(current_);
   }
   ~Blocked() {

@@ -61,7 +61,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
       const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
       const RunContext context{execution->device, stream.handle(), this};
       if (const auto* async = std::get_if<AsyncFn>(&fn)) {
-        RunAsync(execution, *async, context);
+        RunAsync(execution, NewCompletion(execution), *async, context);
         return;
       }
       const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;

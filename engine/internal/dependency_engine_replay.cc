@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -532,12 +533,20 @@ void DependencyEngine::RunWatched(Replay& replay, uint32_t index, const RunConte
   if (begin_ns != kNotTraced) TraceRun(replay, index, begin_ns, /*skipped=*/false);
 }
 
-/// Calls an asynchronous operation's function. Returns true if the operation was skipped instead.
+/// Calls an asynchronous operation's function. Returns true if the operation was skipped instead,
+/// or has failed for want of memory.
 bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext& context) {
   if (Skip(replay, index)) return true;
-  auto* const step = new AsyncStep(&replay, index);
-  CompletionListener* const listener = this;
-  auto completion = std::make_shared<Completion>(listener, step);
+  AsyncStep* step;
+  std::shared_ptr<Completion> completion;
+  try {
+    auto made = std::make_unique<AsyncStep>(&replay, index);
+    completion = NewCompletion(made.get());
+    step = made.release();
+  } catch (const std::bad_alloc&) {
+    replay.Mark(index, NewFailure(replay, index, std::current_exception()));
+    return true;
+  }
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   std::optional<Blocked> blocked;
   if (replay.plan.push(index).op->property == FnProperty::kAsync) blocked.emplace(this);

@@ -1,6 +1,7 @@
 // How DependencyEngine runs operations and completes them.
 
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -37,7 +38,14 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
   const RunContext context{execution->device, nullptr, this};
   if (const auto* async = std::get_if<AsyncFn>(&fn)) {
-    RunAsync(execution, *async, context);
+    std::shared_ptr<Completion> completion;
+    try {
+      completion = NewCompletion(execution);
+    } catch (const std::bad_alloc&) {
+      Complete(execution, NewFailure(*execution, std::current_exception()), ready);
+      return;
+    }
+    RunAsync(execution, std::move(completion), *async, context);
     return;
   }
   std::optional<Blocked> blocked;
@@ -54,13 +62,16 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   Complete(execution, failure, ready);
 }
 
-void DependencyEngine::RunAsync(Execution* execution, const AsyncFn& fn,
-                                const RunContext& context) {
+std::shared_ptr<Completion> DependencyEngine::NewCompletion(Execution* execution) {
+  CompletionListener* const listener = this;
+  return std::make_shared<Completion>(listener, execution);
+}
+
+void DependencyEngine::RunAsync(Execution* execution, std::shared_ptr<Completion> completion,
+                                const AsyncFn& fn, const RunContext& context) {
   // One reference is the completion's, one is ours: the function may not be destroyed while it
   // runs, however early it is complete.
   execution->references.store(2, std::memory_order_relaxed);
-  CompletionListener* const listener = this;
-  auto completion = std::make_shared<Completion>(listener, execution);
   std::optional<Blocked> blocked;
   if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;

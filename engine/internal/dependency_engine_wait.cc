@@ -1,10 +1,13 @@
 // How threads wait for a DependencyEngine, and how it stops and ends.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <iterator>
 #include <limits>
 #include <list>
+#include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -35,6 +38,13 @@ constexpr int64_t kMaxDemandVisits = 16384;
 // How long a wait lasts before it orders again a thread that the system has refused twice: nobody
 // tells when there is one, or memory.
 constexpr auto kRestartTime = std::chrono::milliseconds(10);
+// After so many refusals in a row a wait for another engine runs operations of its own one itself.
+// They may need what lies beneath them on its stack, so they had better have a thread.
+constexpr int kMaxRefusals = 10;
+// When a wait looks first whether a thread that was ordered has begun, and how long it sleeps at
+// most between two looks, which get rarer.
+constexpr auto kFirstLook = std::chrono::milliseconds(50);
+constexpr auto kLongestLook = std::chrono::milliseconds(1000);
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
 thread_local int help_depth = 0;
@@ -68,38 +78,97 @@ class DependencyEngine::StallClock {
   std::chrono::steady_clock::time_point due_;
 };
 
+/// When a wait looks after the threads that were ordered.
+class DependencyEngine::OrderClock {
+ public:
+  std::chrono::steady_clock::time_point due() const { return due_; }
+  void Look(DependencyEngine& engine) {
+    const bool suspected = seen_.has_value();
+    engine.LookAfterOrders(seen_);
+    interval_ =
+        !suspected && seen_.has_value() ? kFirstLook : std::min(2 * interval_, kLongestLook);
+    due_ = std::chrono::steady_clock::now() + interval_;
+  }
+
+ private:
+  std::chrono::milliseconds interval_ = kFirstLook;
+  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + kFirstLook;
+  std::optional<uint64_t> seen_;
+};
+
 /// Sleeps on the condition, which `lent` was given, until done() holds, and writes the wait's
 /// report if that takes too long. `waiter` may be null.
 template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
-                              std::string_view what, const Waiter* waiter, StallClock& clock,
-                              Done done) const {
+                              std::string_view what, Instead instead, Waiter* waiter,
+                              StallClock& clock, Done done) {
   const auto woken = [&] { return done() || lent.starved(); };
+  OrderClock orders;
+  int refusals = 0;
   for (;;) {
-    if (!clock.pending()) {
-      condition.wait(lock, woken);
-    } else if (!condition.wait_until(lock, clock.due(), woken)) {
-      clock.Reported();
+    const auto due = clock.pending() ? std::min(clock.due(), orders.due()) : orders.due();
+    if (!condition.wait_until(lock, due, woken)) {
       lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
-      ReportStall(what, waiter);
+      if (clock.pending() && std::chrono::steady_clock::now() >= clock.due()) {
+        clock.Reported();
+        ReportStall(what, waiter);
+      }
+      if (std::chrono::steady_clock::now() >= orders.due()) orders.Look(*this);
       lock.lock();
       continue;
     }
     if (done()) return;
     lock.unlock();
-    const bool restarted = lent.Restart();
+    refusals = lent.Restart() ? 0 : refusals + 1;
+    const bool ran = refusals > 0 &&
+                     (RunInstead(instead, waiter) || (refusals > kMaxRefusals && lent.RunOnTop()));
     lock.lock();
-    if (!restarted) condition.wait_for(lock, kRestartTime, done);
+    if (refusals > 0 && !ran) condition.wait_for(lock, kRestartTime, done);
   }
 }
 
 template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
-                              std::string_view what, Done done) const {
+                              std::string_view what, Instead instead, Done done) {
   StallClock clock(options_.stall_report_ms);
-  WaitOn(condition, lock, lent, what, /*waiter=*/nullptr, clock, done);
+  WaitOn(condition, lock, lent, what, instead, /*waiter=*/nullptr, clock, done);
+}
+
+/// Where the system gives no thread, runs one ready operation in this one, which waits: only what
+/// the wait needs if it is one for a variable, since others may need what comes after the wait.
+/// Returns false if there is none, or threads. As in a thread of the engine's an exception of its
+/// own, for want of memory, has no way to go.
+bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
+  if (instead == Instead::kNothing || !starved_.load()) return false;
+  if (instead == Instead::kWhatItNeeds) {
+    if (waiter->token == 0) waiter->token = NextToken();
+    try {
+      Demand(*waiter, kMaxDemandVisits);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+  Execution* execution;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (stopped_.load(std::memory_order_relaxed)) return false;
+    execution = instead == Instead::kAnything ? queue_.Pop() : queue_.PopAnyDemanded();
+    if (execution == nullptr) return false;
+    ++active_;
+  }
+  CallInstead([&] { RunTaken(execution); });
+  return true;
+}
+
+/// The same for a thread that works for this engine and sleeps in another one.
+bool DependencyEngine::RunOnTop() noexcept {
+  if (help_depth >= kMaxHelpDepth) return false;
+  ++help_depth;
+  const bool ran = TryRunOne();
+  --help_depth;
+  return ran;
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -129,7 +198,7 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
   {
     LentPlaces lent(this, &fence.mutex, &fence.condition);
     std::unique_lock<std::mutex> lock(fence.mutex);
-    WaitOn(fence.condition, lock, lent, "WaitForVar",
+    WaitOn(fence.condition, lock, lent, "WaitForVar", Instead::kNothing,
            [&] { return done() || lent.process_ends(); });
     reached = done();
   }
@@ -207,7 +276,7 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
   LentPlaces lent(this, &waiter.mutex, &waiter.condition);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   StallClock clock(options_.stall_report_ms);
-  WaitOn(waiter.condition, lock, lent, "WaitForVar", &waiter, clock,
+  WaitOn(waiter.condition, lock, lent, "WaitForVar", Instead::kWhatItNeeds, &waiter, clock,
          [&] { return waiter.done.load() || (until_process_ends && lent.process_ends()); });
   return waiter.done.load();
 }
@@ -316,7 +385,7 @@ bool DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, lent, "a wait inside an operation", waiter, clock, [&] {
+  WaitOn(woken, lock, lent, "a wait inside an operation", Instead::kNothing, waiter, clock, [&] {
     if (done() || abandoned_.load() || starved_.load()) return true;
     if (stopped_.load() != stopped || lent.process_ends()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -337,8 +406,8 @@ bool DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bo
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
-  WaitOn(*park_condition_, lock, lent, "a wait inside an operation", /*waiter=*/nullptr, clock,
-         [&] {
+  WaitOn(*park_condition_, lock, lent, "a wait inside an operation", Instead::kNothing,
+         /*waiter=*/nullptr, clock, [&] {
            if (done() || abandoned_.load() || lent.process_ends()) return true;
            std::lock_guard<FutexLock> hold(queue_lock_);
            return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
@@ -364,7 +433,7 @@ bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
   bool idle = false;  // others may push once more by the time that this thread has woken
-  WaitOn(*idle_condition_, lock, lent, "a wait for all operations", [&] {
+  WaitOn(*idle_condition_, lock, lent, "a wait for all operations", Instead::kAnything, [&] {
     idle = Idle();
     return idle || (until_process_ends && lent.process_ends());
   });
@@ -444,7 +513,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(*room_condition_, lock, lent, "a push waits for room", [&] {
+  WaitOn(*room_condition_, lock, lent, "a push waits for room", Instead::kAnything, [&] {
     // Announce, then look: pairs with CountComplete, which counts and then looks for the
     // announcement (both sequentially consistent), so one of the two sees the other.
     if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
@@ -514,7 +583,7 @@ void DependencyEngine::HoldOperations(bool at_end) {
   {
     LentPlaces lent(this, &park_mutex_, &*park_condition_);
     std::unique_lock<std::mutex> lock(park_mutex_);
-    WaitOn(*park_condition_, lock, lent, "Stop", [&] {
+    WaitOn(*park_condition_, lock, lent, "Stop", Instead::kNothing, [&] {
       std::lock_guard<FutexLock> hold(queue_lock_);
       holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
       return holds || (!at_end && lent.process_ends());

@@ -60,7 +60,7 @@ LentPlace* DependencyEngine::LentPlaces::Lend(DependencyEngine* engine, LentPlac
   // First, so that what the visit leaves is in the queue when a thread for it is looked for.
   place.current = ThreadFrame::Current(engine->id_);
   engine->SuspendVisit(place.current);
-  place.lent = engine->LendPlace();
+  place.lent = engine->LendPlaceForLater();
   return &place;
 }
 
@@ -132,6 +132,12 @@ bool DependencyEngine::LentPlaces::Restart() const {
     return false;
   });
   return !refused;
+}
+
+bool DependencyEngine::LentPlaces::RunOnTop() const {
+  return Any([this](DependencyEngine& engine) {
+    return &engine != own_.engine && engine.starved_.load() && engine.RunOnTop();
+  });
 }
 
 }  // namespace tessera::engine_internal

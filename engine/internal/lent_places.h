@@ -35,6 +35,9 @@ class DependencyEngine::LentPlaces {
   bool starved() const;
   /// Orders these again. Returns false if the system has refused them again.
   bool Restart() const;
+  /// Runs an operation of one of them, but for the waiting engine, on top of this sleep: for where
+  /// the system goes on to refuse. Returns false if there is none.
+  bool RunOnTop() const;
 
  private:
   /// The sleep in whose stall report this thread is; null if in none.

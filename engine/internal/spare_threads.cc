@@ -1,6 +1,7 @@
 #include "tessera/engine/internal/spare_threads.h"
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "tbb/task_arena.h"
@@ -37,8 +38,14 @@ int SpareThreads::Start(int count) {
 
 void SpareThreads::ThreadLoop() {
   is_spare_ = true;
-  tbb::task_arena arena(workers_, /*reserved_for_masters=*/1);
-  const ArenaObserver observer(arena, engine_id_);
+  // Loops ask for no thread where there may be none.
+  tbb::task_arena arena(SystemGivesThreads(workers_) ? workers_ : 1, /*reserved_for_masters=*/1);
+  std::optional<ArenaObserver> observer;
+  try {
+    arena.initialize();
+    observer.emplace(arena, engine_id_);
+  } catch (const std::exception&) {  // no memory: it works without an arena of its own
+  }
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     ++idle_;
@@ -48,7 +55,7 @@ void SpareThreads::ThreadLoop() {
     --calls_;
     lock.unlock();
     ThreadFrame::SetArena(engine_id_);
-    arena.execute(run_);
+    observer.has_value() ? arena.execute(run_) : run_();
     ThreadFrame::SetArena(0);
     lock.lock();
   }

@@ -1,9 +1,15 @@
 #include "tessera/engine/internal/tbb_workers.h"
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <latch>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "tbb/global_control.h"
 #include "tbb/info.h"
 #include "tessera/engine/internal/thread_frame.h"
@@ -53,11 +59,14 @@ struct Reservations {
   std::unique_ptr<tbb::global_control> control;  // guarded by mutex
 };
 
-void Reserve(int more_workers) {
+Reservations& TheReservations() {
   // Never destroyed: engines may end after static objects.
   static auto& reservations = *new Reservations;
-  std::lock_guard<std::mutex> hold(reservations.mutex);
-  reservations.workers += more_workers;
+  return reservations;
+}
+
+/// Requires the mutex. Throws where there is no memory, with the limit gone.
+void SetLimit(Reservations& reservations) {
   // TBB takes the least of all limits, so the old one must not outlive the new one.
   reservations.control.reset();
   if (reservations.workers == 0) return;
@@ -66,11 +75,58 @@ void Reserve(int more_workers) {
       tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads));
 }
 
+/// SetLimit for where nothing may be thrown: without a limit of its own TBB has its usual threads,
+/// until an engine comes or goes the next time.
+void TryToSetLimit(Reservations& reservations) noexcept {
+  try {
+    SetLimit(reservations);
+  } catch (const std::exception&) {
+  }
+}
+
 }  // namespace
 
-WorkerReservation::WorkerReservation(int workers) : workers_(workers) { Reserve(workers_); }
+WorkerReservation::WorkerReservation(int workers) : workers_(workers) {
+  Reservations& reservations = TheReservations();
+  std::lock_guard<std::mutex> hold(reservations.mutex);
+  reservations.workers += workers_;
+  try {
+    SetLimit(reservations);
+  } catch (...) {
+    reservations.workers -= workers_;
+    TryToSetLimit(reservations);
+    throw;
+  }
+}
 
-WorkerReservation::~WorkerReservation() { Reserve(-workers_); }
+WorkerReservation::~WorkerReservation() {
+  Reservations& reservations = TheReservations();
+  std::lock_guard<std::mutex> hold(reservations.mutex);
+  reservations.workers -= workers_;
+  TryToSetLimit(reservations);
+}
+
+bool SystemGivesThreads(int count) {
+  static std::atomic<int> given{0};
+  // Relaxed everywhere: nothing but the number.
+  int known = given.load(std::memory_order_relaxed);
+  if (known >= count) return true;
+  try {
+    std::vector<std::thread> threads;
+    std::latch all_there(1);
+    const absl::Cleanup join = [&] {
+      all_there.count_down();
+      for (std::thread& thread : threads) thread.join();
+    };
+    threads.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) threads.emplace_back([&] { all_there.wait(); });
+  } catch (const std::exception&) {  // no thread, or no memory for it
+    return false;
+  }
+  while (known < count && !given.compare_exchange_weak(known, count, std::memory_order_relaxed)) {
+  }
+  return true;
+}
 
 ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id)
     : tbb::task_scheduler_observer(arena), engine_id_(engine_id) {

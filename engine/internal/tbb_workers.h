@@ -26,9 +26,16 @@ class WorkerReservation {
   const int workers_;
 };
 
+/// Whether the system gives this process so many threads more: asked before TBB is made to start
+/// its first ones, since where the system refuses it one, TBB ends the process or waits for ever
+/// later on. Once it has been true for a number it stays so, for the question takes about 20 us for
+/// each.
+bool SystemGivesThreads(int count);
+
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena.
 class ArenaObserver final : public tbb::task_scheduler_observer {
  public:
+  /// Requires an arena that is initialized: without memory TBB throws there, and crashes here.
   ArenaObserver(tbb::task_arena& arena, uint64_t engine_id);
   ~ArenaObserver();
 

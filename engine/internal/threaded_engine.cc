@@ -1,12 +1,14 @@
 #include "tessera/engine/internal/threaded_engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "tbb/task_arena.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/process_life.h"
+#include "tessera/engine/internal/runner_orders.h"
 #include "tessera/engine/internal/spare_threads.h"
 #include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
@@ -24,7 +27,9 @@ namespace {
 // What is ready stands in our own queue; a TBB task (a "runner") is only the order to work on that
 // queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
 // goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
-// other work and never by a thread that waits inside a parallel loop.
+// other work and never by a thread that waits inside a parallel loop. Where the system refuses TBB
+// a thread the order is withdrawn, and goes to a thread of the engine's own if there is one later
+// on; until then waits from outside run what is ready.
 //
 // While a thread sleeps in a wait inside an operation one runner more may work. It may find no
 // thread and no place with TBB, which knows of no sleep, so it has a thread of the engine's own.
@@ -32,7 +37,6 @@ class ThreadedEngine final : public DependencyEngine {
  public:
   explicit ThreadedEngine(const ResolvedOptions& options)
       : DependencyEngine(options), workers_(fork_watch(), options.workers, this) {
-    workers_->arena.initialize();
     PublishThroughTbb(this);
   }
 
@@ -50,9 +54,11 @@ class ThreadedEngine final : public DependencyEngine {
       return;
     }
     OutsideCall call(body);
+    // Where the system refuses threads TBB may wait for one that never comes.
+    const bool alone = WithoutTbb() || !SystemGivesThreads(options().workers);
     // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
     // for the other engine, which has one thread less and does not know.
-    bool own_arena = !ThreadFrame::Inside(id()) && ThreadFrame::InsideAny();
+    bool own_arena = alone || (!ThreadFrame::Inside(id()) && ThreadFrame::InsideAny());
     if (!own_arena) {
       std::lock_guard<FutexLock> hold(queue_lock_);
       // Those who sleep hold places in the arena, and may wait for this very call.
@@ -65,7 +71,8 @@ class ThreadedEngine final : public DependencyEngine {
     PublishThroughTbb(&mine);
     const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
     if (own_arena) {
-      tbb::task_arena(options().workers, /*reserved_for_masters=*/1).execute(Delegate(&mine));
+      tbb::task_arena(alone ? 1 : options().workers, /*reserved_for_masters=*/1)
+          .execute(Delegate(&mine));
       return;
     }
     // Where the arena has no place TBB keeps this thread until one of the workers has called
@@ -90,7 +97,9 @@ class ThreadedEngine final : public DependencyEngine {
   static constexpr int kMaxLent = 1024;
 
   bool LendPlace() override;
+  bool LendPlaceForLater() override;
   bool Restart() override;
+  void LookAfterOrders(std::optional<uint64_t>& seen) override;
   void TakeBackPlace() override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --lent_;
@@ -110,6 +119,7 @@ class ThreadedEngine final : public DependencyEngine {
   }
 
   void CallIsolated(const std::function<void()>& fn) override { tbb::this_task_arena::isolate(fn); }
+  void CallInstead(const std::function<void()>& fn) override;
 
   /// What Execute gives to TBB, which has a worker call it if the arena has no place for more.
   class Delegate {
@@ -134,20 +144,22 @@ class ThreadedEngine final : public DependencyEngine {
   /// What goes through TBB to order a runner.
   class Runner {
    public:
-    explicit Runner(ThreadedEngine* engine) : engine_(engine) {}
+    Runner(ThreadedEngine* engine, RunnerOrders* orders) : engine_(engine), orders_(orders) {}
     void operator()() const {
-      ThreadedEngine* const engine = Engine();
-      ReceiveThroughTbb(engine);
-      engine->RunnerLoop();
+      const Runner own = Copy();
+      if (!own.orders_->Begin()) return;  // the engine may be gone
+      ReceiveThroughTbb(own.engine_);
+      own.engine_->RunnerLoop();
     }
 
    private:
-    ThreadedEngine* Engine() const {
+    Runner Copy() const {
       const HiddenFromTsan hidden;
-      return engine_;
+      return *this;
     }
 
     ThreadedEngine* engine_;
+    RunnerOrders* orders_;
   };
 
   /// A call of Execute from outside that a spare thread may take in the place of its caller.
@@ -202,17 +214,33 @@ class ThreadedEngine final : public DependencyEngine {
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
   /// How many runners may work or sleep. Requires queue_lock_.
   int MaxRunners() const { return options().workers + lent_; }
-  /// Orders up to `count` more runners, and returns how many. Requires queue_lock_.
-  int OrderRunners(int count);
-  bool StartRunners(int count, bool spare);
+  /// So many runners that StartRunners is to find threads for.
+  struct Start {
+    int count = 0;
+    bool spare = false;  // not from TBB
+  };
+  Start OrderRunners(int64_t count);
+  /// Whether TBB has refused threads. Relaxed: whoever sees it late finds out for itself.
+  bool WithoutTbb() const {
+    return orders_->refused() || arena_is_broken_.load(std::memory_order_relaxed);
+  }
+  bool BeginToLend(Start& start);
+  bool StartRunners(const Start& start);
+  bool StartSpares(int count);
+  void GiveUpRunners(int count);
   int EnqueueRunners(int count);
 
   struct Workers {
     Workers(int count, ThreadedEngine* engine)
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
-          observer(arena, engine->id()),
+          observer(Initialized(arena), engine->id()),
           spares(count, engine->id(), [engine] { engine->RunnerLoop(); }) {}
+
+    static tbb::task_arena& Initialized(tbb::task_arena& arena) {
+      arena.initialize();
+      return arena;
+    }
 
     WorkerReservation reservation;
     tbb::task_arena arena;
@@ -220,44 +248,61 @@ class ThreadedEngine final : public DependencyEngine {
     SpareThreads spares;
   };
 
+  const RunnerOrdersOwner orders_;
+  std::atomic<bool> arena_is_broken_{false};
   DroppedAfterFork<Workers> workers_;
-  int runners_ = 0;  // ordered or at work; guarded by queue_lock_
-  int lent_ = 0;     // places of threads that sleep; guarded by queue_lock_
+  int runners_ = 0;             // ordered or at work; guarded by queue_lock_
+  int lent_ = 0;                // places of threads that sleep; guarded by queue_lock_
+  uint64_t orders_placed_ = 0;  // with TBB, so far; guarded by queue_lock_
   // Calls of Execute that may have found no place; guarded by queue_lock_.
   std::vector<OutsideCall*> calls_;
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 
+/// Counts one place more as lent, with a runner for it if there is work. Returns false if too many
+/// are.
+bool ThreadedEngine::BeginToLend(Start& start) {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  if (lent_ == kMaxLent) return false;
+  ++lent_;
+  const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
+  if (ready || !calls_.empty()) start = OrderRunners(1);
+  return true;
+}
+
 bool ThreadedEngine::LendPlace() {
-  int start = 0;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (lent_ == kMaxLent) return false;
-    ++lent_;
-    const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
-    if (ready || !calls_.empty()) start = OrderRunners(1);
-  }
-  if (start == 0 || workers_->spares.Start(1) == 1) return true;
+  Start start;
+  if (!BeginToLend(start)) return false;
+  if (start.count == 0 || workers_->spares.Start(1) == 1) return true;
   // The system gives no thread more: the caller has to do the work itself.
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    --lent_;
-    --runners_;
-  }
-  Deactivate();
+  GiveUpRunners(1);
+  TakeBackPlace();
   return false;
 }
 
-int ThreadedEngine::OrderRunners(int count) {
-  count = std::clamp(count, 0, std::max(0, MaxRunners() - runners_));
-  runners_ += count;
-  active_ += count;
-  return count;
+bool ThreadedEngine::LendPlaceForLater() {
+  Start start;
+  if (!BeginToLend(start)) return false;
+  StartRunners(start);
+  return true;
+}
+
+/// Counts up to that many runners more, for StartRunners. Requires queue_lock_.
+ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
+  const int free = std::max(0, MaxRunners() - runners_);
+  const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
+                       .spare = lent_ > 0 || WithoutTbb()};
+  runners_ += start.count;
+  active_ += start.count;
+  if (start.count > 0 && !start.spare) {
+    orders_->Order(start.count);
+    orders_placed_ += static_cast<uint64_t>(start.count);
+  }
+  return start;
 }
 
 void ThreadedEngine::Dispatch(ReadyList& ready) {
-  int start = 0;
-  bool spare;
+  Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     int count = 0;
@@ -270,54 +315,101 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
       ++count;
     }
     if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(count);
-    spare = lent_ > 0;
   }
-  StartRunners(start, spare);
+  StartRunners(start);
   NotifyHelpers();
 }
 
 bool ThreadedEngine::Restart() {
-  int start = 0;
-  bool spare;
+  Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (!stopped_.load(std::memory_order_relaxed)) {
-      start = OrderRunners(static_cast<int>(std::min<int64_t>(queue_.size(), MaxRunners())));
-    }
-    spare = lent_ > 0;
+    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(queue_.size());
   }
-  return StartRunners(start, spare);
+  return StartRunners(start);
 }
 
 /// Returns false if some are missing. Does not throw: what the runners are for is in the queue
 /// already. Where there is neither memory nor a thread those who sleep run it, or order runners
 /// again, as does the next push.
-bool ThreadedEngine::StartRunners(int count, bool spare) {
-  if (count == 0) return true;
-  if (!spare) count -= EnqueueRunners(count);
+bool ThreadedEngine::StartRunners(const Start& start) {
+  if (start.count == 0) return true;
+  return StartSpares(start.spare ? start.count : EnqueueRunners(start.count));
+}
+
+/// The same in threads of the engine's own.
+bool ThreadedEngine::StartSpares(int count) {
   if (count == 0) return true;
   const int missing = count - workers_->spares.Start(count);
   if (missing == 0) return true;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    runners_ -= missing;
-  }
-  for (int i = 0; i < missing; ++i) Deactivate();
+  GiveUpRunners(missing);
   starved_.store(true);
   NotifyParked();
   WakeSleepers();
   return false;
 }
 
-/// Returns how many TBB has taken, which may be fewer where there is no memory.
+/// So many that were ordered do not come.
+void ThreadedEngine::GiveUpRunners(int count) {
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    runners_ -= count;
+  }
+  for (int i = 0; i < count; ++i) Deactivate();
+}
+
+/// Has TBB start them. Returns for how many others have to be found, those of earlier orders among
+/// them: where there is no memory, or the system refuses TBB a thread.
 int ThreadedEngine::EnqueueRunners(int count) {
-  int enqueued = 0;
+  bool refused = !SystemGivesThreads(options().workers);
+  int left = count;
   try {
     const HiddenFromTsan hidden;
-    for (; enqueued < count; ++enqueued) workers_->arena.enqueue(Runner(this));
+    for (; left > 0 && !refused; --left) workers_->arena.enqueue(Runner(this, orders_.get()));
   } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
+    // From the start of a thread, when the task is with TBB already; it may begin some day. Whoever
+    // uses the arena once more may wait for ever, as of TBB 2021.8.
+    --left;
+    refused = true;
+    arena_is_broken_.store(true, std::memory_order_relaxed);
   }
-  return enqueued;
+  int missing = left == 0 ? 0 : orders_->TakeBack(left);
+  if (refused) missing += orders_->Withdraw();
+  return missing;
+}
+
+/// TBB does not tell if it has no thread for an order, because another user of it has been refused
+/// one before.
+void ThreadedEngine::LookAfterOrders(std::optional<uint64_t>& seen) {
+  int withdrawn;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    const int open = orders_->open();
+    if (open == 0 || open != runners_) {  // who is at work comes to the queue in the end
+      seen.reset();
+      return;
+    }
+    // Not the same orders, if there were others since.
+    if (std::exchange(seen, orders_placed_) != orders_placed_) return;
+    withdrawn = orders_->Withdraw();
+    seen.reset();
+  }
+  StartSpares(withdrawn);
+}
+
+/// In an arena for this thread alone, in which loops ask for no other.
+void ThreadedEngine::CallInstead(const std::function<void()>& fn) {
+  bool called = false;
+  try {
+    tbb::task_arena(1, /*reserved_for_masters=*/1).execute([&] {
+      called = true;
+      fn();
+    });
+  } catch (const std::exception&) {  // no memory for the arena
+    if (called) throw;
+    fn();
+  }
 }
 
 void ThreadedEngine::RunnerLoop() {
