@@ -214,14 +214,7 @@ TEST_P(ResourceFailureTest, NothingLeaksWhateverFails) {
     static_cast<void>(CodeOf(GetParam(), scene));
     return failing.has_failed();
   };
-  // What is made once, and what this thread keeps for pools that are gone until it meets the next.
-  run(1000);
-  run(1000);
-  const int64_t before = OutstandingNews();
-  for (int64_t n = 0; run(n); ++n) {
-  }
-  run(1000);
-  EXPECT_LE(OutstandingNews(), before);
+  EXPECT_LE(NewsLeftBehind(run), 0);
 }
 
 TEST(ResourceEndFailureTest, TheEndOfAManagerNeedsNoMemory) {

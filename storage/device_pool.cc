@@ -7,7 +7,6 @@
 
 #include "tessera/base/error.h"
 #include "tessera/storage/owner_lock.h"
-#include "tessera/storage/poison.h"
 #include "tessera/storage/size_class.h"
 
 namespace tessera::storage_internal {
@@ -21,6 +20,9 @@ constexpr int64_t kCachePart = 64;
 // system call.
 constexpr int kBlocksAtOnce = 16;
 constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
+// After so many blocks out of another thread's cache it may go on for a moment: they take about as
+// long as the system call.
+constexpr int kBlocksInStep = 128;
 
 uint64_t NextPoolId() {
   static std::atomic<uint64_t> next{1};
@@ -89,16 +91,8 @@ DevicePool::~DevicePool() {
   });
 }
 
-// What every call runs is inline in those that run it, and what ends in an error apart from it: of
-// the nanoseconds that a block from a thread's cache takes, calls and saved registers are many.
-
 void DevicePool::ThrowImpossibleSize(int64_t size_bytes) {
   throw InvalidArgument("Storage::Alloc: no block can have this size: ", Figures(size_bytes));
-}
-
-inline void DevicePool::CheckSize(int64_t size_bytes) {
-  if (size_bytes < 0 || size_bytes > kMaxAllocBytes) [[unlikely]]
-    ThrowImpossibleSize(size_bytes);
 }
 
 void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
@@ -106,29 +100,12 @@ void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
                            " was freed before");
 }
 
-inline void DevicePool::CheckLive(const StorageHandle& handle) const {
-  if (!handle.block->IsIn(handle.generation)) [[unlikely]]
-    ThrowFreedBefore(handle);
-}
-
-inline StorageHandle DevicePool::HandOut(Block* block) {
-  const int64_t size_bytes = block->requested_bytes;
-  if (poison_) UnpoisonMemory(block->ptr, size_bytes);
-  return {block->ptr, size_bytes, device_, block, block->Advance()};
-}
-
-/// Ends the block's life for its owner.
-inline void DevicePool::Bury(Block* block) {
-  block->Advance();
-  if (poison_) PoisonMemory(block->ptr, block->size_bytes);
-}
-
 StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
   Tag* const tag = FindTag(cache, tag_name);
-  if (cache != nullptr && size_bytes > 0 && size_bytes <= cache->max_block_bytes()) {
-    if (Block* const block = AllocFromCache(cache, size_bytes, tag)) return HandOut(block);
+  if (cache != nullptr && cache->MayHave(size_bytes)) {
+    if (Block* const block = PopFromCache(cache, size_bytes, tag)) return HandOut(block);
   }
   Block* const block = AllocFromPool(cache, size_bytes, tag);
   return block == nullptr ? StorageHandle{.device = device_} : HandOut(block);
@@ -153,14 +130,13 @@ Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
   return tag;
 }
 
-Block* DevicePool::AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   const OwnerGuard guard(cache->lock());
   Block* const block = cache->Pop(size_bytes);
   if (block == nullptr) return nullptr;
   block->requested_bytes = size_bytes;
   block->tag = tag;
-  cache->CountAlloc(*block, &live_);
-  RecordIfWanted(size_bytes);
+  CountAllocInCache(cache, *block);
   return block;
 }
 
@@ -185,7 +161,7 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
   const int64_t rounded_bytes = strategy_->RoundUp(size_bytes);
   int64_t system_allocations = system_.allocations();
   Block* block = TakeOrGrow(cache, rounded_bytes);
-  if (block == nullptr) {
+  if (block == nullptr && !IsBeyondLimit(rounded_bytes)) {
     lock.unlock();
     trim_others_(device_);
     lock.lock();
@@ -213,7 +189,9 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
   if (DrainCachesUntilFits(own, rounded_bytes)) {
     if (Block* block = strategy_->Take(rounded_bytes)) return block;
   }
-  if (Block* block = strategy_->Grow(rounded_bytes)) return block;
+  if (!IsBeyondLimit(rounded_bytes)) {
+    if (Block* block = strategy_->Grow(rounded_bytes)) return block;
+  }
   return TakeAfterShortage(rounded_bytes);
 }
 
@@ -224,7 +202,7 @@ Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
     found = strategy_->Take(rounded_bytes);
     return found != nullptr;
   });
-  if (found != nullptr) return found;
+  if (found != nullptr || IsBeyondLimit(rounded_bytes)) return found;
   DrainCaches();
   // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
   strategy_->Release(rounded_bytes);
@@ -235,7 +213,8 @@ Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
 }
 
 /// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
-/// joined to its neighbours. Many more would only have to be cached again.
+/// joined to its neighbours. Many more would only have to be cached again. No other thread waits
+/// for more than one step.
 bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
   const bool small = kind == BlockKind::kSmall;
@@ -250,7 +229,8 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
     own->DrainWhile(small, put);
   }
   if (fits || caches_.size() <= size_t{own != nullptr}) return fits;
-  // All at once, for one fence serves them all; this thread's own has nothing of the kind left.
+  // First only what fits by itself, of all caches at once, for one fence serves them all. This
+  // thread's own has nothing of the kind left.
   VisitCaches([&](ThreadCache* cache) {
     if (fits) return;
     int64_t bytes = 0;
@@ -260,25 +240,63 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
       bytes += block->size_bytes;
       put(block);
     }
-    if (!fits) cache->DrainWhile(small, put);
   });
+  for (const auto& cache : caches_) {
+    if (fits) break;
+    if (cache.get() != own) DrainInSteps(cache.get(), small, put);
+  }
   return fits;
 }
 
-void DevicePool::Free(const StorageHandle& handle, FreeWay way) {
-  CheckLive(handle);
-  Block* const block = handle.block;
-  Bury(block);
-  ThreadCache* const cache = Cache();
-  if (cache != nullptr && cache->Accepts(*block) && way == FreeWay::kToPool) {
-    FreeToCache(cache, block);
-  } else {
-    FreeToPool(cache, block, way);
+/// Calls `put(block)` for what a cache has of small or of large blocks until it returns false. The
+/// cache's owner waits for a step at most, and may go on between two.
+template <typename PutBlock>
+void DevicePool::DrainInSteps(ThreadCache* cache, bool small, const PutBlock& put) {
+  // What the owner frees meanwhile is not waited for, or this might not end.
+  int64_t bytes_left = kNoLimit;
+  for (bool more = true; more && bytes_left > 0; cache->lock().LetOwnerIn()) {
+    const OtherGuard guard(cache->lock());
+    bytes_left = std::min(bytes_left, cache->bytes());
+    int blocks_left = kBlocksInStep;
+    bool wanted = true;
+    const bool empty = cache->DrainWhile(small, [&](Block* block) {
+      bytes_left -= block->size_bytes;
+      wanted = put(block);
+      return wanted && --blocks_left > 0;
+    });
+    more = wanted && !empty;
   }
 }
 
+/// As Free, also where the thread's cache is of no help.
+void DevicePool::FreeAnywhere(Block* block) {
+  ThreadCache* const cache = Cache();
+  if (cache == nullptr || !cache->Accepts(*block)) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    CountFree(cache, *block);
+    return Put(block);
+  }
+  bool overfull = false;
+  {
+    const OwnerGuard guard(cache->lock());
+    CountFreeInCache(cache, *block);
+    overfull = cache->Push(block);
+  }
+  if (overfull) TrimCache(cache);
+}
+
+void DevicePool::DirectFree(const StorageHandle& handle) {
+  CheckLive(handle);
+  Bury(handle.block);
+  ThreadCache* const cache = Cache();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CountFree(cache, *handle.block);
+  Block* const freed = strategy_->Put(handle.block);
+  if (freed != nullptr) strategy_->ReleaseIfWhole(freed);
+}
+
 void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
-  if (!HasStreams()) return Free(handle, FreeWay::kToPool);
+  if (!HasStreams()) return Free(handle);
   CheckLive(handle);
   ThreadCache* const cache = Cache();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -288,32 +306,30 @@ void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
   CountFree(cache, *handle.block);
 }
 
-void DevicePool::FreeToCache(ThreadCache* cache, Block* block) {
-  bool overfull = false;
-  {
-    const OwnerGuard guard(cache->lock());
-    cache->CountFree(*block, &live_);
-    RecordIfWanted(-block->requested_bytes);
-    overfull = cache->Push(block);
-  }
-  if (overfull) TrimCache(cache);
+/// Both with the cache's lock.
+void DevicePool::CountAllocInCache(ThreadCache* cache, const Block& block) {
+  RecordIfWanted(block.requested_bytes);
+  cache->CountAlloc(block.requested_bytes, block.tag);
+  if (!cache->HasRoomToCount(0, block.tag)) cache->Report(block.tag, &live_);
 }
-
-void DevicePool::FreeToPool(ThreadCache* cache, Block* block, FreeWay way) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  CountFree(cache, *block);
-  if (way == FreeWay::kToPool) return Put(block);
-  Block* const freed = strategy_->Put(block);
-  if (freed != nullptr) strategy_->ReleaseIfWhole(freed);
+void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
+  RecordIfWanted(-block.requested_bytes);
+  Tag* tag = block.tag;
+  if (tag != nullptr && !cache->HasTag(*tag)) {
+    tag->bytes.Report(-block.requested_bytes, 0);
+    tag = nullptr;
+  }
+  cache->CountFree(block.requested_bytes, tag);
+  if (!cache->HasRoomToCount(0, tag)) cache->Report(tag, &live_);
 }
 
 void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
-  RecordIfWanted(block.requested_bytes);
   if (cache != nullptr) {
     // Also what passes the cache by, so that the count's peak on one thread is exact.
     const OwnerGuard guard(cache->lock());
-    return cache->CountAlloc(block, &live_);
+    return CountAllocInCache(cache, block);
   }
+  RecordIfWanted(block.requested_bytes);
   ++totals_.allocations;
   live_.Report(block.requested_bytes, block.requested_bytes);
   if (block.tag == nullptr) return;
@@ -322,17 +338,17 @@ void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
 }
 
 void DevicePool::CountFree(ThreadCache* cache, const Block& block) {
-  RecordIfWanted(-block.requested_bytes);
   if (cache != nullptr) {
     const OwnerGuard guard(cache->lock());
-    return cache->CountFree(block, &live_);
+    return CountFreeInCache(cache, block);
   }
+  RecordIfWanted(-block.requested_bytes);
   ++totals_.frees;
   live_.Report(-block.requested_bytes, 0);
   if (block.tag != nullptr) block.tag->bytes.Report(-block.requested_bytes, 0);
 }
 
-void DevicePool::RecordOnTimeline(int64_t live_change_bytes) {
+void DevicePool::RecordOnTimeline(int64_t live_change_bytes) noexcept {
   timeline_.Record(live_change_bytes, system_.reserved_bytes());
 }
 
@@ -381,16 +397,24 @@ void DevicePool::VisitCaches(const Visitor& visit) {
 }
 
 void DevicePool::DrainCaches() {
-  VisitCaches([this](ThreadCache* cache) { cache->Drain([this](Block* block) { Put(block); }); });
+  const auto put = [this](Block* block) {
+    Put(block);
+    return true;
+  };
+  for (const auto& cache : caches_) {
+    for (const bool small : {true, false}) DrainInSteps(cache.get(), small, put);
+  }
 }
 
 /// The cache's lock is held.
 void DevicePool::Collect(ThreadCache* cache) {
-  cache->Report(&live_);
+  cache->Report(nullptr, &live_);
   const Counters counters = std::exchange(cache->counters(), Counters());
   totals_.allocations += counters.allocations;
   totals_.frees += counters.frees;
-  tags_.ForEach([cache](Tag* tag) { cache->tags().Report(tag); });
+  tags_.ForEach([cache](Tag* tag) {
+    if (cache->HasTag(*tag)) cache->tags().Report(tag);
+  });
 }
 
 /// Returns the bytes in the threads' caches.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/device.h"
 #include "tessera/storage/block.h"
@@ -16,6 +17,7 @@
 #include "tessera/storage/handle.h"
 #include "tessera/storage/options.h"
 #include "tessera/storage/pending_frees.h"
+#include "tessera/storage/poison.h"
 #include "tessera/storage/pool_strategy.h"
 #include "tessera/storage/statistics.h"
 #include "tessera/storage/system_memory.h"
@@ -24,11 +26,6 @@
 #include "tessera/storage/timeline.h"
 
 namespace tessera::storage_internal {
-
-enum class FreeWay {
-  kToPool,
-  kToSystem,  ///< as soon as a whole system allocation is free
-};
 
 /// One device's memory: a strategy under a lock, threads' caches in front of it, and the figures.
 /// Thread-safe. Held by shared_ptr, because a thread that ends gives its cache back.
@@ -47,10 +44,58 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   const void* owner() const { return owner_; }
   Device device() const { return device_; }
 
-  // See Storage for what these do.
+  // See Storage for what these do. Of the nanoseconds that a block from a thread's cache takes,
+  // calls and saved registers are many: what it needs is inline as a whole, and whatever is rare or
+  // ends in an error is apart.
+
+  /// What Alloc is to hand out if the thread's cache has such a block at hand, and has met the tag
+  /// lately, else null: then Alloc is to be called. Never throws.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  Block* AllocFromCache(int64_t size_bytes, std::string_view tag_name) {
+    ThreadCache* const cache = RecentCacheOfThisThread(id_);
+    if (cache == nullptr || !cache->MayHave(size_bytes)) [[unlikely]]
+      return nullptr;
+    Tag* tag = nullptr;
+    if (!tag_name.empty()) {
+      tag = cache->tags().FindRecent(tag_name);
+      if (tag == nullptr) [[unlikely]]
+        return nullptr;
+    }
+    const OwnerTryGuard guard(cache->lock());
+    if (!guard.locked() || timeline_.is_recording() || !cache->HasRoomToCount(size_bytes, tag))
+        [[unlikely]]
+      return nullptr;
+    Block* const block = cache->Pop(size_bytes);
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    block->requested_bytes = size_bytes;
+    block->tag = tag;
+    cache->CountAlloc(size_bytes, tag);
+    return block;
+  }
+  StorageHandle HandOut(Block* block) {
+    const int64_t size_bytes = block->requested_bytes;
+    if (poison_) UnpoisonMemory(block->ptr, size_bytes);
+    return {block->ptr, size_bytes, device_, block, block->Advance()};
+  }
   StorageHandle Alloc(int64_t size_bytes, std::string_view tag);
   StorageHandle AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
-  void Free(const StorageHandle& handle, FreeWay way);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  void Free(const StorageHandle& handle) {
+    CheckLive(handle);
+    Block* const block = handle.block;
+    Bury(block);
+    ThreadCache* const cache = RecentCacheOfThisThread(id_);
+    switch (FreeToRecentCache(cache, block)) {
+      case CacheFree::kNo:
+        return FreeAnywhere(block);
+      case CacheFree::kOverfull:
+        return TrimCache(cache);
+      case CacheFree::kDone:
+        return;
+    }
+  }
+  void DirectFree(const StorageHandle& handle);
   void FreeOnStream(const StorageHandle& handle, void* stream);
   void ReleaseAll();
   void SetLimit(int64_t limit_bytes);
@@ -75,8 +120,13 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
  private:
   [[noreturn]] void ThrowImpossibleSize(int64_t size_bytes);
   [[noreturn]] void ThrowFreedBefore(const StorageHandle& handle) const;
-  void CheckSize(int64_t size_bytes);
-  void CheckLive(const StorageHandle& handle) const;
+  void CheckSize(int64_t size_bytes) {
+    if (size_bytes < 0 || size_bytes > kMaxAllocBytes) ThrowImpossibleSize(size_bytes);
+  }
+  void CheckLive(const StorageHandle& handle) const {
+    if (!handle.block->IsIn(handle.generation)) [[unlikely]]
+      ThrowFreedBefore(handle);
+  }
   /// The tag of that name, null for none. Only this thread looks at what it used last.
   Tag* FindTag(ThreadCache* cache, std::string_view name) {
     if (name.empty()) return nullptr;
@@ -84,23 +134,53 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     return recent != nullptr ? recent : InternTag(cache, name);
   }
   Tag* InternTag(ThreadCache* cache, std::string_view name);
-  Block* AllocFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  Block* PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
   Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag);
-  StorageHandle HandOut(Block* block);
-  void Bury(Block* block);
-  void FreeToCache(ThreadCache* cache, Block* block);
-  void FreeToPool(ThreadCache* cache, Block* block, FreeWay way);
+  /// Ends the block's life for its owner.
+  void Bury(Block* block) {
+    block->Advance();
+    if (poison_) PoisonMemory(block->ptr, block->size_bytes);
+  }
+  enum class CacheFree {
+    kNo,  ///< nothing has changed
+    kDone,
+    kOverfull,  ///< done, and TrimCache must be called
+  };
+  /// What Free does if the thread has a cache at hand that takes the block, and needs nothing else.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  CacheFree FreeToRecentCache(ThreadCache* cache, Block* block) {
+    if (cache == nullptr || !cache->Accepts(*block)) return CacheFree::kNo;
+    const int64_t size_bytes = block->requested_bytes;
+    const Tag* const tag = block->tag;
+    const OwnerTryGuard guard(cache->lock());
+    if (!guard.locked() || timeline_.is_recording() || (tag != nullptr && !cache->HasTag(*tag)) ||
+        !cache->HasRoomToCount(-size_bytes, tag)) [[unlikely]]
+      return CacheFree::kNo;
+    cache->CountFree(size_bytes, tag);
+    const bool overfull = cache->Push(block);
+    return overfull ? CacheFree::kOverfull : CacheFree::kDone;
+  }
+  void FreeAnywhere(Block* block);
 
   Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Block* TakeAfterShortage(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// What nobody could give: then nothing is given up for it.
+  bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return rounded_bytes > system_.limit_bytes();
+  }
   bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename PutBlock>
+  void DrainInSteps(ThreadCache* cache, bool small, const PutBlock& put)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimCache(ThreadCache* cache);
   void FinishPendingFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void CountAllocInCache(ThreadCache* cache, const Block& block);
+  void CountFreeInCache(ThreadCache* cache, const Block& block);
   void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountFree(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// With the lock under which the change is counted: a recording that begins has it either in its
@@ -109,7 +189,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     if (timeline_.is_recording()) [[unlikely]]
       RecordOnTimeline(live_change_bytes);
   }
-  void RecordOnTimeline(int64_t live_change_bytes) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void RecordOnTimeline(int64_t live_change_bytes) noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void AnnounceToCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnlockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -121,8 +201,11 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   bool HasStreams() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return pending_.HasStreams(); }
 
-  /// The thread's cache, or null if this pool has none.
-  ThreadCache* Cache() { return cache_bytes_ > 0 ? CacheOfThisThread(this, id_) : nullptr; }
+  /// The thread's cache, made at the first call, or null if this pool has none.
+  ThreadCache* Cache() {
+    if (ThreadCache* const recent = RecentCacheOfThisThread(id_)) return recent;
+    return cache_bytes_ > 0 ? FindOrAddThreadCache(this, id_) : nullptr;
+  }
 
   const Device device_;
   const uint64_t id_;
@@ -144,8 +227,10 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   Counters totals_ ABSL_GUARDED_BY(mutex_);
   /// Allocations that took something from the system.
   int64_t pool_misses_ ABSL_GUARDED_BY(mutex_) = 0;
-  LiveBytes live_;
-  Timeline timeline_;
+  // Apart from each other and from what comes before: at each call a thread reads whether somebody
+  // records, and other threads write the figures.
+  alignas(64) LiveBytes live_;
+  alignas(64) Timeline timeline_;
 
   // What one thread may keep: small blocks together, and a single large one.
   const int64_t cache_bytes_;

@@ -11,12 +11,7 @@ namespace tessera::storage_internal {
 class LiveBytes {
  public:
   /// Adds `change`, on the way to which the count went up by `peak` >= 0 at most.
-  void Report(int64_t change, int64_t peak) {
-    // Relaxed: a figure that orders nothing.
-    const int64_t highest = live_.fetch_add(change, std::memory_order_relaxed) + peak;
-    Raise(&peak_, highest);
-    Raise(&peak_since_mark_, highest);
-  }
+  void Report(int64_t change, int64_t peak);
   void MarkPeak() { peak_since_mark_.store(live(), std::memory_order_relaxed); }
 
   int64_t live() const { return live_.load(std::memory_order_relaxed); }
@@ -24,12 +19,6 @@ class LiveBytes {
   int64_t peak_since_mark() const { return peak_since_mark_.load(std::memory_order_relaxed); }
 
  private:
-  static void Raise(std::atomic<int64_t>* peak, int64_t value) {
-    int64_t known = peak->load(std::memory_order_relaxed);
-    while (value > known && !peak->compare_exchange_weak(known, value, std::memory_order_relaxed)) {
-    }
-  }
-
   std::atomic<int64_t> live_{0};
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> peak_since_mark_{0};
@@ -42,20 +31,16 @@ class UnreportedBytes {
   /// give blocks of a feature map's size would write the same cache line at each call.
   static constexpr int64_t kMaxBytes = int64_t{1} << 20;
 
-  void Add(int64_t size_bytes, LiveBytes* live) {
+  /// False if Flush must follow a change by so much.
+  bool HasRoomFor(int64_t change_bytes) const {
+    return bytes_ + change_bytes <= kMaxBytes && bytes_ + change_bytes >= -kMaxBytes;
+  }
+  void Add(int64_t size_bytes) {
     bytes_ += size_bytes;
     peak_bytes_ = std::max(peak_bytes_, bytes_);
-    if (bytes_ > kMaxBytes) Flush(live);
   }
-  void Subtract(int64_t size_bytes, LiveBytes* live) {
-    bytes_ -= size_bytes;
-    if (bytes_ < -kMaxBytes) Flush(live);
-  }
-  void Flush(LiveBytes* live) {
-    if (bytes_ == 0 && peak_bytes_ == 0) return;
-    live->Report(bytes_, peak_bytes_);
-    bytes_ = peak_bytes_ = 0;
-  }
+  void Subtract(int64_t size_bytes) { bytes_ -= size_bytes; }
+  void Flush(LiveBytes* live);
 
  private:
   int64_t bytes_ = 0;

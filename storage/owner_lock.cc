@@ -29,4 +29,19 @@ void FenceAllThreads() {
   static_cast<void>(fenced);
 }
 
+void OwnerLock::LockAfterOther() noexcept {
+  owner_waits_.store(true, std::memory_order_relaxed);
+  do {
+    while (wanted_.load(std::memory_order_relaxed)) std::this_thread::yield();
+  } while (!TryLockAsOwner());
+  owner_waits_.store(false, std::memory_order_relaxed);
+}
+
+void OwnerLock::LetOwnerIn() const {
+  constexpr int kMaxYields = 16;
+  for (int i = 0; i < kMaxYields && owner_waits_.load(std::memory_order_relaxed); ++i) {
+    std::this_thread::yield();
+  }
+}
+
 }  // namespace tessera::storage_internal

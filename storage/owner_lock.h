@@ -29,7 +29,15 @@ class OwnerLock {
   OwnerLock() : asymmetric_(CanFenceAllThreads()) {}
 
   void LockAsOwner() {
-    while (!TryLockAsOwner()) [[unlikely]] WaitForOther();
+    if (!TryLockAsOwner()) [[unlikely]]
+      LockAfterOther();
+  }
+  /// False, and nothing is locked, if somebody else holds the lock or is about to.
+  bool TryLockAsOwner() {
+    if (!RaiseFlag()) [[likely]]
+      return true;
+    UnlockAsOwner();
+    return false;
   }
   /// Pairs with the acquire in LockAsOther.
   void UnlockAsOwner() { held_.store(false, std::memory_order_release); }
@@ -39,8 +47,12 @@ class OwnerLock {
     if (asymmetric_) FenceAllThreads();
     AwaitOwner();
   }
-  /// Pairs with the acquire in TryLockAsOwner.
+  /// Pairs with the acquire in RaiseFlag.
   void UnlockAsOther() { wanted_.store(false, std::memory_order_release); }
+
+  /// After UnlockAsOther, if the lock is soon to be taken again: an owner that waits for it has it
+  /// first, unless the scheduler keeps it from that.
+  void LetOwnerIn() const;
 
   // LockAsOther in three steps, so that many locks share one fence: announce at each, one
   // FenceAllThreads() if any is asymmetric, then await each.
@@ -54,28 +66,32 @@ class OwnerLock {
 
   /// In the child of a fork that has held the lock as somebody else: the owner may be a thread that
   /// is gone, and may have had its flag raised, about to see the other one.
-  void ForgetOwner() { held_.store(false, std::memory_order_relaxed); }
+  void ForgetOwner() {
+    held_.store(false, std::memory_order_relaxed);
+    owner_waits_.store(false, std::memory_order_relaxed);
+  }
 
  private:
-  bool TryLockAsOwner() {
+  /// The owner's; returns the other side's.
+  bool RaiseFlag() {
     if (asymmetric_) {
       held_.store(true, std::memory_order_relaxed);
       // Keeps the compiler from swapping the two; what the processor swaps, FenceAllThreads undoes.
       std::atomic_signal_fence(std::memory_order_seq_cst);
-      return !wanted_.load(std::memory_order_acquire);
+      return wanted_.load(std::memory_order_acquire);
     }
     held_.store(true, std::memory_order_seq_cst);
-    return !wanted_.load(std::memory_order_seq_cst);
+    return wanted_.load(std::memory_order_seq_cst);
   }
 
-  void WaitForOther() {
-    UnlockAsOwner();
-    while (wanted_.load(std::memory_order_relaxed)) std::this_thread::yield();
-  }
+  /// After TryLockAsOwner has said no.
+  void LockAfterOther() noexcept;
 
   const bool asymmetric_;
   std::atomic<bool> held_{false};
   std::atomic<bool> wanted_{false};
+  /// Relaxed: it orders nothing.
+  std::atomic<bool> owner_waits_{false};
 };
 
 /// Holds the lock as its owner for a scope.
@@ -88,6 +104,23 @@ class OwnerGuard {
 
  private:
   OwnerLock& lock_;
+};
+
+/// Holds the lock as its owner for a scope if nobody else wants it.
+class OwnerTryGuard {
+ public:
+  explicit OwnerTryGuard(OwnerLock& lock) : lock_(lock), locked_(lock.TryLockAsOwner()) {}
+  ~OwnerTryGuard() {
+    if (locked_) lock_.UnlockAsOwner();
+  }
+  OwnerTryGuard(const OwnerTryGuard&) = delete;
+  OwnerTryGuard& operator=(const OwnerTryGuard&) = delete;
+
+  bool locked() const { return locked_; }
+
+ private:
+  OwnerLock& lock_;
+  const bool locked_;
 };
 
 /// Holds the lock as somebody else for a scope.

@@ -35,9 +35,15 @@ TEST(OwnerLockTest, OwnerAndOthersNeverHoldItTogether) {
   }
   threads.emplace_back([&] {
     start.arrive_and_wait();
-    for (; others_left.load(std::memory_order_relaxed) > 0; ++owner_turns) {
-      const OwnerGuard guard(lock);
-      ++turns;
+    while (others_left.load(std::memory_order_relaxed) > 0) {
+      {
+        const OwnerGuard guard(lock);
+        ++turns;
+        ++owner_turns;
+      }
+      const OwnerTryGuard guard(lock);
+      turns += guard.locked();
+      owner_turns += guard.locked();
     }
   });
   for (std::thread& thread : threads) thread.join();
@@ -67,6 +73,39 @@ TEST(OwnerLockTest, AnAnnouncedOtherComesBeforeTheOwnersNextTurn) {
   lock.UnlockAsOther();
   owner.join();
   EXPECT_EQ(turns.load(), 1);
+}
+
+TEST(OwnerLockTest, AnOwnerThatDoesNotWaitLeavesTheLockToTheOther) {
+  OwnerLock lock;
+  lock.AnnounceOther();
+  EXPECT_FALSE(OwnerTryGuard(lock).locked());
+  lock.AwaitOwner();
+  EXPECT_FALSE(OwnerTryGuard(lock).locked());
+  lock.UnlockAsOther();
+  EXPECT_TRUE(OwnerTryGuard(lock).locked());
+  // Given back.
+  lock.LockAsOther();
+  lock.UnlockAsOther();
+}
+
+TEST(OwnerLockTest, AnOwnerThatWaitsComesInBetweenTheOthersTurns) {
+  constexpr int64_t kManyTurns = 1000000;
+  OwnerLock lock;
+  std::atomic<bool> was_in{false};
+  lock.LockAsOther();
+  std::thread owner([&] {
+    const OwnerGuard guard(lock);
+    was_in = true;
+  });
+  int64_t turns = 0;
+  for (; !was_in && turns < kManyTurns; ++turns) {
+    lock.UnlockAsOther();
+    lock.LetOwnerIn();
+    lock.LockAsOther();
+  }
+  lock.UnlockAsOther();
+  owner.join();
+  EXPECT_LT(turns, kManyTurns);
 }
 
 TEST(OwnerLockTest, AnOwnerThatAForkHasLeftBehindHoldsNothing) {

@@ -14,7 +14,7 @@ namespace tessera::storage_internal {
 /// For n > 8 with s = max(0, bit_width(n - 1) - 4), the class is 8 s + ((n - 1) >> s), and its
 /// largest member (((n - 1) >> s) + 1) << s.
 constexpr int SizeClass(int64_t size_bytes) {
-  const auto below = static_cast<uint64_t>((size_bytes - 1) / kAlignment);  // n - 1
+  const uint64_t below = static_cast<uint64_t>(size_bytes - 1) / kAlignment;  // n - 1
   if (below < 8) return static_cast<int>(below);
   const int shift = std::bit_width(below) - 4;
   return 8 * shift + static_cast<int>(below >> shift);

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
 #include "tessera/storage/block.h"
@@ -24,7 +25,6 @@ using storage_internal::ForkLocks;
 using storage_internal::ForkRegistration;
 using storage_internal::ForkSide;
 using storage_internal::ForkStage;
-using storage_internal::FreeWay;
 using storage_internal::OrResourceExhausted;
 
 namespace {
@@ -86,6 +86,17 @@ class Storage::Impl final : public ForkLocks {
     devices_.push_back(device);
     Slot(device).store(pools_.back().get(), std::memory_order_release);
     return pools_.back().get();
+  }
+
+  /// As Storage::Alloc, also where the thread's cache is of no help.
+  ABSL_ATTRIBUTE_NOINLINE
+  Handle AllocAnywhere(int64_t size_bytes, Device device, std::string_view tag) {
+    try {
+      return Pool(device)->Alloc(size_bytes, tag);
+    } catch (const std::bad_alloc&) {
+      throw ResourceExhausted("Storage::Alloc: requested ", size_bytes, " bytes on ", device,
+                              "; no host memory is left for the pool's own records");
+    }
   }
 
   /// The pool of a block of this storage.
@@ -215,20 +226,19 @@ Storage::Storage(StorageOptions options)
 Storage::~Storage() = default;
 
 Storage::Handle Storage::Alloc(int64_t size_bytes, Device device, std::string_view tag) {
-  try {
-    return impl_->Pool(device)->Alloc(size_bytes, tag);
-  } catch (const std::bad_alloc&) {
-    throw ResourceExhausted("Storage::Alloc: requested ", size_bytes, " bytes on ", device,
-                            "; no host memory is left for the pool's own records");
+  if (DevicePool* const pool = impl_->FindPool(device)) [[likely]] {
+    if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, tag)) [[likely]]
+      return pool->HandOut(block);
   }
+  return impl_->AllocAnywhere(size_bytes, device, tag);
 }
 
 void Storage::Free(const Handle& handle) {
-  if (handle.block != nullptr) impl_->PoolOf(handle)->Free(handle, FreeWay::kToPool);
+  if (handle.block != nullptr) impl_->PoolOf(handle)->Free(handle);
 }
 
 void Storage::DirectFree(const Handle& handle) {
-  if (handle.block != nullptr) impl_->PoolOf(handle)->Free(handle, FreeWay::kToSystem);
+  if (handle.block != nullptr) impl_->PoolOf(handle)->DirectFree(handle);
 }
 
 Storage::Handle Storage::AllocOnStream(int64_t size_bytes, Device device, void* stream,

@@ -22,7 +22,6 @@
 #include "gtest/gtest.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
-#include "tessera/storage/poison.h"
 #include "tessera/storage/storage.h"
 
 namespace tessera {
@@ -220,9 +219,7 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
   const auto seed =
       static_cast<uint64_t>(EnvironmentInt("TESSERA_TEST_SEED", 20240607, 0, kNoLimit));
   const int64_t factor = EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, 1000);
-  // AddressSanitizer poisons every byte of what is freed, on average 13 MB.
-  const int64_t divisor = storage_internal::kPoisons ? 4 : 1;
-  const int64_t operations = GetParam().operations * factor / divisor / kThreads;
+  const int64_t operations = GetParam().operations * factor / kThreads;
   // The invariants are checked after each 10^4 operations of all threads.
   const int64_t rounds = std::max<int64_t>(1, operations * kThreads / 10000);
   std::cout << "TESSERA_TEST_SEED=" << seed << "\n";

@@ -3,9 +3,11 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <latch>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -185,6 +187,24 @@ TEST_P(StorageTest, TheLimitHoldsAndTheErrorSaysWhy) {
   EXPECT_LE(fake_->outstanding_bytes(), kMegabyte);
   storage.Free(live);
   storage.Free(storage.Alloc(600001, Device::Cpu()));
+}
+
+TEST_P(StorageTest, NothingIsGivenUpForARequestBeyondTheLimit) {
+  Storage storage(Options(8 * kMegabyte));
+  const Storage::Handle small = storage.Alloc(100, Device::Cpu());
+  const Storage::Handle large = storage.Alloc(2 * kMegabyte, Device::Cpu());
+  storage.Free(small);
+  storage.Free(large);
+  int asked = 0;
+  const int64_t trimmer = storage.AddTrimmer([&](Device) { ++asked; });
+  const StorageStats before = storage.Stats(Device::Cpu());
+  ExpectError([&] { storage.Alloc(8 * kMegabyte + 1, Device::Cpu()); }, Error::kResourceExhausted,
+              HasSubstr("limit 8388608"));
+  const StorageStats after = storage.Stats(Device::Cpu());
+  EXPECT_EQ(after.cached_bytes, before.cached_bytes);
+  EXPECT_EQ(after.reserved_bytes, before.reserved_bytes);
+  EXPECT_EQ(asked, 0);
+  storage.RemoveTrimmer(trimmer);
 }
 
 TEST_P(StorageTest, CachedMemoryMakesRoomForOtherSizes) {
@@ -471,6 +491,41 @@ TEST(StorageTagsTest, MemoryIsCountedByTag) {
               AllOf(HasSubstr("cpu(0)"), HasSubstr("workspace"), HasSubstr("peak 150")));
   storage.Free(b);
   storage.Free(c);
+}
+
+TEST(StorageTagsTest, CountsAreExactWhateverThreadsTakeAndGive) {
+  Storage storage;
+  constexpr int kPairs = 1000;
+  // A cached block, those of which two are more than a thread keeps to itself, and one of the pool.
+  constexpr int64_t kSizes[] = {64, 600 << 10, 1 << 20, 3 << 20};
+  std::vector<Storage::Handle> kept;
+  for (const int64_t size_bytes : kSizes) {
+    const auto pairs = [&](const char* tag) {
+      for (int i = 0; i < kPairs; ++i) {
+        storage.Free(storage.Alloc(size_bytes, Device::Cpu(), tag));
+      }
+    };
+    pairs("mine");
+    for (int i = 0; i < 3; ++i) kept.push_back(storage.Alloc(size_bytes, Device::Cpu(), "mine"));
+    // A thread that knows this tag and not the other, whose blocks it frees.
+    std::thread([&] {
+      pairs("its");
+      for (int i = 0; i < 2; ++i) {
+        storage.Free(kept.back());
+        kept.pop_back();
+      }
+    }).join();
+  }
+  const std::vector<StorageTagStats> tags = storage.TagStats(Device::Cpu());
+  ASSERT_EQ(tags.size(), 2u);
+  EXPECT_EQ(tags[0].tag, "mine");
+  EXPECT_EQ(tags[0].live_bytes, std::accumulate(std::begin(kSizes), std::end(kSizes), int64_t{0}));
+  EXPECT_EQ(tags[0].allocations, std::ssize(kSizes) * (kPairs + 3));
+  EXPECT_EQ(tags[1].live_bytes, 0);
+  EXPECT_EQ(tags[1].allocations, std::ssize(kSizes) * kPairs);
+  EXPECT_EQ(storage.Stats(Device::Cpu()).live_bytes, tags[0].live_bytes);
+  for (const Storage::Handle& block : kept) storage.Free(block);
+  EXPECT_EQ(storage.Stats(Device::Cpu()).allocations, storage.Stats(Device::Cpu()).frees);
 }
 
 TEST(StorageTagsTest, NamesThatDifferInOneLetterAreToldApart) {

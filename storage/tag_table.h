@@ -77,23 +77,26 @@ class TagCounts {
     recent_[ends.Slot()] = {ends, tag};
   }
 
-  /// After Add(tag).
-  void CountAlloc(Tag* tag, int64_t size_bytes) {
-    Count& count = counts_[tag->number];
-    ++count.allocations;
-    count.bytes.Add(size_bytes, &tag->bytes);
+  /// True if there is room to count under the tag, as after Add(tag).
+  bool Has(const Tag& tag) const { return tag.number < counts_.size(); }
+
+  // The rest is for a tag that Has says yes to.
+
+  /// False if Report(tag) must follow a change by so much.
+  bool HasRoomFor(const Tag& tag, int64_t change_bytes) const {
+    return counts_[tag.number].bytes.HasRoomFor(change_bytes);
   }
-  void CountFree(Tag* tag, int64_t size_bytes) {
-    if (tag->number < counts_.size()) {
-      counts_[tag->number].bytes.Subtract(size_bytes, &tag->bytes);
-    } else {
-      tag->bytes.Report(-size_bytes, 0);
-    }
+  void CountAlloc(const Tag& tag, int64_t size_bytes) {
+    Count& count = counts_[tag.number];
+    ++count.allocations;
+    count.bytes.Add(size_bytes);
+  }
+  void CountFree(const Tag& tag, int64_t size_bytes) {
+    counts_[tag.number].bytes.Subtract(size_bytes);
   }
 
   /// Gives the tag what was counted here.
   void Report(Tag* tag) {
-    if (tag->number >= counts_.size()) return;
     Count& count = counts_[tag->number];
     count.bytes.Flush(&tag->bytes);
     tag->allocations.fetch_add(count.allocations, std::memory_order_relaxed);
@@ -101,7 +104,8 @@ class TagCounts {
   }
 
  private:
-  struct Count {
+  /// Of a size by which an index multiplies, and a vector divides, with a shift.
+  struct alignas(32) Count {
     UnreportedBytes bytes;
     int64_t allocations = 0;
   };
@@ -121,10 +125,16 @@ class TagCounts {
     /// multiplicative hash.
     size_t Slot() const { return (first + 31 * last) * 0x9E3779B97F4A7C15u >> (64 - kSlotBits); }
 
-    /// Whether two names with these ends are the same.
+    /// Whether two names with these ends are the same. Not by memcmp: the call would have all who
+    /// look a name up save registers.
     bool HasSameMiddle(std::string_view a, std::string_view b) const {
-      return length <= 2 * kBytes ||
-             std::memcmp(a.data() + kBytes, b.data() + kBytes, length - 2 * kBytes) == 0;
+      for (size_t i = kBytes; i + kBytes < length; i += kBytes) {
+        uint64_t words[2];
+        std::memcpy(&words[0], a.data() + i, kBytes);
+        std::memcpy(&words[1], b.data() + i, kBytes);
+        if (words[0] != words[1]) return false;
+      }
+      return true;
     }
 
     /// With one branch, for it is nearly always true.

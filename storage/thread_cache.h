@@ -81,7 +81,8 @@ class LargeBlocks {
 
   /// Knuth's multiplicative hash of the number of pages.
   static size_t Bucket(int64_t size_bytes) {
-    return (static_cast<uint32_t>(size_bytes / kPageBytes) * 0x9E3779B1u) >> 25;
+    const uint64_t pages = static_cast<uint64_t>(size_bytes) / kPageBytes;
+    return (static_cast<uint32_t>(pages) * 0x9E3779B1u) >> 25;
   }
 
   Block* Unlink(Block** link) {
@@ -111,8 +112,10 @@ class ThreadCache {
         max_block_bytes_(std::max(max_large_bytes, kMaxSmallBytes)),
         large_(max_total_bytes) {}
 
-  /// Nothing larger is kept.
-  int64_t max_block_bytes() const { return max_block_bytes_; }
+  /// False for a size of which no block is kept.
+  bool MayHave(int64_t size_bytes) const {
+    return static_cast<uint64_t>(size_bytes) - 1 < static_cast<uint64_t>(max_block_bytes_);
+  }
   bool Accepts(const Block& block) const {
     // On shortage a large block may come from a small one's segment, and has no list among those.
     return block.size_bytes <=
@@ -175,17 +178,28 @@ class ThreadCache {
   Counters& counters() { return counters_; }
   TagCounts& tags() { return tags_; }
 
-  void CountAlloc(const Block& block, LiveBytes* live) {
+  // What is counted is counted under a tag, too, if that is not null and HasTag says yes to it.
+
+  bool HasTag(const Tag& tag) const { return tags_.Has(tag); }
+  /// False if Report must follow a change by so much.
+  bool HasRoomToCount(int64_t change_bytes, const Tag* tag) const {
+    return unreported_.HasRoomFor(change_bytes) &&
+           (tag == nullptr || tags_.HasRoomFor(*tag, change_bytes));
+  }
+  void CountAlloc(int64_t size_bytes, const Tag* tag) {
     ++counters_.allocations;
-    unreported_.Add(block.requested_bytes, live);
-    if (block.tag != nullptr) tags_.CountAlloc(block.tag, block.requested_bytes);
+    unreported_.Add(size_bytes);
+    if (tag != nullptr) tags_.CountAlloc(*tag, size_bytes);
   }
-  void CountFree(const Block& block, LiveBytes* live) {
+  void CountFree(int64_t size_bytes, const Tag* tag) {
     ++counters_.frees;
-    unreported_.Subtract(block.requested_bytes, live);
-    if (block.tag != nullptr) tags_.CountFree(block.tag, block.requested_bytes);
+    unreported_.Subtract(size_bytes);
+    if (tag != nullptr) tags_.CountFree(*tag, size_bytes);
   }
-  void Report(LiveBytes* live) { unreported_.Flush(live); }
+  void Report(Tag* tag, LiveBytes* live) {
+    unreported_.Flush(live);
+    if (tag != nullptr) tags_.Report(tag);
+  }
 
  private:
   Block* PopSmall(int size_class) {
@@ -226,7 +240,11 @@ struct RecentCache {
   ThreadCache* cache = nullptr;
 };
 inline constexpr size_t kNumRecentCaches = 4;
-extern constinit thread_local RecentCache recent_caches[kNumRecentCaches];
+/// At a fixed distance from the thread's register also in a shared library: finding them by a call
+/// would have each Alloc and Free save registers. It is little enough for the room that the dynamic
+/// linker keeps for libraries that are loaded later.
+[[gnu::tls_model(
+    "initial-exec")]] extern constinit thread_local RecentCache recent_caches[kNumRecentCaches];
 
 class DevicePool;
 
@@ -235,12 +253,10 @@ class DevicePool;
 /// thread ends.
 ThreadCache* FindOrAddThreadCache(DevicePool* pool, uint64_t pool_id);
 
-/// The same, quick where the thread has used the pool lately.
-inline ThreadCache* CacheOfThisThread(DevicePool* pool, uint64_t pool_id) {
+/// The same if the thread has used the pool lately, else null.
+inline ThreadCache* RecentCacheOfThisThread(uint64_t pool_id) {
   const RecentCache& recent = recent_caches[pool_id % kNumRecentCaches];
-  if (recent.pool_id == pool_id) [[likely]]
-    return recent.cache;
-  return FindOrAddThreadCache(pool, pool_id);
+  return recent.pool_id == pool_id ? recent.cache : nullptr;
 }
 
 }  // namespace tessera::storage_internal

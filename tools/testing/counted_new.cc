@@ -90,4 +90,15 @@ FailingNew::~FailingNew() { counting = false; }
 
 bool FailingNew::has_failed() const { return calls_until_failure < 0; }
 
+int64_t NewsLeftBehind(const std::function<bool(int64_t)>& run) {
+  constexpr int64_t kNever = 1000000000;
+  // Twice: what a thread keeps of the first run may go at the second.
+  for (int i = 0; i < 2; ++i) run(kNever);
+  const int64_t before = OutstandingNews();
+  for (int64_t n = 0; run(n); ++n) {
+  }
+  run(kNever);
+  return OutstandingNews() - before;
+}
+
 }  // namespace tessera

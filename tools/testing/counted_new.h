@@ -2,6 +2,7 @@
 #define TESSERA_TOOLS_TESTING_COUNTED_NEW_H_
 
 #include <cstdint>
+#include <functional>
 
 // For tests: a program that links this gets an operator new that counts its calls, and fails where
 // it is told to.
@@ -34,6 +35,12 @@ class FailingNew {
 
   bool has_failed() const;
 };
+
+/// How many of the allocations that `run(n)` makes stay behind, for each n from 0 on until it
+/// returns false. It is to make, use and destroy the same things each time, with a FailingNew(n)
+/// for part of that, and to return whether that has failed. What is made at the first runs and kept
+/// for later ones does not count.
+int64_t NewsLeftBehind(const std::function<bool(int64_t)>& run);
 
 }  // namespace tessera
 
