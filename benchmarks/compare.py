@@ -92,6 +92,11 @@ def main(arguments: Sequence[str]) -> int:
         needed = comparison.repetitions_needed(tested, options.level)
         print(f"{weak} of them have too few repetitions for any verdict but noise; "
               f"with {needed} each, a change could show")
+    for key, ratio in comparison.machine_changes(old, new, options.threshold).items():
+        print(f"the machine itself: {key} takes {ratio:.3f} times as long as before")
+    for path, record in ((options.before, before), (options.after, after)):
+        if record["context"].get("dirty"):
+            print(f"{path} was measured with local changes to {record['context'].get('commit')}")
     failed = count[comparison.REGRESSION] or (
         count[comparison.MISSING] and not options.allow_missing)
     return 1 if failed else 0

@@ -101,6 +101,22 @@ class CompareTest(unittest.TestCase):
                 self.assertEqual(status, 1)
                 self.assertIn(f"{key}: ", text)  # never silently
 
+    def test_a_machine_that_changed_is_said_to_have(self) -> None:
+        before, after = planted.record("a", DAY_ONE), planted.record("b", DAY_TWO)
+        self.assertNotIn("the machine itself", self.outcome(before, after)[1])
+        for run in after["runs"]:
+            for entry in run["output"]["benchmarks"]:
+                if run["component"] == "roofline" and "memory" in entry["name"]:
+                    entry["cpu_time"] *= 1.25
+        text = self.outcome(before, after)[1]
+        self.assertEqual(text.count("the machine itself"), 1)
+        self.assertRegex(text, r"roofline/copy/memory/\d+ takes 1\.250 times as long")
+
+    def test_local_changes_are_named(self) -> None:
+        _, text = self.outcome(planted.record("a", DAY_ONE, dirty=True), planted.record("b", DAY_TWO))
+        self.assertRegex(text, "before was measured with local changes to a\n")
+        self.assertNotIn("after was measured", text)
+
     def test_too_few_repetitions_are_said(self) -> None:
         status, text = self.outcome(
             planted.record("a", DAY_ONE, repetitions=3),
@@ -171,6 +187,11 @@ class RecordsTest(unittest.TestCase):
                 Path(folder, name + ".json").write_text(json.dumps(planted.record(commit, date)))
             history = records.load_history(Path(folder))
             self.assertEqual([r["context"]["commit"] for r in history], ["old", "new"])
+            # By the moment, wherever the clock that wrote it stood.
+            for name, date in (("b", "2026-01-02T01:00:00+02:00"), ("c", "2026-01-01T22:00:00Z")):
+                Path(folder, name + ".json").write_text(json.dumps(planted.record(name, date)))
+            history = records.load_history(Path(folder))
+            self.assertEqual([r["context"]["commit"] for r in history], ["old", "c", "b", "new"])
         with tempfile.TemporaryDirectory() as folder, self.assertRaises(records.RecordError):
             records.load_history(Path(folder))
 

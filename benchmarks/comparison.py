@@ -61,6 +61,22 @@ def compare(
     return sorted(verdicts, key=lambda verdict: verdict.id)
 
 
+def machine_changes(
+    before: dict[str, records.Series],
+    after: dict[str, records.Series],
+    threshold: float = THRESHOLD,
+) -> dict[str, float]:
+    """What the machine itself did otherwise in the second session, by the cases of the roofline.
+
+    The best time after over the best before, where they differ by more than `threshold`: a clock, a
+    neighbour or a power limit that moved, and may have moved every benchmark with it.
+    """
+    ratios = {key: min(after[key].seconds) / min(before[key].seconds)
+              for key in sorted(before.keys() & after.keys()) if not _judged(key)}
+    return {key: ratio for key, ratio in ratios.items()
+            if ratio > 1 + threshold or ratio < 1 / (1 + threshold)}
+
+
 def _judged(identifier: str) -> bool:
     # The roofline measures the machine; it is context for the others, and no work of ours.
     return not identifier.startswith(records.ROOFLINE_COMPONENT + "/")

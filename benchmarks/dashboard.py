@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import sys
+import zlib
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
@@ -41,32 +42,33 @@ def geometric_mean(values: Iterable[float]) -> float | None:
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
-def moment(record: dict[str, Any]) -> datetime.datetime:
-    """When a record's commit was made; records of no known commit count by their own date."""
-    context = record["context"]
-    for key in ("commit_date", "date"):
-        try:
-            found = datetime.datetime.fromisoformat(str(context.get(key, "")))
-        except ValueError:
-            continue
-        return found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)
-    return datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
-
-
 def baseline(history: Sequence[dict[str, Any]], span: str) -> int | None:
-    """The record of one environment that its last one is held against, as an index."""
+    """The record of one environment that its last one is held against, as an index.
+
+    Records with local changes are nobody's baseline; one of them at the end is held against its commit.
+    """
     last = history[-1]["context"]
     for index in range(len(history) - 2, -1, -1):
         context = history[index]["context"]
-        if context.get("commit") == last.get("commit"):
+        if context.get("dirty") or (
+                context.get("commit") == last.get("commit") and not last.get("dirty")):
             continue
         if span == "commit":
             return index
-        if span == "week" and moment(history[-1]) - moment(history[index]) >= datetime.timedelta(7):
+        age = records.moment(history[-1]) - records.moment(history[index])
+        if span == "week" and age >= datetime.timedelta(7):
             return index
         if span == "release" and context.get("tags"):
             return index
     return None
+
+
+def record_id(record: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
+    """The commit and the session's date, by which addresses name a record."""
+    context = record["context"]
+    base = f"{str(context.get('commit'))[:10]}-{str(context.get('date'))[:19].replace(':', '')}"
+    same = sum(other["id"].startswith(base) for other in others)
+    return f"{base}-{same}" if same else base
 
 
 def environment_of(record: dict[str, Any]) -> tuple[str, str]:
@@ -82,6 +84,11 @@ class Environment:
         self.history: list[dict[str, Any]] = []
         self.series: list[dict[str, records.Series]] = []
         self.record_numbers: list[int] = []
+
+    @property
+    def id(self) -> str:
+        """By this addresses name it: it stays the same in a longer history."""
+        return f"{zlib.crc32(f'{self.machine}; {self.build}'.encode()):08x}"
 
     def add(self, number: int, record: dict[str, Any]) -> None:
         self.record_numbers.append(number)
@@ -122,13 +129,20 @@ class Environment:
                 labels = [verdict[0] for identifier, verdict in changes[span]["verdicts"].items()
                           if identifier.startswith(name + "/")]
                 counts[span] = {label: labels.count(label) for label in LABELS}
-            fractions = (roofline.fraction(s) for s in own)
-            ratios = (s.peer_ratio for s in own)
+            fractions = [f for f in map(roofline.fraction, own) if f is not None]
+            ratios = [s.peer_ratio for s in own if s.peer_ratio is not None]
             rows.append({
                 "name": name, "benchmarks": len(own), "changes": counts,
-                "fraction": rounded(geometric_mean(f for f in fractions if f is not None), 3),
-                "ratio": rounded(geometric_mean(r for r in ratios if r is not None), 3)})
+                "fraction": rounded(geometric_mean(fractions), 3), "fractions": len(fractions),
+                "ratio": rounded(geometric_mean(ratios), 3), "ratios": len(ratios),
+                "course": self._course([s.id for s in own])})
         return rows
+
+    def _course(self, identifiers: Sequence[str]) -> list[float | None]:
+        """For each record how long these benchmarks took over how long they take in the last."""
+        return [rounded(geometric_mean(
+            records.median(series[i].seconds) / records.median(self.series[-1][i].seconds)
+            for i in identifiers if i in series), 4) for series in self.series]
 
     def benchmarks(self) -> list[dict[str, Any]]:
         """Every benchmark with its history: for each record its number, samples and peers."""
@@ -160,14 +174,14 @@ def site_data(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
         environment.add(number, record)
         context = record["context"]
         shown.append({
-            "environment": environment.number, "missing": record.get("missing", {}),
+            "id": record_id(record, shown), "environment": environment.number, "missing": record.get("missing", {}),
             **{name: context.get(name) for name in (
                 "commit", "author", "subject", "commit_date", "date", "tags", "dirty")}})
     described, benchmarks = [], []
     for environment in environments.values():
         changes = environment.changes()
         described.append({
-            "machine": environment.machine, "build": environment.build,
+            "id": environment.id, "machine": environment.machine, "build": environment.build,
             "records": environment.record_numbers, "changes": changes,
             "components": environment.components(changes)})
         benchmarks += environment.benchmarks()

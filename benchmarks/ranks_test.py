@@ -22,7 +22,7 @@ CRITICAL = {
 
 
 def cumulative(n: int, m: int) -> list[float]:
-    ways = ranks.distribution(n, m, [1] * (n + m))
+    ways = ranks.distribution(n, m, (1,) * (n + m))
     counts = [ways.get(2 * u, 0) for u in range(n * m + 1)]
     return [c / math.comb(n + m, n) for c in itertools.accumulate(counts)]
 
@@ -80,12 +80,19 @@ class MannWhitneyTest(unittest.TestCase):
         approximate = ranks.mann_whitney(a, b)
         limit = ranks.EXACT_LIMIT
         try:
-            ranks.EXACT_LIMIT = 100
+            ranks.EXACT_LIMIT = 1000
             exact = ranks.mann_whitney(a, b)
         finally:
             ranks.EXACT_LIMIT = limit
         self.assertNotEqual(approximate.p, exact.p)
         self.assertAlmostEqual(approximate.p, exact.p, delta=0.001)
+
+    def test_a_few_values_beside_many_are_exact(self) -> None:
+        many = [float(i) for i in range(100)]
+        for count in range(1, 6):
+            below = [-1.0 - i for i in range(count)]
+            self.assertAlmostEqual(
+                ranks.mann_whitney(below, many).p, ranks.smallest_p(count, 100), places=15)
 
     def test_equal_values_are_no_evidence(self) -> None:
         self.assertEqual(ranks.mann_whitney([2.0] * 5, [2.0] * 5).p, 1.0)

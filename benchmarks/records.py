@@ -15,6 +15,7 @@ counters: a comparing one (tools/benchmark/ratio_benchmark.h) has a counter "our
 peer, all in seconds; any other has its time.
 """
 
+import datetime
 import json
 import math
 import re
@@ -82,6 +83,13 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def is_output(output: Any) -> bool:
+    """Whether this has the form of Google Benchmark's JSON."""
+    return isinstance(output, dict) and isinstance(output.get("benchmarks", []), list) and all(
+        isinstance(entry, dict) and isinstance(entry.get("name"), str)
+        for entry in output.get("benchmarks", []))
+
+
 def load(path: Path) -> dict[str, Any]:
     """Reads a record; RecordError says what is wrong with the file."""
     try:
@@ -96,7 +104,24 @@ def load(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path} has record_format {record['record_format']}; this reads {FORMAT}")
     if not isinstance(record.get("context"), dict) or not isinstance(record.get("runs"), list):
         raise RecordError(f"{path} lacks its context or its runs")
+    for run in record["runs"]:
+        if not (isinstance(run, dict) and {"component", "target"} <= run.keys() and
+                is_output(run.get("output"))):
+            raise RecordError(f"{path} has a run that is not Google Benchmark's output")
     return record
+
+
+def moment(record: dict[str, Any]) -> datetime.datetime:
+    """When a record's commit was made; records of no known commit count by their own date."""
+    context = record["context"]
+    for key in ("commit_date", "date"):
+        try:
+            # Python knows the Z, which newer gits write for +00:00, from 3.11 on.
+            found = datetime.datetime.fromisoformat(str(context.get(key, "")).replace("Z", "+00:00"))
+        except ValueError:
+            continue
+        return found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)
+    return datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
 
 
 def load_history(folder: Path) -> list[dict[str, Any]]:
@@ -106,12 +131,7 @@ def load_history(folder: Path) -> list[dict[str, Any]]:
     found = [load(path) for path in sorted(folder.glob("*.json"))]
     if not found:
         raise RecordError(f"{folder} holds no record")
-
-    def moment(record: dict[str, Any]) -> tuple[str, str]:
-        context = record["context"]
-        return (str(context.get("commit_date", "")), str(context.get("date", "")))
-
-    return sorted(found, key=moment)
+    return sorted(found, key=lambda record: (moment(record), str(record["context"].get("date", ""))))
 
 
 def machine_of(record: dict[str, Any]) -> str:

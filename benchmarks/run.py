@@ -21,6 +21,7 @@ import records
 
 ROOFLINE = "//benchmarks:roofline"
 SETTINGS = "//benchmarks:build_settings"
+INTERRUPTED = "interrupted"
 CUDA_FLAGS = frozenset(("--config=cuda", "--config=gpu"))
 
 
@@ -75,6 +76,14 @@ def device_of(build_flags: Sequence[str]) -> str:
     return names.partition("\n")[0] or "CPU, built for CUDA"
 
 
+def thread_count(usable: int) -> int:
+    """Workers of the engine, which itself refuses what is no number from 1 to 1024."""
+    text = os.environ.get("TESSERA_NUM_THREADS") or str(usable)
+    if not text.isdecimal() or not 1 <= int(text) <= 1024:
+        raise RunError(f'TESSERA_NUM_THREADS is "{text}"; expected a number from 1 to 1024')
+    return int(text)
+
+
 def machine_context(device: str, cpu_info: str | None = None) -> dict[str, Any]:
     """The processor, its cores, and what this process may use of it."""
     if cpu_info is None:
@@ -97,7 +106,7 @@ def machine_context(device: str, cpu_info: str | None = None) -> dict[str, Any]:
     return {
         "cpu": model or os.uname().machine,
         "cores": len(cores) or usable,
-        "threads": int(os.environ.get("TESSERA_NUM_THREADS") or usable),
+        "threads": thread_count(usable),
         "device": device,
     }
 
@@ -117,9 +126,12 @@ class Workspace:
         self.build_flags = list(build_flags)
 
     def _bazel(self, *arguments: str, capture: bool = True) -> str:
-        result = subprocess.run(
-            ["./bazelw", *arguments], cwd=self.root, text=True,
-            stdout=subprocess.PIPE if capture else None, stderr=None, check=False)
+        try:
+            result = subprocess.run(
+                ["./bazelw", *arguments], cwd=self.root, text=True,
+                stdout=subprocess.PIPE if capture else None, stderr=None, check=False)
+        except OSError as error:
+            raise RunError(f"{self.root} is no copy of Tessera: {error}") from error
         if result.returncode:
             raise RunError(f"./bazelw {arguments[0]} failed with status {result.returncode}")
         return (result.stdout or "").strip()
@@ -159,16 +171,21 @@ def run_program(program: Program, flags: Sequence[str], timeout_s: float) -> dic
                 errors="replace", timeout=timeout_s, check=False)
         except subprocess.TimeoutExpired as error:
             raise RunError(f"{program.label} ran for more than {timeout_s:g} s") from error
-        text = out.read_text(encoding="utf-8") if out.exists() else ""
+        except OSError as error:
+            raise RunError(f"{program.label} does not start: {error}") from error
+        text = out.read_text(encoding="utf-8", errors="replace") if out.exists() else ""
         if result.returncode:
             tail = "\n".join(result.stdout.splitlines()[-10:])
             raise RunError(f"{program.label} failed with status {result.returncode}:\n{tail}")
         if not text.strip():
             return {}
         try:
-            return json.loads(text)
+            output = json.loads(text)
         except json.JSONDecodeError as error:
             raise RunError(f"{program.label} wrote no JSON: {error}") from error
+        if not records.is_output(output):
+            raise RunError(f"{program.label} wrote something else than benchmarks")
+        return output
 
 
 def benchmark_flags(options: argparse.Namespace, filtered: bool) -> list[str]:
@@ -189,13 +206,22 @@ def missing_of(output: dict[str, Any]) -> dict[str, str]:
 def measure(
     programs: Sequence[Program], options: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
-    """Runs all programs: their entries of the record, what is missing, what failed."""
+    """Runs all programs: their entries of the record, what is missing, what failed.
+
+    Somebody who interrupts it keeps what was measured until then.
+    """
     runs, missing, failures = [], {}, []
-    for program in programs:
-        print(f"running {program.label}", flush=True)
+    for number, program in enumerate(programs):
+        print(f"running {program.label} ({number + 1} of {len(programs)})", flush=True)
         flags = benchmark_flags(options, filtered=program.label != ROOFLINE)
         try:
             output = run_program(program, flags, options.timeout)
+        except KeyboardInterrupt:
+            print(INTERRUPTED, file=sys.stderr)
+            for left in programs[number:]:
+                missing[left.label] = INTERRUPTED
+                failures.append(left.label)
+            break
         except RunError as error:
             print(error, file=sys.stderr)
             failures.append(program.label)
@@ -208,20 +234,37 @@ def measure(
 
 
 def write_record(record: dict[str, Any], folder: Path) -> Path:
-    """Adds a file to the history; existing ones are never touched."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Adds a file to the history, whole or not at all; existing ones are never touched."""
     context = record["context"]
     stem = f"{context['date'][:19].replace(':', '').replace('-', '')}-{context['commit'][:12]}"
-    text = json.dumps(record, indent=1)
-    for attempt in range(1000):
-        path = folder / (stem + (f"-{attempt}" if attempt else "") + ".json")
-        try:
-            with open(path, "x", encoding="utf-8") as file:
-                file.write(text + "\n")
+    partial = folder / f".{stem}-{os.getpid()}"  # not *.json: nobody takes it for a record
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        for attempt in range(1000):
+            path = folder / (stem + (f"-{attempt}" if attempt else "") + ".json")
+            try:
+                path.touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            partial.replace(path)
             return path
-        except FileExistsError:
-            continue
+    except OSError as error:
+        raise RunError(f"{folder} takes no record: {error}") from error
+    finally:
+        if partial.exists():
+            partial.unlink()
     raise RunError(f"{folder} is full of records called {stem}")
+
+
+def check_writable(folder: Path) -> None:
+    """Raises RunError before a session of hours is lost for a folder that nobody may write."""
+    try:
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise RunError(f"{folder} takes no record: {error}") from error
 
 
 def peer_table(series: Iterable[records.Series]) -> str:
@@ -254,6 +297,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.repetitions < 1:
         parser.error("--repetitions must be 1 or more")
+    if not options.min_time > 0 or not options.timeout > 0:
+        parser.error("--min-time and --timeout must be above 0")
     options.component = [name for names in options.component for name in names.split(",")]
     return options
 
@@ -263,10 +308,11 @@ def main(arguments: Sequence[str]) -> int:
     root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     out = Path(os.environ.get("BUILD_WORKING_DIRECTORY", ".")) / options.out
     try:
+        check_writable(out)
         workspace = Workspace(root, options.build_flag)
         labels = [ROOFLINE, *selected(workspace.programs(), options.component)]
         binaries = workspace.build([*labels, SETTINGS])
-        settings = json.loads((binaries / "benchmarks/build_settings.json").read_text())
+        settings = json.loads((binaries / "benchmarks/build_settings.json").read_text(encoding="utf-8"))
         programs = [Program(label, binaries / label.removeprefix("//").replace(":", "/"))
                     for label in labels]
         context = {
@@ -276,7 +322,7 @@ def main(arguments: Sequence[str]) -> int:
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         }
         runs, missing, failures = measure(programs, options)
-        if "peers" in options.component:
+        if "peers" in options.component and INTERRUPTED not in missing.values():
             peers, absent = python_peers.measure(options.repetitions, options.min_time)
             runs += peers
             missing.update(absent)
@@ -287,6 +333,9 @@ def main(arguments: Sequence[str]) -> int:
         path = write_record(record, out)
     except RunError as error:
         print(f"run: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("run: interrupted; there is no record", file=sys.stderr)
         return 2
     if "peers" in options.component:
         print(peer_table(s for s in records.series_of(record).values() if s.component == "peers"))

@@ -1,6 +1,7 @@
 """A session from end to end over a workspace of stand-ins, and the programs that every session runs."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -129,6 +130,69 @@ class SessionTest(unittest.TestCase):
         record = self.record()
         self.assertIn("//tensor:a_benchmark", record["missing"])
         self.assertEqual(len(record["runs"]), 2)
+
+    def test_whatever_a_program_does_the_others_count(self) -> None:
+        crash = "#!/bin/bash\nkill -SEGV $$\n"
+        write = "#!/bin/bash\nfor f in $*; do case $f in --benchmark_out=*) printf '%s' '{}' >${{f#*=}} ;; esac; done\n"
+        for script, said in ((crash, "failed with status -11"), (write.format("{"), "wrote no JSON"),
+                             (write.format("[1]"), "something else than benchmarks"),
+                             (write.format('{"benchmarks":[3]}'), "something else than benchmarks")):
+            with self.subTest(said=said):
+                self.script("bin/tensor/a_benchmark", script)
+                status, text = self.outcome()
+                self.assertEqual(status, 1)
+                self.assertIn(said, text)
+        (self.root / "bin/tensor/a_benchmark").unlink()
+        status, text = self.outcome()
+        self.assertEqual(status, 1)
+        self.assertIn("//tensor:a_benchmark does not start", text)
+        for path in self.history.glob("*.json"):
+            self.assertEqual([r["component"] for r in records.load(path)["runs"]], ["roofline", "engine"])
+
+    def test_what_was_measured_before_an_interruption_is_kept(self) -> None:
+        real = run.run_program
+
+        def interrupted(program: run.Program, *arguments: Any) -> dict[str, Any]:
+            if program.component == "engine":
+                raise KeyboardInterrupt
+            return real(program, *arguments)
+
+        with mock.patch.object(run, "run_program", interrupted):
+            status, text = self.outcome()
+        self.assertEqual(status, 1)
+        self.assertIn("missing //engine:b_benchmark: interrupted", text)
+        self.assertEqual([r["component"] for r in self.record()["runs"]], ["roofline", "tensor"])
+
+    def test_a_full_disk_leaves_no_half_record(self) -> None:
+        def full(path: Path, text: str, **_: Any) -> None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text[:10])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with mock.patch.object(Path, "write_text", full):
+            status, text = self.outcome()
+        self.assertEqual(status, 2)
+        self.assertIn("No space left on device", text)
+        self.assertEqual(list(self.history.iterdir()), [])
+
+    def test_what_cannot_end_well_does_not_begin(self) -> None:
+        (self.root / "file").write_text("")
+        with mock.patch.dict(os.environ, {"TESSERA_NUM_THREADS": "many"}):
+            status, text = self.outcome()
+        self.assertEqual(status, 2)
+        self.assertIn('TESSERA_NUM_THREADS is "many"', text)
+        status, text = self.outcome("--out=file/history")
+        self.assertEqual(status, 2)
+        self.assertIn("takes no record", text)
+        for flag in ("--repetitions=0", "--min-time=0", "--min-time=nan", "--timeout=-1"):
+            with self.assertRaises(SystemExit):
+                self.outcome(flag)
+        self.assertFalse((self.root / "started").exists())
+
+    def test_without_git_the_commit_is_unknown(self) -> None:
+        with mock.patch.dict(os.environ, {"PATH": "/nonexistent"}):
+            context = run.commit_context(self.root)
+        self.assertEqual((context["commit"], context["tags"], context["dirty"]), ("unknown", [], False))
 
     def test_nothing_to_run_leaves_no_record(self) -> None:
         for program in ("tensor/a_benchmark", "engine/b_benchmark"):

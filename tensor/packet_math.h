@@ -70,25 +70,27 @@ template <typename T>
 struct Constants;
 template <>
 struct Constants<float> {
+  /// ln 2.
   static constexpr double kLn2High = 0.693359375, kLn2Low = -0.00021219444005469057;
-  // Added to a number below 2^22 it leaves only the whole part.
+  /// Added to a number below 2^22 (double: 2^51) it leaves only the whole part.
   static constexpr double kRounder = 12582912.0;
-  // exp(x) is 0 below the first, infinite above the second, and equal to 1 + expm1(x) to the last
-  // bit below the third's negative.
+  /// exp(x) is 0 below the first, infinite above the second, and equal to 1 + expm1(x) to the last
+  /// bit below the third's negative.
   static constexpr double kExpLowest = -104, kExpHighest = 89, kOneDisappears = 20;
+  /// tanh(x) is 1 to the last bit above it.
   static constexpr double kTanhIsOne = 10;
-  // (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
+  /// (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
   static constexpr double kExp[] = {0.5, 0.16666576305560638, 0.041666553762567636,
                                     0.008363292753030603, 0.0013926325618133463};
-  // (log((1 + s) / (1 - s)) - 2 s) / s^3 as a function of s^2 <= 0.0298, within 4e-11 / s^2.
+  /// (log((1 + s) / (1 - s)) - 2 s) / s^3 as a function of s^2 <= 0.0298, within 4e-11 / s^2.
   static constexpr double kLog[] = {0.6666666654988318, 0.40000125594554364, 0.28550396959618013,
                                     0.23341943388714562};
-  // erf(x) / x - 1 as a function of x^2 <= 1, within 2e-9.
+  /// erf(x) / x - 1 as a function of x^2 <= 1, within 2e-9.
   static constexpr double kErf[] = {
       0.12837916584835095,  -0.37612626666720331,    0.11283594715160218,   -0.026854212010626412,
       0.005189087423433974, -0.00080168642871658695, 7.8758750626854883e-05};
-  // exp(x^2) erfc(x) as a function of (x - 3) / (x + 3) for 1 <= x <= kErfIsOne, within 4e-9 of
-  // what it adds to erf.
+  /// exp(x^2) erfc(x) as a function of (x - 3) / (x + 3) for 1 <= x <= kErfIsOne, within 4e-9 of
+  /// what it adds to erf.
   static constexpr double kErfIsOne = 4;
   static constexpr double kErfcx[] = {
       0.17900114450585103,  -0.32623367423291652, 0.24560599224302345,  -0.15009834297159001,
@@ -156,14 +158,17 @@ template <typename P>
 TESSERA_HD P Within(const P& x, double low, double high) {
   return pk::pmin(pk::pmax(x, Set<P>(low)), Set<P>(high));
 }
+/// `result`, but x where that is NaN.
 template <typename P>
 TESSERA_HD P KeepNan(const P& x, const P& result) {
   return pk::pselect(pk::pcmp_eq(x, x), result, x);
 }
+/// `result`, but x where that is a zero, of either sign.
 template <typename P>
 TESSERA_HD P KeepZero(const P& x, const P& result) {
   return pk::pselect(pk::pcmp_eq(x, pk::pzero(x)), x, result);
 }
+/// The sign of x as a bit mask: that of -0.0, or no bit.
 template <typename P>
 TESSERA_HD P SignBit(const P& x) {
   return pk::pand(x, Set<P>(-0.0));
@@ -281,8 +286,8 @@ inline P Trunc(const P& x) {
   return pk::por(pk::pfloor(pk::pabs(x)), SignBit(x));
 }
 
-/// Downwards and upwards. What is negative stays so, down to -0, which Eigen forgets on processors
-/// that have no instruction for it.
+/// Floor rounds downwards, Ceil upwards. What is negative stays so, down to -0, which Eigen forgets
+/// on processors that have no instruction for it.
 template <RealPacket P>
 inline P Floor(const P& x) {
   return pk::por(pk::pfloor(x), SignBit(x));

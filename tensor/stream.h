@@ -31,9 +31,9 @@ struct Stream<cpu> {
 /// build; they are made by NewStream<gpu>, which builds with CUDA define.
 template <>
 struct Stream<gpu> {
-  CUstream_st* stream_ = nullptr;
+  CUstream_st* stream_ = nullptr;         ///< CUDA's own
   cublasContext* blas_handle_ = nullptr;  ///< null if created without
-  int dev_id = 0;
+  int dev_id = 0;                         ///< the device's number
 
   /// Blocks until all work on the stream is done. Throws Error if any of it failed.
   void Wait();

@@ -63,8 +63,10 @@ set_target_properties(tessera::shared PROPERTIES
 set_target_properties(tessera::static PROPERTIES
   IMPORTED_LOCATION "\${tessera_prefix}/lib/libtessera.a")
 set_property(TARGET tessera::static APPEND PROPERTY INTERFACE_LINK_LIBRARIES ${libraries// /;})
+# No alias, which CMake before 3.18 does not make of what is imported.
 if(NOT TARGET tessera::tessera)
-  add_library(tessera::tessera ALIAS tessera::shared)
+  add_library(tessera::tessera INTERFACE IMPORTED)
+  set_target_properties(tessera::tessera PROPERTIES INTERFACE_LINK_LIBRARIES tessera::shared)
 endif()
 CMAKE
 cat >"$prefix/lib/cmake/tessera/tesseraConfigVersion.cmake" <<CMAKE

@@ -10,22 +10,29 @@
     document.getElementById("navigation").replaceChildren(...Model.VIEWS.map((view) =>
       h("a", { href: Model.address({ view, environment: s.environment }),
         "aria-current": view === shown ? "page" : null }, TITLES[view])));
+    const { environments } = Model.data;
     const select = document.getElementById("environment");
-    select.replaceChildren(...Model.data.environments.map((e, i) =>
+    select.replaceChildren(...environments.map((e, i) =>
       h("option", { value: i, selected: i === s.environment }, `${e.machine}; ${e.build}`)));
+    // The list may cut it short.
+    const { machine, build } = environments[s.environment];
+    document.getElementById("facts").textContent = `${machine}; ${build}` + (environments.length > 1 ? ` (one of ${environments.length}, which are never compared with each other)` : "");
+    document.title = `${s.view === "benchmark" ? s.id : TITLES[s.view]} · Tessera benchmarks`;
   }
 
   function draw() {
     const s = Model.state();
     // Somebody who types or picks stays where they were.
-    const focused = document.activeElement && document.activeElement.id;
+    const { id: focused, selectionStart: caret } = document.activeElement || {};
     Chart.remove();
     drawNavigation(s);
     const made = Views[s.view](s);
     main.replaceChildren(...[made.content || made].flat(Infinity).filter(Boolean));
     if (made.after) made.after();
     main.dataset.view = s.view;
-    if (focused && document.getElementById(focused)) document.getElementById(focused).focus();
+    const again = focused && document.getElementById(focused);
+    if (again) again.focus();
+    if (again && again.type === "search") again.setSelectionRange(caret, caret);
   }
 
   // The viewer's system decides, until they do.
@@ -54,7 +61,7 @@
   });
   document.getElementById("environment").addEventListener("change", (event) => {
     // Records have other numbers elsewhere, and a zoom means other commits.
-    Model.change({ environment: event.target.value, zoom: "", before: "", after: "" });
+    Model.change({ environment: Number(event.target.value), zoom: "", before: "", after: "" });
   });
   window.addEventListener("hashchange", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

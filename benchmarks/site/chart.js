@@ -5,15 +5,32 @@
 const Chart = (() => {
   let current = null;
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // What can be drawn: `of` gives the value of a point for one of its times.
+  const METRICS = {
+    time: { title: "time of one run", text: Model.duration, of: (_point, seconds) => seconds },
+    roofline: { title: "share of the roofline", text: Model.percent,
+      of: (point, seconds) => point.fraction && (point.fraction * Statistics.median(point.seconds)) / seconds },
+    peer: { title: "speed over the best peer's", text: Model.times,
+      of: (point, seconds) => Model.bestPeer(point) &&
+        (Model.bestPeer(point) * Statistics.median(point.seconds)) / seconds },
+  };
+  const metricsOf = (benchmark) => Object.keys(METRICS).filter((name) =>
+    benchmark.points.some((point) => METRICS[name].of(point, 1)));
+  const peersOf = (benchmark) =>
+    [...new Set(benchmark.points.flatMap((point) => Object.keys(point.peers)))].sort();
 
-  // Columns: place in the history, then [first quartile, median, third quartile].
-  function rows(benchmark) {
-    return benchmark.points.map((point, i) => [i, [
-      Statistics.quantile(point.seconds, 0.25),
-      Statistics.median(point.seconds),
-      Statistics.quantile(point.seconds, 0.75),
-    ]]);
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  // Ours, then the peers: Okabe and Ito's colours, which colour-blind people tell apart.
+  const colours = () => [colour("--series"), "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"];
+
+  // Columns: place in the history, then [first quartile, median, third quartile], then peers' medians.
+  function rows(benchmark, metric, peers) {
+    return benchmark.points.map((point, i) => {
+      const band = [0.25, 0.5, 0.75]
+        .map((share) => metric.of(point, Statistics.quantile(point.seconds, share)) || null)
+        .sort((x, y) => x - y);
+      return [i, band, ...peers.map((name) => Array(3).fill(point.peers[name] ?? null))];
+    });
   }
 
   function visibleRange(s, count) {
@@ -25,22 +42,53 @@ const Chart = (() => {
   // Draws into `place`; `onPoint(index or null)` follows what the pointer or the keys are on.
   function draw(place, benchmark, s, onPoint) {
     const count = benchmark.points.length;
-    const hash = (i) => Number.isInteger(i) && benchmark.points[i]
-      ? (Model.data.records[benchmark.points[i].record].commit || "").slice(0, 7) : "";
-    const graph = new Dygraph(place, rows(benchmark), {
-      labels: ["commit", "time"],
+    const record = (i) => Model.data.records[benchmark.points[i].record];
+    const hash = (i) => (Number.isInteger(i) && benchmark.points[i] ? (record(i).commit || "").slice(0, 7) : "");
+    const name = metricsOf(benchmark).includes(s.metric) ? s.metric : "time";
+    const metric = METRICS[name];
+    const peers = s.peers === "1" && name === "time" ? peersOf(benchmark) : [];
+    const graph = new Dygraph(place, rows(benchmark, metric, peers), {
+      labels: ["commit", "ours", ...peers.map((peer) => `peer ${peer}`)],
       customBars: true,
       logscale: s.log === "1",
       drawPoints: true,
-      pointSize: 4,
+      pointSize: 3,
       highlightCircleSize: 6,
       strokeWidth: 1.5,
       fillAlpha: 0.25,
-      colors: [colour("--series")],
+      colors: colours(),
       axisLineColor: colour("--faint"),
       gridLineColor: colour("--line"),
       dateWindow: visibleRange(s, count),
       legend: "never",
+      ylabel: metric.title,
+      xlabel: "commit",
+      // A record with local changes is hollow: nobody has that commit.
+      drawPointCallback: (_graph, _series, canvas, x, y, color, size, index) => {
+        canvas.beginPath();
+        canvas.fillStyle = record(index).dirty ? colour("--back") : color;
+        canvas.strokeStyle = color;
+        canvas.arc(x, y, size, 0, 2 * Math.PI);
+        canvas.fill();
+        canvas.stroke();
+      },
+      // Releases.
+      underlayCallback: (canvas, area, chart) => {
+        canvas.save();
+        canvas.fillStyle = canvas.strokeStyle = colour("--faint");
+        canvas.font = "12px sans-serif";
+        canvas.setLineDash([4, 4]);
+        benchmark.points.forEach((_point, i) => {
+          const x = chart.toDomXCoord(i);
+          if (!(record(i).tags || []).length || x < area.x || x > area.x + area.w) return;
+          canvas.beginPath();
+          canvas.moveTo(x, area.y);
+          canvas.lineTo(x, area.y + area.h);
+          canvas.stroke();
+          canvas.fillText(record(i).tags.join(" "), x + 4, area.y + 12);
+        });
+        canvas.restore();
+      },
       axes: {
         x: {
           ticker: (from, to) => {
@@ -53,7 +101,7 @@ const Chart = (() => {
           valueFormatter: hash,
           axisLabelWidth: 72,
         },
-        y: { axisLabelFormatter: (seconds) => Model.duration(seconds), axisLabelWidth: 74 },
+        y: { axisLabelFormatter: (value) => metric.text(value), axisLabelWidth: 74 },
       },
       highlightCallback: (_event, _x, _points, row) => onPoint(row),
       unhighlightCallback: () => onPoint(null),
@@ -112,6 +160,7 @@ const Chart = (() => {
     current = null;
   }
 
-  return { draw, everything, remove, range: () => current && current.graph.xAxisRange(),
+  return { METRICS, metricsOf, peersOf, colours, draw, everything, remove,
+    range: () => current && current.graph.xAxisRange(),
     isLog: () => Boolean(current && current.graph.getOption("logscale")) };
 })();

@@ -1,31 +1,31 @@
 // The data, and the page's state: everything that is shown follows from the address, so that every
-// view can be linked to.
+// view can be linked to. Addresses name environments and records by what stays in a longer history.
 "use strict";
 
 const Model = (() => {
   const data = window.benchmarkData;
   const VIEWS = ["overview", "benchmarks", "compare", "raw"];
-  const FILTERS = ["component", "type", "size", "device", "text"];
+  const FILTERS = ["component", "type", "size", "device"];
 
   const key = (environment, id) => `${environment} ${id}`;
   const byId = new Map(data.benchmarks.map((b) => [key(b.environment, b.id), b]));
 
   function state() {
-    const parameters = new URLSearchParams(location.hash.slice(1));
-    const found = Object.fromEntries(parameters);
-    const environment = Number(found.environment);
-    found.environment = data.environments[environment] && found.environment !== undefined
-      ? environment : data.newest;
+    const found = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+    const environment = data.environments.findIndex((e) => e.id === found.environment);
+    found.unknown = environment < 0 && found.environment;
+    found.environment = environment < 0 ? data.newest : environment;
     if (!VIEWS.includes(found.view) && found.view !== "benchmark") found.view = "overview";
     return found;
   }
 
   // An address; entries that are empty are left out.
-  function address(entries) {
+  function address({ environment, unknown, ...entries }) {
     const parameters = new URLSearchParams();
     for (const [name, value] of Object.entries(entries)) {
       if (value !== undefined && value !== null && value !== "") parameters.set(name, value);
     }
+    if (environment !== undefined) parameters.set("environment", data.environments[environment].id);
     return "#" + parameters;
   }
 
@@ -33,12 +33,19 @@ const Model = (() => {
     location.hash = address({ ...state(), ...entries });
   }
 
-  // Where nothing needs to be drawn again: a zoom that the chart itself has done.
+  // Without a step in the browser's history: a zoom that the chart itself has done.
   function note(entries) {
     history.replaceState(null, "", address({ ...state(), ...entries }));
   }
 
+  // The same, and drawn again: what changes with every key that is typed.
+  function replace(entries) {
+    note(entries);
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+
   const environment = (s) => data.environments[s.environment];
+  const lastRecord = (s) => environment(s).records.at(-1);
   const benchmarks = (s) => data.benchmarks.filter((b) => b.environment === s.environment);
   const benchmark = (s) => byId.get(key(s.environment, s.id));
   const judged = (b) => b.component !== "roofline";
@@ -46,18 +53,23 @@ const Model = (() => {
   function filtered(s) {
     const text = (s.text || "").toLowerCase();
     return benchmarks(s).filter((b) =>
-      ["component", "type", "size", "device"].every((name) => !s[name] || b[name] === s[name]) &&
-      b.id.toLowerCase().includes(text));
+      FILTERS.every((name) => !s[name] || b[name] === s[name]) && b.id.toLowerCase().includes(text));
   }
 
   const point = (b, record) => b.points.find((p) => p.record === record);
+  const bestPeer = (p) => {
+    const peers = Object.values(p.peers);
+    return peers.length ? Math.min(...peers) / Statistics.median(p.seconds) : null;
+  };
 
   function recordName(number) {
     const record = data.records[number];
     const tags = (record.tags || []).join(" ");
     const day = (record.commit_date || record.date || "").slice(0, 10);
-    return `${(record.commit || "unknown").slice(0, 10)}${record.dirty ? " (changed)" : ""} ${day} ${tags}`.trim();
+    const changed = record.dirty ? " with local changes" : "";
+    return `${(record.commit || "unknown").slice(0, 10)}${changed} ${day} ${tags}`.trim();
   }
+  const recordNumber = (id) => data.records.findIndex((record) => record.id === id);
 
   function duration(seconds) {
     if (seconds === undefined || seconds === null || Number.isNaN(seconds)) return "–";
@@ -67,8 +79,10 @@ const Model = (() => {
     return `${Number((seconds / 1e-9).toPrecision(4))} ns`;
   }
 
-  const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`);
-  const times = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(2)}×`);
+  const known = (value) => value !== null && value !== undefined && !Number.isNaN(value);
+  const percent = (value) => (known(value)
+    ? `${value < 0.1 ? Number((value * 100).toPrecision(2)) : Math.round(value * 100)} %` : "–");
+  const times = (value) => (known(value) ? `${value.toFixed(2)}×` : "–");
 
   function verdicts(s, before, after) {
     const pairs = benchmarks(s).filter(judged).map((b) => ({
@@ -79,6 +93,14 @@ const Model = (() => {
     return Statistics.compare(pairs, data.level, data.threshold);
   }
 
-  return { data, VIEWS, FILTERS, state, address, change, note, environment, benchmarks, benchmark,
-    filtered, point, recordName, duration, percent, times, verdicts };
+  // Cases of the roofline whose best time moved: [name, after / before].
+  function machineChanges(s, before, after) {
+    return benchmarks(s).filter((b) => !judged(b) && point(b, before) && point(b, after))
+      .map((b) => [b.name, Math.min(...point(b, after).seconds) / Math.min(...point(b, before).seconds)])
+      .filter(([, ratio]) => ratio > 1 + data.threshold || ratio < 1 / (1 + data.threshold));
+  }
+
+  return { data, VIEWS, FILTERS, state, address, change, note, replace, environment, lastRecord,
+    benchmarks, benchmark, filtered, point, bestPeer, recordName, recordNumber, duration, percent,
+    times, verdicts, machineChanges };
 })();

@@ -169,6 +169,7 @@ struct DataType<half::half2_t> {
   static constexpr int kLanes = 2;
   using ScaleType = float;
 };
+/// The flag of default_real_t.
 constexpr int default_type_flag = DataType<default_real_t>::kFlag;
 
 /// Bytes of an element of the type with that flag. Throws for an unknown flag.
@@ -188,6 +189,7 @@ enum LayoutFlag {
   kNDHWC,
   kCDHWN,
 };
+/// The orders of images and of volumes where a program does not choose.
 constexpr int default_layout = kNCHW;
 constexpr int default_layout_5d = kNCDHW;
 

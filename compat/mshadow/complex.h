@@ -116,6 +116,7 @@ tessera::Shape<dim> OfComplex(tessera::Shape<dim> shape) {
   shape[dim - 1] *= 2;
   return shape;
 }
+/// Throws Error(kInvalidArgument) where the last extent is odd.
 template <int dim>
 void RequirePairs(const tessera::Shape<dim>& shape) {
   if (shape[dim - 1] % 2 != 0) {

@@ -18,6 +18,7 @@ class IStream {
   virtual ~IStream() = default;
   /// Reads up to `size` bytes and returns how many there were.
   virtual size_t Read(void* ptr, size_t size) = 0;
+  /// Writes all `size` bytes.
   virtual void Write(const void* ptr, size_t size) = 0;
 };
 

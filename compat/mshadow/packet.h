@@ -48,6 +48,7 @@ struct Packet {
   void Store(DType* dst) const {
     for (index_t i = 0; i < kSize; ++i) dst[i] = data_[i];
   }
+  /// The sum of its numbers, added from the first to the last.
   DType Sum() const {
     DType sum = data_[0];
     for (index_t i = 1; i < kSize; ++i) sum += data_[i];

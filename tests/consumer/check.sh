@@ -1,6 +1,7 @@
 #!/bin/bash
 # Builds the workspaces beside this file as outsiders would: each depends on one component and says
-# in `brings` what may come along. Every program there must print what its .expected file says.
+# in `brings` what may come along, folders of Tessera's and then @libraries. Every program there must
+# print what its .expected file says.
 #
 #   check.sh [WORKSPACE...]     by default all that have such a file
 
@@ -40,18 +41,19 @@ check_programs() {
 
 # Both the folders of Tessera's repository, whatever it is called there, and other repositories.
 check_what_comes_along() {
-  local repository reached folder allowed
+  local repository reached folder allowed library
   repository="$(sed -n '/^local_repository/,/^)/s/.*name = "\([a-z_]*\)".*/\1/p' WORKSPACE)"
   quietly query 'deps(//:all)' >"$scratch/deps"
   reached="$(sed -n "s|^@*$repository//\([a-z_]*\).*|\1|p" "$scratch/deps" | sort -u)"
-  allowed=" third_party tools $(<brings) "
+  allowed=" third_party tools $(tr '\n' ' ' <brings) "
   for folder in $reached; do
     [[ "$allowed" == *" $folder "* ]] || fail "//:all brings @$repository//$folder along"
   done
   [[ -n "$reached" ]] || fail "//:all depends on nothing of @$repository"
-  if grep -E '^@(com_google_googletest|com_github_google_benchmark|cli11)//' "$scratch/deps"; then
-    fail "what only Tessera's own tests and programs need comes along"
-  fi
+  for library in $(sed -n 's/^    "\([a-z0-9_]*\)": dict($/\1/p' ../../../third_party/repositories.bzl); do
+    [[ "$allowed" == *" @$library "* ]] || ! grep -qE "^@+$library(//|$)" "$scratch/deps" ||
+      fail "//:all brings @$library along"
+  done
   # A plain query follows every branch of a select(); whether CUDA comes along depends on the flags.
   quietly cquery "${options[@]}" 'deps(//:all)' >"$scratch/deps"
   if grep '^@tessera_cuda//' "$scratch/deps"; then fail "CUDA comes along"; fi

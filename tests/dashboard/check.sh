@@ -9,4 +9,4 @@ done
 # Debian's Python, not one that a version manager put before it.
 python=/usr/bin/python3
 [[ -x "$python" ]] || python=python3
-PYTHONDONTWRITEBYTECODE=1 exec timeout 300 "$python" page_test.py
+PYTHONDONTWRITEBYTECODE=1 exec timeout 600 "$python" page_test.py

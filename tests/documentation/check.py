@@ -6,11 +6,11 @@
   one of a BUILD, WORKSPACE, MODULE.bazel, .bzl or .py file, every CMake block one of a CMakeLists.txt,
   every block of `build` lines one of a .bazelrc.
 - Every environment variable that the code reads and every flag of a program have their rows in
-  docs/settings.md, and every row names one that is read.
+  docs/settings.md, and every row names one that is read; ranges and defaults of numbers are the code's.
 - Every error's code has its row in docs/errors.md. Every component has a benchmark.
 - The registry's files name every public target, and one version stands in all places.
 - docs/dashboard is made by the dashboard as it is, and small.
-- Every relative link leads to a file.
+- Every relative link leads to a file, and every label of Bazel's to a target or a file.
 
 Prints what is wrong, one line each, and exits 1 if anything is.
 """
@@ -57,7 +57,12 @@ READ = re.compile(
 READ_IN_SHELL = re.compile(r"\$\{(TESSERA_\w+)")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-ROW = re.compile(r"^\| `(TESSERA_\w+)` \|", re.MULTILINE)
+LABEL = re.compile(r"(?:(?<=[\s`\"'(={])|@tessera|@runtime)//([\w/]*\w)?(?::([\w.]+\w))?(?![\w/]*(?:\.\.\.|<))")
+# Of Bazel itself, or of a workspace that a page tells of.
+NO_LABELS = ("//visibility:", "//own:", "//:clusters")
+ROW = re.compile(r"^\| `(TESSERA_\w+)` \| [^|]+ \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
+# A number with its default, least and greatest value, where all three are written there as numbers.
+RANGE = re.compile(r'EnvironmentInt\(\s*"(TESSERA_\w+)",\s*(\d+),\s*(\d+),\s*(\d+)\)')
 FLAG_ROW = re.compile(r"^\| `(--[^`]+)` \| ([^|]+) \| ([^|]*) \|", re.MULTILINE)
 
 
@@ -166,17 +171,22 @@ def variables_read(tree: Tree) -> dict[str, str]:
 
 
 def check_settings(tree: Tree) -> Iterator[str]:
-    rows = set()
-    for name in ROW.findall(tree.text("docs/settings.md")):
-        if "_DEV_" in name:
-            rows.update(name.replace("_DEV_", f"_{device}_") for device in DEVICES)
-        else:
-            rows.add(name)
+    rows = {}
+    for name, values, default in ROW.findall(tree.text("docs/settings.md")):
+        for device in DEVICES if "_DEV_" in name else ("",):
+            rows[name.replace("_DEV_", f"_{device}_")] = (values, default)
     read = variables_read(tree)
     for name in sorted(read.keys() - rows):
         yield f"{read[name]} reads {name}, which docs/settings.md does not list"
     for name in sorted(rows - read.keys()):
         yield f"docs/settings.md lists {name}, which nothing reads"
+    for path in tree.paths:
+        if not path.endswith(CPP_SUFFIXES):
+            continue
+        for name, default, least, greatest in RANGE.findall(tree.text(path)):
+            if name in rows and rows[name] != (f"{least} to {greatest}", default):
+                yield (f"{path} takes {least} to {greatest} for {name}, by default {default}; "
+                       "docs/settings.md says otherwise")
 
 
 def flags_read(tree: Tree) -> dict[tuple[str, str], str]:
@@ -276,12 +286,33 @@ def check_links(tree: Tree) -> Iterator[str]:
                 yield f"{document} links to {target}, which is not there"
 
 
+def _makes_target(build: str, name: str) -> bool:
+    """Whether a BUILD file says the name, in quotes, or the parts that tessera_cc_test_variants joins."""
+    variant = re.fullmatch(r"(\w+)_([a-z0-9]+)_test", name)
+    return f'"{name}"' in build or bool(
+        variant and re.search(rf'test_variants\(\s*name = "{variant[1]}"', build) and
+        f'"{variant[2]}"' in build)
+
+
+def check_labels(tree: Tree) -> Iterator[str]:
+    for document in tree.documents():
+        for label in LABEL.finditer(tree.text(document)):
+            package = label[1] or ""
+            name = label[2] or package.rpartition("/")[2]
+            if not name or label[0].startswith(NO_LABELS):
+                continue
+            build = f"{package}/BUILD".lstrip("/")
+            if not (build in tree.paths and _makes_target(tree.text(build), name) or
+                    f"{package}/{name}" in tree.paths):
+                yield f"{document} names {label[0]}, which is no target"
+
+
 def main(arguments: Sequence[str]) -> int:
     root = Path(arguments[0] if arguments else Path(__file__).parents[2]).resolve()
     tree = Tree(root)
     problems = [problem for check in (
         check_blocks, check_settings, check_flags, check_errors, check_benchmarks, check_publishing,
-        check_example_site, check_links) for problem in check(tree)]
+        check_example_site, check_links, check_labels) for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         problems.append("nothing was checked: no documents, or no environment variable is read")
     print("\n".join(problems) or f"{len(tree.documents())} documents agree with the code")

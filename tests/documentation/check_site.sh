@@ -95,6 +95,26 @@ class Planted {
 enum class PlantedKind { kOne, kTwo };
 using PlantedAlias = PlantedKind;
 
+/// Reads one value.
+int PlantedRead();
+int PlantedRead(int value);
+void Write(int value);
+
+/// With specializations.
+template <typename T>
+struct PlantedTrait {
+  int of_all;  ///< what each has
+};
+template <>
+struct PlantedTrait<int> {
+  int of_all, of_some, of_int;
+};
+template <>
+struct PlantedTrait<long> {
+  int of_all;
+  int of_some;  ///< explained once
+};
+
 template <typename T>
 requires(sizeof(T) > 1) T PlantedTemplate(T value) { return value; }
 
@@ -116,9 +136,11 @@ base/planted.h:26: tessera::Planted::Uncommented has no comment
 base/planted.h:28: tessera::Planted::alone has no comment
 base/planted.h:28: tessera::Planted::more has no comment
 base/planted.h:3: TESSERA_PLANTED_MACRO has no comment
-base/planted.h:41: tessera::PlantedTemplate has no comment
-base/planted.h:44: tessera::PlantedConcept has no comment
+base/planted.h:43: tessera::Write has no comment
+base/planted.h:52: tessera::PlantedTrait< int >::of_int has no comment
 base/planted.h:5: tessera::PlantedFunction has no comment
+base/planted.h:61: tessera::PlantedTemplate has no comment
+base/planted.h:64: tessera::PlantedConcept has no comment
 base/planted.h:6: tessera::PlantedStruct has no comment
 base/planted.h:7: tessera::PlantedStruct::field has no comment
 EOT

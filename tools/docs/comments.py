@@ -8,7 +8,8 @@ member, has a comment or shares that of the declaration right above. What needs 
   describe, and of mshadow's types, which mean what they did, once node, functor or type has one;
 - constructors, of which the class's comment speaks where they have none of their own;
 - what the language or a base class has said: whatever copies, moves, or is `= default` or `= delete`,
-  destructors, overriding functions, specializations of a template, friends, using-declarations.
+  destructors, overriding functions, friends, using-declarations, specializations of a template with those
+  of their members that the template has or another one explains, and specializations of others' templates.
 """
 
 import re
@@ -66,23 +67,33 @@ def _place(element: ElementTree.Element) -> tuple[str, int]:
 def uncommented(xml: Path) -> Iterator[Uncommented]:
     """The names that lack a comment, in no order."""
     seen = set()
-    for file in sorted(xml.glob("*.xml")):
-        if file.name == "index.xml":
+    compounds = [compound for file in sorted(xml.glob("*.xml")) if file.name != "index.xml"
+                 for compound in ElementTree.parse(file).iter("compounddef")]
+    # What a template has, or one of its specializations explains.
+    explained: dict[str, set[str]] = {}
+    for compound in compounds:
+        template, is_special, _ = _text(compound, "compoundname").partition("<")
+        explained.setdefault(template.rstrip(), set()).update(
+            _text(member, "name") for member in compound.iter("memberdef")
+            if not is_special or _has_comment(member))
+    for compound in compounds:
+        kind, name = compound.get("kind"), _text(compound, "compoundname")
+        if kind not in _CONTAINERS or "@" in name or compound.get("prot") == "private":
             continue
-        for compound in ElementTree.parse(file).iter("compounddef"):
-            kind, name = compound.get("kind"), _text(compound, "compoundname")
-            if (kind not in _CONTAINERS or "<" in name or "@" in name or
-                    compound.get("prot") == "private"):
+        template = name.partition("<")[0].rstrip()
+        scope, _, owner = template.rpartition("::")
+        if (kind in _COMPOUNDS and name == template and not _has_comment(compound) and
+                not _INTERFACES.match(scope)):
+            yield Uncommented(*_place(compound), name)
+        if kind in _COMPOUNDS and _INTERFACES.match(name):
+            continue
+        if template.startswith(("std::", "Eigen::")):
+            continue
+        said = explained[template] if name != template else set()
+        for member in compound.iter("memberdef"):
+            if member.get("id") in seen or member.get("prot") == "private" or _text(member, "name") in said:
                 continue
-            scope, _, owner = name.rpartition("::")
-            if kind in _COMPOUNDS and not _has_comment(compound) and not _INTERFACES.match(scope):
-                yield Uncommented(*_place(compound), name)
-            if kind in _COMPOUNDS and _INTERFACES.match(name):
-                continue
-            for member in compound.iter("memberdef"):
-                if member.get("id") in seen or member.get("prot") == "private":
-                    continue
-                seen.add(member.get("id"))
-                if not _has_comment(member) and not _needs_none(owner, member):
-                    prefix = "" if kind == "file" else name + "::"
-                    yield Uncommented(*_place(member), prefix + _text(member, "name"))
+            seen.add(member.get("id"))
+            if not _has_comment(member) and not _needs_none(owner, member):
+                prefix = "" if kind == "file" else name + "::"
+                yield Uncommented(*_place(member), prefix + _text(member, "name"))

@@ -1,14 +1,16 @@
 """Tessera's comments as Doxygen reads them.
 
-In Tessera a comment above a declaration is also that of the declarations that follow it line by line,
-and `// …` behind a field or an enumerator is its comment. Doxygen knows neither, so it is given headers
-in which such a comment is repeated and such a `//` is `///<`. Each line keeps the number of the line that
-it stems from, for messages. Only as much C++ is understood here as formatted headers need.
+In Tessera a comment above a declaration is also that of the declarations that follow it line by line, as
+long as it can be about them: one that says what a function does ("Reads …"), or what a class is where no
+class follows, holds for related names alone, which share a word with those before or with the comment.
+And `// …` behind a field or an enumerator is its comment. Doxygen knows neither, so it is given headers in
+which such a comment is repeated and such a `//` is `///<`. Each line keeps the number of the line that it
+stems from, for messages. Only as much C++ is understood here as formatted headers need.
 """
 
 import dataclasses
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 # Names in it are users' names, whatever it is called.
 _ISA_NAMESPACE = re.compile(
@@ -22,8 +24,12 @@ _SCOPE = re.compile(
     re.DOTALL)
 _ACCESS = re.compile(r"^\s*(public|protected|private)\s*:$")
 _REQUIREMENT = re.compile(r"\brequires\s*(\([^()]*(\([^()]*\)[^()]*)*\))?\s*$")
-_SEVERAL = re.compile(r"(\s*[\w:]+) (\w+(?: = [^,;(]*)?(?:, \w+(?: = [^,;(]*)?)+);(?: +///<(.*))?$")
+_SEVERAL = re.compile(
+    r"(\s*(?:(?:static|constexpr|inline|const) )*[\w:]+) "
+    r"(\w+(?: = [^,;(]*)?(?:, \w+(?: = [^,;(]*)?)+);(?: +///<(.*))?$")
 _SPECIAL = re.compile(r"= (delete|default);$|~\w+\(|\(\w+&&( \w+)?\)")
+_DOES = re.compile(r"\s*/// [A-Z][a-z]+s\b")
+_TEMPLATE = re.compile(r"^\s*template\s*<([^<>]|<([^<>]|<[^<>]*>)*>)*>")
 _FILE_COMMENT = re.compile(r"^namespace \w")
 _TRAILING = re.compile(r"^(.*[;,{}\w)].*?\s)// (?!NOLINT|clang-format|namespace)(.*)$")
 
@@ -42,7 +48,16 @@ class Declaration:
     last: int = -1
     has_body: bool = False
     is_enumerator: bool = False
+    is_type: bool = False  # with a body
     owner: str = ""  # the class that it is a member of
+
+
+class _Group(NamedTuple):
+    """Declarations with one comment."""
+    comment: list[str]
+    names: list[str]
+    of_constructor: bool
+    on_type: bool
 
 
 class _Scope(NamedTuple):
@@ -127,6 +142,7 @@ class _Scanner:
                 self._scopes.append(_Scope("namespace"))
             else:
                 self._current.has_body = True
+                self._current.is_type = True
                 self.declarations.append(self._current)
                 self._scopes.append(_Scope(scope[1], scope[2], self._current))
             self._current = None
@@ -178,6 +194,36 @@ def _comment_above(lines: list[str], first: int) -> list[str]:
     return lines[begin:first]
 
 
+def _name(lines: list[str], declaration: Declaration) -> str:
+    """What is declared, as far as its words say what it is about."""
+    text = _TEMPLATE.sub("", " ".join(lines[declaration.first:declaration.last + 1]))
+    scope = re.match(r"\s*(?:class|struct|union|enum(?: class)?|concept|using|#\s*define)\s+(\w+)", text)
+    if scope:
+        return scope[1]
+    operator = re.search(r"\boperator\b", text)
+    head = re.split(r"[(={;]", text)[0]
+    while "<" in head and not operator:
+        head, rest = re.sub(r"<[^<>]*>", "", head), head
+        if head == rest:
+            break
+    found = re.findall(r"\w+", head)
+    return "operator" if operator else found[-1] if found else ""
+
+
+def _words(text: str) -> set[str]:
+    """The words of a name or a comment, by their first four letters."""
+    return {word[:4].lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", text)
+            if len(word) > 1}
+
+
+def _holds_for(group: _Group, name: str, is_type: bool) -> bool:
+    """Whether the group's comment can be about this name, too."""
+    does = group.comment and _DOES.match(group.comment[0])
+    if name in group.names or not does and (is_type or not group.on_type):
+        return True
+    return bool(_words(name) & _words(" ".join([*group.names, *group.comment])))
+
+
 def _is_constructor(lines: list[str], declaration: Declaration) -> bool:
     text = " ".join(lines[declaration.first:declaration.last + 1])
     return bool(declaration.owner) and bool(
@@ -223,8 +269,8 @@ def translated(text: str) -> list[Line]:
     """A header for Doxygen."""
     lines = [("" if _ISA_NAMESPACE.match(line) else line) for line in text.split("\n")]
     repeated: dict[int, list[str]] = {}
-    # Comments, and whether they are a constructor's, by the last line of what they belong to.
-    above: dict[int, tuple[list[str], bool]] = {}
+    # Comments by the last line of what they belong to, with what else they belong to.
+    above: dict[int, _Group] = {}
     for declaration in declarations("\n".join(lines)):
         if not declaration.has_body:
             _mark_trailing(lines, declaration.last)
@@ -232,15 +278,19 @@ def translated(text: str) -> list[Line]:
             continue
         comment = _comment_above(lines, declaration.first)
         constructs = _is_constructor(lines, declaration)
+        name = _name(lines, declaration)
+        group = _Group(comment, [], constructs, declaration.is_type)
         if not comment:
-            comment, of_constructor = above.get(_line_before(lines, declaration.first), ([], False))
-            if of_constructor and not constructs:
+            group = above.get(_line_before(lines, declaration.first), group)
+            is_type = declaration.is_type or bool(re.match(r"\s*using\b", lines[declaration.first]))
+            if group.of_constructor and not constructs or not _holds_for(group, name, is_type):
                 continue
+            comment = group.comment
             last = lines[declaration.last]
             if "///<" not in last and not _SPECIAL.search(last):
                 repeated[declaration.first] = comment
         if comment:
-            above[declaration.last] = comment, constructs
+            above[declaration.last] = group._replace(names=[*group.names, name], of_constructor=constructs)
         several = _SEVERAL.match(lines[declaration.last])
         if several:
             # Each name on a line, with the comment.

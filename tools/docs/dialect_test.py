@@ -32,6 +32,27 @@ class DialectTest(unittest.TestCase):
 
             int c();"""))
 
+    def test_what_one_function_does_another_does_not(self):
+        text = """\
+            /// Reads a line.
+            std::string ReadLine();
+            std::string ReadLine(int limit);
+            void Write(std::string_view text);
+            void WriteLine(std::string_view text);"""
+        self.assertEqual(translated(text), textwrap.dedent(text).replace(
+            "std::string ReadLine(int", "/// Reads a line.\nstd::string ReadLine(int"))
+
+    def test_what_a_class_is_a_function_is_not(self):
+        text = """\
+            /// A place.
+            struct Place {};
+            struct Spot {};
+            constexpr Place kPlace;
+            int Distance();"""
+        self.assertEqual(translated(text), textwrap.dedent(text)
+                         .replace("struct Spot", "/// A place.\nstruct Spot")
+                         .replace("constexpr", "/// A place.\nconstexpr"))
+
     def test_what_is_said_of_constructors_is_shared_by_these_alone(self):
         text = """\
             class Shape {
