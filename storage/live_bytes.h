@@ -29,7 +29,7 @@ class UnreportedBytes {
  public:
   /// Peaks may be off by this much for each thread, either way. With less, threads that take and
   /// give blocks of a feature map's size would write the same cache line at each call.
-  static constexpr int64_t kMaxBytes = int64_t{1} << 20;
+  static constexpr int64_t kMaxBytes = int64_t{4} << 20;
 
   /// False if Flush must follow a change by so much.
   bool HasRoomFor(int64_t change_bytes) const {
