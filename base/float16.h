@@ -34,7 +34,9 @@ class Float16 {
  public:
   Float16() = default;
   template <typename T>
-  requires std::is_arithmetic_v<T> TESSERA_HD explicit Float16(T value)
+  requires(std::is_arithmetic_v<T> ||
+           (std::is_enum_v<T> && std::is_convertible_v<T, int>)) TESSERA_HD
+      explicit Float16(T value)
       : half_(Encode(static_cast<float>(value))) {}
   template <typename Other>
   TESSERA_HD explicit Float16(Float16<Other> value) : half_(Encode(static_cast<float>(value))) {}

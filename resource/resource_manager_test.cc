@@ -224,8 +224,10 @@ TEST_P(ResourceManagerTest, AShortageTakesNoMoreThanTheShortDevicesWorkspace) {
   Run(other, [](Resource* resource) { resource->GetSpaceBytes(5000); });
   engine_->WaitForVar(other.var);
   storage_.SetLimit(Device::Cpu(0), 1 << 20);
-  EXPECT_THROW(storage_.Alloc(2 << 20, Device::Cpu(0)), Error);
+  const Storage::Handle held = storage_.Alloc(600000, Device::Cpu(0));
+  EXPECT_THROW(storage_.Alloc(900000, Device::Cpu(0)), Error);
   EXPECT_EQ(storage_.Stats(Device::Cpu(1)).live_bytes, 5000);
+  storage_.Free(held);
 }
 
 TEST_P(ResourceManagerTest, AnOperationThatIsShortTakesTheWorkspacesOfOthersThatAreDone) {

@@ -202,7 +202,9 @@ Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
     found = strategy_->Take(rounded_bytes);
     return found != nullptr;
   });
-  if (found != nullptr || IsBeyondLimit(rounded_bytes)) return found;
+  if (found != nullptr) return found;
+  // The system cannot give it, so nothing goes back there for it.
+  if (IsBeyondLimit(rounded_bytes)) return strategy_->TakeAnywhere(rounded_bytes);
   DrainCaches();
   // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
   strategy_->Release(rounded_bytes);
@@ -214,7 +216,7 @@ Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
 
 /// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
 /// joined to its neighbours. Many more would only have to be cached again. No other thread waits
-/// for more than one step.
+/// for much more than one step.
 bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
   const bool small = kind == BlockKind::kSmall;
@@ -254,7 +256,7 @@ template <typename PutBlock>
 void DevicePool::DrainInSteps(ThreadCache* cache, bool small, const PutBlock& put) {
   // What the owner frees meanwhile is not waited for, or this might not end.
   int64_t bytes_left = kNoLimit;
-  for (bool more = true; more && bytes_left > 0; cache->lock().LetOwnerIn()) {
+  const auto step = [&] {
     const OtherGuard guard(cache->lock());
     bytes_left = std::min(bytes_left, cache->bytes());
     int blocks_left = kBlocksInStep;
@@ -264,8 +266,9 @@ void DevicePool::DrainInSteps(ThreadCache* cache, bool small, const PutBlock& pu
       wanted = put(block);
       return wanted && --blocks_left > 0;
     });
-    more = wanted && !empty;
-  }
+    return wanted && !empty && bytes_left > 0;
+  };
+  while (step()) cache->lock().LetOwnerIn();
 }
 
 /// As Free, also where the thread's cache is of no help.
@@ -404,6 +407,8 @@ void DevicePool::DrainCaches() {
   for (const auto& cache : caches_) {
     for (const bool small : {true, false}) DrainInSteps(cache.get(), small, put);
   }
+  // What threads have freed or handed to each other meanwhile: it is little, so all at once.
+  VisitCaches([this](ThreadCache* cache) { cache->Drain([this](Block* block) { Put(block); }); });
 }
 
 /// The cache's lock is held.

@@ -165,7 +165,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Block* TakeAfterShortage(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// What nobody could give: then nothing is given up for it.
+  /// What the system may not give: then nothing is given back to it on the way.
   bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rounded_bytes > system_.limit_bytes();
   }

@@ -24,7 +24,8 @@ namespace tessera {
 ///
 /// A freed block is kept for reuse as StorageOptions say. When memory runs short, Alloc gathers
 /// what all threads have cached, gives cached memory back to the system, asks the registered
-/// trimmers, and only then throws.
+/// trimmers, and only then throws. For more than the limit itself it gives nothing back and asks
+/// nobody.
 ///
 /// If the host has no memory for storage's own records, every member that needs some throws
 /// Error(kResourceExhausted) and has changed nothing; Free and DirectFree need none.
@@ -86,7 +87,8 @@ class Storage {
   void ReleaseAll(Device device);
 
   /// Changes the limit of StorageOptions for one device; cached memory above it is released. Live
-  /// memory may already exceed the new limit: then nothing is granted until enough is freed.
+  /// memory may already exceed the new limit: then the system is asked for nothing until enough is
+  /// freed, and only what is cached is handed out.
   void SetLimit(Device device, int64_t limit_bytes);
 
   /// Registers somebody who holds memory that they could do without. When memory runs short, Alloc

@@ -207,6 +207,16 @@ TEST_P(StorageTest, NothingIsGivenUpForARequestBeyondTheLimit) {
   storage.RemoveTrimmer(trimmer);
 }
 
+TEST(StorageLimitTest, MemoryKeptForOtherSizesServesWhatIsBeyondTheLimit) {
+  Storage storage(StorageOptions{.pool = StoragePoolKind::kBestFit});
+  const Storage::Handle large = storage.Alloc(100 << 10, Device::Cpu());  // of a larger segment
+  storage.SetLimit(Device::Cpu(), 0);
+  const Storage::Handle small = storage.Alloc(64, Device::Cpu());
+  EXPECT_NE(small.dptr, nullptr);
+  storage.Free(small);
+  storage.Free(large);
+}
+
 TEST_P(StorageTest, CachedMemoryMakesRoomForOtherSizes) {
   Storage storage(Options(kMegabyte));
   // Fill the limit with blocks of one size, free them, and ask for another.

@@ -241,8 +241,9 @@ struct RecentCache {
 };
 inline constexpr size_t kNumRecentCaches = 4;
 /// At a fixed distance from the thread's register also in a shared library: finding them by a call
-/// would have each Alloc and Free save registers. It is little enough for the room that the dynamic
-/// linker keeps for libraries that are loaded later.
+/// would have each Alloc and Free save registers. All of such a library's thread-local memory has
+/// to fit into the room, some 1.6 KB in glibc, that the dynamic linker keeps for those loaded
+/// later.
 [[gnu::tls_model(
     "initial-exec")]] extern constinit thread_local RecentCache recent_caches[kNumRecentCaches];
 

@@ -282,17 +282,37 @@ template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> min(const AnyOperand<A>& a,
                                                           const AnyOperand<B>& b)
 = delete;
+// Two numbers that are computed convert to numbers, whose power is the standard library's.
 template <typename A, typename B>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> pow(const AnyOperand<A>& a,
-                                                          const AnyOperand<B>& b)
+requires(MismatchedExpressions<A, B> &&
+         (A::kRank > 0 || B::kRank > 0)) MismatchOf<A, B> pow(const AnyOperand<A>& a,
+                                                              const AnyOperand<B>& b)
 = delete;
 template <typename A, typename B, typename C>
 requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> clamp(const AnyOperand<A>& a,
-                                                                  const B& low, const C& high)
+                                                                  const AnyOperand<B>& low,
+                                                                  const AnyOperand<C>& high)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> clamp(const AnyOperand<A>& a,
+                                                            const AnyOperand<B>& low, S high)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> clamp(const AnyOperand<A>& a, S low,
+                                                            const AnyOperand<B>& high)
 = delete;
 template <typename A, typename B, typename C>
 requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> blend(const AnyOperand<A>& condition,
-                                                                  const B& a, const C& b)
+                                                                  const AnyOperand<B>& a,
+                                                                  const AnyOperand<C>& b)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> blend(const AnyOperand<A>& condition,
+                                                            const AnyOperand<B>& a, S b)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> blend(const AnyOperand<A>& condition, S a,
+                                                            const AnyOperand<B>& b)
 = delete;
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -275,6 +275,10 @@ template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> inner(const AnyOperand<A>& a,
                                                             const AnyOperand<B>& b)
 = delete;
+template <int kAxis, typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> inner(const AnyOperand<A>& a,
+                                                            const AnyOperand<B>& b)
+= delete;
 
 /// The inner product of two vectors, a number. Of matrices, dot is their product, as in mshadow;
 /// inner is Devectorize's `dot` for any rank.

@@ -214,8 +214,10 @@ Range CheckedRange(const Range& range, int dimension, const Shape<N>& shape) {
                           range.step, " does not fit dimension ", dimension, " of shape ", shape,
                           range.step == 0 ? "; a step cannot be 0" : "");
   }
-  // Without an index the begin names no place.
-  return count == 0 ? Range(0, 0, range.step) : range;
+  // Without an index the begin names no place, and with one the step, of whatever size, no
+  // distance.
+  if (count == 0) return {0, 0};
+  return count == 1 ? Range(range.begin, range.begin + 1) : range;
 }
 template <int N>
 Range CheckedRange(All, int dimension, const Shape<N>& shape) {

@@ -161,6 +161,12 @@ TEST(ViewTest, StepsMayBeOfAnySize) {
   View(*v, Range(1, 4, kMost)) = 7;
   View(*v, Range(3, -1, kLeast)) += 1;
   EXPECT_EQ(v.values(), (std::vector<float>{1, 7, 3, 5}));
+  GuardedTensor<1, float> one(Shape1(1), std::vector<float>{9});
+  View(*v, Range(0, 4, kMost)) = *one;
+  GuardedTensor<2, float> m(Shape2(2, 2), std::vector<float>{1, 2, 3, 4});
+  View(*m, Range(1, 2, kMost), kAll) = 0;
+  EXPECT_EQ(v.values()[0], 9);
+  EXPECT_EQ(m.values(), (std::vector<float>{1, 2, 0, 0}));
 }
 
 TEST(ViewTest, IndicesOutsideAreRefused) {

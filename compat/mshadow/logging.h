@@ -6,6 +6,8 @@
 // from elsewhere keeps them; one that includes dmlc-core's logging.h first has dmlc's own Error as
 // well.
 
+#include <concepts>
+#include <cstddef>
 #include <functional>
 #include <iostream>
 #include <optional>
@@ -78,28 +80,41 @@ void PrintSide(std::ostream& os, const T& side) {
   }
 }
 
+/// What NULL is to a template: an integer, which compares as a null pointer where it does not
+/// compare otherwise.
+template <typename T>
+concept Null = std::same_as<T, decltype(NULL)>;
+
 /// Whether the comparison holds. The standard's functors compare signed with unsigned integers
-/// without a warning: counts were unsigned in mshadow. NULL, an integer to a template, is a null
-/// pointer.
+/// without a warning: counts were unsigned in mshadow.
 template <typename Op, typename A, typename B>
 bool Compare(const Op& op, const A& a, const B& b) {
-  if constexpr (std::is_pointer_v<A> && std::is_integral_v<B>) {
-    return op(a, static_cast<A>(nullptr));
+  if constexpr (Null<B> && !std::is_invocable_v<const Op&, const A&, const B&>) {
+    return static_cast<bool>(op(a, nullptr));
+  } else if constexpr (Null<A> && !std::is_invocable_v<const Op&, const A&, const B&>) {
+    return static_cast<bool>(op(nullptr, b));
   } else {
-    return op(a, b);
+    return static_cast<bool>(op(a, b));
   }
+}
+
+/// Apart from the comparison, so that one that holds costs no more than that.
+template <typename A, typename B>
+[[gnu::noinline, gnu::cold]] std::string BothSides(const A& a, const B& b) {
+  std::ostringstream sides;
+  PrintSide(sides << "(", a);
+  PrintSide(sides << " vs. ", b);
+  sides << ") ";
+  return sides.str();
 }
 
 /// What there is to say where the comparison does not hold. Scalars come by value: a constant of a
 /// class may have no address.
 template <typename Op, typename A, typename B>
 std::optional<std::string> Failure(const Op& op, const A& a, const B& b) {
-  if (Compare(op, a, b)) return std::nullopt;
-  std::ostringstream sides;
-  PrintSide(sides << "(", a);
-  PrintSide(sides << " vs. ", b);
-  sides << ") ";
-  return sides.str();
+  if (Compare(op, a, b)) [[likely]]
+    return std::nullopt;
+  return BothSides(a, b);
 }
 template <typename A, typename B>
 concept Scalars = std::is_scalar_v<std::decay_t<A>> && std::is_scalar_v<std::decay_t<B>>;

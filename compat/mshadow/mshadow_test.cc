@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <string>
@@ -267,6 +268,10 @@ TEST(MshadowTest, EnumeratorsAreNumbers) {
   EXPECT_EQ(b[1], 7.0f);
   b = F<op::minus>(a, kIgnored) / kWindow;
   EXPECT_FLOAT_EQ(b[0], 4.0f / 3.0f);
+  TensorContainer<cpu, 1, half::half_t> h(Shape1(2));
+  h = kWindow;
+  h = h * kWindow + kIgnored;
+  EXPECT_EQ(static_cast<float>(h[1]), 8.0f);
 }
 
 TEST(MshadowTest, HalfNumbersStayHalfBesideNumbers) {
@@ -480,6 +485,8 @@ TEST(MshadowChecksTest, WhatIsComparedMayBeOfTwoTypes) {
   const float* const first = values.data();
   CHECK_NE(first, nullptr);
   CHECK_NE(first, NULL);
+  CHECK_NE(NULL, first);
+  CHECK_NE(std::make_unique<int>(1), NULL);
   EXPECT_NE(MessageOf([&] { CHECK_EQ(first, NULL); }).find("first == "), std::string::npos);
   // What cannot be printed can be compared.
   const std::string message = MessageOf([] { CHECK_EQ(Kind::kFirst, Kind::kSecond) << "kinds"; });

@@ -41,10 +41,9 @@ constexpr auto kRestartTime = std::chrono::milliseconds(10);
 // After so many refusals in a row a wait for another engine runs operations of its own one itself.
 // They may need what lies beneath them on its stack, so they had better have a thread.
 constexpr int kMaxRefusals = 10;
-// When a wait looks first whether a thread that was ordered has begun, and how long it sleeps at
-// most between two looks, which get rarer.
-constexpr auto kFirstLook = std::chrono::milliseconds(50);
-constexpr auto kLongestLook = std::chrono::milliseconds(1000);
+// How often a wait looks whether threads that were ordered have begun. If they have not between two
+// looks they are given up: where the machine is only slow, that makes some threads too many.
+constexpr auto kLookTime = std::chrono::seconds(1);
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
 thread_local int help_depth = 0;
@@ -83,16 +82,12 @@ class DependencyEngine::OrderClock {
  public:
   std::chrono::steady_clock::time_point due() const { return due_; }
   void Look(DependencyEngine& engine) {
-    const bool suspected = seen_.has_value();
     engine.LookAfterOrders(seen_);
-    interval_ =
-        !suspected && seen_.has_value() ? kFirstLook : std::min(2 * interval_, kLongestLook);
-    due_ = std::chrono::steady_clock::now() + interval_;
+    due_ = std::chrono::steady_clock::now() + kLookTime;
   }
 
  private:
-  std::chrono::milliseconds interval_ = kFirstLook;
-  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + kFirstLook;
+  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + kLookTime;
   std::optional<uint64_t> seen_;
 };
 
@@ -108,18 +103,18 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
   int refusals = 0;
   for (;;) {
     const auto due = clock.pending() ? std::min(clock.due(), orders.due()) : orders.due();
-    if (!condition.wait_until(lock, due, woken)) {
-      lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
-      if (clock.pending() && std::chrono::steady_clock::now() >= clock.due()) {
-        clock.Reported();
-        ReportStall(what, waiter);
-      }
+    const bool is_woken = condition.wait_until(lock, due, woken);
+    if (is_woken && done()) return;
+    lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
+    if (clock.pending() && std::chrono::steady_clock::now() >= clock.due()) {
+      clock.Reported();
+      ReportStall(what, waiter);
+    }
+    if (!is_woken) {
       if (std::chrono::steady_clock::now() >= orders.due()) orders.Look(*this);
       lock.lock();
       continue;
     }
-    if (done()) return;
-    lock.unlock();
     refusals = lent.Restart() ? 0 : refusals + 1;
     const bool ran = refusals > 0 &&
                      (RunInstead(instead, waiter) || (refusals > kMaxRefusals && lent.RunOnTop()));
@@ -142,22 +137,32 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
 /// own, for want of memory, has no way to go.
 bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
   if (instead == Instead::kNothing || !starved_.load()) return false;
+  Execution* execution = nullptr;
+  const auto take = [&] {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (stopped_.load(std::memory_order_relaxed)) return;
+    if (instead == Instead::kAnything) {
+      execution = queue_.Pop();
+    } else {
+      execution = queue_.PopDemanded(waiter->token);
+      if (execution == nullptr) execution = queue_.PopDemandedJoin(waiter->token);
+    }
+    if (execution != nullptr) ++active_;
+  };
   if (instead == Instead::kWhatItNeeds) {
+    if (waiter->done.load()) return false;
     if (waiter->token == 0) waiter->token = NextToken();
+  }
+  take();
+  if (execution == nullptr && instead == Instead::kWhatItNeeds) {
     try {
       Demand(*waiter, kMaxDemandVisits);
     } catch (const std::bad_alloc&) {
       return false;
     }
+    take();
   }
-  Execution* execution;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (stopped_.load(std::memory_order_relaxed)) return false;
-    execution = instead == Instead::kAnything ? queue_.Pop() : queue_.PopAnyDemanded();
-    if (execution == nullptr) return false;
-    ++active_;
-  }
+  if (execution == nullptr) return false;
   CallInstead([&] { RunTaken(execution); });
   return true;
 }
@@ -333,9 +338,17 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
       --demanded_depth;
       if (ran) continue;
     }
-    if (starved_.exchange(false) && TryRunOne()) {
-      starved_.store(true);  // there may be more
-      continue;
+    if (help_depth >= kMaxHelpDepth) {
+      if (starved_.load()) take_back();  // others may have the thread, for what waits need
+    } else if (starved_.exchange(false)) {
+      if (Execution* const ready = TakeReady()) {
+        starved_.store(true);  // there may be more, for those who sleep too
+        WakeSleepers();
+        ++help_depth;
+        RunTaken(ready);
+        --help_depth;
+        continue;
+      }
     }
     if (!lent && !stopped_.load()) {
       if (std::chrono::steady_clock::now() < spin_end) {

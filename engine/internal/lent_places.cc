@@ -136,7 +136,9 @@ bool DependencyEngine::LentPlaces::Restart() const {
 
 bool DependencyEngine::LentPlaces::RunOnTop() const {
   return Any([this](DependencyEngine& engine) {
-    return &engine != own_.engine && engine.starved_.load() && engine.RunOnTop();
+    // Only on top of an operation of that engine, by which its own waits see what lies beneath.
+    return &engine != own_.engine && ThreadFrame::HasFrame(engine.id_) && engine.starved_.load() &&
+           engine.RunOnTop();
   });
 }
 

@@ -141,11 +141,12 @@ Execution* ReadyQueue::FindDemanded(uint32_t token) const {
 }
 
 /// Help for a replay that has become demanded since it was called.
-Execution* ReadyQueue::FindDemandedJoin() const {
+Execution* ReadyQueue::FindDemandedJoin(uint32_t token) const {
   if (joins_ == 0) return nullptr;
-  const auto demanded = [](const Execution& execution) {
-    return execution.kind == ExecutionKind::kJoin &&
-           execution.replay->execution->demanded.load(std::memory_order_relaxed) != 0;
+  const auto demanded = [token](const Execution& execution) {
+    if (execution.kind != ExecutionKind::kJoin) return false;
+    const uint32_t by = execution.replay->execution->demanded.load(std::memory_order_relaxed);
+    return token == kAnyToken ? by != 0 : by == token;
   };
   for (Execution* at = plain_.front(); at != nullptr; at = at->next) {
     if (demanded(*at)) return at;
@@ -159,8 +160,14 @@ Execution* ReadyQueue::PopDemanded(uint32_t token) {
   return execution;
 }
 
+Execution* ReadyQueue::PopDemandedJoin(uint32_t token) {
+  Execution* const execution = FindDemandedJoin(token);
+  if (execution != nullptr) Remove(execution);
+  return execution;
+}
+
 Execution* ReadyQueue::PopAnyDemanded() {
-  Execution* const execution = urgent_.empty() ? FindDemandedJoin() : urgent_.front();
+  Execution* const execution = urgent_.empty() ? FindDemandedJoin(kAnyToken) : urgent_.front();
   if (execution != nullptr) Remove(execution);
   return execution;
 }

@@ -28,10 +28,13 @@ class ReadyQueue {
   /// One that the wait with this token needs; null if there is none near the front.
   Execution* PopDemanded(uint32_t token);
 
+  /// Help for a replay that the wait with this token needs; null if there is none.
+  Execution* PopDemandedJoin(uint32_t token);
+
   /// One that any wait needs; null if there is none.
   Execution* PopAnyDemanded();
   /// Whether PopAnyDemanded would return one.
-  bool HasAnyDemanded() const { return !urgent_.empty() || FindDemandedJoin() != nullptr; }
+  bool HasAnyDemanded() const { return !urgent_.empty() || FindDemandedJoin(kAnyToken) != nullptr; }
 
   /// Makes an execution the next to run if it is in the queue.
   void Promote(Execution* execution);
@@ -103,8 +106,10 @@ class ReadyQueue {
     Execution* root_ = nullptr;
   };
 
+  static constexpr uint32_t kAnyToken = 0;  // no wait has it
+
   Execution* FindDemanded(uint32_t token) const;
-  Execution* FindDemandedJoin() const;
+  Execution* FindDemandedJoin(uint32_t token) const;
   void Remove(Execution* execution);
   void UpdateBestRank();
 

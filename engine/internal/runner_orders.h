@@ -51,17 +51,21 @@ class BasicRunnerOrders {
     return static_cast<int>(open);
   }
 
-  /// Withdraws all that stand, and returns how many. From here on TBB counts as refusing threads,
-  /// until one of its tasks begins.
+  /// Withdraws all that stand, and returns how many. If there were any TBB counts as refusing
+  /// threads from here on, until one of its tasks begins.
   int Withdraw() {
     uint64_t state = state_.load(std::memory_order_relaxed);
     uint64_t next;
     do {
+      if (Open(state) == 0) return 0;
       next = (state + Open(state) * (kOneWithdrawn - kOneOpen)) | kRefused;
     } while (!state_.compare_exchange_weak(state, next, std::memory_order_relaxed,
                                            std::memory_order_relaxed));
     return static_cast<int>(Open(state));
   }
+
+  /// TBB refuses threads, until one of its tasks begins.
+  void MarkRefused() { state_.fetch_or(kRefused, std::memory_order_relaxed); }
 
   /// How many stand.
   int open() const { return static_cast<int>(Open(state_.load(std::memory_order_relaxed))); }
@@ -101,7 +105,7 @@ class RunnerOrdersOwner {
   RunnerOrders* operator->() const { return get(); }
 
  private:
-  struct Record {
+  struct alignas(64) Record {
     RunnerOrders orders;
     Record* next = nullptr;  // of those that stay
   };

@@ -49,6 +49,7 @@ ModelResult Explore(bool withdraws) {
     program.check = [state]() -> std::string {
       // Each is counted as one of the engine's runners by one of the three, or it would never end.
       if (state->begun + state->withdrawn + state->taken_back != 2) return "an order is lost";
+      if (state->withdrawn == 0 && state->orders.refused()) return "refused, and nothing withdrawn";
       return state->orders.IsOver() ? "" : "a task is left";
     };
     return program;

@@ -53,6 +53,11 @@ void __tsan_release(void* address);
 namespace tessera::engine_internal {
 namespace {
 
+// How many threads the engines have reserved, and so many the system has given at a time. Relaxed
+// everywhere: nothing but the numbers.
+std::atomic<int> reserved_threads{0};
+std::atomic<int> given_threads{0};
+
 struct Reservations {
   std::mutex mutex;
   int workers = 0;                               // guarded by mutex
@@ -97,20 +102,30 @@ WorkerReservation::WorkerReservation(int workers) : workers_(workers) {
     TryToSetLimit(reservations);
     throw;
   }
+  reserved_threads.store(reservations.workers, std::memory_order_relaxed);
 }
 
 WorkerReservation::~WorkerReservation() {
   Reservations& reservations = TheReservations();
   std::lock_guard<std::mutex> hold(reservations.mutex);
   reservations.workers -= workers_;
+  reserved_threads.store(reservations.workers, std::memory_order_relaxed);
   TryToSetLimit(reservations);
 }
 
-bool SystemGivesThreads(int count) {
-  static std::atomic<int> given{0};
-  // Relaxed everywhere: nothing but the number.
-  int known = given.load(std::memory_order_relaxed);
-  if (known >= count) return true;
+bool SystemHasGivenThreads() {
+  return given_threads.load(std::memory_order_relaxed) >=
+         reserved_threads.load(std::memory_order_relaxed);
+}
+
+bool SystemGivesThreads() {
+  if (SystemHasGivenThreads()) return true;
+  // One at a time: two that ask would refuse each other. Never destroyed, as above.
+  static auto& mutex = *new std::mutex;
+  std::lock_guard<std::mutex> hold(mutex);
+  const int reserved = reserved_threads.load(std::memory_order_relaxed);
+  const int count = reserved - given_threads.load(std::memory_order_relaxed);
+  if (count <= 0) return true;
   try {
     std::vector<std::thread> threads;
     std::latch all_there(1);
@@ -123,8 +138,7 @@ bool SystemGivesThreads(int count) {
   } catch (const std::exception&) {  // no thread, or no memory for it
     return false;
   }
-  while (known < count && !given.compare_exchange_weak(known, count, std::memory_order_relaxed)) {
-  }
+  given_threads.store(reserved, std::memory_order_relaxed);
   return true;
 }
 

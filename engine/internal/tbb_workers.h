@@ -26,11 +26,13 @@ class WorkerReservation {
   const int workers_;
 };
 
-/// Whether the system gives this process so many threads more: asked before TBB is made to start
-/// its first ones, since where the system refuses it one, TBB ends the process or waits for ever
-/// later on. Once it has been true for a number it stays so, for the question takes about 20 us for
-/// each.
-bool SystemGivesThreads(int count);
+/// Whether the system gives this process as many threads as are reserved: asked before TBB is made
+/// to start its first ones, since where the system refuses it one, TBB ends the process or waits
+/// for ever later on. Once it has been true for a number it stays so, for the question takes about
+/// 20 us for each.
+bool SystemGivesThreads();
+/// The same as far as is known, without asking.
+bool SystemHasGivenThreads();
 
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena.
 class ArenaObserver final : public tbb::task_scheduler_observer {

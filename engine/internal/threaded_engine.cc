@@ -38,6 +38,7 @@ class ThreadedEngine final : public DependencyEngine {
   explicit ThreadedEngine(const ResolvedOptions& options)
       : DependencyEngine(options), workers_(fork_watch(), options.workers, this) {
     PublishThroughTbb(this);
+    PublishThroughTbb(orders_.get());
   }
 
   ~ThreadedEngine() override { Shutdown(); }
@@ -55,7 +56,7 @@ class ThreadedEngine final : public DependencyEngine {
     }
     OutsideCall call(body);
     // Where the system refuses threads TBB may wait for one that never comes.
-    const bool alone = WithoutTbb() || !SystemGivesThreads(options().workers);
+    const bool alone = WithoutTbb() || !SystemGivesThreads();
     // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
     // for the other engine, which has one thread less and does not know.
     bool own_arena = alone || (!ThreadFrame::Inside(id()) && ThreadFrame::InsideAny());
@@ -147,6 +148,7 @@ class ThreadedEngine final : public DependencyEngine {
     Runner(ThreadedEngine* engine, RunnerOrders* orders) : engine_(engine), orders_(orders) {}
     void operator()() const {
       const Runner own = Copy();
+      ReceiveThroughTbb(own.orders_);
       if (!own.orders_->Begin()) return;  // the engine may be gone
       ReceiveThroughTbb(own.engine_);
       own.engine_->RunnerLoop();
@@ -361,11 +363,15 @@ void ThreadedEngine::GiveUpRunners(int count) {
 /// Has TBB start them. Returns for how many others have to be found, those of earlier orders among
 /// them: where there is no memory, or the system refuses TBB a thread.
 int ThreadedEngine::EnqueueRunners(int count) {
-  bool refused = !SystemGivesThreads(options().workers);
+  bool refused = !SystemGivesThreads();
   int left = count;
   try {
     const HiddenFromTsan hidden;
-    for (; left > 0 && !refused; --left) workers_->arena.enqueue(Runner(this, orders_.get()));
+    for (; left > 0 && !refused; --left) {
+      refused = arena_is_broken_.load(std::memory_order_relaxed);
+      if (refused) break;
+      workers_->arena.enqueue(Runner(this, orders_.get()));
+    }
   } catch (const std::bad_alloc&) {
   } catch (const std::exception&) {
     // From the start of a thread, when the task is with TBB already; it may begin some day. Whoever
@@ -375,7 +381,10 @@ int ThreadedEngine::EnqueueRunners(int count) {
     arena_is_broken_.store(true, std::memory_order_relaxed);
   }
   int missing = left == 0 ? 0 : orders_->TakeBack(left);
-  if (refused) missing += orders_->Withdraw();
+  if (refused) {
+    orders_->MarkRefused();
+    missing += orders_->Withdraw();
+  }
   return missing;
 }
 
@@ -383,8 +392,10 @@ int ThreadedEngine::EnqueueRunners(int count) {
 /// one before.
 void ThreadedEngine::LookAfterOrders(std::optional<uint64_t>& seen) {
   int withdrawn;
+  bool stopped;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
+    stopped = stopped_.load(std::memory_order_relaxed);
     const int open = orders_->open();
     if (open == 0 || open != runners_) {  // who is at work comes to the queue in the end
       seen.reset();
@@ -395,7 +406,11 @@ void ThreadedEngine::LookAfterOrders(std::optional<uint64_t>& seen) {
     withdrawn = orders_->Withdraw();
     seen.reset();
   }
-  StartSpares(withdrawn);
+  if (stopped) {
+    GiveUpRunners(withdrawn);
+  } else {
+    StartSpares(withdrawn);
+  }
 }
 
 /// In an arena for this thread alone, in which loops ask for no other.
