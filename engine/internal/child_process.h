@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,18 @@ inline int StatusOf(std::vector<std::string> command,
   int status = 0;
   if (waitpid(child, &status, 0) != child) return -2;
   return status;
+}
+
+/// The exit status of a fork that runs `body` and exits with its result; from 100 on it did not.
+inline int StatusOfChild(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::exit(body());
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 100;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
 }
 
 }  // namespace tessera::engine_internal

@@ -1,7 +1,6 @@
 // A process that ends, or forks, while an engine has work: engine_life_test starts it with the name
 // of what to do, and looks at its exit status.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "tbb/parallel_for.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/internal/child_process.h"
 #include "tessera/engine/internal/simulated_device.h"
 #include "tessera/engine/internal/thread_sleep.h"
 
@@ -27,6 +27,7 @@ namespace {
 
 using engine_internal::AwaitSleep;
 using engine_internal::SimulatedDevice;
+using engine_internal::StatusOfChild;
 using engine_internal::ThisThread;
 
 constexpr Device kCpu = Device::Cpu();
@@ -293,18 +294,6 @@ int ShutdownAfterTheEnd() {
   };
   static const ShutdownAtEnd at_end;
   return ExitWithWorkInFlight();
-}
-
-/// The exit status of a child that runs `body` and exits with its result.
-int StatusOfChild(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    std::exit(body());
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) return 100;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
 }
 
 /// 0 if an engine runs operations and its waits end.

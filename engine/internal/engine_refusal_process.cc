@@ -2,7 +2,6 @@
 // the name of what to do, and looks at its exit status.
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,6 +22,7 @@
 #include "tbb/parallel_for.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/internal/child_process.h"
 #include "tessera/engine/internal/refused_threads.h"
 #include "tessera/engine/internal/thread_sleep.h"
 #include "tessera/engine/schedule.h"
@@ -36,6 +36,7 @@ using engine_internal::BeginDelayedThread;
 using engine_internal::DelayThreadAfter;
 using engine_internal::HasDelayedThread;
 using engine_internal::RefuseThreadsAfter;
+using engine_internal::StatusOfChild;
 using engine_internal::ThisThread;
 
 constexpr Device kCpu = Device::Cpu();
@@ -342,18 +343,6 @@ int LentLaterUnseen(bool comes_later) {
   other->WaitForVar(there);
   engine->WaitForAll();
   return 0;
-}
-
-/// The exit status of a child that runs `body`.
-int StatusOfChild(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    std::exit(body());
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) return 100;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
 }
 
 /// Limits this process's address space to what it has and so many bytes more.
