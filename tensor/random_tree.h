@@ -2,6 +2,7 @@
 #define TESSERA_TENSOR_RANDOM_TREE_H_
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -18,6 +19,8 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/dot.h"
 #include "tessera/tensor/elementwise.h"
+#include "tessera/tensor/functors.h"
+#include "tessera/tensor/packet_math.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/reshape.h"
 #include "tessera/tensor/slice.h"
@@ -31,7 +34,8 @@
 /// are (which part of a common memory, and hence which overlaps there are, which numbers) are drawn
 /// at run time.
 /// All values are small whole numbers and every operation on them is exact, so that results must be
-/// equal.
+/// equal. A reduction that loses a part must show: sums are taken as residues, which no bound
+/// hides, and the largest and the least element are rare.
 namespace tessera {
 
 /// Every expression is a matrix of as many rows as columns, so that a transpose fits anywhere: of
@@ -53,17 +57,28 @@ class TreeContext {
   std::vector<T> memory;
   std::vector<double> before;
 
-  explicit TreeContext(uint64_t seed)
+  /// `given_extent` takes the place of one that is drawn.
+  explicit TreeContext(uint64_t seed, index_t given_extent = 0)
       : generator(seed),
-        extent(kTreeExtents[Draw(0, std::ssize(kTreeExtents) - 1)]),
+        extent(given_extent > 0 ? given_extent
+                                : kTreeExtents[Draw(0, std::ssize(kTreeExtents) - 1)]),
         side(std::max<index_t>(72, 2 * extent + 24)),
         pitch(Draw(0, 3) == 0 ? extent : side),
         memory(static_cast<size_t>(side * side)) {
-    for (T& value : memory) value = static_cast<T>(Draw(-4, 4));
+    for (T& value : memory) value = static_cast<T>(DrawValue());
     before.assign(memory.begin(), memory.end());
   }
   index_t Draw(index_t low, index_t high) {
     return std::uniform_int_distribution<index_t>(low, high)(generator);
+  }
+  /// A divisor of extent * extent, and another than extent where there is one.
+  index_t DrawDivisor() {
+    std::vector<index_t> divisors;
+    for (index_t d = 1; d <= extent * extent; ++d) {
+      if (extent * extent % d == 0 && d != extent) divisors.push_back(d);
+    }
+    return divisors.empty() ? extent
+                            : divisors[static_cast<size_t>(Draw(0, std::ssize(divisors) - 1))];
   }
   Tensor<cpu, 2, T> Block() {
     // Few places, so that the same ones come again, and two regions, so that not all overlap.
@@ -94,6 +109,13 @@ class TreeContext {
   }
 
  private:
+  /// -4, …, 4 and a tail in which each number comes half as often as the one before it: in a row,
+  /// in a column and in a whole matrix few are then the largest, or the least.
+  index_t DrawValue() {
+    const uint64_t bits = generator();
+    const index_t tail = std::countr_zero(bits | uint64_t{1} << 20);
+    return static_cast<index_t>((bits >> 21) % 9) - 4 + (bits >> 63 == 0 ? tail : -tail);
+  }
   Range Forwards() {
     const index_t step = Draw(1, 2);
     // Near the blocks, so that the two often overlap.
@@ -122,12 +144,38 @@ struct Tree {
 template <typename E>
 Tree(E, TreeOracle) -> Tree<E>;
 
+/// The residue modulo 31 in -15, …, 15. Nearly every change of a number shows in it, where a bound
+/// would hide it; and as 31 is odd, so does the loss of 2^k equal elements, as a packet or a tile
+/// has. Exact for whole numbers below 2^22, more than any tree's sum: a + 15.5 is a float, and its
+/// quotient, at least 0.5 / 31 away from any whole number, is rounded by less than that.
+struct Residue {
+  static constexpr double kModulus = 31;
+
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    constexpr T kDivisor = static_cast<T>(kModulus);
+    return a - kDivisor * op::floor::Map((a + kDivisor / 2) / kDivisor);
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    const P divisor = packet_math::Set<P>(kModulus);
+    const P quotient = pk::pdiv(pk::padd(a, packet_math::Set<P>(kModulus / 2)), divisor);
+    return pk::psub(a, pk::pmul(divisor, op::floor::PacketMap(quotient)));
+  }
+};
+
+/// The same by division of whole numbers, whose remainders have the sign of what is divided.
+inline double ResidueOracle(double a) {
+  const int64_t rest = static_cast<int64_t>(a) % 31;
+  return static_cast<double>(rest > 15 ? rest - 31 : rest < -15 ? rest + 31 : rest);
+}
+
 /// Keeps products small enough to be exact in float however deep the tree.
 template <typename E>
 auto Held(const Tree<E>& a) {
   const auto f = a.oracle;
-  return Tree{clamp(a.e, -16, 16),
-              TreeOracle([f](index_t y, index_t x) { return std::clamp(f(y, x), -16.0, 16.0); })};
+  return Tree{F<Residue>(a.e),
+              TreeOracle([f](index_t y, index_t x) { return ResidueOracle(f(y, x)); })};
 }
 
 template <typename Reduce>
@@ -153,7 +201,7 @@ auto Binary(const Tree<A>& a, const Tree<B>& b, const auto& apply, const Functio
               })};
 }
 
-/// The elements of a matrix product, held between -30 and 30.
+/// The residues of a matrix product's elements.
 inline TreeOracle ProductOracle(const TreeOracle& f, const TreeOracle& g, index_t extent) {
   std::vector<double> left, product(static_cast<size_t>(extent * extent), 0.0);
   OverBlock(f, extent, 0, [&left](double, double p) { return left.emplace_back(p); });
@@ -167,18 +215,57 @@ inline TreeOracle ProductOracle(const TreeOracle& f, const TreeOracle& g, index_
     }
   }
   return [product, extent](index_t y, index_t x) {
-    return std::clamp(product[static_cast<size_t>(y * extent + x)], -30.0, 30.0);
+    return ResidueOracle(product[static_cast<size_t>(y * extent + x)]);
   };
 }
 
-/// Builds the tree that kSeed stands for, of depth at most kDepth, and at least 3 less.
-template <uint64_t kSeed, int kDepth, typename T, int kLeaf = kDepth - 3>
+/// What a tree is drawn from: the seed, and how deep it is at most and at least.
+struct TreeDraw {
+  uint64_t seed;
+  int depth;
+  int leaf;
+
+  /// The kind of the uppermost node. Kinds below 3 have no operand, those below 16 have two.
+  constexpr int Node() const {
+    const uint64_t draw = MixTree(seed);
+    if (depth == 0) return static_cast<int>(draw % 3);
+    return static_cast<int>(leaf > 0 ? 3 + draw % 29 : draw % 32);
+  }
+  constexpr TreeDraw Left() const { return {MixTree(MixTree(seed) + 1), depth - 1, leaf - 1}; }
+  /// At times a step less deep.
+  constexpr TreeDraw Right() const {
+    return {MixTree(MixTree(seed) + 2), std::max(depth - 2, 0), 0};
+  }
+  /// The kinds of nodes that there are: bit i says it of kind i.
+  constexpr uint32_t Nodes() const {
+    const int node = Node();
+    return uint32_t{1} << node | (node < 3 ? 0 : Left().Nodes()) |
+           (node < 3 || node >= 16 ? 0 : Right().Nodes());
+  }
+};
+
+/// All of TreeDraw's Nodes().
+inline constexpr uint32_t kEveryNode = 0xffffffff;
+
+/// Adds a leaf to a tree of depth kDepth unless it is one: the extremes of residues or comparisons
+/// are many, those of a leaf are rare.
+template <int kDepth, typename T, typename E>
+auto WithRareExtremes(const Tree<E>& a, TreeContext<T>* context) {
+  if constexpr (kDepth == 0) {
+    return a;
+  } else {
+    const auto block = context->Block();
+    return Binary(
+        a, Tree{block, context->Reads(block.dptr_, block.stride_, 1)},
+        [](auto p, auto q) { return p + q; }, [](double p, double q) { return p + q; });
+  }
+}
+
+/// Builds the tree that kDraw stands for, of leaves that `context` draws.
+template <TreeDraw kDraw, typename T>
 auto BuildTree(TreeContext<T>* context) {
-  constexpr uint64_t kDraw = MixTree(kSeed);
-  constexpr uint64_t kLeft = MixTree(kDraw + 1), kRight = MixTree(kDraw + 2);
-  constexpr int kNode = kDepth == 0 ? static_cast<int>(kDraw % 3)
-                        : kLeaf > 0 ? 3 + static_cast<int>(kDraw % 29)
-                                    : static_cast<int>(kDraw % 32);
+  constexpr TreeDraw kLeft = kDraw.Left(), kRight = kDraw.Right();
+  constexpr int kNode = kDraw.Node();
   if constexpr (kNode == 0) {
     const auto block = context->Block();
     return Tree{block, context->Reads(block.dptr_, block.stride_, 1)};
@@ -189,9 +276,9 @@ auto BuildTree(TreeContext<T>* context) {
     const auto view = context->Stepped();
     return Tree{static_cast<const expr::ViewExp<cpu, 2, T>&>(view),
                 context->Reads(view.dptr_, view.row_step_, view.column_step_)};
-  } else if constexpr (kNode < 16) {  // two operands, of which one is a step less deep at times
-    const auto a = BuildTree<kLeft, kDepth - 1, T, kLeaf - 1>(context);
-    const auto b = BuildTree<kRight, std::max(kDepth - 2, 0), T, 0>(context);
+  } else if constexpr (kNode < 16) {
+    const auto a = BuildTree<kLeft>(context);
+    const auto b = BuildTree<kRight>(context);
     if constexpr (kNode < 5) {
       return Binary(
           a, b, [](auto p, auto q) { return p + q; }, [](double p, double q) { return p + q; });
@@ -230,7 +317,7 @@ auto BuildTree(TreeContext<T>* context) {
     } else if constexpr (kNode == 14) {
       const auto left = Held(a);
       const auto right = Held(b);
-      return Tree{clamp(dot(left.e, right.e), -30, 30),
+      return Tree{F<Residue>(dot(left.e, right.e)),
                   ProductOracle(left.oracle, right.oracle, context->extent)};
     } else {  // the rows of one above those of the other
       const index_t rows = context->Draw(0, context->extent);
@@ -240,7 +327,7 @@ auto BuildTree(TreeContext<T>* context) {
           TreeOracle([f, g, rows](index_t y, index_t x) { return y < rows ? f(y, x) : g(y, x); })};
     }
   } else {
-    const auto a = BuildTree<kLeft, kDepth - 1, T, kLeaf - 1>(context);
+    const auto a = BuildTree<kLeft>(context);
     const auto f = a.oracle;
     const index_t extent = context->extent;
     if constexpr (kNode == 16) {
@@ -271,24 +358,25 @@ auto BuildTree(TreeContext<T>* context) {
       const auto held = Held(a);
       const auto g = held.oracle;
       const double total = OverBlock(g, extent, 0, [](double p, double q) { return p + q; });
-      const double held_total = std::clamp(total, -20.0, 20.0);
-      return Tree{
-          a.e - clamp(sum(held.e), -20, 20),
-          TreeOracle([f, held_total](index_t y, index_t x) { return f(y, x) - held_total; })};
+      const double residue = ResidueOracle(total);
+      return Tree{a.e - F<Residue>(sum(held.e)),
+                  TreeOracle([f, residue](index_t y, index_t x) { return f(y, x) - residue; })};
     } else if constexpr (kNode == 24) {
+      const auto rare = WithRareExtremes<kLeft.depth>(a, context);
       const double largest =
-          OverBlock(f, extent, -1e300, [](double p, double q) { return std::max(p, q); });
-      return Tree{maximum(a.e) - a.e,
+          OverBlock(rare.oracle, extent, -1e300, [](double p, double q) { return std::max(p, q); });
+      return Tree{maximum(rare.e) - a.e,
                   TreeOracle([f, largest](index_t y, index_t x) { return largest - f(y, x); })};
     } else if constexpr (kNode == 25) {
+      const auto rare = WithRareExtremes<kLeft.depth>(a, context);
       std::vector<double> least(static_cast<size_t>(extent), 1e300);
       for (index_t y = 0; y < extent; ++y) {
         for (index_t x = 0; x < extent; ++x) {
           double& row = least[static_cast<size_t>(y)];
-          row = std::min(row, f(y, x));
+          row = std::min(row, rare.oracle(y, x));
         }
       }
-      return Tree{a.e - minimum<1>(a.e).spread(), TreeOracle([f, least](index_t y, index_t x) {
+      return Tree{a.e - minimum<1>(rare.e).spread(), TreeOracle([f, least](index_t y, index_t x) {
                     return f(y, x) - least[static_cast<size_t>(y)];
                   })};
     } else if constexpr (kNode == 26) {
@@ -299,8 +387,8 @@ auto BuildTree(TreeContext<T>* context) {
           totals[static_cast<size_t>(x)] += held.oracle(y, x);
         }
       }
-      return Tree{clamp(sum<0>(held.e).spread(), -30, 30), TreeOracle([totals](index_t, index_t x) {
-                    return std::clamp(totals[static_cast<size_t>(x)], -30.0, 30.0);
+      return Tree{F<Residue>(sum<0>(held.e).spread()), TreeOracle([totals](index_t, index_t x) {
+                    return ResidueOracle(totals[static_cast<size_t>(x)]);
                   })};
     } else if constexpr (kNode == 27) {
       const auto block = context->Block();
@@ -323,21 +411,27 @@ auto BuildTree(TreeContext<T>* context) {
                   })};
     } else if constexpr (kNode == 30) {
       return Tree{swapaxis<1, 0>(a.e), TreeOracle([f](index_t y, index_t x) { return f(x, y); })};
-    } else {  // the same elements, counted through as one row
-      return Tree{reshape(reshape(a.e, Shape1(extent * extent)), Shape2(extent, extent)),
-                  TreeOracle(f)};
+    } else {  // the same elements in rows of another length, each from its end
+      const index_t columns = context->DrawDivisor();
+      const index_t rows = extent * extent / columns;
+      return Tree{reshape(flip(reshape(a.e, Shape2(rows, columns)), 1), Shape2(extent, extent)),
+                  TreeOracle([f, columns, extent](index_t y, index_t x) {
+                    const index_t place = y * extent + x;
+                    const index_t other = place - place % columns + columns - 1 - place % columns;
+                    return f(other / extent, other % extent);
+                  })};
     }
   }
 }
 
-/// Assigns the tree of kSeed to a part of the memory that its leaves lie in too, with one of =, +=,
+/// Assigns the tree of kDraw to a part of the memory that its leaves lie in too, with one of =, +=,
 /// -= and *=, and expects the oracle's values there and the old ones everywhere else.
-template <uint64_t kSeed, int kDepth, typename T>
+template <TreeDraw kDraw, typename T>
 void ExpectTree(uint64_t run_seed) {
   TreeContext<T> context(run_seed);
-  const auto tree = BuildTree<kSeed, kDepth, T>(&context);
+  const auto tree = BuildTree<kDraw>(&context);
   std::vector<double> expected = context.before;
-  constexpr int kSave = static_cast<int>(MixTree(kSeed + 3) % 4);
+  constexpr int kSave = static_cast<int>(MixTree(kDraw.seed + 3) % 4);
   const auto expect = [&](index_t offset, index_t row_step, index_t column_step) {
     for (index_t y = 0; y < context.extent; ++y) {
       for (index_t x = 0; x < context.extent; ++x) {
@@ -368,7 +462,7 @@ void ExpectTree(uint64_t run_seed) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (static_cast<double>(context.memory[i]) == expected[i]) continue;
     ASSERT_EQ(static_cast<double>(context.memory[i]), expected[i])
-        << "tree " << kSeed << ", run seed " << run_seed << ", extent " << context.extent
+        << "tree " << kDraw.seed << ", run seed " << run_seed << ", extent " << context.extent
         << ", element " << i;
   }
 }
@@ -379,18 +473,18 @@ inline uint64_t TreeCount() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 1000;
 }
 
-/// The depth of the kind of number i. Of a deep tree some leaf nearly always asks for a temporary,
-/// and hides that another has failed to: one kind in six is but a leaf, and another one node.
-template <uint64_t i, int kDepth>
-inline constexpr int kDepthOfKind = i % 6 == 4   ? 0
-                                    : i % 6 == 1 ? 1
-                                                 : kDepth;
+/// The kind of number i. Of a deep tree some leaf nearly always asks for a temporary, and hides
+/// that another has failed to: one kind in six is but a leaf, and another one node.
+constexpr TreeDraw KindOfTree(uint64_t first, uint64_t i, int depth) {
+  const int given = i % 6 == 4 ? 0 : i % 6 == 1 ? 1 : depth;
+  return {first + i, given, given - 3};
+}
 
 /// Runs the kinds of trees kFirst + i in turn until there were `count`.
 template <typename T, int kDepth, uint64_t kFirst, uint64_t... i>
 void ExpectTrees(uint64_t count, std::integer_sequence<uint64_t, i...>) {
   for (uint64_t run = 0; run * sizeof...(i) < count; ++run) {
-    (ExpectTree<kFirst + i, kDepthOfKind<i, kDepth>, T>(TestSeed() + run * 1000003 + i), ...);
+    (ExpectTree<KindOfTree(kFirst, i, kDepth), T>(TestSeed() + run * 1000003 + i), ...);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -10,9 +10,20 @@
 namespace tessera {
 namespace {
 
+constexpr int kDepth = 6;
+constexpr uint64_t kKinds = 14;
+
+template <uint64_t... i>
+constexpr uint32_t NodesOf(std::integer_sequence<uint64_t, i...>) {
+  return (KindOfTree(TESSERA_TREES_FIRST, i, kDepth).Nodes() | ...);
+}
+static_assert(TESSERA_TREES_FIRST >= 1000 ||
+                  NodesOf(std::make_integer_sequence<uint64_t, kKinds>()) == kEveryNode,
+              "every kind of node stands in some tree of the tests that are always run");
+
 TEST(RandomTreeTest, AgreeWithTheInterpreter) {
-  ExpectTrees<TESSERA_TREES_TYPE, 6, TESSERA_TREES_FIRST>(
-      TreeCount() / 2, std::make_integer_sequence<uint64_t, 14>());
+  ExpectTrees<TESSERA_TREES_TYPE, kDepth, TESSERA_TREES_FIRST>(
+      TreeCount() / 2, std::make_integer_sequence<uint64_t, kKinds>());
 }
 
 }  // namespace

@@ -1,0 +1,118 @@
+// Windows over operands that have no elements before the loop begins: a product, a reduction
+// inside an expression, what another statement of a Fuse computes.
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/dot.h"
+#include "tessera/tensor/elementwise.h"
+#include "tessera/tensor/fuse.h"
+#include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/node_test_util.h"
+#include "tessera/tensor/patch.h"
+#include "tessera/tensor/patch_batch.h"
+#include "tessera/tensor/pool.h"
+#include "tessera/tensor/reductions.h"
+#include "tessera/tensor/reshape.h"
+#include "tessera/tensor/store.h"
+#include "tessera/tensor/window_pool.h"
+
+namespace tessera {
+namespace {
+
+/// Expects of windows(operand) what it gives over the operand's values in a tensor.
+template <typename T, typename Operand, typename Windows>
+void ExpectAsStored(const Operand& operand, const Windows& windows, const std::string& what) {
+  GuardedTensor<Operand::kRank, T> stored(operand.shape());
+  *stored = operand;
+  const auto over_stored = windows(*stored);
+  constexpr int kRank = decltype(over_stored)::kRank;
+  GuardedTensor<kRank, T> expected(over_stored.shape()), out(over_stored.shape());
+  *expected = over_stored;
+  ASSERT_EQ(windows(operand).shape(), over_stored.shape()) << what;
+  *out = windows(operand);
+  ExpectSameValues(out.values(), expected.values(), what);
+  *out += windows(operand) - 1;  // inside another expression
+  *expected += over_stored - 1;
+  ExpectSameValues(out.values(), expected.values(), what + ", as an operand");
+  EXPECT_TRUE(out.GuardsIntact()) << what;
+}
+
+/// The same over each kind of operand that is computed first. All numbers are whole and small, so
+/// that their order does not matter.
+template <typename T, int N, typename Windows>
+void ExpectAsStoredOverAll(const Shape<N>& shape, const Windows& windows, const std::string& what) {
+  const index_t rows = shape[0], columns = shape.Size() / rows;
+  Sample<N, T> x(shape, GuardedLayout{.row_padding = 1});
+  Sample<2, T> a(Shape2(rows, 7), {}, 1), b(Shape2(7, columns), {}, 2);
+  ExpectAsStored<T>(reshape(dot(*a, *b), shape), windows, what + " of a product");
+  ExpectAsStored<T>(*x + reshape(dot(*a, *b), shape), windows, what + " of a sum with a product");
+  ExpectAsStored<T>(*x - sum(*x), windows, what + " beside a sum");
+  ExpectAsStored<T>(*x * maximum(*x), windows, what + " beside a maximum");
+  ExpectAsStored<T>(*x - minimum<N - 1>(*x).spread(), windows, what + " beside rows' minima");
+  ExpectAsStored<T>(sum<0>(*x).spread() - *x, windows, what + " beside sums across rows");
+}
+
+template <typename T>
+class WindowOperandsTest : public testing::Test {};
+using RealTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(WindowOperandsTest, RealTypes);
+
+constexpr PoolGeometry kPool{
+    .kernel_y = 3, .kernel_x = 2, .stride_y = 2, .stride_x = 1, .pad_y = 1, .pad_x = 1};
+
+TYPED_TEST(WindowOperandsTest, PoolingGivesTheSame) {
+  using T = TypeParam;
+  const Shape<4> shape = Shape4(2, 3, 7, 17);
+  ExpectAsStoredOverAll<T>(
+      shape, [](const auto& e) { return pool<PoolKind::kMax>(e, 4, 18, kPool); }, "maximum");
+  ExpectAsStoredOverAll<T>(
+      shape, [](const auto& e) { return pool<PoolKind::kSum>(e, 4, 18, kPool); }, "sum");
+  ExpectAsStoredOverAll<T>(
+      shape, [](const auto& e) { return pool<red::maximum>(e, 3, 2, 2, 1); }, "window maximum");
+}
+
+TYPED_TEST(WindowOperandsTest, UnpackingGivesTheSame) {
+  using T = TypeParam;
+  const PatchGeometry g{.kernel_y = 3, .kernel_x = 2, .stride_x = 2, .pad_y = 1};
+  ExpectAsStoredOverAll<T>(
+      Shape4(2, 3, 7, 17), [](const auto& e) { return unpack_patch2col(e, 3, 2, 1, 2, 1, 1); },
+      "unpacked");
+  ExpectAsStoredOverAll<T>(
+      Shape3(3, 7, 17), [&](const auto& e) { return unpack_patch2col(e, g); }, "unpacked, padded");
+}
+
+TYPED_TEST(WindowOperandsTest, PackingGivesTheSame) {
+  using T = TypeParam;
+  const PatchGeometry g{.kernel_y = 3, .kernel_x = 2, .stride_x = 2, .pad_y = 1};
+  ExpectAsStoredOverAll<T>(
+      Shape2(18, 2 * 5 * 8),
+      [](const auto& e) { return pack_col2patch(e, Shape4(2, 3, 7, 17), 3, 2, 1, 2, 1, 1); },
+      "packed");
+  ExpectAsStoredOverAll<T>(
+      Shape2(18, 7 * 8), [&](const auto& e) { return pack_col2patch(e, Shape3(3, 7, 17), g); },
+      "packed, padded");
+}
+
+// A window reads what the statement before has not yet written where one pass runs both.
+TYPED_TEST(WindowOperandsTest, PoolingWhatAFuseComputesComesAfterIt) {
+  using T = TypeParam;
+  const Shape<4> shape = Shape4(2, 3, 7, 17);
+  const PoolGeometry same{.kernel_y = 3, .kernel_x = 3, .pad_y = 1, .pad_x = 1};
+  Sample<4, T> x(shape), doubled(shape), more(shape), kept(shape), pooled(shape), expected(shape);
+  const auto values = [](auto& tensor) {
+    return std::vector<T>(tensor->dptr_, tensor->dptr_ + tensor.shape().Size());
+  };
+  *kept = *x * 2;
+  *expected = pool<PoolKind::kSum>(*kept, 7, 17, same);
+  Fuse(Lazy(*doubled) = *x * 2, Lazy(*pooled) = pool<PoolKind::kSum>(*doubled, 7, 17, same));
+  ExpectSameValues(values(pooled), values(expected), "assigned");
+  kept.Restore();
+  *pooled = T(0);
+  Fuse(Lazy(*more) = Store(*kept, *x * 2) + 1,
+       Lazy(*pooled) = pool<PoolKind::kSum>(*kept, 7, 17, same));
+  ExpectSameValues(values(pooled), values(expected), "stored");
+}
+
+}  // namespace
+}  // namespace tessera
