@@ -6,6 +6,7 @@ Prints one line for each benchmark that changed (all of them with --all) and a s
 """
 
 import argparse
+import functools
 import os
 import sys
 from pathlib import Path
@@ -74,9 +75,10 @@ def main(arguments: Sequence[str]) -> int:
                   file=sys.stderr)
             return 2
     old, new = records.series_of(before), records.series_of(after)
-    verdicts = comparison.compare(old, new, options.level, options.threshold)
+    verdicts = comparison.compare(
+        old, new, options.level, options.threshold, functools.partial(records.was_asked, after))
     if not verdicts:
-        print("neither record holds a benchmark", file=sys.stderr)
+        print("the records have no benchmark in common", file=sys.stderr)
         return 2
     shown = [v for v in verdicts if options.all or v.label != comparison.NOISE]
     if shown:

@@ -89,6 +89,32 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(self.outcome(before, after, "--allow-missing")[0], 0)
         self.assertRegex(self.outcome(after, before)[1], r"push_chain .* new")
 
+    def test_what_a_session_was_not_asked_for_is_not_missing(self) -> None:
+        before = planted.record("a", DAY_ONE)
+        after = planted.record("b", DAY_TWO, without=("push_chain",))
+        after["runs"] = [run for run in after["runs"] if run["component"] == "engine"]
+        for components, filtered, missing in (
+            (["all"], "", 8), (["engine"], "", 1), (["peers"], "", 0), (["engine"], "independent", 0)):
+            with self.subTest(components=components, filtered=filtered):
+                after["asked"] = {"components": components, "filter": filtered}
+                status, text = self.outcome(before, after)
+                self.assertIn(f"{missing} missing", text)
+                self.assertEqual(status, 1 if missing else 0)
+        after["runs"] = []
+        status, text = self.outcome(before, after)
+        self.assertEqual(status, 2)
+        self.assertIn("no benchmark in common", text)
+
+    def test_other_settings_are_refused(self) -> None:
+        # Records from before there were any say nothing of them.
+        before, after = planted.record("a", DAY_ONE), planted.record("b", DAY_TWO, settings="")
+        self.assertEqual(self.outcome(before, after)[0], 0)
+        after["context"]["settings"] = "TESSERA_INSTRUCTION_SET=baseline"
+        status, text = self.outcome(before, after)
+        self.assertEqual(status, 2)
+        self.assertIn("settings: none / TESSERA_INSTRUCTION_SET=baseline", text)
+        self.assertNotEqual(records.build_of(before), records.build_of(after))
+
     def test_other_machines_and_flags_are_refused(self) -> None:
         before = planted.record("a", DAY_ONE)
         for key, value in (("cpu", "Other CPU"), ("threads", 2), ("flags", "dbg"), ("device", "GPU")):
@@ -153,6 +179,15 @@ class RecordsTest(unittest.TestCase):
         self.assertIsNone(roofline.fraction(untouched))
         self.assertIsNone(series["storage/storage_benchmark/BM_Pair<Pooled>/64"].peer_ratio)
 
+    def test_other_ways_of_ours_are_no_peers(self) -> None:
+        record = planted.record("a", DAY_ONE, repetitions=1)
+        for run in record["runs"]:
+            for entry in run["output"]["benchmarks"]:
+                if "ours" in entry:
+                    entry["one_thread"] = entry["ours"] / 9
+        gemm = records.series_of(record)["tensor/gemm_benchmark/512x512x512"]
+        self.assertEqual(list(gemm.peers), ["loop"])
+
     def test_waiting_counts_only_where_real_time_was_asked_for(self) -> None:
         record = planted.record("a", DAY_ONE, repetitions=1)
         entry = next(e for run in record["runs"] for e in run["output"]["benchmarks"]
@@ -164,6 +199,20 @@ class RecordsTest(unittest.TestCase):
         entry["run_name"] += "/real_time"
         waited = records.series_of(record)[name]
         self.assertAlmostEqual(waited.seconds[0], 2 * series.seconds[0])
+
+    def test_items_are_counted_in_either_kind_of_benchmark(self) -> None:
+        record = planted.record("a", DAY_ONE, repetitions=1)
+        for run in record["runs"]:
+            for entry in run["output"]["benchmarks"]:
+                if "ours" in entry:
+                    entry["items/s"] = 7 / entry["ours"]
+                else:
+                    entry["items_per_second"] = 9e9 / entry["cpu_time"]
+        series = records.series_of(record)
+        push = series["engine/engine_benchmark/push_chain"]
+        self.assertAlmostEqual(push.items, 7)
+        self.assertEqual(list(push.peers), ["loop"])
+        self.assertAlmostEqual(series["storage/storage_benchmark/BM_Pair<Pooled>/64"].items, 9)
 
     def test_aggregates_and_errors_are_no_repetitions(self) -> None:
         record = planted.record("a", DAY_ONE, repetitions=2)

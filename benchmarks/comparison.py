@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import ranks
 import records
@@ -34,11 +34,13 @@ def compare(
     after: dict[str, records.Series],
     level: float = LEVEL,
     threshold: float = THRESHOLD,
+    asked: Callable[[str], bool] = lambda component: True,
 ) -> list[Verdict]:
     """One verdict for each benchmark of either record, in the order of their names.
 
     A change is a regression or an improvement where the adjusted p is below `level` and the median
     moved by more than `threshold`; both, since with many repetitions a thousandth can be significant.
+    Only what belongs to a component that the later session was `asked` for can be missing from it.
     """
     both = sorted(key for key in before if key in after and _judged(key))
     tests = [ranks.mann_whitney(after[key].seconds, before[key].seconds) for key in both]
@@ -53,7 +55,7 @@ def compare(
             label = IMPROVEMENT
         verdicts.append(Verdict(key, label, old, new, test.u, p))
     for key in before.keys() - after.keys():
-        if _judged(key):
+        if _judged(key) and asked(before[key].component):
             verdicts.append(Verdict(key, MISSING, before=records.median(before[key].seconds)))
     for key in after.keys() - before.keys():
         if _judged(key):

@@ -7,6 +7,7 @@ computes those between any two records itself, by the same statistics (site/stat
 
 import argparse
 import datetime
+import functools
 import json
 import math
 import os
@@ -46,10 +47,13 @@ def baseline(history: Sequence[dict[str, Any]], span: str) -> int | None:
     """The record of one environment that its last one is held against, as an index.
 
     Records with local changes are nobody's baseline; one of them at the end is held against its commit.
+    Nor are sessions that measured less than the last one, in which all the rest would seem new.
     """
     last = history[-1]["context"]
     for index in range(len(history) - 2, -1, -1):
         context = history[index]["context"]
+        if not covers(history[index], history[-1]):
+            continue
         if context.get("dirty") or (
                 context.get("commit") == last.get("commit") and not last.get("dirty")):
             continue
@@ -61,6 +65,45 @@ def baseline(history: Sequence[dict[str, Any]], span: str) -> int | None:
         if span == "release" and context.get("tags"):
             return index
     return None
+
+
+def covers(earlier: dict[str, Any], later: dict[str, Any]) -> bool:
+    """Whether a session was asked for what a later one was, peers beside other components aside."""
+    components, filtered = records.asked_of(earlier)
+    wanted, by = records.asked_of(later)
+    wanted = wanted - {records.PEERS_COMPONENT} or wanted
+    return filtered in ("", by) and all(records.includes(components, name) for name in wanted)
+
+
+def joined(history: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The history with sessions that measured different components of one commit as one record.
+
+    The peers have a session of their own, for example. The roofline is the first one's; a session with a
+    filter, or of a tree with local changes, stays alone.
+    """
+    found: list[dict[str, Any]] = []
+    for record in history:
+        into = next((other for other in reversed(found) if _complement(other, record)), None)
+        if into is None:
+            found.append({**record, "runs": list(record["runs"])})
+            continue
+        into["runs"] += [run for run in record["runs"]
+                         if run["component"] != records.ROOFLINE_COMPONENT]
+        into["missing"] = {**into.get("missing", {}), **record.get("missing", {})}
+        into["asked"] = {"components": sorted(records.asked_of(into)[0] | records.asked_of(record)[0]),
+                         "filter": ""}
+    return found
+
+
+def _complement(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    contexts = one["context"], other["context"]
+    asked = records.asked_of(one), records.asked_of(other)
+    return (environment_of(one) == environment_of(other) and
+            contexts[0].get("commit") == contexts[1].get("commit") and
+            not any(context.get("dirty") for context in contexts) and
+            not any(filtered for _, filtered in asked) and
+            not any(records.was_asked(one, component) for component in asked[1][0]) and
+            not any(records.was_asked(other, component) for component in asked[0][0]))
 
 
 def record_id(record: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
@@ -104,7 +147,8 @@ class Environment:
                 found[span] = None
                 continue
             before, after = self.series[index], self.series[-1]
-            verdicts = comparison.compare(before, after)
+            verdicts = comparison.compare(
+                before, after, asked=functools.partial(records.was_asked, self.history[-1]))
             found[span] = {
                 "record": self.record_numbers[index],
                 "powerless": comparison.powerless(before, after, verdicts),
@@ -156,6 +200,10 @@ class Environment:
                     "size": records.size_of(s.name),
                     "device": "GPU" if "gpu" in s.name.lower() else record["context"].get("device"),
                     "points": []})
+                work = {unit: rounded(amount) for unit, amount in (
+                    ("B", s.bytes_moved), ("flop", s.flops), ("items", s.items)) if amount}
+                if work:
+                    known["work"] = work  # by one run; mostly the same in all records
                 peers = {name: rounded(records.median(values))
                          for name, values in s.peers.items()}
                 known["points"].append({
@@ -168,6 +216,8 @@ def site_data(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Everything that the page shows."""
     environments: dict[tuple[str, str], Environment] = {}
     shown = []
+    history = joined(history)
+    components = sorted({run["component"] for record in history for run in record["runs"]})
     for number, record in enumerate(history):
         key = environment_of(record)
         environment = environments.setdefault(key, Environment(len(environments), key))
@@ -177,6 +227,9 @@ def site_data(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "id": record_id(record, shown), "environment": environment.number, "missing": record.get("missing", {}),
             **{name: context.get(name) for name in (
                 "commit", "author", "subject", "commit_date", "date", "tags", "dirty")}})
+        unasked = [name for name in components if not records.was_asked(record, name)]
+        if unasked:
+            shown[-1]["unasked"] = unasked
     described, benchmarks = [], []
     for environment in environments.values():
         changes = environment.changes()

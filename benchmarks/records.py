@@ -5,11 +5,13 @@ A record is one JSON file:
     {"record_format": 1,
      "context": {"commit": ..., "author": ..., "subject": ..., "commit_date": ..., "tags": [...],
                  "date": ..., "cpu": ..., "cores": ..., "threads": ..., "device": ...,
-                 "compiler": ..., "flags": ...},
+                 "compiler": ..., "flags": ..., "settings": ...},
+     "asked": {"components": ["all"], "filter": ""},
      "missing": {"peer or program": "why", ...},
      "runs": [{"component": "tensor", "target": "//tensor:gemm_benchmark", "output": {...}}, ...]}
 
 A run with a further key "peer" holds the jobs of //benchmarks/peers done by that Python package.
+`asked` is what the session was to measure: "all" are all components but the peers.
 `output` is what Google Benchmark wrote, unchanged. Two kinds of benchmark are told apart by their
 counters: a comparing one (tools/benchmark/ratio_benchmark.h) has a counter "ours" and one for each
 peer, all in seconds; any other has its time.
@@ -29,6 +31,11 @@ ROOFLINE_COMPONENT = "roofline"
 # Two records are comparable where all of these agree.
 MACHINE_KEYS = ("cpu", "cores", "threads", "device")
 BUILD_KEYS = ("compiler", "flags")
+# Among them too, but only named where there are any.
+SETTINGS_KEY = "settings"
+
+PEERS_COMPONENT = "peers"
+ALL_COMPONENTS = "all"  # in what a session was asked for: every one but the peers
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -37,8 +44,12 @@ _STANDARD_FIELDS = frozenset((
     "name", "run_name", "run_type", "family_index", "per_family_instance_index", "repetitions",
     "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit", "label",
     "aggregate_name", "aggregate_unit", "error_occurred", "error_message", "big_o", "rms",
-    "bytes_per_second", "items_per_second", "bytes/s", "flop/s",
+    "bytes_per_second", "items_per_second", "bytes/s", "flop/s", "items/s",
 ))
+
+# What comparing benchmarks hold Tessera against that is Tessera too: fewer threads, its own products below an
+# operator, its tensors below mshadow's. No peers: nobody chooses between these.
+_OURSELVES = frozenset(("one_thread", "one_worker", "products", "tessera"))
 
 _TYPES = (
     ("float16", r"half|float16|fp16"),
@@ -65,6 +76,7 @@ class Series:
     seconds: list[float] = field(default_factory=list)  # one value a repetition
     bytes_moved: float = 0.0  # by one run; 0 where the benchmark counts none
     flops: float = 0.0
+    items: float = 0.0
     peers: dict[str, list[float]] = field(default_factory=dict)  # seconds
 
     @property
@@ -139,18 +151,38 @@ def machine_of(record: dict[str, Any]) -> str:
 
 
 def build_of(record: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {record['context'].get(key, 'unknown')}" for key in BUILD_KEYS)
+    parts = [f"{key} {record['context'].get(key, 'unknown')}" for key in BUILD_KEYS]
+    settings = record["context"].get(SETTINGS_KEY)
+    return ", ".join(parts + ([f"{SETTINGS_KEY} {settings}"] if settings else []))
 
 
 def differences(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     """Why two records cannot be compared, one line for each reason."""
     lines = []
-    for key in MACHINE_KEYS + BUILD_KEYS:
-        one = a["context"].get(key, "unknown")
-        other = b["context"].get(key, "unknown")
+    for key in (*MACHINE_KEYS, *BUILD_KEYS, SETTINGS_KEY):
+        absent = "" if key == SETTINGS_KEY else "unknown"
+        one = a["context"].get(key, absent)
+        other = b["context"].get(key, absent)
         if one != other:
-            lines.append(f"{key}: {one} / {other}")
+            lines.append(f"{key}: {one or 'none'} / {other or 'none'}")
     return lines
+
+
+def asked_of(record: dict[str, Any]) -> tuple[frozenset[str], str]:
+    """The components that a session was to measure, and the filter that it went by."""
+    asked = record.get("asked", {})
+    return frozenset(asked.get("components", (ALL_COMPONENTS,))), asked.get("filter", "")
+
+
+def includes(components: frozenset[str], component: str) -> bool:
+    """Whether a session that was asked for these components was asked for that one."""
+    return component in components or (ALL_COMPONENTS in components and component != PEERS_COMPONENT)
+
+
+def was_asked(record: dict[str, Any], component: str) -> bool:
+    """Whether the session was to measure all that this component has: then what it lacks is missing."""
+    components, filtered = asked_of(record)
+    return not filtered and includes(components, component)
 
 
 def series_of(record: dict[str, Any]) -> dict[str, Series]:
@@ -186,7 +218,7 @@ def _add_repetition(series: Series, entry: dict[str, Any]) -> None:
     if "ours" in entry:
         seconds = float(entry["ours"])
         for key, value in entry.items():
-            if key != "ours" and key not in _STANDARD_FIELDS and isinstance(value, (int, float)):
+            if key != "ours" and key not in _STANDARD_FIELDS | _OURSELVES and isinstance(value, (int, float)):
                 series.peers.setdefault(key, []).append(float(value))
     else:
         # Google Benchmark's own choice: the processor's time, which others' work on the machine
@@ -198,6 +230,7 @@ def _add_repetition(series: Series, entry: dict[str, Any]) -> None:
     series.seconds.append(seconds)
     series.bytes_moved = seconds * float(entry.get("bytes/s", entry.get("bytes_per_second", 0.0)))
     series.flops = seconds * float(entry.get("flop/s", 0.0))
+    series.items = seconds * float(entry.get("items/s", entry.get("items_per_second", 0.0)))
 
 
 @dataclass(frozen=True)

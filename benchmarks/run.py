@@ -14,7 +14,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import python_peers
 import records
@@ -111,10 +111,18 @@ def machine_context(device: str, cpu_info: str | None = None) -> dict[str, Any]:
     }
 
 
-def build_context(settings: dict[str, Any]) -> dict[str, str]:
+def settings_of(environment: Mapping[str, str]) -> str:
+    """Tessera's settings but those that stand in the context as what they mean, or that only tests read."""
+    return " ".join(sorted(
+        f"{name}={value}" for name, value in environment.items()
+        if name.startswith("TESSERA_") and value and
+        not name.startswith(("TESSERA_TEST_", "TESSERA_NUM_THREADS"))))
+
+
+def build_context(settings: dict[str, Any], build_flags: Sequence[str]) -> dict[str, str]:
     version = run_text([settings["compiler"], "--version"], Path("/")).partition("\n")[0]
     flags = [settings["compilation_mode"], *settings["copts"], *settings["cxxopts"],
-             *settings["linkopts"]]
+             *settings["linkopts"], *build_flags]
     return {"compiler": version or settings["compiler"], "flags": " ".join(flags)}
 
 
@@ -151,11 +159,11 @@ class Workspace:
 
 def selected(labels: Sequence[str], components: Sequence[str]) -> list[str]:
     """Those of the named components; with peers only where they are asked for by name."""
-    known = {Program(label, Path()).component for label in labels} | {"peers"}
+    known = {Program(label, Path()).component for label in labels} | {records.PEERS_COMPONENT}
     unknown = sorted(set(components) - known)
     if unknown:
         raise RunError(f"no component {unknown[0]} with benchmarks; there are {', '.join(sorted(known))}")
-    wanted = set(components) or known - {"peers"}
+    wanted = set(components) or known - {records.PEERS_COMPONENT}
     return [label for label in labels
             if label != ROOFLINE and Program(label, Path()).component in wanted]
 
@@ -318,18 +326,21 @@ def main(arguments: Sequence[str]) -> int:
         context = {
             **commit_context(root),
             **machine_context(device_of(options.build_flag)),
-            **build_context(settings),
+            **build_context(settings, options.build_flag),
+            records.SETTINGS_KEY: settings_of(os.environ),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         }
         runs, missing, failures = measure(programs, options)
-        if "peers" in options.component and INTERRUPTED not in missing.values():
+        if records.PEERS_COMPONENT in options.component and INTERRUPTED not in missing.values():
             peers, absent = python_peers.measure(options.repetitions, options.min_time)
             runs += peers
             missing.update(absent)
         if not any(run["component"] != records.ROOFLINE_COMPONENT for run in runs):
             raise RunError("no benchmark ran; does --filter match any?")
-        record = {"record_format": records.FORMAT, "context": context, "missing": missing,
-                  "runs": runs}
+        asked = {"components": options.component or [records.ALL_COMPONENTS],
+                 "filter": options.filter}
+        record = {"record_format": records.FORMAT, "context": context, "asked": asked,
+                  "missing": missing, "runs": runs}
         path = write_record(record, out)
     except RunError as error:
         print(f"run: {error}", file=sys.stderr)
@@ -337,8 +348,9 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("run: interrupted; there is no record", file=sys.stderr)
         return 2
-    if "peers" in options.component:
-        print(peer_table(s for s in records.series_of(record).values() if s.component == "peers"))
+    if records.PEERS_COMPONENT in options.component:
+        print(peer_table(s for s in records.series_of(record).values()
+                         if s.component == records.PEERS_COMPONENT))
     for name, reason in sorted(missing.items()):
         print(f"missing {name}: {reason}")
     print(f"wrote {path}")

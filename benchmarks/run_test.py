@@ -93,6 +93,7 @@ class SessionTest(unittest.TestCase):
         for key in ("commit", "author", "date", "tags", *records.MACHINE_KEYS, *records.BUILD_KEYS):
             self.assertIn(key, record["context"])
         self.assertEqual(record["context"]["flags"], "opt -O2 -std=c++20")
+        self.assertEqual(record["asked"], {"components": ["all"], "filter": ""})
         self.assertEqual(record["missing"], {"onednn": "not installed"})
         self.assertIn("missing onednn: not installed", text)
         for line in (self.root / "started").read_text().splitlines():
@@ -108,6 +109,9 @@ class SessionTest(unittest.TestCase):
         # The roofline is measured whole whatever the filter is.
         self.assertNotIn("--benchmark_filter", started[0])
         self.assertIn("--benchmark_filter=pu.h", started[1])
+        self.assertEqual(self.record()["asked"], {"components": ["engine"], "filter": "pu.h"})
+        # Such flags need not show in any of the compiler's.
+        self.assertEqual(self.record()["context"]["flags"], "opt -O2 -std=c++20 --config=x")
         asked = (self.root / "asked").read_text()
         self.assertIn("build --config=x ", asked)
         self.assertIn("except attr(tags, ", asked)  # what needs a GPU, which x does not promise
@@ -253,6 +257,13 @@ class PiecesTest(unittest.TestCase):
             ("//benchmarks/components:io_benchmark", "io")):
             self.assertEqual(run.Program(label, Path()).component, component)
 
+    def test_settings_of_the_environment_are_recorded(self) -> None:
+        environment = {
+            "TESSERA_NUM_THREADS": "2", "TESSERA_TEST_SEED": "1", "TESSERA_ENGINE_TRACE": "",
+            "TESSERA_INSTRUCTION_SET": "avx2", "TESSERA_ENGINE_TYPE": "NaiveEngine", "HOME": "/"}
+        self.assertEqual(run.settings_of(environment),
+                         "TESSERA_ENGINE_TYPE=NaiveEngine TESSERA_INSTRUCTION_SET=avx2")
+
     def test_a_build_for_cuda_is_another_device(self) -> None:
         self.assertEqual(run.device_of(["--config=native"]), "CPU")
         self.assertNotEqual(run.device_of(["--config=native", "--config=cuda"]), "CPU")
@@ -267,7 +278,7 @@ class PiecesTest(unittest.TestCase):
     def test_build_settings_of_this_build(self) -> None:
         settings = json.loads(Path("benchmarks/build_settings.json").read_text())
         self.assertIn("-std=c++20", settings["cxxopts"])
-        self.assertNotEqual(run.build_context(settings)["compiler"], "")
+        self.assertNotEqual(run.build_context(settings, [])["compiler"], "")
 
     def test_roofline_measures_memory_and_arithmetic(self) -> None:
         out = Path(os.environ.get("TEST_TMPDIR", tempfile.gettempdir()), "roofline.json")

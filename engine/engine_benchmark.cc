@@ -96,7 +96,10 @@ void RunTaskGroup(tbb::task_arena* arena) {
 }
 
 void AddPushes(const std::string& name, void (Setup::*push)(), double bound) {
-  AddCase({.name = name, .bounds = {{.peer = "task_group", .at_least = bound}}, .make = [push] {
+  AddCase({.name = name,
+           .bounds = {{.peer = "task_group", .at_least = bound}},
+           .items = kOperations,
+           .make = [push] {
              auto setup = std::make_shared<Setup>();
              auto arena = std::make_shared<tbb::task_arena>(kWorkers);
              return Variants{.all = {{"ours", [setup, push] { (setup.get()->*push)(); }},
@@ -236,6 +239,7 @@ std::vector<uint64_t> ResultsOf(const Graph& graph) {
 void AddReplay(const std::string& shape, Graph (*make)(int), int count) {
   AddCase({.name = "replay_" + shape + "/" + std::to_string(count),
            .bounds = {{.peer = "flow_graph", .at_least = 1 / 1.3}},
+           .items = static_cast<double>(make(count).size()),
            .make = [make, count] {
              const Graph graph = make(count);
              auto ours = std::make_shared<ReplayedGraph>(graph, nullptr);
@@ -258,15 +262,20 @@ void SpinFor(std::chrono::nanoseconds time) {
 
 void AddWork() {
   using std::chrono::microseconds;
-  AddCase(
-      {.name = "work_two_workers", .bounds = {{.peer = "one_worker", .at_least = 1.9}}, .make = [] {
-         const auto work = [](int) { SpinFor(microseconds(100)); };
-         auto two = std::make_shared<ReplayedGraph>(Wide(200), work, 2);
-         auto one = std::make_shared<ReplayedGraph>(Wide(200), work, 1);
-         return Variants{
-             .all = {{"ours", [two] { two->Run(); }}, {"one_worker", [one] { one->Run(); }}}};
-       }});
-  AddCase({.name = "work_overhead", .bounds = {{.peer = "loop", .at_least = 1 / 1.02}}, .make = [] {
+  AddCase({.name = "work_two_workers",
+           .bounds = {{.peer = "one_worker", .at_least = 1.9}},
+           .items = 200,
+           .make = [] {
+             const auto work = [](int) { SpinFor(microseconds(100)); };
+             auto two = std::make_shared<ReplayedGraph>(Wide(200), work, 2);
+             auto one = std::make_shared<ReplayedGraph>(Wide(200), work, 1);
+             return Variants{
+                 .all = {{"ours", [two] { two->Run(); }}, {"one_worker", [one] { one->Run(); }}}};
+           }});
+  AddCase({.name = "work_overhead",
+           .bounds = {{.peer = "loop", .at_least = 1 / 1.02}},
+           .items = 10000,
+           .make = [] {
              const auto work = [](int) { SpinFor(microseconds(10)); };
              auto ours = std::make_shared<ReplayedGraph>(Random(10000), work, 1);
              return Variants{.all = {{"ours", [ours] { ours->Run(); }}, {"loop", [work] {

@@ -31,9 +31,7 @@ constexpr Device kCpu = Device::Cpu();
 // by slabs of some ten kilobytes when more operations pend at once than ever before.
 constexpr int64_t kSlackBytes = int64_t{4} << 20;
 
-int64_t StressFactor() {
-  return EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, int64_t{1} << 20);
-}
+int64_t StressFactor() { return EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, 1000); }
 
 /// Bytes that the program has allocated and not freed. (Sanitizers bring an allocator of their own,
 /// of which this knows nothing; they look for leaks themselves.)

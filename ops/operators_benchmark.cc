@@ -205,12 +205,13 @@ void AddCases(const LayerCase& c) {
     AddCase({.name = c.label + (forward ? "/forward" : "/backward"),
              .bounds = {{.peer = "products", .at_least = c.at_least}},
              .flops = forward ? c.Flops() : 2 * c.Flops(),
+             .items = static_cast<double>(c.inputs[0][0]),
              .make = [c, forward] {
                const auto layer = std::make_shared<Layer>(c.name, c.parameters, c.inputs);
                const auto products = std::make_shared<Products>(c);
                Variants variants;
                variants.all = {
-                   {"operator", [=] { forward ? layer->Forward() : layer->Backward(); }},
+                   {"ours", [=] { forward ? layer->Forward() : layer->Backward(); }},
                    {"products", [=] { forward ? products->Forward() : products->Backward(); }}};
                variants.results_agree = [=] { return layer->MatchesReference(); };
                return variants;

@@ -28,6 +28,7 @@ void Add(const std::string& name, double bytes_per_second, const Ours& ours,
   benchmarking::AddCase(
       {.name = name,
        .bytes = kBytes,
+       .items = kSize,
        .limit_seconds = kBytes / bytes_per_second,
        .make = [ours, distribution] {
          const auto values = std::make_shared<std::vector<float>>(kSize);

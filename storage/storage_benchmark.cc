@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -36,14 +35,15 @@ struct Peer {
   void (*release)(void*);
 };
 
-/// Adds the peer if its library is there, and says so if not.
+/// Adds the peer if its library is there; otherwise the program's context says what is missing.
 void AddFromLibrary(const char* name, const char* library, const char* allocate,
                     const char* release, std::vector<Peer>* peers) {
   void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   void* const allocate_symbol = handle == nullptr ? nullptr : dlsym(handle, allocate);
   void* const release_symbol = handle == nullptr ? nullptr : dlsym(handle, release);
   if (allocate_symbol == nullptr || release_symbol == nullptr) {
-    std::fprintf(stderr, "peer %s is missing: %s\n", name, dlerror());
+    benchmark::AddCustomContext(std::string("missing ") + name,
+                                std::string(library) + " is not installed");
     return;
   }
   peers->push_back({name, reinterpret_cast<void* (*)(size_t)>(allocate_symbol),
@@ -92,6 +92,7 @@ Variants ForAll(const Make& make) {
 /// One block at a time: a hit in the thread's cache, or in the pool where that keeps none.
 void AddPair(int64_t size_bytes, double limit_seconds) {
   AddCase({.name = "pair/" + std::to_string(size_bytes),
+           .items = 1,
            .limit_seconds = limit_seconds,
            .make = [size_bytes] {
              return ForAll([size_bytes](const std::string& name, const auto& allocator) {
@@ -107,6 +108,7 @@ void AddPair(int64_t size_bytes, double limit_seconds) {
 /// Threads that each take and give blocks of one size, on whatever cores there are, do no less
 /// together than one of them alone: they share no lock and no cache line.
 void AddPairsOnThreads(int64_t size_bytes, int num_threads) {
+  static constexpr int64_t kPairs = 400000;
   const auto make = [size_bytes, num_threads] {
     const auto pairs = [size_bytes](int64_t count) {
       const Ours ours;
@@ -116,7 +118,6 @@ void AddPairsOnThreads(int64_t size_bytes, int num_threads) {
         ours.Release(block);
       }
     };
-    static constexpr int64_t kPairs = 400000;
     const auto together = [pairs, num_threads] {
       std::vector<std::thread> threads;
       for (int t = 0; t < num_threads; ++t) threads.emplace_back(pairs, kPairs / num_threads);
@@ -127,12 +128,13 @@ void AddPairsOnThreads(int64_t size_bytes, int num_threads) {
   };
   AddCase({.name = "pair_threads_" + std::to_string(num_threads) + "/" + std::to_string(size_bytes),
            .bounds = {{.peer = "one_thread", .at_least = 1}},
+           .items = kPairs,
            .make = make});
 }
 
 /// One block at a time, with a name that Storage counts it under.
 void AddTaggedPair() {
-  AddCase({.name = "tagged_pair/64", .limit_seconds = 25e-9, .make = [] {
+  AddCase({.name = "tagged_pair/64", .items = 1, .limit_seconds = 25e-9, .make = [] {
              const auto pair = [storage = Storage::Get(), tag = std::string("fc1_weight")] {
                const Storage::Handle block = storage->Alloc(64, Device::Cpu(), tag);
                benchmark::DoNotOptimize(block);
@@ -171,6 +173,7 @@ class Training {
 void AddTrace(const TrainingTrace& trace) {
   AddCase({.name = std::string("trace/") + trace.name,
            .bounds = {{.peer = Bound::kBest, .at_least = 1}},
+           .items = static_cast<double>(trace.step.size()),
            .make = [trace] {
              return ForAll([trace](const std::string& name, const auto& allocator) {
                using Allocator = std::decay_t<decltype(allocator)>;
@@ -182,8 +185,11 @@ void AddTrace(const TrainingTrace& trace) {
 
 /// Threads that train side by side, each a few steps in one run.
 void AddTraceOnThreads(const TrainingTrace& trace, int num_threads) {
+  static constexpr int kSteps = 100;
+  const auto events = static_cast<double>(kSteps * num_threads * trace.step.size());
   AddCase({.name = "trace_threads_" + std::to_string(num_threads) + "/" + trace.name,
            .bounds = {{.peer = Bound::kBest, .at_least = 1}},
+           .items = events,
            .make = [trace, num_threads] {
              return ForAll([=](const std::string& name, const auto& allocator) {
                return Variant(name, [=] {
@@ -191,7 +197,7 @@ void AddTraceOnThreads(const TrainingTrace& trace, int num_threads) {
                  for (int t = 0; t < num_threads; ++t) {
                    threads.emplace_back([=] {
                      Training training(trace, allocator);
-                     for (int i = 0; i < 100; ++i) training.Step();
+                     for (int i = 0; i < kSteps; ++i) training.Step();
                    });
                  }
                  for (std::thread& thread : threads) thread.join();
@@ -243,6 +249,7 @@ void AddReuse(int64_t size_bytes) {
 
 int main(int argc, char** argv) {
   using namespace tessera;
+  Peers();  // those that are missing are named before anything runs
   // A scalar; the last size that is small; a feature map; a batch of images, kept by no thread.
   AddPair(64, 25e-9);
   AddPair(64 << 10, 25e-9);

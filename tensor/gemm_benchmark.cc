@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tbb/task_arena.h"
 #include "tessera/tensor/allocate.h"
@@ -131,6 +132,14 @@ void AddCases() {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  const std::vector<tessera::GemmPeer> peers = tessera::GemmPeers();
+  for (const char* const name : {"openblas", "onednn"}) {
+    const auto has_name = [name](const tessera::GemmPeer& peer) { return peer.name == name; };
+    if (std::none_of(peers.begin(), peers.end(), has_name)) {
+      benchmark::AddCustomContext(std::string("missing ") + name,
+                                  "its shared library is not installed");
+    }
+  }
   tessera::AddCases();
   // One thread, but where a case makes an arena of its own.
   tbb::task_arena one(1);

@@ -87,6 +87,7 @@ class Training {
 void AddTraining(const std::string& name, Symbol (*network)(), const TShape& images,
                  double images_per_second) {
   AddCase({.name = name,
+           .items = kImages,
            .limit_seconds = static_cast<double>(kImages) / images_per_second,
            .make = [network, images] {
              auto training = std::make_shared<Training>(network(), images);

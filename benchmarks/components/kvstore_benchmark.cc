@@ -21,6 +21,7 @@ void BM_PushPull(benchmark::State& state) {
     weight.WaitToRead();
   }
   // The sum reads two and writes one, the copies to the store and from it read and write one each.
+  state.SetItemsProcessed(state.iterations() * n);
   state.SetBytesProcessed(state.iterations() * n * 7 * static_cast<int64_t>(sizeof(float)));
 }
 // A bias, a layer, an embedding.

@@ -141,10 +141,11 @@ Variants SumVariants(index_t n) {
   return variants;
 }
 
-void ProductLoop(size_t n, const float* __restrict a, const float* __restrict b,
-                 float* __restrict c) {
-  std::fill_n(c, n * n, 0.0f);
-  for (size_t i = 0; i < n; ++i) {
+// Some rows of the product of square matrices.
+void ProductLoop(size_t begin, size_t end, size_t n, const float* __restrict a,
+                 const float* __restrict b, float* __restrict c) {
+  std::fill(c + begin * n, c + end * n, 0.0f);
+  for (size_t i = begin; i < end; ++i) {
     for (size_t k = 0; k < n; ++k) {
       for (size_t j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
     }
@@ -164,11 +165,20 @@ Variants ProductVariants(index_t n, const std::vector<peers::PeerLibrary>& libra
                             out = dot(view(job->a), view(job->b));
                           }});
   variants.all.push_back({"loop", [job, n, r = job->Result(zeros)] {
-                            ProductLoop(static_cast<size_t>(n), job->a.data(), job->b.data(),
-                                        r->data());
+                            const auto rows = static_cast<size_t>(n);
+                            ProductLoop(0, rows, rows, job->a.data(), job->b.data(), r->data());
                           }});
   variants.all.push_back({"eigen", [job, matrix, r = job->Result(zeros)] {
                             matrix(*r).noalias() = matrix(job->a) * matrix(job->b);
+                          }});
+  variants.all.push_back({"tbb", [job, n, r = job->Result(zeros)] {
+                            const auto rows = static_cast<size_t>(n);
+                            tbb::parallel_for(tbb::blocked_range<size_t>(0, rows, 16),
+                                              [&](const tbb::blocked_range<size_t>& range) {
+                                                ProductLoop(range.begin(), range.end(), rows,
+                                                            job->a.data(), job->b.data(),
+                                                            r->data());
+                                              });
                           }});
   for (const peers::PeerLibrary& library : libraries) {
     if (!library.product) continue;
@@ -210,6 +220,15 @@ Variants SoftmaxVariants(index_t rows, index_t columns) {
                               y = (x - x.maxCoeff()).exp();
                               y /= y.sum();
                             }
+                          }});
+  variants.all.push_back({"tbb", [job, rows, columns, r = job->Result(zeros)] {
+                            const auto width = static_cast<size_t>(columns);
+                            const tbb::blocked_range<size_t> every(0, static_cast<size_t>(rows), 8);
+                            tbb::parallel_for(every, [&](const tbb::blocked_range<size_t>& range) {
+                              SoftmaxLoop(range.size(), width,
+                                          job->a.data() + range.begin() * width,
+                                          r->data() + range.begin() * width);
+                            });
                           }});
   variants.results_agree = [job] { return AllClose(job->results, 1e-5f); };
   return variants;

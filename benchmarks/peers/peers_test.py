@@ -32,7 +32,7 @@ class PeersTest(unittest.TestCase):
         self.assertEqual(
             set(entries), {"update/4096", "sum/4096", "gemm/64x64x64", "softmax/64x1000"})
         for entry in entries.values():
-            for peer in ("ours", "loop", "eigen"):
+            for peer in ("ours", "loop", "eigen", "tbb"):
                 self.assertGreater(entry[peer], 0)
         for library in ("openblas", "onednn"):
             self.assertTrue(

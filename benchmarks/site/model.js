@@ -49,6 +49,8 @@ const Model = (() => {
   const benchmarks = (s) => data.benchmarks.filter((b) => b.environment === s.environment);
   const benchmark = (s) => byId.get(key(s.environment, s.id));
   const judged = (b) => b.component !== "roofline";
+  // Whether a session was to measure the component: only then it can lack anything.
+  const asked = (record, component) => !(data.records[record].unasked || []).includes(component);
 
   function filtered(s) {
     const text = (s.text || "").toLowerCase();
@@ -84,12 +86,20 @@ const Model = (() => {
     ? `${value < 0.1 ? Number((value * 100).toPrecision(2)) : Math.round(value * 100)} %` : "–");
   const times = (value) => (known(value) ? `${value.toFixed(2)}×` : "–");
 
+  // "12.3 GB/s" for 12.3e9 and "B".
+  function rate(value, unit) {
+    const [scale, prefix] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => value >= least) || [1, ""];
+    const number = Number((value / scale).toPrecision(3));
+    return unit === "items" ? `${number}${prefix && ` ${prefix}`} items/s` : `${number} ${prefix}${unit}/s`;
+  }
+
   function verdicts(s, before, after) {
     const pairs = benchmarks(s).filter(judged).map((b) => ({
       id: b.id,
       before: (point(b, before) || {}).seconds,
       after: (point(b, after) || {}).seconds,
-    })).filter((pair) => pair.before || pair.after);
+      asked: asked(after, b.component),
+    })).filter((pair) => pair.after || (pair.before && pair.asked));
     return Statistics.compare(pairs, data.level, data.threshold);
   }
 
@@ -101,6 +111,6 @@ const Model = (() => {
   }
 
   return { data, VIEWS, FILTERS, state, address, change, note, replace, environment, lastRecord,
-    benchmarks, benchmark, filtered, point, bestPeer, recordName, recordNumber, duration, percent,
-    times, verdicts, machineChanges };
+    benchmarks, benchmark, filtered, point, bestPeer, recordName, recordNumber, asked, duration, percent,
+    times, rate, verdicts, machineChanges };
 })();

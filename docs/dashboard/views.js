@@ -46,12 +46,16 @@ const Views = (() => {
   const SPANS = { commit: "last commit", week: "last week", release: "last release" };
   const NO_BASELINE = { commit: "no earlier commit", week: "no record a week older", release: "no earlier release" };
 
+  // Not measured at last, and not meant to be.
+  const absent = (s, c) => !c.benchmarks && !Model.asked(Model.lastRecord(s), c.name);
+
   function spanRow(s, c, span) {
     const counts = c.changes[span];
     const shown = counts && ORDER.filter((label) => counts[label] && label !== "noise")
       .map((label) => h("span", { class: `mark ${label}` }, `${counts[label]} ${label}`));
-    return h("li", {}, h("span", {}, `since ${SPANS[span]}`), !counts
-      ? h("span", { class: "faint" }, NO_BASELINE[span])
+    const none = absent(s, c) ? "not measured" : !counts && NO_BASELINE[span];
+    return h("li", {}, h("span", {}, `since ${SPANS[span]}`), none
+      ? h("span", { class: "faint" }, none)
       : h("a", { href: Model.address({ environment: s.environment, since: span, component: c.name }) },
         shown.length ? shown : mark("noise")));
   }
@@ -86,11 +90,12 @@ const Views = (() => {
     return h("li", { class: `card ${worst}`, "data-component": c.name },
       h("h3", {},
         h("a", { href: Model.address({ view: "benchmarks", environment: s.environment, component: c.name }) }, c.name),
-        h("span", { class: "faint" }, ` ${c.benchmarks} benchmarks`)),
+        h("span", { class: "faint" }, ` ${absent(s, c) ? "not in the last session" : `${c.benchmarks} benchmarks`}`)),
       h("div", { class: "headlines" },
         headline("roofline", Model.percent(c.fraction), "of the roofline",
-          c.fractions ? `mean of ${c.fractions}` : "none counts work"),
-        headline("peer", Model.times(c.ratio), "of the best peer", c.ratios ? `mean of ${c.ratios}` : "no peers here")),
+          c.fractions ? `mean of ${c.fractions}` : c.benchmarks ? "none counts bytes or flops" : "not measured"),
+        headline("peer", Model.times(c.ratio), "of the best peer",
+          c.ratios ? `mean of ${c.ratios}` : c.benchmarks ? "no peers here" : "not measured")),
       sparkline(c.course),
       h("ul", { class: "spans" }, Object.keys(SPANS).map((span) => spanRow(s, c, span))));
   }
@@ -210,7 +215,8 @@ const Views = (() => {
     const found = Model.filtered(s).map((b) => {
       // What an earlier session measured is not what is true now.
       const point = Model.point(b, last);
-      const [label] = (changes && changes.verdicts[b.id]) || (point ? [null] : ["missing"]);
+      const [label] = (changes && changes.verdicts[b.id]) ||
+        [point || !Model.asked(last, b.component) ? null : "missing"];
       return { b, point, label, seconds: point && Statistics.median(point.seconds), peer: point && Model.bestPeer(point) };
     });
     const rows = sorted(found, s.sort || "benchmark").map(({ b, point, label, seconds, peer }) => row(
@@ -245,8 +251,11 @@ const Views = (() => {
         Model.recordName(benchmark.points.at(-1).record), ".");
     }
     const changes = Model.environment(s).changes;
+    const rates = Object.entries(benchmark.work || {}).map(([unit, amount]) =>
+      Model.rate(amount / Statistics.median(point.seconds), unit));
     return h("div", { class: "headlines" },
       headline("time", Model.duration(Statistics.median(point.seconds)), "median", `${point.seconds.length} repetitions`),
+      rates.length ? headline("work", rates[0], "throughput", rates.slice(1).join(", ")) : null,
       point.fraction ? headline("roofline", Model.percent(point.fraction), "of the roofline", "one core’s limit") : null,
       Model.bestPeer(point) ? headline("peer", Model.times(Model.bestPeer(point)), "of the best peer",
         Object.entries(point.peers).map(([name, t]) => `${name} ${Model.duration(t)}`).join(", ")) : null,

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds the workspaces beside this file as outsiders would: each depends on one component and says
-# in `brings` what may come along, folders of Tessera's and then @libraries. Every program there must
-# print what its .expected file says.
+# in `brings` what may come along, folders of Tessera's and then @libraries; PROGRAM.brings says it of one
+# program where that is less. Every program there must print what its .expected file says.
 #
 #   check.sh [WORKSPACE...]     by default all that have such a file
 
@@ -40,24 +40,24 @@ check_programs() {
 }
 
 # Both the folders of Tessera's repository, whatever it is called there, and other repositories.
-check_what_comes_along() {
-  local repository reached folder allowed library
+check_what_comes_along() { # TARGET LIST
+  local target="$1" repository reached folder allowed library
   repository="$(sed -n '/^local_repository/,/^)/s/.*name = "\([a-z_]*\)".*/\1/p' WORKSPACE)"
-  quietly query 'deps(//:all)' >"$scratch/deps"
+  quietly query "deps($target)" >"$scratch/deps"
   reached="$(sed -n "s|^@*$repository//\([a-z_]*\).*|\1|p" "$scratch/deps" | sort -u)"
-  allowed=" third_party tools $(tr '\n' ' ' <brings) "
+  allowed=" third_party tools $(tr '\n' ' ' <"$2") "
   for folder in $reached; do
-    [[ "$allowed" == *" $folder "* ]] || fail "//:all brings @$repository//$folder along"
+    [[ "$allowed" == *" $folder "* ]] || fail "$target brings @$repository//$folder along"
   done
-  [[ -n "$reached" ]] || fail "//:all depends on nothing of @$repository"
+  [[ -n "$reached" ]] || fail "$target depends on nothing of @$repository"
   for library in $(sed -n 's/^    "\([a-z0-9_]*\)": dict($/\1/p' ../../../third_party/repositories.bzl); do
     [[ "$allowed" == *" @$library "* ]] || ! grep -qE "^@+$library(//|$)" "$scratch/deps" ||
-      fail "//:all brings @$library along"
+      fail "$target brings @$library along"
   done
   # A plain query follows every branch of a select(); whether CUDA comes along depends on the flags.
-  quietly cquery "${options[@]}" 'deps(//:all)' >"$scratch/deps"
+  quietly cquery "${options[@]}" "deps($target)" >"$scratch/deps"
   if grep '^@tessera_cuda//' "$scratch/deps"; then fail "CUDA comes along"; fi
-  echo "$workspace depends on:" $reached
+  echo "$workspace$target depends on:" $reached
 }
 
 # A module of a user's, for Bazels that have modules; those of others come from a registry.
@@ -98,7 +98,10 @@ for workspace in "${workspaces[@]%/brings}"; do
     continue
   fi
   check_programs
-  check_what_comes_along
+  check_what_comes_along //:all brings
+  for list in *.brings; do
+    [[ ! -e "$list" ]] || check_what_comes_along "//:${list%.brings}" "$list"
+  done
   # Asked here: where Bazel has no modules, the module's folder is none of its workspaces.
   if "${bazel[@]}" help 2>/dev/null | grep -E '^ +mod ' >/dev/null; then has_modules=1; fi
   # Its memory is wanted by the next one.

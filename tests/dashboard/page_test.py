@@ -42,6 +42,12 @@ def history(slower: dict[str, float]) -> list[dict[str, Any]]:
         tags=["v1.0"] if day == 2 else []) for day in range(COMMITS)]
 
 
+def session(record: dict[str, Any], *components: str) -> dict[str, Any]:
+    """The record as it is where only these components were asked for."""
+    return {**record, "asked": {"components": list(components), "filter": ""},
+            "runs": [run for run in record["runs"] if run["component"] in ("roofline", *components)]}
+
+
 class PageTest(unittest.TestCase):
     browser: Browser
     folder: Any
@@ -75,6 +81,12 @@ class PageTest(unittest.TestCase):
         dashboard.write_site([*history({}), flags], root / "flags")
         dashboard.write_site([*history({}), gone], root / "gone")
         dashboard.write_site([hostile], root / "hostile")
+        partial = session(planted.record("a1" * 20, "2026-01-13T12:00:00+00:00", {SLOW: 1.2}), "engine")
+        full = planted.record("a2" * 20, "2026-01-14T12:00:00+00:00")
+        dashboard.write_site([*history({}), partial], root / "partial")
+        dashboard.write_site([*history({}), partial, full], root / "after_partial")
+        rest = {**session(full, "storage"), "context": {**full["context"], "date": "2026-01-14T13:00:00+00:00"}}
+        dashboard.write_site([*history({}), session(full, "engine", "tensor"), rest], root / "joined")
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.close)
 
@@ -270,6 +282,32 @@ class PageTest(unittest.TestCase):
         self.open("gone", view="benchmark", id=GEMM_ID)
         self.assertIn(HASHES[-1][:10], self.texts("#stale")[0])
 
+    def test_what_a_session_was_not_asked_for_is_not_missing(self) -> None:
+        self.open("partial")
+        self.assertEqual(self.texts("#changes tbody tr td:first-child"), [SLOW_ID])
+        rows = dict(zip(self.texts("#components h3 a"), self.texts("#components > li")))
+        self.assertIn("1 regression", rows["engine"])
+        for name in ("storage", "tensor"):
+            self.assertIn("not in the last session", rows[name])
+            self.assertEqual(rows[name].count("not measured"), 2 + 3)  # headlines and spans
+        self.open("partial", view="compare")
+        self.assertEqual(self.texts("#counts"), ["1 regression, 0 missing, 0 improvement, 0 new, 1 noise"])
+        self.open("partial", view="benchmarks", text=GEMM)
+        self.assertNotIn("missing", self.texts("#benchmarks tbody tr")[0])
+        # The next whole session is held against the last whole one.
+        self.open("after_partial")
+        self.assertIn(f"Against {HASHES[-1][:10]}", " ".join(self.texts("main p")))
+        self.assertEqual(self.texts(".mark.new, .mark.missing"), [])
+
+    def test_sessions_of_one_commit_are_one_record(self) -> None:
+        self.open("joined")
+        rows = dict(zip(self.texts("#components h3 a"), self.texts("#components > li")))
+        for name in ("engine", "storage", "tensor"):
+            self.assertRegex(rows[name], "[1-9] benchmarks")
+        self.assertEqual(self.texts(".mark.new, .mark.missing"), [])
+        self.open("joined", view="compare")
+        self.assertEqual(len(self.texts("#before option")), COMMITS + 1)
+
     def test_the_example_in_the_documentation_opens(self) -> None:
         example = Path(__file__).resolve().parents[2] / "docs" / "dashboard" / "index.html"
         for view in ("overview", "benchmarks", "compare", "raw"):
@@ -362,6 +400,7 @@ class PageTest(unittest.TestCase):
         axis = "document.querySelector('.dygraph-ylabel').textContent"
         self.open("planted", view="benchmark", id=GEMM_ID)
         self.assertEqual(self.browser.evaluate(axis), "time of one run")
+        self.assertRegex(self.texts(".headline.work")[0], r"^1\.\d+ GB/sthroughput1\d\d Gflop/s$")
         self.browser.evaluate("document.getElementById('peers').click()")
         self.browser.wait("document.getElementById('legend') !== null")
         self.assertEqual(self.texts("#legend span"), ["ours", "loop"])

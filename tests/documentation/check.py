@@ -6,8 +6,10 @@
   one of a BUILD, WORKSPACE, MODULE.bazel, .bzl or .py file, every CMake block one of a CMakeLists.txt,
   every block of `build` lines one of a .bazelrc.
 - Every environment variable that the code reads and every flag of a program have their rows in
-  docs/settings.md, and every row names one that is read; ranges and defaults of numbers are the code's.
-- Every error's code has its row in docs/errors.md. Every component has a benchmark.
+  docs/settings.md, and every row names one that is read; ranges and defaults are the code's wherever they
+  are numbers or literals there.
+- Every error's code has its row in docs/errors.md. Every component has a benchmark that counts its work.
+- Whatever docs/coming-from-mxnet.md offers instead of MXNet's names exists, and it lists every operator.
 - The registry's files name every public target, and one version stands in all places.
 - docs/dashboard is made by the dashboard as it is, and small.
 - Every relative link leads to a file, and every label of Bazel's to a target or a file.
@@ -15,6 +17,7 @@
 Prints what is wrong, one line each, and exits 1 if anything is.
 """
 
+import ast
 import json
 import re
 import subprocess
@@ -26,8 +29,10 @@ from typing import Iterator, Sequence
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/")
 CPP_SUFFIXES = (".h", ".cc", ".cu")
 DEVICES = ("CPU", "GPU", "CPU_PINNED", "CPU_SHARED")
-# Set by Bazel's flags or by the tests of reading itself; no setting of anybody's.
-NO_SETTINGS = frozenset(("TESSERA_ENVIRONMENT_TEST",))
+# Set by Bazel, the system, or the tests themselves; no setting of Tessera's.
+NO_SETTINGS = frozenset((
+    "TESSERA_ENVIRONMENT_TEST", "BUILD_WORKING_DIRECTORY", "BUILD_WORKSPACE_DIRECTORY", "TEST_TMPDIR",
+    "ASAN_OPTIONS", "HOME", "TMPDIR", "PATH", "LD_LIBRARY_PATH", "SUDO_REFUSES"))
 
 # Programs with flags, the file that reads these, and how it names one.
 _ARGPARSE = re.compile(r'add_argument\(\s*"(--[\w-]+)"')
@@ -53,17 +58,20 @@ LARGEST_EXAMPLE_BYTES = 1 << 20
 RUN = re.compile(r"(_test|_example)\.cc$|^examples/|^tests/consumer/|\.h$")
 
 READ = re.compile(
-    r'(?:getenv|EnvironmentInt|EnvironmentBool|EnvironmentString|environ\.get)\(\s*"(TESSERA_\w+)"')
-READ_IN_SHELL = re.compile(r"\$\{(TESSERA_\w+)")
+    r'(?:getenv|EnvironmentInt|EnvironmentBool|EnvironmentString|environ\.get)\(\s*"([A-Z]\w+)"')
+# Of names that are not Tessera's, those that may come from outside: they have a default.
+READ_IN_SHELL = re.compile(r"\$\{(TESSERA_\w+|[A-Z][A-Z0-9_]+(?=:?-))")
+# What a benchmark counts, in the words of tools/benchmark and in Google Benchmark's.
+WORK = re.compile(r"\.(bytes|flops|items) = |Set(Bytes|Items)Processed|flop/s")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 LABEL = re.compile(r"(?:(?<=[\s`\"'(={])|@tessera|@runtime)//([\w/]*\w)?(?::([\w.]+\w))?(?![\w/]*(?:\.\.\.|<))")
 # Of Bazel itself, or of a workspace that a page tells of.
 NO_LABELS = ("//visibility:", "//own:", "//:clusters")
-ROW = re.compile(r"^\| `(TESSERA_\w+)` \| [^|]+ \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
-# A number with its default, least and greatest value, where all three are written there as numbers.
-RANGE = re.compile(r'EnvironmentInt\(\s*"(TESSERA_\w+)",\s*(\d+),\s*(\d+),\s*(\d+)\)')
-FLAG_ROW = re.compile(r"^\| `(--[^`]+)` \| ([^|]+) \| ([^|]*) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `([A-Z]\w+)` \| [^|]+ \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
+# A number with its default, least and greatest value.
+RANGE = re.compile(r'EnvironmentInt\(\s*"(TESSERA_\w+)",')
+FLAG_ROW = re.compile(r"^\| `(--[^`]+)` \| ([^|]+) \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
 
 
 def tracked(root: Path) -> list[str]:
@@ -170,6 +178,30 @@ def variables_read(tree: Tree) -> dict[str, str]:
     return {name: path for name, path in found.items() if name not in NO_SETTINGS}
 
 
+def arguments_at(text: str, start: int) -> list[str]:
+    """The arguments of a call from there to its end."""
+    found, depth = [""], 0
+    for character in text[start:]:
+        depth += (character in "([{") - (character in ")]}")
+        if depth < 0:
+            break
+        if character == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += character
+    return found
+
+
+def number_in(text: str, source: str) -> int | None:
+    """The value of a C++ expression that is a number, a shifted one, or the name of such a constant."""
+    text = text.strip()
+    number = re.fullmatch(r"(?:int64_t\{(\d+)\} << )?(\d+)", text)
+    if number:
+        return int(number[1]) << int(number[2]) if number[1] else int(number[2])
+    constant = re.search(rf"constexpr [\w:]+ {re.escape(text)} = ([^;]+);", source) if text else None
+    return number_in(constant[1], source) if constant else None
+
+
 def check_settings(tree: Tree) -> Iterator[str]:
     rows = {}
     for name, values, default in ROW.findall(tree.text("docs/settings.md")):
@@ -183,10 +215,15 @@ def check_settings(tree: Tree) -> Iterator[str]:
     for path in tree.paths:
         if not path.endswith(CPP_SUFFIXES):
             continue
-        for name, default, least, greatest in RANGE.findall(tree.text(path)):
-            if name in rows and rows[name] != (f"{least} to {greatest}", default):
-                yield (f"{path} takes {least} to {greatest} for {name}, by default {default}; "
-                       "docs/settings.md says otherwise")
+        for call in RANGE.finditer(tree.text(path)):
+            name = call[1]
+            values, said_default = rows.get(name, ("", ""))
+            said = re.match(r"(\d+) (?:to (\d+)|and above)", values)
+            found = [number_in(text, tree.text(path)) for text in arguments_at(tree.text(path), call.end())]
+            expected = (said_default, *(said.groups() if said else (None, None)))
+            for what, one, other in zip(("default", "least", "greatest"), found, expected):
+                if one is not None and other and other.isdecimal() and one != int(other):
+                    yield f"{path} has {one} as {what} of {name}; docs/settings.md says {other}"
 
 
 def flags_read(tree: Tree) -> dict[tuple[str, str], str]:
@@ -204,7 +241,7 @@ def flags_read(tree: Tree) -> dict[tuple[str, str], str]:
 
 def check_flags(tree: Tree) -> Iterator[str]:
     rows = {(name, program): values
-            for name, program, values in FLAG_ROW.findall(tree.text("docs/settings.md"))}
+            for name, program, values, _ in FLAG_ROW.findall(tree.text("docs/settings.md"))}
     read = flags_read(tree)
     for name, program in sorted(read.keys() - rows.keys()):
         yield f"{read[name, program]} reads {name}, which docs/settings.md does not list"
@@ -223,6 +260,51 @@ def check_flags(tree: Tree) -> Iterator[str]:
             yield f"{path} has flags, and FLAGS in tests/documentation/check.py does not know it"
 
 
+def defaults_of(tree: Tree, path: str) -> Iterator[tuple[str, str]]:
+    """Flags with the default that their program gives them, where that is a literal."""
+    text = tree.text(path)
+    if path.endswith(".cc"):
+        fields = dict(re.findall(r"^  [\w:]+ (\w+) = ([^;]+);", tree.text(path[:-2] + "h"), re.MULTILINE))
+        for name, field in re.findall(r'add_option\(\s*"(--[\w-]+)", options\.(\w+)', text):
+            if field in fields:
+                yield name, fields[field].strip('"')
+    if not path.endswith(".py"):
+        return
+    constants = {}
+    for source in [text, *(tree.text(str(Path(path).with_name(f"{module}.py")))
+                           for module in re.findall(r"^import (comparison)$", text, re.MULTILINE))]:
+        constants.update(re.findall(r"^([A-Z_]+) = ([\d.]+)\b", source, re.MULTILINE))
+    for call in ast.walk(ast.parse(text)):
+        if not (isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "add_argument"):
+            continue
+        name = getattr(call.args[0], "value", "")
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        default = given.get("default")
+        if "required" in given:
+            yield name, "required"
+        elif getattr(given.get("action"), "value", "") == "store_true":
+            yield name, "off"
+        elif isinstance(default, ast.Constant):
+            yield name, str(default.value)
+        elif isinstance(default, ast.Attribute):
+            yield name, constants[default.attr]
+
+
+def check_defaults(tree: Tree) -> Iterator[str]:
+    rows = {(name, program): default.strip("`")
+            for name, program, _, default in FLAG_ROW.findall(tree.text("docs/settings.md"))}
+    for program, path, _ in FLAGS:
+        for name, default in defaults_of(tree, path):
+            said = rows.get((name, program), "")
+            try:
+                same = float(said) == float(default)
+            except ValueError:
+                # Nothing, and 0 where it means nothing, are told in words.
+                same = said == default or default in ("", "0")
+            if not same:
+                yield f"{path} has {default} as default of {name}; docs/settings.md says {said or 'nothing'}"
+
+
 def check_errors(tree: Tree) -> Iterator[str]:
     codes = set(re.findall(r"absl::StatusCode (k\w+)\{", tree.text("base/error.h")))
     rows = set(re.findall(r"^\| `(k\w+)` \|", tree.text("docs/errors.md"), re.MULTILINE))
@@ -230,6 +312,25 @@ def check_errors(tree: Tree) -> Iterator[str]:
         yield f"Error::{code} stands in only one of base/error.h and docs/errors.md"
     if not codes:
         yield "no code was found in base/error.h"
+
+
+def check_names_for_mxnet(tree: Tree) -> Iterator[str]:
+    offered, _, absent = tree.text("docs/coming-from-mxnet.md").partition("## What is not here")
+    registered = {
+        name for path in tree.paths if path.startswith("ops/") and path.endswith(".cc") and
+        not path.endswith("_test.cc")
+        for name in re.findall(r"^TESSERA_REGISTER_OPERATOR\((\w+)", tree.text(path), re.MULTILINE)}
+    known = registered | variables_read(tree).keys() | set(re.findall(r"\w+", " ".join(
+        tree.text(path) for path in tree.paths if path.endswith(".h") or path == "BUILD")))
+    cells = re.findall(r"^\| [^|]+ \| ([^|]+) \|", offered, re.MULTILINE)
+    names = {name for cell in cells for code in re.findall(r"`([^`]+)`", cell)
+             for name in re.findall(r"[A-Za-z_]\w{3,}", code)}
+    for name in sorted(names - known):
+        yield f"docs/coming-from-mxnet.md offers {name}, which is not there"
+    listed = set(re.findall(r"\w+", absent.partition("with their aliases")[0]))
+    # Arithmetic is listed by its signs.
+    for name in sorted(name for name in registered - listed if not re.match(r"elemwise_|_\w+_scalar$", name)):
+        yield f"docs/coming-from-mxnet.md does not list the operator {name}, which is there"
 
 
 def public_targets(tree: Tree) -> dict[str, str]:
@@ -244,6 +345,10 @@ def check_benchmarks(tree: Tree) -> Iterator[str]:
         if ("tessera_cc_benchmark(" not in tree.text(f"{component}/BUILD") and
                 f'"{component}",' not in whole):
             yield f"{component} has no benchmark"
+        elif not any(WORK.search(tree.text(path)) for path in tree.paths
+                     if path.startswith(f"{component}/") and path.endswith("_benchmark.cc") or
+                     path == f"benchmarks/components/{component}_benchmark.cc"):
+            yield f"no benchmark of {component} counts bytes, flops or items"
 
 
 def check_publishing(tree: Tree) -> Iterator[str]:
@@ -311,8 +416,8 @@ def main(arguments: Sequence[str]) -> int:
     root = Path(arguments[0] if arguments else Path(__file__).parents[2]).resolve()
     tree = Tree(root)
     problems = [problem for check in (
-        check_blocks, check_settings, check_flags, check_errors, check_benchmarks, check_publishing,
-        check_example_site, check_links, check_labels) for problem in check(tree)]
+        check_blocks, check_settings, check_flags, check_defaults, check_errors, check_names_for_mxnet,
+        check_benchmarks, check_publishing, check_example_site, check_links, check_labels) for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         problems.append("nothing was checked: no documents, or no environment variable is read")
     print("\n".join(problems) or f"{len(tree.documents())} documents agree with the code")

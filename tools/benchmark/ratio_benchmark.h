@@ -42,7 +42,7 @@ struct Variant {
 
 /// The variants of a case with their data, which lives in what the functions captured.
 struct Variants {
-  /// The first is ours, the others are peers.
+  /// The first is ours, the others are peers. Its counter is "ours", whatever it is called.
   std::vector<Variant> all = {};
   /// Called after each variant has run once, outside the timed part: whether the results agree.
   std::function<bool()> results_agree = nullptr;
@@ -60,9 +60,11 @@ struct Case {
   std::string name;
   /// One line of the table each; without any the case is timed but not judged.
   std::vector<Bound> bounds = {};
-  /// What one run moves and computes, for the counters; 0 if that means nothing here.
+  /// What one run moves, computes and finishes (pushes, blocks, images, ...), for the counters; 0
+  /// if that means nothing here.
   double bytes = 0;
   double flops = 0;
+  double items = 0;
   /// Seconds that one run may take at most, as a further line of the table; 0 for no limit.
   double limit_seconds = 0;
   /// Makes the variants when the case's turn comes; their memory is given back after it.

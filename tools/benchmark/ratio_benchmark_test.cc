@@ -29,6 +29,7 @@ Variants ThreeVariants() {
 struct Outcome {
   int status;
   std::vector<std::string> ratios;  // lines of the table
+  std::string text;                 // all that was printed
 };
 
 Outcome RunWith(std::vector<std::string> flags) {
@@ -40,7 +41,7 @@ Outcome RunWith(std::vector<std::string> flags) {
   Outcome outcome;
   outcome.status = RunAll(static_cast<int>(argv.size()), argv.data());
   std::fflush(stdout);
-  const std::string text = testing::internal::GetCapturedStdout();
+  const std::string& text = outcome.text = testing::internal::GetCapturedStdout();
   for (size_t at = 0; at < text.size();) {
     const size_t end = text.find('\n', at);
     if (text.compare(at, 6, "ratio ") == 0) outcome.ratios.push_back(text.substr(at, end - at));
@@ -64,6 +65,9 @@ class RatioBenchmarkTest : public testing::Test {
              .bounds = {{.peer = "loop", .at_least = 2}, {.peer = "eager", .at_least = 1e6}},
              .limit_seconds = 1,
              .make = ThreeVariants});
+    AddCase({.name = "counted", .items = 7, .make = [] {
+               return Variants{.all = {{"operator", Work(100)}, {"loop", Work(1000)}}};
+             }});
     AddCase({.name = "wrong", .make = [] {
                Variants variants = ThreeVariants();
                variants.results_agree = [] { return false; };
@@ -97,6 +101,14 @@ TEST_F(RatioBenchmarkTest, EveryBoundHasItsLine) {
   EXPECT_THAT(outcome.ratios[0], testing::MatchesRegex("ratio several:loop .* ok"));
   EXPECT_THAT(outcome.ratios[1], testing::MatchesRegex("ratio several:eager .* short"));
   EXPECT_THAT(outcome.ratios[2], testing::MatchesRegex("ratio several:limit .* 1.00 ok"));
+}
+
+TEST_F(RatioBenchmarkTest, CountersNameOursAndItsItems) {
+  const std::string text = RunWith({"--filter=counted"}).text;
+  EXPECT_THAT(text, testing::HasSubstr(" items/s="));
+  EXPECT_THAT(text, testing::HasSubstr(" loop="));
+  EXPECT_THAT(text, testing::HasSubstr(" ours="));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("operator=")));
 }
 
 TEST_F(RatioBenchmarkTest, ResultsThatDisagreeAreAnError) {

@@ -28,4 +28,9 @@ for program in with_shared with_static with_pkg_config; do
   [[ "$printed" == "2 4 6 " ]] || { echo "expected 2 4 6"; exit 1; }
 done
 
+# A process has one scheduler of TBB's, which is why that is in nobody's library but its own.
+for file in "$scratch/prefix/lib/libtessera.so" "$scratch/build/with_static"; do
+  readelf -d "$file" | grep 'NEEDED.*\[libtbb\.so' >/dev/null || { echo "${file##*/} does not take TBB shared"; exit 1; }
+done
+
 python3 ../../headers/check.py "--include=$scratch/prefix/include"

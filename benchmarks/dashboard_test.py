@@ -1,0 +1,103 @@
+"""Which records a dashboard holds against each other, and that its program writes a whole site.
+
+What the pages show, tests/dashboard asks a browser.
+"""
+
+import contextlib
+import io
+import json
+import re
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import dashboard
+import planted
+
+
+def record(day: int, *components: str, filtered: str = "", commit: str = "", **context: Any) -> dict[str, Any]:
+    """The record of a day, of all components if none are named."""
+    name = commit or f"{day:x}" * 40
+    made = planted.record(name, f"2026-01-{day:02}T12:00:00+00:00", **context)
+    if components:
+        made["runs"] = [run for run in made["runs"] if run["component"] in ("roofline", *components)]
+    made["asked"] = {"components": list(components or ("all",)), "filter": filtered}
+    return made
+
+
+class BaselineTest(unittest.TestCase):
+    def test_last_commit_week_and_release(self) -> None:
+        history = [record(1), record(2, tags=["v1"]), record(3), record(9), record(10)]
+        self.assertEqual([dashboard.baseline(history, span) for span in dashboard.SPANS], [3, 2, 1])
+        self.assertEqual([dashboard.baseline(history[:1], span) for span in dashboard.SPANS], [None] * 3)
+
+    def test_a_commit_is_not_held_against_itself(self) -> None:
+        history = [record(1), record(2, commit="a" * 40), record(3, commit="a" * 40)]
+        self.assertEqual(dashboard.baseline(history, "commit"), 0)
+
+    def test_local_changes_are_held_against_their_commit_and_are_no_baseline(self) -> None:
+        history = [record(1), record(1, dirty=True)]
+        self.assertEqual(dashboard.baseline(history, "commit"), 0)
+        self.assertEqual(dashboard.baseline([*history, record(2)], "commit"), 0)
+
+    def test_a_session_that_measured_less_is_no_baseline(self) -> None:
+        whole, engine, tensor = record(1), record(2, "engine"), record(3, "tensor")
+        self.assertEqual(dashboard.baseline([whole, engine, record(4)], "commit"), 0)
+        self.assertEqual(dashboard.baseline([whole, engine, record(4, "engine")], "commit"), 1)
+        self.assertEqual(dashboard.baseline([whole, engine, tensor], "commit"), 0)
+        picked = record(2, filtered="push")
+        self.assertEqual(dashboard.baseline([whole, picked, record(4)], "commit"), 0)
+        self.assertEqual(dashboard.baseline([whole, picked, record(4, filtered="push")], "commit"), 1)
+        # Peers are measured now and then.
+        peers = record(4)
+        peers["asked"]["components"] += ["peers"]
+        self.assertEqual(dashboard.baseline([whole, peers], "commit"), 0)
+        self.assertIsNone(dashboard.baseline([whole, record(4, "peers")], "commit"))
+
+
+class JoinedTest(unittest.TestCase):
+    def test_sessions_of_different_components_are_one_record(self) -> None:
+        (one,) = dashboard.joined([record(1, "engine"), record(1, "tensor")])
+        self.assertEqual([run["component"] for run in one["runs"]].count("roofline"), 1)
+        self.assertEqual({run["component"] for run in one["runs"]}, {"roofline", "engine", "tensor"})
+        self.assertEqual(one["asked"], {"components": ["engine", "tensor"], "filter": ""})
+
+    def test_others_stay_alone(self) -> None:
+        for other in (record(1), record(1, "engine"), record(2, "tensor"), record(1, "tensor", dirty=True),
+                      record(1, "tensor", flags="dbg"), record(1, "tensor", filtered="gemm")):
+            self.assertEqual(len(dashboard.joined([record(1, "engine"), other])), 2)
+
+
+class SiteTest(unittest.TestCase):
+    def outcome(self, *arguments: str) -> tuple[int, str]:
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            status = dashboard.main(arguments)
+        return status, text.getvalue()
+
+    def test_whatever_the_page_names_is_beside_it(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            history, out = Path(folder, "history"), Path(folder, "site")
+            history.mkdir()
+            Path(history, "a.json").write_text(json.dumps(record(1)))
+            status, text = self.outcome(f"--history={history}", f"--out={out}")
+            self.assertEqual(status, 0, text)
+            page = Path(out, "index.html").read_text(encoding="utf-8")
+            named = re.findall(r'(?:src|href)="([^"#:]+)"', page)
+            self.assertGreater(len(named), 8)
+            for name in named:
+                self.assertTrue(Path(out, name).is_file(), name)
+            script = Path(out, "data.js").read_text(encoding="utf-8")
+            data = json.loads(script.removeprefix("window.benchmarkData = ").removesuffix(";\n"))
+            self.assertEqual(len(data["benchmarks"]), len(planted.BENCHMARKS) + len(planted.ROOFLINE) + 1)
+
+    def test_no_history_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            status, text = self.outcome(f"--history={folder}", "--out=site")
+        self.assertEqual(status, 2)
+        self.assertIn("holds no record", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
