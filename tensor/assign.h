@@ -83,7 +83,7 @@ void Assign(const To& to, const E& e) {
     }
     if constexpr (IsComputedFirst<NodeOf<E>>()) {
       Scratch<typename Dst::device_type> scratch(dst.stream_);
-      EvaluateSafely<Saver, kAliasing>(dst, Prepare(AsNode(e), &scratch));
+      EvaluateSafely<Saver, kAliasing>(dst, Prepare<false>(AsNode(e), &scratch));
     } else {
       EvaluateSafely<Saver, kAliasing>(dst, AsNode(e));
     }

@@ -17,6 +17,7 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = E::kHasPacket;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kIsItsOperands = true;
   static constexpr bool kAlongRow = kAxis == N - 1;
 
   E vector;

@@ -220,9 +220,14 @@ auto pow(S a, const AnyOperand<B>& b) {
   return F<op::power>(a, b.self());
 }
 
+/// What two numbers or expressions beside an expression need, each with it and with the other.
+template <typename A, typename B, typename C>
+concept ElementwiseTriple =
+    ElementwiseOperands<A, B> && ElementwiseOperands<A, C> && !MismatchedExpressions<B, C>;
+
 /// a held between low and high, each an expression or a number.
 template <Operand A, typename B, typename C>
-requires ElementwiseOperands<A, B> && ElementwiseOperands<A, C>
+requires ElementwiseTriple<A, B, C>
 auto clamp(const AnyOperand<A>& a, const B& low, const C& high) {
   return F<op::clamp>(a.self(), low, high);
 }
@@ -230,7 +235,7 @@ auto clamp(const AnyOperand<A>& a, const B& low, const C& high) {
 /// a where condition is not 0, else b; each of a and b an expression or a number. Both are computed
 /// everywhere.
 template <Operand A, typename B, typename C>
-requires ElementwiseOperands<A, B> && ElementwiseOperands<A, C>
+requires ElementwiseTriple<A, B, C>
 auto blend(const AnyOperand<A>& condition, const B& a, const C& b) {
   return F<op::blend>(condition.self(), a, b);
 }

@@ -16,6 +16,30 @@
 namespace tessera {
 namespace {
 
+using Vector = Tensor<cpu, 1>;
+using Matrix = Tensor<cpu, 2>;
+using ANumber = expr::ScalarExp<float>;
+
+// Three operands fit each other, not only the first.
+template <typename A, typename B, typename C>
+concept CanClampAndBlend = requires(A a, B b, C c) {
+  clamp(a, b, c);
+  blend(a, b, c);
+};
+template <typename A, typename B, typename C>
+concept CanClampOrBlend = requires(A a, B b, C c) {
+  clamp(a, b, c);
+}
+|| requires(A a, B b, C c) { blend(a, b, c); };
+static_assert(CanClampAndBlend<Matrix, Matrix, Matrix> && CanClampAndBlend<Matrix, int, ANumber>);
+static_assert(CanClampAndBlend<ANumber, Matrix, Matrix> && CanClampAndBlend<ANumber, Vector, int>);
+static_assert(!CanClampOrBlend<Matrix, Vector, int> && !CanClampOrBlend<Matrix, int, Vector>);
+static_assert(!CanClampOrBlend<ANumber, Vector, Matrix>);
+static_assert(!CanClampOrBlend<ANumber, Matrix, Tensor<gpu, 2>>);
+static_assert(
+    std::is_same_v<expr::MismatchOfThree<ANumber, Vector, Matrix>,
+                   expr::OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape>);
+
 template <typename T>
 class ElementwiseTest : public testing::Test {
  protected:

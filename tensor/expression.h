@@ -70,6 +70,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kIsItsOperands = true;
 
   A a;
 
@@ -104,6 +105,7 @@ struct BinaryMapExp
       A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kIsItsOperands = true;
 
   A a;
   B b;
@@ -156,6 +158,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
       A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>() && HasGroups<C>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kIsItsOperands = true;
 
   A a;
   B b;
@@ -228,6 +231,7 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = false;
+  static constexpr bool kIsItsOperands = true;
 
   A a;
 
@@ -250,6 +254,7 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kIsItsOperands = true;
 
   A a;
 
@@ -333,7 +338,7 @@ auto F(S a, const B& b) {
   return BinaryMapExp<Op, ScalarExp<T>, OperandNode<B>>(ScalarExp<T>(static_cast<T>(a)), AsNode(b));
 }
 template <typename Op, typename A, typename B, typename C>
-requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && SameRank<B, C>
+requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && MatchingExpressions<B, C>
     TernaryMapExp<Op, OperandNode<A>, OperandNode<B>, OperandNode<C>> F(const A& a, const B& b,
                                                                         const C& c) {
   return {AsNode(a), AsNode(b), AsNode(c)};

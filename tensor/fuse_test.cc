@@ -49,6 +49,8 @@ concept IsLazyTarget = requires(const E& e) {
 };
 static_assert(IsLazyTarget<Matrix> && IsLazyTarget<TensorView<cpu, 2, float>>);
 static_assert(!IsLazyTarget<decltype(Matrix() + 1)>);
+enum Weekday { kMonday, kSunday = 6 };
+static_assert(IsLazyTarget<float> && !IsLazyTarget<Weekday>);
 
 template <typename To, typename E>
 concept TakesLater = requires(const To& to, const E& e) {
@@ -101,6 +103,27 @@ TYPED_TEST(FuseTest, EqualsOneAssignmentAfterTheOther) {
                       2 * UnitRoundoff<T>() * (std::abs(expected) + 1));
     }
   }
+}
+
+// Counts the elements that it is asked for.
+struct Counted {
+  static inline int64_t elements = 0;
+  static float Map(float a) {
+    ++elements;
+    return a;
+  }
+};
+
+TEST(FuseTest, StatementsShareEqualReductions) {
+  GuardedTensor<2, float> a(Shape2(3, 5), RandomValues<float>(15, -1, 1)), x(Shape2(3, 5)),
+      y(Shape2(3, 5));
+  const auto total = sum(F<Counted>(*a));
+  const float expected = total;
+  Counted::elements = 0;
+  Fuse(Lazy(*x) = *a - total, Lazy(*y) = *a * total);
+  EXPECT_EQ(Counted::elements, 15);
+  EXPECT_EQ((*x)[2][4], (*a)[2][4] - expected);
+  EXPECT_EQ((*y)[2][4], (*a)[2][4] * expected);
 }
 
 TEST(FuseTest, WhatCannotShareAPassStillGivesTheSame) {

@@ -71,6 +71,7 @@ TEST_F(HeapAllocationTest, Reductions) {
 
 TEST_F(HeapAllocationTest, ReductionsAlongAnAxisInsideAnExpression) {
   EXPECT_EQ(AllocationsOf([&] { c_ = a_ - maximum<1>(a_).spread(); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { c_ = exp(a_ - maximum(a_)) / sum(exp(a_ - maximum(a_))); }), 0);
 }
 
 TEST_F(HeapAllocationTest, Products) {

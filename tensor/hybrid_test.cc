@@ -12,10 +12,21 @@
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/reduce.h"
 #include "tessera/tensor/reductions.h"
+#include "tessera/tensor/store.h"
 #include "tessera/tensor/test_values.h"
+#include "tessera/tensor/view.h"
 
 namespace tessera {
 namespace {
+
+// Counts the elements that it is asked for.
+struct Counted {
+  static inline int64_t elements = 0;
+  static float Map(float a) {
+    ++elements;
+    return a;
+  }
+};
 
 class HybridTest : public testing::Test {
  protected:
@@ -36,6 +47,13 @@ class HybridTest : public testing::Test {
       for (size_t x = 0; x < kColumns; ++x) ASSERT_NEAR(At(r, y, x), oracle(y, x), bound);
     }
     EXPECT_TRUE(r.GuardsIntact());
+  }
+  // How often the elements of a were read through Counted.
+  template <typename Evaluate>
+  static double CountedPasses(const Evaluate& evaluate) {
+    Counted::elements = 0;
+    evaluate();
+    return static_cast<double>(Counted::elements) / static_cast<double>(kSize);
   }
   static double Sum(const GuardedTensor<2, float>& t) {
     double sum = 0;
@@ -91,6 +109,91 @@ TEST_F(HybridTest, SoftmaxOfEachRow) {
     for (size_t x = 0; x < kColumns; ++x) norms[y] += std::exp(At(a, y, x));
   }
   ExpectResult([&](size_t y, size_t x) { return std::exp(At(a, y, x)) / norms[y]; });
+}
+
+TEST_F(HybridTest, SoftmaxInOneExpressionLooksForTheMaximumOnce) {
+  const auto x = F<Counted>(*a);
+  const auto shifted = *a - maximum(x);
+  EXPECT_EQ(CountedPasses([&] { *r = exp(shifted) / sum(exp(shifted)); }), 1);
+  double norm = 0;
+  for (const float value : a.values()) norm += std::exp(static_cast<double>(value));
+  ExpectResult([&](size_t y, size_t i) { return std::exp(At(a, y, i)) / norm; });
+  const auto of_rows = *a - maximum<1>(x).spread();
+  EXPECT_EQ(CountedPasses([&] { *r = exp(of_rows) / sum<1>(exp(of_rows)).spread(); }), 1);
+  std::vector<double> norms(kRows, 0.0);
+  for (size_t y = 0; y < kRows; ++y) {
+    for (size_t i = 0; i < kColumns; ++i) norms[y] += std::exp(At(a, y, i));
+  }
+  ExpectResult([&](size_t y, size_t i) { return std::exp(At(a, y, i)) / norms[y]; });
+}
+
+TEST_F(HybridTest, EqualReductionsOfOneEvaluationAreOne) {
+  const auto x = F<Counted>(*a);
+  EXPECT_EQ(CountedPasses([&] { *r = *b * sum(x) + sum(x) * sum(x); }), 1);
+  EXPECT_EQ(CountedPasses([&] {
+              *r = spread<1>(sqrt(sum<1>(x * x) + 1.0f), kColumns) /
+                   spread<1>(sqrt(sum<1>(x * x) + 1.0f), kColumns);
+            }),
+            2);  // x * x reads twice
+  EXPECT_EQ(CountedPasses([&] {
+              *r = sum(x.T()) * *a / sum(x.T()) + sum(tcast<float>(x)) - sum(tcast<float>(x));
+            }),
+            2);
+  float number = 0;
+  EXPECT_EQ(CountedPasses([&] { number = sum(x) / (1 + abs(sum(x))); }), 1);
+  EXPECT_NEAR(number, Sum(a) / (1 + std::abs(Sum(a))), 1e-5);
+  // Nothing is kept for the next one.
+  EXPECT_EQ(CountedPasses([&] {
+              *r = *b + sum(x);
+              *r += *b + sum(x);
+            }),
+            2);
+}
+
+TEST_F(HybridTest, ReductionsThatDifferAreComputedEach) {
+  const auto x = F<Counted>(*a);
+  EXPECT_EQ(CountedPasses([&] { *r = *b * sum(x) + maximum(x) + mean(x); }), 3);
+  EXPECT_EQ(CountedPasses([&] { *r = *b + sum(x * 2.0f) - sum(x * 3.0f); }), 2);
+  EXPECT_EQ(CountedPasses([&] { *r = sum<0>(x).spread() - sum<1>(x).spread(); }), 2);
+  const float nan = std::nanf("");
+  EXPECT_TRUE(SameNode(expr::ScalarExp<float>(nan), expr::ScalarExp<float>(nan)));
+  EXPECT_FALSE(SameNode(expr::ScalarExp<float>(0.0f), expr::ScalarExp<float>(-0.0f)));
+  // Of one type, over other memory, another part of it, or other steps.
+  *r = 0.0f * *a + (sum(*a) - sum(*r * 0.0f + *b));
+  ExpectResult([&](size_t, size_t) { return Sum(a) - Sum(b); }, 1e-4);
+  const auto sum_of = [&](Range columns) { return sum(View(*a, kAll, columns)); };
+  const float near = sum_of(Range(0, 4)), apart = sum_of(Range(0, 8, 2)),
+              back = sum_of(Range(3, 7));
+  *r = *b - *b + 4 * sum_of(Range(0, 4)) + 2 * sum_of(Range(0, 8, 2)) + sum_of(Range(3, 7));
+  ExpectResult([&](size_t, size_t) { return 4 * near + 2 * apart + back; }, 1e-4);
+  const auto row = [&](index_t y) {
+    return spread<0>(sum<0>(View(*a, Range(y, y + 2), kAll)), kRows);
+  };
+  *r = row(0) * 2 - row(3);
+  ExpectResult([&](size_t, size_t i) {
+    return 2 * (At(a, 0, i) + At(a, 1, i)) - At(a, 3, i) - At(a, 4, i);
+  });
+}
+
+TEST_F(HybridTest, ReductionsOverOtherShapesAreComputedEach) {
+  const auto row = View(*a, 2, kAll);
+  *r = 0.0f * *a + (sum(spread<0>(row, 3)) - sum(spread<0>(row, 5)));
+  double sum_of_row = 0;
+  for (size_t x = 0; x < kColumns; ++x) sum_of_row += At(a, 2, x);
+  ExpectResult([&](size_t, size_t) { return -2 * sum_of_row; });
+  *r = 0.0f * *a + (sum(broadcast<1>((*a)[2], Shape2(3, kColumns))) -
+                    sum(broadcast<1>((*a)[2], Shape2(5, kColumns))));
+  ExpectResult([&](size_t, size_t) { return -2 * sum_of_row; });
+}
+
+TEST_F(HybridTest, WhatAStoreWritesIsReducedAgain) {
+  const double old = Sum(b);
+  *r = *a * 0.0f + (sum(*b) + 2 * sum(Store(*b, *a * 2.0f)) + 4 * sum(*b));
+  ExpectResult([&](size_t, size_t) { return old + 12 * Sum(a); }, 1e-4);
+  // Of two equal ones that store, each reads what the one before has stored.
+  *b = *a * 1.0f;
+  *r = *a * 0.0f + (sum(Store(*b, *b + 1.0f)) + sum(Store(*b, *b + 1.0f)));
+  ExpectResult([&](size_t, size_t) { return 2 * Sum(a) + 3 * static_cast<double>(kSize); }, 1e-4);
 }
 
 TEST_F(HybridTest, LayerNormInOneExpression) {

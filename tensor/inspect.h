@@ -16,6 +16,7 @@
 #include "tessera/tensor/internal/gemm.h"
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/parallel.h"
+#include "tessera/tensor/prepare.h"
 #include "tessera/tensor/reduce.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/spread.h"
@@ -91,12 +92,13 @@ class Inspection {
   /// Notes what Assign<Saver, kAliasing>(dst, e) runs.
   template <typename Saver, Aliasing kAliasing = Aliasing::kChecked, typename Dst, typename E>
   void Assignment(const Dst& dst, const E& e) {
+    const Evaluation evaluation(this);
     if constexpr (ComputesInto<E, Dst>) {
       RequireShape(dst, e);
       Whole<Saver>(e.self(), dst);
     } else if constexpr (ComplexExpression<E>) {
       Assignment<Saver, kAliasing>(dst, AsNode(e));
-    } else if constexpr (Scalar<E>) {
+    } else if constexpr (FillsElements<E, Dst>) {
       using T = typename Dst::value_type;
       Loop<Saver>("writes " + Described(dst), dst, ScalarExp<T>(T()));
     } else {
@@ -113,13 +115,13 @@ class Inspection {
     }
   }
 
-  /// Notes what Prepare(e) runs, and returns what it would.
+  /// Notes what Prepare(e) runs in an Evaluation, and returns what it would.
   template <typename E>
   auto Ready(const E& e) {
     if constexpr (!IsComputedFirst<E>()) {
       return e;
     } else if constexpr (requires { E::kComputedFirst; }) {
-      return First(e);
+      return ComputeOnce(e, scratch_, [&] { return First(e); });
     } else {
       return std::apply(
           [&](const auto&... operand) {
@@ -134,6 +136,7 @@ class Inspection {
   /// pass; on a GPU they lie in its memory, and what is made of them takes a kernel.
   template <typename E>
   void ANumber(const E& e) {
+    const Evaluation evaluation(this);
     Ready(e);
     if constexpr (kOnGpu<E> && !requires { requires E::kComputedFirst; }) {
       Begin("computes a number from these; ");
@@ -159,6 +162,22 @@ class Inspection {
  private:
   static constexpr const char* kOverlap = " because an operand shares memory with the destination";
   static constexpr const char* kOneByOne = "one element at a time";
+
+  /// For as long as it lives, the passes noted are those of one evaluation with a Scratch of its
+  /// own, which computes equal parts once.
+  class Evaluation {
+   public:
+    explicit Evaluation(Inspection* inspection)
+        : inspection_(inspection), outer_(std::exchange(inspection->scratch_, &scratch_)) {}
+    ~Evaluation() { inspection_->scratch_ = outer_; }
+    Evaluation(const Evaluation&) = delete;
+    Evaluation& operator=(const Evaluation&) = delete;
+
+   private:
+    Inspection* inspection_;
+    Scratch<cpu> scratch_;
+    Scratch<cpu>* outer_;
+  };
 
   template <typename E>
   static constexpr bool kOnGpu = std::is_same_v<DeviceOf<E>, gpu>;
@@ -229,6 +248,7 @@ class Inspection {
 
   template <ComplexExpression C>
   auto First(const WholeExp<C>& e) {
+    const Evaluation evaluation(this);
     const auto stored = Stored(e);
     Whole<sv::saveto>(e.whole, stored);
     return stored;
@@ -447,6 +467,7 @@ class Inspection {
 
   std::ostringstream text_;
   std::ostringstream temporaries_;
+  Scratch<cpu>* scratch_ = nullptr;  // of the evaluation
   int passes_ = 0;
 };
 
@@ -469,7 +490,7 @@ std::string Inspect(const To& to, const E& e) {
   Inspection inspection;
   if constexpr (kSaves && std::is_same_v<To, Dst> && kIsTensor<To> && std::derived_from<E, To>) {
     inspection.Note("no pass: the tensor becomes a handle to the other's memory");
-  } else if constexpr (kSaves && TakesShapes<To> && !Scalar<E>) {
+  } else if constexpr (kSaves && TakesShapes<To> && !FillsElements<E, Dst>) {
     if constexpr (E::kRank == Dst::kRank) {
       const Dst resized = to.AfterResize(e.shape());
       if (resized.shape_ != to.shape_) {

@@ -94,6 +94,28 @@ TEST_F(InspectTest, ReductionsInsideAreCountedAndNotRun) {
   EXPECT_THAT(whole, HasSubstr("pass 2: writes (9,) float32"));
 }
 
+TEST_F(InspectTest, EqualReductionsOfOneEvaluationShowOnce) {
+  const auto shifted = *a - maximum(*a);
+  const std::string softmax = Inspect(*r, exp(shifted) / sum(exp(shifted)));
+  EXPECT_THAT(softmax, HasSubstr("pass 3: writes (5,9) float32"));
+  EXPECT_THAT(softmax, Not(HasSubstr("pass 4")));
+  const auto centred = *a - mean<1>(*a).spread();
+  const std::string of_rows = Inspect(*r, centred / norm<1>(centred).spread());
+  EXPECT_THAT(of_rows, HasSubstr("pass 3: writes (5,9) float32"));
+  EXPECT_THAT(of_rows, Not(HasSubstr("pass 4")));
+  EXPECT_THAT(of_rows, HasSubstr("temporaries: (5,) float32, (5,) float32\n"));
+  EXPECT_THAT(Inspect(sum(*a) / (sum(*a) + 1)), Not(HasSubstr("pass 2")));
+  EXPECT_THAT(Inspect(*r, *a / sum(*a) + *b / sum(*b)), HasSubstr("pass 3: writes"));
+  EXPECT_THAT(Inspect(*r, *a / sum(*a * 2) + *b / sum(*a * 3)), HasSubstr("pass 3: writes"));
+  EXPECT_THAT(Inspect(*r, sum(Store(*b, *b + 1)) + sum(Store(*b, *b + 1)) + *a),
+              HasSubstr("pass 3: writes"));
+  // What is computed as a whole has evaluations of its own.
+  GuardedTensor<1, float> v(Shape1(9));
+  EXPECT_THAT(Inspect(*v, sum_rows(*a - mean(*a)) + mean(*a)), HasSubstr("pass 4: writes"));
+  const std::string product = Inspect(dot(*a - mean(*a), (*b - mean(*a)).T()) + mean(*a));
+  EXPECT_THAT(product, HasSubstr("pass 7: writes (5,5) float32"));
+}
+
 TEST_F(InspectTest, PacketsAreWhereTheyRun) {
   const index_t wide = 8 * kPacket, narrow = kPacket - 1;
   for (const index_t columns : {narrow, kPacket, 4 * kPacket - 1, 4 * kPacket, wide}) {

@@ -138,7 +138,7 @@ class LazyTensor {
  private:
   template <typename Saver, typename E>
   auto Defer(const E& e) const {
-    if constexpr (Scalar<E>) {
+    if constexpr (FillsElements<E, Dst>) {
       using T = typename Dst::value_type;
       return DeferredTo<Saver>(dst_, ScalarExp<T>(static_cast<T>(e)));
     } else {
@@ -201,9 +201,7 @@ LazyTensor<ViewExp<Device, N, T>> Lazy(const ViewExp<Device, N, T>& dst) {
   return LazyTensor<ViewExp<Device, N, T>>(dst);
 }
 template <Scalar T>
-LazyNumber<T> Lazy(T& number) {
-  return LazyNumber<T>(&number);
-}
+requires(!std::is_enum_v<T>) LazyNumber<T> Lazy(T& number) { return LazyNumber<T>(&number); }
 
 /// Other expressions that can be assigned to (slice, concat, …) cannot stand here: a deleted
 /// function whose result names what can.

@@ -34,6 +34,9 @@
 ///                             for a node that cannot name them
 ///   kMovesElements            false if element i depends on the operands' elements i alone; true,
 ///                             or absent, for a node that reads other places (a.T(), broadcast)
+///   kIsItsOperands            true for a node that has the elements of any other of its type,
+///   shape
+///                             and operands: what is computed first and is equal is computed once
 ///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
 ///                             prepare.h
 /// and, for nodes whose index arithmetic is dear, optionally

@@ -1,12 +1,15 @@
 #ifndef TESSERA_TENSOR_PREPARE_H_
 #define TESSERA_TENSOR_PREPARE_H_
 
+#include <cstring>
+#include <new>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/expression.h"
+#include "tessera/tensor/overlap.h"
 #include "tessera/tensor/scratch.h"
 #include "tessera/tensor/scratch_cuda.h"
 
@@ -39,20 +42,110 @@ constexpr bool IsComputedFirst() {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
+/// Whether evaluating E may write what another part of its expression reads: it holds a Store, or
+/// code that says nothing of itself.
+template <typename E>
+constexpr bool MayStore() {
+  if constexpr (requires(const E& e) { e.Stored(); }) {
+    return true;
+  } else if constexpr (
+      requires { requires E::kComputedFirst; } && !requires(const E& e) { e.operands(); }) {
+    return true;
+  } else {
+    return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
+      return (MayStore<Part>() || ...);
+    }(std::type_identity<decltype(OperandsOf(std::declval<const E&>()))>());
+  }
+}
+
+/// Whether two nodes certainly have the same elements.
+template <typename T>
+bool SameNode(const ScalarExp<T>& a, const ScalarExp<T>& b) {
+  return std::memcmp(&a.value, &b.value, sizeof(T)) == 0;  // 0 and -0 differ, and a NaN is itself
+}
+template <typename E>
+bool SameNode(const E& a, const E& b) {
+  if constexpr (requires { PlaceOf(a); }) {
+    return a.shape() == b.shape() && PlaceOf(a).SameLayout(PlaceOf(b));
+  } else if constexpr (requires { requires E::kIsItsOperands; }) {
+    if constexpr (E::kRank > 0 && MovesElements<E>()) {
+      if (a.shape() != b.shape()) return false;
+    }
+    const auto of_a = a.operands(), of_b = b.operands();
+    return [&]<size_t... i>(std::index_sequence<i...>) {
+      return (SameNode(std::get<i>(of_a), std::get<i>(of_b)) && ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<std::remove_cv_t<decltype(of_a)>>>());
+  } else {
+    return false;
+  }
+}
+
+using tensor_internal::ComputedPart;
+
+/// A part that is computed, as noted in scratch memory. The address of kTypeMark tells its type.
+template <typename E, typename Value>
+struct ComputedPartOf : ComputedPart {
+  E e;
+  Value value;
+};
+template <typename E>
+inline char kTypeMark = 0;
+
+/// The note, among `newest` and older ones, of a part equal to e; null if there is none.
+template <typename Part, typename E>
+const Part* FindComputed(const ComputedPart* newest, const E& e) {
+  for (const ComputedPart* part = newest; part != nullptr; part = part->older) {
+    if (part->type_mark != &kTypeMark<E>) continue;
+    const Part* const candidate = static_cast<const Part*>(part);
+    if (SameNode(candidate->e, e)) return candidate;
+  }
+  return nullptr;
+}
+
+/// compute(), the value of a part E of an expression that is computed first; or where an equal part
+/// is already computed, the value of that, so that `exp(x - maximum(x)) / sum(exp(x - maximum(x)))`
+/// looks for the maximum once. The notes of what there is lie in `scratch`, as do the values.
+template <typename E, typename ScratchMemory, typename Compute>
+auto ComputeOnce(const E& e, ScratchMemory* scratch, const Compute& compute) {
+  using Part = ComputedPartOf<E, decltype(compute())>;
+  if constexpr (MayStore<E>()) {
+    const auto value = compute();
+    scratch->set_computed(nullptr);  // what it stored may have been an operand of these
+    return value;
+  } else if constexpr (requires { requires E::kIsItsOperands; } &&
+                       std::is_trivially_destructible_v<Part>) {
+    if (const Part* const equal = FindComputed<Part>(scratch->computed(), e)) return equal->value;
+    const auto value = compute();  // which may make notes of its own
+    scratch->set_computed(new (scratch->AllocateOnHost(sizeof(Part)))
+                              Part{{scratch->computed(), &kTypeMark<E>}, e, value});
+    return value;
+  } else {
+    return compute();
+  }
+}
+
 /// Computes what must be computed first and returns the expression that is left, ready for a loop.
-/// Its temporaries lie in `scratch` and are valid as long as that is.
-template <typename E, typename Device>
+/// Its temporaries lie in `scratch` and are valid as long as that is. kMayRecur says whether parts
+/// of e may be computed elsewhere in the same evaluation; a whole expression passes false.
+template <bool kMayRecur = true, typename E, typename Device>
 auto Prepare(const E& e, Scratch<Device>* scratch) {
   if constexpr (!IsComputedFirst<E>()) {
     return e;
   } else if constexpr (requires { E::kComputedFirst; }) {
-    return e.ComputeFirst(scratch);
+    const auto compute = [&] { return e.ComputeFirst(scratch); };
+    if constexpr (kMayRecur) {
+      return ComputeOnce(e, scratch, compute);
+    } else {
+      return compute();
+    }
   } else {
     return std::apply(
-        [&](const auto&... operand) {
+        [&]<typename... Part>(const Part&... operand) {
+          constexpr bool kAmongOthers = kMayRecur || (0 + ... + int{IsComputedFirst<Part>()}) > 1;
           // Braces keep the order of the operands; a call's arguments have none.
-          const std::tuple<decltype(Prepare(operand, scratch))...> ready{
-              Prepare(operand, scratch)...};
+          const std::tuple<decltype(Prepare<kAmongOthers>(operand, scratch))...> ready{
+              Prepare<kAmongOthers>(operand, scratch)...};
           return std::apply([&](const auto&... part) { return e.WithOperands(part...); }, ready);
         },
         OperandsOf(e));
@@ -100,10 +193,10 @@ typename E::value_type EvaluateNumber(const E& e) {
         requires { sizeof(Scratch<DeviceOf<E>>); },
         "a number from a GPU's memory needs a kernel: let nvcc compile this file");
     Scratch<gpu> scratch(StreamOf(e));
-    return NumberFromDevice<typename E::value_type>(Prepare(e, &scratch), &scratch);
+    return NumberFromDevice<typename E::value_type>(Prepare<false>(e, &scratch), &scratch);
   } else {
     Scratch<cpu> scratch;
-    return Prepare(e, &scratch).Eval(0, 0);
+    return Prepare<false>(e, &scratch).Eval(0, 0);
   }
 }
 

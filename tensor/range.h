@@ -66,8 +66,9 @@ struct RangeExp : Exp<RangeExp<T>, T> {
 /// The numbers start, start + step, … before stop as a vector, each of them `repeat` times.
 /// Throws Error(kInvalidArgument) if step is 0, a number is not finite or repeat is less than 1.
 template <Scalar T>
-RangeExp<T> range(T start, std::type_identity_t<T> stop, std::type_identity_t<T> step = T(1),
-                  index_t repeat = 1) {
+requires(!std::is_enum_v<T>) RangeExp<T> range(T start, std::type_identity_t<T> stop,
+                                               std::type_identity_t<T> step = T(1),
+                                               index_t repeat = 1) {
   return {start, stop, step, repeat};
 }
 

@@ -13,6 +13,14 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<decltype(range<float>(0, 1))>);
 
+// Enumerators convert to numbers, but there are none between two of them.
+enum Weekday { kMonday, kSunday = 6 };
+template <typename T>
+concept HasRange = requires(T start, T stop) {
+  range(start, stop);
+};
+static_assert(HasRange<int> && HasRange<half_t> && !HasRange<Weekday>);
+
 template <typename T>
 class RangeTest : public testing::Test {};
 TYPED_TEST_SUITE(RangeTest, NodeElementTypes);

@@ -5,6 +5,7 @@
 #include <array>
 #include <concepts>
 #include <tuple>
+#include <type_traits>
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
@@ -137,18 +138,42 @@ template <typename Red, index_t kRows, typename Accumulator, typename E>
   }
 }
 
-/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on.
-/// The expression comes by value, as EvaluateRow's does.
+/// Whether combining by Red rounds, so that its order matters: that of real numbers, but for the
+/// choice of one of them.
+template <typename Red, typename Accumulator>
+inline constexpr bool kRounds =
+    std::is_floating_point_v<Accumulator> && !std::is_same_v<Red, red::maximum> &&
+    !std::is_same_v<Red, red::minimum>;
+
+/// Rows whose sums are put aside before they are added to those of the rows above, a multiple of
+/// kRowsAtATime. As with kReduceBlock, each element then passes through at most this many additions
+/// and one for each such block: the sum of n rows is off by at most (256 + n / 256) u times the sum
+/// of the magnitudes, where one row after the other would have it n u (u the unit roundoff). Over
+/// AcrossRowsPlan's pieces n is a piece's extent, and the pieces add at most 16 u.
+inline constexpr index_t kRowsPerBlock = 256;
+
+/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on,
+/// at most kColumnBlock. The expression comes by value, as EvaluateRow's does.
 template <typename Red, typename Accumulator, typename E>
 void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
-  std::fill_n(results, count, Red::template InitialValue<Accumulator>());
-  index_t i = begin;
-  for (; i + kRowsAtATime <= end; i += kRowsAtATime) {
-    TakeUpRows<Red, kRowsAtATime>(results, e, first_row + i * row_step, row_step, column, count);
-  }
-  for (; i < end; ++i) {
-    TakeUpRows<Red, 1>(results, e, first_row + i * row_step, row_step, column, count);
+  const Accumulator initial = Red::template InitialValue<Accumulator>();
+  const bool in_blocks = kRounds<Red, Accumulator> && end - begin > kRowsPerBlock;
+  alignas(64) Accumulator block[kColumnBlock];
+  Accumulator* const taken_up = in_blocks ? block : results;
+  std::fill_n(results, count, initial);
+  for (index_t i = begin; i < end;) {
+    const index_t block_end = in_blocks ? std::min(end, i + kRowsPerBlock) : end;
+    if (in_blocks) std::fill_n(block, count, initial);
+    for (; i + kRowsAtATime <= block_end; i += kRowsAtATime) {
+      TakeUpRows<Red, kRowsAtATime>(taken_up, e, first_row + i * row_step, row_step, column, count);
+    }
+    for (; i < block_end; ++i) {
+      TakeUpRows<Red, 1>(taken_up, e, first_row + i * row_step, row_step, column, count);
+    }
+    if (in_blocks) {
+      for (index_t x = 0; x < count; ++x) results[x] = Red::OPType::Map(results[x], block[x]);
+    }
   }
 }
 
@@ -265,7 +290,7 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
     }
     if constexpr (IsComputedFirst<E>()) {
       Scratch<Device> scratch(dst.stream_);
-      ReduceSafely<Saver>(dst, Prepare(e, &scratch));
+      ReduceSafely<Saver>(dst, Prepare<false>(e, &scratch));
     } else {
       ReduceSafely<Saver>(dst, e);
     }
@@ -427,7 +452,7 @@ template <typename Red, HostOperand E>
 typename E::value_type ReduceAll(const E& expression) {
   Scratch<cpu> scratch;
   return static_cast<typename E::value_type>(
-      ReduceToNumber<Red>(Prepare(AsNode(expression), &scratch)));
+      ReduceToNumber<Red>(Prepare<false>(AsNode(expression), &scratch)));
 }
 
 /// Of a GPU's memory, which the host cannot read, it is a deleted function whose result names what

@@ -289,6 +289,21 @@ TEST(ReduceExpressionTest, NanWinsAndInfinitiesCount) {
   EXPECT_EQ(ReduceAll<red::minimum>(*none), inf);
 }
 
+// Many small numbers below each other are added up in blocks, within the bound of kRowsPerBlock.
+TEST(ReduceExpressionTest, ColumnSumsOfManyRowsStayAccurate) {
+  const Shape<2> shape = Shape2(1500000, 3);
+  GuardedTensor<2, float> tall(shape, std::vector<float>(static_cast<size_t>(shape.Size()), 0.1f));
+  GuardedTensor<1, float> sums(Shape1(3));
+  const double sum = static_cast<double>(0.1f) * static_cast<double>(shape[0]);
+  const double piece = static_cast<double>(shape[0] / expr::kMaxPieces + 1);
+  constexpr double kBlock = expr::kRowsPerBlock;
+  const double additions = kBlock + piece / kBlock + expr::kMaxPieces;
+  *sums = sum_rows(*tall);
+  for (const float value : sums.values()) {
+    EXPECT_NEAR(value, sum, additions * UnitRoundoff<float>() * sum);
+  }
+}
+
 TEST(ReduceExpressionTest, ShapesThatDoNotFitAreRefused) {
   GuardedTensor<2, float> x(Shape2(2, 3));
   GuardedTensor<1, float> out(Shape1(2), std::vector<float>{7, 8});

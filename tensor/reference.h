@@ -93,7 +93,7 @@ template <typename Saver, typename R, typename E>
 void AssignReference(const R& dst, const E& e) {
   using T = typename R::value_type;
   using Device = typename R::device_type;
-  if constexpr (Scalar<E>) {
+  if constexpr (FillsElements<E, R>) {
     EvaluateInto<Saver>(dst, ScalarExp<T>(static_cast<T>(e)));
   } else if constexpr (ComplexExpression<E>) {
     Scratch<Device> scratch(StreamIn(dst));
@@ -110,7 +110,7 @@ void AssignReference(const R& dst, const E& e) {
                               dst.shape());
       }
     }
-    const auto ready = Prepare(AsNode(e), &scratch);
+    const auto ready = Prepare<false>(AsNode(e), &scratch);
     if (MayOverlap(dst, ready)) {
       const auto temporary =
           TemporaryTensor<Device, R::kRank, T>(dst.shape(), scratch.stream(), &scratch);

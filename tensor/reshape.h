@@ -97,9 +97,17 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
 /// The elements in row-major order under another shape.
 /// Throws Error(kInvalidArgument) unless both shapes have the same number of elements.
 template <Operand E, int N>
-ReshapeExp<N, OperandNode<E>> reshape(const E& e, const Shape<N>& shape) {
+requires(E::kRank > 0) ReshapeExp<N, OperandNode<E>> reshape(const E& e, const Shape<N>& shape) {
   return {AsNode(e), shape};
 }
+
+/// Of a number, plain or computed, it is a deleted function whose result names the reason.
+struct ANumberHasNoShape_ItStandsBesideEveryShapeAsItIs;
+template <typename E>
+concept OfNoDimensions = Scalar<E> ||(Operand<E>&& E::kRank == 0);
+template <OfNoDimensions E, int N>
+ANumberHasNoShape_ItStandsBesideEveryShapeAsItIs reshape(const E& e,
+                                                         const Shape<N>& shape) = delete;
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr

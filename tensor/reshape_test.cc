@@ -15,6 +15,14 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<decltype(reshape(Tensor<cpu, 3>(), Shape1(1)))>);
 
+// A number, plain or computed, has no shape to begin with.
+template <typename E>
+concept CanReshape = requires(const E& e) {
+  reshape(e, Shape1(1));
+};
+static_assert(CanReshape<Tensor<cpu, 3>>);
+static_assert(!CanReshape<float> && !CanReshape<decltype(2 * sum(Tensor<cpu, 3>()))>);
+
 template <int N>
 index_t FlatIndex(const Shape<N>& shape, const Shape<N>& index) {
   index_t flat = 0;

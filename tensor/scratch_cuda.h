@@ -38,9 +38,15 @@ class Scratch<gpu> {
     return memories_.back();
   }
 
+  void* AllocateOnHost(int64_t size_bytes) { return host_.Allocate(size_bytes); }
+
   Stream<gpu>* stream() const { return owner_; }
 
+  const tensor_internal::ComputedPart* computed() const { return host_.computed(); }
+  void set_computed(const tensor_internal::ComputedPart* newest) { host_.set_computed(newest); }
+
  private:
+  Scratch<cpu> host_;
   Stream<gpu>* owner_;
   cudaStream_t stream_;
   std::vector<void*> memories_;

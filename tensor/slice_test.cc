@@ -1,9 +1,11 @@
 #include "tessera/tensor/slice.h"
 
 #include <type_traits>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/dot.h"
+#include "tessera/tensor/fuse.h"
 #include "tessera/tensor/node_test_util.h"
 
 namespace tessera {
@@ -216,6 +218,21 @@ TEST(SliceErrorTest, WhatDoesNotLieInTheShapeIsRefused) {
   GuardedTensor<2, float> b(Shape2(3, 2));
   ExpectError([&] { slice<1>(*a, 0, 3) = *b; }, kInvalidArgument, {"assignment", "(3,2)", "(3,3)"});
   ExpectError([&] { *b = slice<1>(*a, 0, 3); }, kInvalidArgument, {"assignment", "(3,3)", "(3,2)"});
+}
+
+// Elements of any type fill a part of a tensor of them, now or later.
+struct Pair {
+  float a, b;
+};
+TEST(SliceTest, TakesAnElementForAll) {
+  std::vector<Pair> memory(4);
+  const Tensor<cpu, 1, Pair> tensor(memory.data(), Shape1(4));
+  slice<0>(tensor, 1, 3) = Pair{1, 2};
+  Fuse(Lazy(tensor.Slice(0, 1)) = Pair{3, 4});
+  EXPECT_EQ(memory[0].b, 4.0f);
+  EXPECT_EQ(memory[1].b, 2.0f);
+  EXPECT_EQ(memory[2].b, 2.0f);
+  EXPECT_EQ(memory[3].b, 0.0f);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
   static constexpr bool kAlongRow = kAxis == kRank - 1;
   static constexpr bool kHasPacket = E::kHasPacket;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kIsItsOperands = true;
   // An operand that is not in memory is computed once, not again for each place.
   static constexpr bool kComputedFirst = !kIsTensor<E>;
 

@@ -86,15 +86,18 @@ template <typename T>
 concept Null = std::same_as<T, decltype(NULL)>;
 
 /// Whether the comparison holds. The standard's functors compare signed with unsigned integers
-/// without a warning: counts were unsigned in mshadow.
-template <typename Op, typename A, typename B>
-bool Compare(const Op& op, const A& a, const B& b) {
-  if constexpr (Null<B> && !std::is_invocable_v<const Op&, const A&, const B&>) {
+/// without a warning: counts were unsigned in mshadow. `local` compares by what the program sees
+/// where the check stands: an operator that is found neither with its operands nor from std.
+template <typename Op, typename Local, typename A, typename B>
+bool Compare(const Op& op, const Local& local, const A& a, const B& b) {
+  if constexpr (std::is_invocable_v<const Op&, const A&, const B&>) {
+    return static_cast<bool>(op(a, b));
+  } else if constexpr (Null<B> && std::is_invocable_v<const Op&, const A&, std::nullptr_t>) {
     return static_cast<bool>(op(a, nullptr));
-  } else if constexpr (Null<A> && !std::is_invocable_v<const Op&, const A&, const B&>) {
+  } else if constexpr (Null<A> && std::is_invocable_v<const Op&, std::nullptr_t, const B&>) {
     return static_cast<bool>(op(nullptr, b));
   } else {
-    return static_cast<bool>(op(a, b));
+    return static_cast<bool>(local(a, b));
   }
 }
 
@@ -110,21 +113,23 @@ template <typename A, typename B>
 
 /// What there is to say where the comparison does not hold. Scalars come by value: a constant of a
 /// class may have no address.
-template <typename Op, typename A, typename B>
-std::optional<std::string> Failure(const Op& op, const A& a, const B& b) {
-  if (Compare(op, a, b)) [[likely]]
+template <typename Op, typename Local, typename A, typename B>
+std::optional<std::string> Failure(const Op& op, const Local& local, const A& a, const B& b) {
+  if (Compare(op, local, a, b)) [[likely]]
     return std::nullopt;
   return BothSides(a, b);
 }
 template <typename A, typename B>
 concept Scalars = std::is_scalar_v<std::decay_t<A>> && std::is_scalar_v<std::decay_t<B>>;
-template <typename Op, typename A, typename B>
-requires Scalars<A, B> std::optional<std::string> CheckOp(const Op& op, A a, B b) {
-  return Failure(op, a, b);
+template <typename Op, typename Local, typename A, typename B>
+requires Scalars<A, B> std::optional<std::string> CheckOp(const Op& op, const Local& local, A a,
+                                                          B b) {
+  return Failure(op, local, a, b);
 }
-template <typename Op, typename A, typename B>
-requires(!Scalars<A, B>) std::optional<std::string> CheckOp(const Op& op, const A& a, const B& b) {
-  return Failure(op, a, b);
+template <typename Op, typename Local, typename A, typename B>
+requires(!Scalars<A, B>) std::optional<std::string> CheckOp(const Op& op, const Local& local,
+                                                            const A& a, const B& b) {
+  return Failure(op, local, a, b);
 }
 
 }  // namespace mshadow::compat_internal
@@ -136,11 +141,18 @@ requires(!Scalars<A, B>) std::optional<std::string> CheckOp(const Op& op, const 
 #define MSHADOW_INTERNAL_LOG_ERROR MSHADOW_INTERNAL_LOG(false)
 #define MSHADOW_INTERNAL_LOG_FATAL MSHADOW_INTERNAL_LOG(true)
 
-// A statement on which an else may follow; the loop's body throws.
-#define MSHADOW_INTERNAL_CHECK_OP(a, op, b, Functor)                        \
-  while (const auto mshadow_failure =                                       \
-             ::mshadow::compat_internal::CheckOp(::std::Functor<>(), a, b)) \
-  MSHADOW_INTERNAL_LOG(true) << "Check failed: " #a " " #op " " #b " " << *mshadow_failure
+// A statement on which an else may follow; the loop's body throws. The number makes the variable's
+// name its own: what a check prints may hold another check.
+#define MSHADOW_INTERNAL_CHECK_OP(a, op, b, Functor) \
+  MSHADOW_INTERNAL_NUMBERED_CHECK(__COUNTER__, a, op, b, Functor)
+#define MSHADOW_INTERNAL_NUMBERED_CHECK(number, a, op, b, Functor) \
+  MSHADOW_INTERNAL_NAMED_CHECK(number, a, op, b, Functor)
+#define MSHADOW_INTERNAL_NAMED_CHECK(number, a, op, b, Functor)                                   \
+  while (const auto mshadow_failure_##number = ::mshadow::compat_internal::CheckOp(               \
+             ::std::Functor<>(),                                                                  \
+             [](const auto& mshadow_a, const auto& mshadow_b) { return mshadow_a op mshadow_b; }, \
+             a, b))                                                                               \
+  MSHADOW_INTERNAL_LOG(true) << "Check failed: " #a " " #op " " #b " " << *mshadow_failure_##number
 
 /// LOG(FATAL) throws tessera::Error at the end of the statement, with what was streamed into it;
 /// INFO, WARNING and ERROR print that to standard error.

@@ -493,6 +493,39 @@ TEST(MshadowChecksTest, WhatIsComparedMayBeOfTwoTypes) {
   EXPECT_NE(message.find("kinds"), std::string::npos) << message;
 }
 
+// An operator beside the program's checks, and away from its operands.
+namespace elsewhere {
+struct Version {
+  int number;
+};
+}  // namespace elsewhere
+bool operator==(const elsewhere::Version& a, const elsewhere::Version& b) {
+  return a.number == b.number;
+}
+bool operator<(const elsewhere::Version& a, long b) { return a.number < b; }  // NOLINT: as NULL is
+
+TEST(MshadowChecksTest, ComparisonsFindTheOperatorsOfTheProgram) {
+  CHECK_EQ(elsewhere::Version{3}, elsewhere::Version{3});
+  CHECK_LT(elsewhere::Version{3}, 4L);
+  const std::string message =
+      MessageOf([] { CHECK_EQ(elsewhere::Version{3}, elsewhere::Version{4}); });
+  EXPECT_NE(message.find("Version{3} == "), std::string::npos) << message;
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wshadow"
+TEST(MshadowChecksTest, WhatACheckPrintsMayHoldAnother) {
+  const auto described = [](int number) { return "number " + std::to_string(number); };
+  const std::string message = MessageOf([&] {
+    CHECK_EQ(1, 2) << [&] {
+      CHECK_NE(3, 4) << "not shown";
+      return described(5);
+    }();
+  });
+  EXPECT_NE(message.find("number 5"), std::string::npos) << message;
+}
+#pragma GCC diagnostic pop
+
 TEST(MshadowChecksTest, AFailedComparisonHasEvaluatedEachSideOnce) {
   int calls = 0;
   const std::string message = MessageOf([&calls] { CHECK_EQ(++calls, 5); });
