@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <latch>
 #include <limits>
@@ -13,8 +14,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/thread_sleep.h"
 #include "tessera/engine/internal/trace_recorder.h"
 #include "tessera/tools/testing/counted_new.h"
@@ -23,6 +26,9 @@ namespace tessera {
 namespace {
 
 using engine_internal::AwaitSleep;
+using engine_internal::ClaimReport;
+using engine_internal::FailureLog;
+using engine_internal::FailureRef;
 using engine_internal::PushOpen;
 using engine_internal::ThisThread;
 using engine_internal::TracedEnd;
@@ -305,6 +311,80 @@ TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
     errors += error;
   }
   EXPECT_GT(errors, 0);
+}
+
+// On the thread of the push, as above.
+TEST(ErrorMemoryTest, WhatAnOperationThrowsIsReportedWhereThereIsNoMemoryForTheReport) {
+  const std::string name(100, 'n');
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+    Variable *const bad = engine->NewVariable(), *const next = engine->NewVariable();
+    int refused = 0;
+    const auto push = [&](VariableList reads, VariableList writes) {
+      try {
+        engine->PushSync([](RunContext) { throw 1; }, kCpu, reads, writes, {.name = name});
+      } catch (const std::bad_alloc&) {
+        ++refused;
+      }
+    };
+    push({}, {bad});  // a record for the pool
+    EXPECT_THROW(engine->WaitForVar(bad), int);
+    {
+      const FailingNew failing(call);
+      push({bad}, {next});  // skipped, and nobody has been told that it would be
+      push({}, {bad});
+      failed = failing.has_failed();
+    }
+    ASSERT_EQ(engine->counters().pending, 0u) << "allocation " << call;
+    const int chains = static_cast<int>(engine->counters().pushed) - 1;
+    EXPECT_EQ(chains + refused, 2) << "allocation " << call;
+    for (int i = 0; i < chains; ++i) {
+      EXPECT_THROW(engine->WaitForAll(), int) << "allocation " << call;
+    }
+    EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+  }
+}
+
+TEST(ErrorMemoryTest, AChainWithoutMemoryAndReserveJoinsTheOneThatHasIt) {
+  const std::string name(100, 'n');
+  const auto number = [](const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (int thrown) {
+      return thrown;
+    }
+  };
+  std::vector<std::exception_ptr> errors;
+  for (int i = 0; i < 20; ++i) errors.push_back(std::make_exception_ptr(i));
+  FailureLog log;
+  FailureRef first;
+  {
+    const FailingNew failing(0, /*failures=*/1000);
+    first = log.Begin(errors[0], name, {}, /*sequence=*/1);
+    EXPECT_TRUE(ClaimReport(*first, 1));
+    // More than there is room for.
+    for (size_t i = 1; i < errors.size(); ++i) {
+      const FailureRef joined = log.Begin(errors[i], name, {}, /*sequence=*/1 + i);
+      EXPECT_EQ(joined, first);
+      EXPECT_EQ(joined->reported_at, 0u) << "somebody hears of it";
+    }
+  }
+  EXPECT_EQ(number(first->error), 0);
+  EXPECT_EQ(first->name, name.substr(0, 64));
+  const FailureRef second = log.Begin(errors[1], name, {}, /*sequence=*/21);
+  EXPECT_NE(second, first);
+  {
+    const FailingNew failing(0);
+    const FailureRef third = log.Begin(errors[2], name, {}, /*sequence=*/22);
+    EXPECT_NE(third, first) << "there is a reserve again";
+    EXPECT_EQ(number(third->error), 2);
+  }
+  EXPECT_EQ(number(log.ReportOldest(1)->error), 0);
+  EXPECT_EQ(number(log.ReportOldest(1)->error), 1);
+  EXPECT_EQ(number(log.ReportOldest(1)->error), 2);
+  EXPECT_THROW(std::rethrow_exception(log.ReportOldest(1)->error), Error) << "for the lack of room";
+  EXPECT_EQ(log.ReportOldest(1), nullptr);
 }
 
 TEST(TraceMemoryTest, EventsForWhichThereIsNoMemoryAreCounted) {

@@ -37,6 +37,20 @@ TEST(FewThreadsTest, AThreadMayComeWhenAllIsDone) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(StatusOf({kProcess, "late_thread"}), 0);
 }
 
+TEST(FewThreadsTest, ALoopInAThreadOfTheEnginesOwnAsksTbbForNone) {
+  EXPECT_EQ(StatusOf({kProcess, "loop_in_own_thread"}), 0);
+}
+
+TEST(FewThreadsTest, WhatExecuteRunsForLongIsNoRefusal) {
+  for (const char* what : {"functions", "loop"}) {
+    EXPECT_EQ(StatusOf({kProcess, std::string("long_execute: ") + what}), 0) << what;
+  }
+}
+
+TEST(FewThreadsTest, AWaitLooksAfterOrdersOfOtherEngines) {
+  EXPECT_EQ(StatusOf({kProcess, "order_of_another_engine"}), 0);
+}
+
 TEST(FewThreadsTest, AnOperationThatSleepsInAnotherEngineOrBlocksAsksForAThreadAgain) {
   for (const char* sleep : {"sleeps", "blocks", "unseen"}) {
     for (const char* thread : {": thread_later", ": no_thread"}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <sstream>
 #include <utility>
 
@@ -168,6 +169,8 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
     system_allocations = system_.allocations();
     block = TakeOrGrow(cache, rounded_bytes);
   }
+  // What came out of threads' caches on the way counts against the limit now.
+  ReleaseAboveCachedLimit();
   if (block == nullptr) {
     lock.unlock();
     throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
@@ -243,32 +246,44 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
       put(block);
     }
   });
-  for (const auto& cache : caches_) {
-    if (fits) break;
-    if (cache.get() != own) DrainInSteps(cache.get(), small, put);
-  }
+  if (!fits) DrainInSteps(small, put);
   return fits;
 }
 
-/// Calls `put(block)` for what a cache has of small or of large blocks until it returns false. The
-/// cache's owner waits for a step at most, and may go on between two.
+/// Calls `put(block)` for what threads' caches have of small or of large blocks until it returns
+/// false. An owner waits for a step at most (and for another owner whom the scheduler has put aside
+/// in the middle of a call), and may go on between two.
 template <typename PutBlock>
-void DevicePool::DrainInSteps(ThreadCache* cache, bool small, const PutBlock& put) {
-  // What the owner frees meanwhile is not waited for, or this might not end.
+void DevicePool::DrainInSteps(bool small, const PutBlock& put) {
+  const Caches caches = caches_;
+  size_t done = 0;  // that many caches are
+  // Of the next cache. What its owner frees meanwhile is not waited for, or this might not end.
   int64_t bytes_left = kNoLimit;
-  const auto step = [&] {
-    const OtherGuard guard(cache->lock());
-    bytes_left = std::min(bytes_left, cache->bytes());
+  for (bool wanted = true; wanted && done < caches.size();) {
+    // One fence serves all caches, most of which have little, up to the end of the step. Where a
+    // cache needs another step, only that cache's owner has to wait.
+    const bool continued = bytes_left != kNoLimit;
+    const Caches announced = caches.subspan(done, continued ? 1 : std::dynamic_extent);
+    AnnounceTo(announced);
     int blocks_left = kBlocksInStep;
-    bool wanted = true;
-    const bool empty = cache->DrainWhile(small, [&](Block* block) {
-      bytes_left -= block->size_bytes;
-      wanted = put(block);
-      return wanted && --blocks_left > 0;
-    });
-    return wanted && !empty && bytes_left > 0;
-  };
-  while (step()) cache->lock().LetOwnerIn();
+    for (const auto& cache : announced) {
+      if (wanted && blocks_left > 0) {
+        cache->lock().AwaitOwner();
+        bytes_left = std::min(bytes_left, cache->bytes());
+        const bool empty = cache->DrainWhile(small, [&](Block* block) {
+          bytes_left -= block->size_bytes;
+          wanted = put(block);
+          return wanted && --blocks_left > 0;
+        });
+        if (empty || bytes_left <= 0) {
+          ++done;
+          bytes_left = kNoLimit;
+        }
+      }
+      cache->lock().UnlockAsOther();
+    }
+    for (const auto& cache : announced) cache->lock().LetOwnerIn();
+  }
 }
 
 /// As Free, also where the thread's cache is of no help.
@@ -296,6 +311,8 @@ void DevicePool::DirectFree(const StorageHandle& handle) {
   CountFree(cache, *handle.block);
   Block* const freed = strategy_->Put(handle.block);
   if (freed != nullptr) strategy_->ReleaseIfWhole(freed);
+  // A part of a system allocation stays, and counts as cached.
+  ReleaseAboveCachedLimit();
 }
 
 void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
@@ -357,6 +374,10 @@ void DevicePool::RecordOnTimeline(int64_t live_change_bytes) noexcept {
 
 void DevicePool::Put(Block* block) {
   strategy_->Put(block);
+  ReleaseAboveCachedLimit();
+}
+
+void DevicePool::ReleaseAboveCachedLimit() {
   const int64_t excess_bytes = strategy_->free_bytes() - cached_limit_bytes_;
   if (excess_bytes > 0) strategy_->Release(excess_bytes);
 }
@@ -368,10 +389,10 @@ void DevicePool::TrimCache(ThreadCache* cache) {
   cache->Trim([this](Block* block) { Put(block); });
 }
 
-/// The first step to every cache's lock; one fence serves them all.
-void DevicePool::AnnounceToCaches() {
+/// The first step to these caches' locks; one fence serves them all.
+void DevicePool::AnnounceTo(Caches caches) {
   bool fence = false;
-  for (const auto& cache : caches_) {
+  for (const auto& cache : caches) {
     cache->lock().AnnounceOther();
     fence |= cache->lock().asymmetric();
   }
@@ -380,7 +401,7 @@ void DevicePool::AnnounceToCaches() {
 
 /// Takes the locks of all caches at once.
 void DevicePool::LockCaches() {
-  AnnounceToCaches();
+  AnnounceTo(caches_);
   for (const auto& cache : caches_) cache->lock().AwaitOwner();
 }
 
@@ -391,7 +412,7 @@ void DevicePool::UnlockCaches() {
 /// Calls `visit(cache)` for every thread's cache with its lock held.
 template <typename Visitor>
 void DevicePool::VisitCaches(const Visitor& visit) {
-  AnnounceToCaches();
+  AnnounceTo(caches_);
   for (const auto& cache : caches_) {
     cache->lock().AwaitOwner();
     visit(cache.get());
@@ -404,9 +425,7 @@ void DevicePool::DrainCaches() {
     Put(block);
     return true;
   };
-  for (const auto& cache : caches_) {
-    for (const bool small : {true, false}) DrainInSteps(cache.get(), small, put);
-  }
+  for (const bool small : {true, false}) DrainInSteps(small, put);
   // What threads have freed or handed to each other meanwhile: it is little, so all at once.
   VisitCaches([this](ThreadCache* cache) { cache->Drain([this](Block* block) { Put(block); }); });
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -172,9 +173,9 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename PutBlock>
-  void DrainInSteps(ThreadCache* cache, bool small, const PutBlock& put)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainInSteps(bool small, const PutBlock& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseAboveCachedLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimCache(ThreadCache* cache);
   void FinishPendingFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -190,7 +191,8 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
       RecordOnTimeline(live_change_bytes);
   }
   void RecordOnTimeline(int64_t live_change_bytes) noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void AnnounceToCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using Caches = std::span<const std::unique_ptr<ThreadCache>>;
+  static void AnnounceTo(Caches caches);
   void LockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UnlockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename Visitor>

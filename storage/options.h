@@ -38,8 +38,9 @@ struct StorageOptions {
   int64_t limit_bytes = kNoLimit;
 
   /// The most that may stay cached, beside what the threads' caches hold: of small and of larger
-  /// blocks each at most a 64th of this for each thread. What a Free leaves above it goes back to
-  /// the system, as far as whole system allocations are free.
+  /// blocks each at most a 64th of this for each thread. What a Free leaves above it, or an Alloc
+  /// that looked into those caches, goes back to the system, as far as whole system allocations are
+  /// free.
   int64_t cached_limit_bytes = kNoLimit;
 
   /// For StoragePoolKind::kRounded; a power of two.

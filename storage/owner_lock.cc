@@ -9,6 +9,9 @@
 namespace tessera::storage_internal {
 namespace {
 
+// Relaxed: a count that orders nothing.
+constinit std::atomic<int64_t> num_fences{0};
+
 bool Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
 }  // namespace
@@ -20,7 +23,10 @@ bool CanFenceAllThreads() {
   return can;
 }
 
+int64_t NumFencesOfAllThreads() { return num_fences.load(std::memory_order_relaxed); }
+
 void FenceAllThreads() {
+  num_fences.fetch_add(1, std::memory_order_relaxed);
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   // A process made by fork may have to register anew.
   const bool fenced = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&

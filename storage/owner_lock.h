@@ -2,6 +2,7 @@
 #define TESSERA_STORAGE_OWNER_LOCK_H_
 
 #include <atomic>
+#include <cstdint>
 #include <thread>
 
 namespace tessera::storage_internal {
@@ -13,6 +14,9 @@ bool CanFenceAllThreads();
 /// Every thread of the process has run a full fence when this returns. Only after
 /// CanFenceAllThreads() said yes.
 void FenceAllThreads();
+
+/// How often FenceAllThreads has been called, for tests.
+int64_t NumFencesOfAllThreads();
 
 /// A lock between one thread, its owner, which takes it at nearly every call, and others, which
 /// hardly ever do. The owner pays two plain stores and a load; the others pay for both with a
@@ -55,7 +59,13 @@ class OwnerLock {
   void LetOwnerIn() const;
 
   // LockAsOther in three steps, so that many locks share one fence: announce at each, one
-  // FenceAllThreads() if any is asymmetric, then await each.
+  // FenceAllThreads() if any is asymmetric, then await each, or give up with UnlockAsOther.
+  //
+  // One is enough because all that a lock needs of it is its place after that lock's announcement
+  // and before its AwaitOwner. On the owner's thread the kernel's fence falls somewhere in between:
+  // if before the owner raises its flag, the owner's look comes after the announcement and sees it;
+  // if after, the flag is out before FenceAllThreads returns, and AwaitOwner sees that. Nothing of
+  // this speaks of other locks, so whatever is done to them on the way does no harm.
   void AnnounceOther() { wanted_.store(true, std::memory_order_seq_cst); }
   bool asymmetric() const { return asymmetric_; }
   void AwaitOwner() const {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "tessera/base/error.h"
 #include "tessera/storage/block.h"
 
 namespace tessera::storage_internal {
@@ -13,7 +14,10 @@ namespace tessera::storage_internal {
 ///
 /// For n > 8 with s = max(0, bit_width(n - 1) - 4), the class is 8 s + ((n - 1) >> s), and its
 /// largest member (((n - 1) >> s) + 1) << s.
+///
+/// No bytes have no class, because no block has none: size_bytes > 0.
 constexpr int SizeClass(int64_t size_bytes) {
+  TESSERA_DCHECK(size_bytes > 0);
   const uint64_t below = static_cast<uint64_t>(size_bytes - 1) / kAlignment;  // n - 1
   if (below < 8) return static_cast<int>(below);
   const int shift = std::bit_width(below) - 4;

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
 #include "tessera/storage/fake_system_allocator.h"
+#include "tessera/storage/owner_lock.h"
 #include "tessera/storage/poison.h"
 
 namespace tessera {
@@ -87,6 +88,10 @@ TEST_P(StorageTest, NoBytesNeedNoMemory) {
   const StorageStats stats = storage.Stats(Device::Cpu());
   EXPECT_EQ(stats.allocations, 1);
   EXPECT_EQ(stats.system_allocations, 0);
+  // Nor do they take what lies in the thread's cache.
+  storage.Free(storage.Alloc(64, Device::Cpu()));
+  EXPECT_EQ(storage.Alloc(0, Device::Cpu()).dptr, nullptr);
+  EXPECT_EQ(storage.Stats(Device::Cpu()).allocations, 3);
 }
 
 TEST_P(StorageTest, FiguresFollowEveryCall) {
@@ -252,6 +257,51 @@ TEST_P(StorageTest, CachedLimitHolds) {
   EXPECT_LE(storage.Stats(Device::Cpu()).cached_bytes, 3 * kMegabyte);
 }
 
+/// Caches as much as the limit on that, 16 MiB, allows, to a page, in large pieces that can go back
+/// to the system.
+void CacheUpToTheLimit(Storage& storage) {
+  int64_t left_bytes = 16 * kMegabyte - storage.Stats(Device::Cpu()).cached_bytes;
+  std::vector<Storage::Handle> blocks;
+  for (; left_bytes >= 2 * kMegabyte; left_bytes -= kMegabyte) {
+    blocks.push_back(storage.Alloc(kMegabyte, Device::Cpu()));
+  }
+  blocks.push_back(storage.Alloc(left_bytes / 4096 * 4096, Device::Cpu()));
+  for (const Storage::Handle& block : blocks) storage.Free(block);
+}
+
+TEST_P(StorageTest, CachedLimitHoldsWhereADirectFreeLeavesMemoryBehind) {
+  StorageOptions options = Options();
+  options.cached_limit_bytes = 16 * kMegabyte;
+  Storage storage(options);
+  // All of one segment, of which the block that is freed is a part.
+  std::vector<Storage::Handle> segment;
+  for (int i = 0; i < 8; ++i) segment.push_back(storage.Alloc(kMegabyte / 2, Device::Cpu()));
+  CacheUpToTheLimit(storage);
+  storage.DirectFree(segment.back());
+  EXPECT_LE(storage.Stats(Device::Cpu()).cached_bytes, options.cached_limit_bytes);
+  segment.pop_back();
+  for (const Storage::Handle& block : segment) storage.Free(block);
+}
+
+TEST_P(StorageTest, CachedLimitHoldsForWhatComesOutOfThreadsCaches) {
+  StorageOptions options = Options();
+  options.cached_limit_bytes = 16 * kMegabyte;
+  Storage storage(options);
+  // Whole segments, of which every other block is freed, so that no two of them join.
+  std::vector<Storage::Handle> live;
+  std::vector<Storage::Handle> freed;
+  for (int i = 0; i < 192; ++i) {
+    live.push_back(storage.Alloc(1024, Device::Cpu()));
+    freed.push_back(storage.Alloc(1024, Device::Cpu()));
+  }
+  CacheUpToTheLimit(storage);
+  for (const Storage::Handle& block : freed) storage.Free(block);
+  // Fits none of them. The thread keeps nothing after that.
+  live.push_back(storage.Alloc(64 << 10, Device::Cpu()));
+  EXPECT_LE(storage.Stats(Device::Cpu()).cached_bytes, options.cached_limit_bytes);
+  for (const Storage::Handle& block : live) storage.Free(block);
+}
+
 TEST_P(StorageTest, TrimmersAreAskedBeforeAnAllocationFails) {
   Storage storage(Options(kMegabyte));
   Storage::Handle hoard = storage.Alloc(800000, Device::Cpu());
@@ -410,6 +460,30 @@ TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
   other.join();
 }
 
+TEST(BestFitStorageTest, ManyThreadsCachesAreEmptiedWithFewFences) {
+  constexpr int kThreads = 16;
+  const auto fake = std::make_shared<FakeSystemAllocator>();
+  Storage storage({.system_allocator = fake});
+  std::latch cached(kThreads);
+  std::latch done(1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (const int64_t size : {64, 100000}) storage.Free(storage.Alloc(size, Device::Cpu()));
+      cached.arrive_and_wait();
+      done.wait();
+    });
+  }
+  cached.wait();
+  const int64_t before = storage_internal::NumFencesOfAllThreads();
+  storage.ReleaseAll(Device::Cpu());
+  // One for small blocks, one for large ones, and one for what threads have freed meanwhile.
+  EXPECT_LE(storage_internal::NumFencesOfAllThreads() - before, 3);
+  EXPECT_EQ(fake->outstanding(), 0);
+  done.count_down();
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(BestFitStorageTest, AThreadsCacheReturnsWhenTheThreadEnds) {
   const auto fake = std::make_shared<FakeSystemAllocator>();
   Storage storage({.system_allocator = fake});
@@ -475,6 +549,8 @@ TEST(StorageDevicesTest, LargeBlocksComeFromTheSystemAndGoBack) {
   Storage storage;
   for (const int64_t size : {kMegabyte, 2 * kMegabyte, 64 * kMegabyte + 1}) {
     const Storage::Handle block = storage.Alloc(size, Device::Cpu());
+    // Of a huge page, else the first and the last of them would not be such.
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block.dptr) % (2 * kMegabyte), 0u) << size;
     static_cast<char*>(block.dptr)[0] = 1;
     static_cast<char*>(block.dptr)[size - 1] = 1;
     storage.Free(block);

@@ -134,6 +134,17 @@ TEST_P(StreamOrderTest, PendingBlocksAreCachedAndNotLive) {
   EXPECT_EQ(storage_->TagStats(Device::Cpu())[0].live_bytes, 0);
 }
 
+TEST_P(StreamOrderTest, SizesAreThoseOfAlloc) {
+  // With something pending to choose from.
+  UseAndFree(a_, AllocOn(a_, 64));
+  const Storage::Handle none = storage_->AllocOnStream(0, Device::Cpu(), a_);
+  EXPECT_EQ(none.dptr, nullptr);
+  storage_->FreeOnStream(none, a_);
+  EXPECT_EQ(Stats().pending_bytes, 64);
+  EXPECT_THROW(storage_->AllocOnStream(-1, Device::Cpu(), a_), Error);
+  EXPECT_THROW(storage_->AllocOnStream(kNoLimit, Device::Cpu(), a_), Error);
+}
+
 TEST_P(StreamOrderTest, ShortageWaitsForPendingWorkBeforeItFails) {
   Make(2 * kMegabyte);
   const Storage::Handle block = AllocOn(a_, 2 * kMegabyte);

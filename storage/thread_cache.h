@@ -112,7 +112,7 @@ class ThreadCache {
         max_block_bytes_(std::max(max_large_bytes, kMaxSmallBytes)),
         large_(max_total_bytes) {}
 
-  /// False for a size of which no block is kept.
+  /// False for a size of which no block is kept, as for what is not above 0.
   bool MayHave(int64_t size_bytes) const {
     return static_cast<uint64_t>(size_bytes) - 1 < static_cast<uint64_t>(max_block_bytes_);
   }
@@ -125,7 +125,7 @@ class ThreadCache {
 
   // Everything below needs lock().
 
-  /// A block of the size that the best-fit strategy rounds `size_bytes` to, or null.
+  /// A block of the size that the best-fit strategy rounds `size_bytes` > 0 to, or null.
   Block* Pop(int64_t size_bytes) {
     return size_bytes <= kMaxSmallBytes ? PopSmall(SizeClass(size_bytes))
                                         : large_.Pop(RoundUpTo(size_bytes, kPageBytes));

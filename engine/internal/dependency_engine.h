@@ -2,6 +2,7 @@
 #define TESSERA_ENGINE_INTERNAL_DEPENDENCY_ENGINE_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -9,7 +10,6 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -133,9 +133,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// has neither them nor memory now; then starved_ is set.
   virtual bool Restart() { return true; }
 
-  /// Called by sleeping waits now and then: does what Restart does if threads were ordered that do
-  /// not come. `seen` is that wait's own, and empty at first.
-  virtual void LookAfterOrders([[maybe_unused]] std::optional<uint64_t>& seen) {}
+  /// How often a wait looks whether threads that were ordered have begun. If they have not between
+  /// two looks they are given up: where the machine is only slow, that makes some threads too many.
+  static constexpr std::chrono::seconds kLookTime{1};
+  /// Called by sleeping waits so often, those for other engines too: does what Restart does if
+  /// threads were ordered that do not come.
+  virtual void LookAfterOrders() {}
 
   /// Calls a function that runs operations in a thread that is no worker, as there is none.
   virtual void CallInstead(const std::function<void()>& fn) { fn(); }
@@ -223,10 +226,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
   FailureRef FailureOfInputs(Execution& execution, const FailureRef& device_failure);
   static void Consider(const FailureRef& failure, const FailureRef*& earliest);
-  FailureRef Inherit(const FailureRef& failure, uint64_t sequence);
-  FailureRef NewFailure(const Execution& execution, std::exception_ptr error);
+  FailureRef Inherit(const FailureRef& failure, uint64_t sequence) noexcept;
+  FailureRef NewFailure(const Execution& execution, std::exception_ptr error) noexcept;
   FailureRef NewFailure(std::string_view name, std::source_location site, uint64_t sequence,
-                        std::exception_ptr error);
+                        std::exception_ptr error) noexcept;
   std::shared_ptr<Completion> NewCompletion(Execution* execution);
   void RunAsync(Execution* execution, std::shared_ptr<Completion> completion, const AsyncFn& fn,
                 const RunContext& context);
@@ -277,7 +280,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void EndReplay(Replay& replay, ReadyList& ready);
   static void DropReplay(Replay& replay);
   static void DropJoin(Execution* join);
-  FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error);
+  FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error) noexcept;
   void TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns, bool skipped);
 
   // Operations of devices, and those that come after them (dependency_engine_device.cc).
@@ -337,6 +340,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
               const LentPlaces& lent, std::string_view what, Instead instead, Done done);
   bool RunInstead(Instead instead, Waiter* waiter) noexcept;
   bool RunOnTop() noexcept;
+  bool KeepIfActive();
 
   const ForkWatch fork_watch_;
   const ResolvedOptions options_;

@@ -642,7 +642,7 @@ void DependencyEngine::DropReplay(Replay& replay) {
 }
 
 FailureRef DependencyEngine::NewFailure(const Replay& replay, uint32_t index,
-                                        std::exception_ptr error) {
+                                        std::exception_ptr error) noexcept {
   const RecordedPush& push = replay.plan.push(index);
   return NewFailure(DisplayName(push), push.site, replay.first_sequence + index, std::move(error));
 }

@@ -110,25 +110,21 @@ void DependencyEngine::Consider(const FailureRef& failure, const FailureRef*& ea
 }
 
 /// What marks the variables of an operation that is skipped because of `failure`.
-FailureRef DependencyEngine::Inherit(const FailureRef& failure, uint64_t sequence) {
+FailureRef DependencyEngine::Inherit(const FailureRef& failure, uint64_t sequence) noexcept {
   const uint64_t reported_at = failure->reported_at.load(std::memory_order_relaxed);
   if (reported_at == 0 || sequence <= reported_at) return failure;
   // Pushed after the report: nobody has been told that this one would be skipped.
-  auto successor =
-      std::make_shared<Failure>(failure->error, failure->name, failure->pushed_at, sequence);
-  failures_.Add(successor);
-  return successor;
+  return failures_.Begin(failure->error, failure->name, failure->pushed_at, sequence);
 }
 
-FailureRef DependencyEngine::NewFailure(const Execution& execution, std::exception_ptr error) {
+FailureRef DependencyEngine::NewFailure(const Execution& execution,
+                                        std::exception_ptr error) noexcept {
   return NewFailure(execution.display_name(), execution.site, execution.sequence, std::move(error));
 }
 
 FailureRef DependencyEngine::NewFailure(std::string_view name, std::source_location site,
-                                        uint64_t sequence, std::exception_ptr error) {
-  auto failure = std::make_shared<Failure>(std::move(error), std::string(name), site, sequence);
-  failures_.Add(failure);
-  return failure;
+                                        uint64_t sequence, std::exception_ptr error) noexcept {
+  return failures_.Begin(std::move(error), name, site, sequence);
 }
 
 void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {

@@ -7,7 +7,6 @@
 #include <limits>
 #include <list>
 #include <new>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -41,9 +40,6 @@ constexpr auto kRestartTime = std::chrono::milliseconds(10);
 // After so many refusals in a row a wait for another engine runs operations of its own one itself.
 // They may need what lies beneath them on its stack, so they had better have a thread.
 constexpr int kMaxRefusals = 10;
-// How often a wait looks whether threads that were ordered have begun. If they have not between two
-// looks they are given up: where the machine is only slow, that makes some threads too many.
-constexpr auto kLookTime = std::chrono::seconds(1);
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
 thread_local int help_depth = 0;
@@ -77,19 +73,39 @@ class DependencyEngine::StallClock {
   std::chrono::steady_clock::time_point due_;
 };
 
-/// When a wait looks after the threads that were ordered.
+/// When a wait looks after the threads that were ordered: those of every engine, for what is waited
+/// for may need an engine that nobody waits for.
 class DependencyEngine::OrderClock {
  public:
   std::chrono::steady_clock::time_point due() const { return due_; }
-  void Look(DependencyEngine& engine) {
-    engine.LookAfterOrders(seen_);
+  void Look() {
+    uint64_t id = 0;
+    DependencyEngine* engine = nullptr;
+    const auto keep = [&](DependencyEngine& found) {
+      id = found.id_;
+      engine = found.KeepIfActive() ? &found : nullptr;
+    };
+    while (LivingEngine::FindAfter(id, keep)) {
+      if (engine == nullptr) continue;
+      engine->LookAfterOrders();
+      engine->Deactivate();
+    }
     due_ = std::chrono::steady_clock::now() + kLookTime;
   }
 
  private:
   std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + kLookTime;
-  std::optional<uint64_t> seen_;
 };
+
+/// Counts this thread as active if there is one, or the order for one, so that the engine stays
+/// until its Deactivate. Returns false if there is none, as while the engine is made.
+bool DependencyEngine::KeepIfActive() {
+  if (forked()) return false;
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  if (active_ == 0) return false;
+  ++active_;
+  return true;
+}
 
 /// Sleeps on the condition, which `lent` was given, until done() holds, and writes the wait's
 /// report if that takes too long. `waiter` may be null.
@@ -111,7 +127,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
       ReportStall(what, waiter);
     }
     if (!is_woken) {
-      if (std::chrono::steady_clock::now() >= orders.due()) orders.Look(*this);
+      if (std::chrono::steady_clock::now() >= orders.due()) orders.Look();
       lock.lock();
       continue;
     }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -263,6 +264,68 @@ int LaterOnes(int workers) {
   return 0;
 }
 
+/// TBB is refused its first thread, and the engine gets one of its own later on: a loop on that
+/// thread asks for no other.
+int LoopInOwnThread(int) {
+  const auto engine = Make(8);
+  RefuseThreadsAfter(8);  // to see whether there are any
+  engine->PushSync([](RunContext) {}, kCpu, {}, {});
+  RefuseThreadsAfter(1);
+  std::atomic<int> pieces{0};
+  engine->PushSync([&](RunContext) { tbb::parallel_for(0, 100, [&](int) { ++pieces; }); }, kCpu, {},
+                   {});
+  std::promise<void> over;
+  engine->PushSync([&](RunContext) { over.set_value(); }, kCpu, {}, {});
+  over.get_future().wait();  // no wait of the engine's, which would run them itself
+  TESSERA_EXPECT(pieces == 100);
+  engine->WaitForAll();
+  return 0;
+}
+
+/// An operation does not begin while functions that Execute runs, or the pieces of a loop in one,
+/// have both places: nobody starts a thread for it in vain.
+int LongExecute(bool loop) {
+  AllowThreads();
+  const auto engine = Make(2);
+  std::latch all_there(3), all_leave(2);
+  std::atomic<bool> ran{false}, ran_early{false};
+  const auto hold_place = [&] {
+    all_there.arrive_and_wait();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3500);
+    while (!ran && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    if (ran) ran_early = true;
+    all_leave.arrive_and_wait();
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < (loop ? 1 : 2); ++i) {
+    callers.emplace_back([&] {
+      engine->Execute([&] { tbb::parallel_for(0, loop ? 2 : 1, [&](int) { hold_place(); }); });
+    });
+  }
+  all_there.arrive_and_wait();
+  engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {});
+  engine->WaitForAll();
+  for (std::thread& caller : callers) caller.join();
+  TESSERA_EXPECT(ran && !ran_early);
+  return 0;
+}
+
+/// Nobody waits for the engine whose thread does not come, but what is waited for needs it.
+int OrderOfAnotherEngine(int) {
+  AllowThreads();
+  const auto engine = Make(1), other = Engine::Create({.kind = EngineKind::kNaive});
+  Variable* const there = other->NewVariable();
+  const OnComplete end_wait = PushOpen(*other, there);
+  DelayThreadAfter(1);  // one to see whether there are any
+  engine->PushSync([&](RunContext) { end_wait(); }, kCpu, {}, {});
+  TESSERA_EXPECT(HasDelayedThread());
+  other->WaitForVar(there);
+  BeginDelayedThread();
+  return 0;
+}
+
 /// TBB's thread has not begun when the engine has done everything without it, and begins when the
 /// engine is gone.
 int LateThread(int) {
@@ -407,6 +470,10 @@ int RunNamed(const std::string& name, int workers) {
   if (name == "wait_in_each_other") return WaitInEachOther(workers);
   if (name == "one_thread") return OneThread(workers);
   if (name == "later_ones") return LaterOnes(workers);
+  if (name == "loop_in_own_thread") return LoopInOwnThread(workers);
+  if (name == "long_execute: functions") return LongExecute(/*loop=*/false);
+  if (name == "long_execute: loop") return LongExecute(/*loop=*/true);
+  if (name == "order_of_another_engine") return OrderOfAnotherEngine(workers);
   if (name == "late_thread") return LateThread(workers);
   if (name == "sleeps: thread_later") return LentLater(/*blocks=*/false, /*comes_later=*/true);
   if (name == "sleeps: no_thread") return LentLater(/*blocks=*/false, /*comes_later=*/false);

@@ -16,6 +16,8 @@ namespace {
 // A program that never calls WaitForAll keeps at most this many unreported chains that no variable
 // carries any more; the oldest go first, and are only counted.
 constexpr size_t kMaxForgotten = 4096;
+// Of a longer name so much is kept where there is no memory for it.
+constexpr size_t kReserveNameSize = 64;
 
 thread_local std::optional<FailedOperation> last_failure;
 
@@ -61,12 +63,62 @@ void Rethrow(const Failure& failure) {
 
 std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
 
-void FailureLog::Add(FailureRef failure) {
+FailureRef FailureLog::Begin(std::exception_ptr error, std::string_view name,
+                             std::source_location pushed_at, uint64_t sequence) noexcept {
+  FailureRef failure;
+  try {
+    failure = std::make_shared<Failure>(error, std::string(name), pushed_at, sequence);
+  } catch (const std::bad_alloc&) {
+  }
   std::vector<FailureRef> dropped;  // destroyed without the mutex: errors are a program's objects
   std::lock_guard<std::mutex> hold(mutex_);
-  unreported_.push_back(std::move(failure));
-  std::push_heap(unreported_.begin(), unreported_.end(), BeganLater);
-  if (unreported_.size() + reported_.size() >= prune_at_) Prune(dropped);
+  if (failure == nullptr) failure = TakeReserve(std::move(error), name, pushed_at, sequence);
+  try {
+    unreported_.push_back(failure);
+    std::push_heap(unreported_.begin(), unreported_.end(), BeganLater);
+  } catch (const std::bad_alloc&) {
+    Forget(failure);
+  }
+  try {
+    if (unreported_.size() + reported_.size() >= prune_at_) Prune(dropped);
+    RenewReserves(dropped);
+  } catch (const std::bad_alloc&) {  // until the next chain begins
+  }
+  return failure;
+}
+
+FailureRef FailureLog::NewReserve() {
+  auto reserve = std::make_shared<Failure>();
+  reserve->name.reserve(kReserveNameSize);
+  return reserve;
+}
+
+FailureRef FailureLog::TakeReserve(std::exception_ptr error, std::string_view name,
+                                   std::source_location pushed_at, uint64_t sequence) {
+  if (!std::exchange(reserve_is_taken_, true)) {
+    reserve_->error = std::move(error);
+    reserve_->name = name.substr(0, kReserveNameSize);
+    reserve_->pushed_at = pushed_at;
+    reserve_->sequence = sequence;
+  } else {
+    // Relaxed: as where a report is claimed.
+    reserve_->reported_at.store(0, std::memory_order_relaxed);
+    reserve_->cleared.store(false, std::memory_order_relaxed);
+  }
+  return reserve_;
+}
+
+/// Sees to a reserve for the next chain, and room for it. Throws where there is no memory.
+void FailureLog::RenewReserves(std::vector<FailureRef>& dropped) {
+  if (unreported_.size() == unreported_.capacity()) unreported_.reserve(2 * unreported_.size());
+  if (!reserve_is_taken_) return;
+  dropped.push_back(NewReserve());
+  reserve_.swap(dropped.back());
+  reserve_is_taken_ = false;
+}
+
+void FailureLog::Forget(const FailureRef& failure) {
+  if (++forgotten_ == 1) first_forgotten_ = failure;
 }
 
 FailureRef FailureLog::ReportOldest(uint64_t pushed) {
@@ -88,8 +140,8 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
     return std::make_shared<Failure>(
         std::make_exception_ptr(ResourceExhausted(
             "Engine::WaitForAll: ", std::exchange(forgotten_, 0),
-            " more errors, which no variable carried any more, were not kept; this is where the "
-            "first of them came from")),
+            " more errors, which no variable carried any more or for which there was no memory, "
+            "were not kept; this is where the first of them came from")),
         first->name, first->pushed_at, first->sequence);
   }
   for (const FailureRef& failure : reported_) {
@@ -104,6 +156,7 @@ bool FailureLog::BeganLater(const FailureRef& a, const FailureRef& b) {
 }
 
 void FailureLog::Prune(std::vector<FailureRef>& dropped) {
+  dropped.reserve(unreported_.size() + reported_.size());  // or throws, before it moves any
   // A count of 1 is the log's own reference: no variable and no running operation has another, and
   // none can come back.
   const auto forgotten = [](const FailureRef& failure) { return failure.use_count() == 1; };
@@ -130,7 +183,7 @@ void FailureLog::Prune(std::vector<FailureRef>& dropped) {
   drop_if(unreported_, [&](const FailureRef& failure) {
     if (excess == 0 || !forgotten(failure)) return false;
     --excess;
-    if (++forgotten_ == 1) first_forgotten_ = failure;
+    Forget(failure);
     return true;
   });
   prune_at_ = std::max<size_t>(64, 2 * (unreported_.size() + reported_.size()));

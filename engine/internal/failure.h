@@ -9,6 +9,8 @@
 #include <optional>
 #include <source_location>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -20,6 +22,7 @@ namespace engine_internal {
 /// One chain of operations that an error stopped. Every variable that the chain has marked holds a
 /// reference to it.
 struct Failure {
+  Failure() = default;
   Failure(std::exception_ptr error_in, std::string name_in, std::source_location pushed_at_in,
           uint64_t sequence_in)
       : error(std::move(error_in)),
@@ -27,11 +30,12 @@ struct Failure {
         pushed_at(pushed_at_in),
         sequence(sequence_in) {}
 
-  const std::exception_ptr error;
-  const std::string name;
-  const std::source_location pushed_at;
+  // These never change once somebody else has it.
+  std::exception_ptr error;
+  std::string name;
+  std::source_location pushed_at;
   /// The place in push order of the operation that began the chain.
-  const uint64_t sequence;
+  uint64_t sequence = 0;
 
   /// Becomes, at the report, the number of operations pushed by then; 0 until then.
   std::atomic<uint64_t> reported_at{0};
@@ -53,7 +57,13 @@ std::optional<FailedOperation> LastFailureOfThread();
 /// The chains that WaitForAll has yet to report or to clear. Safe from any thread.
 class FailureLog {
  public:
-  void Add(FailureRef failure);
+  FailureLog() { unreported_.reserve(8); }
+
+  /// Begins a chain. Where there is no memory for it a reserve takes its place, with as much of the
+  /// name as fits. Where there has been none for another reserve since, it joins the chain that has
+  /// the last one, which is then reported once more.
+  FailureRef Begin(std::exception_ptr error, std::string_view name, std::source_location pushed_at,
+                   uint64_t sequence) noexcept;
 
   /// Claims the oldest chain that nobody has reported, and clears it. After the last of them comes
   /// one that tells how many were not kept, if there are such. Where there is none, clears all
@@ -61,6 +71,12 @@ class FailureLog {
   FailureRef ReportOldest(uint64_t pushed);
 
  private:
+  static FailureRef NewReserve();
+  FailureRef TakeReserve(std::exception_ptr error, std::string_view name,
+                         std::source_location pushed_at, uint64_t sequence);
+  /// The old reserve goes to `dropped`.
+  void RenewReserves(std::vector<FailureRef>& dropped);
+  void Forget(const FailureRef& failure);
   static bool BeganLater(const FailureRef& a, const FailureRef& b);
   /// What is not kept any more goes to `dropped`.
   void Prune(std::vector<FailureRef>& dropped);
@@ -70,8 +86,10 @@ class FailureLog {
   std::vector<FailureRef> reported_;    // to be cleared; guarded by mutex_
   size_t prune_at_ = 64;                // guarded by mutex_
   // Chains that were too many to keep: they are reported together.
-  FailureRef first_forgotten_;  // guarded by mutex_
-  uint64_t forgotten_ = 0;      // guarded by mutex_
+  FailureRef first_forgotten_;         // guarded by mutex_
+  uint64_t forgotten_ = 0;             // guarded by mutex_
+  FailureRef reserve_ = NewReserve();  // guarded by mutex_
+  bool reserve_is_taken_ = false;      // guarded by mutex_
 };
 
 }  // namespace engine_internal

@@ -38,8 +38,7 @@ int SpareThreads::Start(int count) {
 
 void SpareThreads::ThreadLoop() {
   is_spare_ = true;
-  // Loops ask for no thread where there may be none.
-  tbb::task_arena arena(SystemHasGivenThreads() ? workers_ : 1, /*reserved_for_masters=*/1);
+  tbb::task_arena arena(workers_, /*reserved_for_masters=*/1);
   std::optional<ArenaObserver> observer;
   try {
     arena.initialize();

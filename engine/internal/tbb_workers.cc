@@ -89,6 +89,12 @@ void TryToSetLimit(Reservations& reservations) noexcept {
   }
 }
 
+/// As far as is known, without asking.
+bool SystemHasGivenThreads() {
+  return given_threads.load(std::memory_order_relaxed) >=
+         reserved_threads.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 WorkerReservation::WorkerReservation(int workers) : workers_(workers) {
@@ -111,11 +117,6 @@ WorkerReservation::~WorkerReservation() {
   reservations.workers -= workers_;
   reserved_threads.store(reservations.workers, std::memory_order_relaxed);
   TryToSetLimit(reservations);
-}
-
-bool SystemHasGivenThreads() {
-  return given_threads.load(std::memory_order_relaxed) >=
-         reserved_threads.load(std::memory_order_relaxed);
 }
 
 bool SystemGivesThreads() {
@@ -162,15 +163,17 @@ ArenaObserver::~ArenaObserver() {
 }
 
 void ArenaObserver::on_scheduler_entry(bool is_worker) {
-  // Threads from outside enter through Execute, which has a frame.
-  if (!is_worker) return;
   ReceiveThroughTbb(this);
-  ThreadFrame::SetArena(engine_id_);
+  (is_worker ? workers_ : guests_).fetch_add(1, std::memory_order_relaxed);
+  // Threads from outside enter through Execute, which has a frame.
+  if (is_worker) ThreadFrame::SetArena(engine_id_);
   PublishThroughTbb(this);
 }
 
 void ArenaObserver::on_scheduler_exit(bool is_worker) {
   if (is_worker) ThreadFrame::SetArena(0);
+  (is_worker ? workers_ : guests_).fetch_sub(1, std::memory_order_relaxed);
+  PublishThroughTbb(this);
 }
 
 #if defined(TESSERA_ENGINE_TSAN)

@@ -1,6 +1,7 @@
 #ifndef TESSERA_ENGINE_INTERNAL_TBB_WORKERS_H_
 #define TESSERA_ENGINE_INTERNAL_TBB_WORKERS_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "tbb/task_arena.h"
@@ -31,10 +32,9 @@ class WorkerReservation {
 /// for ever later on. Once it has been true for a number it stays so, for the question takes about
 /// 20 us for each.
 bool SystemGivesThreads();
-/// The same as far as is known, without asking.
-bool SystemHasGivenThreads();
 
-/// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena.
+/// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
+/// and counts them.
 class ArenaObserver final : public tbb::task_scheduler_observer {
  public:
   /// Requires an arena that is initialized: without memory TBB throws there, and crashes here.
@@ -44,8 +44,15 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
   void on_scheduler_entry(bool is_worker) override;
   void on_scheduler_exit(bool is_worker) override;
 
+  /// How many of TBB's threads are in the arena now, and how many others. A hint.
+  int workers() const { return workers_.load(std::memory_order_relaxed); }
+  int guests() const { return guests_.load(std::memory_order_relaxed); }
+
  private:
   const uint64_t engine_id_;
+  // Relaxed everywhere: nothing but the numbers.
+  std::atomic<int> workers_{0};
+  std::atomic<int> guests_{0};
 };
 
 // What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -89,6 +89,8 @@ class ThreadedEngine final : public DependencyEngine {
   // After so many operations in a row that were made ready by the one before, a runner looks at the
   // queue again: a chain without end must not keep others from their turn.
   static constexpr int kMaxDirectRuns = 64;
+  // An arena for one thread has a second place all the same.
+  static constexpr int kLeastPlaces = 2;
   // How often an idle runner looks at the queue before it lets its thread go; about 5 us, less than
   // it takes to wake a thread.
   static constexpr int kIdleLooks = 100;
@@ -100,7 +102,7 @@ class ThreadedEngine final : public DependencyEngine {
   bool LendPlace() override;
   bool LendPlaceForLater() override;
   bool Restart() override;
-  void LookAfterOrders(std::optional<uint64_t>& seen) override;
+  void LookAfterOrders() override;
   void TakeBackPlace() override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --lent_;
@@ -108,7 +110,7 @@ class ThreadedEngine final : public DependencyEngine {
 
   int WorkerIndex() const override {
     if (SpareThreads::IsSpare() || !ThreadFrame::IsWorker(id())) return -1;
-    // An arena for one thread has a second place all the same, and uses either.
+    // Of the two places of an arena for one thread TBB uses either.
     return std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   }
   void Dispatch(ReadyList& ready) override;
@@ -212,6 +214,8 @@ class ThreadedEngine final : public DependencyEngine {
   }
 
   void RunnerLoop();
+  void SpareLoop();
+  void RunChain(Execution* execution);
   Execution* NextOrRetire();
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
   /// How many runners may work or sleep. Requires queue_lock_.
@@ -231,13 +235,14 @@ class ThreadedEngine final : public DependencyEngine {
   bool StartSpares(int count);
   void GiveUpRunners(int count);
   int EnqueueRunners(int count);
+  bool ArenaIsOccupied();
 
   struct Workers {
     Workers(int count, ThreadedEngine* engine)
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
           observer(Initialized(arena), engine->id()),
-          spares(count, engine->id(), [engine] { engine->RunnerLoop(); }) {}
+          spares(count, engine->id(), [engine] { engine->SpareLoop(); }) {}
 
     static tbb::task_arena& Initialized(tbb::task_arena& arena) {
       arena.initialize();
@@ -256,6 +261,10 @@ class ThreadedEngine final : public DependencyEngine {
   int runners_ = 0;             // ordered or at work; guarded by queue_lock_
   int lent_ = 0;                // places of threads that sleep; guarded by queue_lock_
   uint64_t orders_placed_ = 0;  // with TBB, so far; guarded by queue_lock_
+  // How many were placed when a wait first saw that none of those left had begun, or 0, and when
+  // that was; guarded by queue_lock_.
+  uint64_t orders_seen_ = 0;
+  std::chrono::steady_clock::time_point orders_seen_at_;
   // Calls of Execute that may have found no place; guarded by queue_lock_.
   std::vector<OutsideCall*> calls_;
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
@@ -388,23 +397,36 @@ int ThreadedEngine::EnqueueRunners(int count) {
   return missing;
 }
 
+/// Whether TBB's threads come to the orders in the end, or find no place in the arena: for what
+/// Execute runs has taken all of them, or its loops.
+bool ThreadedEngine::ArenaIsOccupied() {
+  const ArenaObserver& inside = workers_->observer;
+  return inside.workers() > 0 || inside.guests() >= std::max(options().workers, kLeastPlaces);
+}
+
 /// TBB does not tell if it has no thread for an order, because another user of it has been refused
 /// one before.
-void ThreadedEngine::LookAfterOrders(std::optional<uint64_t>& seen) {
+void ThreadedEngine::LookAfterOrders() {
+  const auto now = std::chrono::steady_clock::now();
   int withdrawn;
   bool stopped;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     stopped = stopped_.load(std::memory_order_relaxed);
     const int open = orders_->open();
-    if (open == 0 || open != runners_) {  // who is at work comes to the queue in the end
-      seen.reset();
+    // Who is at work comes to the queue in the end.
+    if (open == 0 || open != runners_ || ArenaIsOccupied()) {
+      orders_seen_ = 0;
       return;
     }
     // Not the same orders, if there were others since.
-    if (std::exchange(seen, orders_placed_) != orders_placed_) return;
+    if (std::exchange(orders_seen_, orders_placed_) != orders_placed_) {
+      orders_seen_at_ = now;
+      return;
+    }
+    if (now - orders_seen_at_ < kLookTime) return;  // another wait has looked
     withdrawn = orders_->Withdraw();
-    seen.reset();
+    orders_seen_ = 0;
   }
   if (stopped) {
     GiveUpRunners(withdrawn);
@@ -428,12 +450,28 @@ void ThreadedEngine::CallInstead(const std::function<void()>& fn) {
 }
 
 void ThreadedEngine::RunnerLoop() {
-  while (Execution* execution = NextOrRetire()) {
-    for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
-      execution = RunAndPickNext(execution, direct_runs);
+  while (Execution* const execution = NextOrRetire()) RunChain(execution);
+  Deactivate();
+}
+
+/// The same in a thread of the engine's own. A loop for which TBB is refused a thread fails, or the
+/// process ends: so once TBB has been refused one, loops stay on this thread.
+void ThreadedEngine::SpareLoop() {
+  while (Execution* const execution = NextOrRetire()) {
+    if (WithoutTbb() || !SystemGivesThreads()) {
+      CallInstead([&] { RunChain(execution); });
+    } else {
+      RunChain(execution);
     }
   }
   Deactivate();
+}
+
+/// Runs an execution, and what it makes ready by turns.
+void ThreadedEngine::RunChain(Execution* execution) {
+  for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
+    execution = RunAndPickNext(execution, direct_runs);
+  }
 }
 
 /// The next execution from the queue, after a short look-out for one. Null if this runner must end;

@@ -8,7 +8,8 @@
 namespace {
 
 // Constant-initialized: operator new runs before any constructor.
-constinit thread_local int64_t calls_until_failure = -1;
+constinit thread_local int64_t calls_until_failure = -1;  // below 0: so many failures were due
+constinit thread_local int64_t failures = 1;
 constinit thread_local bool counting = false;
 constinit thread_local int64_t calls_of_this_thread = 0;
 constinit std::atomic<int64_t> calls{0};
@@ -16,7 +17,7 @@ constinit std::atomic<int64_t> deletions{0};
 
 /// Null where the call is to fail or there is no memory.
 void* Allocate(size_t size, size_t alignment) {
-  if (counting && calls_until_failure >= 0 && calls_until_failure-- == 0) return nullptr;
+  if (counting && calls_until_failure-- <= 0 && -calls_until_failure <= failures) return nullptr;
   if (size == 0) size = 1;
   // aligned_alloc wants a multiple of the alignment.
   void* const ptr =
@@ -82,8 +83,9 @@ int64_t NewCallsOfThisThread() { return calls_of_this_thread; }
 
 int64_t OutstandingNews() { return NewCalls() - deletions.load(std::memory_order_relaxed); }
 
-FailingNew::FailingNew(int64_t until_failure) {
+FailingNew::FailingNew(int64_t until_failure, int64_t failures_in_a_row) {
   calls_until_failure = until_failure;
+  failures = failures_in_a_row;
   counting = true;
 }
 FailingNew::~FailingNew() { counting = false; }

@@ -27,7 +27,8 @@ int64_t OutstandingNews();
 ///     }
 class FailingNew {
  public:
-  explicit FailingNew(int64_t calls_until_failure);
+  /// With more `failures` so many calls in a row.
+  explicit FailingNew(int64_t calls_until_failure, int64_t failures = 1);
   /// The end of counting.
   ~FailingNew();
   FailingNew(const FailingNew&) = delete;
