@@ -34,9 +34,8 @@
 ///                             for a node that cannot name them
 ///   kMovesElements            false if element i depends on the operands' elements i alone; true,
 ///                             or absent, for a node that reads other places (a.T(), broadcast)
-///   kIsItsOperands            true for a node that has the elements of any other of its type,
-///   shape
-///                             and operands: what is computed first and is equal is computed once
+///   kIsItsOperands            true where type, shape and operands say what its elements are:
+///                             equal ones that are computed first are then computed once
 ///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
 ///                             prepare.h
 /// and, for nodes whose index arithmetic is dear, optionally
@@ -129,7 +128,8 @@ concept Expression = (E::kForm != form::kWhole) &&
 /// code of their own. Derived offers
 ///   value_type, device_type, kRank, shape()   as every node does
 ///   scale                                     a factor
-///   operands()                                where it can, so that Fuse sees what it reads
+///   operands()                                where it can name all that it reads, and writes
+///                                             nothing but the destination
 ///   template <typename Saver, typename Dst> void AssignTo(const Dst& dst) const
 /// On the right of an assignment AssignTo computes it straight into the destination; inside an
 /// expression it is computed into a temporary before the loop.

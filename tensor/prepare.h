@@ -43,18 +43,18 @@ constexpr bool IsComputedFirst() {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Whether evaluating E may write what another part of its expression reads: it holds a Store, or
-/// code that says nothing of itself.
+/// code that does not say what it is made of.
 template <typename E>
 constexpr bool MayStore() {
   if constexpr (requires(const E& e) { e.Stored(); }) {
     return true;
-  } else if constexpr (
-      requires { requires E::kComputedFirst; } && !requires(const E& e) { e.operands(); }) {
-    return true;
-  } else {
+  } else if constexpr (requires(const E& e) { e.operands(); }) {
     return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
       return (MayStore<Part>() || ...);
     }(std::type_identity<decltype(OperandsOf(std::declval<const E&>()))>());
+  } else {
+    return requires { requires E::kComputedFirst; }
+    || requires(const E& e, const MemoryPlace& place) { e.Reads(place); };
   }
 }
 

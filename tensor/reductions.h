@@ -25,11 +25,11 @@
 ///
 /// The operand is any expression; it is read in one pass and never stored. What an element-wise
 /// expression holds of reductions is computed before its loop, into numbers and temporaries of the
-/// results' size; those that are equal, over the same memory, once for all of an assignment or a
-/// Fuse, so that functors must give the same for the same element. Each that holds a Store is
-/// computed for itself. Sums of half and bfloat16 are carried out in float, of integers in 64 bits,
-/// and cut to the element type at the end. The order of operations depends on the shape alone. NaN
-/// wins every comparison.
+/// results' size; those that are equal (see kIsItsOperands in operand.h), over the same memory,
+/// once for all of an assignment or of a Fuse in one pass, so that functors must give the same for
+/// the same element. Each that holds a Store is computed for itself. Sums of half and bfloat16 are
+/// carried out in float, of integers in 64 bits, and cut to the element type at the end. The order
+/// of operations depends on the shape alone. NaN wins every comparison.
 ///
 /// Of no elements the sum and the norm are 0, the mean is NaN (0 for integers), the maximum the
 /// type's lowest value (-inf for real types), the minimum its highest.

@@ -85,16 +85,14 @@ void PrintSide(std::ostream& os, const T& side) {
 template <typename T>
 concept Null = std::same_as<T, decltype(NULL)>;
 
-/// Whether the comparison holds. The standard's functors compare signed with unsigned integers
-/// without a warning: counts were unsigned in mshadow. `local` compares by what the program sees
-/// where the check stands: an operator that is found neither with its operands nor from std.
+/// Whether the comparison holds. `local` compares by what the program sees where the check stands.
 template <typename Op, typename Local, typename A, typename B>
 bool Compare(const Op& op, const Local& local, const A& a, const B& b) {
-  if constexpr (std::is_invocable_v<const Op&, const A&, const B&>) {
-    return static_cast<bool>(op(a, b));
-  } else if constexpr (Null<B> && std::is_invocable_v<const Op&, const A&, std::nullptr_t>) {
+  constexpr bool kCompares = std::is_invocable_v<const Op&, const A&, const B&>;
+  if constexpr (!kCompares && Null<B> && std::is_invocable_v<const Op&, const A&, std::nullptr_t>) {
     return static_cast<bool>(op(a, nullptr));
-  } else if constexpr (Null<A> && std::is_invocable_v<const Op&, std::nullptr_t, const B&>) {
+  } else if constexpr (!kCompares && Null<A> &&
+                       std::is_invocable_v<const Op&, std::nullptr_t, const B&>) {
     return static_cast<bool>(op(nullptr, b));
   } else {
     return static_cast<bool>(local(a, b));
@@ -111,25 +109,33 @@ template <typename A, typename B>
   return sides.str();
 }
 
+/// What the standard's functors compare: signed with unsigned without a warning, as counts were
+/// unsigned in mshadow.
+template <typename Op, typename A, typename B>
+concept Scalars = std::is_scalar_v<std::decay_t<A>> && std::is_scalar_v<std::decay_t<B>> &&
+    std::is_invocable_v<const Op&, const A&, const B&>;
+
+/// Takes a function that is not needed, so that its type makes no code of its own.
+struct Unneeded {
+  template <typename Local>
+  Unneeded(const Local& /*local*/) {}  // NOLINT: implicit
+};
+
 /// What there is to say where the comparison does not hold. Scalars come by value: a constant of a
 /// class may have no address.
-template <typename Op, typename Local, typename A, typename B>
-std::optional<std::string> Failure(const Op& op, const Local& local, const A& a, const B& b) {
-  if (Compare(op, local, a, b)) [[likely]]
+template <typename Op, typename A, typename B>
+requires Scalars<Op, A, B> std::optional<std::string> CheckOp(const Op& op, Unneeded /*local*/, A a,
+                                                              B b) {
+  if (op(a, b)) [[likely]]
     return std::nullopt;
   return BothSides(a, b);
 }
-template <typename A, typename B>
-concept Scalars = std::is_scalar_v<std::decay_t<A>> && std::is_scalar_v<std::decay_t<B>>;
 template <typename Op, typename Local, typename A, typename B>
-requires Scalars<A, B> std::optional<std::string> CheckOp(const Op& op, const Local& local, A a,
-                                                          B b) {
-  return Failure(op, local, a, b);
-}
-template <typename Op, typename Local, typename A, typename B>
-requires(!Scalars<A, B>) std::optional<std::string> CheckOp(const Op& op, const Local& local,
-                                                            const A& a, const B& b) {
-  return Failure(op, local, a, b);
+requires(!Scalars<Op, A, B>) std::optional<std::string> CheckOp(const Op& op, const Local& local,
+                                                                const A& a, const B& b) {
+  if (Compare(op, local, a, b)) [[likely]]
+    return std::nullopt;
+  return BothSides(a, b);
 }
 
 }  // namespace mshadow::compat_internal
@@ -141,10 +147,10 @@ requires(!Scalars<A, B>) std::optional<std::string> CheckOp(const Op& op, const 
 #define MSHADOW_INTERNAL_LOG_ERROR MSHADOW_INTERNAL_LOG(false)
 #define MSHADOW_INTERNAL_LOG_FATAL MSHADOW_INTERNAL_LOG(true)
 
-// A statement on which an else may follow; the loop's body throws. The number makes the variable's
+// A statement on which an else may follow; the loop's body throws. The line makes the variable's
 // name its own: what a check prints may hold another check.
 #define MSHADOW_INTERNAL_CHECK_OP(a, op, b, Functor) \
-  MSHADOW_INTERNAL_NUMBERED_CHECK(__COUNTER__, a, op, b, Functor)
+  MSHADOW_INTERNAL_NUMBERED_CHECK(__LINE__, a, op, b, Functor)
 #define MSHADOW_INTERNAL_NUMBERED_CHECK(number, a, op, b, Functor) \
   MSHADOW_INTERNAL_NAMED_CHECK(number, a, op, b, Functor)
 #define MSHADOW_INTERNAL_NAMED_CHECK(number, a, op, b, Functor)                                   \

@@ -498,7 +498,16 @@ namespace elsewhere {
 struct Version {
   int number;
 };
+/// Converts to what would compare by itself.
+struct Release {
+  int number;
+  char letter;
+  operator int() const { return number; }  // NOLINT: implicit
+};
 }  // namespace elsewhere
+bool operator==(const elsewhere::Release& a, const elsewhere::Release& b) {
+  return a.number == b.number && a.letter == b.letter;
+}
 bool operator==(const elsewhere::Version& a, const elsewhere::Version& b) {
   return a.number == b.number;
 }
@@ -507,6 +516,7 @@ bool operator<(const elsewhere::Version& a, long b) { return a.number < b; }  //
 TEST(MshadowChecksTest, ComparisonsFindTheOperatorsOfTheProgram) {
   CHECK_EQ(elsewhere::Version{3}, elsewhere::Version{3});
   CHECK_LT(elsewhere::Version{3}, 4L);
+  EXPECT_THROW(CHECK_EQ((elsewhere::Release{1, 'a'}), (elsewhere::Release{1, 'b'})), dmlc::Error);
   const std::string message =
       MessageOf([] { CHECK_EQ(elsewhere::Version{3}, elsewhere::Version{4}); });
   EXPECT_NE(message.find("Version{3} == "), std::string::npos) << message;

@@ -333,6 +333,15 @@ TEST(MshadowPlanTest, FusedStatementsTakeThem) {
   ExpectRotated(twice, a);
 }
 
+TEST(MshadowPlanTest, WhatOneStoresIsNoOldReduction) {
+  Matrix a(1, 4), b(1, 4, 100.0f), out(1, 4);
+  const float before = sum(b);
+  const auto stores = tessera::Store(b, a * 2.0f);
+  out = a * 0.0f + (sum(b) + sum(rotated(stores))) + 10.0f * sum(b);
+  const float after = 2.0f * sum(a);
+  EXPECT_EQ(out[0][0], before + after + 10.0f * after);
+}
+
 TEST(MshadowPlanTest, ShapesThatDifferThrow) {
   Matrix a(3, 4), b(4, 3);
   Tensor<cpu, 2>& dst = b;
