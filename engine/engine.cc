@@ -1,5 +1,7 @@
 #include "tessera/engine/engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -18,6 +20,7 @@
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/naive_engine.h"
 #include "tessera/engine/internal/process_life.h"
+#include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/threaded_engine.h"
 
 namespace tessera {
@@ -87,7 +90,8 @@ void WriteTrace(const std::string& file, const std::string& trace) {
   if (!stream) std::fprintf(stderr, "tessera engine: cannot write the trace to %s\n", file.c_str());
 }
 
-/// Nothing may run on while the objects that it uses are destroyed.
+/// Nothing may run on while the objects that it uses are destroyed; of static ones this holds for
+/// those that are older than the engine, which are destroyed after this call.
 void EndDefaultEngine() {
   DefaultEngine& holder = TheDefaultEngine();
   Engine* const engine = holder.engine.load();
@@ -98,6 +102,14 @@ void EndDefaultEngine() {
     // Inside an operation that calls exit() there is no waiting for that operation's end.
   }
   if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine->StopTrace());
+  if (engine_internal::ThreadFrame::Arena() == 0) return;
+  // Not in one of TBB's threads, which would crash in TBB's own end without a word.
+  std::fputs(
+      "tessera engine: an operation has called exit(); expected std::quick_exit() there, or exit() "
+      "outside of operations. The process ends now, without destroying static objects.\n",
+      stderr);
+  std::fflush(stdout);  // not all streams: somebody may hold one and wait for input
+  _exit(EXIT_FAILURE);
 }
 
 /// Requires DefaultEngineMutex().

@@ -82,19 +82,29 @@ using Opr = EngineOperator;
 enum class EngineKind {
   kDefault,   ///< TESSERA_ENGINE_TYPE: ThreadedEngine (also where it is not set) or NaiveEngine
   kThreaded,  ///< runs operations on worker threads
-  kNaive,     ///< runs each operation at its push, on the pushing thread; for debugging
+  /// Runs each operation at its push, on the pushing thread, or inside the OnComplete that makes it
+  /// ready, see there; for debugging.
+  kNaive,
 };
 
 /// The optional part of Engine::Create.
 struct EngineOptions {
   /// How it runs operations.
   EngineKind kind = EngineKind::kDefault;
-  /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads.
+  /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads. While
+  /// some of them sleep in waits or block there are more: see "Parallel loops inside an operation".
   int workers = 0;
   /// A push from outside an operation waits while this many operations pend; 0 never waits. The
   /// operations of a replay count for those that are pushed after it. So a thread that others rely
   /// on to complete asynchronous operations should complete them before it pushes more.
-  /// Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  ///
+  /// A push from inside an operation does not wait, which that operation's end might have to. Where
+  /// so many pend it runs the newest ready operation instead: so a tree of operations that push
+  /// others is gone through in depth, and stays near the bound or, with several workers, within a
+  /// small part of its width. Without bound are: what an operation pushes that cannot begin before
+  /// its own end (on a variable that it writes); what the pieces of a parallel loop push; and what
+  /// is pushed inside an operation of another engine. Default: TESSERA_ENGINE_MAX_PENDING, or else
+  /// 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does.
   /// Default: TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
@@ -151,13 +161,18 @@ struct FailedOperation {
 /// Error(kFailedPrecondition) instead. (The engine knows its own variables alone: two operations of
 /// two engines that wait for each other's do so for ever.) Waits by other means (a condition
 /// variable, a future) the engine cannot see: they hold a worker, as does all that blocks, but in
-/// operations that say so by FnProperty::kAsync. What somebody else completes is best pushed with
-/// PushAsync.
+/// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread, and at
+/// most 1,024 threads of an engine sleep or block with another one in their place: beyond that such
+/// an operation holds a worker too, and what would end it may find none. (DebugString then tells of
+/// the limit.) What somebody else completes is best pushed with PushAsync, which has no limit.
 ///
 /// ### Parallel loops inside an operation
-/// All workers are threads of one TBB arena, in which operations run isolated
-/// (tbb::this_task_arena::isolate): a thread that waits for its own loop to end takes up no
-/// piece of another operation and no other operation, hence thread-local scratch memory is safe.
+/// Workers are threads of one TBB arena. A thread that works in the place of one that sleeps or
+/// blocks, or that TBB was refused, is the engine's own and has an arena of its own, for loops of
+/// as many threads: meanwhile more than `workers` threads may compute, for a moment also after a
+/// wait of many operations has ended. Operations run isolated (tbb::this_task_arena::isolate): a
+/// thread that waits for its own loop to end takes up no piece of another operation and no other
+/// operation, hence thread-local scratch memory is safe.
 /// A piece may wait as an operation may, also in another engine: others work in its place.
 /// TBB does not tell which operation a piece belongs to: a piece that another worker runs and that
 /// waits for what its own operation writes is not refused, and never ends. (The stall report shows
@@ -188,12 +203,16 @@ class Engine {
   /// The process's default engine, made at the first call from the environment's settings. It lives
   /// until the process ends: at exit() operations that run are waited for, with their waits for
   /// what pends broken off, and others are dropped. With TESSERA_ENGINE_TRACE=FILE it traces from
-  /// the beginning and then writes FILE. No operation may call exit(), since TBB cannot end its
-  /// threads from one of them; std::quick_exit is safe.
+  /// the beginning and then writes FILE. Static objects that operations use must be older than the
+  /// engine, hence made before the first call of Get(), or never be destroyed: younger ones are
+  /// destroyed while operations still run. No operation may call exit(), since TBB cannot end its
+  /// threads from one of them: once there is a default engine, a worker of any engine that does so
+  /// ends the process with a message on stderr and EXIT_FAILURE. std::quick_exit is safe.
   ///
   /// In the child of a fork it is a fresh one, and older engines throw Error(kFailedPrecondition)
   /// there; they may be destroyed. If the parent had several threads, the child's engines are of
-  /// the kind that has none.
+  /// the kind that has none, and nothing in the child may use TBB, operations with parallel loops
+  /// among it: a lock of TBB's that a thread of the parent held at the fork is never released.
   static Engine* Get();
 
   /// The default engine for those who hold their engine by shared_ptr.
@@ -215,8 +234,9 @@ class Engine {
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
   /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
-  /// runs another ready operation first, if there is any, hence hold no lock that operations take.
-  /// A push from a piece of a parallel loop does neither.
+  /// runs the newest ready operation first, if there is any, hence hold no lock that operations
+  /// take; and where that one waits for what this operation is to do, its wait throws. A push from
+  /// a piece of a parallel loop or inside another engine does neither.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA
@@ -322,7 +342,8 @@ class Engine {
   virtual EngineCounters counters() const = 0;
 
   /// For people: the counters, what is ready to run, then each variable on which operations pend,
-  /// with those that hold it and those that queue for it.
+  /// with those that hold it and those that queue for it. An operation on no variable is counted,
+  /// but not named once it has begun; a replay is named as a whole.
   virtual std::string DebugString() const = 0;
 
   /// Records from here on what each operation does and when, and drops what an earlier trace has
@@ -330,7 +351,8 @@ class Engine {
   virtual void StartTrace() = 0;
 
   /// Ends the trace and returns it in the JSON that Perfetto and chrome://tracing open: a row for
-  /// each worker, stream and other thread that ran operations; a slice for each call of a function,
+  /// each worker, stream and other thread that ran operations, those that worked in the place of a
+  /// sleeping worker among them; a slice for each call of a function,
   /// with its name, where it was pushed, how long it was queued and whether it was skipped; a slice
   /// on its stream's row for what a device did (from the later of its being issued and the end of
   /// the one before, to when the engine heard of its end); a span for what an asynchronous

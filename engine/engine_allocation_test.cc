@@ -101,15 +101,11 @@ TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing)
   const Kind kinds[] = {
       {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); }},
       {"WaitForAll", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
-      {"a push that waits for room",
-       [](Engine& engine, Variable* variable) {
-         engine.PushSync([](RunContext) {}, kCpu, {variable}, {});
-       }},
       {"Stop", [](Engine& engine, Variable*) { engine.Stop(); }},
   };
   Variable* const outer = engine_->NewVariable();
   for (const Kind& kind : kinds) {
-    const auto other = GetParam().Make({.max_pending = 1});
+    const auto other = GetParam().Make();
     Variable* const there = other->NewVariable();
     // A function that runs holds up each of them.
     std::latch runs(1), goes_on(1);

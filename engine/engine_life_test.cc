@@ -126,6 +126,14 @@ TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
   }
 }
 
+TEST(ProcessEndTest, AnOperationThatCallsExitEndsTheProcessWithAnError) {
+  for (const char* kind : {"normal", "async"}) {
+    const int status = StatusOf({kProcess, std::string("exit_inside_an_operation: ") + kind});
+    EXPECT_TRUE(WIFEXITED(status)) << kind << ": signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), EXIT_FAILURE) << kind;
+  }
+}
+
 TEST(ProcessEndTest, AnEngineMayBeAStaticObject) {
   for (int i = 0; i < 3 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "exit_with_a_static_engine"}), 0) << "process " << i;

@@ -23,8 +23,8 @@ TEST_P(NoThreadsTest, AnEngineDoesItsWorkInWaits) {
 
 INSTANTIATE_TEST_SUITE_P(All, NoThreadsTest,
                          testing::Values("push", "execute", "own", "exit", "stop", "push_many",
-                                         "replay", "loop", "only_what_it_needs",
-                                         "wait_in_each_other"),
+                                         "replay", "loop", "only_what_it_needs", "behind_others",
+                                         "deep_waits", "wait_in_each_other"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(FewThreadsTest, OneOfEightIsEnough) { EXPECT_EQ(StatusOf({kProcess, "one_thread"}), 0); }

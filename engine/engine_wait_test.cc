@@ -270,6 +270,33 @@ TEST_P(EngineWaitTest, PushersInsideOperationsAreNeverStuck) {
   EXPECT_EQ(aside, 1000);
 }
 
+TEST_P(EngineWaitTest, ATreeOfOperationsThatPushOthersIsNotHeldInItsWholeWidth) {
+  constexpr int kDepth = 14;
+  for (const int priority : {0, 3}) {
+    const auto engine = GetParam().Make({.max_pending = 100});
+    std::atomic<int> runs{0};
+    std::atomic<uint64_t> most{0};
+    const std::function<void(int)> push = [&](int depth) {
+      engine->PushSync(
+          [&, depth](RunContext) {
+            ++runs;
+            const uint64_t pending = engine->counters().pending;
+            for (uint64_t seen = most; seen < pending;) {
+              if (most.compare_exchange_weak(seen, pending)) break;
+            }
+            if (depth == 0) return;
+            push(depth - 1);
+            push(depth - 1);
+          },
+          kCpu, {}, {}, {.priority = priority});
+    };
+    push(kDepth);
+    engine->WaitForAll();
+    EXPECT_EQ(runs, (2 << kDepth) - 1);
+    EXPECT_LE(most, uint64_t{1} << (kDepth - 2)) << "priority " << priority;
+  }
+}
+
 TEST_P(EngineWaitTest, WithoutABoundPushesNeverWait) {
   const auto engine = GetParam().Make({.max_pending = 0});
   Variable* variable = engine->NewVariable();

@@ -16,6 +16,9 @@ class Completion;
 /// What an asynchronous operation calls when its work is done: once, from any thread, during the
 /// operation's function or long after it. Copies are handles to the same completion.
 ///
+/// A NaiveEngine, which has no threads, runs what becomes ready by the call inside the call. So
+/// that must not wait for what the same thread is to complete after it.
+///
 /// Everything that happened before the call is visible to the operations that depend on this one.
 /// When every copy is gone and none was called, the operation has failed with
 /// Error(kFailedPrecondition), so a lost callback is an error at the next wait and not a hang.

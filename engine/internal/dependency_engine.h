@@ -143,6 +143,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Calls a function that runs operations in a thread that is no worker, as there is none.
   virtual void CallInstead(const std::function<void()>& fn) { fn(); }
 
+  /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
+  virtual std::string DescribeLent() const { return {}; }
+
   /// Which worker the calling thread is; -1 if it is none.
   virtual int WorkerIndex() const { return -1; }
 
@@ -314,6 +317,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
   bool TryRunAnyDemanded();
+  bool TryRunNewest();
   bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
   bool HelpUntil(const std::function<bool()>& done);
   bool Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);

@@ -168,9 +168,9 @@ std::string DependencyEngine::DebugString() const {
       if (execution.kind == ExecutionKind::kJoin || ++ready > kMaxListed) return;
       absl::StrAppend(&names, names.empty() ? "" : ", ", Describe(execution));
     });
-    absl::StrAppend(&text, "  at work: ", active_,
-                    " thread(s) and issued operations; ready: ", ready, ready == 0 ? "" : ": ",
-                    names, ready > kMaxListed ? ", …" : "", "\n");
+    absl::StrAppend(&text, "  at work: ", active_, " thread(s) and issued operations",
+                    DescribeLent(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
+                    ready > kMaxListed ? ", …" : "", "\n");
   }
   int listed = 0;
   variables_.ForEach([&](DependencyVariable& variable) {

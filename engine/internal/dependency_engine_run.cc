@@ -288,6 +288,19 @@ bool DependencyEngine::TryRunOne() {
   return execution != nullptr;
 }
 
+/// As TryRunOne, but of the operations that might be next runs the one that came last.
+bool DependencyEngine::TryRunNewest() {
+  Execution* execution;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    execution = stopped_.load(std::memory_order_relaxed) ? nullptr : queue_.PopNewest();
+    if (execution == nullptr) return false;
+    ++active_;
+  }
+  RunTaken(execution);
+  return true;
+}
+
 /// Runs one operation that the wait with this token needs; while the engine is stopped one that any
 /// wait needs, for nobody else does. Returns false if none is ready.
 bool DependencyEngine::TryRunDemanded(uint32_t token) {

@@ -160,7 +160,8 @@ bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
     if (instead == Instead::kAnything) {
       execution = queue_.Pop();
     } else {
-      execution = queue_.PopDemanded(waiter->token);
+      // However many stand before it that another wait needs, whose thread may block.
+      execution = queue_.PopDemanded(waiter->token, queue_.size());
       if (execution == nullptr) execution = queue_.PopDemandedJoin(waiter->token);
     }
     if (execution != nullptr) ++active_;
@@ -354,8 +355,10 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
       --demanded_depth;
       if (ran) continue;
     }
-    if (help_depth >= kMaxHelpDepth) {
-      if (starved_.load()) take_back();  // others may have the thread, for what waits need
+    const bool too_deep = help_depth >= kMaxHelpDepth;
+    if (too_deep) {
+      if (stopped) starved_.store(false);  // Start orders threads anew
+      if (starved_.load()) take_back();    // others may have the thread, for what waits need
     } else if (starved_.exchange(false)) {
       if (Execution* const ready = TakeReady()) {
         starved_.store(true);  // there may be more, for those who sleep too
@@ -371,14 +374,19 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
         SpinPause();
         continue;
       }
+      // Left set, it would go on to wake this thread, which then has nothing to do for it.
+      const bool starved = too_deep && starved_.exchange(false);
       lent = LendPlace();
       if (!lent) {
+        if (starved) {
+          starved_.store(true);  // those that are less deep have to run it
+          WakeSleepers();
+        }
         // Too deep for others, those go on that any wait needs.
-        const bool any = help_depth < kMaxHelpDepth;
         ++help_depth;
-        const bool ran = any ? TryRunOne() : TryRunAnyDemanded();
+        const bool ran = too_deep ? TryRunAnyDemanded() : TryRunOne();
         --help_depth;
-        if (!ran && SleepUntilReady(clock, done, any) && !done()) return false;
+        if (!ran && SleepUntilReady(clock, done, /*any=*/!too_deep) && !done()) return false;
         continue;
       }
     }
@@ -528,16 +536,21 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) return;
   if (ThreadFrame::Inside(id_)) {
     // What pends may need this very operation to end, so it must not wait: help once, if possible.
-    // Not at any depth, or a family of pushing operations would pile up on one stack.
+    // The newest, most likely what was just pushed: so a tree of operations that push others is
+    // gone through in depth, and does not stand in the queue in its whole width. Not at any depth,
+    // or a family of pushing operations would pile up on one stack.
     if (push_help_depth >= kMaxPushHelpDepth) return;
     Execution* const current = ThreadFrame::Current(id_);
     SuspendVisit(current);  // what runs on top may wait for what is ready in it
     ++push_help_depth;
-    TryRunOne();
+    TryRunNewest();
     --push_help_depth;
     ResumeVisit(current);
     return;
   }
+  // In an operation of another engine, which what pends may need just as well, by a wait for that
+  // engine. On top of it such a wait would be refused, so nothing is run either.
+  if (ThreadFrame::InsideAny()) return;
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;

@@ -104,6 +104,14 @@ int QuickExitInsideAnOperation() {
   for (;;) pause();
 }
 
+int ExitInsideAnOperation(FnProperty property) {
+  Engine* const engine = Engine::Get();
+  Variable* const variable = engine->NewVariable();
+  // Not the status of the end with an error.
+  engine->PushSync([](RunContext) { std::exit(0); }, kCpu, {}, {variable}, {.property = property});
+  for (;;) pause();
+}
+
 int ExitWithAStaticEngine() {
   // Destroyed after main, and before or after TBB's own static objects; the check after the engine.
   static std::atomic<int> runs{0};
@@ -462,6 +470,8 @@ int RunNamed(const std::string& name) {
   if (name == "exit_with_work_in_flight") return ExitWithWorkInFlight();
   if (name == "exit_with_device_work_in_flight") return ExitWithDeviceWorkInFlight();
   if (name == "quick_exit_inside_an_operation") return QuickExitInsideAnOperation();
+  if (name == "exit_inside_an_operation: normal") return ExitInsideAnOperation(FnProperty::kNormal);
+  if (name == "exit_inside_an_operation: async") return ExitInsideAnOperation(FnProperty::kAsync);
   if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
   if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -213,6 +214,67 @@ int OnlyWhatItNeeds(int workers) {
   after = true;
   engine->WaitForAll();
   TESSERA_EXPECT(ran && !ran_before);
+  return 0;
+}
+
+/// The first operation that one wait runs blocks until another wait's has run; before that one
+/// stands all else that the first wait needs.
+int BehindOthers(int workers) {
+  constexpr size_t kParts = 1000;
+  for (const size_t first : {size_t{0}, kParts - 1}) {  // a wait begins at one end
+    const auto engine = Make(workers);
+    Variable *const all = engine->NewVariable(), *const released = engine->NewVariable();
+    std::vector<Variable*> parts;
+    for (size_t i = 0; i < kParts; ++i) parts.push_back(engine->NewVariable());
+    std::sort(parts.begin(), parts.end());
+    std::latch pushed(1), blocks(1), goes_on(1);
+    AllowThreads();
+    std::thread waiter([&] {
+      pushed.wait();
+      engine->WaitForVar(all);
+    });
+    RefuseThreadsAfter(0);
+    const auto block = [&](RunContext) { blocks.count_down(), goes_on.wait(); };
+    engine->PushSync(block, kCpu, {}, {parts[first]}, {.property = FnProperty::kAsync});
+    for (Variable* const part : parts) {
+      if (part != parts[first]) engine->PushSync([](RunContext) {}, kCpu, {}, {part});
+    }
+    engine->PushSync([](RunContext) {}, kCpu, parts, {all});
+    engine->PushSync([&](RunContext) { goes_on.count_down(); }, kCpu, {}, {released});
+    pushed.count_down();
+    blocks.wait();
+    engine->WaitForVar(released);
+    waiter.join();
+  }
+  return 0;
+}
+
+/// One operation more than a thread runs on top of each other waits for the same as all others:
+/// then that thread sleeps.
+int DeepWaits(int workers) {
+  constexpr int kWaits = 65;
+  const auto engine = Make(workers);
+  Variable* const variable = engine->NewVariable();
+  const pid_t thread = ThisThread();
+  std::promise<OnComplete> handle;
+  std::atomic<int> waits{0};
+  AllowThreads();
+  std::thread completer([&] {
+    const OnComplete done = handle.get_future().get();
+    while (waits < kWaits) std::this_thread::yield();
+    AwaitSleep(thread);
+    done();
+  });
+  RefuseThreadsAfter(0);
+  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                    {variable});
+  const auto wait = [&](RunContext context) {
+    ++waits;
+    context.engine->WaitForVar(variable);
+  };
+  for (int i = 0; i < kWaits; ++i) engine->PushSync(wait, kCpu, {}, {});
+  engine->WaitForAll();
+  completer.join();
   return 0;
 }
 
@@ -467,6 +529,8 @@ int RunNamed(const std::string& name, int workers) {
   if (name == "replay") return Replay(workers);
   if (name == "loop") return Loop(workers);
   if (name == "only_what_it_needs") return OnlyWhatItNeeds(workers);
+  if (name == "behind_others") return BehindOthers(workers);
+  if (name == "deep_waits") return DeepWaits(workers);
   if (name == "wait_in_each_other") return WaitInEachOther(workers);
   if (name == "one_thread") return OneThread(workers);
   if (name == "later_ones") return LaterOnes(workers);

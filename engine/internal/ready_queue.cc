@@ -9,9 +9,6 @@
 namespace tessera::engine_internal {
 namespace {
 
-// How far PopDemanded looks. Whoever finds nothing sleeps, and others run what is there.
-constexpr int kMaxLooks = 64;
-
 /// As RunsBefore, and definite for any two: an order to search by.
 bool StandsBefore(const Execution& a, const Execution& b) {
   if (a.rank != b.rank) return a.rank > b.rank;
@@ -94,6 +91,17 @@ Execution* ReadyQueue::Ranked::front() const {
   return front;
 }
 
+Execution* ReadyQueue::Ranked::newest_of_front_rank() const {
+  const Execution* const first = front();
+  Execution* newest = nullptr;
+  for (Execution* at = root_; at != nullptr;) {
+    const bool same_rank = at->rank == first->rank;
+    if (same_rank) newest = at;
+    at = same_rank ? at->next : at->previous;
+  }
+  return newest;
+}
+
 void ReadyQueue::Push(Execution* execution) {
   ++size_;
   if (execution->kind == ExecutionKind::kJoin) ++joins_;
@@ -117,12 +125,12 @@ Execution* ReadyQueue::Pop() {
   if (!urgent_.empty()) {
     execution = urgent_.front();
     urgent_.Remove(execution);
-  } else if (!plain_.empty() && (ranked_.empty() || ranked_.front()->rank < 0)) {
-    execution = plain_.front();
-    plain_.Remove(execution);
-  } else {
+  } else if (RankedComesFirst()) {
     execution = ranked_.front();
     ranked_.Remove(execution);
+  } else {
+    execution = plain_.front();
+    plain_.Remove(execution);
   }
   if (execution->kind == ExecutionKind::kJoin) --joins_;
   execution->place = QueuePlace::kNone;
@@ -131,9 +139,16 @@ Execution* ReadyQueue::Pop() {
   return execution;
 }
 
-Execution* ReadyQueue::FindDemanded(uint32_t token) const {
+Execution* ReadyQueue::PopNewest() {
+  if (size_ == 0 || !urgent_.empty()) return Pop();
+  Execution* const execution = RankedComesFirst() ? ranked_.newest_of_front_rank() : plain_.back();
+  Remove(execution);
+  return execution;
+}
+
+Execution* ReadyQueue::FindDemanded(uint32_t token, int64_t max_looks) const {
   Execution* execution = urgent_.front();
-  for (int looks = 0; execution != nullptr && looks < kMaxLooks; ++looks) {
+  for (int64_t looks = 0; execution != nullptr && looks < max_looks; ++looks) {
     if (execution->demanded.load(std::memory_order_relaxed) == token) return execution;
     execution = execution->next;
   }
@@ -154,8 +169,8 @@ Execution* ReadyQueue::FindDemandedJoin(uint32_t token) const {
   return ranked_.Find(demanded);
 }
 
-Execution* ReadyQueue::PopDemanded(uint32_t token) {
-  Execution* const execution = FindDemanded(token);
+Execution* ReadyQueue::PopDemanded(uint32_t token, int64_t max_looks) {
+  Execution* const execution = FindDemanded(token, max_looks);
   if (execution != nullptr) Remove(execution);
   return execution;
 }

@@ -9,10 +9,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "tbb/task_arena.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/process_life.h"
@@ -79,7 +81,12 @@ class ThreadedEngine final : public DependencyEngine {
     // Where the arena has no place TBB keeps this thread until one of the workers has called
     // `mine`; which all of them may begin to wait for before they get to it. Then a spare thread
     // takes it.
-    workers_->arena.execute(Delegate(&mine));
+    try {
+      workers_->arena.execute(Delegate(&mine));
+    } catch (...) {
+      // Where it comes from TBB nobody has called `mine`, and a spare thread must not begin now.
+      if (TakeCall(&call) || !IsTakenElsewhere(call)) throw;
+    }
     if (IsTakenElsewhere(call)) call.AwaitEnd();
   }
 
@@ -96,7 +103,7 @@ class ThreadedEngine final : public DependencyEngine {
   static constexpr int kIdleLooks = 100;
 
   // So many threads may sleep in waits inside operations with another one in their place. Beyond
-  // that waits run other operations on top.
+  // that waits run other operations on top, and functions that block hold their worker.
   static constexpr int kMaxLent = 1024;
 
   bool LendPlace() override;
@@ -106,6 +113,12 @@ class ThreadedEngine final : public DependencyEngine {
   void TakeBackPlace() override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --lent_;
+  }
+
+  std::string DescribeLent() const override {
+    if (lent_ == 0) return {};
+    return absl::StrCat(", ", lent_, " of them asleep or blocked with another one in their place",
+                        lent_ == kMaxLent ? " (the limit: others that block hold a worker)" : "");
   }
 
   int WorkerIndex() const override {
