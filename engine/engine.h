@@ -100,11 +100,11 @@ struct EngineOptions {
   ///
   /// A push from inside an operation does not wait, which that operation's end might have to. Where
   /// so many pend it runs the newest ready operation instead: so a tree of operations that push
-  /// others is gone through in depth, and stays near the bound or, with several workers, within a
-  /// small part of its width. Without bound are: what an operation pushes that cannot begin before
-  /// its own end (on a variable that it writes); what the pieces of a parallel loop push; and what
-  /// is pushed inside an operation of another engine. Default: TESSERA_ENGINE_MAX_PENDING, or else
-  /// 65536.
+  /// others is gone through in depth, and stays near the bound with one worker; several, who begin
+  /// at several places, may exceed it several times. Without bound are: what an operation pushes
+  /// that cannot begin before its own end (on a variable that it writes); what the pieces of a
+  /// parallel loop push; and what is pushed inside an operation of another engine. Default:
+  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does.
   /// Default: TESSERA_ENGINE_STALL_REPORT_MS, or else 0.

@@ -35,13 +35,14 @@ inline constexpr index_t kFuseStretch = 512;
 struct RowPart {
   index_t y;
   index_t line;  // of ColumnTiles, counted from the tile's first
+  index_t step;  // of the line, counted from the tile's first
   index_t begin;
   index_t end;
 };
 
 // A pass is cut into tiles, the work of one task at a time, by the shape alone: so is the order of
 // additions. A kind of tiles has count(), tile(i), ForEachRow(tile, body), which calls
-// body(y, line, begin, end), and grain(), the tiles that a task takes.
+// body(RowPart) for all of each row, and grain(), the tiles that a task takes.
 
 /// Chunks, as ReduceToNumber takes them.
 struct ChunkTiles {
@@ -61,14 +62,16 @@ struct ChunkTiles {
   template <typename Body>
   void ForEachRow(const Tile& tile, const Body& body) const {
     if (plan.cuts_row) {
-      body(0, 0, tile.begin, tile.end);
+      body(RowPart{0, 0, 0, tile.begin, tile.end});
     } else {
-      for (index_t y = tile.begin; y < tile.end; ++y) body(y, 0, 0, plan.shape[1]);
+      for (index_t y = tile.begin; y < tile.end; ++y) body(RowPart{y, 0, 0, 0, plan.shape[1]});
     }
   }
 };
 
 /// Results of a reduction across rows that a tile has at most: they stay in the first-level cache.
+/// Sums put aside (see kRowsPerBlock) take as much again, touched once in that many rows: with them
+/// a statement's results fill 16 KiB of a task's stack in float, 32 KiB in double.
 inline constexpr index_t kTileResults = 2048;
 
 /// Tiles for reductions along an axis that is not the last: a block of a line's columns, or several
@@ -117,7 +120,8 @@ struct ColumnTiles {
     for (index_t line = tile.first_line; line < tile.end_line; ++line) {
       const index_t first = walk.FirstRow(line);
       for (index_t step = tile.first_step; step < tile.end_step; ++step) {
-        body(first + step * walk.inner, line - tile.first_line, tile.begin, tile.end);
+        body(RowPart{first + step * walk.inner, line - tile.first_line, step - tile.first_step,
+                     tile.begin, tile.end});
       }
     }
   }
@@ -264,9 +268,12 @@ struct FusedAcrossRows : KeepsNothing {
   using Accumulator = AccumulatorOf<Red, typename Ready::value_type>;
   using InAccumulator = std::conditional_t<std::is_same_v<Accumulator, typename Ready::value_type>,
                                            Ready, TypecastExp<Accumulator, Ready>>;
+  static constexpr bool kInBlocks = kRounds<Red, Accumulator>;
   struct Local {
+    // Of the rows since the last block was put aside; and of those above them, put aside.
+    alignas(64) std::array<Accumulator, static_cast<size_t>(kTileResults)> results;
+    std::array<Accumulator, static_cast<size_t>(kInBlocks ? kTileResults : 0)> above;
     index_t begin;
-    std::array<Accumulator, static_cast<size_t>(kTileResults)> results;
 
     Local() {}  // NOLINT: a tuple of aggregates would be filled with zeros
   };
@@ -286,23 +293,36 @@ struct FusedAcrossRows : KeepsNothing {
   bool IsFlat() const { return false; }
   template <typename Tile>
   void Start(const Tile& tile, Local* local) const {
+    const index_t count = (tile.end_line - tile.first_line) * tiles.width;
+    const Accumulator initial = Red::template InitialValue<Accumulator>();
     local->begin = tile.begin;
-    std::fill_n(local->results.data(), (tile.end_line - tile.first_line) * tiles.width,
-                Red::template InitialValue<Accumulator>());
+    std::fill_n(local->results.data(), count, initial);
+    if (HasBlocksAbove(tile)) std::fill_n(local->above.data(), count, initial);
   }
   void Run(const RowPart& part, Local* local) const {
-    Accumulator* const row = local->results.data() + part.line * tiles.width - local->begin;
+    const index_t offset = part.line * tiles.width - local->begin;
+    Accumulator* const row = local->results.data() + offset;
+    if constexpr (kInBlocks) {
+      if (part.step > 0 && part.step % kRowsPerBlock == 0) {
+        Accumulator* const above = local->above.data() + offset;
+        for (index_t x = part.begin; x < part.end; ++x) above[x] = Op::Map(above[x], row[x]);
+        std::fill(row + part.begin, row + part.end, Red::template InitialValue<Accumulator>());
+      }
+    }
     EvaluateRow<sv::Saver<Op>>(row, e, part.y, part.begin, part.end);
   }
   template <typename Tile>
   void End(const Tile& tile, const Local& local, Partial* /*partial*/) const {
-    const Accumulator* value = local.results.data();
+    const Accumulator* const block = local.results.data();
+    const Accumulator* const above = HasBlocksAbove(tile) ? local.above.data() : nullptr;
+    index_t i = 0;
     for (index_t line = tile.first_line; line < tile.end_line; ++line) {
-      for (index_t x = tile.begin; x < tile.end; ++x, ++value) {
+      for (index_t x = tile.begin; x < tile.end; ++x, ++i) {
+        const Accumulator value = above == nullptr ? block[i] : Op::Map(above[i], block[i]);
         if (results == nullptr) {
-          Save(line, x, *value);
+          Save(line, x, value);
         } else {
-          results[tile.piece * ResultsOfPiece() + line * tiles.walk.columns + x] = *value;
+          results[tile.piece * ResultsOfPiece() + line * tiles.walk.columns + x] = value;
         }
       }
     }
@@ -319,6 +339,10 @@ struct FusedAcrossRows : KeepsNothing {
   }
 
  private:
+  template <typename Tile>
+  static bool HasBlocksAbove(const Tile& tile) {
+    return kInBlocks && tile.end_step - tile.first_step > kRowsPerBlock;
+  }
   index_t ResultsOfPiece() const { return tiles.lines * tiles.walk.columns; }
   void Save(index_t line, index_t x, Accumulator value) const {
     SaveElement<Saver>(ElementOf(dst, line, x),
@@ -375,9 +399,9 @@ void RunFused(const Tiles& tiles, const Fused&... fused) {
         for_each(kEach, [&](const auto& statement, auto i) {
           statement.Start(tile, &std::get<i>(locals));
         });
-        tiles.ForEachRow(tile, [&](index_t y, index_t line, index_t begin, index_t end) {
-          for (index_t x = begin; x < end; x += kFuseStretch) {
-            const RowPart part{y, line, x, std::min(end, x + kFuseStretch)};
+        tiles.ForEachRow(tile, [&](const RowPart& row) {
+          for (index_t x = row.begin; x < row.end; x += kFuseStretch) {
+            const RowPart part{row.y, row.line, row.step, x, std::min(row.end, x + kFuseStretch)};
             for_each(kEach, [&](const auto& statement, auto i) {
               statement.Run(part, &std::get<i>(locals));
             });

@@ -352,8 +352,9 @@ TYPED_TEST(FuseTest, ReductionsAlongAxesShareThePass) {
         expected[at] += static_cast<double>(values[static_cast<size_t>(i)]);
         magnitude[at] += std::abs(static_cast<double>(values[static_cast<size_t>(i)]));
       }
+      const index_t added = shape[of_rows ? 1 : 0];
       ExpectWithin<T>(sums, expected, [&](size_t i) {
-        return static_cast<double>(n + 1) * UnitRoundoff<Accumulator>() * magnitude[i] +
+        return static_cast<double>(added) * UnitRoundoff<Accumulator>() * magnitude[i] +
                2 * UnitRoundoff<T>() * (std::abs(expected[i]) + 1);
       });
     };
@@ -361,6 +362,26 @@ TYPED_TEST(FuseTest, ReductionsAlongAxesShareThePass) {
     expect(column_sums.values(), false);
     EXPECT_TRUE(x.GuardsIntact() && row_sums.GuardsIntact() && row_minima.GuardsIntact() &&
                 column_sums.GuardsIntact() && maxima.GuardsIntact());
+  }
+}
+
+// One number over and over along an axis adds up within the bound of kRowsPerBlock: in pieces of
+// the axis, for several lines of a tile, and for several tiles of a line.
+TEST(FuseTest, SumsAcrossManyRowsStayAccurate) {
+  for (const Shape<3>& shape :
+       {Shape3(1, 100001, 3), Shape3(5, 3001, 7), Shape3(16, 300, expr::kTileResults + 2)}) {
+    const Shape<2> kept = Shape2(shape[0], shape[2]);
+    GuardedTensor<2, float> row(kept, RandomValues<float>(kept.Size(), 0.1, 1));
+    GuardedTensor<2, float> sums(kept);
+    Fuse(Lazy(*sums) = sum<1>(spread<1>(*row, shape[1])));
+    const auto rows = static_cast<double>(shape[1]);
+    constexpr double kBlock = expr::kRowsPerBlock;
+    const double additions = kBlock + rows / kBlock + expr::kMaxPieces;
+    std::vector<double> expected;
+    for (const float value : row.values()) expected.push_back(rows * value);
+    ExpectWithin<float>(sums.values(), expected,
+                        [&](size_t i) { return additions * UnitRoundoff<float>() * expected[i]; });
+    EXPECT_TRUE(sums.GuardsIntact());
   }
 }
 
@@ -467,7 +488,7 @@ TEST(FuseTest, ThreadsDoNotChangeABit) {
 }
 
 TEST(FuseTest, ThreadsDoNotChangeABitOfReductionsAlongAxes) {
-  const Shape<2> shape = Shape2(3001, 517);
+  const Shape<2> shape = Shape2(5001, 517);  // pieces of more rows than a block
   GuardedTensor<2, float> a(shape, RandomValues<float>(shape.Size(), -1, 1)), b(shape);
   GuardedTensor<1, float> rows(Shape1(shape[0])), columns(Shape1(shape[1]));
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);

@@ -148,8 +148,9 @@ inline constexpr bool kRounds =
 /// Rows whose sums are put aside before they are added to those of the rows above, a multiple of
 /// kRowsAtATime. As with kReduceBlock, each element then passes through at most this many additions
 /// and one for each such block: the sum of n rows is off by at most (256 + n / 256) u times the sum
-/// of the magnitudes, where one row after the other would have it n u (u the unit roundoff). Over
-/// AcrossRowsPlan's pieces n is a piece's extent, and the pieces add at most 16 u.
+/// of the magnitudes, where one row after the other would have it n u (u the unit roundoff). Where
+/// the axis is cut into pieces n is a piece's extent, and the pieces add at most 16 u. Fuse has
+/// the same blocks, and so has ReduceAcrossRowsKernel, which cuts no pieces.
 inline constexpr index_t kRowsPerBlock = 256;
 
 /// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on,

@@ -3,6 +3,7 @@
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/reduce.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -34,6 +35,7 @@ struct DeviceNumberExp : Exp<DeviceNumberExp<T>, T>, Number<DeviceNumberExp<T>, 
 
 #if defined(__CUDACC__)
 
+#include <algorithm>
 #include <type_traits>
 
 #include "tessera/tensor/element_group.h"
@@ -180,7 +182,8 @@ __global__ void ReduceAlongRowsKernel(T* dst, E e, index_t rows, index_t columns
   }
 }
 
-/// One thread for each result; neighbouring threads read neighbouring columns.
+/// One thread for each result, in blocks of rows (see kRowsPerBlock); neighbouring threads read
+/// neighbouring columns.
 template <typename Red, typename Finish, typename Accumulator, typename T, typename E>
 __global__ void ReduceAcrossRowsKernel(T* dst, E e, index_t outer, index_t extent, index_t inner,
                                        index_t columns) {
@@ -192,8 +195,13 @@ __global__ void ReduceAcrossRowsKernel(T* dst, E e, index_t outer, index_t exten
     const index_t x = i - line * columns;
     const index_t first_row = line / inner * extent * inner + line % inner;
     Accumulator value = Red::template InitialValue<Accumulator>();
-    for (index_t k = 0; k < extent; ++k) {
-      value = Op::Map(value, static_cast<Accumulator>(e.Eval(first_row + k * inner, x)));
+    for (index_t k = 0; k < extent;) {
+      const index_t end = kRounds<Red, Accumulator> ? std::min(extent, k + kRowsPerBlock) : extent;
+      Accumulator block = Red::template InitialValue<Accumulator>();
+      for (; k < end; ++k) {
+        block = Op::Map(block, static_cast<Accumulator>(e.Eval(first_row + k * inner, x)));
+      }
+      value = Op::Map(value, block);
     }
     dst[i] = Finish::template Map<T>(value, extent);
   }
