@@ -108,7 +108,8 @@ void EndDefaultEngine() {
       "tessera engine: an operation has called exit(); expected std::quick_exit() there, or exit() "
       "outside of operations. The process ends now, without destroying static objects.\n",
       stderr);
-  std::fflush(stdout);  // not all streams: somebody may hold one and wait for input
+  // Not all streams, and this one only if nobody is in it: who is may wait for input, or for ever.
+  if (ftrylockfile(stdout) == 0) fflush_unlocked(stdout);
   _exit(EXIT_FAILURE);
 }
 

@@ -99,12 +99,11 @@ struct EngineOptions {
   /// on to complete asynchronous operations should complete them before it pushes more.
   ///
   /// A push from inside an operation does not wait, which that operation's end might have to. Where
-  /// so many pend it runs the newest ready operation instead: so a tree of operations that push
-  /// others is gone through in depth, and stays near the bound with one worker; several, who begin
-  /// at several places, may exceed it several times. Without bound are: what an operation pushes
-  /// that cannot begin before its own end (on a variable that it writes); what the pieces of a
-  /// parallel loop push; and what is pushed inside an operation of another engine. Default:
-  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  /// so many pend it runs the oldest ready operation instead, which keeps an operation that pushes
+  /// many others near the bound. Without bound are: what an operation pushes that cannot begin
+  /// before its own end (on a variable that it writes); a tree of operations that push others,
+  /// which is held in its whole width; what the pieces of a parallel loop push; and what is pushed
+  /// inside an operation of another engine. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does.
   /// Default: TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
@@ -234,9 +233,10 @@ class Engine {
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
   /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
-  /// runs the newest ready operation first, if there is any, hence hold no lock that operations
-  /// take; and where that one waits for what this operation is to do, its wait throws. A push from
-  /// a piece of a parallel loop or inside another engine does neither.
+  /// runs the oldest ready operation first, if there is any, hence hold no lock that operations
+  /// take; and where that one waits for what this operation is to do, its wait throws, or never
+  /// ends if it is not the engine's. A push from a piece of a parallel loop or inside an operation
+  /// of another engine does neither.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA
@@ -341,9 +341,12 @@ class Engine {
   /// The totals so far; while operations run, of slightly different moments.
   virtual EngineCounters counters() const = 0;
 
-  /// For people: the counters, what is ready to run, then each variable on which operations pend,
-  /// with those that hold it and those that queue for it. An operation on no variable is counted,
-  /// but not named once it has begun; a replay is named as a whole.
+  /// For people: the counters, what is ready to run, what has begun without a place on a variable,
+  /// then each variable on which operations pend, with those that hold it and those that queue for
+  /// it. On variables a replay stands as a whole; of its operations those are named that run or,
+  /// asynchronous, are not complete, but where it is a CUDA graph. Of what a device has yet to do
+  /// on a variable the last write is named and what has read it since. Of each kind a few are
+  /// named.
   virtual std::string DebugString() const = 0;
 
   /// Records from here on what each operation does and when, and drops what an earlier trace has

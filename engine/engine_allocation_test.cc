@@ -133,6 +133,56 @@ TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing)
   }
 }
 
+TEST_P(EngineAllocationTest, ExecuteWithoutMemoryLeavesNoCallBehind) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    {
+      const FailingNew failing(call);
+      try {
+        engine_->Execute([] {});
+      } catch (const std::bad_alloc&) {
+      }
+      failed = failing.has_failed();
+    }
+    // A thread that comes to work in the place of one that sleeps looks for such calls first.
+    Variable *const awaited = engine_->NewVariable(), *const after = engine_->NewVariable();
+    const OnComplete done = PushOpen(*engine_, awaited);
+    engine_->PushSync([&](RunContext context) { context.engine->WaitForVar(awaited); }, kCpu, {},
+                      {});
+    engine_->PushSync([](RunContext) {}, kCpu, {}, {after});
+    engine_->WaitForVar(after);
+    done();
+    engine_->WaitForAll();
+  }
+}
+
+TEST_P(EngineAllocationTest, AWaitInsideAnOperationMayFindNoMemory) {
+  std::atomic<bool> failed{true};
+  for (int64_t call = 0; failed; ++call) {
+    Variable* const awaited = engine_->NewVariable();
+    const OnComplete done = PushOpen(*engine_, awaited);
+    std::atomic<pid_t> thread{0};
+    std::atomic<bool> ended{false};
+    engine_->PushSync(
+        [&](RunContext context) {
+          const FailingNew failing(call);
+          thread = ThisThread();
+          try {
+            context.engine->WaitForVar(awaited);
+          } catch (const std::bad_alloc&) {
+          }
+          failed = failing.has_failed();
+          ended = true;
+        },
+        kCpu, {}, {});
+    while (thread == 0) std::this_thread::yield();
+    AwaitSleep(thread);  // in the wait, or at its end for want of work
+    done();
+    engine_->WaitForAll();
+    ASSERT_TRUE(ended) << "allocation " << call;
+  }
+}
+
 // A call for help goes to the queue, where others with a priority stand already. What may be
 // missing is a thread that comes: then the operation's own one does the rest afterwards.
 TEST_P(EngineAllocationTest, AReplayWhoseOperationWaitsWithoutMemoryGoesOn) {
@@ -381,6 +431,22 @@ TEST(ErrorMemoryTest, AChainWithoutMemoryAndReserveJoinsTheOneThatHasIt) {
   EXPECT_EQ(number(log.ReportOldest(1)->error), 2);
   EXPECT_THROW(std::rethrow_exception(log.ReportOldest(1)->error), Error) << "for the lack of room";
   EXPECT_EQ(log.ReportOldest(1), nullptr);
+}
+
+TEST(ErrorMemoryTest, AChainThatIsReportedGivesItsReserveUp) {
+  const auto error = std::make_exception_ptr(1);
+  FailureLog log;
+  const auto begin_without_memory = [&](uint64_t sequence) {
+    const FailingNew failing(0, /*failures=*/1000);
+    return log.Begin(error, "operation", {}, sequence);
+  };
+  const FailureRef first = begin_without_memory(1);
+  EXPECT_EQ(log.ReportOldest(1), first);
+  log.Renew();
+  const FailureRef second = begin_without_memory(2);
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(first->cleared);
+  EXPECT_EQ(log.ReportOldest(2), second);
 }
 
 TEST(TraceMemoryTest, EventsForWhichThereIsNoMemoryAreCounted) {

@@ -151,6 +151,169 @@ TEST_P(EngineDescribeTest, DebugStringNamesEveryReader) {
   EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("table")));
 }
 
+// What has begun stands in no queue, and without variables on none.
+TEST_P(EngineDescribeTest, DebugStringNamesARunningOperationWithoutVariables) {
+  std::latch running(1), end(1);
+  // In a thread of its own, in which NaiveEngine runs it.
+  std::thread pusher([&] {
+    engine_->PushSync([&](RunContext) { running.count_down(), end.wait(); }, kCpu, {}, {},
+                      {.name = "compute"});
+  });
+  running.wait();
+  EXPECT_THAT(engine_->DebugString(),
+              AllOf(HasSubstr("begun, on no variable's queue: \"compute\" (push 1 at "),
+                    HasSubstr("engine_describe_test.cc:")));
+  end.count_down();
+  pusher.join();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("compute")));
+}
+
+TEST_P(EngineDescribeTest, DebugStringNamesAsynchronousOperationsWithoutVariables) {
+  constexpr int kListed = 8;  // by a report, of each kind
+  std::vector<OnComplete> open;
+  const auto push = [&](const std::string& name) {
+    std::promise<OnComplete> handle;
+    engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); },
+                       kCpu, {}, {}, {.name = name});
+    open.push_back(handle.get_future().get());
+  };
+  for (int i = 0; i < kListed; ++i) push("request " + std::to_string(i));
+  const std::string all = engine_->DebugString();
+  for (int i = 0; i < kListed; ++i) {
+    EXPECT_THAT(all, HasSubstr("\"request " + std::to_string(i) + "\" (push "));
+  }
+  EXPECT_THAT(all, Not(HasSubstr("…")));
+  for (int i = 0; i < 100; ++i) push("another");
+  EXPECT_THAT(engine_->DebugString(),
+              AllOf(HasSubstr("\"another\""), Not(HasSubstr("\"request 0\"")), HasSubstr(", …")));
+  // In any order, the first of all among them.
+  for (size_t i = 0; i < open.size(); i += 2) open[i]();
+  EXPECT_THAT(engine_->DebugString(), HasSubstr("\"another\""));
+  for (size_t i = 1; i < open.size(); i += 2) open[i]();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), AllOf(HasSubstr("pending 0"), Not(HasSubstr("begun"))));
+}
+
+TEST_P(EngineDescribeTest, DebugStringNamesAFunctionThatGoesOnAfterItsOperationIsComplete) {
+  Variable* variable = engine_->NewVariable("result");
+  std::latch complete(1), end(1);
+  std::thread pusher([&] {
+    engine_->PushAsync(
+        [&](RunContext, OnComplete done) {
+          done();
+          complete.count_down();
+          end.wait();
+        },
+        kCpu, {}, {variable}, {.name = "tidy"});
+  });
+  complete.wait();
+  engine_->WaitForVar(variable);
+  EXPECT_THAT(engine_->DebugString(), AllOf(HasSubstr("pending 1"), HasSubstr("begun, "),
+                                            HasSubstr("\"tidy\""), Not(HasSubstr("result"))));
+  end.count_down();
+  pusher.join();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("tidy")));
+}
+
+TEST_P(EngineDescribeTest, DebugStringNamesTheStepOfAReplayThatRuns) {
+  Variable* variable = engine_->NewVariable("state");
+  std::latch running(1), end(1);
+  const auto schedule = engine_->Record(
+      [&] {
+        engine_->PushSync([](RunContext) {}, kCpu, {}, {variable}, {.name = "load"});
+        engine_->PushSync([&](RunContext) { running.count_down(), end.wait(); }, kCpu, {},
+                          {variable}, {.name = "solve"});
+        engine_->PushSync([](RunContext) {}, kCpu, {}, {variable}, {.name = "store"});
+      },
+      {.name = "epoch"});
+  std::thread replayer([&] { schedule->Replay(); });
+  running.wait();
+  const std::string text = engine_->DebugString();
+  EXPECT_THAT(text, AllOf(HasSubstr("\"solve\" (push 2 at "), HasSubstr("engine_describe_test.cc:"),
+                          Not(HasSubstr("\"load\"")), Not(HasSubstr("\"store\""))));
+  if (GetParam().threaded()) {
+    EXPECT_THAT(text, AllOf(HasSubstr(") in a replay of \"epoch\""),
+                            HasSubstr("held for writing by replay of \"epoch\"")));
+  }
+  end.count_down();
+  replayer.join();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), AllOf(Not(HasSubstr("solve")), Not(HasSubstr("epoch"))));
+}
+
+TEST_P(EngineDescribeTest, DebugStringNamesTheStepOfAReplayThatIsNotComplete) {
+  for (const bool with_variable : {true, false}) {
+    std::vector<Variable*> written;
+    if (with_variable) written.push_back(engine_->NewVariable("state"));
+    std::promise<OnComplete> handle;
+    const auto schedule = engine_->Record(
+        [&] {
+          engine_->PushSync([](RunContext) {}, kCpu, {}, written, {.name = "load"});
+          engine_->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                             written, {.name = "fetch"});
+        },
+        {.name = "epoch"});
+    schedule->Replay();
+    const OnComplete done = handle.get_future().get();
+    const std::string text = engine_->DebugString();
+    EXPECT_THAT(text, HasSubstr("\"fetch\" (push "));
+    if (GetParam().threaded()) {
+      EXPECT_THAT(text, HasSubstr(") in a replay of \"epoch\""));
+    }
+    done();
+    engine_->WaitForAll();
+    EXPECT_THAT(engine_->DebugString(), AllOf(Not(HasSubstr("fetch")), Not(HasSubstr("epoch"))));
+  }
+}
+
+// Between its operations none of them is there to be named.
+TEST_P(ThreadedEngineDescribeTest, DebugStringNamesAReplayWithoutVariables) {
+  std::latch running(1), end(1);
+  const auto schedule = engine_->Record(
+      [&] {
+        engine_->PushSync([&](RunContext) { running.count_down(), end.wait(); }, kCpu, {}, {},
+                          {.name = "compute"});
+      },
+      {.name = "epoch"});
+  schedule->Replay();
+  running.wait();
+  EXPECT_THAT(engine_->DebugString(),
+              AllOf(HasSubstr("replay of \"epoch\" (push 1"), HasSubstr("\"compute\" (push 1"),
+                    HasSubstr(") in a replay of \"epoch\"")));
+  end.count_down();
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("begun")));
+}
+
+// Whatever a look at them finds, it must be there.
+TEST_P(EngineDescribeTest, DebugStringMayLookAtAnyMoment) {
+  constexpr int kRounds = 2000;
+  Variable *variable = engine_->NewVariable(), *other = engine_->NewVariable();
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < 4; ++i) {
+      engine_->PushSync([](RunContext) {}, kCpu, {}, {variable}, {.name = "step"});
+      engine_->PushAsync([](RunContext, OnComplete done) { done(); }, kCpu, {}, {other},
+                         {.name = "asynchronous step"});
+    }
+  });
+  std::atomic<bool> over{false};
+  std::thread reader([&] {
+    while (!over) EXPECT_THAT(engine_->DebugString(), HasSubstr("pushed "));
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    engine_->PushSync([](RunContext) {}, kCpu, {}, {}, {.name = "compute"});
+    engine_->PushAsync([](RunContext, OnComplete done) { done(); }, kCpu, {}, {variable},
+                       {.name = "fetch"});
+    schedule->Replay();
+  }
+  engine_->WaitForAll();
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("begun")));
+  over = true;
+  reader.join();
+}
+
 TEST(ThreadedEngineLentTest, DebugStringTellsOfThreadsThatBlockAndOfTheirLimit) {
   constexpr int kLimit = 1024;  // as engine.h says
   const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
@@ -188,6 +351,20 @@ TEST_P(EngineDescribeTest, AWaitThatLastsIsReported) {
   EXPECT_THAT(report.Await(),
               AllOf(HasSubstr("WaitForVar has lasted longer than 1 ms"), HasSubstr("slow"),
                     HasSubstr("download"), HasSubstr("engine_describe_test.cc")));
+  done();
+  waiter.join();
+}
+
+TEST_P(EngineDescribeTest, AReportNamesWhatStandsOnNoVariable) {
+  FirstReport report;
+  const auto engine = GetParam().Make(report.Options());
+  std::promise<OnComplete> handle;
+  engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {}, {},
+                    {.name = "download"});
+  const OnComplete done = handle.get_future().get();
+  std::thread waiter([&] { engine->WaitForAll(); });
+  EXPECT_THAT(report.Await(), AllOf(HasSubstr("a wait for all operations has lasted longer"),
+                                    HasSubstr("\"download\" (push 1 at ")));
   done();
   waiter.join();
 }

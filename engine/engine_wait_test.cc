@@ -270,35 +270,23 @@ TEST_P(EngineWaitTest, PushersInsideOperationsAreNeverStuck) {
   EXPECT_EQ(aside, 1000);
 }
 
-TEST_P(EngineWaitTest, ATreeOfOperationsThatPushOthersIsNotHeldInItsWholeWidth) {
-  constexpr int kDepth = 14;
-  constexpr uint64_t kMaxPending = 100;
-  for (const int priority : {0, 3}) {
-    const auto engine = GetParam().Make({.max_pending = kMaxPending});
-    std::atomic<int> runs{0};
-    std::atomic<uint64_t> most{0};
-    const std::function<void(int)> push = [&](int depth) {
-      engine->PushSync(
-          [&, depth](RunContext) {
-            ++runs;
-            const uint64_t pending = engine->counters().pending;
-            for (uint64_t seen = most; seen < pending;) {
-              if (most.compare_exchange_weak(seen, pending)) break;
-            }
-            if (depth == 0) return;
-            push(depth - 1);
-            push(depth - 1);
-          },
-          kCpu, {}, {}, {.priority = priority});
-    };
-    push(kDepth);
-    engine->WaitForAll();
-    EXPECT_EQ(runs, (2 << kDepth) - 1);
-    // Several workers begin at several places, each with the oldest operation that is ready.
-    const uint64_t bound =
-        engine->num_workers() == 1 ? kMaxPending + 2 * kDepth : uint64_t{1} << (kDepth - 1);
-    EXPECT_LE(most, bound) << "priority " << priority;
+// At the bound an operation that pushes runs another one on top of itself: the oldest, or those
+// that pushed before would wait for as long as others push.
+TEST_P(ThreadedEngineWaitTest, PushingAtTheBoundKeepsNoOlderOperationFromItsTurn) {
+  const auto engine = GetParam().Make({.max_pending = 100});
+  std::atomic<bool> ended{false};
+  engine->Stop();
+  for (int i = 0; i < engine->num_workers(); ++i) {
+    engine->PushSync(
+        [&](RunContext context) {
+          while (!ended) context.engine->PushSync([](RunContext) {}, kCpu, {}, {});
+        },
+        kCpu, {}, {});
   }
+  engine->PushSync([&](RunContext) { ended = true; }, kCpu, {}, {});
+  engine->Start();
+  engine->WaitForAll();
+  EXPECT_TRUE(ended);
 }
 
 TEST_P(EngineWaitTest, WithoutABoundPushesNeverWait) {

@@ -62,7 +62,8 @@ struct ReplayOptions {
 /// Errors mark variables, skip those who read them and are reported as if each operation had been
 /// pushed alone; names and places are those of the recorded pushes. Counters and traces count each
 /// operation of each replay, when the replay is over. DebugString and stall reports name the
-/// schedule. Variable::version() advances by one for each replay that writes the variable.
+/// schedule and those of its operations that run or, asynchronous, are not complete.
+/// Variable::version() advances by one for each replay that writes the variable.
 ///
 /// An operation may wait for variables. A wait that could end only after the operation's own replay
 /// throws, as every wait that never could end: one for a pending write behind the replay is such. A

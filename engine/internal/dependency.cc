@@ -4,11 +4,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 
@@ -193,10 +194,13 @@ void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const 
   GrantNext(variable, ready);
 }
 
+// Sets of the standard library, here and in recordings: Abseil's cannot be destroyed after they
+// have found no memory.
+
 /// Which edges NeedsItsOwner has come past.
 struct Passed {
-  absl::flat_hash_set<const Edge*> appended;  ///< with all that are behind them
-  absl::flat_hash_set<const Edge*> followed;  ///< what they hold back has been appended
+  std::unordered_set<const Edge*> appended;  ///< with all that are behind them
+  std::unordered_set<const Edge*> followed;  ///< what they hold back has been appended
 };
 
 /// Appends to `blocked` those that wait on the edge's variable because of its execution, but for
@@ -379,7 +383,7 @@ bool CancelWait(WaitExecution& wait) {
 
 bool NeedsItsOwner(WaitExecution& wait) {
   std::vector<Execution*> blocked = {wait.owner};
-  absl::flat_hash_set<Execution*> seen;
+  std::unordered_set<Execution*> seen;
   Passed passed;
   while (!blocked.empty()) {
     Execution* execution = blocked.back();
@@ -406,10 +410,10 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
     const Execution* execution;  // only compared: it may be complete and reused
   };
   std::vector<Place> places = {{wait.inline_edges[0].variable(), &wait}};
-  absl::flat_hash_set<const Execution*> seen;
+  std::unordered_set<const Execution*> seen;
   // What stands before one of these in the variable's line is demanded already. The last of a line
   // come first, so that a line is walked once.
-  absl::flat_hash_set<std::pair<const DependencyVariable*, const Execution*>> passed;
+  std::set<std::pair<const DependencyVariable*, const Execution*>> passed;
   std::vector<Execution*> holders;
   int64_t visits = 0;
   while (!places.empty() && visits < max_visits) {

@@ -1,6 +1,7 @@
 #ifndef TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
 #define TESSERA_ENGINE_INTERNAL_DEPENDENCY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,6 +14,8 @@
 #include "tessera/engine/internal/push_counter.h"
 
 namespace tessera::engine_internal {
+
+struct RecordedPush;
 
 // How executions get their turn on variables. Nothing here knows about threads or queues of ready
 // work: whoever calls gets the executions that became ready and sees to them.
@@ -90,9 +93,11 @@ struct WaitExecution : Execution {
 /// What a thread runs of a replay, in the place of an execution on that thread.
 struct VisitExecution : Execution {
   VisitExecution() { kind = ExecutionKind::kVisit; }
-  ~VisitExecution() { op = nullptr; }
 
   Replay* visited = nullptr;
+  /// What it runs; null while it looks for something. Relaxed everywhere: it points into the plan,
+  /// which never changes.
+  std::atomic<const RecordedPush*> push{nullptr};
   Execution* replay_execution = nullptr;  ///< on whose variables the replay stands
   uint32_t stack = 0;                     ///< where it leaves what it makes ready
 };

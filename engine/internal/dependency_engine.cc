@@ -263,6 +263,7 @@ Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, i
 }
 
 void DependencyEngine::GiveExecution(Execution* execution) {
+  if (execution->begun) begun_.Leave(*execution);
   execution->fn.emplace<std::monostate>();
   if (execution->has_op()) DropOperator(execution->op);
   execution->op = nullptr;

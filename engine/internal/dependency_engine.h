@@ -18,6 +18,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/internal/begun_list.h"
 #include "tessera/engine/internal/completion.h"
 #include "tessera/engine/internal/dependency.h"
 #include "tessera/engine/internal/execution.h"
@@ -278,7 +279,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void RunWatched(Replay& replay, uint32_t index, const RunContext& context);
   bool CallStep(Replay& replay, uint32_t index, const RunContext& context);
   void CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList& ready);
-  static void DropStep(AsyncStep* step);
+  void DropStep(AsyncStep* step);
   void ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence);
   void EndReplay(Replay& replay, ReadyList& ready);
   static void DropReplay(Replay& replay);
@@ -317,7 +318,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
   bool TryRunAnyDemanded();
-  bool TryRunNewest();
   bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
   bool HelpUntil(const std::function<bool()>& done);
   bool Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
@@ -354,6 +354,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   // Mutable, because DebugString looks at records under their locks.
   mutable RecordPool<DependencyVariable> variables_;
   RecordPool<Execution> executions_;
+  /// Operations and replays without variables, the visits and the asynchronous operations of
+  /// replays, and operations that are complete before their functions have returned.
+  BegunList begun_;
   std::atomic<uint64_t> next_variable_id_{1};
   FailureLog failures_;
   std::atomic<bool> accepting_{true};

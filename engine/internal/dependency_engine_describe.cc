@@ -1,12 +1,18 @@
 // What DependencyEngine tells about itself.
 
 #include <algorithm>
+#include <cstdint>
 #include <mutex>
+#include <source_location>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/replay.h"
+#include "tessera/engine/internal/schedule_plan.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -14,6 +20,12 @@ namespace {
 // A line per variable and a few names in it keep a report readable, however much pends.
 constexpr int kMaxVariables = 100;
 constexpr int kMaxListed = 8;
+
+std::string DescribePush(std::string_view name, uint64_t sequence,
+                         const std::source_location& site) {
+  return absl::StrCat("\"", std::string(name), "\" (push ", sequence, " at ", site.file_name(), ":",
+                      site.line(), ")");
+}
 
 std::string Describe(const Execution& execution) {
   switch (execution.kind) {
@@ -24,9 +36,30 @@ std::string Describe(const Execution& execution) {
     default:
       break;
   }
-  return absl::StrCat(execution.is_replay() ? "replay of " : "", "\"",
-                      std::string(execution.display_name()), "\" (push ", execution.sequence,
-                      " at ", execution.site.file_name(), ":", execution.site.line(), ")");
+  return absl::StrCat(execution.is_replay() ? "replay of " : "",
+                      DescribePush(execution.display_name(), execution.sequence, execution.site));
+}
+
+/// Of something in a BegunList, the operation that runs; empty for a visit that runs none.
+std::string DescribeBegun(const Execution& execution) {
+  const Replay* replay = nullptr;
+  std::string text;
+  if (execution.kind == ExecutionKind::kVisit) {
+    const auto& visit = static_cast<const VisitExecution&>(execution);
+    const RecordedPush* push = visit.push.load(std::memory_order_relaxed);
+    // An asynchronous one is in the list itself.
+    if (push == nullptr || std::holds_alternative<AsyncFn>(push->op->fn)) return text;
+    replay = visit.visited;
+    text = DescribePush(push->display_name(),
+                        replay->first_sequence + (push - &replay->plan.push(0)), push->site);
+  } else {
+    if (execution.kind == ExecutionKind::kStep) {
+      replay = static_cast<const AsyncStep&>(execution).of;
+    }
+    text = Describe(execution);
+  }
+  if (replay != nullptr) absl::StrAppend(&text, " in a replay of \"", replay->plan.name(), "\"");
+  return text;
 }
 
 const char* AccessName(Access access) {
@@ -63,9 +96,8 @@ bool IsIssued(const DependencyVariable& variable) {
 
 void AppendFence(const FenceRef& fence, const char* access, std::string* text) {
   if (!IsPending(fence)) return;
-  absl::StrAppend(text, "; on stream ", fence->stream->name(), ": ", access, "\"", fence->operation,
-                  "\" (push ", fence->sequence, " at ", fence->site.file_name(), ":",
-                  fence->site.line(), ")");
+  absl::StrAppend(text, "; on stream ", fence->stream->name(), ": ", access,
+                  DescribePush(fence->operation, fence->sequence, fence->site));
 }
 
 /// Requires the variable's lock, which keeps the executions at it from completing.
@@ -160,7 +192,7 @@ std::string DependencyEngine::DebugString() const {
                    stopped_.load() ? ", stopped" : "", ": pushed ", totals.pushed, ", run ",
                    totals.run, ", skipped ", totals.skipped, ", pending ", totals.pending, "\n");
   {
-    // Also those on no variable, which the list below has not.
+    // Also those on no variable, which the lists below have not.
     std::lock_guard<FutexLock> hold(queue_lock_);
     int64_t ready = 0;
     std::string names;
@@ -172,6 +204,13 @@ std::string DependencyEngine::DebugString() const {
                     DescribeLent(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
                     ready > kMaxListed ? ", …" : "", "\n");
   }
+  int begun = 0;
+  begun_.ForEach([&](const Execution& execution) {
+    const std::string operation = begun > kMaxListed ? "" : DescribeBegun(execution);
+    if (operation.empty() || ++begun > kMaxListed) return;
+    absl::StrAppend(&text, begun == 1 ? "  begun, on no variable's queue: " : ", ", operation);
+  });
+  if (begun > 0) absl::StrAppend(&text, begun > kMaxListed ? ", …" : "", "\n");
   int listed = 0;
   variables_.ForEach([&](DependencyVariable& variable) {
     std::lock_guard<FutexLock> hold(variable.lock);

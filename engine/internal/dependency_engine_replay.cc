@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -28,10 +29,6 @@ constexpr int kIdleLooks = 100;
 
 // After so many operations a visit lets those of the same priority have their turn.
 constexpr int64_t kMaxVisitRuns = 64;
-
-std::string_view DisplayName(const RecordedPush& push) {
-  return push.op->name.empty() ? std::string_view("(unnamed)") : std::string_view(push.op->name);
-}
 
 }  // namespace
 
@@ -70,7 +67,7 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   }
   std::vector<RecordedPush> recorded;
   std::vector<RecordedDeletion> deletions;
-  absl::flat_hash_set<const DependencyVariable*> own;  // nobody else has ever used them
+  std::unordered_set<const DependencyVariable*> own;  // nobody else has ever used them
   // Of a recording that fails nothing stays but what it asked to delete.
   absl::Cleanup give_back = [&] { DeleteRecorded(deletions); };
   {
@@ -332,7 +329,7 @@ std::vector<TracedPush> DependencyEngine::TracedReplay(const Replay& replay) con
   for (uint32_t i = 0; i < plan.size(); ++i) {
     TracedPush& push = pushes.emplace_back();
     push.time_ns = trace_.Now();
-    push.name = DisplayName(plan.push(i));
+    push.name = plan.push(i).display_name();
     push.site = plan.push(i).site;
     for (const SchedulePlan::Use& use : plan.uses(i)) {
       push.variables.emplace_back(ids[use.variable], use.access);
@@ -402,6 +399,7 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
   visit.visited = &replay;
   visit.replay_execution = replay.execution;
   visit.below = ThreadFrame::Current(id_);
+  begun_.Enter(visit);
   VisitEnd end = VisitEnd::kNothingReady;
   const auto run = [&] { end = RunReady(replay, visit); };
   replay.gate.Visit(
@@ -412,6 +410,7 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
         return end == VisitEnd::kNothingReady;
       },
       [&] { return replay.HasReady(); });
+  begun_.Leave(visit);
   if (end == VisitEnd::kEnded) EndReplay(replay, ready);
 }
 
@@ -453,6 +452,8 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
   for (;;) {
     if (next == kNone) next = replay.Take(visit.stack);
     if (next == kNone) {
+      // Before the replay may be over: what is, nobody names any more.
+      visit.push.store(nullptr, std::memory_order_relaxed);
       if (done > 0 && replay.Finish(std::exchange(done, 0))) return VisitEnd::kEnded;
       if (workers == 1 || ++looks > kIdleLooks || replay.unfinished.load() == 0) {
         return VisitEnd::kNothingReady;
@@ -463,6 +464,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
     looks = 0;
     const int64_t rank = plan.has_ranks() ? replay.RankOf(next) : same_rank;
     if (MustYield(replay, rank, runs++)) {
+      visit.push.store(nullptr, std::memory_order_relaxed);
       // Not the last to be over, for nobody else can run `next` before it is put back.
       if (done > 0) replay.Finish(done);
       replay.PutBack(visit.stack, next);
@@ -472,7 +474,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
     // For all that this thread has left behind, and for what others have: each calls one.
     if (replay.gate.visitors() < workers && replay.HasReady()) CallHelp(replay, rank);
     const SchedulePlan::Operation& operation = plan.operation(next);
-    visit.op = operation.op;
+    visit.push.store(&plan.push(next), std::memory_order_relaxed);
     context.device = operation.device;
     if (operation.sync == nullptr) {
       if (!CallStep(replay, next, context)) {
@@ -547,6 +549,7 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
     replay.Mark(index, NewFailure(replay, index, std::current_exception()));
     return true;
   }
+  begun_.Enter(*step);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   std::optional<Blocked> blocked;
   if (replay.plan.push(index).op->property == FnProperty::kAsync) blocked.emplace(this);
@@ -591,7 +594,9 @@ void DependencyEngine::CompleteStep(AsyncStep* step, std::exception_ptr error, R
 
 void DependencyEngine::DropStep(AsyncStep* step) {
   // Acquire and release: the last one sees the other's use of it.
-  if (step->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete step;
+  if (step->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  begun_.Leave(*step);
+  delete step;
 }
 
 /// Gives up the replay's variables, each with its mark.
@@ -644,12 +649,14 @@ void DependencyEngine::DropReplay(Replay& replay) {
 FailureRef DependencyEngine::NewFailure(const Replay& replay, uint32_t index,
                                         std::exception_ptr error) noexcept {
   const RecordedPush& push = replay.plan.push(index);
-  return NewFailure(DisplayName(push), push.site, replay.first_sequence + index, std::move(error));
+  return NewFailure(push.display_name(), push.site, replay.first_sequence + index,
+                    std::move(error));
 }
 
 void DependencyEngine::TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns,
                                 bool skipped) {
-  TraceRun(replay.first_sequence + index, DisplayName(replay.plan.push(index)), begin_ns, skipped);
+  TraceRun(replay.first_sequence + index, replay.plan.push(index).display_name(), begin_ns,
+           skipped);
 }
 
 }  // namespace tessera::engine_internal

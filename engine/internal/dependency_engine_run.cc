@@ -15,7 +15,11 @@ namespace tessera::engine_internal {
 void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
   if (execution->kind == ExecutionKind::kJoin) {
     JoinReplay(execution, ready);
-  } else if (uses_devices_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  // Neither the queue nor a variable knows of it from here on.
+  if (execution->edge_count == 0) begun_.Enter(*execution);
+  if (uses_devices_.load(std::memory_order_relaxed)) {
     RunAmongDevices(execution, ready);
   } else if (execution->kind == ExecutionKind::kReplay) {
     BeginReplay(execution, ready);
@@ -183,6 +187,10 @@ void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& 
   Replaced replaced;
   std::lock_guard<std::mutex> hold(wait_graph_mutex_);
   Release(execution, failure, ready, fence, &replaced);
+  if (execution.begun) return;
+  // Its function may go on without variables. NeedsItsOwner looks at its edges under the mutex.
+  execution.SetEdgeCount(0);
+  begun_.Enter(execution);
 }
 
 void DependencyEngine::FinishInline(ReadyList& ready) {
@@ -286,19 +294,6 @@ bool DependencyEngine::TryRunOne() {
   Execution* const execution = TakeReady();
   if (execution != nullptr) RunTaken(execution);
   return execution != nullptr;
-}
-
-/// As TryRunOne, but of the operations that might be next runs the one that came last.
-bool DependencyEngine::TryRunNewest() {
-  Execution* execution;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    execution = stopped_.load(std::memory_order_relaxed) ? nullptr : queue_.PopNewest();
-    if (execution == nullptr) return false;
-    ++active_;
-  }
-  RunTaken(execution);
-  return true;
 }
 
 /// Runs one operation that the wait with this token needs; while the engine is stopped one that any

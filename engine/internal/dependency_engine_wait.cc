@@ -173,7 +173,7 @@ bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
   take();
   if (execution == nullptr && instead == Instead::kWhatItNeeds) {
     try {
-      Demand(*waiter, kMaxDemandVisits);
+      Demand(*waiter, std::numeric_limits<int64_t>::max());  // nobody else runs what it needs
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -490,6 +490,7 @@ void DependencyEngine::WaitForAll() {
   }
   if (!WaitUntilIdle(/*until_process_ends=*/true)) throw Abandoned("WaitForAll");
   const FailureRef failure = failures_.ReportOldest(pushed_.count());
+  failures_.Renew();
   if (failure != nullptr) Rethrow(*failure);
 }
 
@@ -517,7 +518,9 @@ bool DependencyEngine::IsIdle(Variable* variable) {
 
 void DependencyEngine::Report(const FailureRef& failure) {
   if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
-  if (ClaimReport(*failure, pushed_.count())) Rethrow(*failure);
+  if (!ClaimReport(*failure, pushed_.count())) return;
+  failures_.Renew();
+  Rethrow(*failure);
 }
 
 void DependencyEngine::Throttle(uint64_t pushed) {
@@ -536,21 +539,21 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) return;
   if (ThreadFrame::Inside(id_)) {
     // What pends may need this very operation to end, so it must not wait: help once, if possible.
-    // The newest, most likely what was just pushed: so a tree of operations that push others is
-    // gone through in depth, and does not stand in the queue in its whole width. Not at any depth,
-    // or a family of pushing operations would pile up on one stack.
+    // The oldest: with the newest those before it would have no turn while others push, and what
+    // was just pushed may well wait for its pusher. Not at any depth, or a family of pushing
+    // operations would pile up on one stack.
     if (push_help_depth >= kMaxPushHelpDepth) return;
     Execution* const current = ThreadFrame::Current(id_);
     SuspendVisit(current);  // what runs on top may wait for what is ready in it
     ++push_help_depth;
-    TryRunNewest();
+    TryRunOne();
     --push_help_depth;
     ResumeVisit(current);
     return;
   }
   // In an operation of another engine, which what pends may need just as well, by a wait for that
   // engine. On top of it such a wait would be refused, so nothing is run either.
-  if (ThreadFrame::InsideAny()) return;
+  if (ThreadFrame::InOperation() || ThreadFrame::Arena() != 0) return;
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;

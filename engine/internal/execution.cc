@@ -1,8 +1,20 @@
 #include "tessera/engine/internal/execution.h"
 
 #include "absl/strings/str_cat.h"
+#include "tessera/engine/internal/dependency.h"
+#include "tessera/engine/internal/schedule_plan.h"
 
 namespace tessera::engine_internal {
+
+std::string_view Execution::display_name() const {
+  if (kind == ExecutionKind::kVisit) {
+    const auto& visit = static_cast<const VisitExecution&>(*this);
+    const RecordedPush* push = visit.push.load(std::memory_order_relaxed);
+    return push == nullptr ? "(unnamed)" : push->display_name();
+  }
+  const std::string& text = has_op() ? op->name : name;
+  return text.empty() ? std::string_view("(unnamed)") : std::string_view(text);
+}
 
 std::string DependencyVariable::ToString() const {
   return name.empty() ? absl::StrCat("variable #", id)

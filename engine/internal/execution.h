@@ -106,10 +106,8 @@ struct alignas(64) Execution {
     more_edges.reset();
     more_capacity = 0;
   }
-  std::string_view display_name() const {
-    const std::string& text = has_op() ? op->name : name;
-    return text.empty() ? std::string_view("(unnamed)") : std::string_view(text);
-  }
+  /// Of a visit, the name of the operation that it runs.
+  std::string_view display_name() const;
 
   bool has_op() const { return !is_replay() && kind != ExecutionKind::kJoin && op != nullptr; }
   bool is_replay() const { return kind == ExecutionKind::kReplay || kind == ExecutionKind::kGraph; }
@@ -122,6 +120,7 @@ struct alignas(64) Execution {
   ExecutionKind kind = ExecutionKind::kOperation;
   FnProperty property = FnProperty::kNormal;
   QueuePlace place = QueuePlace::kNone;
+  bool begun = false;  // it is in the engine's BegunList
   /// The token of a wait inside an operation that needs this one: it goes first. 0 if none does. A
   /// hint, hence relaxed everywhere.
   std::atomic<uint32_t> demanded{0};

@@ -121,6 +121,15 @@ void FailureLog::Forget(const FailureRef& failure) {
   if (++forgotten_ == 1) first_forgotten_ = failure;
 }
 
+void FailureLog::Renew() noexcept {
+  std::vector<FailureRef> dropped;  // as above
+  std::lock_guard<std::mutex> hold(mutex_);
+  try {
+    RenewReserves(dropped);
+  } catch (const std::bad_alloc&) {  // until the next report
+  }
+}
+
 FailureRef FailureLog::ReportOldest(uint64_t pushed) {
   std::vector<FailureRef> dropped;  // as above
   std::lock_guard<std::mutex> hold(mutex_);

@@ -65,6 +65,10 @@ class FailureLog {
   FailureRef Begin(std::exception_ptr error, std::string_view name, std::source_location pushed_at,
                    uint64_t sequence) noexcept;
 
+  /// Sees to a reserve where one was taken, if there is memory again. Called at reports, so that
+  /// the next failure without memory does not join a chain that is over.
+  void Renew() noexcept;
+
   /// Claims the oldest chain that nobody has reported, and clears it. After the last of them comes
   /// one that tells how many were not kept, if there are such. Where there is none, clears all
   /// chains and returns null.

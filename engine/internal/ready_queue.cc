@@ -91,17 +91,6 @@ Execution* ReadyQueue::Ranked::front() const {
   return front;
 }
 
-Execution* ReadyQueue::Ranked::newest_of_front_rank() const {
-  const Execution* const first = front();
-  Execution* newest = nullptr;
-  for (Execution* at = root_; at != nullptr;) {
-    const bool same_rank = at->rank == first->rank;
-    if (same_rank) newest = at;
-    at = same_rank ? at->next : at->previous;
-  }
-  return newest;
-}
-
 void ReadyQueue::Push(Execution* execution) {
   ++size_;
   if (execution->kind == ExecutionKind::kJoin) ++joins_;
@@ -125,24 +114,17 @@ Execution* ReadyQueue::Pop() {
   if (!urgent_.empty()) {
     execution = urgent_.front();
     urgent_.Remove(execution);
-  } else if (RankedComesFirst()) {
-    execution = ranked_.front();
-    ranked_.Remove(execution);
-  } else {
+  } else if (!plain_.empty() && (ranked_.empty() || ranked_.front()->rank < 0)) {
     execution = plain_.front();
     plain_.Remove(execution);
+  } else {
+    execution = ranked_.front();
+    ranked_.Remove(execution);
   }
   if (execution->kind == ExecutionKind::kJoin) --joins_;
   execution->place = QueuePlace::kNone;
   execution->below = nullptr;
   UpdateBestRank();
-  return execution;
-}
-
-Execution* ReadyQueue::PopNewest() {
-  if (size_ == 0 || !urgent_.empty()) return Pop();
-  Execution* const execution = RankedComesFirst() ? ranked_.newest_of_front_rank() : plain_.back();
-  Remove(execution);
   return execution;
 }
 

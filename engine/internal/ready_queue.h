@@ -25,9 +25,6 @@ class ReadyQueue {
   /// The next to run; null if there is none.
   Execution* Pop();
 
-  /// As Pop, but of several with the same rank the one that came last.
-  Execution* PopNewest();
-
   /// How far a wait looks for what it needs while there are other threads: if it finds nothing it
   /// sleeps, and they run what is there.
   static constexpr int64_t kNearFront = 64;
@@ -77,7 +74,6 @@ class ReadyQueue {
     void PushBack(Execution* execution);
     void Remove(Execution* execution);
     Execution* front() const { return head_; }
-    Execution* back() const { return tail_; }
 
    private:
     Execution* head_ = nullptr;
@@ -96,8 +92,6 @@ class ReadyQueue {
     void Remove(Execution* execution);
     /// The first to run; null if there is none.
     Execution* front() const;
-    /// The last of those with the front's rank; null if there is none.
-    Execution* newest_of_front_rank() const;
     /// One for which found(execution) holds; null if there is none.
     template <typename Found>
     Execution* Find(const Found& found) const {
@@ -120,10 +114,6 @@ class ReadyQueue {
   static constexpr uint32_t kAnyToken = 0;  // no wait has it
 
   Execution* FindDemanded(uint32_t token, int64_t max_looks) const;
-  /// Whether Pop takes from ranked_ where nothing is urgent.
-  bool RankedComesFirst() const {
-    return plain_.empty() || (!ranked_.empty() && ranked_.front()->rank > 0);
-  }
   Execution* FindDemandedJoin(uint32_t token) const;
   void Remove(Execution* execution);
   void UpdateBestRank();

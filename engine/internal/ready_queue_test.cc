@@ -55,23 +55,6 @@ TEST_F(ReadyQueueTest, HigherRanksComeFirst) {
   EXPECT_THAT(PopAll(), ElementsAre(5, 3, 7, 1, 4, 2, 6));
 }
 
-TEST_F(ReadyQueueTest, TheNewestIsTheLastOfTheHighestRank) {
-  const auto pop_all_newest = [&] {
-    std::vector<uint64_t> sequences;
-    while (const Execution* execution = queue_.PopNewest()) {
-      sequences.push_back(execution->sequence);
-    }
-    return sequences;
-  };
-  Push({0, 5, 0, -2, 5, 1, 5, -2});
-  EXPECT_THAT(pop_all_newest(), ElementsAre(7, 5, 2, 6, 3, 1, 8, 4));
-  Push({0, 5, 0});
-  executions_[0].demanded = 1;
-  queue_.Promote(&executions_[0]);
-  EXPECT_THAT(pop_all_newest(), ElementsAre(1, 2, 3));
-  EXPECT_TRUE(queue_.empty());
-}
-
 TEST_F(ReadyQueueTest, PromotedOnesComeBeforeAllRanks) {
   Push({0, 0, -8, 5, 6, 0});
   executions_[5].demanded = executions_[2].demanded = 1;

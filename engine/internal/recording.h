@@ -2,9 +2,9 @@
 #define TESSERA_ENGINE_INTERNAL_RECORDING_H_
 
 #include <cstdint>
+#include <unordered_set>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "tessera/engine/internal/schedule_plan.h"
 #include "tessera/engine/internal/thread_frame.h"
 
@@ -38,8 +38,8 @@ class Recording {
   }
 
   std::vector<RecordedPush> pushes;
-  absl::flat_hash_set<const DependencyVariable*> made;
-  absl::flat_hash_set<const DependencyVariable*> deleted;
+  std::unordered_set<const DependencyVariable*> made;
+  std::unordered_set<const DependencyVariable*> deleted;
   std::vector<RecordedDeletion> deletions;  ///< those of `deleted`, in their order
 
  private:

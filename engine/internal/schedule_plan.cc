@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -38,7 +39,7 @@ std::string QuotedForDot(const std::string& text) {
 void OperatorDropper::operator()(OperatorRecord* op) const { DropOperator(op); }
 
 SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes,
-                           const absl::flat_hash_set<const DependencyVariable*>& own)
+                           const std::unordered_set<const DependencyVariable*>& own)
     : name_(std::move(name)), slots_(slots), pushes_(std::move(pushes)) {
   operations_.resize(size());
   for (uint32_t i = 0; i < size(); ++i) {
@@ -60,7 +61,7 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
   AddEdges(own);
 }
 
-void SchedulePlan::AddEdges(const absl::flat_hash_set<const DependencyVariable*>& own) {
+void SchedulePlan::AddEdges(const std::unordered_set<const DependencyVariable*>& own) {
   bool has_own = false;
   for (uint32_t v = 0; v < variables_.size(); ++v) {
     const VariableUse& use = variables_[v];
@@ -87,7 +88,7 @@ struct SchedulePlan::History {
 /// Follows each variable through the operations: a read comes after the last write, a write after
 /// the reads since then, which come after that write themselves, or after the write.
 void SchedulePlan::AddUses(std::vector<std::vector<uint32_t>>& predecessors) {
-  absl::flat_hash_map<const DependencyVariable*, uint32_t> places;
+  std::unordered_map<const DependencyVariable*, uint32_t> places;
   std::vector<History> histories;
   first_use_.push_back(0);
   for (uint32_t i = 0; i < size(); ++i) {

@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "tessera/base/device.h"
 #include "tessera/engine/internal/execution.h"
 
@@ -28,6 +28,9 @@ struct RecordedPush {
   int priority = 0;
   std::source_location site;
   int64_t rank() const { return RankOf(op->property, priority); }
+  std::string_view display_name() const {
+    return op->name.empty() ? std::string_view("(unnamed)") : std::string_view(op->name);
+  }
 };
 
 /// What all replays of a schedule share: its operations and which of them come after which. Never
@@ -65,7 +68,7 @@ class SchedulePlan {
 
   /// `own` are variables that nothing else uses.
   SchedulePlan(std::string name, size_t slots, std::vector<RecordedPush> pushes,
-               const absl::flat_hash_set<const DependencyVariable*>& own);
+               const std::unordered_set<const DependencyVariable*>& own);
 
   size_t size() const { return pushes_.size(); }
   const std::string& name() const { return name_; }
@@ -111,7 +114,7 @@ class SchedulePlan {
   /// How a variable is used up to the operation that is being looked at.
   struct History;
 
-  void AddEdges(const absl::flat_hash_set<const DependencyVariable*>& own);
+  void AddEdges(const std::unordered_set<const DependencyVariable*>& own);
   void AddUses(std::vector<std::vector<uint32_t>>& predecessors);
   void AddSuccessors(const std::vector<std::vector<uint32_t>>& predecessors);
   void FindHeights();

@@ -89,12 +89,6 @@ void TryToSetLimit(Reservations& reservations) noexcept {
   }
 }
 
-/// As far as is known, without asking.
-bool SystemHasGivenThreads() {
-  return given_threads.load(std::memory_order_relaxed) >=
-         reserved_threads.load(std::memory_order_relaxed);
-}
-
 }  // namespace
 
 WorkerReservation::WorkerReservation(int workers) : workers_(workers) {
@@ -117,6 +111,11 @@ WorkerReservation::~WorkerReservation() {
   reservations.workers -= workers_;
   reserved_threads.store(reservations.workers, std::memory_order_relaxed);
   TryToSetLimit(reservations);
+}
+
+bool SystemHasGivenThreads() {
+  return given_threads.load(std::memory_order_relaxed) >=
+         reserved_threads.load(std::memory_order_relaxed);
 }
 
 bool SystemGivesThreads() {

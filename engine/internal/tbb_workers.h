@@ -32,6 +32,8 @@ class WorkerReservation {
 /// for ever later on. Once it has been true for a number it stays so, for the question takes about
 /// 20 us for each.
 bool SystemGivesThreads();
+/// The same as far as is known, without asking.
+bool SystemHasGivenThreads();
 
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
 /// and counts them.

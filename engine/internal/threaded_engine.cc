@@ -57,20 +57,22 @@ class ThreadedEngine final : public DependencyEngine {
       return;
     }
     OutsideCall call(body);
+    bool own_arena = false;
+    // Before others know of `call`, for it takes memory.
+    const std::function<void()> mine = [&] {
+      if (own_arena || TakeCall(&call)) body();
+    };
     // Where the system refuses threads TBB may wait for one that never comes.
     const bool alone = WithoutTbb() || !SystemGivesThreads();
     // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
     // for the other engine, which has one thread less and does not know.
-    bool own_arena = alone || (!ThreadFrame::Inside(id()) && ThreadFrame::InsideAny());
+    own_arena = alone || (!ThreadFrame::Inside(id()) && ThreadFrame::InsideAny());
     if (!own_arena) {
       std::lock_guard<FutexLock> hold(queue_lock_);
       // Those who sleep hold places in the arena, and may wait for this very call.
       own_arena = lent_ > 0;
       if (!own_arena) calls_.push_back(&call);
     }
-    const std::function<void()> mine = [&] {
-      if (own_arena || TakeCall(&call)) body();
-    };
     PublishThroughTbb(&mine);
     const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
     if (own_arena) {
@@ -410,11 +412,11 @@ int ThreadedEngine::EnqueueRunners(int count) {
   return missing;
 }
 
-/// Whether TBB's threads come to the orders in the end, or find no place in the arena: for what
-/// Execute runs has taken all of them, or its loops.
+/// Whether TBB's threads find no place in the arena: for what Execute runs, or its loops, has taken
+/// all of them, and they come to the orders in the end.
 bool ThreadedEngine::ArenaIsOccupied() {
   const ArenaObserver& inside = workers_->observer;
-  return inside.workers() > 0 || inside.guests() >= std::max(options().workers, kLeastPlaces);
+  return inside.workers() + inside.guests() >= std::max(options().workers, kLeastPlaces);
 }
 
 /// TBB does not tell if it has no thread for an order, because another user of it has been refused
@@ -471,7 +473,8 @@ void ThreadedEngine::RunnerLoop() {
 /// process ends: so once TBB has been refused one, loops stay on this thread.
 void ThreadedEngine::SpareLoop() {
   while (Execution* const execution = NextOrRetire()) {
-    if (WithoutTbb() || !SystemGivesThreads()) {
+    // Without asking, which takes long and for which others may be refused a thread.
+    if (WithoutTbb() || !SystemHasGivenThreads()) {
       CallInstead([&] { RunChain(execution); });
     } else {
       RunChain(execution);
