@@ -42,8 +42,9 @@ void AddFromLibrary(const char* name, const char* library, const char* allocate,
   void* const allocate_symbol = handle == nullptr ? nullptr : dlsym(handle, allocate);
   void* const release_symbol = handle == nullptr ? nullptr : dlsym(handle, release);
   if (allocate_symbol == nullptr || release_symbol == nullptr) {
+    const char* const reason = dlerror();
     benchmark::AddCustomContext(std::string("missing ") + name,
-                                std::string(library) + " is not installed");
+                                reason != nullptr ? reason : std::string(library) + " is another");
     return;
   }
   peers->push_back({name, reinterpret_cast<void* (*)(size_t)>(allocate_symbol),

@@ -36,7 +36,7 @@ struct Data {
   TensorContainer<cpu, 2, double> a, b, c, r, t, u, v;
   TensorContainer<cpu, 1, double> row;
 
-  explicit Data(index_t size) : n(size), row(Shape1(size)) {
+  explicit Data(index_t size) : n(size), row(Shape1(size), 0.0) {
     std::mt19937_64 random(1);
     std::uniform_real_distribution<double> uniform(0.5, 1.5);
     for (auto* m : {&a, &b, &c, &r, &t, &u, &v}) {
