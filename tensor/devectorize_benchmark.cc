@@ -1,6 +1,6 @@
 // The six cases of Devectorize.jl on doubles, on one thread: ours beside a hand-written loop, plain
-// Eigen and eager evaluation, where every operation makes an array. What Devectorize calls by
-// column is by row here, for it is about the contiguous axis.
+// Eigen and eager evaluation, where Eigen computes every operation by itself into a temporary that is
+// there already. What Devectorize calls by column is by row here, for it is about the contiguous axis.
 //
 // The bound against eager evaluation is the ratio of the bytes that the two move, for matrices past
 // the caches. Devectorize's published gains over it: simple 2.60, complex 2.46, shift_dot 8.32,
@@ -82,9 +82,10 @@ double SimpleEigen(Data* d) {
   return d->r.dptr_[0];
 }
 double SimpleEager(Data* d) {
-  d->t = d->a - d->b;
-  d->u = square(d->t);
-  d->r = d->u + d->c;
+  Map t = Data::View(d->t), u = Data::View(d->u), r = Data::View(d->r);
+  t = Data::View(d->a) - Data::View(d->b);
+  u = t.square();
+  r = u + Data::View(d->c);
   return d->r.dptr_[0];
 }
 
@@ -108,16 +109,18 @@ double ComplexEigen(Data* d) {
   return d->r.dptr_[0];
 }
 double ComplexEager(Data* d) {
-  d->t = d->a - d->b;
-  d->u = square(d->t);
-  d->t = exp(d->u);
-  d->u = d->a + d->b;
-  d->v = exp(d->u);
-  d->u = d->t + d->v;
-  d->t = log(d->u);
-  d->u = log(d->c);
-  d->v = d->c * d->u;
-  d->r = d->t - d->v;
+  const Map a = Data::View(d->a), b = Data::View(d->b), c = Data::View(d->c);
+  Map t = Data::View(d->t), u = Data::View(d->u), v = Data::View(d->v), r = Data::View(d->r);
+  t = a - b;
+  u = t.square();
+  t = u.exp();
+  u = a + b;
+  v = u.exp();
+  u = t + v;
+  t = u.log();
+  u = c.log();
+  v = c * u;
+  r = t - v;
   return d->r.dptr_[0];
 }
 
@@ -138,11 +141,13 @@ double ShiftDotEigen(Data* d) {
   return ((a - a.mean()) * (b - b.mean())).sum();
 }
 double ShiftDotEager(Data* d) {
-  const double mean_a = mean(d->a), mean_b = mean(d->b);
-  d->t = d->a - mean_a;
-  d->u = d->b - mean_b;
-  d->v = d->t * d->u;
-  return sum(d->v);
+  const Map a = Data::View(d->a), b = Data::View(d->b);
+  Map t = Data::View(d->t), u = Data::View(d->u), v = Data::View(d->v);
+  const double mean_a = a.mean(), mean_b = b.mean();
+  t = a - mean_a;
+  u = b - mean_b;
+  v = t * u;
+  return v.sum();
 }
 
 double SumContiguous(Data* d) {
@@ -205,10 +210,12 @@ double DistanceEigen(Data* d) {
   return d->row.dptr_[0];
 }
 double DistanceEager(Data* d) {
-  d->t = d->a - d->b;
-  d->u = square(d->t);
-  d->row = sum<1>(d->u);
-  d->row = sqrt(d->row);
+  Map t = Data::View(d->t), u = Data::View(d->u);
+  ColumnMap row(d->row.dptr_, d->n);
+  t = Data::View(d->a) - Data::View(d->b);
+  u = t.square();
+  row = u.rowwise().sum();
+  row = row.sqrt();
   return d->row.dptr_[0];
 }
 
