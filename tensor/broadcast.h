@@ -16,6 +16,7 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = E::kHasPacket;
+  static constexpr bool kHasWidePacket = HasWidePacket<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
   static constexpr bool kAlongRow = kAxis == N - 1;

@@ -2,11 +2,14 @@
 #define TESSERA_TENSOR_EVALUATOR_CPU_H_
 
 #include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "tessera/base/device.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/parallel.h"
 #include "tessera/tensor/span.h"
+#include "tessera/tensor/wide_loop.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -60,20 +63,35 @@ constexpr RowLoop RowLoopOf() {
   }
 }
 
+/// Whether the loop over packets has a form over wide ones.
+template <typename Saver, typename T, typename E>
+constexpr bool HasWideLoop() {
+  return FitsWidePackets<Saver, T, E>() && RowLoopOf<Saver, T, E>() == RowLoop::kPackets;
+}
+
+/// How many of the elements from `address` on lie before a multiple of 32 bytes.
+template <typename T>
+index_t ElementsBeforeWide(const T* address) {
+  constexpr uintptr_t kBytes = 32;
+  const uintptr_t past = reinterpret_cast<uintptr_t>(address) % kBytes;
+  return static_cast<index_t>((kBytes - past) % kBytes / sizeof(T));
+}
+
 /// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. The
 /// expression comes by value: nobody else has the copy's address, so that its fields stay in
 /// registers although packet stores may alias anything.
 template <typename Saver, typename T, typename E>
-inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end) {
+inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end,
+                        [[maybe_unused]] Stores stores = Stores::kCached) {
   constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
   if constexpr (kLoop == RowLoop::kOwn) {
     e.EvalRow(y, begin, end, row + begin);
   } else if constexpr (kLoop == RowLoop::kSpans) {
-    for (index_t x = begin; x < end; x += kSpanBlock) {
-      const index_t count = std::min(kSpanBlock, end - x);
-      if constexpr (std::is_same_v<Saver, sv::saveto>) {
-        EvaluateBlock(e, y, x, count, row + x);
-      } else {
+    if constexpr (std::is_same_v<Saver, sv::saveto>) {
+      EvaluateSpans(e, y, begin, end - begin, row + begin);
+    } else {
+      for (index_t x = begin; x < end; x += kSpanBlock) {
+        const index_t count = std::min(kSpanBlock, end - x);
         T block[kSpanBlock];
         EvaluateBlock(e, y, x, count, block);
         EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);
@@ -81,6 +99,15 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
     }
   } else {
     index_t x = begin;
+    if constexpr (HasWideLoop<Saver, T, E>()) {
+      if (end - begin >= kMinWideRow && RunsWide()) {
+        if (stores == Stores::kStreamed) {
+          const index_t aligned = x + ElementsBeforeWide(row + x);
+          for (; x < aligned; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
+        }
+        x = EvaluateWide<Saver>(row, e, y, x, end, stores);
+      }
+    }
     if constexpr (kLoop == RowLoop::kPackets) {
       using P = typename PacketTraits<T>::type;
       constexpr index_t kSize = PacketTraits<T>::kSize;
@@ -89,7 +116,7 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
         if constexpr (std::is_same_v<Saver, sv::saveto>) {
           pk::pstoreu(row + at, value);
         } else {
-          pk::pstoreu(row + at, Saver::OPType::PacketMap(pk::ploadu<P>(row + at), value));
+          pk::pstoreu(row + at, MapPackets<typename Saver::OPType>(pk::ploadu<P>(row + at), value));
         }
       };
       // Two packets a turn keep both load ports busy and halve the loop's own instructions.
@@ -148,6 +175,7 @@ struct RowsTask {
   index_t stride;
   index_t columns;
   bool flat;  // all is one row
+  Stores stores;
   const E& e;
 
   /// Elements of the long row, or rows. Not inlined: the loops are by far the most of what an
@@ -162,10 +190,31 @@ struct RowsTask {
     const index_t first_column = task.flat ? begin : 0;
     const index_t end_column = task.flat ? end : task.columns;
     for (index_t y = first_row; y < end_row; ++y) {
-      EvaluateRow<Saver>(task.data + y * task.stride, task.e, y, first_column, end_column);
+      EvaluateRow<Saver>(task.data + y * task.stride, task.e, y, first_column, end_column,
+                         task.stores);
     }
   }
 };
+
+/// Bytes of a result from which it is streamed, and of each of its rows: what it is computed from
+/// takes as much again at least, and few machines have a last cache of twice that for a program
+/// alone; of short rows too much lies in the lines where two of them meet.
+inline constexpr index_t kStreamedBytes = index_t{32} << 20;
+inline constexpr index_t kStreamedRowBytes = index_t{4} << 10;
+
+/// Results are streamed where they cannot stay in the caches anyway: each element is then written
+/// to memory without being read from there first, and what the caches hold is not driven out.
+template <typename Saver, int N, typename T, typename E>
+Stores StoresInto(const Tensor<cpu, N, T>& /*dst*/, const E& /*e*/, const LoopPlan& plan) {
+  if constexpr (HasWideLoop<Saver, T, E>() && std::is_same_v<Saver, sv::saveto>) {
+    constexpr index_t kElementBytes = sizeof(T);
+    if (plan.rows * plan.columns > kStreamedBytes / kElementBytes &&
+        plan.columns >= kStreamedRowBytes / kElementBytes && RunsWide()) {
+      return Stores::kStreamed;
+    }
+  }
+  return Stores::kCached;
+}
 
 /// Runs the expression over the destination, in parallel where there is enough of it. The shapes
 /// have been checked.
@@ -173,7 +222,8 @@ template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   using Task = RowsTask<Saver, T, E>;
   const LoopPlan plan = PlanLoop(dst, e);
-  const Task task{dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, e};
+  const Task task{
+      dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, StoresInto<Saver>(dst, e, plan), e};
   ParallelForRange(plan.count(), plan.grain(), &Task::Run, &task);
 }
 

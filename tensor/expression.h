@@ -38,19 +38,44 @@ std::string_view FunctorName() {
   return NameInSignature(__PRETTY_FUNCTION__);
 }
 
+/// A number in as many copies as fill 16 bytes: nodes are copied 16 bytes at a time, and such a
+/// load waits for a narrower store of a moment before, which is half of what a small expression
+/// takes.
+template <typename T>
+struct NumberBlock {
+  T value;  ///< the number
+
+  explicit NumberBlock(T v) : value(v) {}
+};
+template <typename T>
+requires(std::is_arithmetic_v<T> && sizeof(T) == 4) struct NumberBlock<T> {
+  alignas(16) T value;  ///< as above
+  T copies[3];          ///< read by nobody
+
+  explicit NumberBlock(T v) : value(v), copies{v, v, v} {}
+};
+template <typename T>
+requires(std::is_arithmetic_v<T> && sizeof(T) == 8) struct NumberBlock<T> {
+  alignas(16) T value;  ///< as above
+  T copy;               ///< read by nobody
+
+  explicit NumberBlock(T v) : value(v), copy(v) {}
+};
+
 /// A scalar as an expression: the same value everywhere.
 template <typename T>
-struct ScalarExp : Exp<ScalarExp<T>, T, form::kMapped>, Number<ScalarExp<T>, T, 0> {
+struct ScalarExp : NumberBlock<T>, Exp<ScalarExp<T>, T, form::kMapped>, Number<ScalarExp<T>, T, 0> {
   using value_type = T;
   using device_type = void;
   static constexpr int kRank = 0;
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
   static constexpr bool kHasGroups = true;
+  static constexpr bool kHasWidePacket = true;
   static constexpr bool kMovesElements = false;
 
-  T value;
+  using NumberBlock<T>::value;
 
-  explicit ScalarExp(T v) : value(v) {}
+  explicit ScalarExp(T v) : NumberBlock<T>(v) {}
   TESSERA_HD T Eval(index_t, index_t) const { return value; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t, index_t) const {
@@ -69,6 +94,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>();
+  static constexpr bool kHasWidePacket = HasWidePacket<Op>() && HasWidePacket<A>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kIsItsOperands = true;
 
@@ -77,6 +103,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   explicit UnaryMapExp(const A& operand) : a(operand) {}
   auto shape() const { return a.shape(); }
   std::tuple<A> operands() const { return {a}; }
+  std::tuple<const A&> operand_references() const { return {a}; }
   template <typename NewA>
   auto WithOperands(const NewA& new_a) const {
     return UnaryMapExp<Op, NewA>(new_a);
@@ -104,6 +131,8 @@ struct BinaryMapExp
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>();
+  static constexpr bool kHasWidePacket =
+      HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kIsItsOperands = true;
 
@@ -127,6 +156,7 @@ struct BinaryMapExp
     }
   }
   std::tuple<A, B> operands() const { return {a, b}; }
+  std::tuple<const A&, const B&> operand_references() const { return {a, b}; }
   template <typename NewA, typename NewB>
   auto WithOperands(const NewA& new_a, const NewB& new_b) const {
     return BinaryMapExp<Op, NewA, NewB>(new_a, new_b);
@@ -157,6 +187,8 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>() && HasGroups<C>();
+  static constexpr bool kHasWidePacket =
+      HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>() && HasWidePacket<C>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kIsItsOperands = true;
 
@@ -194,6 +226,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
     }
   }
   std::tuple<A, B, C> operands() const { return {a, b, c}; }
+  std::tuple<const A&, const B&, const C&> operand_references() const { return {a, b, c}; }
   template <typename NewA, typename NewB, typename NewC>
   auto WithOperands(const NewA& new_a, const NewB& new_b, const NewC& new_c) const {
     return TernaryMapExp<Op, NewA, NewB, NewC>(new_a, new_b, new_c);

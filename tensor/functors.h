@@ -8,16 +8,20 @@
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/packet_math.h"
 #include "tessera/tensor/real_functors.h"
+#include "tessera/tensor/wide_packet.h"
 
 /// Functors: trivial structs with a static Map for single elements, callable on host and device,
 /// and where one exists a static PacketMap over Eigen packets. Any struct with a Map can be used
 /// in F<Op>(...). A user's functor becomes faster by a packet form, called MapPacket or PacketMap:
 ///
-///     struct Squared {
+///     struct Squared : tessera::WideFunctor {
 ///       TESSERA_HD static float Map(float a) { return a * a; }
 ///       template <typename P>
 ///       TESSERA_HD static P MapPacket(const P& a) { return tessera::pk::pmul(a, a); }
 ///     };
+///
+/// WideFunctor says that it uses nothing but the functions of pk in wide_packet.h, so that its
+/// loops may run over AVX2 packets in a build for less.
 ///
 /// Here stand arithmetic, comparisons, rounding and the like; real_functors.h has the rest.
 namespace tessera {
@@ -26,7 +30,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 namespace op {
 
 /// a + b
-struct plus {
+struct plus : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(a + b);
@@ -38,7 +42,7 @@ struct plus {
 };
 
 /// a - b
-struct minus {
+struct minus : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(a - b);
@@ -50,7 +54,7 @@ struct minus {
 };
 
 /// a * b
-struct mul {
+struct mul : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(a * b);
@@ -62,7 +66,7 @@ struct mul {
 };
 
 /// a / b, of integers cut off towards 0; these must not be divided by 0.
-struct div {
+struct div : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(a / b);
@@ -74,7 +78,7 @@ struct div {
 };
 
 /// The right operand.
-struct right {
+struct right : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T, T b) {
     return b;
@@ -86,7 +90,7 @@ struct right {
 };
 
 /// a
-struct identity {
+struct identity : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return a;
@@ -98,7 +102,7 @@ struct identity {
 };
 
 /// -a; of 0.0 it is -0.0
-struct negation {
+struct negation : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(-a);
@@ -114,7 +118,7 @@ struct negation {
 };
 
 /// The larger operand; NaN if either is NaN.
-struct maximum {
+struct maximum : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a != a ? a : (a > b ? a : b);
@@ -126,7 +130,7 @@ struct maximum {
 };
 
 /// The smaller operand; NaN if either is NaN.
-struct minimum {
+struct minimum : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a != a ? a : (a < b ? a : b);
@@ -138,7 +142,7 @@ struct minimum {
 };
 
 /// a held between low and high: low where a < low, high where a > high, and NaN where a is NaN.
-struct clamp {
+struct clamp : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T low, T high) {
     return a < low ? low : (high < a ? high : a);
@@ -150,7 +154,7 @@ struct clamp {
 };
 
 /// a where condition is not 0, else b. NaN is not 0.
-struct blend {
+struct blend : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T condition, T a, T b) {
     return condition != T(0) ? a : b;
@@ -169,7 +173,7 @@ TESSERA_HD P OneWhere(const P& mask) {
 }
 
 /// 1 where a == b, else 0; 0 where either is NaN.
-struct eq {
+struct eq : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a == b ? T(1) : T(0);
@@ -181,7 +185,7 @@ struct eq {
 };
 
 /// 1 where a < b, else 0; 0 where either is NaN.
-struct lt {
+struct lt : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a < b ? T(1) : T(0);
@@ -193,7 +197,7 @@ struct lt {
 };
 
 /// 1 where a <= b, else 0; 0 where either is NaN.
-struct le {
+struct le : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a <= b ? T(1) : T(0);
@@ -205,7 +209,7 @@ struct le {
 };
 
 /// 1 where a > b, else 0; 0 where either is NaN.
-struct gt {
+struct gt : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a > b ? T(1) : T(0);
@@ -217,7 +221,7 @@ struct gt {
 };
 
 /// 1 where a >= b, else 0; 0 where either is NaN.
-struct ge {
+struct ge : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a >= b ? T(1) : T(0);
@@ -229,7 +233,7 @@ struct ge {
 };
 
 /// 1 where a != b, else 0; 1 where either is NaN.
-struct ne {
+struct ne : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a != b ? T(1) : T(0);
@@ -249,7 +253,7 @@ struct power {
 };
 
 /// a * a
-struct square {
+struct square : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(a * a);
@@ -263,7 +267,7 @@ struct square {
 using sqr = square;
 
 /// Correctly rounded.
-struct square_root {
+struct square_root : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(std::sqrt(ToReal(a)));
@@ -278,7 +282,7 @@ struct square_root {
 using sqrt = square_root;
 
 /// 1 / a
-struct rcp {
+struct rcp : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(T(1) / a);
@@ -358,7 +362,7 @@ struct trunc {
 };
 
 /// max(a, 0); NaN stays NaN.
-struct relu {
+struct relu : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return a < T(0) ? T(0) : a;
@@ -370,7 +374,7 @@ struct relu {
 };
 
 /// 1 where a > 0, else 0: the derivative of relu, from its input or its output.
-struct relu_grad {
+struct relu_grad : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return a > T(0) ? T(1) : T(0);
@@ -383,7 +387,7 @@ struct relu_grad {
 };
 
 /// |a|; the absolute value of either zero is +0.
-struct abs {
+struct abs : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (std::numeric_limits<T>::is_signed) {

@@ -27,12 +27,12 @@
 ///
 ///     std::cout << Inspect(r, (a - sum(a)) * b);
 ///
-/// prints, on a machine with two threads and a processor compiled for SSE,
+/// prints, in a build for the x86-64 baseline on a machine with two threads and AVX2,
 ///
 ///     pass 1: reduces (1000,1000) float32 to a number; reads 1 per element; packets of 4 (SSE or
 ///     NEON); up to 2 threads
-///     pass 2: writes (1000,1000) float32 as one row; reads 2, writes 1 per element; packets of 4
-///     (SSE or NEON); up to 2 threads
+///     pass 2: writes (1000,1000) float32 as one row; reads 2, writes 1 per element; packets of 8
+///     (AVX2, chosen at run time); up to 2 threads
 ///     temporaries: none
 ///
 /// with each pass on one line. Which loops these are is asked of the evaluators, which decide it by
@@ -382,7 +382,10 @@ class Inspection {
     } else {
       const LoopPlan plan = PlanLoop(dst, e);
       Begin(what + Rows(plan.cuts_row), kTraffic + kOfDst);
-      End(Runs<E>(RowLoopInto<Saver>(dst, e), plan.columns), {plan.count(), plan.grain()});
+      const bool streamed = StoresInto<Saver>(dst, e, plan) == Stores::kStreamed;
+      End(Runs<Saver, E>(RowLoopInto<Saver>(dst, e), plan.columns) +
+              (streamed ? ", stored past the caches" : ""),
+          {plan.count(), plan.grain()});
     }
   }
   /// Notes that a temporary goes where it belongs.
@@ -413,6 +416,10 @@ class Inspection {
   static std::string Threads(int64_t threads) {
     return threads <= 1 ? "1 thread" : "up to " + std::to_string(threads) + " threads";
   }
+  /// What kInstructionSet says of a build's packets, of those that this machine adds.
+  static std::string WidePackets(size_t element_bytes) {
+    return "packets of " + std::to_string(32 / element_bytes) + " (AVX2, chosen at run time)";
+  }
   /// A loop over `columns` elements that takes up `packets` packets at a time.
   template <typename T>
   static std::string Packets(index_t columns, index_t packets) {
@@ -432,21 +439,24 @@ class Inspection {
       return kOneByOne;
     }
   }
-  template <typename E>
+  template <typename Saver, typename E>
   static std::string Runs(RowLoop loop, index_t columns) {
     using T = typename E::value_type;
+    const bool wide = columns >= kMinWideRow && RunsWide();
     switch (loop) {
       case RowLoop::kOwn:
         return "the node's own loop for a row";
       case RowLoop::kSpans: {
         std::ostringstream text;
         text << "costly functions over blocks of " << kSpanBlock << " by kernels for "
-             << tessera::Name(UsedInstructionSet())
-             << ", the rest: " << (RestIsInPackets<E>() ? Packets<T>(columns, 1) : kOneByOne);
+             << tessera::Name(UsedInstructionSet()) << ", the rest: "
+             << (wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
+                 : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
+                                                 : kOneByOne);
         return text.str();
       }
       case RowLoop::kPackets:
-        return Packets<T>(columns, 1);
+        return wide && HasWideLoop<Saver, T, E>() ? WidePackets(sizeof(T)) : Packets<T>(columns, 1);
       case RowLoop::kElements:
         break;
     }

@@ -27,6 +27,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr index_t kPacket = PacketTraits<float>::kSize;
+// Of loops over a row of 32 elements and more.
+const index_t loop_packet = expr::RunsWide() ? 8 : kPacket;
 constexpr const char* kTooFew = "one element at a time, since a row has too few for packets";
 
 struct Cube {
@@ -70,7 +72,7 @@ class InspectTest : public testing::Test {
 TEST_F(InspectTest, ElementwiseExpressionsTakeOnePass) {
   const std::string text = Inspect(*r, *a * *b + *a);
   EXPECT_THAT(text, HasSubstr("pass 1: writes (5,9) float32 as one row; reads 3, writes 1"));
-  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(kPacket)));
+  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(loop_packet)));
   EXPECT_THAT(text, HasSubstr("1 thread"));
   EXPECT_THAT(text, HasSubstr("temporaries: none"));
   EXPECT_THAT(text, Not(HasSubstr("pass 2")));
@@ -163,11 +165,28 @@ TEST_F(InspectTest, LoopsOfANodesOwnAreNotPackets) {
   EXPECT_THAT(Inspect(*r, joined + 1), Not(HasSubstr("own loop")));
 }
 
+TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {
+  EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, expr::RunsWide());
+  const auto one_less = Unallocated(Shape1(expr::kMinWideRow - 1));
+  EXPECT_THAT(Inspect(one_less, one_less + one_less), Not(HasSubstr("chosen at run time")));
+}
+
+TEST_F(InspectTest, WhatNoCacheHoldsIsStoredPastThem) {
+  const auto large = Unallocated(Shape2(4096, 4096));
+  EXPECT_EQ(Inspect(large, large + large).find("past the caches") != std::string::npos,
+            expr::RunsWide());
+  EXPECT_THAT(Inspect<sv::plusto>(large, large), Not(HasSubstr("past the caches")));
+  const auto short_rows = Unallocated(Shape2(1 << 20, 40));
+  const Tensor<cpu, 2> padded(nullptr, Shape2(1 << 20, 40), 48, nullptr);
+  EXPECT_THAT(Inspect(short_rows, padded), Not(HasSubstr("past the caches")));
+  EXPECT_THAT(Inspect(*r, *a), Not(HasSubstr("past the caches")));
+}
+
 TEST_F(InspectTest, CostlyFunctionsRunInBlocks) {
   auto costly = exp(*a) + *b;
   constexpr bool kInBlocks = expr::HoldsSpans<decltype(costly)>();
   const std::string text = Inspect(*r, costly);
-  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(kPacket)));
+  EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(loop_packet)));
   EXPECT_EQ(text.find("costly functions over blocks of 512") != text.npos, kInBlocks) << text;
   if (kInBlocks) {
     EXPECT_THAT(Inspect(*r, exp(F<Cube>(*a))), HasSubstr("the rest: one element at a time"));

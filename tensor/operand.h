@@ -25,9 +25,11 @@
 ///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false where
 ///                             absent. Then also GroupsAreAligned(rows): whether in all memory that
 ///                             is read each of `rows` rows begins at a multiple of 16 bytes
-///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
+///   kHasWidePacket            whether EvalPacket may be called for a WidePacket; false where
+///   absent IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
+///   operand_references()      the same as references, where that is worth sparing the copies
 ///   WithOperands(e...)        the same node over other operands of the same shapes
 ///   Stored()                  the MemoryPlace that its evaluation writes; absent if none
 ///   Reads(place)              whether it reads any byte of a MemoryPlace; instead of operands(),
@@ -230,11 +232,32 @@ auto OperandsOf(const E& e) {
   }
 }
 
+/// The same, as references where the node has them: copying a node whose fields have just been
+/// written waits for them to reach the cache.
+template <typename E>
+auto OperandReferencesOf(const E& e) {
+  if constexpr (requires { e.operand_references(); }) {
+    return e.operand_references();
+  } else {
+    return OperandsOf(e);
+  }
+}
+
 /// True if EvalPacket gives groups of elements, as a GPU moves them.
 template <typename E>
 constexpr bool HasGroups() {
   if constexpr (requires { E::kHasGroups; }) {
     return E::kHasGroups;
+  } else {
+    return false;
+  }
+}
+
+/// True if EvalPacket gives wide packets.
+template <typename E>
+constexpr bool HasWidePacket() {
+  if constexpr (requires { E::kHasWidePacket; }) {
+    return E::kHasWidePacket;
   } else {
     return false;
   }

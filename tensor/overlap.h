@@ -103,7 +103,7 @@ bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
         [&](const auto&... operand) {
           return (ReadsElsewhere < kMoved || MovesElements<E>() > (operand, dst) || ...);
         },
-        OperandsOf(e));
+        OperandReferencesOf(e));
   }
 }
 

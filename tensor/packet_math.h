@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tessera/tensor/packet.h"
+#include "tessera/tensor/wide_packet.h"
 
 /// Elementary functions of whole packets of float or double.
 ///
@@ -44,23 +45,33 @@ TESSERA_HD P Set(double value) {
   return pk::pset1<P>(static_cast<ScalarOf<P>>(value));
 }
 
-/// a b + c. Kernels chosen at run time (math_spans.h) round the product too, as the baseline does,
-/// so that a program gives the same bits on every machine.
+/// a b + c: rounded once where the instruction set has that, as all with AVX2 have here.
 template <typename P>
 TESSERA_HD P MultiplyAdd(const P& a, const P& b, const P& c) {
-#if defined(TESSERA_MATH_LIKE_BASELINE)
-  return pk::padd(P(pk::pmul(a, b)), c);
-#else
   return pk::pmadd(a, b, c);
-#endif
+}
+
+/// c[kFirst] + c[kFirst + 1] x + c[kFirst + 2] x^2 + …, given x and x^2: two terms at a time, so
+/// that the chain of operations which wait for each other is half as long as one by one (after G.
+/// Estrin, Organization of computer systems, 1960).
+template <size_t kFirst, typename P, size_t kCount>
+TESSERA_HD P PolynomialInPairs(const P& x, const P& square, const double (&c)[kCount]) {
+  if constexpr (kFirst + 1 == kCount) {
+    return Set<P>(c[kFirst]);
+  } else {
+    const P pair = MultiplyAdd(Set<P>(c[kFirst + 1]), x, Set<P>(c[kFirst]));
+    if constexpr (kFirst + 2 == kCount) {
+      return pair;
+    } else {
+      return MultiplyAdd(PolynomialInPairs<kFirst + 2>(x, square, c), square, pair);
+    }
+  }
 }
 
 /// c[0] + c[1] x + c[2] x^2 + …
 template <typename P, size_t kCount>
 TESSERA_HD P Polynomial(const P& x, const double (&c)[kCount]) {
-  P sum = Set<P>(c[kCount - 1]);
-  for (size_t i = kCount - 1; i > 0; --i) sum = MultiplyAdd(sum, x, Set<P>(c[i - 1]));
-  return sum;
+  return PolynomialInPairs<0>(x, P(pk::pmul(x, x)), c);
 }
 
 /// Constants of one type. ln 2 is a sum of two numbers, the first with so few bits that its product
@@ -79,6 +90,8 @@ struct Constants<float> {
   static constexpr double kExpLowest = -104, kExpHighest = 89, kOneDisappears = 20;
   /// tanh(x) is 1 to the last bit above it.
   static constexpr double kTanhIsOne = 10;
+  /// See Sigmoid: a power of 2, and its exponent's negative.
+  static constexpr double kSigmoidFactor = 0x1p-100, kSigmoidShift = 100;
   /// (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
   static constexpr double kExp[] = {0.5, 0.16666576305560638, 0.041666553762567636,
                                     0.008363292753030603, 0.0013926325618133463};
@@ -102,6 +115,7 @@ struct Constants<double> {
   static constexpr double kRounder = 6755399441055744.0;
   static constexpr double kExpLowest = -746, kExpHighest = 710, kOneDisappears = 40;
   static constexpr double kTanhIsOne = 20;
+  static constexpr double kSigmoidFactor = 0x1p-900, kSigmoidShift = 900;
   static constexpr double kExp[] = {0.5,
                                     0.1666666666666667,
                                     0.04166666666666667,
@@ -158,15 +172,38 @@ template <typename P>
 TESSERA_HD P Within(const P& x, double low, double high) {
   return pk::pmin(pk::pmax(x, Set<P>(low)), Set<P>(high));
 }
-/// `result`, but x where that is NaN.
+/// a where x < y, else b; and a where x == y, else b. AVX-512 compares into a mask register, which
+/// Eigen turns into a packet and back.
 template <typename P>
-TESSERA_HD P KeepNan(const P& x, const P& result) {
-  return pk::pselect(pk::pcmp_eq(x, x), result, x);
+TESSERA_HD P WhereLess(const P& x, const P& y, const P& a, const P& b) {
+  return pk::pselect(pk::pcmp_lt(x, y), a, b);
 }
+template <typename P>
+TESSERA_HD P WhereEqual(const P& x, const P& y, const P& a, const P& b) {
+  return pk::pselect(pk::pcmp_eq(x, y), a, b);
+}
+#if defined(EIGEN_VECTORIZE_AVX512)
+TESSERA_HD pk::Packet16f WhereLess(const pk::Packet16f& x, const pk::Packet16f& y,
+                                   const pk::Packet16f& a, const pk::Packet16f& b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_LT_OQ), b, a);
+}
+TESSERA_HD pk::Packet8d WhereLess(const pk::Packet8d& x, const pk::Packet8d& y,
+                                  const pk::Packet8d& a, const pk::Packet8d& b) {
+  return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(x, y, _CMP_LT_OQ), b, a);
+}
+TESSERA_HD pk::Packet16f WhereEqual(const pk::Packet16f& x, const pk::Packet16f& y,
+                                    const pk::Packet16f& a, const pk::Packet16f& b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_EQ_OQ), b, a);
+}
+TESSERA_HD pk::Packet8d WhereEqual(const pk::Packet8d& x, const pk::Packet8d& y,
+                                   const pk::Packet8d& a, const pk::Packet8d& b) {
+  return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(x, y, _CMP_EQ_OQ), b, a);
+}
+#endif
 /// `result`, but x where that is a zero, of either sign.
 template <typename P>
 TESSERA_HD P KeepZero(const P& x, const P& result) {
-  return pk::pselect(pk::pcmp_eq(x, pk::pzero(x)), x, result);
+  return WhereEqual(x, P(pk::pzero(x)), x, result);
 }
 /// The sign of x as a bit mask: that of -0.0, or no bit.
 template <typename P>
@@ -174,13 +211,45 @@ TESSERA_HD P SignBit(const P& x) {
   return pk::pand(x, Set<P>(-0.0));
 }
 
-/// exp(x) as 2^n exp(r); see ReducedExp.
+/// a 2^n, rounded once, for a whole n between -252 and 254, of double -2099 and 2099, where a
+/// 2^(n/2) is a normal number or a itself; NaN where a is NaN.
+template <RealPacket P>
+inline P Scale(const P& a, const P& n) {
+  if constexpr (std::same_as<ScalarOf<P>, float>) {
+    using Whole = typename pk::unpacket_traits<P>::integer_packet;
+    const Whole bias = pk::pset1<Whole>(127);
+    const Whole exponent = pk::pcast<P, Whole>(n);
+    const Whole half = pk::parithmetic_shift_right<1>(exponent);
+    const Whole rest = pk::psub(exponent, half);
+    const auto power = [&](const Whole& of_two) {
+      return pk::preinterpret<P>(pk::plogical_shift_left<23>(Whole(pk::padd(of_two, bias))));
+    };
+    return pk::pmul(P(pk::pmul(a, P(power(half)))), P(power(rest)));
+  } else {
+    return pk::pldexp(a, n);
+  }
+}
+#if defined(EIGEN_VECTORIZE_AVX512)
+inline pk::Packet16f Scale(const pk::Packet16f& a, const pk::Packet16f& n) {
+  return _mm512_scalef_ps(a, n);
+}
+inline pk::Packet8d Scale(const pk::Packet8d& a, const pk::Packet8d& n) {
+  return _mm512_scalef_pd(a, n);
+}
+#endif
+
+/// exp(x) as 2^n exp(r), for x within Constants::kExpLowest and kExpHighest, or NaN.
+template <RealPacket P>
+inline P ExpWithin(const P& x) {
+  const ReducedExp<P> reduced(x);
+  return Scale(P(pk::padd(reduced.expm1_r, Set<P>(1))), reduced.n);
+}
+
+/// exp(x); NaN goes through all steps as it is.
 template <RealPacket P>
 inline P Exp(const P& x) {
   using C = Constants<ScalarOf<P>>;
-  const ReducedExp<P> reduced(Within(x, C::kExpLowest, C::kExpHighest));
-  // pldexp scales in steps, so that neither a subnormal nor the largest result is rounded twice.
-  return KeepNan(x, pk::pldexp(P(pk::padd(reduced.expm1_r, Set<P>(1))), reduced.n));
+  return ExpWithin(Within(x, C::kExpLowest, C::kExpHighest));
 }
 
 /// exp(x) - 1 without the loss of small x: 2^n ((exp(r) - 1) + (1 - 2^-n)).
@@ -189,39 +258,91 @@ inline P Expm1(const P& x) {
   using C = Constants<ScalarOf<P>>;
   const ReducedExp<P> reduced(Within(x, -2 * C::kOneDisappears, C::kExpHighest));
   const P one = Set<P>(1);
-  const P less = pk::psub(one, pk::pldexp(one, P(pk::pnegate(reduced.n))));
-  const P result = pk::pldexp(P(pk::padd(reduced.expm1_r, less)), reduced.n);
-  return KeepZero(x, KeepNan(x, result));
+  const P less = pk::psub(one, Scale(one, P(pk::pnegate(reduced.n))));
+  // The sum may be small, or a zero, but n is then 0 or -1.
+  const P result = Scale(P(pk::padd(reduced.expm1_r, less)), reduced.n);
+  return KeepZero(x, result);
 }
 
+/// From x = 2^exponent (2 mantissa) with a mantissa in [1/2, 1): x = 2^n m with m between sqrt(1/2)
+/// and sqrt(2).
+template <typename P>
+TESSERA_HD void CentreLog(const P& mantissa, const P& exponent, P* n, P* m) {
+  const P root_half = Set<P>(0.7071067811865476);
+  *n = WhereLess(mantissa, root_half, exponent, P(pk::padd(exponent, Set<P>(1))));
+  *m = WhereLess(mantissa, root_half, P(pk::padd(mantissa, mantissa)), mantissa);
+}
+
+/// x = 2^n m with a whole n and m between sqrt(1/2) and sqrt(2), for positive finite x.
+template <RealPacket P>
+inline void ReduceLog(const P& x, P* n, P* m) {
+  if constexpr (std::same_as<ScalarOf<P>, float>) {
+    using Whole = typename pk::unpacket_traits<P>::integer_packet;
+    // Subnormal numbers are multiplied by 2^23 first.
+    const P least = Set<P>(std::numeric_limits<float>::min());
+    const P normal = WhereLess(x, least, P(pk::pmul(x, Set<P>(8388608))), x);
+    const P offset = WhereLess(x, least, Set<P>(-23), P(pk::pzero(x)));
+    const Whole bits = pk::preinterpret<Whole>(normal);
+    const Whole root_half = pk::pset1<Whole>(0x3f3504f3);  // the bits of sqrt(1/2)
+    const Whole exponent = pk::parithmetic_shift_right<23>(Whole(pk::psub(bits, root_half)));
+    *n = pk::padd(P(pk::pcast<Whole, P>(exponent)), offset);
+    *m = pk::preinterpret<P>(Whole(pk::psub(bits, Whole(pk::plogical_shift_left<23>(exponent)))));
+  } else {
+    P exponent;
+    const P mantissa = pk::pfrexp(x, exponent);  // in [1/2, 1)
+    CentreLog(mantissa, P(pk::psub(exponent, Set<P>(1))), n, m);
+  }
+}
+
+/// `value`, but where x is no positive finite number: x where it is NaN or +inf, -inf where it is
+/// 0, and NaN where it is less.
+template <RealPacket P>
+inline P LogOfOthers(const P& x, const P& value) {
+  const P zero = pk::pzero(x);
+  const P infinity = Set<P>(std::numeric_limits<double>::infinity());
+  const P nan_below = WhereLess(x, zero, Set<P>(-std::numeric_limits<double>::quiet_NaN()), x);
+  const P ordinary = pk::pand(pk::pcmp_lt(zero, x), pk::pcmp_lt(x, infinity));
+  return pk::pselect(ordinary, value, WhereEqual(x, zero, P(pk::pnegate(infinity)), nan_below));
+}
+
+#if defined(EIGEN_VECTORIZE_AVX512)
+inline void ReduceLog(const pk::Packet16f& x, pk::Packet16f* n, pk::Packet16f* m) {
+  const pk::Packet16f exponent = _mm512_getexp_ps(x);
+  CentreLog(pk::Packet16f(_mm512_getmant_ps(x, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src)), exponent, n,
+            m);
+}
+inline void ReduceLog(const pk::Packet8d& x, pk::Packet8d* n, pk::Packet8d* m) {
+  const pk::Packet8d exponent = _mm512_getexp_pd(x);
+  CentreLog(pk::Packet8d(_mm512_getmant_pd(x, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src)), exponent, n,
+            m);
+}
+
+/// By digits, from the last: what becomes of quiet and signalling NaN, 0, 1, -inf, +inf, negative
+/// and positive numbers. 0 leaves the value, 1 is x, 2 x made quiet, 3 NaN, 4 -inf, 5 +inf.
+inline constexpr int kLogOfOthers = 0x03530421;
+inline pk::Packet16f LogOfOthers(const pk::Packet16f& x, const pk::Packet16f& value) {
+  return _mm512_fixupimm_ps(value, x, _mm512_set1_epi32(kLogOfOthers), 0);
+}
+inline pk::Packet8d LogOfOthers(const pk::Packet8d& x, const pk::Packet8d& value) {
+  return _mm512_fixupimm_pd(value, x, _mm512_set1_epi64(kLogOfOthers), 0);
+}
+#endif
+
 /// With x = 2^n (1 + f), f between sqrt(1/2) - 1 and sqrt(2) - 1, and s = f / (2 + f):
-/// log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 R(s^2)) (W. J. Cody's rational form as in Sun's fdlibm,
-/// e_log.c, with R by interpolation here).
+/// log(1 + f) = f - s (f - s^2 R(s^2)) (W. J. Cody's rational form as in Sun's fdlibm, e_log.c,
+/// with R by interpolation here).
 template <RealPacket P>
 inline P Log(const P& x) {
   using C = Constants<ScalarOf<P>>;
-  const P one = Set<P>(1);
-  P n;
-  P m = pk::pfrexp(x, n);  // in [1/2, 1)
-  const P small = pk::pcmp_lt(m, Set<P>(0.7071067811865476));
-  n = pk::psub(n, pk::pand(small, one));
-  m = pk::padd(m, pk::pand(small, m));
-  const P f = pk::psub(m, one);
+  P n, m;
+  ReduceLog(x, &n, &m);
+  const P f = pk::psub(m, Set<P>(1));
   const P s = pk::pdiv(f, pk::padd(Set<P>(2), f));
   const P z = pk::pmul(s, s);
-  const P half_square = pk::pmul(pk::pmul(Set<P>(0.5), f), f);
   const P r = pk::pmul(z, Polynomial(z, C::kLog));
-  const P low = MultiplyAdd(n, Set<P>(C::kLn2Low), pk::pmul(s, pk::padd(half_square, r)));
-  const P tail = pk::psub(half_square, low);
-  const P value = pk::padd(pk::pmul(n, Set<P>(C::kLn2High)), pk::psub(f, tail));
-  // NaN and +inf stay, 0 gives -inf, less gives NaN.
-  const P zero = pk::pzero(x);
-  const P infinity = Set<P>(std::numeric_limits<double>::infinity());
-  const P ordinary = pk::pand(pk::pcmp_lt(zero, x), pk::pcmp_lt(x, infinity));
-  const P nan_below =
-      pk::pselect(pk::pcmp_lt(x, zero), Set<P>(std::numeric_limits<double>::quiet_NaN()), x);
-  return pk::pselect(ordinary, value,
-                     pk::pselect(pk::pcmp_eq(x, zero), pk::pnegate(infinity), nan_below));
+  const P low = pk::psub(pk::pmul(s, pk::psub(f, r)), pk::pmul(n, Set<P>(C::kLn2Low)));
+  const P value = pk::padd(pk::pmul(n, Set<P>(C::kLn2High)), pk::psub(f, low));
+  return LogOfOthers(x, value);
 }
 
 /// log(1 + x): with u the rounded 1 + x, log(u) + ((1 + x) - u) / u makes up for the rounding.
@@ -231,9 +352,10 @@ inline P Log1p(const P& x) {
   const P u = pk::padd(one, x);
   const P log_u = Log(u);
   const P corrected = pk::padd(log_u, pk::pdiv(pk::psub(x, pk::psub(u, one)), u));
+  // Of 0 and less, +inf and NaN it is log(u).
   const P infinity = Set<P>(std::numeric_limits<double>::infinity());
-  const P ordinary = pk::pand(pk::pcmp_lt(pk::pzero(x), u), pk::pcmp_lt(u, infinity));
-  return KeepZero(x, pk::pselect(ordinary, corrected, log_u));
+  const P finite = WhereLess(u, infinity, corrected, log_u);
+  return KeepZero(x, WhereLess(P(pk::pzero(x)), u, finite, log_u));
 }
 
 /// With t = expm1(2|x|): tanh|x| = t / (t + 2).
@@ -243,24 +365,27 @@ inline P Tanh(const P& x) {
   const P a = pk::pmin(P(pk::pabs(x)), Set<P>(C::kTanhIsOne));
   const P t = Expm1(P(pk::padd(a, a)));
   const P magnitude = pk::pdiv(t, pk::padd(t, Set<P>(2)));
-  return KeepNan(x, P(pk::por(magnitude, SignBit(x))));
+  return pk::por(magnitude, SignBit(x));
 }
 
-/// 1 / (1 + exp(-x)); for negative x as exp(x) / (1 + exp(x)), which does not overflow.
+/// 1 / (1 + exp(-x)) as c / (c + c exp(-x)), where c is so small a power of 2 that the sum is
+/// finite for every x whose result is not 0.
 template <RealPacket P>
 inline P Sigmoid(const P& x) {
-  const P one = Set<P>(1);
-  const P e = Exp(P(pk::pnegate(pk::pabs(x))));
-  const P numerator = pk::pselect(pk::pcmp_lt(x, pk::pzero(x)), e, one);
-  return KeepNan(x, P(pk::pdiv(numerator, pk::padd(one, e))));
+  using C = Constants<ScalarOf<P>>;
+  const ReducedExp<P> reduced(P(pk::pnegate(Within(x, C::kExpLowest, -C::kExpLowest))));
+  const P c = Set<P>(C::kSigmoidFactor);
+  const P e = Scale(P(pk::padd(reduced.expm1_r, Set<P>(1))),
+                    P(pk::psub(reduced.n, Set<P>(C::kSigmoidShift))));
+  return pk::pdiv(c, P(pk::padd(c, e)));
 }
 
 /// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)).
 template <RealPacket P>
 inline P Softplus(const P& x) {
   const P e = Exp(P(pk::pnegate(pk::pabs(x))));
-  const P positive = pk::pandnot(x, pk::pcmp_lt(x, pk::pzero(x)));
-  return KeepNan(x, P(pk::padd(positive, Log1p(e))));
+  const P zero = pk::pzero(x);
+  return pk::padd(WhereLess(x, zero, zero, x), Log1p(e));
 }
 
 /// The error function: up to 1 as x + x P(x^2), beyond as 1 - exp(-x^2) Q((x - 3) / (x + 3)), where
@@ -275,9 +400,9 @@ inline P Erf(const P& x) {
   const P inner = MultiplyAdd(a, Polynomial(square, C::kErf), a);
   const P three = Set<P>(3);
   const P t = pk::pdiv(P(pk::psub(a, three)), P(pk::padd(a, three)));
-  const P outer = pk::psub(one, P(pk::pmul(Exp(P(pk::pnegate(square))), Polynomial(t, C::kErfcx))));
-  const P magnitude = pk::pselect(pk::pcmp_lt(a, one), inner, outer);
-  return KeepNan(x, P(pk::por(magnitude, SignBit(x))));
+  const P outer =
+      pk::psub(one, P(pk::pmul(ExpWithin(P(pk::pnegate(square))), Polynomial(t, C::kErfcx))));
+  return pk::por(WhereLess(a, one, inner, outer), SignBit(x));
 }
 
 /// Towards zero.
@@ -315,19 +440,6 @@ TESSERA_HD pk::Packet4d SquareRoot(const pk::Packet4d& x) { return _mm256_sqrt_p
 TESSERA_HD pk::Packet16f SquareRoot(const pk::Packet16f& x) { return _mm512_sqrt_ps(x); }
 TESSERA_HD pk::Packet8d SquareRoot(const pk::Packet8d& x) { return _mm512_sqrt_pd(x); }
 #endif
-
-/// Op's packet form of one element: what an element alone gives is then, to the last bit, what it
-/// gives among others.
-template <typename Op, typename T>
-inline T OneLane(T a) {
-  using P = typename PacketTraits<T>::type;
-  return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a))));
-}
-
-/// Whether T has packets for these functions.
-template <typename T>
-inline constexpr bool kOneLane = PacketTraits<T>::kVectorizable &&
-                                 (std::is_same_v<T, float> || std::is_same_v<T, double>);
 
 }  // namespace packet_math
 

@@ -35,19 +35,52 @@ TESSERA_HD RealOf<T> ToReal(T a) {
 template <typename T>
 concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
 
+/// Whether functions of T have a packet form: Map is then that of one lane, so that an element
+/// alone has the same bits as among others.
+template <typename T>
+inline constexpr bool kInLanes = PacketTraits<T>::kVectorizable &&
+                                 (std::is_same_v<T, float> || std::is_same_v<T, double>);
+
+/// Op of one element.
+template <typename Op, typename T>
+inline T OneLane(T a) {
+  if constexpr (SpanElement<T>) {
+    Op::Span(&a, &a, index_t{1});
+    return a;
+  } else {
+    using P = typename PacketTraits<T>::type;
+    return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a))));
+  }
+}
+
+/// Op of a packet by its form over spans.
+template <typename Op, typename P>
+inline P PacketThroughSpan(const P& a) {
+  using T = typename pk::unpacket_traits<P>::type;
+  constexpr index_t kSize = PacketTraits<T>::kSize;
+  alignas(64) T lanes[static_cast<size_t>(kSize)];
+  pk::pstore(lanes, a);
+  Op::Span(lanes, lanes, kSize);
+  return pk::pload<P>(lanes);
+}
+
 /// e to the power a.
 struct exp {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<exp>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<exp>(a);
     } else {
       return static_cast<T>(std::exp(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Exp(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<exp>(a);
+    } else {
+      return packet_math::Exp(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -67,15 +100,19 @@ struct exp2 {
 struct expm1 {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<expm1>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<expm1>(a);
     } else {
       return static_cast<T>(std::expm1(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Expm1(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<expm1>(a);
+    } else {
+      return packet_math::Expm1(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -87,15 +124,19 @@ struct expm1 {
 struct log {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<log>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<log>(a);
     } else {
       return static_cast<T>(std::log(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Log(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<log>(a);
+    } else {
+      return packet_math::Log(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -123,15 +164,19 @@ struct log2 {
 struct log1p {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<log1p>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<log1p>(a);
     } else {
       return static_cast<T>(std::log1p(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Log1p(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<log1p>(a);
+    } else {
+      return packet_math::Log1p(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -207,15 +252,19 @@ struct cosh {
 struct tanh {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<tanh>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<tanh>(a);
     } else {
       return static_cast<T>(std::tanh(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Tanh(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<tanh>(a);
+    } else {
+      return packet_math::Tanh(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -251,15 +300,19 @@ struct atanh {
 struct erf {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<erf>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<erf>(a);
     } else {
       return static_cast<T>(std::erf(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Erf(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<erf>(a);
+    } else {
+      return packet_math::Erf(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -303,8 +356,8 @@ struct digamma {
 struct sigmoid {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<sigmoid>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<sigmoid>(a);
     } else {
       // Of a large negative number exp(-a) would overflow before the result vanishes.
       const RealOf<T> x = ToReal(a);
@@ -314,7 +367,11 @@ struct sigmoid {
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Sigmoid(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<sigmoid>(a);
+    } else {
+      return packet_math::Sigmoid(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {
@@ -326,8 +383,8 @@ struct sigmoid {
 struct softrelu {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    if constexpr (packet_math::kOneLane<T>) {
-      return packet_math::OneLane<softrelu>(a);
+    if constexpr (kInLanes<T>) {
+      return OneLane<softrelu>(a);
     } else {
       const RealOf<T> x = ToReal(a);
       return static_cast<T>((x < 0 ? 0 : x) + std::log1p(std::exp(x < 0 ? x : -x)));
@@ -335,7 +392,11 @@ struct softrelu {
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    return packet_math::Softplus(a);
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<softrelu>(a);
+    } else {
+      return packet_math::Softplus(a);
+    }
   }
   template <SpanElement T>
   static void Span(const T* in, T* out, index_t count) {

@@ -32,41 +32,68 @@ concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::
     HasBinaryPacket<typename Red::OPType, typename E::value_type> &&
     std::same_as<typename E::value_type, AccumulatorOf<Red, typename E::value_type>>;
 
+/// Op over elements [begin, end) of row y, a whole number of turns of kReduceChains packets.
+template <typename Op, typename P, typename E>
+inline P ReduceTurns(const P& initial, const E& e, index_t y, index_t begin, index_t end) {
+  constexpr index_t kSize = PacketTraits<typename E::value_type>::kSize;
+  P p0 = initial, p1 = initial, p2 = initial, p3 = initial;
+  for (index_t x = begin; x < end; x += kReduceChains * kSize) {
+    p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
+    p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
+    p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
+    p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
+  }
+  return MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3));
+}
+
 /// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
-/// the extent: four packets of partial results, then their lanes, then the rest.
+/// the extent: four packets of partial results, then their lanes, then the rest. Costly functions
+/// are computed over spans, a block of what is reduced at a time.
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
                                                      index_t end) {
   using T = typename E::value_type;
   using Accumulator = AccumulatorOf<Red, T>;
   using Op = typename Red::OPType;
+  constexpr index_t kTurn = kReduceChains * PacketTraits<T>::kSize;
+  constexpr index_t kBlock = kReduceBlock * kTurn;
   Accumulator result = Red::template InitialValue<Accumulator>();
   index_t x = begin;
-  using P = typename PacketTraits<T>::type;
+  // Calls with_elements(what to read elements [x, x + count) of row y from).
+  const auto block = [&](index_t count, const auto& with_elements) {
+    if constexpr (HoldsSpans<E>()) {
+      T buffer[kBlock];
+      EvaluateSpans(e, y, x, count, buffer);
+      with_elements(BlockExp<T>(buffer - x));
+    } else {
+      with_elements(e);
+    }
+    x += count;
+  };
   if constexpr (ReducesPackets<Red, E>) {
-    constexpr index_t kSize = PacketTraits<T>::kSize;
-    constexpr index_t kTurn = kReduceChains * kSize;
     if (end - x >= kTurn) {
+      using P = typename PacketTraits<T>::type;
       const P initial = pk::pset1<P>(Red::template InitialValue<T>());
       P all = initial;
       while (x + kTurn <= end) {
-        const index_t turns = std::min(kReduceBlock, (end - x) / kTurn);
-        const index_t block_end = x + turns * kTurn;
-        P p0 = initial, p1 = initial, p2 = initial, p3 = initial;
-        for (; x < block_end; x += kTurn) {
-          p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
-          p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
-          p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
-          p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
-        }
-        all = MapPackets<Op>(all, MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3)));
+        const index_t count = std::min(kBlock, (end - x) / kTurn * kTurn);
+        block(count, [&](const auto& elements) {
+          all = MapPackets<Op>(all, ReduceTurns<Op>(initial, elements, y, x, x + count));
+        });
       }
-      alignas(64) std::array<T, static_cast<size_t>(kSize)> lanes;
+      alignas(64) std::array<T, static_cast<size_t>(PacketTraits<T>::kSize)> lanes;
       pk::pstoreu(lanes.data(), all);
       for (const T lane : lanes) result = Op::Map(result, lane);
     }
   }
-  for (; x < end; ++x) result = Op::Map(result, static_cast<Accumulator>(e.Eval(y, x)));
+  while (x < end) {
+    const index_t count = HoldsSpans<E>() ? std::min(kBlock, end - x) : end - x;
+    block(count, [&](const auto& elements) {
+      for (index_t i = x; i < x + count; ++i) {
+        result = Op::Map(result, static_cast<Accumulator>(elements.Eval(y, i)));
+      }
+    });
+  }
   return result;
 }
 
@@ -158,6 +185,7 @@ inline constexpr index_t kRowsPerBlock = 256;
 template <typename Red, typename Accumulator, typename E>
 void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
+  using T = typename E::value_type;
   const Accumulator initial = Red::template InitialValue<Accumulator>();
   const bool in_blocks = kRounds<Red, Accumulator> && end - begin > kRowsPerBlock;
   alignas(64) Accumulator block[kColumnBlock];
@@ -166,6 +194,13 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
   for (index_t i = begin; i < end;) {
     const index_t block_end = in_blocks ? std::min(end, i + kRowsPerBlock) : end;
     if (in_blocks) std::fill_n(block, count, initial);
+    if constexpr (HoldsSpans<E>()) {
+      T row[kColumnBlock];
+      for (; i < block_end; ++i) {
+        EvaluateSpans(e, first_row + i * row_step, column, count, row);
+        TakeUpRows<Red, 1>(taken_up, BlockExp<T>(row - column), 0, 0, column, count);
+      }
+    }
     for (; i + kRowsAtATime <= block_end; i += kRowsAtATime) {
       TakeUpRows<Red, kRowsAtATime>(taken_up, e, first_row + i * row_step, row_step, column, count);
     }

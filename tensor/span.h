@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/tensor/expression.h"
+#include "tessera/tensor/wide_loop.h"
 
 /// Rows of expressions that hold costly functions (exp, log, tanh, …): these run over blocks of
 /// elements in buffers, by kernels for the machine's instruction set, and the rest of the
@@ -57,6 +58,7 @@ struct BlockExp : Exp<BlockExp<T>, T> {
   using value_type = T;
   static constexpr int kRank = 0;  // fits every shape
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kHasWidePacket = true;
   static constexpr bool kMovesElements = false;
 
   const T* data;
@@ -74,15 +76,39 @@ template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out);
 
-/// Which elements a block holds: [begin, begin + count) of row y, of an operand.
+/// Which elements a block holds: [begin, begin + count) of row y, of an operand of an expression
+/// whose own go to `out`.
 template <typename E>
 struct BlockOf {
   const E& e;
   index_t y, begin, count;
+  typename E::value_type* out;
 };
 
-/// An operand as the loop over a block reads it: itself, or its values in a buffer.
-template <typename E, bool kBuffered = HoldsSpans<E>()>
+/// Where the loop over a block finds an operand.
+enum class BlockPlace {
+  kNode,    ///< in the operand itself
+  kBuffer,  ///< in a buffer, for it holds spans
+  kResult,  ///< in the result's own place, for it holds spans and is all that the loop reads
+};
+
+template <typename E>
+inline constexpr bool kIsNumber = false;
+template <typename T>
+inline constexpr bool kIsNumber<ScalarExp<T>> = true;
+
+/// The place of E among all the operands.
+template <typename E, typename... Operand>
+constexpr BlockPlace BlockPlaceOf() {
+  if constexpr (!HoldsSpans<E>()) {
+    return BlockPlace::kNode;
+  } else {
+    return (0 + ... + int{!kIsNumber<Operand>}) == 1 ? BlockPlace::kResult : BlockPlace::kBuffer;
+  }
+}
+
+/// An operand as the loop over a block reads it.
+template <typename E, BlockPlace kPlace>
 class BlockOperand {
  public:
   explicit BlockOperand(const BlockOf<E>& block) : e_(block.e) {}
@@ -92,7 +118,7 @@ class BlockOperand {
   const E& e_;
 };
 template <typename E>
-class BlockOperand<E, true> {
+class BlockOperand<E, BlockPlace::kBuffer> {
  public:
   using T = typename E::value_type;
 
@@ -105,6 +131,19 @@ class BlockOperand<E, true> {
   index_t begin_;
   T buffer_[kSpanBlock];
 };
+template <typename E>
+class BlockOperand<E, BlockPlace::kResult> {
+ public:
+  using T = typename E::value_type;
+
+  explicit BlockOperand(const BlockOf<E>& block) : node_(block.out - block.begin) {
+    EvaluateBlock(block.e, block.y, block.begin, block.count, block.out);
+  }
+  const BlockExp<T>& node() const { return node_; }
+
+ private:
+  BlockExp<T> node_;
+};
 
 /// out[i] = element begin + i of row y, with packets where there are any. The expression comes by
 /// value: nobody else has the copy's address, so that its fields stay in registers although packet
@@ -112,6 +151,11 @@ class BlockOperand<E, true> {
 template <typename E, typename T>
 void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out) {
   index_t i = 0;
+  if constexpr (FitsWidePackets<sv::saveto, T, E>()) {
+    if (count >= kMinWideRow && RunsWide()) {
+      i = EvaluateWide<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+    }
+  }
   if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
     using P = typename PacketTraits<T>::type;
     constexpr index_t kSize = PacketTraits<T>::kSize;
@@ -127,13 +171,18 @@ template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out) {
   if constexpr (IsSpan<E>::value) {
-    EvaluateBlock(e.a, y, begin, count, out);
-    IsSpan<E>::Function::Span(out, out, count);
+    using Function = typename IsSpan<E>::Function;
+    if constexpr (kIsTensor<decltype(e.a)>) {
+      Function::Span(e.a.dptr_ + y * e.a.stride_ + begin, out, count);
+    } else {
+      EvaluateBlock(e.a, y, begin, count, out);
+      Function::Span(out, out, count);
+    }
   } else if constexpr (HoldsSpans<E>()) {
     std::apply(
-        [&](const auto&... operand) {
-          const std::tuple<BlockOperand<std::remove_cvref_t<decltype(operand)>>...> blocks(
-              BlockOf<std::remove_cvref_t<decltype(operand)>>{operand, y, begin, count}...);
+        [&]<typename... Operand>(const Operand&... operand) {
+          const std::tuple<BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>...> blocks(
+              BlockOf<Operand>{operand, y, begin, count, out}...);
           std::apply(
               [&](const auto&... block) {
                 EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
@@ -146,29 +195,53 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
   }
 }
 
+/// EvaluateBlock for a row of any length.
 template <typename E>
-constexpr bool RestIsInPackets();
+void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
+                   typename E::value_type* out) {
+  if constexpr (IsSpan<E>::value && kIsTensor<decltype(E::a)>) {
+    EvaluateBlock(e, y, begin, count, out);  // which needs no buffer
+  } else {
+    for (index_t i = 0; i < count; i += kSpanBlock) {
+      EvaluateBlock(e, y, begin + i, std::min(kSpanBlock, count - i), out + i);
+    }
+  }
+}
 
-/// RestIsInPackets of a node over its operands' blocks.
-template <typename E, typename Operands>
-struct BlocksAreInPackets;
-template <typename E, typename... Operand>
-struct BlocksAreInPackets<E, std::tuple<Operand...>> {
-  using OverBlocks = decltype(std::declval<const E&>().WithOperands(
-      std::declval<const BlockOperand<Operand>&>().node()...));
-  static constexpr bool value =
-      OverBlocks::kHasPacket && ((!HoldsSpans<Operand>() || RestIsInPackets<Operand>()) && ...);
+/// What RestIsIn asks of the loop over a node.
+struct FitsPackets {
+  template <typename E>
+  static constexpr bool kHolds = E::kHasPacket;
+};
+struct FitsWide {
+  template <typename E>
+  static constexpr bool kHolds = FitsWidePackets<sv::saveto, typename E::value_type, E>();
 };
 
-/// Whether EvaluateBlock computes in packets whatever is no function with a form over spans.
-template <typename E>
-constexpr bool RestIsInPackets() {
+template <typename Fits, typename E>
+constexpr bool RestIsIn();
+
+/// RestIsIn of a node over its operands' blocks.
+template <typename Fits, typename E, typename Operands>
+struct BlocksAreIn;
+template <typename Fits, typename E, typename... Operand>
+struct BlocksAreIn<Fits, E, std::tuple<Operand...>> {
+  using OverBlocks = decltype(std::declval<const E&>().WithOperands(
+      std::declval<const BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>&>().node()...));
+  static constexpr bool value = Fits::template kHolds<OverBlocks> &&
+                                ((!HoldsSpans<Operand>() || RestIsIn<Fits, Operand>()) && ...);
+};
+
+/// Whether EvaluateBlock computes whatever is no function with a form over spans in loops that
+/// Fits.
+template <typename Fits, typename E>
+constexpr bool RestIsIn() {
   if constexpr (IsSpan<E>::value) {
-    return RestIsInPackets<decltype(E::a)>();
+    return RestIsIn<Fits, decltype(E::a)>();
   } else if constexpr (HoldsSpans<E>()) {
-    return BlocksAreInPackets<E, decltype(OperandsOf(std::declval<const E&>()))>::value;
+    return BlocksAreIn<Fits, E, decltype(OperandsOf(std::declval<const E&>()))>::value;
   } else {
-    return E::kHasPacket;
+    return Fits::template kHolds<E>;
   }
 }
 

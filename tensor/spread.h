@@ -17,6 +17,7 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
   static constexpr int kRank = E::kRank + 1;
   static constexpr bool kAlongRow = kAxis == kRank - 1;
   static constexpr bool kHasPacket = E::kHasPacket;
+  static constexpr bool kHasWidePacket = HasWidePacket<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
   // An operand that is not in memory is computed once, not again for each place.

@@ -117,6 +117,11 @@ LoopPlan PlanLoop(const ViewExp<cpu, N, T>& dst, const E& /*e*/) {
   return {shape[0], shape[1], /*cuts_row=*/shape[0] == 1};
 }
 
+template <typename Saver, int N, typename T, typename E>
+Stores StoresInto(const ViewExp<cpu, N, T>& /*dst*/, const E& /*e*/, const LoopPlan& /*plan*/) {
+  return Stores::kCached;
+}
+
 /// Runs an expression over a view. The shapes have been checked.
 template <typename Saver, int N, typename T, typename E>
 void Evaluate(const ViewExp<cpu, N, T>& dst, const E& e) {

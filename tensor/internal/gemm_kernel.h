@@ -16,6 +16,8 @@
 #include <Eigen/Core>
 #include <cstdint>
 
+#include "tessera/tensor/internal/partial_packet.h"
+
 #ifndef TESSERA_GEMM_NAMESPACE
 #error "define TESSERA_GEMM_NAMESPACE to the kernel's instruction set"
 #endif
@@ -24,13 +26,6 @@
 
 namespace tessera::tensor_internal::TESSERA_GEMM_NAMESPACE {
 namespace {
-
-namespace pk = Eigen::internal;
-
-template <typename T>
-using Packet = typename pk::packet_traits<T>::type;
-template <typename T>
-constexpr int kLanes = pk::packet_traits<T>::size;
 
 constexpr bool kManyRegisters = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32;
 
@@ -52,6 +47,8 @@ constexpr int64_t kBlockRows = 1344;
 
 // Rows further apart than this fall into few sets of the first cache.
 constexpr int64_t kDirectStrideBytes = 2048;
+// Rows of an operand that are packed at a time, from one end to the other.
+constexpr int64_t kPackedRows = 8;
 // Reads from which packing pays for an operand whose rows lie close together.
 constexpr int64_t kDirectReads = 8;
 
@@ -60,64 +57,11 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// The first `count` elements of a packet, fewer than all; a load leaves the others 0.
-template <typename T>
-Packet<T> LoadFirst(const T* from, int64_t count) {
-  alignas(64) T all[kLanes<T>] = {};
-  for (int64_t i = 0; i < count; ++i) all[i] = from[i];
-  return pk::pload<Packet<T>>(all);
-}
-template <typename T>
-void StoreFirst(T* to, const Packet<T>& packet, int64_t count) {
-  alignas(64) T all[kLanes<T>];
-  pk::pstore(all, packet);
-  for (int64_t i = 0; i < count; ++i) to[i] = all[i];
-}
-#if defined(__AVX512F__)
-template <>
-[[maybe_unused]] inline __m512 LoadFirst(const float* from, int64_t count) {
-  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1 << count) - 1), from);
-}
-template <>
-[[maybe_unused]] inline __m512d LoadFirst(const double* from, int64_t count) {
-  return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1 << count) - 1), from);
-}
-template <>
-[[maybe_unused]] inline void StoreFirst(float* to, const __m512& packet, int64_t count) {
-  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1 << count) - 1), packet);
-}
-template <>
-[[maybe_unused]] inline void StoreFirst(double* to, const __m512d& packet, int64_t count) {
-  _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1 << count) - 1), packet);
-}
-#elif defined(__AVX2__)
-inline __m256i FirstBits(int64_t bytes) {
-  alignas(64) static constexpr int32_t kBits[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(reinterpret_cast<const char*>(kBits) +
-                                                             sizeof(__m256i) - bytes));
-}
-template <>
-[[maybe_unused]] inline __m256 LoadFirst(const float* from, int64_t count) {
-  return _mm256_maskload_ps(from, FirstBits(count * 4));
-}
-template <>
-[[maybe_unused]] inline __m256d LoadFirst(const double* from, int64_t count) {
-  return _mm256_maskload_pd(from, FirstBits(count * 8));
-}
-template <>
-[[maybe_unused]] inline void StoreFirst(float* to, const __m256& packet, int64_t count) {
-  _mm256_maskstore_ps(to, FirstBits(count * 4), packet);
-}
-template <>
-[[maybe_unused]] inline void StoreFirst(double* to, const __m256d& packet, int64_t count) {
-  _mm256_maskstore_pd(to, FirstBits(count * 8), packet);
-}
-#endif
-
 // C = alpha * A * B + beta * C for one tile. B is b[p * b_stride + x], filled up to whole packets;
 // A is a[i * a_stride + p] if kRowMajorA, else a[p * a_stride + i]. Of C's last packet the first
-// `last` elements are the tile's.
-template <typename T, int R, int V, bool kRowMajorA>
+// `last` elements are the tile's. Where B's rows are no whole packets, kPartialB, V is 1, and
+// `last` elements are read of each.
+template <typename T, int R, int V, bool kRowMajorA, bool kPartialB = false>
 void Tile(int64_t depth, const T* a, int64_t a_stride, const T* b, int64_t b_stride, T alpha,
           T beta, T* c, int64_t ldc, int64_t last) {
   using P = Packet<T>;
@@ -131,7 +75,11 @@ void Tile(int64_t depth, const T* a, int64_t a_stride, const T* b, int64_t b_str
   TESSERA_UNROLL for (int g = 0; g < kGroups; ++g) row[g] = a + 3 * g * a_stride;
   for (int64_t p = 0; p < depth; ++p, b += b_stride) {
     P packet[V];
-    TESSERA_UNROLL for (int v = 0; v < V; ++v) packet[v] = pk::ploadu<P>(b + v * kLanes<T>);
+    if constexpr (kPartialB) {
+      packet[0] = LoadFirst<T>(b, last);
+    } else {
+      TESSERA_UNROLL for (int v = 0; v < V; ++v) packet[v] = pk::ploadu<P>(b + v * kLanes<T>);
+    }
     TESSERA_UNROLL for (int i = 0; i < R; ++i) {
       const T element = kRowMajorA ? row[i / 3][i % 3 * a_stride] : a[i];
       const P left = pk::pset1<P>(element);
@@ -195,6 +143,21 @@ struct TileTable {
 };
 template <typename T, bool kRowMajorA>
 constexpr TileTable<T, kRowMajorA> kTiles{};
+
+// Tiles of less than a packet's columns.
+template <typename T, bool kRowMajorA>
+struct NarrowTileTable {
+  TileFunction<T> entry[kMaxRows];
+
+  template <int R = 1>
+  constexpr void Fill() {
+    entry[R - 1] = Tile<T, R, 1, kRowMajorA, true>;
+    if constexpr (R < kMaxRows) Fill<R + 1>();
+  }
+  constexpr NarrowTileTable() : entry() { Fill(); }
+};
+template <typename T, bool kRowMajorA>
+constexpr NarrowTileTable<T, kRowMajorA> kNarrowTiles{};
 
 // to[p * width + j] = from[j * stride + p] for j < columns, p < depth.
 template <typename T>
@@ -386,9 +349,8 @@ struct Product {
       return;
     }
     // Row by row, as B lies in memory.
-    constexpr int64_t kRows = 8;
-    for (int64_t q = 0; q < depth; q += kRows) {
-      const int64_t rows = Min(kRows, depth - q);
+    for (int64_t q = 0; q < depth; q += kPackedRows) {
+      const int64_t rows = Min(kPackedRows, depth - q);
       for (int64_t x = 0; x < columns; x += slab) {
         const int64_t width = RoundUp(Min(slab, columns - x), kLanes<T>);
         PackSlab(p + q, rows, x0 + x, Min(slab, columns - x), to + x * depth + q * width);
@@ -398,21 +360,29 @@ struct Product {
 
   void PackA(int64_t p, int64_t depth, int64_t y, int64_t rows, T* to) const {
     const Cut tiles(rows, MaxRows(Vectors()));
-    for (int64_t t = 0; t < tiles.count; ++t) {
-      const int64_t at = tiles.Begin(t), r = tiles.Size(t);
-      if (transpose_a) {
-        PackRows(a + p * lda + y + at, lda, r, depth, to + at * depth, r);
-      } else {
-        PackTransposed(a + (y + at) * lda + p, lda, r, depth, to + at * depth, r);
+    // Of a transposed A some of its rows at a time, as they lie in memory.
+    const int64_t step = transpose_a ? Min(depth, kPackedRows) : depth;
+    for (int64_t q = 0; q < depth; q += step) {
+      for (int64_t t = 0; t < tiles.count; ++t) {
+        const int64_t at = tiles.Begin(t), r = tiles.Size(t);
+        if (transpose_a) {
+          PackRows(a + (p + q) * lda + y + at, lda, r, Min(step, depth - q),
+                   to + at * depth + q * r, r);
+        } else {
+          PackTransposed(a + (y + at) * lda + p, lda, r, depth, to + at * depth, r);
+        }
       }
     }
   }
 
-  void RunTile(const Slab& slab, int64_t depth, const T* from, int64_t stride, bool row_major,
-               int64_t rows, T scale_c, T* to) const {
+  // Of a slab of less than a packet, `partial`, B is read where it lies.
+  void RunTile(const Slab& slab, bool partial, int64_t depth, const T* from, int64_t stride,
+               bool row_major, int64_t rows, T scale_c, T* to) const {
     const int64_t vectors = (slab.columns + kLanes<T> - 1) / kLanes<T>;
-    const auto function = row_major ? kTiles<T, true>.entry[vectors - 1][rows - 1]
-                                    : kTiles<T, false>.entry[vectors - 1][rows - 1];
+    const auto function = partial     ? (row_major ? kNarrowTiles<T, true>.entry[rows - 1]
+                                                   : kNarrowTiles<T, false>.entry[rows - 1])
+                          : row_major ? kTiles<T, true>.entry[vectors - 1][rows - 1]
+                                      : kTiles<T, false>.entry[vectors - 1][rows - 1];
     // The sums are added to C at the end; by then it has come.
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < slab.columns; j += kLanes<T>) __builtin_prefetch(to + i * ldc + j, 1);
@@ -429,7 +399,7 @@ struct Product {
     const Cut tiles(rows, MaxRows(Vectors()));
     const int64_t slab_columns = SlabColumns();
     const int64_t last = columns % slab_columns;
-    if (packed_b == nullptr && last % kLanes<T> != 0) {
+    if (packed_b == nullptr && last > kLanes<T> && last % kLanes<T> != 0) {
       PackSlab(p, depth, x0 + columns - last, last, tail);
     }
     for (int64_t t = 0; t < tiles.count; ++t) {
@@ -446,12 +416,24 @@ struct Product {
       for (int64_t x = 0; x < columns; x += slab_columns) {
         const int64_t width = Min(columns - x, slab_columns);
         const int64_t padded = RoundUp(width, kLanes<T>);
-        const Slab slab = packed_b != nullptr ? Slab{packed_b + x * depth, padded, width}
-                          : padded == width   ? Slab{b + p * ldb + x0 + x, ldb, width}
-                                              : Slab{tail, padded, width};
-        RunTile(slab, depth, from, stride, row_major, r, scale_c, c + (y + at) * ldc + x0 + x);
+        const bool partial = packed_b == nullptr && width < kLanes<T>;
+        const Slab slab = packed_b != nullptr          ? Slab{packed_b + x * depth, padded, width}
+                          : partial || padded == width ? Slab{b + p * ldb + x0 + x, ldb, width}
+                                                       : Slab{tail, padded, width};
+        RunTile(slab, partial, depth, from, stride, row_major, r, scale_c,
+                c + (y + at) * ldc + x0 + x);
       }
     }
+  }
+
+  // A product that is one tile of less than a packet's columns, without the work of cutting C and
+  // of packing B, which is more than the product's own. Returns false for any other.
+  bool RunNarrow() const {
+    if (transpose_b || n >= kLanes<T> || m > kMaxRows || k > kDepth) return false;
+    const auto function =
+        transpose_a ? kNarrowTiles<T, false>.entry[m - 1] : kNarrowTiles<T, true>.entry[m - 1];
+    function(k, a, lda, b, ldb, alpha, beta, c, ldc, n);
+    return true;
   }
 
   void Run(T* scratch) const {
@@ -465,6 +447,7 @@ struct Product {
       DotRows(n, m, k, b, ldb, a, lda, alpha, beta, c, int64_t{1}, ldc);
       return;
     }
+    if (RunNarrow()) return;
     if (n == 1 && ldc == 1 && transpose_a) {
       const Product transposed{!transpose_b, false, 1, m, k, alpha, b, ldb, a, lda, beta, c, m};
       transposed.RunTiles(scratch);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "tessera/tensor/internal/partial_packet.h"
 #include "tessera/tensor/packet_math.h"
 
 #ifndef TESSERA_MATH_NAMESPACE
@@ -19,15 +20,13 @@ namespace {
 // has an ordinary value.
 template <typename T, typename Function>
 void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
-  using P = typename PacketTraits<T>::type;
-  constexpr int64_t kSize = PacketTraits<T>::kSize;
+  using P = Packet<T>;
+  constexpr int64_t kSize = kLanes<T>;
   int64_t i = 0;
   for (; i + kSize <= count; i += kSize) pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)));
-  if (i == count) return;
-  alignas(64) T rest[kSize];
-  for (int64_t j = 0; j < kSize; ++j) rest[j] = i + j < count ? in[i + j] : T(1);
-  pk::pstoreu(rest, function(pk::ploadu<P>(rest)));
-  for (int64_t j = 0; i + j < count; ++j) out[i + j] = rest[j];
+  if (i < count) {
+    StoreFirst<T>(out + i, function(LoadFirst<T>(in + i, count - i, T(1))), count - i);
+  }
 }
 
 }  // namespace

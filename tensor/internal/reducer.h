@@ -47,7 +47,7 @@ void ReduceRows(const E& expression, const RowsToReduce& rows, index_t begin, in
         using P = typename PacketTraits<T>::type;
         for (; i + PacketTraits<T>::kSize <= count; i += PacketTraits<T>::kSize) {
           Accumulator* const at = results.data() + i;
-          pk::pstoreu(at, Op::PacketMap(pk::ploadu<P>(at), e.template EvalPacket<P>(y, x + i)));
+          pk::pstoreu(at, MapPackets<Op>(pk::ploadu<P>(at), e.template EvalPacket<P>(y, x + i)));
         }
       }
       for (; i < count; ++i) {
