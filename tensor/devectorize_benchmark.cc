@@ -1,6 +1,7 @@
 // The six cases of Devectorize.jl on doubles, on one thread: ours beside a hand-written loop, plain
-// Eigen and eager evaluation, where Eigen computes every operation by itself into a temporary that is
-// there already. What Devectorize calls by column is by row here, for it is about the contiguous axis.
+// Eigen and eager evaluation, where Eigen computes every operation by itself into a temporary that
+// is there already. What Devectorize calls by column is by row here, for it is about the contiguous
+// axis.
 //
 // The bound against eager evaluation is the ratio of the bytes that the two move, for matrices past
 // the caches. Devectorize's published gains over it: simple 2.60, complex 2.46, shift_dot 8.32,

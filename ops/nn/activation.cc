@@ -55,16 +55,30 @@ class ActivationProperty final : public ParameterizedProperty<ActivationParamete
   }
 };
 
-struct SigmoidGradient {
+/// A packet of ones.
+template <typename P>
+TESSERA_HD P One() {
+  return pk::pset1<P>(typename pk::unpacket_traits<P>::type(1));
+}
+
+struct SigmoidGradient : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T y) {
     return static_cast<T>(y * (T(1) - y));
   }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& y) {
+    return pk::pmul(y, P(pk::psub(One<P>(), y)));
+  }
 };
-struct TanhGradient {
+struct TanhGradient : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T y) {
     return static_cast<T>(T(1) - y * y);
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& y) {
+    return pk::psub(One<P>(), P(pk::pmul(y, y)));
   }
 };
 struct SoftreluGradient {
@@ -74,10 +88,14 @@ struct SoftreluGradient {
     return static_cast<T>(-expm1(static_cast<T>(-y)));
   }
 };
-struct SoftsignGradient {
+struct SoftsignGradient : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T y) {
     return op::square::Map(static_cast<T>(T(1) - op::abs::Map(y)));
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& y) {
+    return op::square::PacketMap(P(pk::psub(One<P>(), op::abs::PacketMap(y))));
   }
 };
 

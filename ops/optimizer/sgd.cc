@@ -60,14 +60,6 @@ class SgdProperty final : public ParameterizedProperty<SgdParameters> {
   }
 };
 
-/// a clipped to [-bound, bound].
-struct Clip {
-  template <typename T>
-  TESSERA_HD static T Map(T a, T bound) {
-    return a > bound ? bound : (a < -bound ? static_cast<T>(-bound) : a);
-  }
-};
-
 template <bool kMomentum, typename Device, typename T>
 class SgdOp final : public Operator {
  public:
@@ -90,7 +82,8 @@ class SgdOp final : public Operator {
       }
     };
     if (param_.clip_gradient >= 0) {
-      step(F<Clip>(grad, static_cast<T>(param_.clip_gradient)));
+      const T bound = static_cast<T>(param_.clip_gradient);
+      step(clamp(grad, static_cast<T>(-bound), bound));
     } else {
       step(grad);
     }
