@@ -76,6 +76,15 @@ class Bins {
     return best;
   }
 
+  /// A block of just that size that is a whole system allocation, or null.
+  Block* FindWhole(int64_t size_bytes) const {
+    Block* block = heads_[Bin(size_bytes)];
+    while (block != nullptr && !(block->size_bytes == size_bytes && block->IsWhole())) {
+      block = block->next;
+    }
+    return block;
+  }
+
   /// Calls `visit(block)` for every block; it may remove the block.
   template <typename Visitor>
   void ForEach(const Visitor& visit) const {
@@ -123,6 +132,12 @@ class BestFitPool final : public PoolStrategy {
 
   Block* Take(int64_t rounded_bytes) override {
     return TakeFrom(&BinsOf(KindOf(rounded_bytes)), rounded_bytes);
+  }
+
+  Block* TakeWhole(int64_t rounded_bytes) override {
+    Block* const block = BinsOf(KindOf(rounded_bytes)).FindWhole(rounded_bytes);
+    if (block != nullptr) RemoveFree(block);
+    return block;
   }
 
   Block* TakeAnywhere(int64_t rounded_bytes) override {

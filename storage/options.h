@@ -47,7 +47,7 @@ struct StorageOptions {
   int64_t round_linear_cutoff_bytes = int64_t{1} << 24;
 
   /// The most that one thread keeps of small freed blocks (up to 64 KiB each), for
-  /// StoragePoolKind::kBestFit, beside larger ones of up to 1 MiB each and 128 MiB together; 0
+  /// StoragePoolKind::kBestFit, beside larger ones of up to 8 MiB each and 128 MiB together; 0
   /// turns the threads' caches off. When the pool has nothing that fits, it takes some back before
   /// it asks the system. The default holds what a step of a recurrent network frees of them.
   int64_t thread_cache_bytes = int64_t{16} << 20;

@@ -23,6 +23,10 @@ class PoolStrategy {
   /// A block of at least that size out of what is free, or null. Throws std::bad_alloc.
   virtual Block* Take(int64_t rounded_bytes) = 0;
 
+  /// A free block of just that size that is all of a system allocation, so that taking it keeps
+  /// nothing apart; or null.
+  virtual Block* TakeWhole(int64_t /*rounded_bytes*/) { return nullptr; }
+
   /// As Take, also from memory that is kept for other sizes. Throws std::bad_alloc.
   virtual Block* TakeAnywhere(int64_t rounded_bytes) { return Take(rounded_bytes); }
 

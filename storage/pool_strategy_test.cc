@@ -128,6 +128,26 @@ TEST_F(PoolStrategyTest, BestFitTakesTheSmallestBlockThatFits) {
   EXPECT_EQ(fake_->outstanding(), 0);
 }
 
+TEST_F(PoolStrategyTest, BestFitFindsASegmentThatIsTheBlock) {
+  const auto pool = MakeBestFitPool(&blocks_, &system_);
+  Block* const whole = Get(*pool, 3 * kMegabyte);
+  // Another one of this size, but a part of a larger segment.
+  pool->Put(Get(*pool, 8 * kMegabyte));
+  Block* const rest = Get(*pool, 5 * kMegabyte);
+  EXPECT_EQ(pool->LargestFreeBytes(), 3 * kMegabyte);
+  EXPECT_EQ(pool->TakeWhole(3 * kMegabyte), nullptr);
+  pool->Put(whole);
+  EXPECT_EQ(pool->TakeWhole(3 * kMegabyte - 4096), nullptr);
+  EXPECT_EQ(pool->TakeWhole(3 * kMegabyte + 4096), nullptr);
+  EXPECT_EQ(pool->TakeWhole(3 * kMegabyte), whole);
+  EXPECT_EQ(pool->TakeWhole(3 * kMegabyte), nullptr);
+  EXPECT_EQ(pool->free_bytes(), 3 * kMegabyte);
+  pool->Put(whole);
+  pool->Put(rest);
+  pool->Release(kNoLimit);
+  EXPECT_EQ(fake_->outstanding(), 0);
+}
+
 TEST_F(PoolStrategyTest, BestFitJoinsFreeNeighboursInAnyOrder) {
   const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
   for (const auto& order : orders) {

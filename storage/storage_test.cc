@@ -440,6 +440,25 @@ TEST(BestFitStorageTest, OnShortageALargeBlockFromASmallOnesSegmentComesBack) {
   EXPECT_EQ(fake->outstanding_bytes(), 0);
 }
 
+TEST(BestFitStorageTest, LargeBlocksInTheThreadsCacheJoinBeforeOthersAreCut) {
+  Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
+  const auto alloc = [&storage](int64_t size) { return storage.Alloc(size, Device::Cpu()); };
+  // One segment: two blocks, one that keeps them from the rest, and the rest, which is larger.
+  const Storage::Handle lower = alloc(kMegabyte / 2);
+  const Storage::Handle upper = alloc(kMegabyte / 4);
+  const Storage::Handle between = alloc(kMegabyte / 2);
+  storage.Free(lower);
+  storage.Free(upper);
+  const Storage::Handle joined = alloc(kMegabyte * 3 / 4);
+  EXPECT_EQ(joined.dptr, lower.dptr);
+  // Of the size of a block in the cache it takes that one, without a look at the pool.
+  storage.Free(joined);
+  const Storage::Handle same = alloc(kMegabyte * 3 / 4);
+  EXPECT_EQ(same.dptr, joined.dptr);
+  storage.Free(same);
+  storage.Free(between);
+}
+
 TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
   const auto fake = std::make_shared<FakeSystemAllocator>();
   Storage storage({.limit_bytes = 2 * kMegabyte, .system_allocator = fake});

@@ -12,7 +12,9 @@ namespace tessera {
 namespace {
 
 // In the first steps a block may still come to lie where another has been, and the pool grows.
-constexpr int kWarmUpSteps = 20;
+constexpr int kWarmUpSteps = 5;
+// So many that a layout that gets worse from step to step would show.
+constexpr int kManySteps = 100;
 
 /// Trains for some steps; returns what the storage says before and after the last of them.
 struct Outcome {
@@ -58,7 +60,7 @@ TEST_P(TrainingTraceTest, AStepFreesAllThatItAllocates) {
 }
 
 TEST_P(TrainingTraceTest, FragmentationIsATenthAtMost) {
-  const StorageStats stats = Train(GetParam(), &storage_, 30).after_last;
+  const StorageStats stats = Train(GetParam(), &storage_, kManySteps).after_last;
   EXPECT_LE(stats.Fragmentation(), 0.10)
       << "reserved " << stats.peak_reserved_bytes << ", of which asked for " << stats.peak_bytes;
   RecordProperty("fragmentation", std::to_string(stats.Fragmentation()));
@@ -69,6 +71,14 @@ TEST_P(TrainingTraceTest, AfterWarmUpAStepTakesNothingFromTheSystem) {
   EXPECT_EQ(outcome.after_last.system_allocations, outcome.before_last.system_allocations);
   EXPECT_EQ(outcome.after_last.pool_hits - outcome.before_last.pool_hits,
             outcome.after_last.allocations - outcome.before_last.allocations);
+}
+
+TEST_P(TrainingTraceTest, LaterStepsDoNotGrowThePool) {
+  const StorageStats early = Train(GetParam(), &storage_, kWarmUpSteps).after_last;
+  Storage longer({.system_allocator = std::make_shared<FakeSystemAllocator>()});
+  const StorageStats late = Train(GetParam(), &longer, kManySteps).after_last;
+  EXPECT_EQ(late.peak_reserved_bytes, early.peak_reserved_bytes);
+  EXPECT_EQ(late.system_allocations, early.system_allocations);
 }
 
 TEST_P(TrainingTraceTest, TheStepRunsWithinTheMemoryThatItReserved) {

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// What training a network asks of an allocator; see traces/make_traces.py.
+/// What training a network asks of an allocator; see traces/record_traces.py.
 struct TrainingTrace {
   const char* name;
   std::span<const int32_t> setup;  ///< lives through all steps
