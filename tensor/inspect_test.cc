@@ -28,7 +28,7 @@ using testing::Not;
 
 constexpr index_t kPacket = PacketTraits<float>::kSize;
 // Of loops over a row of 32 elements and more.
-const index_t loop_packet = expr::RunsWide() ? 8 : kPacket;
+const index_t loop_packet = RunsWide() ? 8 : kPacket;
 constexpr const char* kTooFew = "one element at a time, since a row has too few for packets";
 
 struct Cube {
@@ -166,15 +166,14 @@ TEST_F(InspectTest, LoopsOfANodesOwnAreNotPackets) {
 }
 
 TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {
-  EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, expr::RunsWide());
+  EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, RunsWide());
   const auto one_less = Unallocated(Shape1(expr::kMinWideRow - 1));
   EXPECT_THAT(Inspect(one_less, one_less + one_less), Not(HasSubstr("chosen at run time")));
 }
 
 TEST_F(InspectTest, WhatNoCacheHoldsIsStoredPastThem) {
   const auto large = Unallocated(Shape2(4096, 4096));
-  EXPECT_EQ(Inspect(large, large + large).find("past the caches") != std::string::npos,
-            expr::RunsWide());
+  EXPECT_EQ(Inspect(large, large + large).find("past the caches") != std::string::npos, RunsWide());
   EXPECT_THAT(Inspect<sv::plusto>(large, large), Not(HasSubstr("past the caches")));
   const auto short_rows = Unallocated(Shape2(1 << 20, 40));
   const Tensor<cpu, 2> padded(nullptr, Shape2(1 << 20, 40), 48, nullptr);

@@ -20,15 +20,6 @@ constexpr bool FitsWidePackets() {
   return kHasWidePacketsOf<T> && HasWidePacket<E>() && HasWidePacket<typename Saver::OPType>();
 }
 
-/// Whether loops that fit wide packets run over them, on this machine and in this build.
-inline bool RunsWide() {
-#if TESSERA_HAS_WIDE_PACKETS
-  return UsesWidePackets();
-#else
-  return false;
-#endif
-}
-
 /// Where a loop's results go.
 enum class Stores {
   kCached,    ///< into the caches, as usual
@@ -36,7 +27,7 @@ enum class Stores {
 };
 
 /// Evaluates elements from `begin` on of row y, whose element 0 lies at `row`, as long as two
-/// packets fit before `end`; returns the first element that is left. UsesWidePackets must be true.
+/// packets fit before `end`; returns the first element that is left. RunsWide() must be true.
 template <typename Saver, typename T, typename E>
 TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t begin, index_t end,
                                        Stores stores = Stores::kCached) {

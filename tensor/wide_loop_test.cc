@@ -159,11 +159,7 @@ TEST(WideLoopTest, RunsWhereTheMachineTheFunctorAndTheLengthAllowIt) {
     Asked::wide = Asked::narrow = 0;
     assign();
   };
-#if TESSERA_HAS_WIDE_PACKETS
-  const bool wide = UsesWidePackets();
-#else
-  const bool wide = false;
-#endif
+  const bool wide = RunsWide();
   count([&] { *r = F<Asked>(*a); });
   EXPECT_EQ(Asked::wide > 0, wide);
   EXPECT_EQ(Asked::narrow > 0, !wide && PacketTraits<float>::kVectorizable);

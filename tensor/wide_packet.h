@@ -10,7 +10,7 @@
 
 /// Packets of 32 bytes for programs that are compiled for the x86-64 baseline, whose own have 16.
 ///
-/// A loop over them is compiled for AVX2 (TESSERA_WIDE_LOOP) and runs where UsesWidePackets says
+/// A loop over them is compiled for AVX2 (TESSERA_WIDE_LOOP) and runs where RunsWide says
 /// so. All arithmetic is that of the baseline, each operation rounded by itself, so that a result
 /// has the same bits in either loop.
 ///
@@ -48,14 +48,19 @@ template <typename T>
 inline constexpr bool kHasWidePacketsOf = TESSERA_HAS_WIDE_PACKETS &&
                                           (std::same_as<T, float> || std::same_as<T, double>);
 
+/// Whether loops that fit wide packets run over them: this build has such, the machine has what
+/// they are compiled for, and TESSERA_INSTRUCTION_SET allows it. Throws what UsedInstructionSet
+/// throws.
+inline bool RunsWide() {
 #if TESSERA_HAS_WIDE_PACKETS
-
-/// Whether the machine has what wide loops are compiled for, and TESSERA_INSTRUCTION_SET allows it.
-/// Throws what UsedInstructionSet throws.
-inline bool UsesWidePackets() {
-  static const bool uses = UsedInstructionSet() != InstructionSet::kBaseline;
-  return uses;
+  static const bool runs = UsedInstructionSet() != InstructionSet::kBaseline;
+  return runs;
+#else
+  return false;
+#endif
 }
+
+#if TESSERA_HAS_WIDE_PACKETS
 
 template <typename T>
 struct WidePacket {
@@ -89,6 +94,13 @@ TESSERA_IN_WIDE_LOOP void StreamWide(T* to, const WidePacket<T>& packet) {
                : "x"(packet.v));
 }
 inline void FenceStreamed() { asm volatile("sfence" ::: "memory"); }
+
+#else
+
+// Named by loops that nothing calls here.
+template <typename T>
+void StreamWide(T* to, const WidePacket<T>& packet);
+inline void FenceStreamed() {}
 
 #endif  // TESSERA_HAS_WIDE_PACKETS
 
