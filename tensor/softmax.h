@@ -42,6 +42,18 @@ TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const
   }
 }
 
+/// The same of a line of neighbours in the host's memory, by the evaluator's loops: exponentials
+/// over spans, the rest in packets.
+template <typename T>
+requires std::is_floating_point_v<T>
+void SoftmaxOfRow(T* out, const T* in, index_t count) {
+  const Tensor<cpu, 1, T> x(const_cast<T*>(in), Shape1(count)), y(out, Shape1(count));
+  const T maximum = expr::ReduceRow<red::maximum>(x, 0, 0, count);
+  expr::EvaluateRow<sv::saveto>(out, F<op::exp>(x - maximum), 0, 0, count);
+  const T sum = expr::ReduceRow<red::sum>(y, 0, 0, count);
+  expr::EvaluateRow<sv::saveto>(out, y / sum, 0, 0, count);
+}
+
 /// The lines of (n, classes, positions) or, with one position, of a matrix (n, classes): the one
 /// numbered i is that of sample i / positions and position i % positions.
 template <typename T>
@@ -90,7 +102,15 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
     // An exponential costs some ten elements' worth of an ordinary expression.
     const index_t grain = std::max<index_t>(1, expr::kElementsPerTask / 8 / classes);
     ParallelFor(lines, grain, [&](index_t begin, index_t end) {
-      for (index_t i = begin; i < end; ++i) SoftmaxOfLine<T>(out[i], in[i], classes);
+      for (index_t i = begin; i < end; ++i) {
+        if constexpr (std::is_floating_point_v<T>) {
+          if (classes >= expr::kMinWideRow && out[i].step == 1 && in[i].step == 1) {
+            SoftmaxOfRow<T>(out[i].first, in[i].first, classes);
+            continue;
+          }
+        }
+        SoftmaxOfLine<T>(out[i], in[i], classes);
+      }
     });
   } else {
     SoftmaxCuda(out, in, lines, classes, dst.stream_);

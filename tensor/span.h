@@ -92,8 +92,10 @@ enum class BlockPlace {
   kResult,  ///< in the result's own place, for it holds spans and is all that the loop reads
 };
 
+/// Whether E is a number, which is no place in memory.
 template <typename E>
 inline constexpr bool kIsNumber = false;
+/// As above.
 template <typename T>
 inline constexpr bool kIsNumber<ScalarExp<T>> = true;
 

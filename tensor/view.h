@@ -117,6 +117,7 @@ LoopPlan PlanLoop(const ViewExp<cpu, N, T>& dst, const E& /*e*/) {
   return {shape[0], shape[1], /*cuts_row=*/shape[0] == 1};
 }
 
+/// A view's elements are stored as usual.
 template <typename Saver, int N, typename T, typename E>
 Stores StoresInto(const ViewExp<cpu, N, T>& /*dst*/, const E& /*e*/, const LoopPlan& /*plan*/) {
   return Stores::kCached;

@@ -2,6 +2,7 @@
 #include "tessera/tensor/wide_loop.h"
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <vector>

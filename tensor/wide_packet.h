@@ -84,25 +84,26 @@ struct WidePacket {
   TESSERA_HD static WidePacket OfBits(const Bits& bits) { return reinterpret_cast<Vector>(bits); }
 };
 
+#endif  // TESSERA_HAS_WIDE_PACKETS
+
 /// Stores past the caches, so that memory which is overwritten as a whole is not fetched first.
 /// `to` is a multiple of 32 bytes. Other threads see it after a FenceStreamed, and what follows
-/// that.
+/// that. Called in a wide loop alone.
 template <typename T>
-TESSERA_IN_WIDE_LOOP void StreamWide(T* to, const WidePacket<T>& packet) {
+TESSERA_IN_WIDE_LOOP void StreamWide([[maybe_unused]] T* to,
+                                     [[maybe_unused]] const WidePacket<T>& packet) {
+#if TESSERA_HAS_WIDE_PACKETS
   asm volatile("vmovntps %1, %0"
                : "=m"(*reinterpret_cast<typename WidePacket<T>::Vector*>(to))
                : "x"(packet.v));
+#endif
 }
-inline void FenceStreamed() { asm volatile("sfence" ::: "memory"); }
-
-#else
-
-// Named by loops that nothing calls here.
-template <typename T>
-void StreamWide(T* to, const WidePacket<T>& packet);
-inline void FenceStreamed() {}
-
-#endif  // TESSERA_HAS_WIDE_PACKETS
+/// Orders what StreamWide has stored before all that follows.
+inline void FenceStreamed() {
+#if TESSERA_HAS_WIDE_PACKETS
+  asm volatile("sfence" ::: "memory");
+#endif
+}
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera
