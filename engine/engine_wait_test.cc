@@ -529,5 +529,56 @@ TEST_P(ThreadedEngineWaitTest, ALoopInsideAnOperationMayWait) {
   for (int i = 0; i < 32; ++i) EXPECT_EQ(values[i], i);
 }
 
+// While somebody blocks, and inside another engine, Execute has an arena of its own. What the loop
+// pushes may need the loop's end, as here.
+TEST_P(ThreadedEngineWaitTest, PiecesOfALoopInExecuteAreInsideTheEngine) {
+  if (GetParam().workers == 1) return;  // a loop has no other thread
+  for (const bool inside_another : {false, true}) {
+    const auto engine = GetParam().Make({.max_pending = 2});
+    Variable *const held = engine->NewVariable(), *const outer = New();
+    const OnComplete done = engine_internal::PushOpen(*engine, held);
+    std::latch blocks(1), goes_on(1);
+    if (!inside_another) {
+      engine->PushSync([&](RunContext) { blocks.count_down(), goes_on.wait(); }, kCpu, {}, {},
+                       {.property = FnProperty::kAsync});
+      blocks.wait();
+    }
+    std::atomic<bool> other_thread{false}, refused{false};
+    std::atomic<int> runs{0};
+    const auto execute = [&] {
+      const auto own = std::this_thread::get_id();
+      engine->Execute([&] {
+        ParallelFor(2, [&](int) {
+          if (std::this_thread::get_id() == own) {
+            while (!other_thread) std::this_thread::yield();
+            return;
+          }
+          other_thread = true;
+          for (int i = 0; i < 8; ++i) {
+            engine->PushSync([&](RunContext) { ++runs; }, kCpu, {held}, {});
+          }
+          try {
+            engine->WaitForAll();
+          } catch (const Error& error) {
+            refused = error.code() == Error::kFailedPrecondition;
+          }
+        });
+      });
+    };
+    if (inside_another) {
+      engine_->PushSync([&](RunContext) { execute(); }, kCpu, {}, {outer});
+      engine_->WaitForVar(outer);
+    } else {
+      execute();
+    }
+    EXPECT_TRUE(refused);
+    EXPECT_EQ(runs, 0);
+    done();
+    goes_on.count_down();
+    engine->WaitForAll();
+    EXPECT_EQ(runs, 8);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

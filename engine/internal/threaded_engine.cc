@@ -76,8 +76,12 @@ class ThreadedEngine final : public DependencyEngine {
     PublishThroughTbb(&mine);
     const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
     if (own_arena) {
-      tbb::task_arena(alone ? 1 : options().workers, /*reserved_for_masters=*/1)
-          .execute(Delegate(&mine));
+      tbb::task_arena arena(alone ? 1 : options().workers, /*reserved_for_masters=*/1);
+      arena.initialize();
+      // For TBB's threads that come to a loop: without a mark their pieces would wait for room, and
+      // for all operations, as threads outside do.
+      const ArenaObserver observer(arena, id());
+      arena.execute(Delegate(&mine));
       return;
     }
     // Where the arena has no place TBB keeps this thread until one of the workers has called
