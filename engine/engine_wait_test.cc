@@ -15,6 +15,7 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/thread_sleep.h"
 
 namespace tessera {
@@ -211,6 +212,48 @@ TEST_P(EngineWaitTest, PushersOutsideWaitForRoom) {
     most = std::max(most, engine->counters().pending);
   }
   EXPECT_LE(most, 10u);
+  engine->WaitForAll();
+}
+
+// One of TBB's threads that was in the arena of an engine at its end keeps the engine's number.
+TEST_P(ThreadedEngineWaitTest, AThreadThatAnEndedEngineHadWaitsForRoom) {
+  const auto engine = GetParam().Make({.max_pending = 10});
+  Variable* const variable = engine->NewVariable();
+  uint64_t most = 0;
+  std::thread pusher([&] {
+    engine_internal::ThreadFrame::SetArena(UINT64_MAX);  // no living engine's
+    for (int i = 0; i < 5000; ++i) {
+      engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+      most = std::max(most, engine->counters().pending);
+    }
+  });
+  pusher.join();
+  EXPECT_LE(most, 10u);
+  engine->WaitForAll();
+}
+
+// A loop of the program's own, on threads that an engine has just had.
+TEST_P(ThreadedEngineWaitTest, PiecesOfALoopOutsideWaitForRoomAfterAnEngineHasEnded) {
+  for (int round = 0; round < 10; ++round) {
+    const auto ended = GetParam().Make();
+    for (int i = 0; i < 20; ++i) {
+      ended->PushSync([](RunContext) { ParallelFor(8, [](int) {}); }, kCpu, {}, {});
+    }
+    ended->WaitForAll();
+  }
+  constexpr int kPieces = 64;
+  const auto engine = GetParam().Make({.max_pending = 100});
+  std::atomic<uint64_t> most{0};
+  ParallelFor(kPieces, [&](int) {
+    for (int i = 0; i < 100; ++i) {
+      engine->PushSync([](RunContext) {}, kCpu, {}, {});
+      const uint64_t pending = engine->counters().pending;
+      uint64_t before = most;
+      while (pending > before && !most.compare_exchange_weak(before, pending)) {
+      }
+    }
+  });
+  EXPECT_LE(most, 100u + kPieces) << "and one operation for each thread that pushes at once";
   engine->WaitForAll();
 }
 

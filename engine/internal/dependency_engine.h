@@ -177,6 +177,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// the count at 0 a stopped engine may be destroyed.
   void Deactivate();
 
+  /// Whether the calling thread works for any engine, in a frame or at a piece of a loop.
+  static bool WorksForAny();
+
   uint64_t id() const { return id_; }
   const ResolvedOptions& options() const { return options_; }
   const ForkWatch& fork_watch() const { return fork_watch_; }

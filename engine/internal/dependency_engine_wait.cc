@@ -322,6 +322,8 @@ bool DependencyEngine::AtPiece() {
   return id != 0 && !ThreadFrame::HasFrame(id) && LivingEngine::Find(id, [](DependencyEngine&) {});
 }
 
+bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullptr || AtPiece(); }
+
 /// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what
 /// the wait needs; where nothing of that is ready, it sleeps and lends its place to another thread.
 /// So no operation lies on top of another one that does not need it. Only where too many sleep
@@ -551,9 +553,10 @@ void DependencyEngine::Throttle(uint64_t pushed) {
     ResumeVisit(current);
     return;
   }
-  // In an operation of another engine, which what pends may need just as well, by a wait for that
-  // engine. On top of it such a wait would be refused, so nothing is run either.
-  if (ThreadFrame::InOperation() || ThreadFrame::Arena() != 0) return;
+  // In an operation of another engine, or at a piece of its loop, which what pends may need just as
+  // well, by a wait for that engine. On top of it such a wait would be refused, so nothing is run
+  // either.
+  if (ThreadFrame::InOperation() || AtPiece()) return;
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;

@@ -80,11 +80,8 @@ class ThreadFrame {
   /// Whether this thread belongs to the engine's arena, and is no guest in it.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
 
-  /// Whether this thread works for any engine, in a frame or as a worker of its arena.
-  static bool InsideAny() { return arena_engine_id_ != 0 || top_ != nullptr; }
-
-  /// The engine to whose arena this thread belongs; 0 if it does to none. Where it is at what an
-  /// operation has left there, the engine may be gone.
+  /// The engine to whose arena this thread belongs; 0 if it does to none. The engine may be gone:
+  /// TBB's threads that are in the arena at its end keep the number until they leave another one.
   static uint64_t Arena() { return arena_engine_id_; }
 
   /// Called when this thread becomes a worker of an engine's arena, and with 0 when it leaves.

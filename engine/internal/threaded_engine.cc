@@ -66,7 +66,7 @@ class ThreadedEngine final : public DependencyEngine {
     const bool alone = WithoutTbb() || !SystemGivesThreads();
     // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
     // for the other engine, which has one thread less and does not know.
-    own_arena = alone || (!ThreadFrame::Inside(id()) && ThreadFrame::InsideAny());
+    own_arena = alone || (!ThreadFrame::Inside(id()) && WorksForAny());
     if (!own_arena) {
       std::lock_guard<FutexLock> hold(queue_lock_);
       // Those who sleep hold places in the arena, and may wait for this very call.
