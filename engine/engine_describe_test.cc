@@ -449,6 +449,23 @@ TEST_P(EngineDescribeTest, AStopThatLastsIsReportedWithWhatStillRuns) {
   pusher.join();
 }
 
+TEST_P(ThreadedEngineDescribeTest, ASecondShutdownThatLastsIsReported) {
+  std::promise<std::string> report;
+  const auto engine =
+      GetParam().Make({.stall_report_ms = 1, .stall_report = [&](const std::string& text) {
+                         // The first one's tells what it waits for.
+                         if (text.find("Shutdown has lasted") != text.npos) report.set_value(text);
+                       }});
+  Variable* variable = engine->NewVariable("slow");
+  const OnComplete done = engine_internal::PushOpen(*engine, variable);
+  std::thread first([&] { engine->Shutdown(); }), second([&] { engine->Shutdown(); });
+  EXPECT_THAT(report.get_future().get(),
+              AllOf(HasSubstr("Shutdown has lasted longer than 1 ms"), HasSubstr("slow")));
+  done();
+  first.join();
+  second.join();
+}
+
 TEST_P(ThreadedEngineDescribeTest, EveryKindOfWaitForADeviceIsReportedWithItsStream) {
   const KindOfWait kinds[] = {
       {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); }},

@@ -166,6 +166,48 @@ TEST_P(SeveralEnginesTest, AWaitBesideAReplayInAnotherEngineLeavesItsOperationsT
   }
 }
 
+// The first one waits for an operation that waits for what stands behind the second one's caller.
+TEST_P(SeveralEnginesTest, ASecondShutdownLendsThePlaceOfTheOperationThatCallsIt) {
+  const int workers = GetParam().workers;
+  const auto other = GetParam().Make();
+  Variable* const here = New();
+  std::latch busy(workers), first_waits(1), other_runs(1);
+  std::atomic<pid_t> waiter{0}, first{0};
+  for (int i = 0; i < workers; ++i) {
+    engine_->PushSync(
+        [&, i](RunContext) {
+          busy.count_down();
+          first_waits.wait();
+          if (i > 0) {  // it only holds its worker, until the others are through
+            other_runs.wait();
+            return;
+          }
+          other->Shutdown();
+        },
+        kCpu, {}, {});
+  }
+  busy.wait();
+  engine_->PushSync([&](RunContext) { other_runs.count_down(); }, kCpu, {}, {here});
+  other->PushSync(
+      [&](RunContext) {
+        waiter = ThisThread();
+        engine_->WaitForVar(here);
+      },
+      kCpu, {}, {});
+  while (waiter == 0) std::this_thread::yield();
+  AwaitSleep(waiter);
+  std::thread shutdown([&] {
+    first = ThisThread();
+    other->Shutdown();
+  });
+  while (first == 0) std::this_thread::yield();
+  AwaitSleep(first);
+  first_waits.count_down();
+  shutdown.join();
+  engine_->WaitForAll();
+  EXPECT_EQ(other->counters().pending, 0u);
+}
+
 // All threads of the arena are in the loop: the operation's own one waits for the others, which
 // wait for another engine.
 TEST_P(SeveralEnginesTest, PiecesOfALoopThatWaitForAnotherEngineLendTheirPlaces) {

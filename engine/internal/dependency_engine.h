@@ -329,6 +329,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void LetOperationsBegin();
   bool WaitUntilIdle(bool until_process_ends);
   void FinishAll();
+  bool BeginShutdown();
+  void EndShutdown(bool shut_down);
   void Throttle(uint64_t pushed);
   void DropJoins();
   bool Idle() const;
@@ -381,9 +383,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> idle_waiters_{0};
   std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
-  // Who waits inside the engine, or for active_ to become 0.
   // While NeedsItsOwner looks around, and while what it must not see happens.
   std::mutex wait_graph_mutex_;
+  // Who waits inside the engine, for active_ to become 0, or for another thread's Shutdown.
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
   std::atomic<int64_t> parked_{0};
@@ -392,8 +394,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   // Who sleeps in this engine, or in another while it works for this one.
   std::mutex lent_places_mutex_;
   LentPlace* lent_places_ = nullptr;  // guarded by lent_places_mutex_
-  std::mutex shutdown_mutex_;
-  bool shut_down_ = false;  // guarded by shutdown_mutex_
+  bool shutting_down_ = false;        // a thread is in Shutdown; guarded by park_mutex_
+  bool shut_down_ = false;            // guarded by park_mutex_
   LivingEngine living_{id_, this};
 
   // The pushers' counter and the runners', each on a line of its own; operations pend while they

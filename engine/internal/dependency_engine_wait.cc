@@ -677,8 +677,8 @@ void DependencyEngine::Shutdown() {
   CheckOutside("Shutdown");
   // A static object's destructor: what exit() has dropped never comes to an end.
   if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
-  std::lock_guard<std::mutex> hold(shutdown_mutex_);
-  if (shut_down_) return;
+  if (!BeginShutdown()) return;
+  absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
   {
     std::lock_guard<FutexLock> hold_queue(queue_lock_);
     ending_ = true;
@@ -699,7 +699,31 @@ void DependencyEngine::Shutdown() {
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   DropJoins();
-  shut_down_ = true;
+  std::move(let_others).Cancel();
+  EndShutdown(/*shut_down=*/true);
+}
+
+/// Returns true when this thread is the one that is in Shutdown, and false when another one has
+/// come to its end. Until then it sleeps as in any wait: what that one waits for may need the place
+/// in which this one works.
+bool DependencyEngine::BeginShutdown() {
+  LentPlaces lent(this, &park_mutex_, &*park_condition_);
+  std::unique_lock<std::mutex> lock(park_mutex_);
+  // As in FinishAll: the end of the process breaks it off where this is the default engine.
+  const auto breaks_off = [&] { return abandoned_.load() && lent.process_ends(); };
+  WaitOn(*park_condition_, lock, lent, "Shutdown", Instead::kNothing,
+         [&] { return !shutting_down_ || breaks_off(); });
+  if (shutting_down_) throw Abandoned("Shutdown");
+  shutting_down_ = !shut_down_;
+  return shutting_down_;
+}
+
+void DependencyEngine::EndShutdown(bool shut_down) {
+  // Under the mutex, for the next one may destroy the engine.
+  std::lock_guard<std::mutex> hold(park_mutex_);
+  shut_down_ = shut_down;
+  shutting_down_ = false;
+  park_condition_->notify_all();
 }
 
 void DependencyEngine::EndWithProcess() {
