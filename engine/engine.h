@@ -314,7 +314,8 @@ class Engine {
   /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
   /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`
   /// returns it occupies one of the arena's places; but inside an operation of another engine,
-  /// where it runs in the calling thread for certain, it has a place of its own.
+  /// where it runs in the calling thread for certain, it has a place of its own, and others work in
+  /// the operation's place, which pieces of its loops may wait for.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
   /// From here on no operation begins, but for those that a running one waits for; returns when

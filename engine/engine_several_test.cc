@@ -263,5 +263,36 @@ TEST_P(SeveralEnginesTest, ExecuteOfAnotherEngineRunsOnTheOperationsThread) {
   other->WaitForAll();
 }
 
+// The operation's thread waits for the loop's other pieces, as if it slept.
+TEST_P(SeveralEnginesTest, APieceOfALoopInExecuteOfAnotherEngineMayWaitForTheOperationsEngine) {
+  const auto other = Engine::Create({.kind = EngineKind::kThreaded, .workers = 4});
+  Variable *outer = New(), *here = New();
+  std::latch busy(GetParam().workers), goes_on(1);
+  for (int i = 1; i < GetParam().workers; ++i) {
+    engine_->PushSync([&](RunContext) { busy.count_down(), goes_on.wait(); }, kCpu, {}, {});
+  }
+  engine_->PushSync(
+      [&](RunContext) {
+        busy.arrive_and_wait();
+        engine_->PushSync([](RunContext) {}, kCpu, {}, {here});
+        const auto own = std::this_thread::get_id();
+        std::atomic<bool> other_thread{false};
+        other->Execute([&] {
+          ParallelFor(2, [&](int) {
+            if (std::this_thread::get_id() == own) {
+              while (!other_thread) std::this_thread::yield();
+              return;
+            }
+            other_thread = true;
+            engine_->WaitForVar(here);
+          });
+        });
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  goes_on.count_down();
+  engine_->WaitForAll();
+}
+
 }  // namespace
 }  // namespace tessera

@@ -177,6 +177,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// the count at 0 a stopped engine may be destroyed.
   void Deactivate();
 
+  /// Calls `fn` as a sleep of this thread: others work in its places in the engines that it works
+  /// for. For loops of this engine's, whose pieces on other threads may wait for those engines.
+  void CallLending(const std::function<void()>& fn);
+
   /// Whether the calling thread works for any engine, in a frame or at a piece of a loop.
   static bool WorksForAny();
 

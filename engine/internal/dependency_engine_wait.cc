@@ -322,6 +322,14 @@ bool DependencyEngine::AtPiece() {
   return id != 0 && !ThreadFrame::HasFrame(id) && LivingEngine::Find(id, [](DependencyEngine&) {});
 }
 
+void DependencyEngine::CallLending(const std::function<void()>& fn) {
+  // What would wake a sleep finds nobody asleep: waits inside `fn` see to that themselves.
+  std::mutex mutex;
+  std::condition_variable condition;
+  const LentPlaces lent(this, &mutex, &condition);
+  fn();
+}
+
 bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullptr || AtPiece(); }
 
 /// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what

@@ -66,7 +66,8 @@ class ThreadedEngine final : public DependencyEngine {
     const bool alone = WithoutTbb() || !SystemGivesThreads();
     // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
     // for the other engine, which has one thread less and does not know.
-    own_arena = alone || (!ThreadFrame::Inside(id()) && WorksForAny());
+    const bool inside_another = !ThreadFrame::Inside(id()) && WorksForAny();
+    own_arena = alone || inside_another;
     if (!own_arena) {
       std::lock_guard<FutexLock> hold(queue_lock_);
       // Those who sleep hold places in the arena, and may wait for this very call.
@@ -81,7 +82,9 @@ class ThreadedEngine final : public DependencyEngine {
       // For TBB's threads that come to a loop: without a mark their pieces would wait for room, and
       // for all operations, as threads outside do.
       const ArenaObserver observer(arena, id());
-      arena.execute(Delegate(&mine));
+      const auto execute = [&] { arena.execute(Delegate(&mine)); };
+      // A piece of a loop may wait for the other engine, which knows nothing of it.
+      inside_another && !alone ? CallLending(execute) : execute();
       return;
     }
     // Where the arena has no place TBB keeps this thread until one of the workers has called
