@@ -134,6 +134,12 @@ TEST(ProcessEndTest, AnOperationThatCallsExitEndsTheProcessWithAnError) {
   }
 }
 
+TEST(ProcessEndTest, ExitInsideExecuteWaitsForWhatRuns) {
+  for (int i = 0; i < 3 * StressFactor(); ++i) {
+    ASSERT_EQ(StatusOf({kProcess, "exit_inside_execute"}), 0) << "process " << i;
+  }
+}
+
 TEST(ProcessEndTest, AnEngineMayBeAStaticObject) {
   for (int i = 0; i < 3 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "exit_with_a_static_engine"}), 0) << "process " << i;

@@ -736,7 +736,9 @@ void DependencyEngine::EndShutdown(bool shut_down) {
 
 void DependencyEngine::EndWithProcess() {
   CheckNotForked("Stop");
-  CheckOutside("Stop");
+  // In Execute a thread from outside does not count as active. One of the engine's own, which may
+  // have taken such a call, does, and would wait for itself.
+  ThreadFrame::IsWorker(id_) ? CheckOutside("Stop") : CheckNotInOperation("Stop");
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();

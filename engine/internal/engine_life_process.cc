@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -110,6 +111,38 @@ int ExitInsideAnOperation(FnProperty property) {
   // Not the status of the end with an error.
   engine->PushSync([](RunContext) { std::exit(0); }, kCpu, {}, {variable}, {.property = property});
   for (;;) pause();
+}
+
+/// Static objects that are older than the default engine are there until what runs has ended.
+int ExitInsideExecute() {
+  static std::atomic<bool> ended{false};
+  struct CheckAtEnd {
+    ~CheckAtEnd() {
+      if (!ended) std::_Exit(1);
+    }
+  };
+  static CheckAtEnd check;
+  static std::latch begun(1), exit_has_begun(1);
+  Engine* const engine = Engine::Get();
+  // What is registered later goes first: this, then the end of the default engine.
+  std::atexit([] { exit_has_begun.count_down(); });
+  engine->PushSync(
+      [](RunContext) {
+        begun.count_down();
+        exit_has_begun.wait();
+        // Time enough for an exit that does not wait.
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ended = true;
+      },
+      kCpu, {}, {});
+  begun.wait();
+  // A worker may call the function where all places are taken, and must not call exit().
+  static const auto own = std::this_thread::get_id();
+  for (;;) {
+    engine->Execute([] {
+      if (std::this_thread::get_id() == own) std::exit(0);
+    });
+  }
 }
 
 int ExitWithAStaticEngine() {
@@ -472,6 +505,7 @@ int RunNamed(const std::string& name) {
   if (name == "quick_exit_inside_an_operation") return QuickExitInsideAnOperation();
   if (name == "exit_inside_an_operation: normal") return ExitInsideAnOperation(FnProperty::kNormal);
   if (name == "exit_inside_an_operation: async") return ExitInsideAnOperation(FnProperty::kAsync);
+  if (name == "exit_inside_execute") return ExitInsideExecute();
   if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
   if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();
