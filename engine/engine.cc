@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tbb/info.h"
@@ -103,11 +104,14 @@ void EndDefaultEngine() {
   }
   if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine->StopTrace());
   if (engine_internal::ThreadFrame::Arena() == 0) return;
-  // Not in one of TBB's threads, which would crash in TBB's own end without a word.
-  std::fputs(
+  // Not in one of TBB's threads, which would crash in TBB's own end without a word: in none of
+  // them, also where the number that it carries is one of an engine that has ended.
+  constexpr std::string_view kMessage =
       "tessera engine: an operation has called exit(); expected std::quick_exit() there, or exit() "
-      "outside of operations. The process ends now, without destroying static objects.\n",
-      stderr);
+      "outside of operations. The process ends now, without destroying static objects.\n";
+  // Not through the stream, whose lock a thread may hold for ever. If it fails there is nobody to
+  // tell.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage.data(), kMessage.size());
   // Not all streams, and this one only if nobody is in it: who is may wait for input, or for ever.
   if (ftrylockfile(stdout) == 0) fflush_unlocked(stdout);
   _exit(EXIT_FAILURE);

@@ -127,8 +127,10 @@ TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
 }
 
 TEST(ProcessEndTest, AnOperationThatCallsExitEndsTheProcessWithAnError) {
-  for (const char* kind : {"normal", "async"}) {
-    const int status = StatusOf({kProcess, std::string("exit_inside_an_operation: ") + kind});
+  for (const char* kind :
+       {"exit_inside_an_operation: normal", "exit_inside_an_operation: async",
+        "exit_beside_a_locked_stream: stdout", "exit_beside_a_locked_stream: stderr"}) {
+    const int status = StatusOf({kProcess, kind});
     EXPECT_TRUE(WIFEXITED(status)) << kind << ": signal " << WTERMSIG(status);
     EXPECT_EQ(WEXITSTATUS(status), EXIT_FAILURE) << kind;
   }

@@ -113,6 +113,18 @@ int ExitInsideAnOperation(FnProperty property) {
   for (;;) pause();
 }
 
+/// The same while another thread holds the lock of a stream and never gives it back.
+int ExitBesideALockedStream(FILE* stream) {
+  std::latch locked(1);
+  std::thread([&] {
+    flockfile(stream);
+    locked.count_down();
+    for (;;) pause();
+  }).detach();
+  locked.wait();
+  return ExitInsideAnOperation(FnProperty::kNormal);
+}
+
 /// Static objects that are older than the default engine are there until what runs has ended.
 int ExitInsideExecute() {
   static std::atomic<bool> ended{false};
@@ -505,6 +517,8 @@ int RunNamed(const std::string& name) {
   if (name == "quick_exit_inside_an_operation") return QuickExitInsideAnOperation();
   if (name == "exit_inside_an_operation: normal") return ExitInsideAnOperation(FnProperty::kNormal);
   if (name == "exit_inside_an_operation: async") return ExitInsideAnOperation(FnProperty::kAsync);
+  if (name == "exit_beside_a_locked_stream: stdout") return ExitBesideALockedStream(stdout);
+  if (name == "exit_beside_a_locked_stream: stderr") return ExitBesideALockedStream(stderr);
   if (name == "exit_inside_execute") return ExitInsideExecute();
   if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
   if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();
