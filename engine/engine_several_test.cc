@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tbb/task_arena.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
 #include "tessera/engine/internal/thread_sleep.h"
@@ -206,6 +207,32 @@ TEST_P(SeveralEnginesTest, ASecondShutdownLendsThePlaceOfTheOperationThatCallsIt
   shutdown.join();
   engine_->WaitForAll();
   EXPECT_EQ(other->counters().pending, 0u);
+}
+
+// Those that work in the place of others have loops of several threads as long as the system gives
+// what TBB may start, which becomes more with each engine.
+TEST_P(SeveralEnginesTest, AnotherEngineThatIsNotUsedLeavesLoopsTheirThreads) {
+  const int workers = GetParam().workers;
+  std::latch busy(workers), goes_on(1);
+  for (int i = 0; i < workers; ++i) {
+    engine_->PushSync([&](RunContext) { busy.count_down(), goes_on.wait(); }, kCpu, {}, {},
+                      {.property = FnProperty::kAsync});
+  }
+  busy.wait();
+  const auto threads_of_a_loop = [&] {
+    Variable* const variable = New();
+    int threads = 0;
+    engine_->PushSync([&](RunContext) { threads = tbb::this_task_arena::max_concurrency(); }, kCpu,
+                      {}, {variable});
+    engine_->WaitForVar(variable);
+    return threads;
+  };
+  const int alone = threads_of_a_loop();
+  const auto other = GetParam().Make();
+  EXPECT_EQ(threads_of_a_loop(), alone);
+  EXPECT_EQ(alone, workers);
+  goes_on.count_down();
+  engine_->WaitForAll();
 }
 
 // All threads of the arena are in the loop: the operation's own one waits for the others, which

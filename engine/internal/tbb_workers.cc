@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <latch>
 #include <memory>
@@ -58,6 +59,16 @@ namespace {
 std::atomic<int> reserved_threads{0};
 std::atomic<int> given_threads{0};
 
+constexpr std::chrono::seconds kAskAgain{1};
+// When the system has refused some the last time, on the steady clock; 0 if it never has.
+std::atomic<std::chrono::steady_clock::rep> refused_at{0};
+
+/// As far as is known, without asking.
+bool SystemHasGivenThreads() {
+  return given_threads.load(std::memory_order_relaxed) >=
+         reserved_threads.load(std::memory_order_relaxed);
+}
+
 struct Reservations {
   std::mutex mutex;
   int workers = 0;                               // guarded by mutex
@@ -113,9 +124,12 @@ WorkerReservation::~WorkerReservation() {
   TryToSetLimit(reservations);
 }
 
-bool SystemHasGivenThreads() {
-  return given_threads.load(std::memory_order_relaxed) >=
-         reserved_threads.load(std::memory_order_relaxed);
+bool SystemGivesThreadsAgain() {
+  if (SystemHasGivenThreads()) return true;
+  const std::chrono::steady_clock::duration refused(refused_at.load(std::memory_order_relaxed));
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  if (refused.count() != 0 && now - refused < kAskAgain) return false;
+  return SystemGivesThreads();
 }
 
 bool SystemGivesThreads() {
@@ -136,6 +150,8 @@ bool SystemGivesThreads() {
     threads.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) threads.emplace_back([&] { all_there.wait(); });
   } catch (const std::exception&) {  // no thread, or no memory for it
+    refused_at.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                     std::memory_order_relaxed);
     return false;
   }
   given_threads.store(reserved, std::memory_order_relaxed);

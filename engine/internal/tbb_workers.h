@@ -32,8 +32,9 @@ class WorkerReservation {
 /// for ever later on. Once it has been true for a number it stays so, for the question takes about
 /// 20 us for each.
 bool SystemGivesThreads();
-/// The same as far as is known, without asking.
-bool SystemHasGivenThreads();
+/// The same for those who can do without, and ask often: for a second after a refusal false without
+/// asking, for while the system is asked others may be refused a thread.
+bool SystemGivesThreadsAgain();
 
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
 /// and counts them.

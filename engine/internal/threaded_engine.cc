@@ -480,8 +480,8 @@ void ThreadedEngine::RunnerLoop() {
 /// process ends: so once TBB has been refused one, loops stay on this thread.
 void ThreadedEngine::SpareLoop() {
   while (Execution* const execution = NextOrRetire()) {
-    // Without asking, which takes long and for which others may be refused a thread.
-    if (WithoutTbb() || !SystemHasGivenThreads()) {
+    // Asked when the threads of another engine have come to those that TBB may start.
+    if (WithoutTbb() || !SystemGivesThreadsAgain()) {
       CallInstead([&] { RunChain(execution); });
     } else {
       RunChain(execution);
