@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -49,6 +50,29 @@ class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
       }
     });
   }
+
+  /// For an operation that makes memory fail on its thread, until the end of what comes after it.
+  struct FailureOnRunner {
+    std::optional<FailingNew> failing;
+    std::thread::id thread;
+    bool failed = false;
+
+    void Begin(int64_t call, int64_t failures = 1) {
+      thread = std::this_thread::get_id();
+      failing.emplace(call, failures);
+    }
+    /// Pushes the end, behind all that uses the variables. It is all that becomes ready there, so
+    /// that it runs in the same thread.
+    void PushEnd(Engine& engine, VariableList variables) {
+      engine.PushSync(
+          [this](RunContext) {
+            EXPECT_EQ(std::this_thread::get_id(), thread);
+            failed = failing.has_value() && failing->has_failed();
+            failing.reset();
+          },
+          kCpu, variables, {}, {.property = FnProperty::kNoSkip});
+    }
+  };
 
   /// Whether a wait stands in the queue of a variable.
   static bool HasWait(const Engine& engine) {
@@ -269,6 +293,56 @@ TEST_P(EngineAllocationTest, AWaitFromOutsideOrdersTheThreadThatThereWasNoMemory
   }
 }
 
+// From inside its only operation on one allocation fails.
+TEST_P(EngineAllocationTest, AReplayMayFindNoMemoryForItsEnd) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = GetParam().Make();
+    Variable* const variable = engine->NewVariable();
+    FailureOnRunner failure;
+    const auto schedule = engine->Record(
+        [&] { engine->PushSync([&](RunContext) { failure.Begin(call); }, kCpu, {}, {variable}); });
+    const OnComplete open = PushOpen(*engine, variable);
+    schedule->Replay();
+    failure.PushEnd(*engine, {variable});
+    open();
+    EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+    EXPECT_EQ(engine->counters().run, 3u) << "allocation " << call;
+    failed = failure.failed;
+  }
+}
+
+// The same for one whose operation throws: one allocation fails, or all of them do.
+TEST_P(EngineAllocationTest, AFailedReplayMayFindNoMemoryForItsEnd) {
+  for (const int64_t failures : {1, 1000}) {
+    bool failed = true;
+    for (int64_t call = 0; failed; ++call) {
+      const auto engine = GetParam().Make();
+      Variable *const first = engine->NewVariable(), *const second = engine->NewVariable();
+      FailureOnRunner failure;
+      const auto schedule = engine->Record([&] {
+        engine->PushSync(
+            [&](RunContext) {
+              failure.Begin(call, failures);
+              throw 1;
+            },
+            kCpu, {}, {first});
+        engine->PushSync([](RunContext) {}, kCpu, {first}, {second});
+      });
+      const OnComplete open = PushOpen(*engine, first);
+      schedule->Replay();
+      Variable* const both[] = {first, second};
+      failure.PushEnd(*engine, both);
+      open();
+      EXPECT_THROW(engine->WaitForVar(second), int) << "allocation " << call;
+      EXPECT_NO_THROW(engine->WaitForVar(first)) << "one chain, allocation " << call;
+      EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+      EXPECT_EQ(engine->counters().skipped, 1u) << "allocation " << call;
+      failed = failure.failed;
+    }
+  }
+}
+
 TEST_P(EngineAllocationTest, APushThatFindsNoMemoryThrowsAndPushesNothing) {
   constexpr int kVariables = 40;  // more than fit into a record
   const std::string name(100, 'n');
@@ -357,6 +431,26 @@ TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
     errors += error;
   }
   EXPECT_GT(errors, 0);
+}
+
+// The mark that it replaces is destroyed where no lock is held, and kept nowhere until then.
+TEST(AsyncMemoryTest, ACompletionInsideTheFunctionUnmarksWithoutMemory) {
+  const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+  std::vector<Variable*> variables;
+  for (int i = 0; i < 3; ++i) variables.push_back(engine->NewVariable());
+  for (Variable* const variable : variables) {
+    engine->PushSync([](RunContext) { throw 1; }, kCpu, {}, {variable});
+  }
+  bool failed = true;
+  engine->PushAsync(
+      [&](RunContext, OnComplete done) {
+        const FailingNew failing(0, /*failures=*/1000);
+        done();
+        failed = failing.has_failed();
+      },
+      kCpu, {}, variables);
+  EXPECT_FALSE(failed);
+  for (Variable* const variable : variables) EXPECT_NO_THROW(engine->WaitForVar(variable));
 }
 
 // On the thread of the push, as above.

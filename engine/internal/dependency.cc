@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 
@@ -162,38 +161,6 @@ std::string NamedTwice(Access a, Access b) {
   return absl::StrCat("both ", participle(std::min(a, b)), " and ", participle(std::max(a, b)));
 }
 
-void ReleaseEdge(Edge& edge, const FailureRef& failure, ReadyList& ready, const FenceRef& fence,
-                 Replaced* replaced) {
-  DependencyVariable& variable = *edge.variable();
-  // Destroyed after the lock is released: they may run a user's destructor or a driver's.
-  FailureRef previous;
-  std::unique_ptr<DeviceUses> past;
-  const absl::Cleanup hand_over = [&] {
-    if (replaced == nullptr) return;
-    if (previous != nullptr) replaced->push_back(std::move(previous));
-    if (past != nullptr) replaced->push_back(std::move(past));
-  };
-  std::lock_guard<FutexLock> hold(variable.lock);
-  const bool on_device = edge.execution->on_device();
-  edge.execution = nullptr;  // from here on it holds nobody back
-  if (fence != nullptr) {
-    past = AddUse(variable, edge.write(), fence);
-  } else if (edge.write() && !on_device && variable.device_uses != nullptr) {
-    past = std::move(variable.device_uses);  // the host has come after all of these
-  }
-  if (!edge.write()) {
-    RemoveReader(variable, edge);
-    if (variable.readers == nullptr) GrantNext(variable, ready);
-    return;
-  }
-  if (variable.failure != failure) {
-    previous = std::move(variable.failure);
-    variable.failure = failure;
-  }
-  variable.writer = nullptr;
-  GrantNext(variable, ready);
-}
-
 // Sets of the standard library, here and in recordings: Abseil's cannot be destroyed after they
 // have found no memory.
 
@@ -291,21 +258,37 @@ bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
 }
 
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
-             const FenceRef& fence, Replaced* replaced) {
-  const std::span<Edge> edges = execution.edges();
-  for (size_t i = 0; i < edges.size(); ++i) {
-    FetchAhead(edges, i);
-    ReleaseEdge(edges[i], failure, ready, fence, replaced);
-  }
+             const FenceRef& fence) {
+  const size_t count = execution.edges().size();
+  for (size_t i = 0; i < count; ++i) ReleaseOne(execution, i, failure, ready, fence);
 }
 
-void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready,
-                 const FenceRef& fence) {
-  const std::span<Edge> edges = execution.edges();
-  for (size_t i = 0; i < edges.size(); ++i) {
-    FetchAhead(edges, i);
-    ReleaseEdge(edges[i], failures[i], ready, fence, /*replaced=*/nullptr);
+Replaced ReleaseOne(Execution& execution, size_t i, const FailureRef& failure, ReadyList& ready,
+                    const FenceRef& fence) {
+  FetchAhead(execution.edges(), i);
+  Edge& edge = execution.edges()[i];
+  DependencyVariable& variable = *edge.variable();
+  Replaced replaced;
+  std::lock_guard<FutexLock> hold(variable.lock);
+  const bool on_device = edge.execution->on_device();
+  edge.execution = nullptr;  // from here on it holds nobody back
+  if (fence != nullptr) {
+    replaced.device_uses = AddUse(variable, edge.write(), fence);
+  } else if (edge.write() && !on_device && variable.device_uses != nullptr) {
+    replaced.device_uses = std::move(variable.device_uses);  // the host has come after all of these
   }
+  if (!edge.write()) {
+    RemoveReader(variable, edge);
+    if (variable.readers == nullptr) GrantNext(variable, ready);
+    return replaced;
+  }
+  if (variable.failure != failure) {
+    replaced.failure = std::move(variable.failure);
+    variable.failure = failure;
+  }
+  variable.writer = nullptr;
+  GrantNext(variable, ready);
+  return replaced;
 }
 
 IssuedBefore FencesBefore(Execution& execution) {

@@ -50,19 +50,26 @@ uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> 
 Error PushedAfterShutdown(std::string_view operation);
 
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
-/// without it they are unmarked. Appends those who became ready to `ready`.
+/// without it they are unmarked. Appends those who became ready to `ready`. What its variables
+/// carried is destroyed, which may run a program's code.
 ///
 /// With `fence` the execution is issued to a device, and those who get their turn must see to it
-/// that they come after the fence: see FencesBefore. What its variables carried goes to `replaced`
-/// where that is given, and is destroyed here otherwise, which may run a program's code.
-using Replaced = std::vector<std::shared_ptr<const void>>;
+/// that they come after the fence: see FencesBefore.
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
-             const FenceRef& fence = nullptr, Replaced* replaced = nullptr);
+             const FenceRef& fence = nullptr);
 
-/// The same for an execution that has marked each of its variables for itself: `failures` has one
-/// for each of its edges, whose null entries unmark.
-void ReleaseEach(Execution& execution, std::span<const FailureRef> failures, ReadyList& ready,
-                 const FenceRef& fence = nullptr);
+/// What a variable has carried until it was given up. To be destroyed without locks.
+struct Replaced {
+  bool empty() const { return failure == nullptr && device_uses == nullptr; }
+
+  FailureRef failure;
+  std::unique_ptr<DeviceUses> device_uses;
+};
+
+/// The same for the variable of one edge, for who has a mark for each, or does it under a lock.
+/// Called for edge 0, 1, 2, ... in turn. Takes no memory.
+Replaced ReleaseOne(Execution& execution, size_t edge, const FailureRef& failure, ReadyList& ready,
+                    const FenceRef& fence = nullptr);
 
 /// What is issued on an execution's variables, as seen when its turn has come on all of them.
 struct IssuedBefore {

@@ -602,17 +602,16 @@ void DependencyEngine::DropStep(AsyncStep* step) {
 /// Gives up the replay's variables, each with its mark.
 void DependencyEngine::ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence) {
   Execution& execution = *replay.execution;
-  if (replay.failed.load(std::memory_order_relaxed)) {
-    std::vector<FailureRef> failures;
-    failures.reserve(replay.edges.size());
-    for (const SchedulePlan::VariableEdge& edge : replay.edges) {
-      failures.push_back(std::move(replay.marks[edge.variable]));
-    }
-    std::fill(replay.marks.begin(), replay.marks.end(), nullptr);
-    ReleaseEach(execution, failures, ready, fence);
-  } else {
+  if (!replay.failed.load(std::memory_order_relaxed)) {
     engine_internal::Release(execution, nullptr, ready, fence);
+    return;
   }
+  for (size_t i = 0; i < replay.edges.size(); ++i) {
+    const FailureRef mark = std::move(replay.marks[replay.edges[i].variable]);
+    ReleaseOne(execution, i, mark, ready, fence);
+  }
+  // Those of variables that are the schedule's own.
+  std::fill(replay.marks.begin(), replay.marks.end(), nullptr);
 }
 
 /// All operations are over.

@@ -184,9 +184,17 @@ void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& 
     return;
   }
   // The function may be about to wait, and NeedsItsOwner be looking at those behind it.
-  Replaced replaced;
-  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
-  Release(execution, failure, ready, fence, &replaced);
+  std::unique_lock<std::mutex> hold(wait_graph_mutex_);
+  const size_t count = execution.edges().size();
+  for (size_t i = 0; i < count; ++i) {
+    Replaced replaced = ReleaseOne(execution, i, failure, ready, fence);
+    if (replaced.empty()) continue;
+    // To keep it until the end would take memory, for which there is no excuse here. A wait of the
+    // function that looks around meanwhile sees an operation that is not complete.
+    hold.unlock();
+    replaced = {};
+    hold.lock();
+  }
   if (execution.begun) return;
   // Its function may go on without variables. NeedsItsOwner looks at its edges under the mutex.
   execution.SetEdgeCount(0);

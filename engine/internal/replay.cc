@@ -117,14 +117,17 @@ AsyncStep::AsyncStep(Replay* its_replay, uint32_t its_index) : of(its_replay), i
   references.store(2, std::memory_order_relaxed);  // the function's return and the completion
 }
 
+ReplayPool::~ReplayPool() {
+  // One by one: each in its predecessor's destructor would take a stack as long as the list.
+  while (idle_ != nullptr) idle_ = std::move(idle_->next);
+}
+
 std::unique_ptr<Replay> ReplayPool::Take() {
   std::unique_ptr<Replay> replay;
   {
     std::lock_guard<FutexLock> hold(lock_);
-    if (!idle_.empty()) {
-      replay = std::move(idle_.back());
-      idle_.pop_back();
-    }
+    replay = std::move(idle_);
+    if (replay != nullptr) idle_ = std::move(replay->next);
   }
   if (replay == nullptr) replay = std::make_unique<Replay>(*plan_, stacks_);
   replay->pool = shared_from_this();
@@ -136,7 +139,8 @@ void ReplayPool::Give(std::unique_ptr<Replay> replay) {
   // Outlives the section, and may be the last one to hold the pool.
   const std::shared_ptr<ReplayPool> pool = std::move(replay->pool);
   std::lock_guard<FutexLock> hold(pool->lock_);
-  pool->idle_.push_back(std::move(replay));
+  replay->next = std::move(pool->idle_);
+  pool->idle_ = std::move(replay);
 }
 
 }  // namespace tessera::engine_internal

@@ -85,6 +85,7 @@ struct Replay {
 
   const SchedulePlan& plan;
   std::shared_ptr<ReplayPool> pool;  // while the replay is under way
+  std::unique_ptr<Replay> next;      // in the pool, else null
   Execution* execution = nullptr;    // by which it stands on its variables' queues
   uint64_t first_sequence = 0;       // operation i has first_sequence + i
   int64_t rank_offset = 0;
@@ -169,8 +170,11 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
   const SchedulePlan& plan() const { return *plan_; }
   GraphOfSchedule& graph() { return graph_; }
 
+  ~ReplayPool();
+
   /// With `pool` set and one reference.
   std::unique_ptr<Replay> Take();
+  /// Needs no memory: a replay comes to its end on a worker, where nobody would hear of the lack.
   static void Give(std::unique_ptr<Replay> replay);
 
  private:
@@ -181,7 +185,7 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
   const uint32_t stacks_;
   GraphOfSchedule graph_;
   FutexLock lock_;
-  std::vector<std::unique_ptr<Replay>> idle_;  // guarded by lock_
+  std::unique_ptr<Replay> idle_;  // the first of a list; guarded by lock_
 };
 
 }  // namespace tessera::engine_internal
