@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -343,6 +344,42 @@ TEST_P(EngineAllocationTest, AFailedReplayMayFindNoMemoryForItsEnd) {
   }
 }
 
+// It alone has claimed the report, so that no later wait would throw the error.
+TEST_P(EngineAllocationTest, AWaitRethrowsAnErrorThoughThereIsNoMemoryForItsMessage) {
+  const std::string text(100, 't'), name(100, 'n');
+  for (const bool for_all : {false, true}) {
+    for (const int64_t failures : {1, 1000}) {
+      bool failed = true;
+      for (int64_t call = 0; failed; ++call) {
+        Variable *const bad = engine_->NewVariable(), *const good = engine_->NewVariable();
+        engine_->PushSync([&](RunContext) { throw DataLoss(text); }, kCpu, {}, {bad},
+                          {.name = name});
+        engine_->PushSync([](RunContext) {}, kCpu, {bad}, {good},
+                          {.property = FnProperty::kNoSkip});
+        engine_->WaitForVar(good);
+        absl::StatusCode code{};
+        bool whole = false;
+        {
+          const FailingNew failing(call, failures);
+          try {
+            for_all ? engine_->WaitForAll() : engine_->WaitForVar(bad);
+          } catch (const Error& error) {
+            code = error.code();
+            whole = std::string_view(error.what()).find(name) != std::string_view::npos;
+          } catch (const std::bad_alloc&) {
+          }
+          failed = failing.has_failed();
+        }
+        EXPECT_EQ(code, Error::kDataLoss) << "allocation " << call;
+        EXPECT_TRUE(whole || failed);
+        ASSERT_TRUE(Engine::LastFailure().has_value());
+        EXPECT_STRNE(Engine::LastFailure()->pushed_at.file_name(), "");
+        EXPECT_NO_THROW(engine_->WaitForAll()) << "it is reported";
+      }
+    }
+  }
+}
+
 TEST_P(EngineAllocationTest, APushThatFindsNoMemoryThrowsAndPushesNothing) {
   constexpr int kVariables = 40;  // more than fit into a record
   const std::string name(100, 'n');
@@ -454,7 +491,7 @@ TEST(AsyncMemoryTest, ACompletionInsideTheFunctionUnmarksWithoutMemory) {
 }
 
 // On the thread of the push, as above.
-TEST(ErrorMemoryTest, WhatAnOperationThrowsIsReportedWhereThereIsNoMemoryForTheReport) {
+TEST(ErrorMemoryTest, WhatAnOperationThrowsIsKeptWhereThereIsNoMemoryToNoteIt) {
   const std::string name(100, 'n');
   bool failed = true;
   for (int64_t call = 0; failed; ++call) {
@@ -525,6 +562,34 @@ TEST(ErrorMemoryTest, AChainWithoutMemoryAndReserveJoinsTheOneThatHasIt) {
   EXPECT_EQ(number(log.ReportOldest(1)->error), 2);
   EXPECT_THROW(std::rethrow_exception(log.ReportOldest(1)->error), Error) << "for the lack of room";
   EXPECT_EQ(log.ReportOldest(1), nullptr);
+}
+
+TEST(ErrorMemoryTest, AReportThatFindsNoMemoryIsThereAtTheNextCall) {
+  const auto error = std::make_exception_ptr(1);
+  bool failed = true;
+  const auto reports = [&](int64_t call) {
+    FailureLog log;
+    {
+      const FailingNew failing(0, /*failures=*/1000);
+      for (uint64_t i = 1; i <= 20; ++i) log.Begin(error, "operation", {}, i);  // too many to keep
+    }
+    failed = false;
+    for (int count = 0;; ++count) {
+      FailureRef report;
+      try {
+        const FailingNew failing(call);
+        report = log.ReportOldest(1);
+        failed |= failing.has_failed();
+      } catch (const std::bad_alloc&) {
+        failed = true;
+        report = log.ReportOldest(1);
+      }
+      if (report == nullptr) return count;
+    }
+  };
+  const int all = reports(/*call=*/1000);
+  failed = true;
+  for (int64_t call = 0; failed; ++call) EXPECT_EQ(reports(call), all) << "allocation " << call;
 }
 
 TEST(ErrorMemoryTest, AChainThatIsReportedGivesItsReserveUp) {

@@ -37,8 +37,10 @@ bool ClaimReport(Failure& failure, uint64_t pushed) {
                                                      std::memory_order_relaxed);
 }
 
-void Rethrow(const Failure& failure) {
-  last_failure = FailedOperation{failure.name, failure.pushed_at};
+namespace {
+
+/// Throws the error with the operation's name and push site in its message, if its type allows it.
+[[noreturn]] void RethrowWithSite(const Failure& failure) {
   try {
     std::rethrow_exception(failure.error);
   } catch (const std::exception& error) {
@@ -58,6 +60,22 @@ void Rethrow(const Failure& failure) {
     ThrowIfExactly<std::length_error>(error, message);
     ThrowIfExactly<std::out_of_range>(error, message);
     throw;
+  }
+}
+
+}  // namespace
+
+void Rethrow(const Failure& failure) {
+  // The report is claimed: no other wait would throw the error if this one threw another.
+  last_failure = FailedOperation{{}, failure.pushed_at};
+  try {
+    last_failure->name = failure.name;
+  } catch (const std::bad_alloc&) {
+  }
+  try {
+    RethrowWithSite(failure);
+  } catch (const std::bad_alloc&) {  // for the message, or the error is one itself
+    std::rethrow_exception(failure.error);
   }
 }
 
@@ -134,24 +152,28 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
   std::vector<FailureRef> dropped;  // as above
   std::lock_guard<std::mutex> hold(mutex_);
   while (!unreported_.empty()) {
+    const FailureRef oldest = unreported_.front();
+    const bool claimed = ClaimReport(*oldest, pushed);
+    if (!claimed)
+      reported_.push_back(oldest);  // by another wait; or this throws, before it is gone
     std::pop_heap(unreported_.begin(), unreported_.end(), BeganLater);
-    FailureRef oldest = std::move(unreported_.back());
     unreported_.pop_back();
-    if (ClaimReport(*oldest, pushed)) {
-      // Relaxed: nothing pends while this is called, or who pushes meanwhile may see either state.
-      oldest->cleared.store(true, std::memory_order_relaxed);
-      return oldest;
-    }
-    reported_.push_back(std::move(oldest));  // by another wait
+    if (!claimed) continue;
+    // Relaxed: nothing pends while this is called, or who pushes meanwhile may see either state.
+    oldest->cleared.store(true, std::memory_order_relaxed);
+    return oldest;
   }
   if (forgotten_ > 0) {
-    const FailureRef& first = dropped.emplace_back(std::move(first_forgotten_));
-    return std::make_shared<Failure>(
+    dropped.reserve(1);
+    auto report = std::make_shared<Failure>(
         std::make_exception_ptr(ResourceExhausted(
-            "Engine::WaitForAll: ", std::exchange(forgotten_, 0),
+            "Engine::WaitForAll: ", forgotten_,
             " more errors, which no variable carried any more or for which there was no memory, "
             "were not kept; this is where the first of them came from")),
-        first->name, first->pushed_at, first->sequence);
+        first_forgotten_->name, first_forgotten_->pushed_at, first_forgotten_->sequence);
+    dropped.push_back(std::move(first_forgotten_));
+    forgotten_ = 0;
+    return report;
   }
   for (const FailureRef& failure : reported_) {
     failure->cleared.store(true, std::memory_order_relaxed);

@@ -49,7 +49,8 @@ using FailureRef = std::shared_ptr<Failure>;
 bool ClaimReport(Failure& failure, uint64_t pushed);
 
 /// Throws the error of a chain, with the operation's name and push site added to the message where
-/// the type allows it, and remembers them for LastFailure().
+/// the type allows it, and remembers them for LastFailure(); where there is no memory for that, as
+/// it is and without a name.
 [[noreturn]] void Rethrow(const Failure& failure);
 
 std::optional<FailedOperation> LastFailureOfThread();
@@ -71,7 +72,7 @@ class FailureLog {
 
   /// Claims the oldest chain that nobody has reported, and clears it. After the last of them comes
   /// one that tells how many were not kept, if there are such. Where there is none, clears all
-  /// chains and returns null.
+  /// chains and returns null. Throws std::bad_alloc with nothing lost.
   FailureRef ReportOldest(uint64_t pushed);
 
  private:
