@@ -20,6 +20,7 @@
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
 #include "tessera/engine/internal/failure.h"
+#include "tessera/engine/internal/simulated_device.h"
 #include "tessera/engine/internal/thread_sleep.h"
 #include "tessera/engine/internal/trace_recorder.h"
 #include "tessera/tools/testing/counted_new.h"
@@ -32,6 +33,7 @@ using engine_internal::ClaimReport;
 using engine_internal::FailureLog;
 using engine_internal::FailureRef;
 using engine_internal::PushOpen;
+using engine_internal::SimulatedDevice;
 using engine_internal::ThisThread;
 using engine_internal::TracedEnd;
 using engine_internal::TracedPush;
@@ -40,6 +42,29 @@ using engine_internal::TraceEvents;
 using engine_internal::TraceRecorder;
 
 constexpr Device kCpu = Device::Cpu();
+
+/// For an operation that makes memory fail on its thread, until the end of what comes after it.
+struct FailureOnRunner {
+  std::optional<FailingNew> failing;
+  std::thread::id thread;
+  bool failed = false;
+
+  void Begin(int64_t call, int64_t failures = 1) {
+    thread = std::this_thread::get_id();
+    failing.emplace(call, failures);
+  }
+  void End() {
+    EXPECT_EQ(std::this_thread::get_id(), thread);
+    failed = failing.has_value() && failing->has_failed();
+    failing.reset();
+  }
+  /// Pushes the end, behind all that uses the variables. It is all that becomes ready there, so
+  /// that it runs in the same thread.
+  void PushEnd(Engine& engine, VariableList variables) {
+    engine.PushSync([this](RunContext) { End(); }, kCpu, variables, {},
+                    {.property = FnProperty::kNoSkip});
+  }
+};
 
 class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
  protected:
@@ -51,29 +76,6 @@ class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
       }
     });
   }
-
-  /// For an operation that makes memory fail on its thread, until the end of what comes after it.
-  struct FailureOnRunner {
-    std::optional<FailingNew> failing;
-    std::thread::id thread;
-    bool failed = false;
-
-    void Begin(int64_t call, int64_t failures = 1) {
-      thread = std::this_thread::get_id();
-      failing.emplace(call, failures);
-    }
-    /// Pushes the end, behind all that uses the variables. It is all that becomes ready there, so
-    /// that it runs in the same thread.
-    void PushEnd(Engine& engine, VariableList variables) {
-      engine.PushSync(
-          [this](RunContext) {
-            EXPECT_EQ(std::this_thread::get_id(), thread);
-            failed = failing.has_value() && failing->has_failed();
-            failing.reset();
-          },
-          kCpu, variables, {}, {.property = FnProperty::kNoSkip});
-    }
-  };
 
   /// Whether a wait stands in the queue of a variable.
   static bool HasWait(const Engine& engine) {
@@ -468,6 +470,46 @@ TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
     errors += error;
   }
   EXPECT_GT(errors, 0);
+}
+
+// What is issued to a device has to be noted with its variables, and goes on: so there is no error.
+TEST(DeviceMemoryTest, WhatIsIssuedWithoutMemoryKeepsItsOrder) {
+  SimulatedDevice device;
+  for (const int64_t failures : {1, 20}) {
+    bool failed = true;
+    for (int64_t call = 0; failed; ++call) {
+      // All functions are called in one thread.
+      const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
+      Variable *const first = engine->NewVariable(), *const second = engine->NewVariable();
+      FailureOnRunner failure;
+      int value = 0, copied = 0, seen = 0;
+      const OnComplete open = PushOpen(*engine, first);
+      engine->PushSync(
+          [&](RunContext context) {
+            SimulatedDevice::Enqueue(context.stream, [&] { value = 7; });
+            failure.Begin(call, failures);
+          },
+          Device::Gpu(0), {}, {first});
+      engine->PushSync([](RunContext) {}, Device::Gpu(0), {first}, {});
+      engine->PushSync([](RunContext) {}, Device::Gpu(1), {first}, {});
+      // On another stream, which waits for the first one.
+      engine->PushSync([](RunContext) {}, Device::Gpu(0), {first}, {second},
+                       {.property = FnProperty::kCopyFromGpu});
+      engine->PushSync([&](RunContext) { seen = value; }, kCpu, {second}, {});
+      engine->PushSync([](RunContext) {}, Device::Gpu(0), {second}, {first});
+      engine->PushSync([&](RunContext) { failure.End(); }, Device::Gpu(0), {first}, {});
+      engine->PushSync(
+          [&](RunContext context) {
+            SimulatedDevice::Enqueue(context.stream, [&] { copied = value; });
+          },
+          Device::Gpu(0), {first}, {second}, {.property = FnProperty::kCopyFromGpu});
+      open();
+      EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+      EXPECT_EQ(seen, 7) << "allocation " << call;
+      EXPECT_EQ(copied, 7) << "allocation " << call;
+      failed = failure.failed;
+    }
+  }
 }
 
 // The mark that it replaces is destroyed where no lock is held, and kept nowhere until then.

@@ -112,24 +112,24 @@ void Grant(DependencyVariable& variable, ReadyList& ready) {
 }
 
 /// The operation that has just used the variable is issued: whoever comes next comes after `fence`.
-/// Returns what is to be destroyed without the lock. Requires the variable's lock.
+/// Returns what is to be destroyed without the lock. Takes no memory after ReserveForFence.
+/// Requires the variable's lock.
 std::unique_ptr<DeviceUses> AddUse(DependencyVariable& variable, bool write,
                                    const FenceRef& fence) {
-  std::unique_ptr<DeviceUses> past;
-  if (write) past = std::move(variable.device_uses);  // it comes after all of them itself
-  if (variable.device_uses == nullptr) variable.device_uses = std::make_unique<DeviceUses>();
-  DeviceUses& uses = *variable.device_uses;
-  if (write) {
-    uses.write = fence;
+  if (write) {  // it comes after all of them itself
+    std::unique_ptr<DeviceUses> past = std::move(variable.device_uses);
+    variable.device_uses = std::move(past->after_write);
+    variable.device_uses->write = fence;
     return past;
   }
+  DeviceUses& uses = *variable.device_uses;
   for (FenceRef& read : uses.reads) {
     if (read->stream != fence->stream) continue;
     if (read->position < fence->position) read = fence;
-    return past;
+    return nullptr;
   }
   uses.reads.push_back(fence);
-  return past;
+  return nullptr;
 }
 
 /// Hands the variable to those at the head of its queue. Requires the variable's lock.
@@ -255,6 +255,22 @@ bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now) {
   // Relaxed: as in EnterAll.
   execution.blocked_edges.store(*ready_now ? 0 : 1, std::memory_order_relaxed);
   return true;
+}
+
+void ReserveForFence(Execution& execution, int stream) {
+  for (Edge& edge : execution.edges()) {
+    DependencyVariable& variable = *edge.variable();
+    // Other readers, whose turn it is as well, may be adding their fences.
+    std::lock_guard<FutexLock> hold(variable.lock);
+    if (variable.device_uses == nullptr) variable.device_uses = std::make_unique<DeviceUses>();
+    DeviceUses& uses = *variable.device_uses;
+    if (!edge.write()) {
+      // Room for all streams with lower numbers too, which may come in between.
+      uses.reads.reserve(static_cast<size_t>(stream) + 1);
+    } else if (uses.after_write == nullptr) {
+      uses.after_write = std::make_unique<DeviceUses>();
+    }
+  }
 }
 
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,

@@ -49,12 +49,16 @@ uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> 
 /// What a push throws that comes too late.
 Error PushedAfterShutdown(std::string_view operation);
 
+/// Takes the memory that a Release with a fence of the stream with that number needs. Throws
+/// std::bad_alloc; may be called again.
+void ReserveForFence(Execution& execution, int stream);
+
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`. What its variables
 /// carried is destroyed, which may run a program's code.
 ///
 /// With `fence` the execution is issued to a device, and those who get their turn must see to it
-/// that they come after the fence: see FencesBefore.
+/// that they come after the fence: see FencesBefore. Takes no memory: see ReserveForFence.
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
              const FenceRef& fence = nullptr);
 
@@ -67,7 +71,7 @@ struct Replaced {
 };
 
 /// The same for the variable of one edge, for who has a mark for each, or does it under a lock.
-/// Called for edge 0, 1, 2, ... in turn. Takes no memory.
+/// Called for edge 0, 1, 2, ... in turn.
 Replaced ReleaseOne(Execution& execution, size_t edge, const FailureRef& failure, ReadyList& ready,
                     const FenceRef& fence = nullptr);
 
@@ -77,6 +81,7 @@ struct IssuedBefore {
   std::vector<FenceRef> inputs;   ///< those of them that wrote what it reads
   FailureRef failure;             ///< the earliest error of those that are done, from its inputs
 };
+/// Throws std::bad_alloc.
 IssuedBefore FencesBefore(Execution& execution);
 
 /// The fence of the last write of a variable, if that was issued to a device; or null. Requires the

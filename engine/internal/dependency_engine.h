@@ -297,9 +297,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   // Operations of devices, and those that come after them (dependency_engine_device.cc).
   void RunAmongDevices(Execution* execution, ReadyList& ready);
   bool PutAside(Execution* execution, const std::vector<FenceRef>& fences);
-  void RunOnDevice(Execution* execution, const IssuedBefore& before, ReadyList& ready);
-  void Issue(Execution* execution, const std::vector<FenceRef>& inputs, FailureRef failure,
-             bool skipped, ReadyList& ready);
+  void RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& ready);
+  FenceRef NewFence(WatchedStream& stream, Execution& execution);
+  void Issue(Execution* execution, std::vector<FenceRef> inputs, FailureRef failure, bool skipped,
+             ReadyList& ready);
   FailureRef ResolveFence(const FenceRef& last);
   static bool AppendUnresolved(const std::vector<FenceRef>& fences, std::vector<FenceRef>& path);
   void ResolveAfterInputs(Fence& fence);
@@ -307,11 +308,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
   // Schedules that are graphs of a device (dependency_engine_graph.cc).
   std::vector<TracedPush> TracedGraph(const Replay& replay) const;
-  void RunGraph(Execution* execution, const IssuedBefore& before, ReadyList& ready);
+  void RunGraph(Execution* execution, IssuedBefore before, ReadyList& ready);
   void EnqueueReplay(Replay& replay, DeviceStream& stream);
   GraphLaunch LaunchGraph(Replay& replay, DeviceStream& stream);
   void MarkAll(Replay& replay, const FailureRef& failure);
-  void IssueGraph(Replay& replay, WatchedStream& stream, const std::vector<FenceRef>& inputs,
+  void IssueGraph(Replay& replay, WatchedStream& stream, std::vector<FenceRef> inputs,
                   ReadyList& ready);
   void EndGraph(Execution* execution);
 

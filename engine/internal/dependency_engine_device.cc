@@ -1,21 +1,22 @@
 // How DependencyEngine issues operations to devices, and what comes after these.
 
+#include <exception>
 #include <memory>
 #include <utility>
 
-#include "tessera/base/error.h"
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/memory_wait.h"
 #include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
 
 /// Like Run, for an execution whose variables may carry fences.
 void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
-  const IssuedBefore before = FencesBefore(*execution);
+  IssuedBefore before = WithMemory([&] { return FencesBefore(*execution); });
   if (execution->kind == ExecutionKind::kGraph) {
-    RunGraph(execution, before, ready);
+    RunGraph(execution, std::move(before), ready);
   } else if (execution->on_device()) {
-    RunOnDevice(execution, before, ready);
+    RunOnDevice(execution, std::move(before), ready);
   } else if (!before.pending.empty() && PutAside(execution, before.pending)) {
     // A fence has it now.
   } else if (execution->kind == ExecutionKind::kReplay) {
@@ -23,7 +24,8 @@ void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
   } else {
     // A second look: what was pending at the first may have failed since.
     const FailureRef device_failure =
-        before.pending.empty() ? before.failure : FencesBefore(*execution).failure;
+        before.pending.empty() ? before.failure
+                               : WithMemory([&] { return FencesBefore(*execution).failure; });
     RunOnHost(execution, FailureOfInputs(*execution, device_failure), ready);
   }
 }
@@ -35,13 +37,14 @@ bool DependencyEngine::PutAside(Execution* execution, const std::vector<FenceRef
   execution->blocked_edges.store(static_cast<int32_t>(fences.size()) + 1,
                                  std::memory_order_relaxed);
   int32_t done = 1;
-  for (const FenceRef& fence : fences) done += fence->AddBlocked(execution) ? 0 : 1;
+  for (const FenceRef& fence : fences) {
+    done += WithMemory([&] { return fence->AddBlocked(execution); }) ? 0 : 1;
+  }
   // Acquire and release: as where edges are granted, see dependency.cc.
   return execution->blocked_edges.fetch_sub(done, std::memory_order_acq_rel) != done;
 }
 
-void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& before,
-                                   ReadyList& ready) {
+void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& ready) {
   FailureRef failure = FailureOfInputs(*execution, before.failure);
   const bool skip = failure != nullptr;
   if (skip) skipped_.fetch_add(1, std::memory_order_relaxed);
@@ -71,22 +74,31 @@ void DependencyEngine::RunOnDevice(Execution* execution, const IssuedBefore& bef
   } catch (...) {
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
   }
-  Issue(execution, before.inputs, std::move(failure), skip, ready);
+  Issue(execution, std::move(before.inputs), std::move(failure), skip, ready);
+}
+
+/// The fence of what is enqueued, with the memory that its variables need for it. Throws what the
+/// device throws.
+FenceRef DependencyEngine::NewFence(WatchedStream& stream, Execution& execution) {
+  if (!SynchronizesDevices()) {
+    WithMemory([&] { ReserveForFence(execution, stream.number()); });
+  }
+  return WithMemory([&] { return stream.NewFence(execution); });
 }
 
 /// The operation has enqueued its work, or was skipped. Also where it failed: it may have enqueued
 /// some.
-void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& inputs,
-                             FailureRef failure, bool skipped, ReadyList& ready) {
+void DependencyEngine::Issue(Execution* execution, std::vector<FenceRef> inputs, FailureRef failure,
+                             bool skipped, ReadyList& ready) {
   WatchedStream& stream = streams_->For(execution->device, execution->property);
   FenceRef fence;
   try {
-    fence = stream.NewFence(*execution);
+    fence = NewFence(stream, *execution);
     fence->skipped = skipped;
-    if (!RunsInAnyCase(execution->property)) fence->inputs = inputs;
+    if (!RunsInAnyCase(execution->property)) fence->inputs = std::move(inputs);
     if (trace_.on()) fence->issued_ns = trace_.Now();
     if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     fence = nullptr;
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
   }
@@ -109,14 +121,17 @@ void DependencyEngine::Issue(Execution* execution, const std::vector<FenceRef>& 
 FailureRef DependencyEngine::ResolveFence(const FenceRef& last) {
   // The device has come past the fences of the inputs too, and theirs, though those who watch them
   // may not have heard. There may be as many as operations pend, more than calls fit on a stack.
-  std::vector<FenceRef> path = {last};
+  std::vector<FenceRef> path = WithMemory([&] { return std::vector<FenceRef>{last}; });
   for (;;) {
     const FenceRef fence = path.back();
-    std::lock_guard<std::mutex> hold(fence->resolve_mutex);
-    if (!fence->resolved && !AppendUnresolved(fence->inputs, path)) ResolveAfterInputs(*fence);
-    if (!fence->resolved) continue;
+    const bool resolved = WithMemory([&] {
+      std::lock_guard<std::mutex> hold(fence->resolve_mutex);
+      if (!fence->resolved && !AppendUnresolved(fence->inputs, path)) ResolveAfterInputs(*fence);
+      return fence->resolved;
+    });
+    if (!resolved) continue;
     path.pop_back();
-    if (path.empty()) return fence->resolution;
+    if (path.empty()) return fence->resolution;  // which does not change any more
   }
 }
 
@@ -124,6 +139,7 @@ FailureRef DependencyEngine::ResolveFence(const FenceRef& last) {
 bool DependencyEngine::AppendUnresolved(const std::vector<FenceRef>& fences,
                                         std::vector<FenceRef>& path) {
   const size_t before = path.size();
+  path.reserve(before + fences.size());
   for (const FenceRef& fence : fences) {
     std::lock_guard<std::mutex> hold(fence->resolve_mutex);
     if (!fence->resolved) path.push_back(fence);
@@ -136,7 +152,7 @@ void DependencyEngine::ResolveAfterInputs(Fence& fence) {
   std::exception_ptr error;
   try {
     fence.event->Synchronize();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     error = std::current_exception();
   }
   const FailureRef* earliest = nullptr;

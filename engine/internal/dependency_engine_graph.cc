@@ -1,5 +1,6 @@
 // How DependencyEngine has a device do replays of schedules that are graphs.
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -27,8 +28,7 @@ std::vector<TracedPush> DependencyEngine::TracedGraph(const Replay& replay) cons
 }
 
 /// The replay's turn has come on all its variables; of what is issued on these `before` is pending.
-void DependencyEngine::RunGraph(Execution* execution, const IssuedBefore& before,
-                                ReadyList& ready) {
+void DependencyEngine::RunGraph(Execution* execution, IssuedBefore before, ReadyList& ready) {
   Replay& replay = *execution->replay;
   replay.first_sequence = execution->sequence;
   TakeMarks(replay);
@@ -45,11 +45,11 @@ void DependencyEngine::RunGraph(Execution* execution, const IssuedBefore& before
     }
     const auto enqueue = [&] { EnqueueReplay(replay, stream); };
     CallIsolated(std::ref(enqueue));
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     MarkAll(replay, NewFailure(*execution, std::current_exception()));
   }
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
-  IssueGraph(replay, watched, before.inputs, ready);
+  IssueGraph(replay, watched, std::move(before.inputs), ready);
   DropReplay(replay);
 }
 
@@ -104,16 +104,16 @@ void DependencyEngine::MarkAll(Replay& replay, const FailureRef& failure) {
 
 /// What there is to do is enqueued.
 void DependencyEngine::IssueGraph(Replay& replay, WatchedStream& stream,
-                                  const std::vector<FenceRef>& inputs, ReadyList& ready) {
+                                  std::vector<FenceRef> inputs, ReadyList& ready) {
   Execution* const execution = replay.execution;
   FenceRef fence;
   try {
-    fence = stream.NewFence(*execution);
-    fence->inputs = inputs;
+    fence = NewFence(stream, *execution);
+    fence->inputs = std::move(inputs);
     fence->skipped =
         replay.skipped.load(std::memory_order_relaxed) == static_cast<uint64_t>(replay.plan.size());
     if (trace_.on()) fence->issued_ns = trace_.Now();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     MarkAll(replay, NewFailure(*execution, std::current_exception()));
   }
   if (fence == nullptr) {

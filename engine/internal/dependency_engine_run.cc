@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/memory_wait.h"
 #include "tessera/engine/internal/replay.h"
 #include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/waiter.h"
@@ -157,9 +158,9 @@ void DependencyEngine::CompleteAsync(Execution* execution, std::exception_ptr er
   }
   if (execution->on_device()) {
     // What it reads may have become done or failed since its function was called.
-    const IssuedBefore before = FencesBefore(*execution);
+    IssuedBefore before = WithMemory([&] { return FencesBefore(*execution); });
     if (failure == nullptr) failure = FailureOfInputs(*execution, before.failure);
-    Issue(execution, before.inputs, failure, /*skipped=*/false, ready);
+    Issue(execution, std::move(before.inputs), failure, /*skipped=*/false, ready);
   } else {
     Complete(execution, failure, ready);
   }

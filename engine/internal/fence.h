@@ -70,6 +70,10 @@ struct Fence {
   bool resolved = false;     // guarded by resolve_mutex
   FailureRef resolution;     // guarded by resolve_mutex
 
+  // The stream's.
+  Execution* watched = nullptr;         ///< told when the fence is reached
+  std::shared_ptr<Fence> next_watched;  ///< the one after it on the stream
+
   std::atomic<bool> done{false};
   FailureRef failure;  ///< what the device reported; written before `done`
   std::mutex mutex;
@@ -84,6 +88,7 @@ using FenceRef = std::shared_ptr<Fence>;
 struct DeviceUses {
   FenceRef write;
   std::vector<FenceRef> reads;
+  std::unique_ptr<DeviceUses> after_write;  ///< empty, for what is issued after the next write
 };
 
 }  // namespace tessera::engine_internal

@@ -70,7 +70,10 @@ FenceRef WatchedStream::NewFence(const Execution& execution) {
 void WatchedStream::Watch(FenceRef fence, Execution* execution) {
   {
     std::lock_guard<std::mutex> hold(mutex_);
-    watched_.push_back({std::move(fence), execution});
+    fence->watched = execution;
+    Fence* const last = fence.get();
+    (first_watched_ == nullptr ? first_watched_ : last_watched_->next_watched) = std::move(fence);
+    last_watched_ = last;
   }
   changed_.notify_one();
 }
@@ -78,12 +81,13 @@ void WatchedStream::Watch(FenceRef fence, Execution* execution) {
 void WatchedStream::WatchLoop() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ended_ || !watched_.empty(); });
-    if (watched_.empty()) return;
-    const Watched next = std::move(watched_.front());
-    watched_.pop_front();
+    changed_.wait(lock, [this] { return ended_ || first_watched_ != nullptr; });
+    if (first_watched_ == nullptr) return;
+    FenceRef next = std::move(first_watched_);
+    first_watched_ = std::move(next->next_watched);
     lock.unlock();
-    listener_->AwaitWatchedFence(next.fence, next.execution);
+    listener_->AwaitWatchedFence(next, next->watched);
+    next = nullptr;  // which may destroy a program's objects
     lock.lock();
   }
 }

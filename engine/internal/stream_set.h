@@ -2,7 +2,6 @@
 #define TESSERA_ENGINE_INTERNAL_STREAM_SET_H_
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -50,15 +49,10 @@ class WatchedStream {
   /// Throws what DeviceStream::Record throws.
   FenceRef NewFence(const Execution& execution);
 
-  /// Reports the fence, which is one of this stream's, when it is reached.
+  /// Reports the fence, which is one of this stream's, when it is reached. Takes no memory.
   void Watch(FenceRef fence, Execution* execution);
 
  private:
-  struct Watched {
-    FenceRef fence;
-    Execution* execution;
-  };
-
   void WatchLoop();
 
   const std::unique_ptr<DeviceStream> stream_;
@@ -70,8 +64,9 @@ class WatchedStream {
   uint64_t position_ = 0;    // guarded by record_mutex_
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Watched> watched_;  // guarded by mutex_
-  bool ended_ = false;           // guarded by mutex_
+  FenceRef first_watched_;         // of a list; guarded by mutex_
+  Fence* last_watched_ = nullptr;  // guarded by mutex_
+  bool ended_ = false;             // guarded by mutex_
   std::thread thread_;
 };
 
