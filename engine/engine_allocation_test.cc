@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <future>
 #include <latch>
 #include <limits>
 #include <memory>
@@ -437,6 +438,35 @@ TEST_P(EngineAllocationTest, AWaitThatFindsNoMemoryThrowsAndLeavesItsQueue) {
   EXPECT_FALSE(HasWait(*engine_));
   done();
   engine_->WaitForVar(there);
+}
+
+// Destructors call it, and that of a schedule does.
+TEST_P(EngineAllocationTest, ADeletionNeedsNoMemory) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = GetParam().Make();
+    std::vector<Variable*> variables;
+    for (int i = 0; i < 200; ++i) variables.push_back(engine->NewVariable());
+    std::promise<OnComplete> handle;
+    // So that each deletion takes a record, and there are none left for those of the schedule.
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      variables);
+    const OnComplete open = handle.get_future().get();
+    auto schedule = engine->Record([&] {
+      for (int i = 0; i < 200; ++i) engine->DeleteVariable(engine->NewVariable());
+    });
+    {
+      const FailingNew failing(call, /*failures=*/1000);
+      for (Variable* const variable : variables) engine->DeleteVariable(variable);
+      schedule.reset();
+      failed = failing.has_failed();
+    }
+    for (Variable* const variable : {variables.front(), variables.back()}) {
+      EXPECT_THROW(engine->PushSync([](RunContext) {}, kCpu, {variable}, {}), Error);
+    }
+    open();
+    engine->WaitForAll();
+  }
 }
 
 // What is missing when its turn has come fails it as if its function had; on the thread of the

@@ -1,6 +1,8 @@
 #include "tessera/engine/internal/dependency_engine.h"
 
 #include <memory>
+#include <mutex>
+#include <new>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -72,9 +74,19 @@ void DependencyEngine::DeleteVariable(Variable* variable) {
 }
 
 /// Deletes the variable after its last use. Returns false if that has been asked for before; its
-/// record may by then be another variable, with another number than `id`.
-bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) {
-  Execution* execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
+/// record may by then be another variable, with another number than `id`. Where there is no memory
+/// for a place behind that use the record is lost to others until the engine ends: destructors call
+/// this, and could do nothing about an exception.
+bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) noexcept {
+  Execution* execution;
+  try {
+    execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
+  } catch (const std::bad_alloc&) {
+    std::lock_guard<FutexLock> hold(variable->lock);
+    if (!variable->alive || variable->id != id) return false;
+    variable->alive = false;
+    return true;
+  }
   execution->kind = ExecutionKind::kDelete;
   execution->SetEdgeCount(1);
   execution->edges()[0] = Edge(variable, Access::kWrite);

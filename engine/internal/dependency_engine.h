@@ -228,7 +228,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Execution* TakeExecution(Device device, FnProperty property, int priority,
                            std::source_location site);
   void GiveExecution(Execution* execution);
-  bool Delete(DependencyVariable* variable, uint64_t id);
+  bool Delete(DependencyVariable* variable, uint64_t id) noexcept;
   void Submit(Execution* execution);
   void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
   TracedPush Traced(Execution& execution) const;
