@@ -215,6 +215,33 @@ TEST_P(EngineWaitTest, PushersOutsideWaitForRoom) {
   engine->WaitForAll();
 }
 
+TEST_P(ThreadedEngineWaitTest, ExecuteInAPieceOfALoopIsInsideTheLoopsOperation) {
+  if (GetParam().workers == 1) return;  // a loop has no other thread
+  std::atomic<bool> other_thread{false};
+  std::atomic<int> refused{0};
+  engine_->PushSync(
+      [&](RunContext) {
+        const auto own = std::this_thread::get_id();
+        ParallelFor(2, [&](int) {
+          if (std::this_thread::get_id() == own) {
+            while (!other_thread) std::this_thread::yield();
+            return;
+          }
+          other_thread = true;
+          engine_->Execute([&] {
+            try {
+              engine_->WaitForAll();
+            } catch (const Error&) {
+              ++refused;
+            }
+          });
+        });
+      },
+      kCpu, {}, {});
+  engine_->WaitForAll();
+  EXPECT_EQ(refused, 1);
+}
+
 // One of TBB's threads that was in the arena of an engine at its end keeps the engine's number.
 TEST_P(ThreadedEngineWaitTest, AThreadThatAnEndedEngineHadWaitsForRoom) {
   const auto engine = GetParam().Make({.max_pending = 10});

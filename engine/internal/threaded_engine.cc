@@ -52,8 +52,9 @@ class ThreadedEngine final : public DependencyEngine {
       const ThreadFrame frame(this, id(), current);
       tbb::this_task_arena::isolate(fn);
     };
-    if (ThreadFrame::IsWorker(id())) {
-      body();  // it is in the arena already, or in a spare thread's
+    if (ThreadFrame::IsWorker(id())) {  // it is in the arena already, or in a spare thread's
+      // A piece of an operation's loop stays one, for whose operation `fn` must not wait.
+      ThreadFrame::HasFrame(id()) ? body() : tbb::this_task_arena::isolate(fn);
       return;
     }
     OutsideCall call(body);
