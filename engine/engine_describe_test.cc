@@ -19,14 +19,18 @@
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
 #include "tessera/engine/internal/simulated_device.h"
+#include "tessera/engine/internal/thread_sleep.h"
 
 namespace tessera {
 namespace {
 
 using engine_internal::AllConfigurations;
+using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::PushOpen;
 using engine_internal::SimulatedDevice;
+using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -34,19 +38,24 @@ using testing::Not;
 
 constexpr Device kCpu = Device::Cpu();
 
-/// Receives the reports of an engine's waits, and keeps the first. It must outlive the engine.
+/// Receives the reports of an engine's waits, and keeps the first that begins with `beginning`
+/// behind the engine's name. It must outlive the engine.
 class FirstReport {
  public:
+  explicit FirstReport(const std::string& beginning = "")
+      : beginning_("tessera engine: " + beginning) {}
+
   /// Each wait that lasts longer than a millisecond is reported here.
   EngineOptions Options() {
     return {.stall_report_ms = 1, .stall_report = [this](const std::string& text) {
-              if (!reported_.exchange(true)) first_.set_value(text);
+              if (text.starts_with(beginning_) && !reported_.exchange(true)) first_.set_value(text);
             }};
   }
   /// To be called once. Returns when there is one: what ends the wait comes after that.
   std::string Await() { return first_.get_future().get(); }
 
  private:
+  const std::string beginning_;
   std::atomic<bool> reported_{false};
   std::promise<std::string> first_;
 };
@@ -449,17 +458,64 @@ TEST_P(EngineDescribeTest, AStopThatLastsIsReportedWithWhatStillRuns) {
   pusher.join();
 }
 
+TEST_P(ThreadedEngineDescribeTest, AWaitForAllThatAlwaysFindsWorkIsReported) {
+  FirstReport report;
+  const auto engine = GetParam().Make(report.Options());
+  std::atomic<bool> ends{false};
+  const std::function<void()> push = [&] {
+    engine->PushSync(
+        [&](RunContext) {
+          if (!ends) push();
+        },
+        kCpu, {}, {}, {.name = "again"});
+  };
+  // More than there are workers: something is always ready, and the wait never sleeps.
+  for (int i = 0; i < 64; ++i) push();
+  std::thread waiter([&] { engine->Execute([&] { engine->WaitForAll(); }); });
+  EXPECT_THAT(report.Await(), AllOf(HasSubstr("has lasted longer than 1 ms"), HasSubstr("again")));
+  ends = true;
+  waiter.join();
+}
+
+// It has found no place, and all who hold one have gone to sleep since.
+TEST_P(ThreadedEngineDescribeTest, ACallOfExecuteThatAnotherThreadHasTakenIsReported) {
+  const int workers = GetParam().workers;
+  if (workers == 1) return;  // there is always a second place
+  FirstReport report("Execute");
+  const auto engine = GetParam().Make(report.Options());
+  Variable* const awaited = engine->NewVariable();
+  const OnComplete done = PushOpen(*engine, awaited);
+  std::latch running(workers), begun(1), goes_on(1);
+  std::atomic<pid_t> caller{0};
+  for (int i = 0; i < workers; ++i) {
+    engine->PushSync(
+        [&](RunContext context) {
+          running.count_down();
+          while (caller == 0) std::this_thread::yield();
+          AwaitSleep(caller);
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {});
+  }
+  running.wait();
+  std::thread thread([&] {
+    caller = ThisThread();
+    engine->Execute([&] { begun.count_down(), goes_on.wait(); });
+  });
+  begun.wait();
+  done();  // from here on there are places, and the caller waits for the other thread alone
+  EXPECT_THAT(report.Await(), HasSubstr("Execute has lasted longer than 1 ms"));
+  goes_on.count_down();
+  thread.join();
+}
+
 TEST_P(ThreadedEngineDescribeTest, ASecondShutdownThatLastsIsReported) {
-  std::promise<std::string> report;
-  const auto engine =
-      GetParam().Make({.stall_report_ms = 1, .stall_report = [&](const std::string& text) {
-                         // The first one's tells what it waits for.
-                         if (text.find("Shutdown has lasted") != text.npos) report.set_value(text);
-                       }});
+  FirstReport report("Shutdown");  // the first one's tells what it waits for
+  const auto engine = GetParam().Make(report.Options());
   Variable* variable = engine->NewVariable("slow");
-  const OnComplete done = engine_internal::PushOpen(*engine, variable);
+  const OnComplete done = PushOpen(*engine, variable);
   std::thread first([&] { engine->Shutdown(); }), second([&] { engine->Shutdown(); });
-  EXPECT_THAT(report.get_future().get(),
+  EXPECT_THAT(report.Await(),
               AllOf(HasSubstr("Shutdown has lasted longer than 1 ms"), HasSubstr("slow")));
   done();
   first.join();

@@ -177,6 +177,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// the count at 0 a stopped engine may be destroyed.
   void Deactivate();
 
+  /// Sleeps on the condition until done() holds, which is asked with the mutex held, as a wait with
+  /// a stall report that begins with `what`.
+  void SleepUntil(std::mutex& mutex, std::condition_variable& condition, std::string_view what,
+                  const std::function<bool()>& done);
+
   /// Calls `fn` as a sleep of this thread: others work in its places in the engines that it works
   /// for. For loops of this engine's, whose pieces on other threads may wait for those engines.
   void CallLending(const std::function<void()>& fn);

@@ -42,6 +42,7 @@ constexpr auto kRestartTime = std::chrono::milliseconds(10);
 constexpr int kMaxRefusals = 10;
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
+constexpr std::string_view kWaitInside = "a wait inside an operation";
 thread_local int help_depth = 0;
 thread_local int demanded_depth = 0;
 thread_local int push_help_depth = 0;
@@ -66,7 +67,12 @@ class DependencyEngine::StallClock {
 
   bool pending() const { return pending_; }
   std::chrono::steady_clock::time_point due() const { return due_; }
-  void Reported() { pending_ = false; }
+  /// Whether it is to be reported now. True once.
+  bool TakeDue() {
+    if (!pending_ || std::chrono::steady_clock::now() < due_) return false;
+    pending_ = false;
+    return true;
+  }
 
  private:
   bool pending_;
@@ -122,10 +128,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
     const bool is_woken = condition.wait_until(lock, due, woken);
     if (is_woken && done()) return;
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
-    if (clock.pending() && std::chrono::steady_clock::now() >= clock.due()) {
-      clock.Reported();
-      ReportStall(what, waiter);
-    }
+    if (clock.TakeDue()) ReportStall(what, waiter);
     if (!is_woken) {
       if (std::chrono::steady_clock::now() >= orders.due()) orders.Look();
       lock.lock();
@@ -322,6 +325,13 @@ bool DependencyEngine::AtPiece() {
   return id != 0 && !ThreadFrame::HasFrame(id) && LivingEngine::Find(id, [](DependencyEngine&) {});
 }
 
+void DependencyEngine::SleepUntil(std::mutex& mutex, std::condition_variable& condition,
+                                  std::string_view what, const std::function<bool()>& done) {
+  const LentPlaces lent(this, &mutex, &condition);
+  std::unique_lock<std::mutex> lock(mutex);
+  WaitOn(condition, lock, lent, what, Instead::kNothing, done);
+}
+
 void DependencyEngine::CallLending(const std::function<void()>& fn) {
   // What would wake a sleep finds nobody asleep: waits inside `fn` see to that themselves.
   std::mutex mutex;
@@ -351,6 +361,8 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!done()) {
     if (abandoned_.load()) return false;
+    // As in HelpUntil.
+    if (clock.TakeDue()) ReportStall(kWaitInside, waiter);
     // Who works in a lent place takes what is needed first; but nobody does while it is stopped,
     // and then nothing else begins, so that all of it must be known.
     const bool stopped = stopped_.load();
@@ -410,6 +422,8 @@ bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
   StallClock clock(options_.stall_report_ms);
   while (!done()) {
     if (abandoned_.load()) return false;
+    // Where there is always something to run it never sleeps.
+    if (clock.TakeDue()) ReportStall(kWaitInside, /*waiter=*/nullptr);
     if (TryRunOne() || TryRunDemanded(/*token=*/0)) continue;
     if (SleepUntilReady(clock, done, /*any=*/true) && !done()) return false;
   }
@@ -432,7 +446,7 @@ bool DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, lent, "a wait inside an operation", Instead::kNothing, waiter, clock, [&] {
+  WaitOn(woken, lock, lent, kWaitInside, Instead::kNothing, waiter, clock, [&] {
     if (done() || abandoned_.load() || starved_.load()) return true;
     if (stopped_.load() != stopped || lent.process_ends()) return true;
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -453,7 +467,7 @@ bool DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bo
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
-  WaitOn(*park_condition_, lock, lent, "a wait inside an operation", Instead::kNothing,
+  WaitOn(*park_condition_, lock, lent, kWaitInside, Instead::kNothing,
          /*waiter=*/nullptr, clock, [&] {
            if (done() || abandoned_.load() || lent.process_ends()) return true;
            std::lock_guard<FutexLock> hold(queue_lock_);

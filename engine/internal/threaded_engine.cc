@@ -97,7 +97,7 @@ class ThreadedEngine final : public DependencyEngine {
       // Where it comes from TBB nobody has called `mine`, and a spare thread must not begin now.
       if (TakeCall(&call) || !IsTakenElsewhere(call)) throw;
     }
-    if (IsTakenElsewhere(call)) call.AwaitEnd();
+    if (IsTakenElsewhere(call)) call.AwaitEnd(*this);
   }
 
   int num_workers() const override { return options().workers; }
@@ -209,9 +209,8 @@ class ThreadedEngine final : public DependencyEngine {
     }
 
     /// In the caller, when somebody else has taken it. Throws what the function threw there.
-    void AwaitEnd() {
-      std::unique_lock<std::mutex> lock(mutex_);
-      condition_.wait(lock, [this] { return ended_; });
+    void AwaitEnd(ThreadedEngine& engine) {
+      engine.SleepUntil(mutex_, condition_, "Execute", [this] { return ended_; });
       if (error_ != nullptr) std::rethrow_exception(error_);
     }
 
