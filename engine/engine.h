@@ -102,10 +102,12 @@ struct EngineOptions {
   /// so many pend it runs the oldest ready operation instead, which keeps an operation that pushes
   /// many others near the bound. Without bound are: what an operation pushes that cannot begin
   /// before its own end (on a variable that it writes); a tree of operations that push others,
-  /// which is held in its whole width; what the pieces of a parallel loop push; and what is pushed
-  /// inside an operation of another engine. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  /// which is held in its whole width; what the pieces of an operation's or Execute's parallel loop
+  /// push; and what is pushed inside an operation of another engine. Default:
+  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
-  /// Each wait that lasts longer reports DebugString(), once; 0 never does.
+  /// Each wait that lasts longer reports DebugString(), once; 0 never does. (How long Execute waits
+  /// for a place in the arena only TBB knows.)
   /// Default: TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
   std::optional<int64_t> stall_report_ms = std::nullopt;
   /// Receives these reports, in the waiting thread; must not throw. Default: stderr.
@@ -143,13 +145,13 @@ struct FailedOperation {
 /// together. The first wait on any variable of a chain rethrows the original exception, once for
 /// the chain. The exception keeps its type; the operation's name and the place of its push are
 /// added to the message of an Error (same code) and of the standard library's exceptions that hold
-/// a message, and are in LastFailure() for every type. A variable stays marked until an operation
-/// whose inputs are sound writes it (being written is not being read, so a marked output is no
-/// obstacle; what is read and written belongs in PushOptions::updates). An operation that is pushed
-/// after the chain was reported and still reads a marked variable is skipped too and starts a chain
-/// of its own, which is again reported once: no skipped work goes unnoticed. WaitForAll finds
-/// chains that no other wait has reported, also those whose variables are written afresh or deleted
-/// meanwhile.
+/// a message, if there is memory for that, and are in LastFailure() for every type. A variable
+/// stays marked until an operation whose inputs are sound writes it (being written is not being
+/// read, so a marked output is no obstacle; what is read and written belongs in
+/// PushOptions::updates). An operation that is pushed after the chain was reported and still reads
+/// a marked variable is skipped too and starts a chain of its own, which is again reported once: no
+/// skipped work goes unnoticed. WaitForAll finds chains that no other wait has reported, also those
+/// whose variables are written afresh or deleted meanwhile.
 ///
 /// ### Waiting inside an operation
 /// An operation may push and wait. While it waits its thread runs what the wait needs; where
@@ -227,7 +229,7 @@ class Engine {
   virtual Variable* NewVariable(std::string_view name = {}) = 0;
 
   /// Deletes the variable after the last operation that was pushed on it; returns at once. The
-  /// caller must not use it again, which the engine reports where it can.
+  /// caller must not use it again, which the engine reports where it can. Needs no memory.
   virtual void DeleteVariable(Variable* variable) = 0;
 
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
@@ -235,8 +237,8 @@ class Engine {
   /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
   /// runs the oldest ready operation first, if there is any, hence hold no lock that operations
   /// take; and where that one waits for what this operation is to do, its wait throws, or never
-  /// ends if it is not the engine's. A push from a piece of a parallel loop or inside an operation
-  /// of another engine does neither.
+  /// ends if it is not the engine's. A push from a piece of an operation's or Execute's parallel
+  /// loop, or inside an operation of another engine, does neither.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA

@@ -1,5 +1,6 @@
 // Where an engine takes memory, and what becomes of everything where there is none.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -117,6 +118,33 @@ TEST_P(EngineAllocationTest, ReplaysTakeNothing) {
     EXPECT_EQ(taken, 0) << "by each " << kReplays << " replays of " << size << " variables";
     for (Variable* variable : variables) engine_->DeleteVariable(variable);
   }
+}
+
+TEST_P(EngineAllocationTest, PushesAndRunsTakeNothingWhileNoTraceIsOn) {
+  constexpr int kPushes = 500;
+  Variable* const variable = engine_->NewVariable();
+  EngineOperator* const op = engine_->NewOperator([](RunContext) {}, {}, {variable});
+  const auto taken = [&] {
+    const int64_t before = NewCalls();
+    for (int i = 0; i < kPushes; ++i) {
+      engine_->Push(op, kCpu);
+      engine_->WaitForVar(variable);
+    }
+    return NewCalls() - before;
+  };
+  const auto least_taken = [&] {
+    int64_t least = taken();
+    for (int round = 0; round < 50 && least != 0; ++round) least = std::min(least, taken());
+    return least;
+  };
+  EXPECT_EQ(least_taken(), 0);
+  engine_->StartTrace();
+  EXPECT_GT(taken(), 0) << "the count sees what a trace takes";
+  const std::string trace = engine_->StopTrace();
+  EXPECT_EQ(least_taken(), 0) << "after a trace";
+  engine_->StartTrace();
+  EXPECT_LT(engine_->StopTrace().size(), trace.size()) << "what ran in between is not there";
+  engine_->DeleteOperator(op);
 }
 
 // Others have pointers to such a wait, so nothing may end it early. The first allocation of its
