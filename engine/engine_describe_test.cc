@@ -469,9 +469,14 @@ TEST_P(ThreadedEngineDescribeTest, AWaitForAllThatAlwaysFindsWorkIsReported) {
         },
         kCpu, {}, {}, {.name = "again"});
   };
-  // More than there are workers: something is always ready, and the wait never sleeps.
-  for (int i = 0; i < 64; ++i) push();
-  std::thread waiter([&] { engine->Execute([&] { engine->WaitForAll(); }); });
+  // More than there are workers: something is always ready, and the wait never sleeps. The call has
+  // its place before there is work without end.
+  std::thread waiter([&] {
+    engine->Execute([&] {
+      for (int i = 0; i < 64; ++i) push();
+      engine->WaitForAll();
+    });
+  });
   EXPECT_THAT(report.Await(), AllOf(HasSubstr("has lasted longer than 1 ms"), HasSubstr("again")));
   ends = true;
   waiter.join();
