@@ -39,6 +39,13 @@ namespace packet_math {
 template <typename P>
 using ScalarOf = typename pk::unpacket_traits<P>::type;
 
+/// Whether there are packets of whole numbers beside P; not beside a single number, which Eigen has
+/// in the place of packets under nvcc.
+template <typename P>
+concept HasWholePacket = requires {
+  typename pk::unpacket_traits<P>::integer_packet;
+};
+
 /// `value` in every lane.
 template <typename P>
 TESSERA_HD P Set(double value) {
@@ -215,7 +222,7 @@ TESSERA_HD P SignBit(const P& x) {
 /// 2^(n/2) is a normal number or a itself; NaN where a is NaN.
 template <RealPacket P>
 inline P Scale(const P& a, const P& n) {
-  if constexpr (std::same_as<ScalarOf<P>, float>) {
+  if constexpr (std::same_as<ScalarOf<P>, float> && HasWholePacket<P>) {
     using Whole = typename pk::unpacket_traits<P>::integer_packet;
     const Whole bias = pk::pset1<Whole>(127);
     const Whole exponent = pk::pcast<P, Whole>(n);
@@ -276,7 +283,7 @@ TESSERA_HD void CentreLog(const P& mantissa, const P& exponent, P* n, P* m) {
 /// x = 2^n m with a whole n and m between sqrt(1/2) and sqrt(2), for positive finite x.
 template <RealPacket P>
 inline void ReduceLog(const P& x, P* n, P* m) {
-  if constexpr (std::same_as<ScalarOf<P>, float>) {
+  if constexpr (std::same_as<ScalarOf<P>, float> && HasWholePacket<P>) {
     using Whole = typename pk::unpacket_traits<P>::integer_packet;
     // Subnormal numbers are multiplied by 2^23 first.
     const P least = Set<P>(std::numeric_limits<float>::min());
