@@ -127,9 +127,14 @@ TEST(ProcessEndTest, AnOperationMayEndTheProcessByQuickExit) {
 }
 
 TEST(ProcessEndTest, AnOperationThatCallsExitEndsTheProcessWithAnError) {
-  for (const char* kind :
-       {"exit_inside_an_operation: normal", "exit_inside_an_operation: async",
-        "exit_beside_a_locked_stream: stdout", "exit_beside_a_locked_stream: stderr"}) {
+  std::vector<std::string> kinds = {"exit_inside_an_operation: normal",
+                                    "exit_inside_an_operation: async"};
+#if !defined( \
+    __SANITIZE_THREAD__)  // which writes both streams out itself, and waits for their locks
+  kinds.insert(kinds.end(),
+               {"exit_beside_a_locked_stream: stdout", "exit_beside_a_locked_stream: stderr"});
+#endif
+  for (const std::string& kind : kinds) {
     const int status = StatusOf({kProcess, kind});
     EXPECT_TRUE(WIFEXITED(status)) << kind << ": signal " << WTERMSIG(status);
     EXPECT_EQ(WEXITSTATUS(status), EXIT_FAILURE) << kind;

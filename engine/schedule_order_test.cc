@@ -197,8 +197,14 @@ TEST_P(ThreadedScheduleOrderTest, AnOperationThatWaitsLeavesItsWorkerToTheReplay
   Variable* const begun = New();
   Variable* const outside = New();
   std::optional<OnComplete> complete;
-  engine_->PushAsync([&](RunContext, OnComplete done) { complete = done; }, kCpu, {}, {outside},
-                     {.property = FnProperty::kAsync});
+  std::latch given(1);
+  engine_->PushAsync(
+      [&](RunContext, OnComplete done) {
+        complete = done;
+        given.count_down();
+      },
+      kCpu, {}, {outside}, {.property = FnProperty::kAsync});
+  given.wait();
   bool waited = false;
   const auto schedule = engine_->Record([&] {
     Push([] {}, {}, {begun});
@@ -209,7 +215,6 @@ TEST_P(ThreadedScheduleOrderTest, AnOperationThatWaitsLeavesItsWorkerToTheReplay
               engine_->WaitForVar(outside);
               waited = true;
             } else if (i == 39) {
-              while (!complete.has_value()) std::this_thread::yield();
               (*complete)();
             }
           },
