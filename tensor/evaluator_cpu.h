@@ -15,7 +15,8 @@ namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Elements that one task should at least have: below it, waking a second worker costs more than
-/// the work that it takes over (about 10 us at one element a nanosecond and less).
+/// the work that it takes over. The cheapest loops decide: see docs/performance.md for where two
+/// threads overtake one.
 inline constexpr index_t kElementsPerTask = index_t{1} << 15;
 
 /// Combines one element: dst = Saver(dst, value).

@@ -25,8 +25,8 @@
 ///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false where
 ///                             absent. Then also GroupsAreAligned(rows): whether in all memory that
 ///                             is read each of `rows` rows begins at a multiple of 16 bytes
-///   kHasWidePacket            whether EvalPacket may be called for a WidePacket; false where
-///   absent IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
+///   kHasWidePacket            the same for a WidePacket
+///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
 ///   operand_references()      the same as references, where that is worth sparing the copies

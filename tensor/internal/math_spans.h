@@ -8,8 +8,9 @@
 namespace tessera::tensor_internal {
 
 /// The functions of packet_math.h over `count` numbers: out[i] = f(in[i]), with the packets of the
-/// best instruction set that this machine has. Each result has the same bits as the packet form
-/// compiled for the baseline gives. in and out are the same or do not overlap.
+/// best instruction set that this machine has, and its fused multiply-add. A result depends on
+/// in[i] alone, whatever its place and the count; machines without multiply-add differ in the last
+/// bit. in and out are the same or do not overlap.
 #define TESSERA_DECLARE_MATH_SPAN(function)                  \
   void function(const float* in, float* out, int64_t count); \
   void function(const double* in, double* out, int64_t count);
