@@ -14,11 +14,6 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Elements that one task should at least have: below it, waking a second worker costs more than
-/// the work that it takes over. The cheapest loops decide: see docs/performance.md for where two
-/// threads overtake one.
-inline constexpr index_t kElementsPerTask = index_t{1} << 15;
-
 /// Combines one element: dst = Saver(dst, value).
 template <typename Saver, typename T>
 TESSERA_HD void SaveElement(T* dst, T value) {
@@ -91,9 +86,10 @@ inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end
     if constexpr (std::is_same_v<Saver, sv::saveto>) {
       EvaluateSpans(e, y, begin, end - begin, row + begin);
     } else {
-      for (index_t x = begin; x < end; x += kSpanBlock) {
-        const index_t count = std::min(kSpanBlock, end - x);
-        T block[kSpanBlock];
+      constexpr index_t kBlock = kSpanBlock<T>;
+      for (index_t x = begin; x < end; x += kBlock) {
+        const index_t count = std::min(kBlock, end - x);
+        T block[kBlock];
         EvaluateBlock(e, y, x, count, block);
         EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);
       }
@@ -155,10 +151,7 @@ struct LoopPlan {
 
   /// What ParallelFor is given.
   index_t count() const { return cuts_row ? columns : rows; }
-  index_t grain() const {
-    if (cuts_row) return kElementsPerTask;
-    return std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, columns));
-  }
+  index_t grain() const { return cuts_row ? ElementsPerTask() : StepsPerTask(columns); }
 };
 
 /// The elements are one long row where everything is contiguous.

@@ -154,7 +154,7 @@ TYPED_TEST(EvaluatorTest, LargeTensorsAreCompleteInParallel) {
   using Wide = typename TestFixture::Wide;
   const auto sum = [](Wide p, Wide q) { return p + q; };
   for (const index_t extent :
-       {expr::kElementsPerTask, expr::kElementsPerTask + 1, 5 * expr::kElementsPerTask - 3}) {
+       {kDefaultElementsPerTask, kDefaultElementsPerTask + 1, 5 * kDefaultElementsPerTask - 3}) {
     const std::vector<T> a = TestFixture::Values(extent, 8);
     const std::vector<T> b = TestFixture::Divisors(extent, 9);
     GuardedTensor<1, T> x(Shape1(extent), a);

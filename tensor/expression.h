@@ -38,6 +38,15 @@ std::string_view FunctorName() {
   return NameInSignature(__PRETTY_FUNCTION__);
 }
 
+/// The error of two operands of an element-wise function.
+template <int N>
+[[noreturn, gnu::cold, gnu::noinline]] void ThrowShapesDiffer(std::string_view function,
+                                                              const Shape<N>& a,
+                                                              const Shape<N>& b) {
+  throw InvalidArgument("element-wise ", function, ": the operands' shapes ", a, " and ", b,
+                        " differ");
+}
+
 /// A number in as many copies as fill 16 bytes: nodes are copied 16 bytes at a time, and such a
 /// load waits for a narrower store of a moment before, which is half of what a small expression
 /// takes.
@@ -103,7 +112,10 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   explicit UnaryMapExp(const A& operand) : a(operand) {}
   auto shape() const { return a.shape(); }
   std::tuple<A> operands() const { return {a}; }
-  std::tuple<const A&> operand_references() const { return {a}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(a);
+  }
   template <typename NewA>
   auto WithOperands(const NewA& new_a) const {
     return UnaryMapExp<Op, NewA>(new_a);
@@ -142,12 +154,12 @@ struct BinaryMapExp
   /// Throws Error(kInvalidArgument) if both operands have a shape and the two differ.
   BinaryMapExp(const A& left, const B& right) : a(left), b(right) {
     if constexpr (A::kRank > 0 && B::kRank > 0) {
-      if (a.shape() != b.shape()) {
-        throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ",
-                              a.shape(), " and ", b.shape(), " differ");
+      if (left.shape() != right.shape()) {
+        ThrowShapesDiffer(FunctorName<Op>(), left.shape(), right.shape());
       }
     }
   }
+  BinaryMapExp(EqualShapes, const A& left, const B& right) : a(left), b(right) {}
   auto shape() const {
     if constexpr (A::kRank > 0) {
       return a.shape();
@@ -156,10 +168,13 @@ struct BinaryMapExp
     }
   }
   std::tuple<A, B> operands() const { return {a, b}; }
-  std::tuple<const A&, const B&> operand_references() const { return {a, b}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(a, b);
+  }
   template <typename NewA, typename NewB>
   auto WithOperands(const NewA& new_a, const NewB& new_b) const {
-    return BinaryMapExp<Op, NewA, NewB>(new_a, new_b);
+    return BinaryMapExp<Op, NewA, NewB>(EqualShapes(), new_a, new_b);
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     return static_cast<value_type>(Op::Map(a.Eval(y, x), b.Eval(y, x)));
@@ -216,6 +231,8 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
       }
     }
   }
+  TernaryMapExp(EqualShapes, const A& first, const B& second, const C& third)
+      : a(first), b(second), c(third) {}
   auto shape() const {
     if constexpr (A::kRank > 0) {
       return a.shape();
@@ -226,10 +243,13 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
     }
   }
   std::tuple<A, B, C> operands() const { return {a, b, c}; }
-  std::tuple<const A&, const B&, const C&> operand_references() const { return {a, b, c}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(a, b, c);
+  }
   template <typename NewA, typename NewB, typename NewC>
   auto WithOperands(const NewA& new_a, const NewB& new_b, const NewC& new_c) const {
-    return TernaryMapExp<Op, NewA, NewB, NewC>(new_a, new_b, new_c);
+    return TernaryMapExp<Op, NewA, NewB, NewC>(EqualShapes(), new_a, new_b, new_c);
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     return static_cast<value_type>(Op::Map(a.Eval(y, x), b.Eval(y, x), c.Eval(y, x)));

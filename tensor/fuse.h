@@ -54,7 +54,7 @@ struct ChunkTiles {
 
   explicit ChunkTiles(const Shape<2>& shape) : plan(shape) {}
   index_t count() const { return plan.count; }
-  index_t grain() const { return kReduceGrain; }
+  index_t grain() const { return ReduceGrain(); }
   Tile tile(index_t i) const {
     const index_t begin = i * plan.chunk;
     return {begin, std::min(plan.extent, begin + plan.chunk)};

@@ -74,7 +74,7 @@ constexpr Traffic TrafficOf() {
   } else {
     return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
       return (Traffic{} + ... + TrafficOf<Part>());
-    }(std::type_identity<decltype(OperandsOf(std::declval<const E&>()))>());
+    }(std::type_identity<OperandTupleOf<E>>());
   }
 }
 
@@ -207,7 +207,7 @@ class Inspection {
     } else {
       const ChunkPlan plan = PlanChunks(ready);
       End(Reduces<Red>(ready, plan.shape[1], kReduceChains),
-          {std::min(plan.count, kReducePartials), kReduceGrain});
+          {std::min(plan.count, kReducePartials), ReduceGrain()});
     }
     return ScalarExp<T>(T());
   }
@@ -448,7 +448,7 @@ class Inspection {
         return "the node's own loop for a row";
       case RowLoop::kSpans: {
         std::ostringstream text;
-        text << "costly functions over blocks of " << kSpanBlock << " by kernels for "
+        text << "costly functions over blocks of " << kSpanBlock<T> << " by kernels for "
              << tessera::Name(UsedInstructionSet()) << ", the rest: "
              << (wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
                  : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)

@@ -186,7 +186,7 @@ TEST_F(InspectTest, CostlyFunctionsRunInBlocks) {
   constexpr bool kInBlocks = expr::HoldsSpans<decltype(costly)>();
   const std::string text = Inspect(*r, costly);
   EXPECT_THAT(text, HasSubstr("packets of " + std::to_string(loop_packet)));
-  EXPECT_EQ(text.find("costly functions over blocks of 512") != text.npos, kInBlocks) << text;
+  EXPECT_EQ(text.find("costly functions over blocks of 1024") != text.npos, kInBlocks) << text;
   if (kInBlocks) {
     EXPECT_THAT(Inspect(*r, exp(F<Cube>(*a))), HasSubstr("the rest: one element at a time"));
   }
@@ -206,11 +206,11 @@ TEST_F(InspectTest, ThreadsAreAsManyAsThereAreTasks) {
   const auto inspect = [&](const auto&... inspected) {
     return arena.execute([&] { return Inspect(inspected...); });
   };
-  const auto task = Unallocated(Shape1(expr::kElementsPerTask));
-  const auto tasks = Unallocated(Shape1(expr::kElementsPerTask + 1));
+  const auto task = Unallocated(Shape1(kDefaultElementsPerTask));
+  const auto tasks = Unallocated(Shape1(kDefaultElementsPerTask + 1));
   EXPECT_THAT(inspect(task * 2), HasSubstr("; 1 thread\n"));
   EXPECT_THAT(inspect(tasks * 2), HasSubstr("; up to 2 threads\n"));
-  const index_t columns = 2 * expr::kElementsPerTask;
+  const index_t columns = 2 * kDefaultElementsPerTask;
   const Tensor<cpu, 2, float> padded(nullptr, Shape2(3, columns), columns + 1, nullptr);
   EXPECT_THAT(inspect(padded * 2), HasSubstr("row by row"));
   EXPECT_THAT(inspect(padded * 2), HasSubstr("; up to 3 threads\n"));

@@ -29,7 +29,7 @@
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
-///   operand_references()      the same as references, where that is worth sparing the copies
+///   VisitOperands(visit)      optionally, visit(operand...) with what operands() copies
 ///   WithOperands(e...)        the same node over other operands of the same shapes
 ///   Stored()                  the MemoryPlace that its evaluation writes; absent if none
 ///   Reads(place)              whether it reads any byte of a MemoryPlace; instead of operands(),
@@ -232,16 +232,33 @@ auto OperandsOf(const E& e) {
   }
 }
 
-/// The same, as references where the node has them: copying a node whose fields have just been
-/// written waits for them to reach the cache.
+/// The tuple that OperandsOf returns. It is named and not made: tuples of nodes are most of what a
+/// compiler would have to do for an expression.
 template <typename E>
-auto OperandReferencesOf(const E& e) {
-  if constexpr (requires { e.operand_references(); }) {
-    return e.operand_references();
+struct OperandTuple {
+  using type = std::tuple<>;
+};
+template <typename E>
+requires requires { typename std::void_t<decltype(std::declval<const E&>().operands())>; }
+struct OperandTuple<E> {
+  using type = decltype(std::declval<const E&>().operands());
+};
+template <typename E>
+using OperandTupleOf = typename OperandTuple<E>::type;
+
+/// visit(operand...) with the operands of a node, in place where the node offers them so: copying a
+/// node whose fields have just been written waits for them to reach the cache.
+template <typename E, typename Visitor>
+decltype(auto) VisitOperands(const E& e, const Visitor& visit) {
+  if constexpr (requires { e.VisitOperands(visit); }) {
+    return e.VisitOperands(visit);
   } else {
-    return OperandsOf(e);
+    return std::apply(visit, OperandsOf(e));
   }
 }
+
+/// Says of operands that their shapes have been compared.
+struct EqualShapes {};
 
 /// True if EvalPacket gives groups of elements, as a GPU moves them.
 template <typename E>

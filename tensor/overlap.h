@@ -99,11 +99,9 @@ bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
   } else if constexpr (requires { requires E::kComputedFirst; }) {
     return false;
   } else {
-    return std::apply(
-        [&](const auto&... operand) {
-          return (ReadsElsewhere < kMoved || MovesElements<E>() > (operand, dst) || ...);
-        },
-        OperandReferencesOf(e));
+    return VisitOperands(e, [&](const auto&... operand) {
+      return (ReadsElsewhere < kMoved || MovesElements<E>() > (operand, dst) || ...);
+    });
   }
 }
 
@@ -119,9 +117,8 @@ bool ReadsAnywhere(const E& e, const MemoryPlace& place) {
       requires { requires E::kComputedFirst; } && !requires { e.operands(); }) {
     return true;
   } else {
-    return std::apply(
-        [&](const auto&... operand) { return (ReadsAnywhere(operand, place) || ...); },
-        OperandsOf(e));
+    return VisitOperands(
+        e, [&](const auto&... operand) { return (ReadsAnywhere(operand, place) || ...); });
   }
 }
 

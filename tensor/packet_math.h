@@ -97,8 +97,8 @@ struct Constants<float> {
   static constexpr double kExpLowest = -104, kExpHighest = 89, kOneDisappears = 20;
   /// tanh(x) is 1 to the last bit above it.
   static constexpr double kTanhIsOne = 10;
-  /// See Sigmoid: a power of 2, and its exponent's negative.
-  static constexpr double kSigmoidFactor = 0x1p-100, kSigmoidShift = 100;
+  /// See Sigmoid.
+  static constexpr double kSigmoidFactor = 0x1p-100;
   /// (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
   static constexpr double kExp[] = {0.5, 0.16666576305560638, 0.041666553762567636,
                                     0.008363292753030603, 0.0013926325618133463};
@@ -122,7 +122,7 @@ struct Constants<double> {
   static constexpr double kRounder = 6755399441055744.0;
   static constexpr double kExpLowest = -746, kExpHighest = 710, kOneDisappears = 40;
   static constexpr double kTanhIsOne = 20;
-  static constexpr double kSigmoidFactor = 0x1p-900, kSigmoidShift = 900;
+  static constexpr double kSigmoidFactor = 0x1p-900;
   static constexpr double kExp[] = {0.5,
                                     0.1666666666666667,
                                     0.04166666666666667,
@@ -380,11 +380,11 @@ inline P Tanh(const P& x) {
 template <RealPacket P>
 inline P Sigmoid(const P& x) {
   using C = Constants<ScalarOf<P>>;
-  const ReducedExp<P> reduced(P(pk::pnegate(Within(x, C::kExpLowest, -C::kExpLowest))));
+  const ReducedExp<P> reduced(P(-Within(x, C::kExpLowest, -C::kExpLowest)));
   const P c = Set<P>(C::kSigmoidFactor);
-  const P e = Scale(P(pk::padd(reduced.expm1_r, Set<P>(1))),
-                    P(pk::psub(reduced.n, Set<P>(C::kSigmoidShift))));
-  return pk::pdiv(c, P(pk::padd(c, e)));
+  // c exp(-x) is power + power expm1_r, and what has only the power is there before the rest.
+  const P power = Scale(c, reduced.n);
+  return pk::pdiv(c, MultiplyAdd(power, reduced.expm1_r, P(pk::padd(c, power))));
 }
 
 /// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)).

@@ -6,9 +6,17 @@
 #include "tbb/parallel_for.h"
 #include "tbb/partitioner.h"
 #include "tbb/task_arena.h"
+#include "tessera/base/environment.h"
 
 namespace tessera {
 namespace tensor_internal {
+
+int64_t ReadElementsPerTask() {
+  const int64_t elements = EnvironmentInt("TESSERA_ELEMENTS_PER_TASK", kDefaultElementsPerTask,
+                                          int64_t{1} << 10, int64_t{1} << 40);
+  elements_per_task.store(elements, std::memory_order_relaxed);
+  return elements;
+}
 
 void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* context) {
   tbb::parallel_for(

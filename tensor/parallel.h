@@ -1,6 +1,8 @@
 #ifndef TESSERA_TENSOR_PARALLEL_H_
 #define TESSERA_TENSOR_PARALLEL_H_
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "tessera/base/dialect.h"
@@ -12,7 +14,27 @@ using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end);
 
 namespace tensor_internal {
 void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* context);
+
+inline std::atomic<int64_t> elements_per_task{0};  // 0 until the setting is read
+int64_t ReadElementsPerTask();
 }  // namespace tensor_internal
+
+/// ElementsPerTask() where the environment does not say otherwise.
+inline constexpr int64_t kDefaultElementsPerTask = int64_t{1} << 15;
+
+/// Elements of a cheap loop that one task should at least have: below it, waking a second worker
+/// costs more than the work that it takes over (docs/performance.md: where two threads overtake
+/// one). The setting TESSERA_ELEMENTS_PER_TASK, read at the first call; throws
+/// Error(kInvalidArgument) if that is no number from 1024 to 2^40. Results do not depend on it.
+inline int64_t ElementsPerTask() {
+  const int64_t known = tensor_internal::elements_per_task.load(std::memory_order_relaxed);
+  return known != 0 ? known : tensor_internal::ReadElementsPerTask();
+}
+
+/// Steps that a task should take where each does as much as a cheap loop over `work` elements.
+inline int64_t StepsPerTask(int64_t work) {
+  return std::max<int64_t>(1, ElementsPerTask() / std::max<int64_t>(1, work));
+}
 
 /// ParallelFor for a function of which there should be one copy only: function(context, begin, end)
 /// on each range.

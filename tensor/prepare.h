@@ -36,7 +36,7 @@ constexpr bool IsComputedFirst() {
   if constexpr (requires { E::kComputedFirst; }) {
     return E::kComputedFirst;
   } else {
-    return AnyIsComputedFirst<decltype(OperandsOf(std::declval<const E&>()))>::value;
+    return AnyIsComputedFirst<OperandTupleOf<E>>::value;
   }
 }
 
@@ -51,7 +51,7 @@ constexpr bool MayStore() {
   } else if constexpr (requires(const E& e) { e.operands(); }) {
     return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
       return (MayStore<Part>() || ...);
-    }(std::type_identity<decltype(OperandsOf(std::declval<const E&>()))>());
+    }(std::type_identity<OperandTupleOf<E>>());
   } else {
     return requires { requires E::kComputedFirst; }
     || requires(const E& e, const MemoryPlace& place) { e.Reads(place); };
@@ -176,7 +176,7 @@ Stream<gpu>* StreamOf(const E& e) {
         if (stream == nullptr) stream = StreamOf(operand);
       }
     };
-    std::apply([&](const auto&... operand) { (take(operand), ...); }, OperandsOf(e));
+    VisitOperands(e, [&](const auto&... operand) { (take(operand), ...); });
     return stream;
   }
 }

@@ -29,9 +29,11 @@ TESSERA_HD RealOf<T> ToReal(T a) {
   return static_cast<RealOf<T>>(a);
 }
 
-/// Types of which costly functions have a form over spans as well, `Span(in, out, count)`, whose
-/// packets are those of the machine rather than those of the build. A build that has fused
-/// multiply-add itself uses its own packets.
+using tensor_internal::ScaleOrOffset;
+
+/// Types of which costly functions have a form over spans as well, `Span(in, out, count, input)`,
+/// whose packets are those of the machine rather than those of the build; what they are applied to
+/// is scaled or moved on the way. A build that has fused multiply-add itself uses its own packets.
 template <typename T>
 concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
 
@@ -64,27 +66,41 @@ inline P PacketThroughSpan(const P& a) {
   return pk::pload<P>(lanes);
 }
 
-/// e to the power a.
-struct exp {
+/// The base of a costly function that has kernels. It offers `OfNumber(a)` of a float or double for
+/// the types that have no packets, `OfPacket(a)`, and Span.
+template <typename Function>
+struct CostlyFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (kInLanes<T>) {
-      return OneLane<exp>(a);
+      return OneLane<Function>(a);
     } else {
-      return static_cast<T>(std::exp(ToReal(a)));
+      return static_cast<T>(Function::OfNumber(ToReal(a)));
     }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
     if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<exp>(a);
+      return PacketThroughSpan<Function>(a);
     } else {
-      return packet_math::Exp(a);
+      return Function::OfPacket(a);
     }
   }
+};
+
+/// e to the power a.
+struct exp : CostlyFunctor<exp> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::exp(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Exp(a);
+  }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::ExpSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::ExpSpan(in, out, count, input);
   }
 };
 
@@ -97,50 +113,34 @@ struct exp2 {
 };
 
 /// exp(a) - 1, accurate near 0.
-struct expm1 {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<expm1>(a);
-    } else {
-      return static_cast<T>(std::expm1(ToReal(a)));
-    }
+struct expm1 : CostlyFunctor<expm1> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::expm1(a);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<expm1>(a);
-    } else {
-      return packet_math::Expm1(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Expm1(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::Expm1Span(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::Expm1Span(in, out, count, input);
   }
 };
 
 /// The natural logarithm: -inf for 0, NaN below.
-struct log {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<log>(a);
-    } else {
-      return static_cast<T>(std::log(ToReal(a)));
-    }
+struct log : CostlyFunctor<log> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::log(a);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<log>(a);
-    } else {
-      return packet_math::Log(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Log(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::LogSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::LogSpan(in, out, count, input);
   }
 };
 
@@ -161,26 +161,18 @@ struct log2 {
 };
 
 /// log(1 + a), accurate near 0.
-struct log1p {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<log1p>(a);
-    } else {
-      return static_cast<T>(std::log1p(ToReal(a)));
-    }
+struct log1p : CostlyFunctor<log1p> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::log1p(a);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<log1p>(a);
-    } else {
-      return packet_math::Log1p(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Log1p(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::Log1pSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::Log1pSpan(in, out, count, input);
   }
 };
 
@@ -249,26 +241,18 @@ struct cosh {
 };
 
 /// The hyperbolic tangent.
-struct tanh {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<tanh>(a);
-    } else {
-      return static_cast<T>(std::tanh(ToReal(a)));
-    }
+struct tanh : CostlyFunctor<tanh> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::tanh(a);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<tanh>(a);
-    } else {
-      return packet_math::Tanh(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Tanh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::TanhSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::TanhSpan(in, out, count, input);
   }
 };
 
@@ -297,26 +281,18 @@ struct atanh {
 };
 
 /// The error function.
-struct erf {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<erf>(a);
-    } else {
-      return static_cast<T>(std::erf(ToReal(a)));
-    }
+struct erf : CostlyFunctor<erf> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::erf(a);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<erf>(a);
-    } else {
-      return packet_math::Erf(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Erf(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::ErfSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::ErfSpan(in, out, count, input);
   }
 };
 
@@ -353,54 +329,36 @@ struct digamma {
 };
 
 /// 1 / (1 + exp(-a))
-struct sigmoid {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<sigmoid>(a);
-    } else {
-      // Of a large negative number exp(-a) would overflow before the result vanishes.
-      const RealOf<T> x = ToReal(a);
-      const RealOf<T> e = std::exp(x < 0 ? x : -x);
-      return static_cast<T>((x < 0 ? e : 1) / (1 + e));
-    }
+struct sigmoid : CostlyFunctor<sigmoid> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    // Of a large negative number exp(-a) would overflow before the result vanishes.
+    const Real e = std::exp(a < 0 ? a : -a);
+    return (a < 0 ? e : 1) / (1 + e);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<sigmoid>(a);
-    } else {
-      return packet_math::Sigmoid(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Sigmoid(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::SigmoidSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::SigmoidSpan(in, out, count, input);
   }
 };
 
 /// log(1 + exp(a)), written so that large |a| neither overflows nor loses everything.
-struct softrelu {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    if constexpr (kInLanes<T>) {
-      return OneLane<softrelu>(a);
-    } else {
-      const RealOf<T> x = ToReal(a);
-      return static_cast<T>((x < 0 ? 0 : x) + std::log1p(std::exp(x < 0 ? x : -x)));
-    }
+struct softrelu : CostlyFunctor<softrelu> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return (a < 0 ? 0 : a) + std::log1p(std::exp(a < 0 ? a : -a));
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<softrelu>(a);
-    } else {
-      return packet_math::Softplus(a);
-    }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Softplus(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count) {
-    tensor_internal::SoftplusSpan(in, out, count);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::SoftplusSpan(in, out, count, input);
   }
 };
 using softplus = softrelu;

@@ -103,9 +103,7 @@ struct TaskPlan {
   index_t grain;
 
   /// For steps that each read `work` elements.
-  static TaskPlan Of(index_t count, index_t work) {
-    return {count, std::max<index_t>(1, kElementsPerTask / std::max<index_t>(1, work))};
-  }
+  static TaskPlan Of(index_t count, index_t work) { return {count, StepsPerTask(work)}; }
 };
 
 /// How a reduction along one axis walks over an expression: `outer` times `extent` times `inner`
@@ -216,7 +214,7 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
 /// Pieces that an axis which is not the last is cut into, where its lines alone are too few to keep
 /// every thread busy: at most 16, and not for less work than this in each.
 inline constexpr index_t kMaxPieces = 16;
-inline constexpr index_t kElementsPerPiece = kElementsPerTask;
+inline constexpr index_t kElementsPerPiece = index_t{1} << 15;
 
 /// The extent of a piece, where the work falls into `tiles` that are `width` elements wide.
 inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
@@ -413,7 +411,7 @@ inline constexpr index_t kReduceChunk = index_t{1} << 14;
 /// Partial results that are kept at a time, a bounded number, before they are combined in order.
 inline constexpr index_t kReducePartials = 64;
 /// Chunks that a task takes.
-inline constexpr index_t kReduceGrain = 2;
+inline index_t ReduceGrain() { return StepsPerTask(kReduceChunk); }
 
 /// How (rows, columns) of elements are cut into chunks of about kReduceChunk: the one row, if there
 /// is but one, or the rows. The shape alone decides.
@@ -453,7 +451,7 @@ AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   for (index_t base = 0; base < plan.count; base += kReducePartials) {
     std::array<Accumulator, static_cast<size_t>(kReducePartials)> partial;
     const index_t count = std::min(kReducePartials, plan.count - base);
-    ParallelFor(count, kReduceGrain, [&](index_t first, index_t last) {
+    ParallelFor(count, ReduceGrain(), [&](index_t first, index_t last) {
       const E local = e;
       for (index_t c = first; c < last; ++c) {
         const index_t begin = (base + c) * plan.chunk;

@@ -79,7 +79,7 @@ struct AlongRowsPlan {
 
   AlongRowsPlan(index_t rows, index_t columns)
       : chunks(std::max<index_t>(1, (columns + kReduceChunk - 1) / kReduceChunk)),
-        tasks(chunks == 1 ? TaskPlan::Of(rows, columns) : TaskPlan{rows * chunks, kReduceGrain}) {}
+        tasks(chunks == 1 ? TaskPlan::Of(rows, columns) : TaskPlan{rows * chunks, ReduceGrain()}) {}
 };
 
 /// dst[i] = the reduction of row i.

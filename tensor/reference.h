@@ -73,18 +73,17 @@ void EvaluateInto(const R& dst, const E& e) {
   } else if constexpr (!R::device_type::kDevCPU) {
     EvaluateIntoCuda<Saver>(dst, e, shape, StreamIn(dst));
   } else {
-    ParallelFor(shape[0], std::max<index_t>(1, kElementsPerTask / shape[1]),
-                [&](index_t begin, index_t end) {
-                  for (index_t y = begin; y < end; ++y) {
-                    if (auto* const row = dst.RowAddress(y); row != nullptr) {
-                      EvaluateRow<Saver>(row, e, y, 0, shape[1]);
-                    } else {
-                      for (index_t x = 0; x < shape[1]; ++x) {
-                        SaveElement<Saver>(dst.Address(y, x), e.Eval(y, x));
-                      }
-                    }
-                  }
-                });
+    ParallelFor(shape[0], StepsPerTask(shape[1]), [&](index_t begin, index_t end) {
+      for (index_t y = begin; y < end; ++y) {
+        if (auto* const row = dst.RowAddress(y); row != nullptr) {
+          EvaluateRow<Saver>(row, e, y, 0, shape[1]);
+        } else {
+          for (index_t x = 0; x < shape[1]; ++x) {
+            SaveElement<Saver>(dst.Address(y, x), e.Eval(y, x));
+          }
+        }
+      }
+    });
   }
 }
 

@@ -46,8 +46,7 @@ TESSERA_HD void AddRuns(const Tensor<Device, 2, T>& dst, const Tensor<Device, 1,
 /// Calls task(begin, end) for ranges of columns, in parallel where rows * columns is enough work.
 template <typename Task>
 void ForColumnRanges(index_t rows, index_t columns, const Task& task) {
-  ParallelFor(columns, std::max<index_t>(64, expr::kElementsPerTask / std::max<index_t>(1, rows)),
-              task);
+  ParallelFor(columns, std::max<index_t>(64, StepsPerTask(rows)), task);
 }
 
 /// For each i in order: dst row of index[i] += src row i; the gradient of take, added up.

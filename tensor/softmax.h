@@ -100,7 +100,7 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
   const index_t lines = src.shape_[0] * in.positions;
   if constexpr (Device::kDevCPU) {
     // An exponential costs some ten elements' worth of an ordinary expression.
-    const index_t grain = std::max<index_t>(1, expr::kElementsPerTask / 8 / classes);
+    const index_t grain = StepsPerTask(8 * classes);
     ParallelFor(lines, grain, [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {
         if constexpr (std::is_floating_point_v<T>) {

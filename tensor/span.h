@@ -15,8 +15,9 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Elements of a block: buffers of some nested functions stay in the first cache.
-inline constexpr index_t kSpanBlock = 512;
+/// Elements of a block, 4 KiB: buffers of some nested functions stay in the first cache.
+template <typename T>
+inline constexpr index_t kSpanBlock = index_t{4096} / index_t{sizeof(T)};
 
 template <typename E>
 constexpr bool HoldsSpans();
@@ -34,7 +35,7 @@ template <typename E>
 struct IsSpan : std::false_type {};
 template <typename Op, typename A>
 requires requires(const typename A::value_type* in, typename A::value_type* out) {
-  Op::Span(in, out, index_t{1});
+  Op::Span(in, out, index_t{1}, op::ScaleOrOffset<typename A::value_type>());
 }
 struct IsSpan<UnaryMapExp<Op, A>> : std::true_type {
   using Function = Op;
@@ -48,9 +49,55 @@ constexpr bool HoldsSpans() {
   } else if constexpr (IsSpan<E>::value) {
     return true;
   } else {
-    return AnyHoldsSpans<decltype(OperandsOf(std::declval<const E&>()))>::value;
+    return AnyHoldsSpans<OperandTupleOf<E>>::value;
   }
 }
+
+/// What a function is applied to: another expression, scaled or moved by a number, which the
+/// function's kernel does on the way.
+template <typename E>
+struct SpanInput {
+  const E& node;
+  op::ScaleOrOffset<typename E::value_type> change = {};
+};
+
+/// The input of a function whose operand is e.
+template <typename E>
+SpanInput<E> SpanInputOf(const E& e) {
+  return {e};
+}
+template <typename A>
+requires(A::kRank > 0) SpanInput<A> SpanInputOf(const UnaryMapExp<op::negation, A>& e) {
+  return {e.a, {.scale = -1}};
+}
+template <typename A, typename T>
+requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::mul, A, ScalarExp<T>>& e) {
+  return {e.a, {.scale = e.b.value}};
+}
+template <typename A, typename T>
+requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::mul, ScalarExp<T>, A>& e) {
+  return {e.b, {.scale = e.a.value}};
+}
+template <typename A, typename T>
+requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::plus, A, ScalarExp<T>>& e) {
+  return {e.a, {.offset = e.b.value}};
+}
+template <typename A, typename T>
+requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::plus, ScalarExp<T>, A>& e) {
+  return {e.b, {.offset = e.a.value}};
+}
+template <typename A, typename T>
+requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::minus, A, ScalarExp<T>>& e) {
+  return {e.a, {.offset = -e.b.value}};
+}
+
+/// The node of SpanInputOf, of an IsSpan.
+template <typename E>
+using SpanNode = std::remove_cvref_t<decltype(SpanInputOf(std::declval<const E&>().a).node)>;
+
+/// A function whose kernel reads a tensor.
+template <typename E>
+concept SpanOfTensor = IsSpan<E>::value && kIsTensor<SpanNode<E>>;
 
 /// A block of a row in a buffer; element x of the row is data[x].
 template <typename T>
@@ -131,7 +178,7 @@ class BlockOperand<E, BlockPlace::kBuffer> {
 
  private:
   index_t begin_;
-  T buffer_[kSpanBlock];
+  T buffer_[kSpanBlock<T>];
 };
 template <typename E>
 class BlockOperand<E, BlockPlace::kResult> {
@@ -168,30 +215,27 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
   for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
 }
 
-/// As EvaluatePackets, with spans where there are any; count is at most kSpanBlock.
+/// As EvaluatePackets, with spans where there are any; count is at most kSpanBlock<T>.
 template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out) {
   if constexpr (IsSpan<E>::value) {
     using Function = typename IsSpan<E>::Function;
-    if constexpr (kIsTensor<decltype(e.a)>) {
-      Function::Span(e.a.dptr_ + y * e.a.stride_ + begin, out, count);
+    const auto [node, change] = SpanInputOf(e.a);
+    if constexpr (SpanOfTensor<E>) {
+      Function::Span(node.dptr_ + y * node.stride_ + begin, out, count, change);
     } else {
-      EvaluateBlock(e.a, y, begin, count, out);
-      Function::Span(out, out, count);
+      EvaluateBlock(node, y, begin, count, out);
+      Function::Span(out, out, count, change);
     }
   } else if constexpr (HoldsSpans<E>()) {
-    std::apply(
-        [&]<typename... Operand>(const Operand&... operand) {
-          const std::tuple<BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>...> blocks(
-              BlockOf<Operand>{operand, y, begin, count, out}...);
-          std::apply(
-              [&](const auto&... block) {
-                EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
-              },
-              blocks);
-        },
-        OperandsOf(e));
+    VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
+      const auto evaluate = [&](const auto&... block) {
+        EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
+      };
+      evaluate(BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>(
+          BlockOf<Operand>{operand, y, begin, count, out})...);
+    });
   } else {
     EvaluatePackets(e, y, begin, count, out);
   }
@@ -201,11 +245,12 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
 template <typename E>
 void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out) {
-  if constexpr (IsSpan<E>::value && kIsTensor<decltype(E::a)>) {
+  if constexpr (SpanOfTensor<E>) {
     EvaluateBlock(e, y, begin, count, out);  // which needs no buffer
   } else {
-    for (index_t i = 0; i < count; i += kSpanBlock) {
-      EvaluateBlock(e, y, begin + i, std::min(kSpanBlock, count - i), out + i);
+    constexpr index_t kBlock = kSpanBlock<typename E::value_type>;
+    for (index_t i = 0; i < count; i += kBlock) {
+      EvaluateBlock(e, y, begin + i, std::min(kBlock, count - i), out + i);
     }
   }
 }
@@ -239,9 +284,9 @@ struct BlocksAreIn<Fits, E, std::tuple<Operand...>> {
 template <typename Fits, typename E>
 constexpr bool RestIsIn() {
   if constexpr (IsSpan<E>::value) {
-    return RestIsIn<Fits, decltype(E::a)>();
+    return RestIsIn<Fits, SpanNode<E>>();
   } else if constexpr (HoldsSpans<E>()) {
-    return BlocksAreIn<Fits, E, decltype(OperandsOf(std::declval<const E&>()))>::value;
+    return BlocksAreIn<Fits, E, OperandTupleOf<E>>::value;
   } else {
     return Fits::template kHolds<E>;
   }

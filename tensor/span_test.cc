@@ -54,7 +54,7 @@ TYPED_TEST_SUITE(SpanTest, Types);
 
 TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
   using T = TypeParam;
-  for (const index_t columns : {1, 3, 16, 511, 512, 513, 1025}) {
+  for (const index_t columns : {1, 3, 16, 511, 512, 513, 1024, 2049}) {
     GuardedTensor<2, T> x(Shape2(2, columns), Numbers<T>(2 * columns),
                           GuardedLayout{.row_padding = 3});
     GuardedTensor<2, T> out(Shape2(2, columns), GuardedLayout{.row_padding = 5, .misalignment = 1});
@@ -76,7 +76,7 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
 
 TYPED_TEST(SpanTest, FunctionsNestAndStandAnywhereInAnExpression) {
   using T = TypeParam;
-  constexpr index_t kColumns = 700;
+  constexpr index_t kColumns = 1500;
   GuardedTensor<2, T> x(Shape2(3, kColumns), Numbers<T>(3 * kColumns),
                         GuardedLayout{.row_padding = 1});
   GuardedTensor<2, T> y(Shape2(3, kColumns), Numbers<T>(3 * kColumns));
@@ -88,6 +88,38 @@ TYPED_TEST(SpanTest, FunctionsNestAndStandAnywhereInAnExpression) {
   check(exp(tanh(*x * T(0.5)) + sigmoid(*y)) - *x);
   check(log(exp(square(*x - *y)) + exp(*x + *y)) - *y * log(*y));
   check(max(exp(*x), tanh(*y)) * exp(-*x));
+}
+
+TYPED_TEST(SpanTest, KernelsScaleAndMoveWhatTheyRead) {
+  using T = TypeParam;
+  std::vector<T> values = Numbers<T>(3000);
+  values[4] = T(0);  // -0.0 is among them
+  GuardedTensor<2, T> x(Shape2(2, 1500), values, GuardedLayout{.row_padding = 1});
+  GuardedTensor<2, T> out(Shape2(2, 1500));
+  const auto check = [&](const auto& e) {
+    *out = e;
+    this->ExpectAsSingleElements(*out, e);
+  };
+  check(sigmoid(*x * T(2)) + T(1));
+  check(sigmoid(T(-0.3) * *x));
+  check(tanh(*x * T(1)));
+  check(log(*x + T(3)));
+  check(log(T(3) + *x));
+  check(exp(*x - T(0.7)));
+  check(exp(-*x));
+  // The sign of a zero is that of the sum or the difference.
+  for (const T zero : {T(0), T(-0.0)}) {
+    check(tanh(*x + zero));
+    check(tanh(zero + *x));
+    check(erf(*x - zero));
+    check(expm1(zero - *x));
+    check(log1p(*x * zero));
+  }
+  check(exp(tanh(*x) * T(2)));
+  check(tanh(exp(*x - T(1)) + T(0.5)) * *x);
+  check(exp(-(*x * T(2) - T(1))));
+  check(exp(*x / T(3)));
+  check(exp(*x * std::numeric_limits<T>::max()));
 }
 
 TYPED_TEST(SpanTest, TheDestinationMayBeAnOperand) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "tessera/tensor/internal/partial_packet.h"
+#include "tessera/tensor/internal/scale_or_offset.h"
 #include "tessera/tensor/packet_math.h"
 
 #ifndef TESSERA_MATH_NAMESPACE
@@ -29,14 +30,26 @@ void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
   }
 }
 
+// out[i] = function(input.scale * in[i] + input.offset)
+template <typename T, typename Function>
+void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, Function function) {
+  if (input.scale == T(1) && input.offset == T(0) && __builtin_signbit(input.offset)) {
+    return ForEachPacket(in, out, count, function);
+  }
+  const auto scale = pk::pset1<Packet<T>>(input.scale), offset = pk::pset1<Packet<T>>(input.offset);
+  ForEachPacket(in, out, count, [&](const Packet<T>& x) {
+    return function(packet_math::MultiplyAdd(x, scale, offset));
+  });
+}
+
 }  // namespace
 
-#define TESSERA_DEFINE_MATH_SPAN(name)                                                 \
-  void name##Float(const float* in, float* out, int64_t count) {                       \
-    ForEachPacket(in, out, count, [](const auto& x) { return packet_math::name(x); }); \
-  }                                                                                    \
-  void name##Double(const double* in, double* out, int64_t count) {                    \
-    ForEachPacket(in, out, count, [](const auto& x) { return packet_math::name(x); }); \
+#define TESSERA_DEFINE_MATH_SPAN(name)                                                           \
+  void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input) {     \
+    Map(in, out, count, input, [](const auto& x) { return packet_math::name(x); });              \
+  }                                                                                              \
+  void name##Double(const double* in, double* out, int64_t count, ScaleOrOffset<double> input) { \
+    Map(in, out, count, input, [](const auto& x) { return packet_math::name(x); });              \
   }
 TESSERA_DEFINE_MATH_SPAN(Erf)
 TESSERA_DEFINE_MATH_SPAN(Exp)

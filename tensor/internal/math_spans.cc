@@ -6,26 +6,26 @@ namespace tessera::tensor_internal {
 
 #define TESSERA_DEFINE_MATH_SPAN(name)                                                           \
   namespace math_baseline {                                                                      \
-  void name##Float(const float*, float*, int64_t);                                               \
-  void name##Double(const double*, double*, int64_t);                                            \
+  void name##Float(const float*, float*, int64_t, ScaleOrOffset<float>);                         \
+  void name##Double(const double*, double*, int64_t, ScaleOrOffset<double>);                     \
   }                                                                                              \
   namespace math_avx2 {                                                                          \
-  void name##Float(const float*, float*, int64_t);                                               \
-  void name##Double(const double*, double*, int64_t);                                            \
+  void name##Float(const float*, float*, int64_t, ScaleOrOffset<float>);                         \
+  void name##Double(const double*, double*, int64_t, ScaleOrOffset<double>);                     \
   }                                                                                              \
   namespace math_avx512 {                                                                        \
-  void name##Float(const float*, float*, int64_t);                                               \
-  void name##Double(const double*, double*, int64_t);                                            \
+  void name##Float(const float*, float*, int64_t, ScaleOrOffset<float>);                         \
+  void name##Double(const double*, double*, int64_t, ScaleOrOffset<double>);                     \
   }                                                                                              \
-  void name##Span(const float* in, float* out, int64_t count) {                                  \
+  void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input) {      \
     static const auto kernel =                                                                   \
         Choose(math_baseline::name##Float, math_avx2::name##Float, math_avx512::name##Float);    \
-    kernel(in, out, count);                                                                      \
+    kernel(in, out, count, input);                                                               \
   }                                                                                              \
-  void name##Span(const double* in, double* out, int64_t count) {                                \
+  void name##Span(const double* in, double* out, int64_t count, ScaleOrOffset<double> input) {   \
     static const auto kernel =                                                                   \
         Choose(math_baseline::name##Double, math_avx2::name##Double, math_avx512::name##Double); \
-    kernel(in, out, count);                                                                      \
+    kernel(in, out, count, input);                                                               \
   }
 
 namespace {

@@ -4,16 +4,17 @@
 #include <cstdint>
 
 #include "tessera/base/dialect.h"
+#include "tessera/tensor/internal/scale_or_offset.h"
 
 namespace tessera::tensor_internal {
 
-/// The functions of packet_math.h over `count` numbers: out[i] = f(in[i]), with the packets of the
-/// best instruction set that this machine has, and its fused multiply-add. A result depends on
-/// in[i] alone, whatever its place and the count; machines without multiply-add differ in the last
-/// bit. in and out are the same or do not overlap.
-#define TESSERA_DECLARE_MATH_SPAN(function)                  \
-  void function(const float* in, float* out, int64_t count); \
-  void function(const double* in, double* out, int64_t count);
+/// The functions of packet_math.h over `count` numbers: out[i] = f(input.scale * in[i] +
+/// input.offset), with the packets of the best instruction set that this machine has, and its fused
+/// multiply-add. A result depends on in[i] alone, whatever its place and the count; machines
+/// without multiply-add differ in the last bit. in and out are the same or do not overlap.
+#define TESSERA_DECLARE_MATH_SPAN(function)                                              \
+  void function(const float* in, float* out, int64_t count, ScaleOrOffset<float> input); \
+  void function(const double* in, double* out, int64_t count, ScaleOrOffset<double> input);
 TESSERA_DECLARE_MATH_SPAN(ErfSpan)
 TESSERA_DECLARE_MATH_SPAN(ExpSpan)
 TESSERA_DECLARE_MATH_SPAN(Expm1Span)
