@@ -106,9 +106,8 @@ struct EngineOptions {
   /// push; and what is pushed inside an operation of another engine. Default:
   /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
-  /// Each wait that lasts longer reports DebugString(), once; 0 never does. (How long Execute waits
-  /// for a place in the arena only TBB knows.)
-  /// Default: TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
+  /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
+  /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
   std::optional<int64_t> stall_report_ms = std::nullopt;
   /// Receives these reports, in the waiting thread; must not throw. Default: stderr.
   std::function<void(const std::string&)> stall_report = nullptr;
@@ -315,9 +314,11 @@ class Engine {
   /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
   /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
   /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`
-  /// returns it occupies one of the arena's places; but inside an operation of another engine,
-  /// where it runs in the calling thread for certain, it has a place of its own, and others work in
-  /// the operation's place, which pieces of its loops may wait for.
+  /// returns it occupies one of the arena's places. Where none is free it waits for one, or for a
+  /// worker that is through with an operation and then calls `fn` in the caller's stead. But inside
+  /// an operation of another engine, where it runs in the calling thread for certain, it has a
+  /// place of its own, and others work in the operation's place, which pieces of its loops may wait
+  /// for.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
   /// From here on no operation begins, but for those that a running one waits for; returns when

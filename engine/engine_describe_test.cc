@@ -482,6 +482,28 @@ TEST_P(ThreadedEngineDescribeTest, AWaitForAllThatAlwaysFindsWorkIsReported) {
   waiter.join();
 }
 
+TEST_P(ThreadedEngineDescribeTest, ACallOfExecuteThatFindsNoPlaceIsReported) {
+  const int workers = GetParam().workers;
+  FirstReport report("Execute");
+  const auto engine = GetParam().Make(report.Options());
+  std::latch running(workers), goes_on(1);
+  const auto hold = [&] { running.count_down(), goes_on.wait(); };
+  for (int i = 0; i < workers; ++i) {
+    engine->PushSync([&](RunContext) { hold(); }, kCpu, {}, {}, {.name = "holds a place"});
+  }
+  running.wait();
+  std::vector<std::thread> threads;
+  // With one worker there is a second place, which the first of these takes.
+  for (int i = 0; i < (workers == 1 ? 2 : 1); ++i) {
+    threads.emplace_back([&] { engine->Execute([&] { goes_on.wait(); }); });
+  }
+  EXPECT_THAT(report.Await(), AllOf(HasSubstr("Execute has lasted longer than 1 ms"),
+                                    HasSubstr("calls of Execute that wait for a place: 1"),
+                                    HasSubstr("holds a place")));
+  goes_on.count_down();
+  for (std::thread& thread : threads) thread.join();
+}
+
 // It has found no place, and all who hold one have gone to sleep since.
 TEST_P(ThreadedEngineDescribeTest, ACallOfExecuteThatAnotherThreadHasTakenIsReported) {
   const int workers = GetParam().workers;

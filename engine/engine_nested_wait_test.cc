@@ -368,6 +368,32 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
   engine_->WaitForAll();
 }
 
+// What they wait for comes after the call, which has found no place and is made by another thread.
+TEST_P(NestedWaitTest, ExecuteReturnsThoughAllWorkersBeginToSleepAfterItsCall) {
+  const int workers = GetParam().workers;
+  Variable* const awaited = New();
+  const OnComplete done = PushOpen(*engine_, awaited);
+  std::latch running(workers);
+  std::atomic<pid_t> caller{0};
+  for (int i = 0; i < workers; ++i) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          running.count_down();
+          while (caller == 0) std::this_thread::yield();
+          AwaitSleep(caller);
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {New()});
+  }
+  running.wait();
+  caller = ThisThread();
+  int runs = 0;
+  engine_->Execute([&] { ++runs; });
+  EXPECT_EQ(runs, 1);
+  done();
+  engine_->WaitForAll();
+}
+
 TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) {
   const int workers = GetParam().workers;
   Variable* const awaited = New();

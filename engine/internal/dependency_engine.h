@@ -145,7 +145,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   virtual void CallInstead(const std::function<void()>& fn) { fn(); }
 
   /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
-  virtual std::string DescribeLent() const { return {}; }
+  virtual std::string DescribePlaces() const { return {}; }
 
   /// Which worker the calling thread is; -1 if it is none.
   virtual int WorkerIndex() const { return -1; }

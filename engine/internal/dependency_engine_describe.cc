@@ -201,7 +201,7 @@ std::string DependencyEngine::DebugString() const {
       absl::StrAppend(&names, names.empty() ? "" : ", ", Describe(execution));
     });
     absl::StrAppend(&text, "  at work: ", active_, " thread(s) and issued operations",
-                    DescribeLent(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
+                    DescribePlaces(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
                     ready > kMaxListed ? ", …" : "", "\n");
   }
   int begun = 0;

@@ -750,9 +750,7 @@ void DependencyEngine::EndShutdown(bool shut_down) {
 
 void DependencyEngine::EndWithProcess() {
   CheckNotForked("Stop");
-  // In Execute a thread from outside does not count as active. One of the engine's own, which may
-  // have taken such a call, does, and would wait for itself.
-  ThreadFrame::IsWorker(id_) ? CheckOutside("Stop") : CheckNotInOperation("Stop");
+  CheckNotInOperation("Stop");  // a thread in Execute does not count as active
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();

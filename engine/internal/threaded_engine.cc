@@ -52,52 +52,38 @@ class ThreadedEngine final : public DependencyEngine {
       const ThreadFrame frame(this, id(), current);
       tbb::this_task_arena::isolate(fn);
     };
-    if (ThreadFrame::IsWorker(id())) {  // it is in the arena already, or in a spare thread's
-      // A piece of an operation's loop stays one, for whose operation `fn` must not wait.
-      ThreadFrame::HasFrame(id()) ? body() : tbb::this_task_arena::isolate(fn);
+    // It is in the arena already, or in one of its own.
+    if (ThreadFrame::HasFrame(id())) return body();
+    // A piece of an operation's loop stays one, for whose operation `fn` must not wait.
+    if (ThreadFrame::IsWorker(id())) return tbb::this_task_arena::isolate(fn);
+    // Where the system refuses threads TBB may wait for one that never comes.
+    if (WithoutTbb() || !SystemGivesThreads()) return CallInOwnArena(body, /*threads=*/1);
+    if (WorksForAny()) {
+      // Who works for another engine must not sleep here while a worker calls `body`: that may wait
+      // for the other engine, which has one thread less and does not know. And so may a piece of a
+      // loop.
+      CallLending([&] { CallInOwnArena(body, options().workers); });
       return;
     }
     OutsideCall call(body);
-    bool own_arena = false;
     // Before others know of `call`, for it takes memory.
     const std::function<void()> mine = [&] {
-      if (own_arena || TakeCall(&call)) body();
+      if (BeginCall(call)) body();
     };
-    // Where the system refuses threads TBB may wait for one that never comes.
-    const bool alone = WithoutTbb() || !SystemGivesThreads();
-    // Who works for another engine must not sleep here while a worker calls `mine`: that may wait
-    // for the other engine, which has one thread less and does not know.
-    const bool inside_another = !ThreadFrame::Inside(id()) && WorksForAny();
-    own_arena = alone || inside_another;
-    if (!own_arena) {
-      std::lock_guard<FutexLock> hold(queue_lock_);
-      // Those who sleep hold places in the arena, and may wait for this very call.
-      own_arena = lent_ > 0;
-      if (!own_arena) calls_.push_back(&call);
+    switch (AwaitPlace(call)) {
+      case Place::kInArena:
+        CallInArena(call, mine);
+        break;
+      case Place::kOwnArena:
+        CallInOwnArena(body, options().workers);
+        break;
+      case Place::kNoThread:
+        CallInOwnArena(body, /*threads=*/1);
+        break;
+      case Place::kTaken:
+        AwaitEnd(call);
+        break;
     }
-    PublishThroughTbb(&mine);
-    const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
-    if (own_arena) {
-      tbb::task_arena arena(alone ? 1 : options().workers, /*reserved_for_masters=*/1);
-      arena.initialize();
-      // For TBB's threads that come to a loop: without a mark their pieces would wait for room, and
-      // for all operations, as threads outside do.
-      const ArenaObserver observer(arena, id());
-      const auto execute = [&] { arena.execute(Delegate(&mine)); };
-      // A piece of a loop may wait for the other engine, which knows nothing of it.
-      inside_another && !alone ? CallLending(execute) : execute();
-      return;
-    }
-    // Where the arena has no place TBB keeps this thread until one of the workers has called
-    // `mine`; which all of them may begin to wait for before they get to it. Then a spare thread
-    // takes it.
-    try {
-      workers_->arena.execute(Delegate(&mine));
-    } catch (...) {
-      // Where it comes from TBB nobody has called `mine`, and a spare thread must not begin now.
-      if (TakeCall(&call) || !IsTakenElsewhere(call)) throw;
-    }
-    if (IsTakenElsewhere(call)) call.AwaitEnd(*this);
   }
 
   int num_workers() const override { return options().workers; }
@@ -106,8 +92,6 @@ class ThreadedEngine final : public DependencyEngine {
   // After so many operations in a row that were made ready by the one before, a runner looks at the
   // queue again: a chain without end must not keep others from their turn.
   static constexpr int kMaxDirectRuns = 64;
-  // An arena for one thread has a second place all the same.
-  static constexpr int kLeastPlaces = 2;
   // How often an idle runner looks at the queue before it lets its thread go; about 5 us, less than
   // it takes to wake a thread.
   static constexpr int kIdleLooks = 100;
@@ -125,10 +109,17 @@ class ThreadedEngine final : public DependencyEngine {
     --lent_;
   }
 
-  std::string DescribeLent() const override {
-    if (lent_ == 0) return {};
-    return absl::StrCat(", ", lent_, " of them asleep or blocked with another one in their place",
-                        lent_ == kMaxLent ? " (the limit: others that block hold a worker)" : "");
+  std::string DescribePlaces() const override {
+    std::string text;
+    if (lent_ > 0) {
+      absl::StrAppend(&text, ", ", lent_,
+                      " of them asleep or blocked with another one in their place",
+                      lent_ == kMaxLent ? " (the limit: others that block hold a worker)" : "");
+    }
+    if (!calls_.empty()) {
+      absl::StrAppend(&text, "; calls of Execute that wait for a place: ", calls_.size());
+    }
+    return text;
   }
 
   int WorkerIndex() const override {
@@ -189,57 +180,63 @@ class ThreadedEngine final : public DependencyEngine {
     RunnerOrders* orders_;
   };
 
-  /// A call of Execute from outside that a spare thread may take in the place of its caller.
-  class OutsideCall {
-   public:
-    explicit OutsideCall(const std::function<void()>& body) : body_(body) {}
+  /// A call of Execute from outside. It waits until it has a place in the arena, where the calling
+  /// thread then works, or a thread of the engine's takes it.
+  struct OutsideCall {
+    explicit OutsideCall(const std::function<void()>& function) : body(function) {}
 
-    /// In a spare thread that has taken it.
-    void Run() {
-      std::exception_ptr error;
-      try {
-        body_();
-      } catch (...) {
-        error = std::current_exception();
-      }
-      std::lock_guard<std::mutex> hold(mutex_);
-      error_ = std::move(error);
-      ended_ = true;
-      condition_.notify_one();
-    }
-
-    /// In the caller, when somebody else has taken it. Throws what the function threw there.
-    void AwaitEnd(ThreadedEngine& engine) {
-      engine.SleepUntil(mutex_, condition_, "Execute", [this] { return ended_; });
-      if (error_ != nullptr) std::rethrow_exception(error_);
-    }
-
-    bool taken_elsewhere = false;  // guarded by queue_lock_
-
-   private:
-    const std::function<void()>& body_;
-    std::mutex mutex_;
-    std::condition_variable condition_;
-    bool ended_ = false;        // guarded by mutex_
-    std::exception_ptr error_;  // guarded by mutex_
+    const std::function<void()>& body;
+    // Guarded by queue_lock_.
+    bool has_place = false;
+    bool begun = false;  // in its place
+    bool taken = false;
+    // Guarded by the mutex of Calls.
+    bool ended = false;        // if it was taken
+    std::exception_ptr error;  // of such a one
   };
 
-  /// In the caller's place in the arena: whether nobody else has taken the call.
-  bool TakeCall(OutsideCall* call) {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return std::erase(calls_, call) != 0;
-  }
+  /// What those who have a call wait for: a change of any.
+  struct Calls {
+    void Notify() {
+      std::lock_guard<std::mutex> hold(mutex);
+      changed.notify_all();
+    }
 
-  bool IsTakenElsewhere(const OutsideCall& call) {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return call.taken_elsewhere;
-  }
+    std::mutex mutex;
+    std::condition_variable changed;
+  };
 
+  /// Where a call of Execute is to run its function.
+  enum class Place {
+    kInArena,
+    kOwnArena,  // those who sleep hold places in the arena, and may wait for this very call
+    kNoThread,  // in one for this thread alone
+    kTaken,     // nowhere, for a thread of the engine's does
+  };
+  Place AwaitPlace(OutsideCall& call);
+  bool ReservePlace(OutsideCall& call);
+  void LeavePlace();
+  void CallInArena(OutsideCall& call, const std::function<void()>& mine);
+  void CallInOwnArena(const std::function<void()>& body, int threads);
+  bool BeginCall(OutsideCall& call);
+  bool IsTaken(const OutsideCall& call);
+  OutsideCall* TakeCall();
+  void RunCall(OutsideCall& call);
+  void AwaitEnd(OutsideCall& call);
+  bool MakeWay();
+
+  /// What a runner does next: either of them.
+  struct Work {
+    Execution* execution = nullptr;
+    OutsideCall* call = nullptr;
+  };
   void RunnerLoop();
   void SpareLoop();
-  void RunChain(Execution* execution);
-  Execution* NextOrRetire();
+  bool NextOrRetire(Work& work);
+  void Do(const Work& work);
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
+  /// How many threads have room in the arena. For one worker TBB makes a second place all the same.
+  int Places() const { return std::max(options().workers, 2); }
   /// How many runners may work or sleep. Requires queue_lock_.
   int MaxRunners() const { return options().workers + lent_; }
   /// So many runners that StartRunners is to find threads for.
@@ -275,6 +272,7 @@ class ThreadedEngine final : public DependencyEngine {
     tbb::task_arena arena;
     ArenaObserver observer;
     SpareThreads spares;
+    Calls calls;
   };
 
   const RunnerOrdersOwner orders_;
@@ -287,9 +285,10 @@ class ThreadedEngine final : public DependencyEngine {
   // that was; guarded by queue_lock_.
   uint64_t orders_seen_ = 0;
   std::chrono::steady_clock::time_point orders_seen_at_;
-  // Calls of Execute that may have found no place; guarded by queue_lock_.
-  std::vector<OutsideCall*> calls_;
-  bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
+  std::vector<OutsideCall*> calls_;  // neither begun nor taken; guarded by queue_lock_
+  int guests_ = 0;                   // calls that have a place; guarded by queue_lock_
+  std::atomic<int> entering_{0};     // those of them that have not begun; written under queue_lock_
+  bool spinning_ = false;            // a runner looks out for work; guarded by queue_lock_
 };
 
 /// Counts one place more as lent, with a runner for it if there is work. Returns false if too many
@@ -357,7 +356,8 @@ bool ThreadedEngine::Restart() {
   Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(queue_.size());
+    const bool stopped = stopped_.load(std::memory_order_relaxed);
+    start = OrderRunners((stopped ? 0 : queue_.size()) + static_cast<int64_t>(calls_.size()));
   }
   return StartRunners(start);
 }
@@ -423,7 +423,7 @@ int ThreadedEngine::EnqueueRunners(int count) {
 /// all of them, and they come to the orders in the end.
 bool ThreadedEngine::ArenaIsOccupied() {
   const ArenaObserver& inside = workers_->observer;
-  return inside.workers() + inside.guests() >= std::max(options().workers, kLeastPlaces);
+  return inside.workers() + inside.guests() >= Places();
 }
 
 /// TBB does not tell if it has no thread for an order, because another user of it has been refused
@@ -431,10 +431,10 @@ bool ThreadedEngine::ArenaIsOccupied() {
 void ThreadedEngine::LookAfterOrders() {
   const auto now = std::chrono::steady_clock::now();
   int withdrawn;
-  bool stopped;
+  bool needless;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    stopped = stopped_.load(std::memory_order_relaxed);
+    needless = stopped_.load(std::memory_order_relaxed) && calls_.empty();
     const int open = orders_->open();
     // Who is at work comes to the queue in the end.
     if (open == 0 || open != runners_ || ArenaIsOccupied()) {
@@ -450,7 +450,7 @@ void ThreadedEngine::LookAfterOrders() {
     withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
   }
-  if (stopped) {
+  if (needless) {
     GiveUpRunners(withdrawn);
   } else {
     StartSpares(withdrawn);
@@ -471,52 +471,202 @@ void ThreadedEngine::CallInstead(const std::function<void()>& fn) {
   }
 }
 
+/// Waits until the call has a place, or needs none.
+ThreadedEngine::Place ThreadedEngine::AwaitPlace(OutsideCall& call) {
+  Start start;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (lent_ > 0) return Place::kOwnArena;
+    calls_.push_back(&call);
+    if (ReservePlace(call)) return Place::kInArena;
+    // Whoever comes to it, when those who have the places leave them.
+    start = OrderRunners(1);
+  }
+  StartRunners(start);
+  SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute", [&] {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    return call.ended || (!call.taken && (ReservePlace(call) || starved_.load()));
+  });
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (!call.taken) {
+      if (call.has_place) return Place::kInArena;
+      std::erase(calls_, &call);
+      return Place::kNoThread;
+    }
+  }
+  if (call.has_place) {  // and was taken all the same
+    BeginCall(call);
+    LeavePlace();
+  }
+  return Place::kTaken;
+}
+
+/// Whether the call has a place, or has got it here. Requires queue_lock_.
+bool ThreadedEngine::ReservePlace(OutsideCall& call) {
+  if (call.has_place) return true;
+  // Those that are ordered have a place too. Threads that come to loops only the observer sees.
+  if (runners_ + guests_ >= Places() || ArenaIsOccupied()) return false;
+  call.has_place = true;
+  ++guests_;
+  entering_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void ThreadedEngine::LeavePlace() {
+  bool others_wait;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    --guests_;
+    others_wait = !calls_.empty();
+  }
+  if (others_wait) workers_->calls.Notify();
+}
+
+/// For a call that has a place there. Only where threads have come to loops at this moment it is
+/// none, and TBB keeps this thread until one of the workers has called `mine`: see MakeWay. All of
+/// them may begin to wait for that before they get to it; then a spare thread takes the call.
+void ThreadedEngine::CallInArena(OutsideCall& call, const std::function<void()>& mine) {
+  const absl::Cleanup leave = [this] { LeavePlace(); };
+  PublishThroughTbb(&mine);
+  const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
+  try {
+    workers_->arena.execute(Delegate(&mine));
+  } catch (...) {
+    // Where it comes from TBB nobody has called `mine`, and a spare thread must not begin now.
+    if (BeginCall(call) || !IsTaken(call)) throw;
+  }
+  if (IsTaken(call)) AwaitEnd(call);
+}
+
+void ThreadedEngine::CallInOwnArena(const std::function<void()>& body, int threads) {
+  PublishThroughTbb(&body);
+  const absl::Cleanup receive = [&body] { ReceiveThroughTbb(&body); };  // on exceptions too
+  tbb::task_arena arena(threads, /*reserved_for_masters=*/1);
+  arena.initialize();
+  // For TBB's threads that come to a loop: without a mark their pieces would wait for room, and for
+  // all operations, as threads outside do.
+  const ArenaObserver observer(arena, id());
+  arena.execute(Delegate(&body));
+}
+
+/// In the call's place in the arena: whether nobody else has taken it.
+bool ThreadedEngine::BeginCall(OutsideCall& call) {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  if (!std::exchange(call.begun, true)) entering_.fetch_sub(1, std::memory_order_relaxed);
+  return std::erase(calls_, &call) != 0;
+}
+
+bool ThreadedEngine::IsTaken(const OutsideCall& call) {
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  return call.taken;
+}
+
+/// A call that waits, for a runner to make; null if there is none. Requires queue_lock_.
+ThreadedEngine::OutsideCall* ThreadedEngine::TakeCall() {
+  const auto found = std::find_if(calls_.begin(), calls_.end(), [this](const OutsideCall* call) {
+    return !call->has_place || lent_ > 0;
+  });
+  if (found == calls_.end()) return nullptr;
+  OutsideCall* const call = *found;
+  calls_.erase(found);
+  call->taken = true;
+  return call;
+}
+
+/// In a runner that has taken it. Like its caller, it does not count for Stop meanwhile.
+void ThreadedEngine::RunCall(OutsideCall& call) {
+  Deactivate();
+  std::exception_ptr error;
+  try {
+    call.body();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    ++active_;  // before the caller goes on, who may end the engine
+  }
+  std::lock_guard<std::mutex> hold(workers_->calls.mutex);
+  call.error = std::move(error);
+  call.ended = true;
+  workers_->calls.changed.notify_all();
+}
+
+/// In the caller, when somebody else has taken it. Throws what the function threw there.
+void ThreadedEngine::AwaitEnd(OutsideCall& call) {
+  SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute",
+             [&call] { return call.ended; });
+  if (call.error != nullptr) std::rethrow_exception(call.error);
+}
+
+/// Where TBB keeps a call that it has found no place for, it has one of its threads make it between
+/// two tasks. So that there is an end of this one the runner has another one ordered in its stead,
+/// and leaves. Returns whether it has to, without a look at the engine.
+bool ThreadedEngine::MakeWay() {
+  // Relaxed: whoever sees it late makes way one turn later.
+  if (entering_.load(std::memory_order_relaxed) == 0) return false;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    orders_->Order(1);
+    ++orders_placed_;
+  }
+  StartSpares(EnqueueRunners(1));
+  return true;
+}
+
 void ThreadedEngine::RunnerLoop() {
-  while (Execution* const execution = NextOrRetire()) RunChain(execution);
+  Work work;
+  while (NextOrRetire(work)) {
+    Do(work);
+    if (MakeWay()) return;
+  }
   Deactivate();
 }
 
 /// The same in a thread of the engine's own. A loop for which TBB is refused a thread fails, or the
 /// process ends: so once TBB has been refused one, loops stay on this thread.
 void ThreadedEngine::SpareLoop() {
-  while (Execution* const execution = NextOrRetire()) {
+  Work work;
+  while (NextOrRetire(work)) {
     // Asked when the threads of another engine have come to those that TBB may start.
     if (WithoutTbb() || !SystemGivesThreadsAgain()) {
-      CallInstead([&] { RunChain(execution); });
+      CallInstead([&] { Do(work); });
     } else {
-      RunChain(execution);
+      Do(work);
     }
   }
   Deactivate();
 }
 
-/// Runs an execution, and what it makes ready by turns.
-void ThreadedEngine::RunChain(Execution* execution) {
+/// Makes a call, or runs an execution and what it makes ready by turns.
+void ThreadedEngine::Do(const Work& work) {
+  if (work.call != nullptr) return RunCall(*work.call);
+  Execution* execution = work.execution;
   for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
     execution = RunAndPickNext(execution, direct_runs);
   }
 }
 
-/// The next execution from the queue, after a short look-out for one. Null if this runner must end;
-/// it does not count in runners_ any more.
-Execution* ThreadedEngine::NextOrRetire() {
+/// What comes after `work`: a call that waits or the next execution from the queue, after a short
+/// look-out for one. Returns false if this runner must end; it does not count in runners_ any more.
+bool ThreadedEngine::NextOrRetire(Work& work) {
+  const bool after_call = work.call != nullptr;
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
-    // While nobody sleeps those who wait in TBB for a place get one.
-    while (!calls_.empty() && lent_ > 0) {
-      OutsideCall* const call = calls_.back();
-      calls_.pop_back();
-      call->taken_elsewhere = true;
-      hold.unlock();
-      call->Run();
-      hold.lock();
-    }
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
     const bool leave = stopped_.load(std::memory_order_relaxed) || runners_ > MaxRunners();
-    if (!leave && !queue_.empty()) return queue_.Pop();
+    const bool ready = !leave && !queue_.empty();
+    // By turns, so that neither calls nor executions wait for ever for the others.
+    work.call = ready && after_call ? nullptr : TakeCall();
+    if (work.call != nullptr) return true;
+    if (ready) {
+      work.execution = queue_.Pop();
+      return true;
+    }
     if (leave || looked_out || spinning_) {
       --runners_;
-      return nullptr;
+      return false;
     }
     // One runner at a time: more would only take time from those who push.
     spinning_ = true;
