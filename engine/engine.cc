@@ -17,6 +17,7 @@
 #include "tbb/info.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
+#include "tessera/base/fork.h"
 #include "tessera/engine/internal/dependency_engine.h"
 #include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/naive_engine.h"
@@ -44,9 +45,9 @@ engine_internal::ResolvedOptions Resolve(const EngineOptions& options) {
   engine_internal::ResolvedOptions resolved;
   resolved.workers = options.workers;
   if (options.workers == 0) {
+    const int of_machine = ThreadsLostInFork() ? 1 : tbb::info::default_concurrency();
     resolved.workers = static_cast<int>(
-        EnvironmentInt("TESSERA_NUM_THREADS",
-                       std::min(tbb::info::default_concurrency(), kMaxWorkers), 1, kMaxWorkers));
+        EnvironmentInt("TESSERA_NUM_THREADS", std::min(of_machine, kMaxWorkers), 1, kMaxWorkers));
   }
   if (resolved.workers < 1 || resolved.workers > kMaxWorkers) {
     throw InvalidArgument("Engine::Create: workers is ", options.workers, "; expected 0 to ",
@@ -141,7 +142,7 @@ Engine* MakeDefaultEngine(DefaultEngine& holder) {
 std::unique_ptr<Engine> Engine::Create(const EngineOptions& options) {
   const engine_internal::ResolvedOptions resolved = Resolve(options);
   EngineKind kind = ResolveKind(options.kind);
-  if (kind == EngineKind::kThreaded && engine_internal::ThreadsLostInFork()) {
+  if (kind == EngineKind::kThreaded && ThreadsLostInFork()) {
     if (options.kind == EngineKind::kThreaded) {
       throw FailedPrecondition(
           "Engine::Create: this process was forked from one with several threads, which TBB would "

@@ -210,9 +210,10 @@ class Engine {
   /// ends the process with a message on stderr and EXIT_FAILURE. std::quick_exit is safe.
   ///
   /// In the child of a fork it is a fresh one, and older engines throw Error(kFailedPrecondition)
-  /// there; they may be destroyed. If the parent had several threads, the child's engines are of
-  /// the kind that has none, and nothing in the child may use TBB, operations with parallel loops
-  /// among it: a lock of TBB's that a thread of the parent held at the fork is never released.
+  /// there; they may be destroyed. If the parent had several threads (ThreadsLostInFork), the
+  /// child's engines are of the kind that has none, Tessera's own loops run in one thread, and a
+  /// program may not use TBB itself there, not in operations either: a lock of TBB's that a thread
+  /// of the parent held at the fork is never released.
   static Engine* Get();
 
   /// The default engine for those who hold their engine by shared_ptr.

@@ -7,8 +7,22 @@
 #include "tbb/partitioner.h"
 #include "tbb/task_arena.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/fork.h"
 
 namespace tessera {
+namespace {
+
+/// The same ranges as TBB's, for where that must not be used.
+void RunSerially(int64_t begin, int64_t end, int64_t grain, RangeFunction function,
+                 const void* context) {
+  if (end - begin <= grain) return function(context, begin, end);
+  const int64_t middle = begin + (end - begin) / 2;
+  RunSerially(begin, middle, grain, function, context);
+  RunSerially(middle, end, grain, function, context);
+}
+
+}  // namespace
+
 namespace tensor_internal {
 
 int64_t ReadElementsPerTask() {
@@ -19,8 +33,10 @@ int64_t ReadElementsPerTask() {
 }
 
 void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* context) {
+  const int64_t longest = std::max<int64_t>(grain, 1);
+  if (ThreadsLostInFork()) return RunSerially(0, n, longest, function, context);
   tbb::parallel_for(
-      tbb::blocked_range<int64_t>(0, n, std::max<int64_t>(grain, 1)),
+      tbb::blocked_range<int64_t>(0, n, longest),
       [function, context](const tbb::blocked_range<int64_t>& range) {
         function(context, range.begin(), range.end());
       },
@@ -29,7 +45,7 @@ void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* con
 
 }  // namespace tensor_internal
 
-int ParallelWidth() { return tbb::this_task_arena::max_concurrency(); }
+int ParallelWidth() { return ThreadsLostInFork() ? 1 : tbb::this_task_arena::max_concurrency(); }
 
 int64_t ParallelWidth(int64_t n, int64_t grain) {
   if (n <= grain) return 1;

@@ -53,7 +53,9 @@ inline void ParallelForRange(int64_t n, int64_t grain, RangeFunction function,
 ///
 /// Ranges are about `grain` long, at least half of it; if n <= grain the body runs at once on the
 /// calling thread, without any TBB call. Which thread runs a range is not defined, so a sum over
-/// ranges must combine per-range results in range order. An exception from a body is rethrown here.
+/// ranges must combine per-range results in range order. In the child of a fork where TBB's threads
+/// are missing (ThreadsLostInFork) it is the calling one. An exception from a body is rethrown
+/// here.
 template <typename Body>
 void ParallelFor(int64_t n, int64_t grain, const Body& body) {
   if (n <= 0) return;

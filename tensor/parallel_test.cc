@@ -1,6 +1,10 @@
 #include "tessera/tensor/parallel.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <stdexcept>
@@ -91,6 +95,41 @@ TEST(ParallelForTest, LoopsNest) {
     }
   });
   EXPECT_THAT(counts, testing::Each(1));
+}
+
+// Other threads are in and out of TBB's locks when this one forks; theirs are never released in the
+// child.
+TEST(ParallelForTest, AChildOfAForkThatHasLostThreadsRunsTheSameRangesInOne) {
+  constexpr int64_t kLength = 12345;
+  const Ranges expected = RangesOf(kLength, 100);
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      while (!ends) RangesOf(1000, 10);
+    });
+  }
+  const auto is_right = [&] {
+    const auto own = std::this_thread::get_id();
+    bool others_ran = false;
+    ParallelFor(kLength, 100, [&](int64_t, int64_t) {
+      if (std::this_thread::get_id() != own) others_ran = true;
+    });
+    return !others_ran && ParallelWidth() == 1 && ParallelWidth(kLength, 100) == 1 &&
+           RangesOf(kLength, 100) == expected;
+  };
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);  // a hang ends in a signal
+      _exit(is_right() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  ends = true;
+  for (std::thread& other : others) other.join();
 }
 
 TEST(ParallelWidthTest, IsTheArenas) {

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "tessera/engine/internal/process_life.h"
+#include "tessera/base/fork.h"
 
 namespace tessera::engine_internal {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/stat.h>
 
 #include <set>
 
@@ -21,16 +20,7 @@ Watches& TheWatches() {
   return watches;
 }
 
-// Written by the thread that forks, under both mutexes or in a child with one thread.
-bool several_threads_before_fork = false;
-std::atomic<bool> threads_lost{false};
-std::atomic<uint32_t> fork_generation{0};
-
-bool HasSeveralThreads() {
-  struct stat tasks;
-  // The folder has a link for each thread beside its own two. Without /proc the worst is assumed.
-  return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > 3;
-}
+std::atomic<uint32_t> fork_generation{0};  // written in a child with one thread
 
 }  // namespace
 
@@ -43,7 +33,6 @@ namespace {
 void BeforeFork() {
   DefaultEngineMutex().lock();
   TheWatches().mutex.lock();
-  several_threads_before_fork = HasSeveralThreads();
 }
 
 void AfterForkInParent() {
@@ -53,18 +42,14 @@ void AfterForkInParent() {
 
 void AfterForkInChild() {
   fork_generation.fetch_add(1, std::memory_order_relaxed);
-  if (several_threads_before_fork) threads_lost.store(true, std::memory_order_relaxed);
   TellWatchesOfFork();
   AfterForkInParent();
 }
 
-// Before the first engine: TBB may have been used without one.
 [[maybe_unused]] const int installed =
     pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
 
 }  // namespace
-
-bool ThreadsLostInFork() { return threads_lost.load(std::memory_order_relaxed); }
 
 uint32_t ForkGeneration() { return fork_generation.load(std::memory_order_relaxed); }
 

@@ -10,10 +10,6 @@
 
 namespace tessera::engine_internal {
 
-/// Whether this process is the child of a fork in a process with several threads: TBB believes that
-/// they are still there and waits for them, so no engine can have workers any more.
-bool ThreadsLostInFork();
-
 /// How many forks lie between this process and the first one.
 uint32_t ForkGeneration();
 
