@@ -476,6 +476,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
     const SchedulePlan::Operation& operation = plan.operation(next);
     visit.push.store(&plan.push(next), std::memory_order_relaxed);
     context.device = operation.device;
+    plan.FetchAhead(next);
     if (operation.sync == nullptr) {
       if (!CallStep(replay, next, context)) {
         ++done;

@@ -9,10 +9,11 @@ namespace tessera::engine_internal {
 Replay::Replay(const SchedulePlan& schedule_plan, uint32_t stacks)
     : plan(schedule_plan),
       marks(plan.variables().size()),
-      waiting_for_(std::make_unique<std::atomic<uint32_t>[]>(plan.size())),
+      counters_(std::make_unique<Counter[]>(plan.size())),
       stacks_(static_cast<uint32_t>(plan.size()), stacks) {
   for (uint32_t i = 0; i < plan.size(); ++i) {
-    waiting_for_[i].store(plan.operation(i).predecessors, std::memory_order_relaxed);
+    counters_[i].all = plan.predecessors(i);
+    counters_[i].waiting_for.store(counters_[i].all, std::memory_order_relaxed);
   }
   if (plan.has_ranks()) heap_.reserve(plan.size());
   edges.reserve(plan.edges().size());
@@ -79,11 +80,11 @@ void Replay::AddToHeap(uint32_t index) {
 uint32_t Replay::Release(uint32_t stack, uint32_t index) {
   uint32_t next = kNone, second = kNone, last = kNone;
   for (const uint32_t after : plan.successors(index)) {
-    const uint32_t predecessors = plan.operation(after).predecessors;
-    if (predecessors > 1) {
+    Counter& counter = counters_[after];
+    if (counter.all > 1) {
       // Acquire and release: whoever brings it to 0 sees what all that it waited for have done.
-      if (waiting_for_[after].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
-      waiting_for_[after].store(predecessors, std::memory_order_relaxed);
+      if (counter.waiting_for.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+      counter.waiting_for.store(counter.all, std::memory_order_relaxed);
     }
     if (plan.has_ranks()) {
       AddToHeap(after);

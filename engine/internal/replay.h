@@ -117,9 +117,14 @@ struct Replay {
   uint32_t TakeRoot();
   void AddToHeap(uint32_t index);
 
-  // Predecessors of each operation that are not complete; used where there are several. Whoever
-  // counts one down to 0 makes it ready for the next replay.
-  std::unique_ptr<std::atomic<uint32_t>[]> waiting_for_;
+  /// Predecessors of an operation that are not complete, used where there are several, and all of
+  /// them. Whoever counts down to 0 makes it ready for the next replay.
+  struct Counter {
+    std::atomic<uint32_t> waiting_for;
+    uint32_t all;
+  };
+
+  const std::unique_ptr<Counter[]> counters_;  // by operation
   IndexStacks<> stacks_;
   FutexLock heap_lock_;
   std::vector<uint32_t> heap_;  // instead of stack and roots where ranks differ; under its lock

@@ -44,7 +44,6 @@ SchedulePlan::SchedulePlan(std::string name, size_t slots, std::vector<RecordedP
   operations_.resize(size());
   for (uint32_t i = 0; i < size(); ++i) {
     const RecordedPush& push = pushes_[i];
-    operations_[i].op = push.op.get();
     operations_[i].device = push.device;
     operations_[i].sync = std::get_if<SyncFn>(&push.op->fn);
     operations_[i].blocks = push.op->property == FnProperty::kAsync;
@@ -138,7 +137,7 @@ std::vector<std::vector<uint32_t>> SchedulePlan::Predecessors() const {
 void SchedulePlan::AddSuccessors(const std::vector<std::vector<uint32_t>>& predecessors) {
   std::vector<uint32_t> counts(size());
   for (uint32_t i = 0; i < size(); ++i) {
-    operations_[i].predecessors = static_cast<uint32_t>(predecessors[i].size());
+    predecessors_.push_back(static_cast<uint32_t>(predecessors[i].size()));
     if (predecessors[i].empty()) roots_.push_back(i);
     for (const uint32_t before : predecessors[i]) ++counts[before];
   }
@@ -160,6 +159,29 @@ void SchedulePlan::AddSuccessors(const std::vector<std::vector<uint32_t>>& prede
               successors_.begin() + operation.end_successor, before);
   }
   std::sort(roots_.begin(), roots_.end(), before);
+  FindOrder();
+}
+
+/// Does what a replay with one visitor does.
+void SchedulePlan::FindOrder() {
+  const auto later = [this](uint32_t a, uint32_t b) { return Before(b, a); };
+  std::vector<uint32_t> waiting_for = predecessors_;
+  std::vector<uint32_t> ready(roots_.rbegin(), roots_.rend());
+  if (has_ranks_) std::make_heap(ready.begin(), ready.end(), later);
+  while (!ready.empty()) {
+    if (has_ranks_) std::pop_heap(ready.begin(), ready.end(), later);
+    const uint32_t i = ready.back();
+    ready.pop_back();
+    operations_[i].place = static_cast<uint32_t>(order_.size());
+    order_.push_back(i);
+    const std::span<const uint32_t> after = successors(i);
+    for (auto it = after.rbegin(); it != after.rend(); ++it) {
+      if (--waiting_for[*it] > 0) continue;
+      ready.push_back(*it);
+      if (has_ranks_) std::push_heap(ready.begin(), ready.end(), later);
+    }
+  }
+  if (size() > 0) order_.resize(size() + kAhead, order_.back());
 }
 
 void SchedulePlan::FindHeights() {
