@@ -195,14 +195,15 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Throws Error(kFailedPrecondition) in the child of a fork.
   void CheckNotForked(std::string_view call) const;
 
-  mutable FutexLock queue_lock_;
+  // Pushers and runners take its cache line from each other: what else they read is on others.
+  alignas(64) mutable FutexLock queue_lock_;
   ReadyQueue queue_;    // guarded by queue_lock_
   int64_t active_ = 0;  // threads that run operations or look for some; guarded by queue_lock_
   int64_t stop_waiters_ = 0;      // threads in Stop; guarded by queue_lock_
   int64_t pushing_in_order_ = 0;  // replays that push one by one; guarded by queue_lock_
   bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
-  /// Written under queue_lock_; read without it where being late does no harm.
-  std::atomic<bool> stopped_{false};
+  /// Written under queue_lock_; read without it where being late does no harm, for every operation.
+  alignas(64) std::atomic<bool> stopped_{false};
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};

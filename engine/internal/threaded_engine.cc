@@ -324,9 +324,10 @@ ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
   const int free = std::max(0, MaxRunners() - runners_);
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
                        .spare = lent_ > 0 || WithoutTbb()};
+  if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
   runners_ += start.count;
   active_ += start.count;
-  if (start.count > 0 && !start.spare) {
+  if (!start.spare) {
     orders_->Order(start.count);
     orders_placed_ += static_cast<uint64_t>(start.count);
   }
