@@ -181,29 +181,31 @@ class BestFitPool final : public PoolStrategy {
     return block;
   }
 
+  void Remove(Block* block) override { RemoveFree(block); }
+
   void ReleaseIfWhole(Block* block) override {
     if (block->IsWhole()) ReleaseWhole(block);
   }
 
-  void Release(int64_t size_bytes) override {
-    if (whole_free_bytes_ == 0) return;
-    Block* fitting = nullptr;
+  Block* FindReleasable(int64_t size_bytes) override {
+    Block* smallest = nullptr;
     ForEachWhole([&](Block* block) {
       if (block->size_bytes >= size_bytes &&
-          (fitting == nullptr || block->size_bytes < fitting->size_bytes)) {
-        fitting = block;
+          (smallest == nullptr || block->size_bytes < smallest->size_bytes)) {
+        smallest = block;
       }
     });
-    if (fitting != nullptr) {
-      ReleaseWhole(fitting);
-      return;
-    }
+    return smallest;
+  }
+
+  int64_t ReleaseUpTo(int64_t size_bytes) override {
     int64_t released_bytes = 0;
     ForEachWhole([&](Block* block) {
       if (released_bytes >= size_bytes) return;
       released_bytes += block->size_bytes;
       ReleaseWhole(block);
     });
+    return released_bytes;
   }
 
   int64_t free_bytes() const override { return free_bytes_; }
@@ -299,6 +301,7 @@ class BestFitPool final : public PoolStrategy {
 
   template <typename Visitor>
   void ForEachWhole(const Visitor& visit) {
+    if (whole_free_bytes_ == 0) return;
     for (Bins& bins : bins_) {
       bins.ForEach([&](Block* block) {
         if (block->IsWhole()) visit(block);

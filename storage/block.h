@@ -9,6 +9,7 @@
 
 namespace tessera::storage_internal {
 
+struct Arena;
 class DevicePool;
 struct Tag;
 
@@ -40,6 +41,7 @@ struct alignas(64) Block {
   /// For the best-fit strategy: whose segments it is cut from.
   BlockKind kind = BlockKind::kLarge;
 
+  Arena* arena = nullptr;  ///< whose memory it is
   Block* prev = nullptr;
   Block* lower = nullptr;  ///< the neighbour at the lower address in the same system allocation
   Block* upper = nullptr;
@@ -60,7 +62,7 @@ struct alignas(64) Block {
 /// Hands out Blocks from slabs. Not thread-safe.
 class BlockStore {
  public:
-  explicit BlockStore(DevicePool* pool) : pool_(pool) {}
+  BlockStore(DevicePool* pool, Arena* arena) : pool_(pool), arena_(arena) {}
 
   /// Makes sure that the next `count` calls of Get cannot fail. Throws std::bad_alloc.
   void Prepare(int count) {
@@ -77,6 +79,7 @@ class BlockStore {
     --num_spare_;
     block->next = nullptr;
     block->pool = pool_;
+    block->arena = arena_;
     return block;
   }
 
@@ -103,6 +106,7 @@ class BlockStore {
   using Slab = std::array<Block, 64>;
 
   DevicePool* const pool_;
+  Arena* const arena_;
   std::vector<std::unique_ptr<Slab>> slabs_;
   Block* spare_ = nullptr;
   int num_spare_ = 0;

@@ -17,6 +17,9 @@ namespace {
 // in large ones.
 constexpr int64_t kCachePart = 64;
 
+// More threads than this share arenas, of which whoever needs the pool's lock takes each one's.
+constexpr int kMaxArenas = 16;
+
 // What is taken of one size out of another thread's cache at once, since each look into it costs a
 // system call.
 constexpr int kBlocksAtOnce = 16;
@@ -30,25 +33,10 @@ uint64_t NextPoolId() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::unique_ptr<PoolStrategy> MakeStrategy(const StorageOptions& options, BlockStore* blocks,
-                                           SystemMemory* system) {
-  switch (options.pool) {
-    case StoragePoolKind::kNone:
-      return MakeNoPool(blocks, system);
-    case StoragePoolKind::kExact:
-      return MakeExactPool(blocks, system);
-    case StoragePoolKind::kRounded:
-      return MakeRoundedPool(blocks, system, options.round_linear_cutoff_bytes);
-    case StoragePoolKind::kBestFit:
-      break;
-  }
-  return MakeBestFitPool(blocks, system);
-}
-
 /// What one thread may keep of small blocks. Theirs counts as cached too: where little may be
 /// cached, threads keep nothing.
-int64_t CacheBytes(const StorageOptions& options, const PoolStrategy& strategy) {
-  if (!strategy.AllowsThreadCaches()) return 0;
+int64_t CacheBytes(const StorageOptions& options, const Arenas& arenas) {
+  if (!arenas.AllowThreadCaches()) return 0;
   const int64_t share_bytes = options.cached_limit_bytes / kCachePart;
   return share_bytes < kMaxSmallBytes ? 0 : std::min(options.thread_cache_bytes, share_bytes);
 }
@@ -75,15 +63,15 @@ DevicePool::DevicePool(Device device, const StorageOptions& options, const void*
               options.limit_bytes),
       poison_(system_.poison()),
       copied_by_fork_(system_.copied_by_fork()),
-      blocks_(this),
-      strategy_(MakeStrategy(options, &blocks_, &system_)),
       pending_(Events(options, device)),
-      cache_bytes_(CacheBytes(options, *strategy_)),
+      arenas_suffice_(!HasStreams() && options.cached_limit_bytes == kNoLimit),
+      arenas_(this, options, &system_, arenas_suffice_ ? kMaxArenas : 1),
+      cache_bytes_(CacheBytes(options, arenas_)),
       cache_large_bytes_(CacheLargeBytes(options)) {}
 
 DevicePool::~DevicePool() {
   pending_.WaitForAll([](Block*) {});
-  blocks_.ForEachSystemAllocation([this](Block* first) {
+  arenas_.ForEachSystemAllocation([this](Block* first) {
     int64_t size_bytes = 0;
     for (const Block* block = first; block != nullptr; block = block->upper) {
       size_bytes += block->size_bytes;
@@ -105,10 +93,9 @@ StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
   Tag* const tag = FindTag(cache, tag_name);
-  if (cache != nullptr && cache->MayHave(size_bytes)) {
-    if (Block* const block = PopFromCache(cache, size_bytes, tag)) return HandOut(block);
-  }
-  Block* const block = AllocFromPool(cache, size_bytes, tag);
+  Block* block = nullptr;
+  if (cache != nullptr) block = AllocFromThread(cache, size_bytes, tag);
+  if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
   return block == nullptr ? StorageHandle{.device = device_} : HandOut(block);
 }
 
@@ -131,9 +118,16 @@ Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
   return tag;
 }
 
-Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+/// A block of the thread's cache or its arena; null if that takes the pool's lock.
+Block* DevicePool::AllocFromThread(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  if (size_bytes == 0) return nullptr;
+  std::unique_lock<std::mutex> arena_lock(cache->arena()->mutex, std::defer_lock);
+  if (arenas_suffice_) arena_lock.lock();
   const OwnerGuard guard(cache->lock());
-  Block* const block = cache->Pop(size_bytes);
+  Block* block = cache->MayHave(size_bytes) ? cache->Pop(size_bytes) : nullptr;
+  if (block == nullptr && arenas_suffice_) {
+    block = TakeFromArena(cache, arenas_.RoundUp(size_bytes), ArenaLocks::kOwn);
+  }
   if (block == nullptr) return nullptr;
   block->requested_bytes = size_bytes;
   block->tag = tag;
@@ -141,10 +135,37 @@ Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag
   return block;
 }
 
+/// A block of the arena of the thread, whose cache has none and is locked; null if there is none.
+///
+/// For a large block the cache gives all of its large ones first, so that the best fit is looked
+/// for among what they join to. Otherwise they are handed out again wherever they happen to lie,
+/// what is between them never joins, and a step needs a tenth more. A system allocation that is the
+/// block is taken without that.
+Block* DevicePool::TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks) {
+  Arena* const own = cache->arena();
+  if (KindOf(rounded_bytes) == BlockKind::kLarge && cache->HasLarge()) {
+    if (Block* const block = own->strategy->TakeWhole(rounded_bytes)) return block;
+    Block* kept = nullptr;
+    cache->DrainLarge([&](Block* block) {
+      Arena* const arena = block->arena;
+      if (arena == own || locks == ArenaLocks::kAll) {
+        arena->strategy->Put(block);
+      } else if (arena->mutex.try_lock()) {
+        arena->strategy->Put(block);
+        arena->mutex.unlock();
+      } else {
+        block->next = std::exchange(kept, block);
+      }
+    });
+    while (kept != nullptr) cache->Push(std::exchange(kept, kept->next));
+  }
+  return own->strategy->Take(rounded_bytes);
+}
+
 /// A block that was freed on the same stream, or null.
 Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Block* const block = pending_.TakeOnStream(stream, strategy_->RoundUp(size_bytes));
+  Block* const block = pending_.TakeOnStream(stream, arenas_.RoundUp(size_bytes));
   if (block == nullptr) return nullptr;
   block->requested_bytes = size_bytes;
   block->tag = tag;
@@ -155,23 +176,27 @@ Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void*
 /// Null only for a block of no bytes.
 Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<Arenas> arenas_lock(arenas_);
   if (size_bytes == 0) {
     ++totals_.allocations;
     return nullptr;
   }
-  const int64_t rounded_bytes = strategy_->RoundUp(size_bytes);
+  const int64_t rounded_bytes = arenas_.RoundUp(size_bytes);
   int64_t system_allocations = system_.allocations();
   Block* block = TakeOrGrow(cache, rounded_bytes);
   if (block == nullptr && !IsBeyondLimit(rounded_bytes)) {
+    arenas_lock.unlock();
     lock.unlock();
     trim_others_(device_);
     lock.lock();
+    arenas_lock.lock();
     system_allocations = system_.allocations();
     block = TakeOrGrow(cache, rounded_bytes);
   }
   // What came out of threads' caches on the way counts against the limit now.
   ReleaseAboveCachedLimit();
   if (block == nullptr) {
+    arenas_lock.unlock();
     lock.unlock();
     throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
   }
@@ -186,46 +211,39 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
 /// after getting something back; null if all of that is not enough.
 Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
   pending_.CollectDone([this](Block* block) { Put(block); });
-  // A cache that could not serve a large block gives all of its large ones, so that the best fit is
-  // looked for among what they join to. Otherwise they are handed out again wherever they happen to
-  // lie, what is between them never joins, and a step needs a tenth more. Each of them got into the
-  // cache without the lock, so this costs no more than if there were no cache. A segment that is
-  // the block is taken without that: where eight threads train the perceptron of the recorded
-  // steps, each comes here some 8 times a step instead of 13.
-  if (own != nullptr && KindOf(rounded_bytes) == BlockKind::kLarge) {
-    if (Block* block = strategy_->TakeWhole(rounded_bytes)) return block;
+  if (own != nullptr) {
     const OwnerGuard guard(own->lock());
-    own->DrainLarge([this](Block* block) { strategy_->Put(block); });
+    if (Block* block = TakeFromArena(own, rounded_bytes, ArenaLocks::kAll)) return block;
   }
-  if (Block* block = strategy_->Take(rounded_bytes)) return block;
+  if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   // Blocks from the threads' caches may fit, or join to something that does. So a cache never makes
   // the pool grow.
   if (DrainCachesUntilFits(own, rounded_bytes)) {
-    if (Block* block = strategy_->Take(rounded_bytes)) return block;
+    if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   }
   if (!IsBeyondLimit(rounded_bytes)) {
-    if (Block* block = strategy_->Grow(rounded_bytes)) return block;
+    if (Block* block = ArenaOf(own)->strategy->Grow(rounded_bytes)) return block;
   }
-  return TakeAfterShortage(rounded_bytes);
+  return TakeAfterShortage(own, rounded_bytes);
 }
 
-Block* DevicePool::TakeAfterShortage(int64_t rounded_bytes) {
+Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   Block* found = nullptr;
   pending_.WaitUntil([&](Block* block) {
     Put(block);
-    found = strategy_->Take(rounded_bytes);
+    found = arenas_.Take(ArenaOf(own), rounded_bytes);
     return found != nullptr;
   });
   if (found != nullptr) return found;
   // The system cannot give it, so nothing goes back there for it.
-  if (IsBeyondLimit(rounded_bytes)) return strategy_->TakeAnywhere(rounded_bytes);
+  if (IsBeyondLimit(rounded_bytes)) return arenas_.TakeAnywhere(rounded_bytes);
   DrainCaches();
   // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
-  strategy_->Release(rounded_bytes);
-  if (Block* block = strategy_->Grow(rounded_bytes)) return block;
-  strategy_->Release(kNoLimit);
-  if (Block* block = strategy_->Grow(rounded_bytes)) return block;
-  return strategy_->TakeAnywhere(rounded_bytes);
+  arenas_.Release(rounded_bytes);
+  if (Block* block = ArenaOf(own)->strategy->Grow(rounded_bytes)) return block;
+  arenas_.Release(kNoLimit);
+  if (Block* block = ArenaOf(own)->strategy->Grow(rounded_bytes)) return block;
+  return arenas_.TakeAnywhere(rounded_bytes);
 }
 
 /// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
@@ -236,7 +254,7 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   const bool small = kind == BlockKind::kSmall;
   bool fits = false;
   const auto put = [&](Block* block) {
-    const Block* const joined = strategy_->Put(block);
+    const Block* const joined = arenas_.Put(block);
     fits = joined->kind == kind && joined->size_bytes >= rounded_bytes;
     return !fits;
   };
@@ -300,11 +318,7 @@ void DevicePool::DrainInSteps(bool small, const PutBlock& put) {
 /// As Free, also where the thread's cache is of no help.
 void DevicePool::FreeAnywhere(Block* block) {
   ThreadCache* const cache = Cache();
-  if (cache == nullptr || !cache->Accepts(*block)) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    CountFree(cache, *block);
-    return Put(block);
-  }
+  if (cache == nullptr || !cache->Accepts(*block)) return FreeToPool(cache, block);
   bool overfull = false;
   {
     const OwnerGuard guard(cache->lock());
@@ -314,14 +328,31 @@ void DevicePool::FreeAnywhere(Block* block) {
   if (overfull) TrimCache(cache);
 }
 
+void DevicePool::FreeToPool(ThreadCache* cache, Block* block) {
+  if (cache != nullptr && arenas_suffice_) {
+    Arena* const own = cache->arena();
+    const std::lock_guard<std::mutex> lock(own->mutex);
+    if (block->arena == own) {
+      CountFree(cache, *block);
+      own->strategy->Put(block);
+      return;
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  CountFree(cache, *block);
+  Put(block);
+}
+
 void DevicePool::DirectFree(const StorageHandle& handle) {
   CheckLive(handle);
   Bury(handle.block);
   ThreadCache* const cache = Cache();
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
   CountFree(cache, *handle.block);
-  Block* const freed = strategy_->Put(handle.block);
-  if (freed != nullptr) strategy_->ReleaseIfWhole(freed);
+  Block* const freed = arenas_.Put(handle.block);
+  if (freed != nullptr) arenas_.ReleaseIfWhole(freed);
   // A part of a system allocation stays, and counts as cached.
   ReleaseAboveCachedLimit();
 }
@@ -384,18 +415,20 @@ void DevicePool::RecordOnTimeline(int64_t live_change_bytes) noexcept {
 }
 
 void DevicePool::Put(Block* block) {
-  strategy_->Put(block);
+  arenas_.Put(block);
   ReleaseAboveCachedLimit();
 }
 
 void DevicePool::ReleaseAboveCachedLimit() {
-  const int64_t excess_bytes = strategy_->free_bytes() - cached_limit_bytes_;
-  if (excess_bytes > 0) strategy_->Release(excess_bytes);
+  if (cached_limit_bytes_ == kNoLimit) return;
+  const int64_t excess_bytes = arenas_.free_bytes() - cached_limit_bytes_;
+  if (excess_bytes > 0) arenas_.Release(excess_bytes);
 }
 
 void DevicePool::TrimCache(ThreadCache* cache) {
   // The pool's lock first, so that no block is ever on its way where a shortage would not find it.
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
   const OwnerGuard guard(cache->lock());
   cache->Trim([this](Block* block) { Put(block); });
 }
@@ -463,20 +496,23 @@ int64_t DevicePool::CollectAll() {
 }
 
 ThreadCache* DevicePool::AddCache() {
-  auto cache = std::make_unique<ThreadCache>(cache_bytes_, cache_large_bytes_,
-                                             cached_limit_bytes_ / kCachePart);
   const std::lock_guard<std::mutex> lock(mutex_);
-  caches_.push_back(std::move(cache));
+  Arena* const arena = arenas_.FindForThread();
+  caches_.push_back(std::make_unique<ThreadCache>(arena, cache_bytes_, cache_large_bytes_,
+                                                  cached_limit_bytes_ / kCachePart));
+  ++arena->num_threads;
   return caches_.back().get();
 }
 
 void DevicePool::RetireCache(ThreadCache* cache) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
   {
     const OwnerGuard guard(cache->lock());
     Collect(cache);
     cache->Drain([this](Block* block) { Put(block); });
   }
+  --cache->arena()->num_threads;
   std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });
 }
 
@@ -484,6 +520,7 @@ void DevicePool::LockForFork() {
   // A child would wait for ever for a thread that was just finding this out.
   CanFenceAllThreads();
   mutex_.lock();
+  arenas_.lock();
   // No thread is in the middle of changing its cache. In the child the caches of those that are
   // gone stay, as if they slept: their counts are collected, and their blocks taken on shortage.
   LockCaches();
@@ -498,6 +535,7 @@ void DevicePool::UnlockAfterFork(ForkSide side) {
     for (const auto& cache : caches_) cache->lock().ForgetOwner();
   }
   UnlockCaches();
+  arenas_.unlock();
   mutex_.unlock();
 }
 
@@ -507,18 +545,20 @@ void DevicePool::FinishPendingFrees() {
 
 void DevicePool::ReleaseAll() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
   FinishPendingFrees();
   DrainCaches();
-  strategy_->Release(kNoLimit);
+  arenas_.Release(kNoLimit);
 }
 
 void DevicePool::SetLimit(int64_t limit_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
   system_.set_limit_bytes(limit_bytes);
   if (system_.reserved_bytes() <= limit_bytes) return;
   FinishPendingFrees();
   DrainCaches();
-  strategy_->Release(system_.reserved_bytes() - limit_bytes);
+  arenas_.Release(system_.reserved_bytes() - limit_bytes);
 }
 
 int64_t DevicePool::limit_bytes() {
@@ -551,10 +591,11 @@ std::vector<StorageTagStats> DevicePool::TagStats() {
 
 StorageStats DevicePool::Stats() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
   const int64_t cache_bytes = CollectAll();
   StorageStats stats;
   stats.live_bytes = live_.live();
-  stats.cached_bytes = strategy_->free_bytes() + cache_bytes + pending_.bytes();
+  stats.cached_bytes = arenas_.free_bytes() + cache_bytes + pending_.bytes();
   stats.pending_bytes = pending_.bytes();
   stats.reserved_bytes = system_.reserved_bytes();
   stats.in_use_bytes = stats.reserved_bytes - stats.cached_bytes;
@@ -568,7 +609,7 @@ StorageStats DevicePool::Stats() {
   stats.pool_hits = totals_.allocations - pool_misses_;
   stats.system_allocations = system_.allocations();
   stats.system_failures = system_.failures();
-  stats.largest_cached_bytes = strategy_->LargestFreeBytes();
+  stats.largest_cached_bytes = arenas_.LargestFreeBytes();
   return stats;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/device.h"
+#include "tessera/storage/arenas.h"
 #include "tessera/storage/block.h"
 #include "tessera/storage/fork_locks.h"
 #include "tessera/storage/handle.h"
@@ -148,7 +149,12 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     return recent != nullptr ? recent : InternTag(cache, name);
   }
   Tag* InternTag(ThreadCache* cache, std::string_view name);
-  Block* PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  Block* AllocFromThread(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  enum class ArenaLocks {
+    kOwn,  ///< of the thread's arena alone
+    kAll,
+  };
+  Block* TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks);
   Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
   Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   /// Ends the block's life for its owner.
@@ -176,9 +182,11 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     return overfull ? CacheFree::kOverfull : CacheFree::kDone;
   }
   void FreeAnywhere(Block* block);
+  void FreeToPool(ThreadCache* cache, Block* block);
 
   Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Block* TakeAfterShortage(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Block* TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// What the system may not give: then nothing is given back to it on the way.
   bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rounded_bytes > system_.limit_bytes();
@@ -214,6 +222,9 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Figures(int64_t size_bytes);
 
+  Arena* ArenaOf(const ThreadCache* cache) const {
+    return cache != nullptr ? cache->arena() : arenas_.first();
+  }
   bool HasStreams() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return pending_.HasStreams(); }
 
   /// The thread's cache, made at the first call, or null if this pool has none.
@@ -234,9 +245,12 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   SystemMemory system_ ABSL_GUARDED_BY(mutex_);
   const bool poison_;  // the host may touch the memory
   const bool copied_by_fork_;
-  BlockStore blocks_ ABSL_GUARDED_BY(mutex_);
-  const std::unique_ptr<PoolStrategy> strategy_ ABSL_PT_GUARDED_BY(mutex_);
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
+  /// True if the lock of one arena is enough to take from it what is there: nothing pends on
+  /// streams that might have to come back first, and nothing has to be released because too much is
+  /// cached.
+  const bool arenas_suffice_;
+  Arenas arenas_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
   /// What the caches have reported, and what passed them by.
   Counters totals_ ABSL_GUARDED_BY(mutex_);

@@ -121,6 +121,14 @@ class BusyThreads {
         storage->Free(storage->Alloc(100, kCpu, tag));
       }
     };
+    // What the cache has of one size goes to the thread's arena for another.
+    const auto arena = [storage] {
+      std::array<Storage::Handle, 64> blocks;
+      for (const int64_t size : {100000, 200000}) {
+        for (Storage::Handle& block : blocks) block = storage->Alloc(size, kCpu);
+        for (const Storage::Handle& block : blocks) storage->Free(block);
+      }
+    };
     // Mapped, not from malloc.
     const auto pool = [storage] { storage->DirectFree(storage->Alloc(2 * kMegabyte, kCpu)); };
     const auto figures = [storage] {
@@ -137,7 +145,7 @@ class BusyThreads {
       storage->Report();
       storage->RemoveTrimmer(storage->AddTrimmer([](Device) {}));
     };
-    std::vector<std::function<void()>> tasks = {caches, pool, figures, shared};
+    std::vector<std::function<void()>> tasks = {caches, arena, arena, pool, figures, shared};
     if (kMallocForks) tasks.push_back(records);
     const auto begun = std::make_shared<std::latch>(static_cast<ptrdiff_t>(tasks.size()));
     for (const std::function<void()>& task : tasks) {

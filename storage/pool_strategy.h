@@ -10,8 +10,8 @@
 
 namespace tessera::storage_internal {
 
-/// How one device's free blocks are kept. The pool calls it under its lock and does everything that
-/// strategies have in common: threads' caches, statistics, poisoning, what to try on shortage.
+/// How free blocks are kept. The pool calls it under a lock and does everything that strategies
+/// have in common: threads' caches, statistics, poisoning, what to try on shortage.
 class PoolStrategy {
  public:
   PoolStrategy(BlockStore* blocks, SystemMemory* system) : blocks_(blocks), system_(system) {}
@@ -38,12 +38,25 @@ class PoolStrategy {
   /// Never fails.
   virtual Block* Put(Block* block) = 0;
 
-  /// Gives one block that Put returned back to the system if all of its system allocation is free.
+  /// Takes a free block out, as it is.
+  virtual void Remove(Block* block) = 0;
+
+  /// Gives one block that Put or FindReleasable returned back to the system if all of its system
+  /// allocation is free.
   virtual void ReleaseIfWhole(Block* block) = 0;
 
-  /// Gives free memory back to the system: the smallest single piece of at least `size_bytes`, or,
-  /// if there is none, pieces until that much is gone or nothing more can go.
-  virtual void Release(int64_t size_bytes) = 0;
+  /// The smallest single piece of at least `size_bytes` that could go back to the system, or null.
+  virtual Block* FindReleasable(int64_t size_bytes) = 0;
+
+  /// Gives free memory back to the system, in pieces until that much is gone or nothing more can
+  /// go. Returns how much is gone.
+  virtual int64_t ReleaseUpTo(int64_t size_bytes) = 0;
+
+  /// One piece of at least that size if there is one, else as ReleaseUpTo.
+  void Release(int64_t size_bytes) {
+    if (Block* const block = FindReleasable(size_bytes)) return ReleaseIfWhole(block);
+    ReleaseUpTo(size_bytes);
+  }
 
   virtual int64_t free_bytes() const = 0;
   virtual int64_t LargestFreeBytes() const = 0;

@@ -40,7 +40,7 @@ class PoolStrategyTest : public testing::Test {
   PoolStrategyTest()
       : fake_(std::make_shared<FakeSystemAllocator>()),
         system_(fake_, kNoLimit),
-        blocks_(nullptr) {}
+        blocks_(nullptr, nullptr) {}
 
   Block* Get(PoolStrategy& strategy, int64_t size_bytes) {
     const int64_t rounded_bytes = strategy.RoundUp(size_bytes);

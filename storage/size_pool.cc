@@ -36,8 +36,10 @@ class NoPool final : public PoolStrategy {
     blocks_->Put(block);
     return nullptr;
   }
+  void Remove(Block*) override {}
   void ReleaseIfWhole(Block*) override {}
-  void Release(int64_t) override {}
+  Block* FindReleasable(int64_t) override { return nullptr; }
+  int64_t ReleaseUpTo(int64_t) override { return 0; }
   int64_t free_bytes() const override { return 0; }
   int64_t LargestFreeBytes() const override { return 0; }
 };
@@ -75,31 +77,36 @@ class SizePool final : public PoolStrategy {
     return block;
   }
 
-  void ReleaseIfWhole(Block* block) override {
-    // Only ever the block that was just put, at the head of its list.
+  void Remove(Block* block) override {
+    // Only ever the head of a list: what was just put, or what FindReleasable finds.
     Take(block->size_bytes);
+  }
+
+  void ReleaseIfWhole(Block* block) override {
+    Remove(block);
     Drop(block);
   }
 
-  void Release(int64_t size_bytes) override {
-    Block** fitting = nullptr;
-    for (auto& [size, head] : free_) {
+  Block* FindReleasable(int64_t size_bytes) override {
+    Block* smallest = nullptr;
+    for (const auto& [size, head] : free_) {
       if (head != nullptr && size >= size_bytes &&
-          (fitting == nullptr || size < (*fitting)->size_bytes)) {
-        fitting = &head;
+          (smallest == nullptr || size < smallest->size_bytes)) {
+        smallest = head;
       }
     }
-    if (fitting != nullptr) {
-      Drop(Take((*fitting)->size_bytes));
-      return;
-    }
+    return smallest;
+  }
+
+  int64_t ReleaseUpTo(int64_t size_bytes) override {
     int64_t released_bytes = 0;
-    for (auto& [size, head] : free_) {
+    for (const auto& [size, head] : free_) {
       while (head != nullptr && released_bytes < size_bytes) {
         released_bytes += size;
         Drop(Take(size));
       }
     }
+    return released_bytes;
   }
 
   int64_t free_bytes() const override { return free_bytes_; }

@@ -479,6 +479,60 @@ TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
   other.join();
 }
 
+TEST(BestFitStorageTest, WhatLiesInManyThreadsArenasServesOneRequest) {
+  constexpr int kThreads = 20;  // some share an arena
+  constexpr int64_t kBytes = 4 * kMegabyte;
+  const auto fake = std::make_shared<FakeSystemAllocator>();
+  Storage storage({.limit_bytes = kThreads * kBytes, .system_allocator = fake});
+  std::latch allocated(kThreads);
+  std::latch freed(kThreads);
+  std::latch done(1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      const Storage::Handle block = storage.Alloc(kBytes, Device::Cpu());
+      allocated.arrive_and_wait();
+      storage.Free(block);
+      freed.count_down();
+      done.wait();
+    });
+  }
+  freed.wait();
+  EXPECT_EQ(storage.Stats(Device::Cpu()).cached_bytes, kThreads * kBytes);
+  // The limit leaves no room for a byte more.
+  const Storage::Handle one = storage.Alloc(kBytes, Device::Cpu());
+  EXPECT_EQ(fake->outstanding(), kThreads);
+  storage.Free(one);
+  storage.Free(storage.Alloc(kThreads * kBytes, Device::Cpu()));
+  EXPECT_EQ(fake->outstanding(), 1);
+  done.count_down();
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(BestFitStorageTest, WhatOtherThreadsFreeJoinsInTheArenaThatItIsFrom) {
+  Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
+  std::vector<Storage::Handle> parts;
+  for (int i = 0; i < 8; ++i) parts.push_back(storage.Alloc(kMegabyte / 2, Device::Cpu()));
+  const int64_t reserved_bytes = storage.Stats(Device::Cpu()).reserved_bytes;
+  std::latch freed(1);
+  std::latch done(1);
+  std::thread other([&] {
+    const Storage::Handle own = storage.Alloc(3 * kMegabyte, Device::Cpu());
+    for (const Storage::Handle& part : parts) storage.Free(part);
+    // Its arena has none of this size, so its cache gives what it has to the arenas.
+    storage.Free(own);
+    storage.Free(storage.Alloc(kMegabyte, Device::Cpu()));
+    freed.count_down();
+    done.wait();
+  });
+  freed.wait();
+  const Storage::Handle joined = storage.Alloc(4 * kMegabyte, Device::Cpu());
+  EXPECT_EQ(storage.Stats(Device::Cpu()).reserved_bytes, reserved_bytes + 3 * kMegabyte);
+  storage.Free(joined);
+  done.count_down();
+  other.join();
+}
+
 TEST(BestFitStorageTest, ManyThreadsCachesAreEmptiedWithFewFences) {
   constexpr int kThreads = 16;
   const auto fake = std::make_shared<FakeSystemAllocator>();
