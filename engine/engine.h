@@ -161,10 +161,10 @@ struct FailedOperation {
 /// Error(kFailedPrecondition) instead. (The engine knows its own variables alone: two operations of
 /// two engines that wait for each other's do so for ever.) Waits by other means (a condition
 /// variable, a future) the engine cannot see: they hold a worker, as does all that blocks, but in
-/// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread, and at
-/// most 1,024 threads of an engine sleep or block with another one in their place: beyond that such
-/// an operation holds a worker too, and what would end it may find none. (DebugString then tells of
-/// the limit.) What somebody else completes is best pushed with PushAsync, which has no limit.
+/// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread: where the
+/// system has none for more, such an operation holds a worker too, and what would end it may find
+/// none. (DebugString then tells of that.) What somebody else completes is best pushed with
+/// PushAsync, which needs no thread.
 ///
 /// ### Parallel loops inside an operation
 /// Workers are threads of one TBB arena. A thread that works in the place of one that sleeps or

@@ -60,6 +60,10 @@ TEST(FewThreadsTest, AnOperationThatSleepsInAnotherEngineOrBlocksAsksForAThreadA
   }
 }
 
+TEST(FewThreadsTest, FunctionsThatBlockLeaveTbbItsThreads) {
+  EXPECT_EQ(StatusOf({kProcess, "block_more"}), 0);
+}
+
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 // Sanitizers take terabytes of addresses, and end a process that finds no memory.
 

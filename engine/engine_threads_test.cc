@@ -274,6 +274,22 @@ TEST_P(ThreadedEngineTest, ExecuteLendsTheArenaToAThreadFromOutside) {
   EXPECT_THROW(engine_->Execute([] { throw std::runtime_error("through"); }), std::runtime_error);
 }
 
+// The system has threads for more than an engine has before it asks for them.
+TEST_P(ThreadedEngineTest, AnyNumberOfFunctionsMayBlockForWhatStandsBehindThem) {
+  constexpr int kBlocking = 1400;
+  for (int round = 0; round < 2; ++round) {  // most of the threads of the first one have left
+    std::latch ends(1);
+    std::atomic<int> blocked{0};
+    for (int i = 0; i < kBlocking; ++i) {
+      engine_->PushSync([&](RunContext) { ++blocked, ends.wait(); }, kCpu, {}, {},
+                        {.property = FnProperty::kAsync});
+    }
+    engine_->PushSync([&](RunContext) { ends.count_down(); }, kCpu, {}, {});
+    engine_->WaitForAll();
+    EXPECT_EQ(blocked, kBlocking);
+  }
+}
+
 // Something is ready at any time, and no worker leaves its place for want of work.
 TEST_P(ThreadedEngineTest, ExecuteHasItsTurnAmongOperationsThatPushThemselves) {
   const int workers = GetParam().workers;

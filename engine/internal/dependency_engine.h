@@ -120,15 +120,18 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Whether a device's work is complete when its operation's function has returned.
   virtual bool SynchronizesDevices() const { return false; }
 
-  /// The calling thread, which works for the engine, is about to sleep: others may run as many
-  /// operations at once as before. Returns false if there are no threads for that, or too many
-  /// sleep already: then it has to run operations itself.
-  virtual bool LendPlace() { return false; }
-  /// The same for a thread that cannot run any, and has lent its place even if there is no thread
-  /// for it yet: then starved_ is set. Returns false if too many sleep already.
-  virtual bool LendPlaceForLater() { return false; }
-  /// It has woken up. Called once for each of these that returned true.
-  virtual void TakeBackPlace() {}
+  /// Which thread lends its place.
+  enum class Lender {
+    kWait,    ///< one that sleeps, and can run operations itself
+    kBlocked  ///< one that cannot run any
+  };
+  /// The calling thread, which works for the engine, is about to sleep or to block: others may run
+  /// as many operations at once as before. Returns false if too many do already, or if a kWait
+  /// finds no thread for its place: then it has to run operations itself. A kBlocked has lent its
+  /// place even if there is no thread for it yet: then starved_ is set.
+  virtual bool LendPlace(Lender) { return false; }
+  /// It is back. Called once for each of these calls that returned true.
+  virtual void TakeBackPlace(Lender) {}
 
   /// Orders threads once more for what is ready, as some were refused. Returns false if the system
   /// has neither them nor memory now; then starved_ is set.
@@ -422,13 +425,13 @@ class DependencyEngine::Blocked {
   explicit Blocked(DependencyEngine* engine)
       : engine_(engine),
         current_(ThreadFrame::Current(engine->id_)),
-        lent_(engine->LendPlaceForLater()) {
+        lent_(engine->LendPlace(Lender::kBlocked)) {
     if (lent_) engine_->SuspendVisit(current_);
   }
   ~Blocked() {
     if (!lent_) return;
     engine_->ResumeVisit(current_);
-    engine_->TakeBackPlace();
+    engine_->TakeBackPlace(Lender::kBlocked);
   }
   Blocked(const Blocked&) = delete;
   Blocked& operator=(const Blocked&) = delete;

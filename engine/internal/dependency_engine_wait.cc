@@ -354,7 +354,7 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
   absl::Cleanup resume = [&] { ResumeVisit(current); };
   bool lent = false, all_demanded = false;
   const auto take_back = [&] {
-    if (std::exchange(lent, false)) TakeBackPlace();
+    if (std::exchange(lent, false)) TakeBackPlace(Lender::kWait);
   };
   absl::Cleanup take_back_at_end = take_back;
   StallClock clock(options_.stall_report_ms);
@@ -398,7 +398,7 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
       }
       // Left set, it would go on to wake this thread, which then has nothing to do for it.
       const bool starved = too_deep && starved_.exchange(false);
-      lent = LendPlace();
+      lent = LendPlace(Lender::kWait);
       if (!lent) {
         if (starved) {
           starved_.store(true);  // those that are less deep have to run it

@@ -470,6 +470,29 @@ int LentLaterUnseen(bool comes_later) {
   return 0;
 }
 
+/// More functions block than the system gives threads for, those that TBB may start left out.
+int BlockMore(int) {
+  constexpr int kBlocking = 1500, kWithoutAsking = 1024, kWorkers = 2;
+  AllowThreads();
+  const auto engine = Make(kWorkers);
+  if (UseEngine(*engine) != 0) return 1;
+  RefuseThreadsAfter(kWithoutAsking + 200);
+  std::latch ends(1);
+  std::atomic<int> blocked{0};
+  for (int i = 0; i < kBlocking; ++i) {
+    engine->PushSync([&](RunContext) { ++blocked, ends.wait(); }, kCpu, {}, {},
+                     {.property = FnProperty::kAsync});
+  }
+  while (blocked < kWithoutAsking + kWorkers) std::this_thread::yield();
+  const std::string text = engine->DebugString();
+  TESSERA_EXPECT(text.find("the system has no threads for more") != text.npos);
+  ends.count_down();
+  engine->WaitForAll();
+  TESSERA_EXPECT(blocked == kBlocking);
+  TESSERA_EXPECT(UseEngine(*engine) == 0);
+  return 0;
+}
+
 /// Limits this process's address space to what it has and so many bytes more.
 rlim_t LimitMemory(rlim_t more_bytes) {
   rlim_t pages = 0;
@@ -545,6 +568,7 @@ int RunNamed(const std::string& name, int workers) {
   if (name == "blocks: no_thread") return LentLater(/*blocks=*/true, /*comes_later=*/false);
   if (name == "unseen: thread_later") return LentLaterUnseen(/*comes_later=*/true);
   if (name == "unseen: no_thread") return LentLaterUnseen(/*comes_later=*/false);
+  if (name == "block_more") return BlockMore(workers);
   if (name == "create_without_memory") return CreateWithoutMemory(workers);
   if (name == "push_with_limited_memory") return PushWithLimitedMemory(workers);
   std::fprintf(stderr, "no such thing to do: %s\n", name.c_str());

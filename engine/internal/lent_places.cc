@@ -39,7 +39,7 @@ DependencyEngine::LentPlaces::~LentPlaces() {
   }
   innermost_ = outer_;
   for (LentPlace* place = own_.of_outer_engine; place != nullptr; place = place->of_outer_engine) {
-    if (place->lent) place->engine->TakeBackPlace();
+    if (place->lent) place->engine->TakeBackPlace(Lender::kBlocked);
     place->engine->ResumeVisit(place->current);
   }
   if (piece_of_ != nullptr) piece_of_->Deactivate();
@@ -60,7 +60,7 @@ LentPlace* DependencyEngine::LentPlaces::Lend(DependencyEngine* engine, LentPlac
   // First, so that what the visit leaves is in the queue when a thread for it is looked for.
   place.current = ThreadFrame::Current(engine->id_);
   engine->SuspendVisit(place.current);
-  place.lent = engine->LendPlaceForLater();
+  place.lent = engine->LendPlace(Lender::kBlocked);
   return &place;
 }
 

@@ -19,14 +19,17 @@ SpareThreads::~SpareThreads() {
     ended_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  // From here on none leaves.
+  for (auto* const threads : {&threads_, &last_left_}) {
+    for (std::thread& thread : *threads) thread.join();
+  }
 }
 
 int SpareThreads::Start(int count) {
   std::lock_guard<std::mutex> hold(mutex_);
   for (int started = 0; started < count; ++started) {
     try {
-      if (calls_ >= idle_) threads_.emplace_back([this] { ThreadLoop(); });
+      if (calls_ >= idle_) AddThread();
     } catch (const std::exception&) {  // no thread, or no memory for it
       return started;
     }
@@ -36,7 +39,15 @@ int SpareThreads::Start(int count) {
   return count;
 }
 
-void SpareThreads::ThreadLoop() {
+/// Requires mutex_. Throws where there is no thread, or no memory.
+void SpareThreads::AddThread() {
+  std::list<std::thread> added(1);
+  const Thread own = added.begin();
+  *own = std::thread([this, own] { ThreadLoop(own); });
+  threads_.splice(threads_.end(), added);
+}
+
+void SpareThreads::ThreadLoop(Thread own) {
   is_spare_ = true;
   tbb::task_arena arena(workers_, /*reserved_for_masters=*/1);
   std::optional<ArenaObserver> observer;
@@ -47,6 +58,7 @@ void SpareThreads::ThreadLoop() {
   }
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
+    if (idle_ >= kMaxIdle && calls_ == 0 && !ended_) break;
     ++idle_;
     changed_.wait(lock, [this] { return calls_ > 0 || ended_; });
     --idle_;
@@ -58,6 +70,11 @@ void SpareThreads::ThreadLoop() {
     ThreadFrame::SetArena(0);
     lock.lock();
   }
+  // Each that leaves sees the one before it off.
+  std::list<std::thread> before = std::move(last_left_);
+  last_left_.splice(last_left_.begin(), threads_, own);
+  lock.unlock();
+  for (std::thread& thread : before) thread.join();
 }
 
 }  // namespace tessera::engine_internal

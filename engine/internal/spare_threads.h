@@ -4,15 +4,16 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace tessera::engine_internal {
 
 /// Threads that call a function whenever they are told to, made when they are first needed and kept
-/// for the next time. Each has a TBB arena for as many workers as its engine's own, so that
-/// parallel loops find what they find elsewhere; TBB's threads come to it where they are free.
+/// for the next time, up to a thousand. Each has a TBB arena for as many workers as its engine's
+/// own, so that parallel loops find what they find elsewhere; TBB's threads come to it where they
+/// are free.
 ///
 /// Threads: every member may be called from any thread, apart from the destructor.
 class SpareThreads {
@@ -31,7 +32,12 @@ class SpareThreads {
   static bool IsSpare() { return is_spare_; }
 
  private:
-  void ThreadLoop();
+  using Thread = std::list<std::thread>::iterator;
+
+  static constexpr int kMaxIdle = 1024;
+
+  void AddThread();
+  void ThreadLoop(Thread own);
 
   static inline thread_local bool is_spare_ = false;
 
@@ -43,7 +49,8 @@ class SpareThreads {
   int calls_ = 0;                     // that nobody has begun; guarded by mutex_
   int idle_ = 0;                      // threads that wait for one; guarded by mutex_
   bool ended_ = false;                // guarded by mutex_
-  std::vector<std::thread> threads_;  // guarded by mutex_
+  std::list<std::thread> threads_;    // guarded by mutex_
+  std::list<std::thread> last_left_;  // the one that has left last, if any; guarded by mutex_
 };
 
 }  // namespace tessera::engine_internal

@@ -69,6 +69,37 @@ bool SystemHasGivenThreads() {
          reserved_threads.load(std::memory_order_relaxed);
 }
 
+bool WasRefusedJustNow() {
+  const std::chrono::steady_clock::duration refused(refused_at.load(std::memory_order_relaxed));
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return refused.count() != 0 && now - refused < kAskAgain;
+}
+
+/// One at a time asks: two would refuse each other.
+std::mutex& AskingMutex() {
+  static auto& mutex = *new std::mutex;  // never destroyed, as below
+  return mutex;
+}
+
+/// Whether the system gives so many threads, all at once. Requires AskingMutex().
+bool Ask(int count) {
+  try {
+    std::vector<std::thread> threads;
+    std::latch all_there(1);
+    const absl::Cleanup join = [&] {
+      all_there.count_down();
+      for (std::thread& thread : threads) thread.join();
+    };
+    threads.reserve(static_cast<size_t>(count));
+    for (int i = 0; i < count; ++i) threads.emplace_back([&] { all_there.wait(); });
+  } catch (const std::exception&) {  // no thread, or no memory for it
+    refused_at.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                     std::memory_order_relaxed);
+    return false;
+  }
+  return true;
+}
+
 struct Reservations {
   std::mutex mutex;
   int workers = 0;                               // guarded by mutex
@@ -125,37 +156,24 @@ WorkerReservation::~WorkerReservation() {
 }
 
 bool SystemGivesThreadsAgain() {
-  if (SystemHasGivenThreads()) return true;
-  const std::chrono::steady_clock::duration refused(refused_at.load(std::memory_order_relaxed));
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  if (refused.count() != 0 && now - refused < kAskAgain) return false;
-  return SystemGivesThreads();
+  return SystemHasGivenThreads() || (!WasRefusedJustNow() && SystemGivesThreads());
 }
 
 bool SystemGivesThreads() {
   if (SystemHasGivenThreads()) return true;
-  // One at a time: two that ask would refuse each other. Never destroyed, as above.
-  static auto& mutex = *new std::mutex;
-  std::lock_guard<std::mutex> hold(mutex);
+  std::lock_guard<std::mutex> hold(AskingMutex());
   const int reserved = reserved_threads.load(std::memory_order_relaxed);
   const int count = reserved - given_threads.load(std::memory_order_relaxed);
   if (count <= 0) return true;
-  try {
-    std::vector<std::thread> threads;
-    std::latch all_there(1);
-    const absl::Cleanup join = [&] {
-      all_there.count_down();
-      for (std::thread& thread : threads) thread.join();
-    };
-    threads.reserve(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) threads.emplace_back([&] { all_there.wait(); });
-  } catch (const std::exception&) {  // no thread, or no memory for it
-    refused_at.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                     std::memory_order_relaxed);
-    return false;
-  }
+  if (!Ask(count)) return false;
   given_threads.store(reserved, std::memory_order_relaxed);
   return true;
+}
+
+bool SystemGivesMoreThreads(int count) {
+  if (WasRefusedJustNow()) return false;
+  std::lock_guard<std::mutex> hold(AskingMutex());
+  return Ask(reserved_threads.load(std::memory_order_relaxed) + count);
 }
 
 ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id)

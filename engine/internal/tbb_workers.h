@@ -35,6 +35,8 @@ bool SystemGivesThreads();
 /// The same for those who can do without, and ask often: for a second after a refusal false without
 /// asking, for while the system is asked others may be refused a thread.
 bool SystemGivesThreadsAgain();
+/// Whether it gives so many beside those that are reserved, now. As often as one likes, as above.
+bool SystemGivesMoreThreads(int count);
 
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
 /// and counts them.

@@ -97,24 +97,29 @@ class ThreadedEngine final : public DependencyEngine {
   static constexpr int kIdleLooks = 100;
 
   // So many threads may sleep in waits inside operations with another one in their place. Beyond
-  // that waits run other operations on top, and functions that block hold their worker.
-  static constexpr int kMaxLent = 1024;
+  // that waits run other operations on top.
+  static constexpr int kMaxAsleep = 1024;
+  // So many may block before the system is asked whether it has threads for more, and for so many
+  // more each time.
+  static constexpr int kFirstMaxBlocked = 1024;
+  static constexpr int kMoreBlocked = 256;
 
-  bool LendPlace() override;
-  bool LendPlaceForLater() override;
+  bool LendPlace(Lender lender) override;
   bool Restart() override;
   void LookAfterOrders() override;
-  void TakeBackPlace() override {
+  void TakeBackPlace(Lender lender) override {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    --lent_;
+    --(lender == Lender::kWait ? asleep_ : blocked_);
   }
 
   std::string DescribePlaces() const override {
     std::string text;
-    if (lent_ > 0) {
-      absl::StrAppend(&text, ", ", lent_,
-                      " of them asleep or blocked with another one in their place",
-                      lent_ == kMaxLent ? " (the limit: others that block hold a worker)" : "");
+    if (lent() > 0) {
+      absl::StrAppend(&text, ", ", lent(),
+                      " of them asleep or blocked with another one in their place");
+    }
+    if (blocked_ >= max_blocked_ && no_more_blocked_) {
+      absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
     }
     if (!calls_.empty()) {
       absl::StrAppend(&text, "; calls of Execute that wait for a place: ", calls_.size());
@@ -237,8 +242,8 @@ class ThreadedEngine final : public DependencyEngine {
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
   /// How many threads have room in the arena. For one worker TBB makes a second place all the same.
   int Places() const { return std::max(options().workers, 2); }
-  /// How many runners may work or sleep. Requires queue_lock_.
-  int MaxRunners() const { return options().workers + lent_; }
+  /// How many runners may work, sleep or block. Requires queue_lock_.
+  int MaxRunners() const { return options().workers + lent(); }
   /// So many runners that StartRunners is to find threads for.
   struct Start {
     int count = 0;
@@ -249,7 +254,9 @@ class ThreadedEngine final : public DependencyEngine {
   bool WithoutTbb() const {
     return orders_->refused() || arena_is_broken_.load(std::memory_order_relaxed);
   }
-  bool BeginToLend(Start& start);
+  int lent() const { return asleep_ + blocked_; }
+  bool BeginToLend(Lender lender, Start& start);
+  bool AllowMoreBlocked();
   bool StartRunners(const Start& start);
   bool StartSpares(int count);
   void GiveUpRunners(int count);
@@ -278,9 +285,12 @@ class ThreadedEngine final : public DependencyEngine {
   const RunnerOrdersOwner orders_;
   std::atomic<bool> arena_is_broken_{false};
   DroppedAfterFork<Workers> workers_;
-  int runners_ = 0;             // ordered or at work; guarded by queue_lock_
-  int lent_ = 0;                // places of threads that sleep; guarded by queue_lock_
-  uint64_t orders_placed_ = 0;  // with TBB, so far; guarded by queue_lock_
+  int runners_ = 0;                     // ordered or at work; guarded by queue_lock_
+  int asleep_ = 0;                      // whose places are lent; guarded by queue_lock_
+  int blocked_ = 0;                     // the same of those that block; guarded by queue_lock_
+  int max_blocked_ = kFirstMaxBlocked;  // guarded by queue_lock_
+  bool no_more_blocked_ = false;  // the system had no threads for more; guarded by queue_lock_
+  uint64_t orders_placed_ = 0;    // with TBB, so far; guarded by queue_lock_
   // How many were placed when a wait first saw that none of those left had begun, or 0, and when
   // that was; guarded by queue_lock_.
   uint64_t orders_seen_ = 0;
@@ -293,37 +303,48 @@ class ThreadedEngine final : public DependencyEngine {
 
 /// Counts one place more as lent, with a runner for it if there is work. Returns false if too many
 /// are.
-bool ThreadedEngine::BeginToLend(Start& start) {
+bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
   std::lock_guard<FutexLock> hold(queue_lock_);
-  if (lent_ == kMaxLent) return false;
-  ++lent_;
+  const bool waits = lender == Lender::kWait;
+  int& count = waits ? asleep_ : blocked_;
+  if (count >= (waits ? kMaxAsleep : max_blocked_)) return false;
+  ++count;
   const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
   if (ready || !calls_.empty()) start = OrderRunners(1);
   return true;
 }
 
-bool ThreadedEngine::LendPlace() {
+/// For one more that blocks than may: what it waits for may stand behind any number of them. Those
+/// that TBB may start must be left over, since it ends the process where it is refused one.
+bool ThreadedEngine::AllowMoreBlocked() {
+  const bool given = SystemGivesMoreThreads(kMoreBlocked);
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  no_more_blocked_ = !given;
+  if (given && blocked_ >= max_blocked_) max_blocked_ = blocked_ + kMoreBlocked;
+  return given;
+}
+
+bool ThreadedEngine::LendPlace(Lender lender) {
   Start start;
-  if (!BeginToLend(start)) return false;
+  while (!BeginToLend(lender, start)) {
+    if (lender == Lender::kWait || !AllowMoreBlocked()) return false;
+  }
+  if (lender == Lender::kBlocked) {
+    StartRunners(start);
+    return true;
+  }
   if (start.count == 0 || workers_->spares.Start(1) == 1) return true;
   // The system gives no thread more: the caller has to do the work itself.
   GiveUpRunners(1);
-  TakeBackPlace();
+  TakeBackPlace(lender);
   return false;
-}
-
-bool ThreadedEngine::LendPlaceForLater() {
-  Start start;
-  if (!BeginToLend(start)) return false;
-  StartRunners(start);
-  return true;
 }
 
 /// Counts up to that many runners more, for StartRunners. Requires queue_lock_.
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
   const int free = std::max(0, MaxRunners() - runners_);
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
-                       .spare = lent_ > 0 || WithoutTbb()};
+                       .spare = lent() > 0 || WithoutTbb()};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
   runners_ += start.count;
   active_ += start.count;
@@ -477,7 +498,7 @@ ThreadedEngine::Place ThreadedEngine::AwaitPlace(OutsideCall& call) {
   Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (lent_ > 0) return Place::kOwnArena;
+    if (lent() > 0) return Place::kOwnArena;
     calls_.push_back(&call);
     if (ReservePlace(call)) return Place::kInArena;
     // Whoever comes to it, when those who have the places leave them.
@@ -566,7 +587,7 @@ bool ThreadedEngine::IsTaken(const OutsideCall& call) {
 /// A call that waits, for a runner to make; null if there is none. Requires queue_lock_.
 ThreadedEngine::OutsideCall* ThreadedEngine::TakeCall() {
   const auto found = std::find_if(calls_.begin(), calls_.end(), [this](const OutsideCall* call) {
-    return !call->has_place || lent_ > 0;
+    return !call->has_place || lent() > 0;
   });
   if (found == calls_.end()) return nullptr;
   OutsideCall* const call = *found;
