@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <future>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tbb/info.h"
 #include "tbb/task_arena.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
@@ -233,6 +235,51 @@ TEST_P(SeveralEnginesTest, AnotherEngineThatIsNotUsedLeavesLoopsTheirThreads) {
   EXPECT_EQ(alone, workers);
   goes_on.count_down();
   engine_->WaitForAll();
+}
+
+// They work in the place of sleepers, on all threads that TBB has. What runs in the stead of TBB's
+// then is seen by its loops: where an order was withdrawn they have one thread.
+TEST_P(SeveralEnginesTest, PiecesThatSleepLeaveAnotherEngineItsThreads) {
+  const int workers = GetParam().workers;
+  if (workers == 1) return;                                         // a loop has no other thread
+  const int left = tbb::info::default_concurrency() - 1 + workers;  // of TBB's, for such pieces
+  for (int round = 0; round < 4; ++round) {
+    const auto other = GetParam().Make();
+    Variable *const there = other->NewVariable(), *const here = other->NewVariable();
+    const OnComplete done = PushOpen(*other, there);
+    for (int i = 0; i < workers; ++i) {
+      engine_->PushSync([&](RunContext) { other->WaitForVar(there); }, kCpu, {}, {});
+    }
+    std::atomic<pid_t> asleep[2] = {0, 0};
+    std::atomic<int> pieces{0};
+    for (int i = 0; i <= left; ++i) {
+      engine_->PushSync(
+          [&](RunContext) {
+            const auto own = std::this_thread::get_id();
+            ParallelFor(2 * workers, [&](int) {
+              if (std::this_thread::get_id() != own) {
+                if (const int piece = pieces++; piece < 2) asleep[piece] = ThisThread();
+              }
+              other->WaitForVar(there);
+            });
+          },
+          kCpu, {}, {});
+    }
+    for (const std::atomic<pid_t>& thread : asleep) {
+      while (thread == 0) std::this_thread::yield();
+      AwaitSleep(thread);
+    }
+    // Those that TBB does not wake for the loops it would have for what comes now.
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (pieces < left && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+    int threads = 0;
+    other->PushSync([&](RunContext) { threads = tbb::this_task_arena::max_concurrency(); }, kCpu,
+                    {}, {here});
+    other->WaitForVar(here);
+    EXPECT_EQ(threads, workers);
+    done();
+    engine_->WaitForAll();
+  }
 }
 
 // All threads of the arena are in the loop: the operation's own one waits for the others, which

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
@@ -54,6 +55,7 @@ class DependencyEngine::LentPlaces {
 
   static inline thread_local LentPlaces* innermost_ = nullptr;
 
+  const BorrowedSleep sleep_;
   LentPlaces* const outer_ = Enclosing();
   const ThreadFrame* const frame_ = ThreadFrame::Innermost();
   std::mutex* const mutex_;

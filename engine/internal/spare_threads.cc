@@ -53,7 +53,7 @@ void SpareThreads::ThreadLoop(Thread own) {
   std::optional<ArenaObserver> observer;
   try {
     arena.initialize();
-    observer.emplace(arena, engine_id_);
+    observer.emplace(arena, engine_id_, ArenaThreads::kBorrowed);
   } catch (const std::exception&) {  // no memory: it works without an arena of its own
   }
   std::unique_lock<std::mutex> lock(mutex_);

@@ -59,6 +59,10 @@ namespace {
 std::atomic<int> reserved_threads{0};
 std::atomic<int> given_threads{0};
 
+thread_local bool is_borrowed = false;
+// Of threads that are. Relaxed everywhere: nothing but the number.
+std::atomic<int> borrowed_sleeps{0};
+
 constexpr std::chrono::seconds kAskAgain{1};
 // When the system has refused some the last time, on the steady clock; 0 if it never has.
 std::atomic<std::chrono::steady_clock::rep> refused_at{0};
@@ -176,8 +180,18 @@ bool SystemGivesMoreThreads(int count) {
   return Ask(reserved_threads.load(std::memory_order_relaxed) + count);
 }
 
-ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id)
-    : tbb::task_scheduler_observer(arena), engine_id_(engine_id) {
+BorrowedSleep::BorrowedSleep() : counts_(is_borrowed) {
+  if (counts_) borrowed_sleeps.fetch_add(1, std::memory_order_relaxed);
+}
+
+BorrowedSleep::~BorrowedSleep() {
+  if (counts_) borrowed_sleeps.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool BorrowedSleep::Any() { return borrowed_sleeps.load(std::memory_order_relaxed) > 0; }
+
+ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id, ArenaThreads threads)
+    : tbb::task_scheduler_observer(arena), engine_id_(engine_id), threads_(threads) {
   PublishThroughTbb(this);
   // A worker that is inside when the observer ends may keep TBB's record of it (40 bytes) for good,
   // as of TBB 2021.8.
@@ -199,12 +213,18 @@ void ArenaObserver::on_scheduler_entry(bool is_worker) {
   ReceiveThroughTbb(this);
   (is_worker ? workers_ : guests_).fetch_add(1, std::memory_order_relaxed);
   // Threads from outside enter through Execute, which has a frame.
-  if (is_worker) ThreadFrame::SetArena(engine_id_);
+  if (is_worker) {
+    ThreadFrame::SetArena(engine_id_);
+    is_borrowed = threads_ == ArenaThreads::kBorrowed;
+  }
   PublishThroughTbb(this);
 }
 
 void ArenaObserver::on_scheduler_exit(bool is_worker) {
-  if (is_worker) ThreadFrame::SetArena(0);
+  if (is_worker) {
+    ThreadFrame::SetArena(0);
+    is_borrowed = false;
+  }
   (is_worker ? workers_ : guests_).fetch_sub(1, std::memory_order_relaxed);
   PublishThroughTbb(this);
 }

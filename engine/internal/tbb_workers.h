@@ -38,12 +38,35 @@ bool SystemGivesThreadsAgain();
 /// Whether it gives so many beside those that are reserved, now. As often as one likes, as above.
 bool SystemGivesMoreThreads(int count);
 
+/// While it lives this thread sleeps. Where it is one of TBB's that no engine has reserved, at a
+/// piece of a loop, TBB may have none left for those that are: it knows of no sleep, and there may
+/// be as many such sleepers as threads work in the place of others.
+class BorrowedSleep {
+ public:
+  BorrowedSleep();
+  ~BorrowedSleep();
+  BorrowedSleep(const BorrowedSleep&) = delete;
+  BorrowedSleep& operator=(const BorrowedSleep&) = delete;
+
+  /// Whether any such thread sleeps. A hint, for where to order runners.
+  static bool Any();
+
+ private:
+  const bool counts_;
+};
+
+/// Whose threads those in an arena are.
+enum class ArenaThreads {
+  kReserved,  ///< its engine's, see WorkerReservation
+  kBorrowed   ///< whatever TBB has
+};
+
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
 /// and counts them.
 class ArenaObserver final : public tbb::task_scheduler_observer {
  public:
   /// Requires an arena that is initialized: without memory TBB throws there, and crashes here.
-  ArenaObserver(tbb::task_arena& arena, uint64_t engine_id);
+  ArenaObserver(tbb::task_arena& arena, uint64_t engine_id, ArenaThreads threads);
   ~ArenaObserver();
 
   void on_scheduler_entry(bool is_worker) override;
@@ -55,6 +78,7 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
 
  private:
   const uint64_t engine_id_;
+  const ArenaThreads threads_;
   // Relaxed everywhere: nothing but the numbers.
   std::atomic<int> workers_{0};
   std::atomic<int> guests_{0};

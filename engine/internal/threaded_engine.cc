@@ -267,7 +267,7 @@ class ThreadedEngine final : public DependencyEngine {
     Workers(int count, ThreadedEngine* engine)
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
-          observer(Initialized(arena), engine->id()),
+          observer(Initialized(arena), engine->id(), ArenaThreads::kReserved),
           spares(count, engine->id(), [engine] { engine->SpareLoop(); }) {}
 
     static tbb::task_arena& Initialized(tbb::task_arena& arena) {
@@ -344,7 +344,7 @@ bool ThreadedEngine::LendPlace(Lender lender) {
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
   const int free = std::max(0, MaxRunners() - runners_);
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
-                       .spare = lent() > 0 || WithoutTbb()};
+                       .spare = lent() > 0 || BorrowedSleep::Any() || WithoutTbb()};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
   runners_ += start.count;
   active_ += start.count;
@@ -568,7 +568,7 @@ void ThreadedEngine::CallInOwnArena(const std::function<void()>& body, int threa
   arena.initialize();
   // For TBB's threads that come to a loop: without a mark their pieces would wait for room, and for
   // all operations, as threads outside do.
-  const ArenaObserver observer(arena, id());
+  const ArenaObserver observer(arena, id(), ArenaThreads::kBorrowed);
   arena.execute(Delegate(&body));
 }
 
