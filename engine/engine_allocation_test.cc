@@ -497,6 +497,42 @@ TEST_P(EngineAllocationTest, ADeletionNeedsNoMemory) {
   }
 }
 
+// The deletions that it has noted take place.
+TEST_P(EngineAllocationTest, ARecordingMayFindNoMemoryAnywhere) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    Variable *const out = engine_->NewVariable(), *own = nullptr;
+    bool deleted = false;
+    std::unique_ptr<Schedule> schedule;
+    const auto pushes = [&] {
+      own = engine_->NewVariable();
+      engine_->PushSync([](RunContext) {}, kCpu, {}, {own});
+      engine_->PushSync([](RunContext) {}, kCpu, {own}, {out});
+      engine_->DeleteVariable(own);
+      deleted = true;
+    };
+    {
+      const FailingNew failing(call);
+      try {
+        schedule = engine_->Record(pushes);
+      } catch (const std::bad_alloc&) {
+      }
+      failed = failing.has_failed();
+    }
+    if (schedule != nullptr) {
+      schedule->Replay();
+      engine_->WaitForVar(out);
+      schedule.reset();
+    }
+    if (deleted) {
+      EXPECT_THROW(engine_->IsIdle(own), Error) << "allocation " << call;
+    } else if (own != nullptr) {
+      engine_->DeleteVariable(own);
+    }
+    engine_->DeleteVariable(out);
+  }
+}
+
 // What is missing when its turn has come fails it as if its function had; on the thread of the
 // push.
 TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
@@ -528,6 +564,23 @@ TEST(AsyncMemoryTest, AnAsynchronousOperationThatFindsNoMemoryFails) {
     errors += error;
   }
   EXPECT_GT(errors, 0);
+}
+
+// The destructor of the last handle finds it out, and has nobody to throw to.
+TEST(AsyncMemoryTest, ALostCompletionIsAnErrorThoughThereIsNoMemoryToSaySo) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+    Variable* const variable = engine->NewVariable();
+    std::optional<OnComplete> open = PushOpen(*engine, variable);
+    {
+      const FailingNew failing(call, /*failures=*/1000);
+      open.reset();
+      failed = failing.has_failed();
+    }
+    EXPECT_ANY_THROW(engine->WaitForVar(variable)) << "allocation " << call;
+    EXPECT_EQ(engine->counters().pending, 0u) << "allocation " << call;
+  }
 }
 
 // What is issued to a device has to be noted with its variables, and goes on: so there is no error.

@@ -10,6 +10,21 @@
 namespace tessera {
 
 namespace engine_internal {
+namespace {
+
+/// What an operation has failed with whose OnComplete nobody has called; or, where there is no
+/// memory for that, a std::bad_alloc.
+std::exception_ptr NeverCalled() noexcept {
+  try {
+    throw FailedPrecondition(
+        "Engine: every OnComplete of the operation was destroyed and none was called; expected one "
+        "call");
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace
 
 Completion::Completion(CompletionListener* listener, Execution* execution)
     : listener_(listener),
@@ -21,9 +36,7 @@ Completion::Completion(CompletionListener* listener, Execution* execution)
 Completion::~Completion() {
   // Acquire: pairs with the exchange in TryComplete.
   if (complete_.load(std::memory_order_acquire)) return;
-  TryComplete(std::make_exception_ptr(
-      FailedPrecondition("Engine: every OnComplete of the operation was destroyed and none was "
-                         "called; expected one call")));
+  TryComplete(NeverCalled());
 }
 
 bool Completion::TryComplete(std::exception_ptr error) {

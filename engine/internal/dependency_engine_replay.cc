@@ -75,9 +75,11 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
     absl::Cleanup keep = [&] {
       recorded = std::move(recording.pushes);
       deletions = std::move(recording.deletions);
-      for (const RecordedDeletion& deletion : deletions) {
-        if (recording.made.contains(deletion.variable)) own.insert(deletion.variable);
-      }
+      // In place, for in a cleanup nothing may throw.
+      std::erase_if(recording.made, [&](const DependencyVariable* variable) {
+        return !recording.deleted.contains(variable);
+      });
+      own = std::move(recording.made);
     };
     pushes();
   }
