@@ -229,7 +229,8 @@ class Engine {
   virtual Variable* NewVariable(std::string_view name = {}) = 0;
 
   /// Deletes the variable after the last operation that was pushed on it; returns at once. The
-  /// caller must not use it again, which the engine reports where it can. Needs no memory.
+  /// caller must not use it again, which the engine reports where it can. Needs no memory; but a
+  /// recording has to note it, and may throw std::bad_alloc, with nothing deleted.
   virtual void DeleteVariable(Variable* variable) = 0;
 
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and

@@ -55,9 +55,15 @@ DependencyEngine::DependencyEngine(const ResolvedOptions& options)
 Variable* DependencyEngine::NewVariable(std::string_view name) {
   CheckNotForked("NewVariable");
   DependencyVariable* variable = variables_.Take();
-  if (Recording* const recording = Recording::Of(id_)) recording->made.insert(variable);
+  Recording* const recording = Recording::Of(id_);
+  absl::Cleanup give_back = [&] {
+    if (recording != nullptr) recording->made.erase(variable);
+    variables_.Give(variable);
+  };
+  if (recording != nullptr) recording->made.insert(variable);
   std::lock_guard<FutexLock> hold(variable->lock);  // DebugString may be looking at it
   variable->Revive(id_, next_variable_id_.fetch_add(1, std::memory_order_relaxed), name);
+  std::move(give_back).Cancel();
   return variable;
 }
 
@@ -140,7 +146,9 @@ void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
     return;
   }
   Execution* execution = TakeExecution(device, record->property, priority, site);
+  absl::Cleanup give_back = [&] { GiveExecution(execution); };
   execution->SetEdgeCount(record->edges.size());
+  std::move(give_back).Cancel();
   std::copy(record->edges.begin(), record->edges.end(), execution->edges().begin());
   execution->op = record;
   record->references.fetch_add(1, std::memory_order_relaxed);  // the caller's one keeps it alive

@@ -121,7 +121,9 @@ void DependencyEngine::NoteDeletion(Recording& recording, DependencyVariable* va
     throw InvalidArgument("Engine: \"DeleteVariable\": ", variable->ToString(),
                           " was deleted already");
   }
+  absl::Cleanup forget = [&] { recording.deleted.erase(variable); };
   recording.deletions.push_back({variable, variable->id});
+  std::move(forget).Cancel();
 }
 
 /// Deletes what is still there: somebody may have deleted it without waiting for the schedule.

@@ -161,11 +161,11 @@ class alignas(64) DependencyVariable final : public Variable {
     // Only under `lock`, hence no read-modify-write.
     version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  /// Makes a recycled variable a new one. Requires `lock`.
+  /// Makes a recycled variable a new one. Requires `lock`. Where it throws nothing is done.
   void Revive(uint64_t new_engine_id, uint64_t new_id, std::string_view new_name) {
+    name = new_name;
     engine_id = new_engine_id;
     id = new_id;
-    name = new_name;
     alive = true;
     version_.store(0, std::memory_order_relaxed);
   }
