@@ -360,9 +360,9 @@ class Engine {
   virtual void StartTrace() = 0;
 
   /// Ends the trace and returns it in the JSON that Perfetto and chrome://tracing open: a row for
-  /// each worker, stream and other thread that ran operations, those that worked in the place of a
-  /// sleeping worker among them; a slice for each call of a function,
-  /// with its name, where it was pushed, how long it was queued and whether it was skipped; a slice
+  /// each worker, stream and other thread that ran operations, those among them that worked in the
+  /// place of a sleeping worker or at a piece of a loop; a slice for each call of a function, with
+  /// its name, where it was pushed, how long it was queued and whether it was skipped; a slice
   /// on its stream's row for what a device did (from the later of its being issued and the end of
   /// the one before, to when the engine heard of its end); a span for what an asynchronous
   /// operation took after its function; and an arrow to each operation from those whose end its

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tbb/task_arena.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
@@ -136,6 +137,32 @@ TEST_P(EngineTraceTest, EachWorkerHasARowInWhichNothingOverlaps) {
       EXPECT_GE(begin, last_end - 0.002) << "row " << row;  // printed in thousandths
       last_end = end;
     }
+  }
+}
+
+// There its place has another number.
+TEST(ThreadedTraceTest, AWorkerKeepsItsRowWhileItIsInAnotherArena) {
+  constexpr int kWorkers = 2;
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = kWorkers});
+  std::latch all(kWorkers);
+  engine->StartTrace();
+  for (const std::string number : {"0", "1"}) {
+    engine->PushSync(
+        [&, number](RunContext) {
+          all.arrive_and_wait();
+          tbb::task_arena(kWorkers).execute([&] {
+            Variable* const inner = engine->NewVariable();
+            engine->PushSync([](RunContext) {}, kCpu, {}, {inner}, {.name = "inner " + number});
+            engine->WaitForVar(inner);  // runs it
+          });
+        },
+        kCpu, {}, {}, {.name = "outer " + number});
+  }
+  engine->WaitForAll();
+  const Trace trace(engine->StopTrace());
+  for (const std::string number : {"0", "1"}) {
+    EXPECT_EQ(trace.Slices("inner " + number).at(0)["tid"],
+              trace.Slices("outer " + number).at(0)["tid"]);
   }
 }
 

@@ -48,7 +48,6 @@ void SpareThreads::AddThread() {
 }
 
 void SpareThreads::ThreadLoop(Thread own) {
-  is_spare_ = true;
   tbb::task_arena arena(workers_, /*reserved_for_masters=*/1);
   std::optional<ArenaObserver> observer;
   try {

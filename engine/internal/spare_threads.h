@@ -28,9 +28,6 @@ class SpareThreads {
   /// is a thread: fewer only where the system gives none.
   int Start(int count);
 
-  /// Whether the calling thread is one of some engine.
-  static bool IsSpare() { return is_spare_; }
-
  private:
   using Thread = std::list<std::thread>::iterator;
 
@@ -38,8 +35,6 @@ class SpareThreads {
 
   void AddThread();
   void ThreadLoop(Thread own);
-
-  static inline thread_local bool is_spare_ = false;
 
   const int workers_;
   const uint64_t engine_id_;

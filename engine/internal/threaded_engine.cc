@@ -26,6 +26,33 @@
 namespace tessera::engine_internal {
 namespace {
 
+/// While it lives, its thread is a runner in a place of an engine's arena, which nobody else has
+/// meanwhile; also where the runner is in another arena, in whatever place there.
+class RunnerPlace {
+ public:
+  RunnerPlace(uint64_t engine_id, int index)
+      : engine_id_(engine_id), index_(index), outer_(innermost_) {
+    innermost_ = this;
+  }
+  ~RunnerPlace() { innermost_ = outer_; }
+  RunnerPlace(const RunnerPlace&) = delete;
+  RunnerPlace& operator=(const RunnerPlace&) = delete;
+
+  /// Which place of that engine this thread has; -1 if none.
+  static int IndexIn(uint64_t engine_id) {
+    const RunnerPlace* place = innermost_;
+    while (place != nullptr && place->engine_id_ != engine_id) place = place->outer_;
+    return place == nullptr ? -1 : place->index_;
+  }
+
+ private:
+  static inline thread_local const RunnerPlace* innermost_ = nullptr;
+
+  const uint64_t engine_id_;
+  const int index_;
+  const RunnerPlace* const outer_;
+};
+
 // What is ready stands in our own queue; a TBB task (a "runner") is only the order to work on that
 // queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
 // goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
@@ -127,11 +154,7 @@ class ThreadedEngine final : public DependencyEngine {
     return text;
   }
 
-  int WorkerIndex() const override {
-    if (SpareThreads::IsSpare() || !ThreadFrame::IsWorker(id())) return -1;
-    // Of the two places of an arena for one thread TBB uses either.
-    return std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
-  }
+  int WorkerIndex() const override { return RunnerPlace::IndexIn(id()); }
   void Dispatch(ReadyList& ready) override;
   void Call(const SyncFn& fn, const RunContext& context) override {
     tbb::this_task_arena::isolate([&] { fn(context); });
@@ -638,6 +661,9 @@ bool ThreadedEngine::MakeWay() {
 }
 
 void ThreadedEngine::RunnerLoop() {
+  // Of the two places of an arena for one thread TBB uses either.
+  const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
+  const RunnerPlace place(id(), index);
   Work work;
   while (NextOrRetire(work)) {
     Do(work);
