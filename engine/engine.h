@@ -82,8 +82,10 @@ using Opr = EngineOperator;
 enum class EngineKind {
   kDefault,   ///< TESSERA_ENGINE_TYPE: ThreadedEngine (also where it is not set) or NaiveEngine
   kThreaded,  ///< runs operations on worker threads
-  /// Runs each operation at its push, on the pushing thread, or inside the OnComplete that makes it
-  /// ready, see there; for debugging.
+  /// Runs each operation at its push, on the pushing thread, or, where it has to wait for others,
+  /// when the last of these is complete, on the thread that completes it; see OnComplete. Where 16
+  /// of its operations lie on top of each other, those that they push run after the outermost. For
+  /// debugging.
   kNaive,
 };
 

@@ -38,6 +38,7 @@ using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
 using engine_internal::ErrorOf;
 using engine_internal::ParallelFor;
+using engine_internal::PushOpen;
 using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
 using testing::AllOf;
@@ -403,6 +404,38 @@ TEST(NaiveEngineTest, AnOperationRunsInsideItsPushOnThePushingThread) {
       kCpu, {}, {variable});
   EXPECT_EQ(thread, std::this_thread::get_id());
   EXPECT_EQ(trace, "(inner)after");
+}
+
+TEST(NaiveEngineTest, APushRunsItsFunctionThoughOthersAreReadyAndOtherThreadsRunThem) {
+  const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+  Variable* const variable = engine->NewVariable();
+  const OnComplete open = PushOpen(*engine, variable);
+  std::latch first_runs(1);
+  std::atomic<bool> second_has_begun{false}, own_has_run{false};
+  engine->PushSync(
+      [&](RunContext) {
+        first_runs.count_down();
+        while (!second_has_begun) std::this_thread::yield();
+      },
+      kCpu, {variable}, {});
+  engine->PushSync(
+      [&](RunContext) {
+        second_has_begun = true;
+        while (!own_has_run) std::this_thread::yield();
+      },
+      kCpu, {variable}, {});
+  std::thread completer([&] { open(); });
+  first_runs.wait();  // from here on the second stands in the queue
+  std::thread::id thread;
+  engine->PushSync(
+      [&](RunContext) {
+        thread = std::this_thread::get_id();
+        own_has_run = true;
+      },
+      kCpu, {}, {});
+  EXPECT_EQ(thread, std::this_thread::get_id());
+  second_has_begun = true;
+  completer.join();
 }
 
 TEST(NaiveEngineTest, ALongChainBehindAnAsyncOperationNeedsLittleStack) {

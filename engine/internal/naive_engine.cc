@@ -58,19 +58,15 @@ class NaiveEngine final : public DependencyEngine {
 
   void Dispatch(ReadyList& ready) override {
     const DispatchFrame frame(id());
-    if (frame.depth() > 0 && frame.depth() < kMaxDepth) {
-      while (Execution* execution = TakeBest(ready)) {
-        Run(execution, ready);
-        Deactivate();
-      }
-      return;
-    }
-    Queue(ready);
-    if (frame.depth() > 0) return;
-    while (Execution* execution = TakeReady()) {
-      Run(execution, ready);
-      Queue(ready);
+    if (frame.depth() >= kMaxDepth) return Queue(ready);
+    const bool outermost = frame.depth() == 0;
+    // What is pushed here runs here: in the queue another thread could be the first to come to it.
+    Execution* next = TakeBest(ready);
+    while (next != nullptr) {
+      Run(next, ready);
+      if (outermost) Queue(ready);
       Deactivate();
+      next = outermost ? TakeReady() : TakeBest(ready);
     }
   }
 
