@@ -438,6 +438,26 @@ TEST(NaiveEngineTest, APushRunsItsFunctionThoughOthersAreReadyAndOtherThreadsRun
   completer.join();
 }
 
+TEST(NaiveEngineTest, ACompletionRunsWhatItMakesReadyAndInAnOperationTheFirstOfIt) {
+  const auto engine = Engine::Create({.kind = EngineKind::kNaive});
+  std::string trace;
+  const auto complete = [&] {
+    Variable* const variable = engine->NewVariable();
+    const OnComplete open = PushOpen(*engine, variable);
+    for (const char* const name : {"a", "b", "c"}) {
+      engine->PushSync([&trace, name](RunContext) { trace += name; }, kCpu, {variable}, {},
+                       {.priority = *name == 'b' ? 1 : 0});
+    }
+    open();
+    trace += ".";
+  };
+  complete();
+  EXPECT_EQ(trace, "bac.");
+  trace.clear();
+  engine->PushSync([&](RunContext) { complete(); }, kCpu, {}, {});
+  EXPECT_EQ(trace, "b.ac");
+}
+
 TEST(NaiveEngineTest, ALongChainBehindAnAsyncOperationNeedsLittleStack) {
   const auto engine = Engine::Create({.kind = EngineKind::kNaive, .max_pending = 0});
   Variable* variable = engine->NewVariable();

@@ -9,9 +9,10 @@
 namespace tessera::engine_internal {
 
 /// Has no threads: an operation runs inside the push that makes it ready. Only what must wait for
-/// an asynchronous operation, or for the operation that pushes it, runs later: in the thread that
-/// completes that one. Where a completion inside an operation makes several ready, the first runs
-/// there; the others run when that thread is done with its outermost operation or waits in one.
+/// an asynchronous operation, for one that another thread runs, or for the operation that pushes
+/// it, runs later: in the thread that completes that one. Where a completion makes several ready,
+/// all but the first stand in a queue meanwhile, which threads come to that wait in operations, or
+/// are through with their outermost one.
 std::unique_ptr<Engine> MakeNaiveEngine(const ResolvedOptions& options);
 
 }  // namespace tessera::engine_internal
