@@ -328,9 +328,9 @@ class Engine {
 
   /// From here on no operation begins, but for those that a running one waits for; returns when
   /// those that run have returned and devices have done what was enqueued, or when somebody calls
-  /// Start. Pushes are accepted and keep. Does nothing once Shutdown has begun. Throws
-  /// Error(kFailedPrecondition) inside an operation, and inside one of another engine when the
-  /// process ends.
+  /// Start. What Execute runs is no operation, and not waited for. Pushes are accepted and keep.
+  /// Does nothing once Shutdown has begun. Throws Error(kFailedPrecondition) inside an operation,
+  /// and inside one of another engine when the process ends.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.

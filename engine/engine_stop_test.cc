@@ -1,5 +1,7 @@
 // What runs, waits and returns while the engine stops: see Engine::Stop.
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <future>
 #include <latch>
@@ -11,12 +13,16 @@
 #include "gtest/gtest.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/thread_sleep.h"
 
 namespace tessera {
 namespace {
 
+using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::PushOpen;
+using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
 
 constexpr Device kCpu = Device::Cpu();
@@ -160,6 +166,47 @@ TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
     EXPECT_EQ(runs, 100);
     for (std::thread& thread : threads) thread.join();
   }
+}
+
+// Where all workers have begun to wait another thread calls it. The caller of Execute does not
+// count either.
+TEST_P(EngineStopTest, WhatExecuteRunsIsNotWaitedForWhoeverRunsIt) {
+  if (GetParam().workers == 1) return;  // the call has the other place of TBB's arena
+  std::atomic<bool> over{false}, ended{false};
+  const auto engine =
+      GetParam().Make({.stall_report_ms = 10000, .stall_report = [&](const std::string& text) {
+                         if (text.find("Stop") != std::string::npos) over = true;
+                       }});
+  Variable* const awaited = engine->NewVariable();
+  const OnComplete open = PushOpen(*engine, awaited);
+  std::latch running(GetParam().workers);
+  std::promise<pid_t> caller;
+  const std::shared_future<pid_t> asleep = caller.get_future();
+  for (int i = 0; i < GetParam().workers; ++i) {
+    engine->PushSync(
+        [&](RunContext context) {
+          running.count_down();
+          AwaitSleep(asleep.get());
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {});
+  }
+  running.wait();
+  std::latch called(1);
+  std::thread executor([&] {
+    caller.set_value(ThisThread());
+    engine->Execute([&] {
+      called.count_down();
+      while (!over) std::this_thread::yield();
+      ended = true;
+    });
+  });
+  called.wait();
+  open();
+  engine->Stop();
+  EXPECT_FALSE(ended);
+  over = true;
+  executor.join();
 }
 
 }  // namespace
