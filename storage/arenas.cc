@@ -35,6 +35,9 @@ void Move(Block* block, Arena* to) {
     ++num_blocks;
   }
   if (num_blocks > kMaxMovedBlocks) return;
+  // As many records the other way, or an arena that others take memory from would have to make new
+  // ones for ever.
+  to->blocks.Give(&first->arena->blocks, num_blocks);
   for (Block* part = first; part != nullptr; part = part->upper) {
     const bool is_free = part->is_free;
     if (is_free) part->arena->strategy->Remove(part);

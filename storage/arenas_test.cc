@@ -58,6 +58,22 @@ TEST_F(ArenasTest, AThreadGetsAnArenaOfItsOwnWhileThereAreSome) {
   EXPECT_EQ(shared, (std::vector<Arena*>{a_, b_, c}));
 }
 
+// One allocates, the other frees, and joins what the first has cut.
+TEST_F(ArenasTest, RecordsGoBackAgainstMemory) {
+  Block* const keeps_segment = Get(a_, kMegabyte / 2);
+  const auto records = [&] { return a_->blocks.num_made() + b_->blocks.num_made(); };
+  int after_some = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<Block*> blocks;
+    for (int i = 0; i < 20; ++i) blocks.push_back(Get(a_, kMegabyte / 8));
+    blocks.push_back(Get(b_, kMegabyte / 2));
+    for (Block* const block : blocks) arenas_.Put(block);
+    if (round == 100) after_some = records();
+  }
+  EXPECT_EQ(records(), after_some);
+  arenas_.Put(keeps_segment);
+}
+
 TEST_F(ArenasTest, WhatIsFreeInAnotherArenaComesBeforeTheSystem) {
   Block* const of_a = Get(a_, kMegabyte / 2);
   Block* const rest_of_a = Get(a_, kMegabyte / 2);

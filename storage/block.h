@@ -92,6 +92,19 @@ class BlockStore {
     ++num_spare_;
   }
 
+  /// Gives another store up to so many records that it has to spare.
+  void Give(BlockStore* other, int count) {
+    for (; count > 0 && spare_ != nullptr; --count) {
+      Block* const block = spare_;
+      spare_ = block->next;
+      --num_spare_;
+      other->Put(block);
+    }
+  }
+
+  /// How many it has made.
+  int num_made() const { return static_cast<int>(slabs_.size() * std::tuple_size_v<Slab>); }
+
   /// Calls `visit(first)` with the first block of each system allocation.
   template <typename Visitor>
   void ForEachSystemAllocation(const Visitor& visit) {
