@@ -125,10 +125,7 @@ class BestFitPool final : public PoolStrategy {
  public:
   using PoolStrategy::PoolStrategy;
 
-  int64_t RoundUp(int64_t size_bytes) const override {
-    if (size_bytes <= kMaxSmallBytes) return SizeOfClass(SizeClass(size_bytes));
-    return RoundUpTo(size_bytes, kPageBytes);
-  }
+  int64_t RoundUp(int64_t size_bytes) const override { return RoundUpForBestFit(size_bytes); }
 
   Block* Take(int64_t rounded_bytes) override {
     return TakeFrom(&BinsOf(KindOf(rounded_bytes)), rounded_bytes);

@@ -94,7 +94,10 @@ StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   ThreadCache* const cache = Cache();
   Tag* const tag = FindTag(cache, tag_name);
   Block* block = nullptr;
-  if (cache != nullptr) block = AllocFromThread(cache, size_bytes, tag);
+  if (cache != nullptr && size_bytes > 0) {
+    block = arenas_suffice_ ? AllocFromArena(cache, size_bytes, tag)
+                            : PopFromCache(cache, size_bytes, tag);
+  }
   if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
   return block == nullptr ? StorageHandle{.device = device_} : HandOut(block);
 }
@@ -118,21 +121,30 @@ Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
   return tag;
 }
 
-/// A block of the thread's cache or its arena; null if that takes the pool's lock.
-Block* DevicePool::AllocFromThread(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
-  if (size_bytes == 0) return nullptr;
-  std::unique_lock<std::mutex> arena_lock(cache->arena()->mutex, std::defer_lock);
-  if (arenas_suffice_) arena_lock.lock();
+/// A block of the thread's cache, or null.
+Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  const OwnerGuard guard(cache->lock());
+  Block* const block = cache->MayHave(size_bytes) ? cache->Pop(size_bytes) : nullptr;
+  if (block != nullptr) AssignInCache(cache, block, size_bytes, tag);
+  return block;
+}
+
+/// A block of the thread's cache or its arena, or null.
+Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  const std::lock_guard<std::mutex> lock(cache->arena()->mutex);
   const OwnerGuard guard(cache->lock());
   Block* block = cache->MayHave(size_bytes) ? cache->Pop(size_bytes) : nullptr;
-  if (block == nullptr && arenas_suffice_) {
-    block = TakeFromArena(cache, arenas_.RoundUp(size_bytes), ArenaLocks::kOwn);
+  if (block == nullptr) {
+    block = TakeFromArena(cache, RoundUpForBestFit(size_bytes), ArenaLocks::kOwn);
   }
-  if (block == nullptr) return nullptr;
+  if (block != nullptr) AssignInCache(cache, block, size_bytes, tag);
+  return block;
+}
+
+void DevicePool::AssignInCache(ThreadCache* cache, Block* block, int64_t size_bytes, Tag* tag) {
   block->requested_bytes = size_bytes;
   block->tag = tag;
   CountAllocInCache(cache, *block);
-  return block;
 }
 
 /// A block of the arena of the thread, whose cache has none and is locked; null if there is none.

@@ -21,10 +21,10 @@ struct StorageHandle {
   int64_t size_bytes = 0;
   Device device;  ///< where it lies
 
-  /// Storage's own: where it keeps the block's state, and which of the block's lives this is. They
-  /// let Free find the block without a search and refuse a handle that was freed before.
-  storage_internal::Block* block = nullptr;
+  /// Storage's own: which of the block's lives this is, and where it keeps the block's state. They
+  /// let Free refuse a handle that was freed before and find the block without a search.
   uint64_t generation = 0;
+  storage_internal::Block* block = nullptr;
 };
 
 }  // namespace tessera

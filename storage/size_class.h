@@ -46,6 +46,12 @@ constexpr int64_t RoundUpTo(int64_t size_bytes, int64_t multiple) {
   return (size_bytes + multiple - 1) / multiple * multiple;
 }
 
+/// What the best-fit strategy rounds a size up to.
+constexpr int64_t RoundUpForBestFit(int64_t size_bytes) {
+  return size_bytes <= kMaxSmallBytes ? SizeOfClass(SizeClass(size_bytes))
+                                      : RoundUpTo(size_bytes, kPageBytes);
+}
+
 /// Nothing larger can exist: the address space of today's machines has 47 bits.
 inline constexpr int64_t kMaxAllocBytes = int64_t{1} << 46;
 inline constexpr int kNumClasses = SizeClass(2 * kMaxAllocBytes) + 1;

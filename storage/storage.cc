@@ -88,6 +88,16 @@ class Storage::Impl final : public ForkLocks {
     return pools_.back().get();
   }
 
+  /// As Storage::Alloc, which keeps this out of the way of blocks without a name.
+  ABSL_ATTRIBUTE_NOINLINE
+  Handle AllocTagged(int64_t size_bytes, Device device, std::string_view tag) {
+    if (DevicePool* const pool = FindPool(device)) [[likely]] {
+      if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, tag)) [[likely]]
+        return pool->HandOut(block);
+    }
+    return AllocAnywhere(size_bytes, device, tag);
+  }
+
   /// As Storage::Alloc, also where the thread's cache is of no help.
   ABSL_ATTRIBUTE_NOINLINE
   Handle AllocAnywhere(int64_t size_bytes, Device device, std::string_view tag) {
@@ -226,8 +236,9 @@ Storage::Storage(StorageOptions options)
 Storage::~Storage() = default;
 
 Storage::Handle Storage::Alloc(int64_t size_bytes, Device device, std::string_view tag) {
+  if (!tag.empty()) return impl_->AllocTagged(size_bytes, device, tag);
   if (DevicePool* const pool = impl_->FindPool(device)) [[likely]] {
-    if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, tag)) [[likely]]
+    if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, {})) [[likely]]
       return pool->HandOut(block);
   }
   return impl_->AllocAnywhere(size_bytes, device, tag);

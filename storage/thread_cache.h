@@ -285,7 +285,10 @@ ThreadCache* FindOrAddThreadCache(DevicePool* pool, uint64_t pool_id);
 /// The same if the thread has used the pool lately, else null.
 inline ThreadCache* RecentCacheOfThisThread(uint64_t pool_id) {
   const RecentCache& recent = recent_caches[pool_id % kNumRecentCaches];
-  return recent.pool_id == pool_id ? recent.cache : nullptr;
+  if (recent.pool_id != pool_id) return nullptr;
+  // An entry of a pool has a cache. Callers need not ask again.
+  if (recent.cache == nullptr) __builtin_unreachable();
+  return recent.cache;
 }
 
 }  // namespace tessera::storage_internal
