@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tbb/info.h"
 #include "tbb/task_arena.h"
+#include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/engine_configurations.h"
 #include "tessera/engine/internal/thread_sleep.h"
@@ -366,6 +367,34 @@ TEST_P(SeveralEnginesTest, APieceOfALoopInExecuteOfAnotherEngineMayWaitForTheOpe
   engine_->WaitForVar(outer);
   goes_on.count_down();
   engine_->WaitForAll();
+}
+
+// Some of them are still inside when Execute returns.
+TEST_P(SeveralEnginesTest, ThreadsOfALoopInExecuteOfAnotherEngineAreOutsideItLater) {
+  const auto other = GetParam().Make();
+  const auto loop_for_a_while = [](const std::function<void()>& piece) {
+    ParallelFor(64, [&](int) {
+      piece();
+      const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    });
+  };
+  std::atomic<int> refused{0};
+  for (int round = 0; round < 50; ++round) {
+    Variable* const outer = New();
+    engine_->PushSync([&](RunContext) { other->Execute([&] { loop_for_a_while([] {}); }); }, kCpu,
+                      {}, {outer});
+    engine_->WaitForVar(outer);
+    loop_for_a_while([&] {  // the program's own
+      try {
+        other->WaitForAll();
+      } catch (const Error&) {
+        ++refused;
+      }
+    });
+  }
+  EXPECT_EQ(refused, 0);
 }
 
 }  // namespace

@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "tbb/task_arena.h"
-#include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
 
-SpareThreads::SpareThreads(int workers, uint64_t engine_id, std::function<void()> run)
-    : workers_(workers), engine_id_(engine_id), run_(std::move(run)) {}
+SpareThreads::SpareThreads(ArenaPool& arenas, uint64_t engine_id, std::function<void()> run)
+    : arenas_(arenas), engine_id_(engine_id), run_(std::move(run)) {}
 
 SpareThreads::~SpareThreads() {
   {
@@ -48,11 +47,9 @@ void SpareThreads::AddThread() {
 }
 
 void SpareThreads::ThreadLoop(Thread own) {
-  tbb::task_arena arena(workers_, /*reserved_for_masters=*/1);
-  std::optional<ArenaObserver> observer;
+  std::optional<ArenaPool::Lease> lease;
   try {
-    arena.initialize();
-    observer.emplace(arena, engine_id_, ArenaThreads::kBorrowed);
+    lease.emplace(arenas_);
   } catch (const std::exception&) {  // no memory: it works without an arena of its own
   }
   std::unique_lock<std::mutex> lock(mutex_);
@@ -65,7 +62,7 @@ void SpareThreads::ThreadLoop(Thread own) {
     --calls_;
     lock.unlock();
     ThreadFrame::SetArena(engine_id_);
-    observer.has_value() ? arena.execute(run_) : run_();
+    lease.has_value() ? lease->arena().execute(run_) : run_();
     ThreadFrame::SetArena(0);
     lock.lock();
   }

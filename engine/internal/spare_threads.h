@@ -8,17 +8,18 @@
 #include <mutex>
 #include <thread>
 
+#include "tessera/engine/internal/arena_pool.h"
+
 namespace tessera::engine_internal {
 
 /// Threads that call a function whenever they are told to, made when they are first needed and kept
-/// for the next time, up to a thousand. Each has a TBB arena for as many workers as its engine's
-/// own, so that parallel loops find what they find elsewhere; TBB's threads come to it where they
-/// are free.
+/// for the next time, up to a thousand. Each has an arena of its own, so that parallel loops find
+/// what they find elsewhere; TBB's threads come to it where they are free.
 ///
 /// Threads: every member may be called from any thread, apart from the destructor.
 class SpareThreads {
  public:
-  SpareThreads(int workers, uint64_t engine_id, std::function<void()> run);
+  SpareThreads(ArenaPool& arenas, uint64_t engine_id, std::function<void()> run);
   /// Waits for calls that are under way.
   ~SpareThreads();
   SpareThreads(const SpareThreads&) = delete;
@@ -36,7 +37,7 @@ class SpareThreads {
   void AddThread();
   void ThreadLoop(Thread own);
 
-  const int workers_;
+  ArenaPool& arenas_;
   const uint64_t engine_id_;
   const std::function<void()> run_;
   std::mutex mutex_;

@@ -61,6 +61,12 @@ enum class ArenaThreads {
   kBorrowed   ///< whatever TBB has
 };
 
+/// The arena, in which TBB has what it needs of memory. Throws where there is none.
+inline tbb::task_arena& Initialized(tbb::task_arena& arena) {
+  arena.initialize();
+  return arena;
+}
+
 /// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
 /// and counts them.
 class ArenaObserver final : public tbb::task_scheduler_observer {

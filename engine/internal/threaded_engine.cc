@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "tbb/task_arena.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/internal/arena_pool.h"
 #include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/runner_orders.h"
 #include "tessera/engine/internal/spare_threads.h"
@@ -53,6 +54,11 @@ class RunnerPlace {
   const RunnerPlace* const outer_;
 };
 
+/// In an arena for this thread alone, in which loops ask for no other.
+void CallAlone(const std::function<void()>& fn) {
+  tbb::task_arena(1, /*reserved_for_masters=*/1).execute(fn);
+}
+
 // What is ready stands in our own queue; a TBB task (a "runner") is only the order to work on that
 // queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
 // goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
@@ -84,12 +90,12 @@ class ThreadedEngine final : public DependencyEngine {
     // A piece of an operation's loop stays one, for whose operation `fn` must not wait.
     if (ThreadFrame::IsWorker(id())) return tbb::this_task_arena::isolate(fn);
     // Where the system refuses threads TBB may wait for one that never comes.
-    if (WithoutTbb() || !SystemGivesThreads()) return CallInOwnArena(body, /*threads=*/1);
+    if (WithoutTbb() || !SystemGivesThreads()) return CallAlone(body);
     if (WorksForAny()) {
       // Who works for another engine must not sleep here while a worker calls `body`: that may wait
       // for the other engine, which has one thread less and does not know. And so may a piece of a
       // loop.
-      CallLending([&] { CallInOwnArena(body, options().workers); });
+      CallLending([&] { CallInOwnArena(body); });
       return;
     }
     OutsideCall call(body);
@@ -102,10 +108,10 @@ class ThreadedEngine final : public DependencyEngine {
         CallInArena(call, mine);
         break;
       case Place::kOwnArena:
-        CallInOwnArena(body, options().workers);
+        CallInOwnArena(body);
         break;
       case Place::kNoThread:
-        CallInOwnArena(body, /*threads=*/1);
+        CallAlone(body);
         break;
       case Place::kTaken:
         AwaitEnd(call);
@@ -245,7 +251,7 @@ class ThreadedEngine final : public DependencyEngine {
   bool ReservePlace(OutsideCall& call);
   void LeavePlace();
   void CallInArena(OutsideCall& call, const std::function<void()>& mine);
-  void CallInOwnArena(const std::function<void()>& body, int threads);
+  void CallInOwnArena(const std::function<void()>& body);
   bool BeginCall(OutsideCall& call);
   bool IsTaken(const OutsideCall& call);
   OutsideCall* TakeCall();
@@ -291,16 +297,13 @@ class ThreadedEngine final : public DependencyEngine {
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
           observer(Initialized(arena), engine->id(), ArenaThreads::kReserved),
-          spares(count, engine->id(), [engine] { engine->SpareLoop(); }) {}
-
-    static tbb::task_arena& Initialized(tbb::task_arena& arena) {
-      arena.initialize();
-      return arena;
-    }
+          arenas(count, engine->id()),
+          spares(arenas, engine->id(), [engine] { engine->SpareLoop(); }) {}
 
     WorkerReservation reservation;
     tbb::task_arena arena;
     ArenaObserver observer;
+    ArenaPool arenas;
     SpareThreads spares;
     Calls calls;
   };
@@ -502,11 +505,10 @@ void ThreadedEngine::LookAfterOrders() {
   }
 }
 
-/// In an arena for this thread alone, in which loops ask for no other.
 void ThreadedEngine::CallInstead(const std::function<void()>& fn) {
   bool called = false;
   try {
-    tbb::task_arena(1, /*reserved_for_masters=*/1).execute([&] {
+    CallAlone([&] {
       called = true;
       fn();
     });
@@ -584,15 +586,11 @@ void ThreadedEngine::CallInArena(OutsideCall& call, const std::function<void()>&
   if (IsTaken(call)) AwaitEnd(call);
 }
 
-void ThreadedEngine::CallInOwnArena(const std::function<void()>& body, int threads) {
-  PublishThroughTbb(&body);
-  const absl::Cleanup receive = [&body] { ReceiveThroughTbb(&body); };  // on exceptions too
-  tbb::task_arena arena(threads, /*reserved_for_masters=*/1);
-  arena.initialize();
-  // For TBB's threads that come to a loop: without a mark their pieces would wait for room, and for
-  // all operations, as threads outside do.
-  const ArenaObserver observer(arena, id(), ArenaThreads::kBorrowed);
-  arena.execute(Delegate(&body));
+/// In one that others may only come to for loops. They are marked: their pieces would otherwise
+/// wait for room, and for all operations, as threads outside do.
+void ThreadedEngine::CallInOwnArena(const std::function<void()>& body) {
+  const ArenaPool::Lease lease(workers_->arenas);
+  lease.arena().execute(body);
 }
 
 /// In the call's place in the arena: whether nobody else has taken it.
