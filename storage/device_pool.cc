@@ -95,8 +95,9 @@ StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   Tag* const tag = FindTag(cache, tag_name);
   Block* block = nullptr;
   if (cache != nullptr && size_bytes > 0) {
-    block = arenas_suffice_ ? AllocFromArena(cache, size_bytes, tag)
-                            : PopFromCache(cache, size_bytes, tag);
+    // First without the arena's lock, which somebody has for as long as the pool grows.
+    block = PopFromCache(cache, size_bytes, tag);
+    if (block == nullptr && arenas_suffice_) block = AllocFromArena(cache, size_bytes, tag);
   }
   if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
   return block == nullptr ? StorageHandle{.device = device_} : HandOut(block);
@@ -129,14 +130,11 @@ Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag
   return block;
 }
 
-/// A block of the thread's cache or its arena, or null.
+/// A block of the arena of the thread, whose cache has none, or null.
 Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   const std::lock_guard<std::mutex> lock(cache->arena()->mutex);
   const OwnerGuard guard(cache->lock());
-  Block* block = cache->MayHave(size_bytes) ? cache->Pop(size_bytes) : nullptr;
-  if (block == nullptr) {
-    block = TakeFromArena(cache, RoundUpForBestFit(size_bytes), ArenaLocks::kOwn);
-  }
+  Block* const block = TakeFromArena(cache, RoundUpForBestFit(size_bytes), ArenaLocks::kOwn);
   if (block != nullptr) AssignInCache(cache, block, size_bytes, tag);
   return block;
 }

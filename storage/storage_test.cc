@@ -19,6 +19,7 @@
 #include "tessera/storage/fake_system_allocator.h"
 #include "tessera/storage/owner_lock.h"
 #include "tessera/storage/poison.h"
+#include "tessera/storage/system_allocator.h"
 
 namespace tessera {
 namespace {
@@ -555,6 +556,44 @@ TEST(BestFitStorageTest, ManyThreadsCachesAreEmptiedWithFewFences) {
   EXPECT_EQ(fake->outstanding(), 0);
   done.count_down();
   for (std::thread& thread : threads) thread.join();
+}
+
+/// Of which a call for much waits until it may go on.
+class SlowSystemAllocator final : public SystemAllocator {
+ public:
+  void* Allocate(int64_t size_bytes) override {
+    if (size_bytes >= kMuch) {
+      begun_.count_down();
+      goes_on_.wait();
+    }
+    return fake_.Allocate(size_bytes);
+  }
+  void Release(void* ptr, int64_t size_bytes) noexcept override { fake_.Release(ptr, size_bytes); }
+
+  static constexpr int64_t kMuch = int64_t{64} << 20;
+  void AwaitCall() { begun_.wait(); }
+  void GoOn() { goes_on_.count_down(); }
+
+ private:
+  FakeSystemAllocator fake_;
+  std::latch begun_{1}, goes_on_{1};
+};
+
+// A name that is new and a recording lead past the shortest way to the cache.
+TEST(StorageThreadsTest, CachedBlocksDoNotWaitForAnotherThreadThatMakesThePoolGrow) {
+  const auto slow = std::make_shared<SlowSystemAllocator>();
+  Storage storage({.system_allocator = slow});
+  storage.Free(storage.Alloc(1000, Device::Cpu()));
+  storage.StartTimeline();
+  std::thread other(
+      [&] { storage.Free(storage.Alloc(SlowSystemAllocator::kMuch, Device::Cpu())); });
+  slow->AwaitCall();
+  // Hangs if it waits.
+  storage.Free(storage.Alloc(1000, Device::Cpu()));
+  storage.Free(storage.Alloc(1000, Device::Cpu(), "a name"));
+  slow->GoOn();
+  other.join();
+  storage.StopTimeline();
 }
 
 TEST(BestFitStorageTest, AThreadsCacheReturnsWhenTheThreadEnds) {
