@@ -144,17 +144,18 @@ TEST_P(EngineTraceTest, EachWorkerHasARowInWhichNothingOverlaps) {
 TEST(ThreadedTraceTest, AWorkerKeepsItsRowWhileItIsInAnotherArena) {
   constexpr int kWorkers = 2;
   const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = kWorkers});
-  std::latch all(kWorkers);
+  std::latch begun(kWorkers), waited(kWorkers);
   engine->StartTrace();
   for (const std::string number : {"0", "1"}) {
     engine->PushSync(
         [&, number](RunContext) {
-          all.arrive_and_wait();
+          begun.arrive_and_wait();
           tbb::task_arena(kWorkers).execute([&] {
             Variable* const inner = engine->NewVariable();
             engine->PushSync([](RunContext) {}, kCpu, {}, {inner}, {.name = "inner " + number});
-            engine->WaitForVar(inner);  // runs it
+            engine->WaitForVar(inner);  // runs it, as nobody else is free
           });
+          waited.arrive_and_wait();
         },
         kCpu, {}, {}, {.name = "outer " + number});
   }
