@@ -105,9 +105,9 @@ struct EngineOptions {
   /// many others near the bound. Without bound are: what an operation pushes that cannot begin
   /// before its own end (on a variable that it writes); a tree of operations that push others,
   /// which is held in its whole width; what the pieces of an operation's or Execute's parallel loop
-  /// push; what is pushed inside an operation of another engine; and, with NaiveEngine, whatever is
-  /// pushed while an operation or Execute's function runs. Default: TESSERA_ENGINE_MAX_PENDING, or
-  /// else 65536.
+  /// push; and what is pushed inside an operation of another engine. With NaiveEngine, which has no
+  /// arena to know them by, threads that come to such pieces push as from outside. Default:
+  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
   /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.

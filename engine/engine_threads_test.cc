@@ -15,7 +15,6 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -457,37 +456,6 @@ TEST(NaiveEngineTest, ACompletionRunsWhatItMakesReadyAndInAnOperationTheFirstOfI
   trace.clear();
   engine->PushSync([&](RunContext) { complete(); }, kCpu, {}, {});
   EXPECT_EQ(trace, "b.ac");
-}
-
-// As the pieces of its loops do, which are threads like any other.
-TEST(NaiveEngineTest, ThreadsThatAnOperationOrExecuteWaitsForPushWithoutBound) {
-  for (const bool executes : {false, true}) {
-    std::optional<OnComplete> open;
-    std::atomic<bool> reported{false};
-    const auto engine = Engine::Create({.kind = EngineKind::kNaive,
-                                        .max_pending = 3,
-                                        .stall_report_ms = 1,
-                                        .stall_report = [&](const std::string&) {
-                                          if (!reported.exchange(true)) (*open)();
-                                        }});
-    Variable* const variable = engine->NewVariable();
-    open.emplace(PushOpen(*engine, variable));
-    const auto push = [&] { engine->PushSync([](RunContext) {}, kCpu, {variable}, {}); };
-    const auto push_elsewhere = [&] {
-      std::thread([&] {
-        for (int i = 0; i < 10; ++i) push();
-      }).join();
-    };
-    if (executes) {
-      engine->Execute(push_elsewhere);
-    } else {
-      engine->PushSync([&](RunContext) { push_elsewhere(); }, kCpu, {}, {});
-    }
-    EXPECT_FALSE(reported);
-    push();  // waits for room, so that the report makes some
-    EXPECT_TRUE(reported);
-    engine->WaitForAll();
-  }
 }
 
 TEST(NaiveEngineTest, ALongChainBehindAnAsyncOperationNeedsLittleStack) {

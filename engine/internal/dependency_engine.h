@@ -114,9 +114,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Calls a function that runs operations one after another.
   virtual void CallIsolated(const std::function<void()>& fn) { fn(); }
 
-  /// Whether a push of a thread that does not seem to work for any engine may wait for room now.
-  virtual bool PushesMayWait() const { return true; }
-
   /// Whether a replay pushes its operations one by one, in the order of the recording.
   virtual bool ReplaysInOrder() const { return false; }
 

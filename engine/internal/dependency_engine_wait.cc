@@ -578,7 +578,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // In an operation of another engine, or at a piece of its loop, which what pends may need just as
   // well, by a wait for that engine. On top of it such a wait would be refused, so nothing is run
   // either.
-  if (ThreadFrame::InOperation() || AtPiece() || !PushesMayWait()) return;
+  if (ThreadFrame::InOperation() || AtPiece()) return;
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   // Sleep until a quarter of the room is free, so that pushers wake seldom.
   const uint64_t target = pushed - limit + limit / 4;

@@ -1,10 +1,8 @@
 #include "tessera/engine/internal/naive_engine.h"
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 
-#include "absl/cleanup/cleanup.h"
 #include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
@@ -43,8 +41,6 @@ class NaiveEngine final : public DependencyEngine {
 
   void Execute(const std::function<void()>& fn) override {
     CheckNotForked("Execute");
-    executing_.fetch_add(1);
-    const absl::Cleanup end = [this] { executing_.fetch_sub(1); };
     const ThreadFrame frame(this, id(), ThreadFrame::Current(id()));
     fn();
   }
@@ -59,14 +55,6 @@ class NaiveEngine final : public DependencyEngine {
 
   bool SynchronizesDevices() const override { return true; }
   bool ReplaysInOrder() const override { return true; }
-
-  // Any thread without a frame may be at a piece of a loop that an operation waits for, or what
-  // Execute runs: there is no arena to tell by.
-  bool PushesMayWait() const override {
-    if (executing_.load() > 0) return false;
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return active_ == 0;
-  }
 
   void Dispatch(ReadyList& ready) override {
     const DispatchFrame frame(id());
@@ -109,8 +97,6 @@ class NaiveEngine final : public DependencyEngine {
     NotifyParked();  // a wait may need it all the same
     return nullptr;
   }
-
-  std::atomic<int> executing_{0};  // calls of Execute
 };
 
 }  // namespace
