@@ -99,6 +99,20 @@ class ThreadFrame {
   LentPlace place_;  // whoever sleeps fills it in; a frame costs no more for having it
 };
 
+/// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.
+class ArenaMark {
+ public:
+  explicit ArenaMark(uint64_t engine_id) : outer_(ThreadFrame::Arena()) {
+    ThreadFrame::SetArena(engine_id);
+  }
+  ~ArenaMark() { ThreadFrame::SetArena(outer_); }
+  ArenaMark(const ArenaMark&) = delete;
+  ArenaMark& operator=(const ArenaMark&) = delete;
+
+ private:
+  const uint64_t outer_;
+};
+
 /// While it lives, its thread reports that operations are complete. What it runs of a program by
 /// the way (destructors of what functions have captured) must not wait for others to be complete.
 class CompletionScope {

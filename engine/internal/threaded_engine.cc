@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -99,9 +100,14 @@ class ThreadedEngine final : public DependencyEngine {
       return;
     }
     OutsideCall call(body);
+    const auto caller = std::this_thread::get_id();
+    const uint64_t arena = ThreadFrame::Arena();
     // Before others know of `call`, for it takes memory.
     const std::function<void()> mine = [&] {
-      if (BeginCall(call)) body();
+      if (!BeginCall(call)) return;
+      // The caller is from outside again, see CallInArena.
+      const ArenaMark mark(std::this_thread::get_id() == caller ? arena : ThreadFrame::Arena());
+      body();
     };
     switch (AwaitPlace(call)) {
       case Place::kInArena:
@@ -578,6 +584,7 @@ void ThreadedEngine::CallInArena(OutsideCall& call, const std::function<void()>&
   PublishThroughTbb(&mine);
   const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
   try {
+    const ArenaMark mark(id());  // TBB has a thread that it keeps run pieces of loops meanwhile
     workers_->arena.execute(Delegate(&mine));
   } catch (...) {
     // Where it comes from TBB nobody has called `mine`, and a spare thread must not begin now.
