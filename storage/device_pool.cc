@@ -63,9 +63,10 @@ DevicePool::DevicePool(Device device, const StorageOptions& options, const void*
               options.limit_bytes),
       poison_(system_.poison()),
       copied_by_fork_(system_.copied_by_fork()),
-      pending_(Events(options, device)),
-      arenas_suffice_(!HasStreams() && options.cached_limit_bytes == kNoLimit),
+      events_(Events(options, device)),
+      arenas_suffice_(events_ == nullptr && options.cached_limit_bytes == kNoLimit),
       arenas_(this, options, &system_, arenas_suffice_ ? kMaxArenas : 1),
+      pending_(events_),
       cache_bytes_(CacheBytes(options, arenas_)),
       cache_large_bytes_(CacheLargeBytes(options)) {}
 

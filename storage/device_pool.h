@@ -23,6 +23,7 @@
 #include "tessera/storage/poison.h"
 #include "tessera/storage/pool_strategy.h"
 #include "tessera/storage/statistics.h"
+#include "tessera/storage/stream_events.h"
 #include "tessera/storage/system_memory.h"
 #include "tessera/storage/tag_table.h"
 #include "tessera/storage/thread_cache.h"
@@ -248,12 +249,14 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   SystemMemory system_ ABSL_GUARDED_BY(mutex_);
   const bool poison_;  // the host may touch the memory
   const bool copied_by_fork_;
-  PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
+  const std::shared_ptr<StreamEvents> events_;  // null where there are no streams
   /// True if the lock of one arena is enough to take from it what is there: nothing pends on
   /// streams that might have to come back first, and nothing has to be released because too much is
   /// cached.
   const bool arenas_suffice_;
   Arenas arenas_ ABSL_GUARDED_BY(mutex_);
+  // Ends before the arenas, whose blocks it looks at then.
+  PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
   /// What the caches have reported, and what passed them by.
   Counters totals_ ABSL_GUARDED_BY(mutex_);
