@@ -35,7 +35,31 @@ using testing::HasSubstr;
 
 constexpr Device kCpu = Device::Cpu();
 
-class NestedWaitTest : public EngineConfigurationTest {};
+class NestedWaitTest : public EngineConfigurationTest {
+ protected:
+  /// Has all workers in operations that wait for `awaited` from when this thread next sleeps.
+  void AllWorkersWaitWhenThisThreadSleeps(Variable* awaited) {
+    struct State {
+      explicit State(int workers) : running(workers) {}
+      std::latch running;
+      std::atomic<pid_t> caller{0};
+    };
+    const int workers = GetParam().workers;
+    const auto state = std::make_shared<State>(workers);
+    for (int i = 0; i < workers; ++i) {
+      engine_->PushSync(
+          [state, awaited](RunContext context) {
+            state->running.arrive_and_wait();
+            while (state->caller == 0) std::this_thread::yield();
+            AwaitSleep(state->caller);
+            context.engine->WaitForVar(awaited);
+          },
+          kCpu, {}, {New()});
+    }
+    state->running.wait();
+    state->caller = ThisThread();
+  }
+};
 INSTANTIATE_TEST_SUITE_P(All, NestedWaitTest, testing::ValuesIn(ThreadedConfigurations()),
                          ConfigurationName);
 
@@ -370,23 +394,9 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
 
 // What they wait for comes after the call, which has found no place and is made by another thread.
 TEST_P(NestedWaitTest, ExecuteReturnsThoughAllWorkersBeginToSleepAfterItsCall) {
-  const int workers = GetParam().workers;
   Variable* const awaited = New();
   const OnComplete done = PushOpen(*engine_, awaited);
-  std::latch running(workers);
-  std::atomic<pid_t> caller{0};
-  for (int i = 0; i < workers; ++i) {
-    engine_->PushSync(
-        [&](RunContext context) {
-          running.count_down();
-          while (caller == 0) std::this_thread::yield();
-          AwaitSleep(caller);
-          context.engine->WaitForVar(awaited);
-        },
-        kCpu, {}, {New()});
-  }
-  running.wait();
-  caller = ThisThread();
+  AllWorkersWaitWhenThisThreadSleeps(awaited);
   int runs = 0;
   engine_->Execute([&] { ++runs; });
   EXPECT_EQ(runs, 1);
@@ -395,24 +405,9 @@ TEST_P(NestedWaitTest, ExecuteReturnsThoughAllWorkersBeginToSleepAfterItsCall) {
 }
 
 TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) {
-  const int workers = GetParam().workers;
   Variable* const awaited = New();
   const OnComplete open = PushOpen(*engine_, awaited);
-  std::latch running(workers);
-  std::atomic<pid_t> caller{0};
-  for (int i = 0; i < workers; ++i) {
-    engine_->PushSync(
-        [&](RunContext context) {
-          running.arrive_and_wait();
-          while (caller == 0) std::this_thread::yield();
-          // In Execute, where it has found all places taken; or else in the wait after that.
-          AwaitSleep(caller);
-          context.engine->WaitForVar(awaited);
-        },
-        kCpu, {}, {New()});
-  }
-  running.wait();
-  caller = ThisThread();
+  AllWorkersWaitWhenThisThreadSleeps(awaited);
   EXPECT_THROW(engine_->Execute([&] {
     open();
     throw NotFound("from inside");

@@ -275,8 +275,9 @@ class ThreadedEngine final : public DependencyEngine {
   bool NextOrRetire(Work& work);
   void Do(const Work& work);
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
-  /// How many threads have room in the arena. For one worker TBB makes a second place all the same.
-  int Places() const { return std::max(options().workers, 2); }
+  /// How many threads may be in the arena. (For one worker TBB makes a second place, but has no
+  /// thread for the worker while a call has that.)
+  int Places() const { return options().workers; }
   /// How many runners may work, sleep or block. Requires queue_lock_.
   int MaxRunners() const { return options().workers + lent(); }
   /// So many runners that StartRunners is to find threads for.
@@ -654,8 +655,9 @@ void ThreadedEngine::AwaitEnd(OutsideCall& call) {
 /// two tasks. So that there is an end of this one the runner has another one ordered in its stead,
 /// and leaves. Returns whether it has to, without a look at the engine.
 bool ThreadedEngine::MakeWay() {
-  // Relaxed: whoever sees it late makes way one turn later.
-  if (entering_.load(std::memory_order_relaxed) == 0) return false;
+  // Beside one worker there is a place in any case. Relaxed: whoever sees it late makes way one
+  // turn later.
+  if (options().workers == 1 || entering_.load(std::memory_order_relaxed) == 0) return false;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     orders_->Order(1);
