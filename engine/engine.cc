@@ -152,7 +152,7 @@ std::unique_ptr<Engine> Engine::Create(const EngineOptions& options) {
   }
   engine_internal::KeepCodeLoaded();
   return kind == EngineKind::kNaive ? engine_internal::MakeNaiveEngine(resolved)
-                                    : engine_internal::MakeThreadedEngine(resolved);
+                                    : std::make_unique<engine_internal::ThreadedEngine>(resolved);
 }
 
 Engine* Engine::Get() {

@@ -320,9 +320,9 @@ class Engine {
   /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
   /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`
   /// returns it occupies one of the arena's places, of which there are as many as workers. Where
-  /// none is free it waits for one, or for a worker that is through with an operation and then calls
-  /// `fn` in the caller's stead. But inside an operation of another engine, where it runs in the
-  /// calling thread for certain, it has a place of its own, and others work in the operation's
+  /// none is free it waits for one, or for a worker that is through with an operation and then
+  /// calls `fn` in the caller's stead. But inside an operation of another engine, where it runs in
+  /// the calling thread for certain, it has a place of its own, and others work in the operation's
   /// place, which pieces of its loops may wait for.
   virtual void Execute(const std::function<void()>& fn) = 0;
 

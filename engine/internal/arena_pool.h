@@ -2,6 +2,7 @@
 #define TESSERA_ENGINE_INTERNAL_ARENA_POOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -64,6 +65,9 @@ class ArenaPool::Lease {
   ArenaPool& arenas_;
   std::unique_ptr<Entry> entry_;
 };
+
+/// Calls `fn` in an arena for this thread alone, in which loops ask for no other.
+void CallAlone(const std::function<void()>& fn);
 
 }  // namespace tessera::engine_internal
 

@@ -3,27 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "tbb/task_arena.h"
-#include "tessera/base/error.h"
 #include "tessera/engine/internal/arena_pool.h"
-#include "tessera/engine/internal/process_life.h"
 #include "tessera/engine/internal/runner_orders.h"
 #include "tessera/engine/internal/spare_threads.h"
 #include "tessera/engine/internal/tbb_workers.h"
-#include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -55,284 +47,46 @@ class RunnerPlace {
   const RunnerPlace* const outer_;
 };
 
-/// In an arena for this thread alone, in which loops ask for no other.
-void CallAlone(const std::function<void()>& fn) {
-  tbb::task_arena(1, /*reserved_for_masters=*/1).execute(fn);
-}
+}  // namespace
 
-// What is ready stands in our own queue; a TBB task (a "runner") is only the order to work on that
-// queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
-// goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
-// other work and never by a thread that waits inside a parallel loop. Where the system refuses TBB
-// a thread the order is withdrawn, and goes to a thread of the engine's own if there is one later
-// on; until then waits from outside run what is ready.
-//
-// While a thread sleeps in a wait inside an operation one runner more may work. It may find no
-// thread and no place with TBB, which knows of no sleep, so it has a thread of the engine's own.
-class ThreadedEngine final : public DependencyEngine {
+/// What goes through TBB to order a runner.
+class ThreadedEngine::Runner {
  public:
-  explicit ThreadedEngine(const ResolvedOptions& options)
-      : DependencyEngine(options), workers_(fork_watch(), options.workers, this) {
-    PublishThroughTbb(this);
-    PublishThroughTbb(orders_.get());
+  Runner(ThreadedEngine* engine, RunnerOrders* orders) : engine_(engine), orders_(orders) {}
+  void operator()() const {
+    const Runner own = Copy();
+    ReceiveThroughTbb(own.orders_);
+    if (!own.orders_->Begin()) return;  // the engine may be gone
+    ReceiveThroughTbb(own.engine_);
+    own.engine_->RunnerLoop();
   }
-
-  ~ThreadedEngine() override { Shutdown(); }
-
-  void Execute(const std::function<void()>& fn) override {
-    CheckNotForked("Execute");
-    Execution* const current = ThreadFrame::Current(id());
-    const std::function<void()> body = [&] {
-      const ThreadFrame frame(this, id(), current);
-      tbb::this_task_arena::isolate(fn);
-    };
-    // It is in the arena already, or in one of its own.
-    if (ThreadFrame::HasFrame(id())) return body();
-    // A piece of an operation's loop stays one, for whose operation `fn` must not wait.
-    if (ThreadFrame::IsWorker(id())) return tbb::this_task_arena::isolate(fn);
-    // Where the system refuses threads TBB may wait for one that never comes.
-    if (WithoutTbb() || !SystemGivesThreads()) return CallAlone(body);
-    if (WorksForAny()) {
-      // Who works for another engine must not sleep here while a worker calls `body`: that may wait
-      // for the other engine, which has one thread less and does not know. And so may a piece of a
-      // loop.
-      CallLending([&] { CallInOwnArena(body); });
-      return;
-    }
-    OutsideCall call(body);
-    const auto caller = std::this_thread::get_id();
-    const uint64_t arena = ThreadFrame::Arena();
-    // Before others know of `call`, for it takes memory.
-    const std::function<void()> mine = [&] {
-      if (!BeginCall(call)) return;
-      // The caller is from outside again, see CallInArena.
-      const ArenaMark mark(std::this_thread::get_id() == caller ? arena : ThreadFrame::Arena());
-      body();
-    };
-    switch (AwaitPlace(call)) {
-      case Place::kInArena:
-        CallInArena(call, mine);
-        break;
-      case Place::kOwnArena:
-        CallInOwnArena(body);
-        break;
-      case Place::kNoThread:
-        CallAlone(body);
-        break;
-      case Place::kTaken:
-        AwaitEnd(call);
-        break;
-    }
-  }
-
-  int num_workers() const override { return options().workers; }
 
  private:
-  // After so many operations in a row that were made ready by the one before, a runner looks at the
-  // queue again: a chain without end must not keep others from their turn.
-  static constexpr int kMaxDirectRuns = 64;
-  // How often an idle runner looks at the queue before it lets its thread go; about 5 us, less than
-  // it takes to wake a thread.
-  static constexpr int kIdleLooks = 100;
-
-  // So many threads may sleep in waits inside operations with another one in their place. Beyond
-  // that waits run other operations on top.
-  static constexpr int kMaxAsleep = 1024;
-  // So many may block before the system is asked whether it has threads for more, and for so many
-  // more each time.
-  static constexpr int kFirstMaxBlocked = 1024;
-  static constexpr int kMoreBlocked = 256;
-
-  bool LendPlace(Lender lender) override;
-  bool Restart() override;
-  void LookAfterOrders() override;
-  void TakeBackPlace(Lender lender) override {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    --(lender == Lender::kWait ? asleep_ : blocked_);
+  Runner Copy() const {
+    const HiddenFromTsan hidden;
+    return *this;
   }
 
-  std::string DescribePlaces() const override {
-    std::string text;
-    if (lent() > 0) {
-      absl::StrAppend(&text, ", ", lent(),
-                      " of them asleep or blocked with another one in their place");
-    }
-    if (blocked_ >= max_blocked_ && no_more_blocked_) {
-      absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
-    }
-    if (!calls_.empty()) {
-      absl::StrAppend(&text, "; calls of Execute that wait for a place: ", calls_.size());
-    }
-    return text;
-  }
-
-  int WorkerIndex() const override { return RunnerPlace::IndexIn(id()); }
-  void Dispatch(ReadyList& ready) override;
-  void Call(const SyncFn& fn, const RunContext& context) override {
-    tbb::this_task_arena::isolate([&] { fn(context); });
-  }
-  void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) override {
-    tbb::this_task_arena::isolate([&] { fn(context, std::move(on_complete)); });
-  }
-
-  void CallIsolated(const std::function<void()>& fn) override { tbb::this_task_arena::isolate(fn); }
-  void CallInstead(const std::function<void()>& fn) override;
-
-  /// What Execute gives to TBB, which has a worker call it if the arena has no place for more.
-  class Delegate {
-   public:
-    explicit Delegate(const std::function<void()>* body) : body_(body) {}
-    void operator()() const {
-      const std::function<void()>* const body = Body();
-      ReceiveThroughTbb(body);
-      const absl::Cleanup publish = [body] { PublishThroughTbb(body); };
-      (*body)();
-    }
-
-   private:
-    const std::function<void()>* Body() const {
-      const HiddenFromTsan hidden;
-      return body_;
-    }
-
-    const std::function<void()>* const body_;
-  };
-
-  /// What goes through TBB to order a runner.
-  class Runner {
-   public:
-    Runner(ThreadedEngine* engine, RunnerOrders* orders) : engine_(engine), orders_(orders) {}
-    void operator()() const {
-      const Runner own = Copy();
-      ReceiveThroughTbb(own.orders_);
-      if (!own.orders_->Begin()) return;  // the engine may be gone
-      ReceiveThroughTbb(own.engine_);
-      own.engine_->RunnerLoop();
-    }
-
-   private:
-    Runner Copy() const {
-      const HiddenFromTsan hidden;
-      return *this;
-    }
-
-    ThreadedEngine* engine_;
-    RunnerOrders* orders_;
-  };
-
-  /// A call of Execute from outside. It waits until it has a place in the arena, where the calling
-  /// thread then works, or a thread of the engine's takes it.
-  struct OutsideCall {
-    explicit OutsideCall(const std::function<void()>& function) : body(function) {}
-
-    const std::function<void()>& body;
-    // Guarded by queue_lock_.
-    bool has_place = false;
-    bool begun = false;  // in its place
-    bool taken = false;
-    // Guarded by the mutex of Calls.
-    bool ended = false;        // if it was taken
-    std::exception_ptr error;  // of such a one
-  };
-
-  /// What those who have a call wait for: a change of any.
-  struct Calls {
-    void Notify() {
-      std::lock_guard<std::mutex> hold(mutex);
-      changed.notify_all();
-    }
-
-    std::mutex mutex;
-    std::condition_variable changed;
-  };
-
-  /// Where a call of Execute is to run its function.
-  enum class Place {
-    kInArena,
-    kOwnArena,  // those who sleep hold places in the arena, and may wait for this very call
-    kNoThread,  // in one for this thread alone
-    kTaken,     // nowhere, for a thread of the engine's does
-  };
-  Place AwaitPlace(OutsideCall& call);
-  bool ReservePlace(OutsideCall& call);
-  void LeavePlace();
-  void CallInArena(OutsideCall& call, const std::function<void()>& mine);
-  void CallInOwnArena(const std::function<void()>& body);
-  bool BeginCall(OutsideCall& call);
-  bool IsTaken(const OutsideCall& call);
-  OutsideCall* TakeCall();
-  void RunCall(OutsideCall& call);
-  void AwaitEnd(OutsideCall& call);
-  bool MakeWay();
-
-  /// What a runner does next: either of them.
-  struct Work {
-    Execution* execution = nullptr;
-    OutsideCall* call = nullptr;
-  };
-  void RunnerLoop();
-  void SpareLoop();
-  bool NextOrRetire(Work& work);
-  void Do(const Work& work);
-  Execution* RunAndPickNext(Execution* execution, int direct_runs);
-  /// How many threads may be in the arena. (For one worker TBB makes a second place, but has no
-  /// thread for the worker while a call has that.)
-  int Places() const { return options().workers; }
-  /// How many runners may work, sleep or block. Requires queue_lock_.
-  int MaxRunners() const { return options().workers + lent(); }
-  /// So many runners that StartRunners is to find threads for.
-  struct Start {
-    int count = 0;
-    bool spare = false;  // not from TBB
-  };
-  Start OrderRunners(int64_t count);
-  /// Whether TBB has refused threads. Relaxed: whoever sees it late finds out for itself.
-  bool WithoutTbb() const {
-    return orders_->refused() || arena_is_broken_.load(std::memory_order_relaxed);
-  }
-  int lent() const { return asleep_ + blocked_; }
-  bool BeginToLend(Lender lender, Start& start);
-  bool AllowMoreBlocked();
-  bool StartRunners(const Start& start);
-  bool StartSpares(int count);
-  void GiveUpRunners(int count);
-  int EnqueueRunners(int count);
-  bool ArenaIsOccupied();
-
-  struct Workers {
-    Workers(int count, ThreadedEngine* engine)
-        : reservation(count),
-          arena(count, /*reserved_for_masters=*/0),
-          observer(Initialized(arena), engine->id(), ArenaThreads::kReserved),
-          arenas(count, engine->id()),
-          spares(arenas, engine->id(), [engine] { engine->SpareLoop(); }) {}
-
-    WorkerReservation reservation;
-    tbb::task_arena arena;
-    ArenaObserver observer;
-    ArenaPool arenas;
-    SpareThreads spares;
-    Calls calls;
-  };
-
-  const RunnerOrdersOwner orders_;
-  std::atomic<bool> arena_is_broken_{false};
-  DroppedAfterFork<Workers> workers_;
-  int runners_ = 0;                     // ordered or at work; guarded by queue_lock_
-  int asleep_ = 0;                      // whose places are lent; guarded by queue_lock_
-  int blocked_ = 0;                     // the same of those that block; guarded by queue_lock_
-  int max_blocked_ = kFirstMaxBlocked;  // guarded by queue_lock_
-  bool no_more_blocked_ = false;  // the system had no threads for more; guarded by queue_lock_
-  uint64_t orders_placed_ = 0;    // with TBB, so far; guarded by queue_lock_
-  // How many were placed when a wait first saw that none of those left had begun, or 0, and when
-  // that was; guarded by queue_lock_.
-  uint64_t orders_seen_ = 0;
-  std::chrono::steady_clock::time_point orders_seen_at_;
-  std::vector<OutsideCall*> calls_;  // neither begun nor taken; guarded by queue_lock_
-  int guests_ = 0;                   // calls that have a place; guarded by queue_lock_
-  std::atomic<int> entering_{0};     // those of them that have not begun; written under queue_lock_
-  bool spinning_ = false;            // a runner looks out for work; guarded by queue_lock_
+  ThreadedEngine* engine_;
+  RunnerOrders* orders_;
 };
+
+std::string ThreadedEngine::DescribePlaces() const {
+  std::string text;
+  if (lent() > 0) {
+    absl::StrAppend(&text, ", ", lent(),
+                    " of them asleep or blocked with another one in their place");
+  }
+  if (blocked_ >= max_blocked_ && no_more_blocked_) {
+    absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
+  }
+  if (!calls_.empty()) {
+    absl::StrAppend(&text, "; calls of Execute that wait for a place: ", calls_.size());
+  }
+  return text;
+}
+
+int ThreadedEngine::WorkerIndex() const { return RunnerPlace::IndexIn(id()); }
 
 /// Counts one place more as lent, with a runner for it if there is work. Returns false if too many
 /// are.
@@ -525,148 +279,6 @@ void ThreadedEngine::CallInstead(const std::function<void()>& fn) {
   }
 }
 
-/// Waits until the call has a place, or needs none.
-ThreadedEngine::Place ThreadedEngine::AwaitPlace(OutsideCall& call) {
-  Start start;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (lent() > 0) return Place::kOwnArena;
-    calls_.push_back(&call);
-    if (ReservePlace(call)) return Place::kInArena;
-    // Whoever comes to it, when those who have the places leave them.
-    start = OrderRunners(1);
-  }
-  StartRunners(start);
-  SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute", [&] {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return call.ended || (!call.taken && (ReservePlace(call) || starved_.load()));
-  });
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (!call.taken) {
-      if (call.has_place) return Place::kInArena;
-      std::erase(calls_, &call);
-      return Place::kNoThread;
-    }
-  }
-  if (call.has_place) {  // and was taken all the same
-    BeginCall(call);
-    LeavePlace();
-  }
-  return Place::kTaken;
-}
-
-/// Whether the call has a place, or has got it here. Requires queue_lock_.
-bool ThreadedEngine::ReservePlace(OutsideCall& call) {
-  if (call.has_place) return true;
-  // Those that are ordered have a place too. Threads that come to loops only the observer sees.
-  if (runners_ + guests_ >= Places() || ArenaIsOccupied()) return false;
-  call.has_place = true;
-  ++guests_;
-  entering_.fetch_add(1, std::memory_order_relaxed);
-  return true;
-}
-
-void ThreadedEngine::LeavePlace() {
-  bool others_wait;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    --guests_;
-    others_wait = !calls_.empty();
-  }
-  if (others_wait) workers_->calls.Notify();
-}
-
-/// For a call that has a place there. Only where threads have come to loops at this moment it is
-/// none, and TBB keeps this thread until one of the workers has called `mine`: see MakeWay. All of
-/// them may begin to wait for that before they get to it; then a spare thread takes the call.
-void ThreadedEngine::CallInArena(OutsideCall& call, const std::function<void()>& mine) {
-  const absl::Cleanup leave = [this] { LeavePlace(); };
-  PublishThroughTbb(&mine);
-  const absl::Cleanup receive = [&mine] { ReceiveThroughTbb(&mine); };  // on exceptions too
-  try {
-    const ArenaMark mark(id());  // TBB has a thread that it keeps run pieces of loops meanwhile
-    workers_->arena.execute(Delegate(&mine));
-  } catch (...) {
-    // Where it comes from TBB nobody has called `mine`, and a spare thread must not begin now.
-    if (BeginCall(call) || !IsTaken(call)) throw;
-  }
-  if (IsTaken(call)) AwaitEnd(call);
-}
-
-/// In one that others may only come to for loops. They are marked: their pieces would otherwise
-/// wait for room, and for all operations, as threads outside do.
-void ThreadedEngine::CallInOwnArena(const std::function<void()>& body) {
-  const ArenaPool::Lease lease(workers_->arenas);
-  lease.arena().execute(body);
-}
-
-/// In the call's place in the arena: whether nobody else has taken it.
-bool ThreadedEngine::BeginCall(OutsideCall& call) {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  if (!std::exchange(call.begun, true)) entering_.fetch_sub(1, std::memory_order_relaxed);
-  return std::erase(calls_, &call) != 0;
-}
-
-bool ThreadedEngine::IsTaken(const OutsideCall& call) {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  return call.taken;
-}
-
-/// A call that waits, for a runner to make; null if there is none. Requires queue_lock_.
-ThreadedEngine::OutsideCall* ThreadedEngine::TakeCall() {
-  const auto found = std::find_if(calls_.begin(), calls_.end(), [this](const OutsideCall* call) {
-    return !call->has_place || lent() > 0;
-  });
-  if (found == calls_.end()) return nullptr;
-  OutsideCall* const call = *found;
-  calls_.erase(found);
-  call->taken = true;
-  return call;
-}
-
-/// In a runner that has taken it. Like its caller, it does not count for Stop meanwhile.
-void ThreadedEngine::RunCall(OutsideCall& call) {
-  Deactivate();
-  std::exception_ptr error;
-  try {
-    call.body();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    ++active_;  // before the caller goes on, who may end the engine
-  }
-  std::lock_guard<std::mutex> hold(workers_->calls.mutex);
-  call.error = std::move(error);
-  call.ended = true;
-  workers_->calls.changed.notify_all();
-}
-
-/// In the caller, when somebody else has taken it. Throws what the function threw there.
-void ThreadedEngine::AwaitEnd(OutsideCall& call) {
-  SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute",
-             [&call] { return call.ended; });
-  if (call.error != nullptr) std::rethrow_exception(call.error);
-}
-
-/// Where TBB keeps a call that it has found no place for, it has one of its threads make it between
-/// two tasks. So that there is an end of this one the runner has another one ordered in its stead,
-/// and leaves. Returns whether it has to, without a look at the engine.
-bool ThreadedEngine::MakeWay() {
-  // Beside one worker there is a place in any case. Relaxed: whoever sees it late makes way one
-  // turn later.
-  if (options().workers == 1 || entering_.load(std::memory_order_relaxed) == 0) return false;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    orders_->Order(1);
-    ++orders_placed_;
-  }
-  StartSpares(EnqueueRunners(1));
-  return true;
-}
-
 void ThreadedEngine::RunnerLoop() {
   // Of the two places of an arena for one thread TBB uses either.
   const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
@@ -750,12 +362,6 @@ Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs)
   }
   if (!ready.empty()) Dispatch(ready);
   return next;
-}
-
-}  // namespace
-
-std::unique_ptr<Engine> MakeThreadedEngine(const ResolvedOptions& options) {
-  return std::make_unique<ThreadedEngine>(options);
 }
 
 }  // namespace tessera::engine_internal
