@@ -93,6 +93,14 @@ Block* Arenas::TakeAnywhere(int64_t rounded_bytes) {
   return nullptr;
 }
 
+Block* Arenas::Grow(Arena* own, int64_t rounded_bytes) {
+  for (const auto& arena : all_) {
+    if (arena.get() == own) continue;
+    arena->strategy->ForEachUnfit(rounded_bytes, [own](Block* block) { Move(block, own); });
+  }
+  return own->strategy->Grow(rounded_bytes);
+}
+
 Block* Arenas::Put(Block* block) { return block->arena->strategy->Put(block); }
 
 void Arenas::ReleaseIfWhole(Block* block) { block->arena->strategy->ReleaseIfWhole(block); }

@@ -61,6 +61,9 @@ class Arenas {
   /// finds it without the pool's lock.
   Block* Take(Arena* own, int64_t rounded_bytes);
   Block* TakeAnywhere(int64_t rounded_bytes);
+  /// What other arenas have and would give back for a block of that size comes to the thread's own
+  /// first.
+  Block* Grow(Arena* own, int64_t rounded_bytes);
   Block* Put(Block* block);
   void ReleaseIfWhole(Block* block);
   void Release(int64_t size_bytes);

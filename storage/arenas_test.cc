@@ -34,7 +34,7 @@ class ArenasTest : public testing::Test {
   Block* Get(Arena* own, int64_t size_bytes) {
     const int64_t rounded_bytes = arenas_.RoundUp(size_bytes);
     Block* const block = arenas_.Take(own, rounded_bytes);
-    return block != nullptr ? block : own->strategy->Grow(rounded_bytes);
+    return block != nullptr ? block : arenas_.Grow(own, rounded_bytes);
   }
 
   const std::shared_ptr<FakeSystemAllocator> fake_ = std::make_shared<FakeSystemAllocator>();
@@ -56,6 +56,21 @@ TEST_F(ArenasTest, AThreadGetsAnArenaOfItsOwnWhileThereAreSome) {
   std::vector<Arena*> shared;
   for (int i = 0; i < kMaxArenas; ++i) shared.push_back(NewThread());
   EXPECT_EQ(shared, (std::vector<Arena*>{a_, b_, c}));
+}
+
+TEST_F(ArenasTest, SegmentsThatAreTooSmallMakeRoomForOneWhicheverArenaTheyAreIn) {
+  Block* const of_a = Get(a_, 8 * kMegabyte);
+  Block* const of_b = Get(b_, 8 * kMegabyte);
+  Block* const keeps_segment = Get(b_, kMegabyte / 2);
+  arenas_.Put(of_a);
+  arenas_.Put(of_b);
+  const int64_t before = fake_->outstanding_bytes();
+  Block* const block = Get(NewThread(), 12 * kMegabyte);
+  EXPECT_EQ(block->size_bytes, 12 * kMegabyte);
+  EXPECT_EQ(fake_->outstanding(), 2);
+  EXPECT_EQ(fake_->outstanding_bytes(), before);
+  arenas_.Put(block);
+  arenas_.Put(keeps_segment);
 }
 
 // One allocates, the other frees, and joins what the first has cut.

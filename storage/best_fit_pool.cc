@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "tessera/base/error.h"
@@ -147,9 +148,14 @@ class BestFitPool final : public PoolStrategy {
   Block* Grow(int64_t rounded_bytes) override {
     blocks_->Prepare(2);  // for the segment and the rest of its split
     int64_t segment_bytes = PreferredSegmentBytes(rounded_bytes);
-    if (KindOf(rounded_bytes) == BlockKind::kLarge) {
-      segment_bytes = std::max(segment_bytes, ReleaseWholeLarge());
-    }
+    // One segment as large as all that are too small takes their place, so that they do not lie
+    // idle beside it. This ends: each time there are fewer segments or more memory.
+    int64_t unfit_bytes = 0;
+    ForEachUnfit(rounded_bytes, [&](Block* block) {
+      unfit_bytes += block->size_bytes;
+      ReleaseWhole(block);
+    });
+    segment_bytes = std::max(segment_bytes, unfit_bytes);
     char* ptr = system_->Allocate(segment_bytes);
     if (ptr == nullptr && segment_bytes > rounded_bytes) {
       segment_bytes = rounded_bytes;
@@ -161,6 +167,14 @@ class BestFitPool final : public PoolStrategy {
     segment->size_bytes = segment_bytes;
     segment->kind = KindOf(rounded_bytes);
     return Split(segment, rounded_bytes);
+  }
+
+  /// Of large blocks, the segments that are free: none of them is large enough.
+  void ForEachUnfit(int64_t rounded_bytes, const std::function<void(Block*)>& visit) override {
+    if (KindOf(rounded_bytes) != BlockKind::kLarge || whole_free_bytes_ == 0) return;
+    BinsOf(BlockKind::kLarge).ForEach([&](Block* block) {
+      if (block->IsWhole()) visit(block);
+    });
   }
 
   Block* Put(Block* block) override {
@@ -237,19 +251,6 @@ class BestFitPool final : public PoolStrategy {
     }
     if (rounded_bytes >= kOwnSegmentBytes) return rounded_bytes;
     return RoundUpTo(std::max(rounded_bytes, growth_bytes), kSegmentBytes);
-  }
-
-  /// Gives the free segments for large blocks back, none of which is large enough for what is asked
-  /// for now; returns their size. One segment as large as all of them takes their place, so that
-  /// they do not lie idle beside it. This ends: each time there are fewer segments or more memory.
-  int64_t ReleaseWholeLarge() {
-    int64_t released_bytes = 0;
-    BinsOf(BlockKind::kLarge).ForEach([&](Block* block) {
-      if (!block->IsWhole()) return;
-      released_bytes += block->size_bytes;
-      ReleaseWhole(block);
-    });
-    return released_bytes;
   }
 
   void InsertFree(Block* block) {

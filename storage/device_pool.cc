@@ -233,7 +233,7 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
     if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   }
   if (!IsBeyondLimit(rounded_bytes)) {
-    if (Block* block = ArenaOf(own)->strategy->Grow(rounded_bytes)) return block;
+    if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   }
   return TakeAfterShortage(own, rounded_bytes);
 }
@@ -251,9 +251,9 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   DrainCaches();
   // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
   arenas_.Release(rounded_bytes);
-  if (Block* block = ArenaOf(own)->strategy->Grow(rounded_bytes)) return block;
+  if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   arenas_.Release(kNoLimit);
-  if (Block* block = ArenaOf(own)->strategy->Grow(rounded_bytes)) return block;
+  if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   return arenas_.TakeAnywhere(rounded_bytes);
 }
 

@@ -2,6 +2,7 @@
 #define TESSERA_STORAGE_POOL_STRATEGY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "tessera/storage/block.h"
@@ -33,6 +34,11 @@ class PoolStrategy {
   /// A block of at least that size with memory from the system, or null if there is none.
   /// Throws std::bad_alloc, and what SystemAllocator throws.
   virtual Block* Grow(int64_t rounded_bytes) = 0;
+
+  /// Calls `visit(block)` for each free piece that Grow would give back to the system before it
+  /// takes a block of that size from there; visit may Remove it.
+  virtual void ForEachUnfit(int64_t /*rounded_bytes*/,
+                            const std::function<void(Block*)>& /*visit*/) {}
 
   /// Takes a block back; returns the block that holds its memory now, or null if the system has it.
   /// Never fails.
