@@ -1,6 +1,8 @@
 #ifndef TESSERA_BASE_FORK_H_
 #define TESSERA_BASE_FORK_H_
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// Whether this process is the child of a fork in a process with several threads, or comes from
