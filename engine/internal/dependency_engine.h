@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/internal/begun_list.h"
@@ -183,7 +184,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Sleeps on the condition until done() holds, which is asked with the mutex held, as a wait with
   /// a stall report that begins with `what`.
   void SleepUntil(std::mutex& mutex, std::condition_variable& condition, std::string_view what,
-                  const std::function<bool()>& done);
+                  absl::FunctionRef<bool()> done);
 
   /// Calls `fn` as a sleep of this thread: others work in its places in the engines that it works
   /// for. For loops of this engine's, whose pieces on other threads may wait for those engines.
@@ -335,18 +336,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
   bool TryRunAnyDemanded();
-  bool ParkUntil(const std::function<bool()>& done, Waiter* waiter);
-  bool HelpUntil(const std::function<bool()>& done);
-  bool Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter);
-  bool SleepUntilReady(StallClock& clock, const std::function<bool()>& done, bool any);
-  void HoldOperations(bool at_end);
-  void LetOperationsBegin();
+  bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
+  bool HelpUntil(absl::FunctionRef<bool()> done);
+  bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter);
+  bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any);
   bool WaitUntilIdle(bool until_process_ends);
-  void FinishAll();
-  bool BeginShutdown();
-  void EndShutdown(bool shut_down);
   void Throttle(uint64_t pushed);
-  void DropJoins();
   bool Idle() const;
   void Report(const FailureRef& failure);
   void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
@@ -354,16 +349,23 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void CheckOutside(std::string_view call) const;
-  template <typename Done>
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
               const LentPlaces& lent, std::string_view what, Instead instead, Waiter* waiter,
-              StallClock& clock, Done done);
-  template <typename Done>
+              StallClock& clock, absl::FunctionRef<bool()> done);
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              const LentPlaces& lent, std::string_view what, Instead instead, Done done);
+              const LentPlaces& lent, std::string_view what, Instead instead,
+              absl::FunctionRef<bool()> done);
   bool RunInstead(Instead instead, Waiter* waiter) noexcept;
   bool RunOnTop() noexcept;
   bool KeepIfActive();
+
+  // Stopping and ending (dependency_engine_stop.cc).
+  void HoldOperations(bool at_end);
+  void LetOperationsBegin();
+  void FinishAll();
+  bool BeginShutdown();
+  void EndShutdown(bool shut_down);
+  void DropJoins();
 
   const ForkWatch fork_watch_;
   const ResolvedOptions options_;

@@ -1,4 +1,4 @@
-// How threads wait for a DependencyEngine, and how it stops and ends.
+// How threads wait for a DependencyEngine.
 
 #include <algorithm>
 #include <atomic>
@@ -115,11 +115,10 @@ bool DependencyEngine::KeepIfActive() {
 
 /// Sleeps on the condition, which `lent` was given, until done() holds, and writes the wait's
 /// report if that takes too long. `waiter` may be null.
-template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
                               std::string_view what, Instead instead, Waiter* waiter,
-                              StallClock& clock, Done done) {
+                              StallClock& clock, absl::FunctionRef<bool()> done) {
   const auto woken = [&] { return done() || lent.starved(); };
   OrderClock orders;
   int refusals = 0;
@@ -142,10 +141,10 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
   }
 }
 
-template <typename Done>
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
-                              std::string_view what, Instead instead, Done done) {
+                              std::string_view what, Instead instead,
+                              absl::FunctionRef<bool()> done) {
   StallClock clock(options_.stall_report_ms);
   WaitOn(condition, lock, lent, what, instead, /*waiter=*/nullptr, clock, done);
 }
@@ -326,7 +325,7 @@ bool DependencyEngine::AtPiece() {
 }
 
 void DependencyEngine::SleepUntil(std::mutex& mutex, std::condition_variable& condition,
-                                  std::string_view what, const std::function<bool()>& done) {
+                                  std::string_view what, absl::FunctionRef<bool()> done) {
   const LentPlaces lent(this, &mutex, &condition);
   std::unique_lock<std::mutex> lock(mutex);
   WaitOn(condition, lock, lent, what, Instead::kNothing, done);
@@ -347,7 +346,7 @@ bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullpt
 /// So no operation lies on top of another one that does not need it. Only where too many sleep
 /// already it runs whatever is ready, up to a depth. Returns false if the process ends before
 /// done() holds.
-bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* waiter) {
+bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter) {
   const uint32_t token = waiter == nullptr ? 0 : waiter->token;
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);
@@ -418,7 +417,7 @@ bool DependencyEngine::ParkUntil(const std::function<bool()>& done, Waiter* wait
 }
 
 /// For a thread that is in no operation, and needs all of them: runs whatever is ready.
-bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
+bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
   StallClock clock(options_.stall_report_ms);
   while (!done()) {
     if (abandoned_.load()) return false;
@@ -433,7 +432,7 @@ bool DependencyEngine::HelpUntil(const std::function<bool()>& done) {
 /// Sleeps until done() holds, the process ends, or the engine has no other thread for what is to be
 /// done: because it is stopped, or because the system gives none. Returns whether the process ends
 /// for another engine that this thread works for.
-bool DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& done, Waiter* waiter) {
+bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter) {
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
   std::condition_variable woken;
   LentPlaces lent(this, &park_mutex_, &woken);
@@ -460,7 +459,7 @@ bool DependencyEngine::Sleep(StallClock& clock, const std::function<bool()>& don
 
 /// Sleeps until done() holds, the process ends, or something is ready that may begin: `any`
 /// operation, or one that a wait needs. Returns what Sleep does.
-bool DependencyEngine::SleepUntilReady(StallClock& clock, const std::function<bool()>& done,
+bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done,
                                        bool any) {
   LentPlaces lent(this, &park_mutex_, &*park_condition_);
   std::unique_lock<std::mutex> lock(park_mutex_);
@@ -624,161 +623,6 @@ void DependencyEngine::CheckOutside(std::string_view call) const {
   throw FailedPrecondition("Engine::", call,
                            ": called inside Execute or a parallel loop on the engine's workers, "
                            "which it would wait for; expected a call from outside");
-}
-
-void DependencyEngine::Stop() {
-  CheckNotForked("Stop");
-  CheckOutside("Stop");
-  HoldOperations(/*at_end=*/false);
-}
-
-/// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
-/// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
-/// process. Inside an operation of another engine that ends with the process throws then, unless it
-/// is such an end itself.
-void DependencyEngine::HoldOperations(bool at_end) {
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (ending_ && !at_end) return;
-    stopped_.store(true);
-    ++stop_waiters_;
-  }
-  {
-    // Pushers must not sleep until Start: what they push is kept.
-    std::lock_guard<std::mutex> hold(idle_mutex_);
-    room_condition_->notify_all();
-  }
-  NotifyParked();  // from here on they run what they need
-  bool holds = false;
-  {
-    LentPlaces lent(this, &park_mutex_, &*park_condition_);
-    std::unique_lock<std::mutex> lock(park_mutex_);
-    WaitOn(*park_condition_, lock, lent, "Stop", Instead::kNothing, [&] {
-      std::lock_guard<FutexLock> hold(queue_lock_);
-      holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
-      return holds || (!at_end && lent.process_ends());
-    });
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    --stop_waiters_;
-  }
-  if (!holds) throw Abandoned("Stop");
-}
-
-void DependencyEngine::Start() {
-  CheckNotForked("Start");
-  LetOperationsBegin();
-}
-
-void DependencyEngine::LetOperationsBegin() {
-  ReadyList ready;
-  {
-    // Both, so that those who wait in Stop look again.
-    std::lock_guard<std::mutex> hold_park(park_mutex_);
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    // At the end of Shutdown and of the process the engine stays as it is.
-    if (!accepting_.load() || abandoned_.load()) return;
-    if (!stopped_.load(std::memory_order_relaxed)) return;
-    stopped_.store(false);
-    while (Execution* execution = queue_.Pop()) ready.PushBack(execution);
-    if (stop_waiters_ > 0) park_condition_->notify_all();
-  }
-  if (!ready.empty()) Dispatch(ready);
-  NotifyParked();
-}
-
-/// For Shutdown. The end of another engine that this thread works for does not break it off, as it
-/// may be that of a destructor; that of this one, which then is the default engine, does.
-void DependencyEngine::FinishAll() {
-  if (WaitUntilIdle(/*until_process_ends=*/true)) return;
-  if (abandoned_.load()) throw Abandoned("Shutdown");
-  WaitUntilIdle(/*until_process_ends=*/false);
-}
-
-void DependencyEngine::Shutdown() {
-  if (forked()) return;  // what was pushed is finished in the parent
-  CheckOutside("Shutdown");
-  // A static object's destructor: what exit() has dropped never comes to an end.
-  if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
-  if (!BeginShutdown()) return;
-  absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
-  {
-    std::lock_guard<FutexLock> hold_queue(queue_lock_);
-    ending_ = true;
-  }
-  LetOperationsBegin();
-  FinishAll();  // operations may still push
-  // Idle between two operations of a replay, a matter of instructions.
-  while (PushesInOrder()) {
-    std::this_thread::yield();
-    FinishAll();
-  }
-  accepting_.store(false);
-  do {
-    FinishAll();  // what came in between
-  } while (!pushed_.CloseAt(completed_.load()));
-  living_.End();  // who has found it before is active
-  HoldOperations(/*at_end=*/true);
-  // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
-  while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
-  DropJoins();
-  std::move(let_others).Cancel();
-  EndShutdown(/*shut_down=*/true);
-}
-
-/// Returns true when this thread is the one that is in Shutdown, and false when another one has
-/// come to its end. Until then it sleeps as in any wait: what that one waits for may need the place
-/// in which this one works.
-bool DependencyEngine::BeginShutdown() {
-  LentPlaces lent(this, &park_mutex_, &*park_condition_);
-  std::unique_lock<std::mutex> lock(park_mutex_);
-  // As in FinishAll: the end of the process breaks it off where this is the default engine.
-  const auto breaks_off = [&] { return abandoned_.load() && lent.process_ends(); };
-  WaitOn(*park_condition_, lock, lent, "Shutdown", Instead::kNothing,
-         [&] { return !shutting_down_ || breaks_off(); });
-  if (shutting_down_) throw Abandoned("Shutdown");
-  shutting_down_ = !shut_down_;
-  return shutting_down_;
-}
-
-void DependencyEngine::EndShutdown(bool shut_down) {
-  // Under the mutex, for the next one may destroy the engine.
-  std::lock_guard<std::mutex> hold(park_mutex_);
-  shut_down_ = shut_down;
-  shutting_down_ = false;
-  park_condition_->notify_all();
-}
-
-void DependencyEngine::EndWithProcess() {
-  CheckNotForked("Stop");
-  CheckNotInOperation("Stop");  // a thread in Execute does not count as active
-  ending_thread_ = std::this_thread::get_id();
-  abandoned_.store(true);
-  NotifyParked();
-  WakeSleepers();
-  HoldOperations(/*at_end=*/true);
-}
-
-void DependencyEngine::WakeSleepers() {
-  std::lock_guard<std::mutex> hold(lent_places_mutex_);
-  for (LentPlace* place = lent_places_; place != nullptr; place = place->next) {
-    // Who has just looked what there is to do, and found nothing, is asleep when this has the
-    // mutex.
-    std::lock_guard<std::mutex> hold_sleep(*place->mutex);
-    place->condition->notify_all();
-  }
-}
-
-/// What is left in the queue of an engine that takes no pushes and has done all: help that came too
-/// late. Nothing else can be, whatever a program does: the counter of pushes was closed at the
-/// number of operations that are complete, an operation or replay in the queue would not be, and
-/// deletions and waits never stand there.
-void DependencyEngine::DropJoins() {
-  const auto next = [this] {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return queue_.Pop();
-  };
-  // Each without the lock: it may be the last to hold its schedule, and a program's objects in it.
-  while (Execution* join = next()) DropJoin(join);
 }
 
 }  // namespace tessera::engine_internal
