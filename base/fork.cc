@@ -1,6 +1,7 @@
 #include "tessera/base/fork.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -12,10 +13,18 @@ namespace {
 std::atomic<bool> several_threads_before_fork{false};
 std::atomic<bool> threads_lost{false};
 
+// How often another thread is looked for. One that has been joined may be there for a moment more.
+constexpr int kLooks = 20;
+
 bool HasSeveralThreads() {
-  struct stat tasks;
-  // The folder has a link for each thread beside its own two. Without /proc the worst is assumed.
-  return stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink > 3;
+  for (int i = 0; i < kLooks; ++i) {
+    struct stat tasks;
+    // The folder has a link for each thread beside its own two. Without /proc the worst is assumed.
+    if (stat("/proc/self/task", &tasks) != 0) return true;
+    if (tasks.st_nlink <= 3) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 void BeforeFork() {

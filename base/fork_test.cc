@@ -34,5 +34,12 @@ TEST(ForkTest, OnlyAProcessWithSeveralThreadsLosesSome) {
   other.join();
 }
 
+TEST(ForkTest, AThreadThatWasJoinedIsNotLost) {
+  for (int i = 0; i < 2000; ++i) {
+    std::thread([] {}).join();
+    ASSERT_FALSE(InChild(ThreadsLostInFork)) << "fork " << i;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -339,9 +339,10 @@ class Engine {
   /// Finishes everything that was pushed (starting the engine if it is stopped), then takes no
   /// further pushes: one that overlaps with it is finished too, or throws. Idempotent. Reports no
   /// errors: call WaitForAll first to see them. Operations may go on pushing while it waits. Throws
-  /// Error(kFailedPrecondition) inside an operation. What exit() drops of the default engine is not
-  /// finished: Shutdown then throws the same inside an operation of another engine, and returns at
-  /// once in the destructors of static objects.
+  /// Error(kFailedPrecondition) inside an operation. What Execute runs is not waited for: calls of
+  /// it must have returned when the engine is destroyed. What exit() drops of the default engine is
+  /// not finished: Shutdown then throws the same inside an operation of another engine, and returns
+  /// at once in the destructors of static objects.
   virtual void Shutdown() = 0;
 
   /// Threads that run operations; 1 for NaiveEngine.

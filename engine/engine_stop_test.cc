@@ -1,9 +1,6 @@
 // What runs, waits and returns while the engine stops: see Engine::Stop.
 
-#include <sys/types.h>
-
 #include <atomic>
-#include <future>
 #include <latch>
 #include <memory>
 #include <string>
@@ -166,46 +163,6 @@ TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
     EXPECT_EQ(runs, 100);
     for (std::thread& thread : threads) thread.join();
   }
-}
-
-// Where all workers have begun to wait another thread calls it. The caller of Execute does not
-// count either.
-TEST_P(EngineStopTest, WhatExecuteRunsIsNotWaitedForWhoeverRunsIt) {
-  std::atomic<bool> over{false}, ended{false};
-  const auto engine =
-      GetParam().Make({.stall_report_ms = 10000, .stall_report = [&](const std::string& text) {
-                         if (text.find("Stop") != std::string::npos) over = true;
-                       }});
-  Variable* const awaited = engine->NewVariable();
-  const OnComplete open = PushOpen(*engine, awaited);
-  std::latch running(GetParam().workers);
-  std::promise<pid_t> caller;
-  const std::shared_future<pid_t> asleep = caller.get_future();
-  for (int i = 0; i < GetParam().workers; ++i) {
-    engine->PushSync(
-        [&](RunContext context) {
-          running.count_down();
-          AwaitSleep(asleep.get());
-          context.engine->WaitForVar(awaited);
-        },
-        kCpu, {}, {});
-  }
-  running.wait();
-  std::latch called(1);
-  std::thread executor([&] {
-    caller.set_value(ThisThread());
-    engine->Execute([&] {
-      called.count_down();
-      while (!over) std::this_thread::yield();
-      ended = true;
-    });
-  });
-  called.wait();
-  open();
-  engine->Stop();
-  EXPECT_FALSE(ended);
-  over = true;
-  executor.join();
 }
 
 }  // namespace

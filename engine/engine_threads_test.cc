@@ -1,22 +1,16 @@
 // What an engine promises to the threads that complete, push and wait, and about those that run its
 // operations: workers and parallel loops, NaiveEngine, the default engine, options.
 
-#include <sys/types.h>
-
-#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
-#include <future>
 #include <latch>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -256,25 +250,6 @@ TEST_P(ThreadedEngineTest, NoOtherOperationRunsOnAThreadThatWaitsForItsOwnLoop) 
   EXPECT_EQ(nested, 0);
 }
 
-TEST_P(ThreadedEngineTest, ExecuteLendsTheArenaToAThreadFromOutside) {
-  std::atomic<int> sum{0};
-  int concurrency = 0;
-  Variable* variable = engine_->NewVariable();
-  int written = 0;
-  engine_->Execute([&] {
-    concurrency = tbb::this_task_arena::max_concurrency();
-    ParallelFor(100, [&](int) { ++sum; });
-    // With one worker this thread has its place: only helping lets the wait end.
-    engine_->PushSync([&](RunContext) { written = 5; }, kCpu, {}, {variable});
-    engine_->WaitForVar(variable);
-    engine_->WaitForAll();
-  });
-  EXPECT_EQ(sum, 100);
-  EXPECT_EQ(concurrency, GetParam().workers);
-  EXPECT_EQ(written, 5);
-  EXPECT_THROW(engine_->Execute([] { throw std::runtime_error("through"); }), std::runtime_error);
-}
-
 // The system has threads for more than an engine has before it asks for them.
 TEST_P(ThreadedEngineTest, AnyNumberOfFunctionsMayBlockForWhatStandsBehindThem) {
   constexpr int kBlocking = 1400;
@@ -289,96 +264,6 @@ TEST_P(ThreadedEngineTest, AnyNumberOfFunctionsMayBlockForWhatStandsBehindThem) 
     engine_->WaitForAll();
     EXPECT_EQ(blocked, kBlocking);
   }
-}
-
-// Something is ready at any time, and no worker leaves its place for want of work.
-TEST_P(ThreadedEngineTest, ExecuteHasItsTurnAmongOperationsThatPushThemselves) {
-  const int workers = GetParam().workers;
-  std::atomic<bool> ends{false};
-  const std::function<void()> push = [&] {
-    engine_->PushSync(
-        [&](RunContext) {
-          if (!ends) push();
-        },
-        kCpu, {}, {});
-  };
-  std::latch all_run(workers + 1);
-  for (int i = 0; i < workers; ++i) {
-    engine_->PushSync([&](RunContext) { all_run.arrive_and_wait(); }, kCpu, {}, {});
-  }
-  for (int i = 0; i < 4 * workers; ++i) push();
-  all_run.arrive_and_wait();
-  int runs = 0;
-  for (int i = 0; i < 100; ++i) engine_->Execute([&] { ++runs; });
-  EXPECT_EQ(runs, 100);
-  EXPECT_THROW(engine_->Execute([] { throw std::runtime_error("through"); }), std::runtime_error);
-  ends = true;
-  engine_->WaitForAll();
-}
-
-TEST_P(ThreadedEngineTest, ExecuteTakesThePlaceOfACallThatReturns) {
-  const int others = GetParam().workers - 1;
-  std::latch running(others), first_begun(1), first_goes_on(1), all_go_on(1);
-  for (int i = 0; i < others; ++i) {
-    engine_->PushSync([&](RunContext) { running.count_down(), all_go_on.wait(); }, kCpu, {}, {});
-  }
-  running.wait();
-  std::thread first(
-      [&] { engine_->Execute([&] { first_begun.count_down(), first_goes_on.wait(); }); });
-  first_begun.wait();
-  std::atomic<pid_t> second_thread{0};
-  std::thread second([&] {
-    second_thread = ThisThread();
-    engine_->Execute([] {});
-  });
-  while (second_thread == 0) std::this_thread::yield();
-  AwaitSleep(second_thread);
-  first_goes_on.count_down();
-  first.join();
-  second.join();
-  all_go_on.count_down();
-  engine_->WaitForAll();
-}
-
-TEST_P(ThreadedEngineTest, CallsOfExecuteLeaveOperationsTheirTurn) {
-  std::atomic<bool> ends{false};
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 2 + GetParam().workers; ++i) {
-    callers.emplace_back([&] {
-      while (!ends) engine_->Execute([] {});
-    });
-  }
-  Variable* const variable = New();
-  int runs = 0;
-  for (int i = 0; i < 100; ++i) {
-    engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {variable});
-    engine_->WaitForVar(variable);
-  }
-  EXPECT_EQ(runs, 100);
-  ends = true;
-  for (std::thread& caller : callers) caller.join();
-}
-
-// A worker that makes a call for its caller is in no operation.
-TEST_P(ThreadedEngineTest, StopDoesNotWaitForExecute) {
-  const int workers = GetParam().workers;
-  const int calls = std::min(2, workers);
-  std::latch running(workers), goes_on(1), calls_begun(calls), calls_go_on(1);
-  for (int i = 0; i < workers; ++i) {
-    engine_->PushSync([&](RunContext) { running.count_down(), goes_on.wait(); }, kCpu, {}, {});
-  }
-  running.wait();
-  std::vector<std::thread> callers;
-  for (int i = 0; i < calls; ++i) {
-    callers.emplace_back(
-        [&] { engine_->Execute([&] { calls_begun.count_down(), calls_go_on.wait(); }); });
-  }
-  goes_on.count_down();
-  calls_begun.wait();
-  engine_->Stop();
-  calls_go_on.count_down();
-  for (std::thread& caller : callers) caller.join();
-  engine_->Start();
 }
 
 TEST(NaiveEngineTest, AnOperationRunsInsideItsPushOnThePushingThread) {

@@ -130,6 +130,26 @@ TEST_P(ScheduleOrderTest, WideReplaysRunEveryOperationOnce) {
   EXPECT_EQ(*std::min_element(runs.begin(), runs.end()), 20);
 }
 
+// Functions as small as these lie within their std::function, which the visitor of an operation
+// before it looks into meanwhile.
+TEST_P(ScheduleOrderTest, FunctionsMayChangeWhatTheyHold) {
+  constexpr int kOperations = 400;
+  constexpr int kReplays = 100;
+  std::vector<Variable*> variables;
+  for (int i = 0; i < 8; ++i) variables.push_back(New());
+  std::vector<int64_t> calls(kOperations);
+  const auto schedule = engine_->Record([&] {
+    for (int i = 0; i < kOperations; ++i) {
+      engine_->PushSync(
+          [call = int64_t{0}, last = &calls[i]](RunContext) mutable { *last = ++call; }, kCpu, {},
+          {variables[i % variables.size()]});
+    }
+  });
+  for (int i = 0; i < kReplays; ++i) schedule->Replay();
+  engine_->WaitForAll();
+  EXPECT_EQ(calls, std::vector<int64_t>(kOperations, kReplays));
+}
+
 TEST_P(TwoWorkersScheduleOrderTest, ReplaysOfWhatWritesNothingRunAtOnce) {
   Variable* const a = New();
   std::latch both(2);

@@ -208,6 +208,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm, for every operation.
   alignas(64) std::atomic<bool> stopped_{false};
+  std::atomic<bool> calls_wait_{false};  ///< of Execute, for a worker; the same holds
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};

@@ -432,15 +432,15 @@ void DependencyEngine::ResumeVisit(Execution* current) {
   static_cast<VisitExecution*>(current)->visited->gate.Resume();
 }
 
-/// Whether what stands in the queue goes before an operation of that rank, in a visit that has run
-/// so many.
+/// Whether what stands in the queue, or a call of Execute, goes before an operation of that rank,
+/// in a visit that has run so many.
 bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs) const {
   // What an operation waits for goes on even when the engine is stopped. Relaxed: a visitor that
   // sees either late runs one operation more.
   if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
   const int64_t queued = queue_.best_rank();
   return stopped_.load(std::memory_order_relaxed) || queued > rank ||
-         (queued == rank && runs >= kMaxVisitRuns);
+         (runs >= kMaxVisitRuns && (queued == rank || calls_wait_.load(std::memory_order_relaxed)));
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.

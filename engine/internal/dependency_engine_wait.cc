@@ -129,7 +129,10 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
     if (clock.TakeDue()) ReportStall(what, waiter);
     if (!is_woken) {
-      if (std::chrono::steady_clock::now() >= orders.due()) orders.Look();
+      if (std::chrono::steady_clock::now() >= orders.due()) {
+        orders.Look();
+        if (!forked()) LookAfterOrders();  // this one's, too, which may be in Shutdown
+      }
       lock.lock();
       continue;
     }

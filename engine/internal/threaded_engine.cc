@@ -223,7 +223,7 @@ int ThreadedEngine::EnqueueRunners(int count) {
   int missing = left == 0 ? 0 : orders_->TakeBack(left);
   if (refused) {
     orders_->MarkRefused();
-    missing += orders_->Withdraw();
+    missing += orders_->Withdraw(/*refused=*/true);
   }
   return missing;
 }
@@ -243,10 +243,12 @@ void ThreadedEngine::LookAfterOrders() {
   bool needless;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    needless = stopped_.load(std::memory_order_relaxed) && calls_.empty();
     const int open = orders_->open();
-    // Who is at work comes to the queue in the end.
-    if (open == 0 || open != runners_ || ArenaIsOccupied()) {
+    // Who is at work comes to the queue in the end. But Stop must not wait for what Execute runs.
+    const bool come = open != runners_ || ArenaIsOccupied();
+    const bool stopped = stopped_.load(std::memory_order_relaxed);
+    needless = stopped && (come || calls_.empty());
+    if (open == 0 || (come && !stopped)) {
       orders_seen_ = 0;
       return;
     }
@@ -256,7 +258,7 @@ void ThreadedEngine::LookAfterOrders() {
       return;
     }
     if (now - orders_seen_at_ < kLookTime) return;  // another wait has looked
-    withdrawn = orders_->Withdraw();
+    withdrawn = orders_->Withdraw(/*refused=*/!needless);
     orders_seen_ = 0;
   }
   if (needless) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,9 +98,10 @@ class ThreadedEngine final : public DependencyEngine {
     bool has_place = false;
     bool begun = false;  // in its place
     bool taken = false;
-    // Guarded by the mutex of Calls.
-    bool ended = false;        // if it was taken
-    std::exception_ptr error;  // of such a one
+    // Guarded by the mutex of Calls, for one that was taken.
+    bool ended = false;
+    std::exception_ptr error;
+    std::optional<FailedOperation> last_failure;  // that waits in it have reported
   };
 
   /// What those who have a call wait for: a change of any.
@@ -116,8 +118,7 @@ class ThreadedEngine final : public DependencyEngine {
   /// Where a call of Execute is to run its function.
   enum class Place {
     kInArena,
-    kOwnArena,  // those who sleep hold places in the arena, and may wait for this very call
-    kNoThread,  // in one for this thread alone
+    kNoThread,  // in an arena for this thread alone
     kTaken,     // nowhere, for a thread of the engine's does
   };
   Place AwaitPlace(OutsideCall& call);
@@ -130,6 +131,8 @@ class ThreadedEngine final : public DependencyEngine {
   /// A call that waits, for a runner to make; null if there is none. Requires queue_lock_.
   OutsideCall* TakeCall() { return calls_.empty() ? nullptr : TakeWaitingCall(); }
   OutsideCall* TakeWaitingCall();
+  void AddCall(OutsideCall& call);
+  bool RemoveCall(const OutsideCall& call);
   void RunCall(OutsideCall& call);
   void AwaitEnd(OutsideCall& call);
   /// Where TBB keeps a call that it has found no place for, it has one of its threads make it

@@ -4,12 +4,14 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "tbb/task_arena.h"
 #include "tessera/engine/internal/arena_pool.h"
+#include "tessera/engine/internal/failure.h"
 #include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/threaded_engine.h"
@@ -73,9 +75,6 @@ void ThreadedEngine::Execute(const std::function<void()>& fn) {
     case Place::kInArena:
       CallInArena(call, mine);
       break;
-    case Place::kOwnArena:
-      CallInOwnArena(body);
-      break;
     case Place::kNoThread:
       CallAlone(body);
       break;
@@ -90,22 +89,24 @@ ThreadedEngine::Place ThreadedEngine::AwaitPlace(OutsideCall& call) {
   Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (lent() > 0) return Place::kOwnArena;
-    calls_.push_back(&call);
+    AddCall(call);
     if (ReservePlace(call)) return Place::kInArena;
-    // Whoever comes to it, when those who have the places leave them.
+    // Whoever comes to it, when those who have the places leave them, or in the place of one who
+    // sleeps, perhaps until this very call has ended.
     start = OrderRunners(1);
   }
   StartRunners(start);
   SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute", [&] {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    return call.ended || (!call.taken && (ReservePlace(call) || starved_.load()));
+    // Beyond that many nobody comes in the place of who sleeps.
+    const bool no_thread = starved_.load() || asleep_ == kMaxAsleep;
+    return call.ended || (!call.taken && (ReservePlace(call) || no_thread));
   });
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     if (!call.taken) {
       if (call.has_place) return Place::kInArena;
-      std::erase(calls_, &call);
+      RemoveCall(call);
       return Place::kNoThread;
     }
   }
@@ -165,7 +166,7 @@ void ThreadedEngine::CallInOwnArena(const std::function<void()>& body) {
 bool ThreadedEngine::BeginCall(OutsideCall& call) {
   std::lock_guard<FutexLock> hold(queue_lock_);
   if (!std::exchange(call.begun, true)) entering_.fetch_sub(1, std::memory_order_relaxed);
-  return std::erase(calls_, &call) != 0;
+  return RemoveCall(call);
 }
 
 bool ThreadedEngine::IsTaken(const OutsideCall& call) {
@@ -179,14 +180,28 @@ ThreadedEngine::OutsideCall* ThreadedEngine::TakeWaitingCall() {
   });
   if (found == calls_.end()) return nullptr;
   OutsideCall* const call = *found;
-  calls_.erase(found);
+  RemoveCall(*call);
   call->taken = true;
   return call;
+}
+
+/// Both require queue_lock_.
+void ThreadedEngine::AddCall(OutsideCall& call) {
+  calls_.push_back(&call);
+  calls_wait_.store(true, std::memory_order_relaxed);
+}
+
+/// Returns false if it has been taken.
+bool ThreadedEngine::RemoveCall(const OutsideCall& call) {
+  const bool removed = std::erase(calls_, &call) != 0;
+  calls_wait_.store(!calls_.empty(), std::memory_order_relaxed);
+  return removed;
 }
 
 /// In a runner that has taken it. Like its caller, it does not count for Stop meanwhile.
 void ThreadedEngine::RunCall(OutsideCall& call) {
   Deactivate();
+  ExchangeLastFailure(std::nullopt);  // of what this thread has done before
   std::exception_ptr error;
   try {
     call.body();
@@ -199,6 +214,7 @@ void ThreadedEngine::RunCall(OutsideCall& call) {
   }
   std::lock_guard<std::mutex> hold(workers_->calls.mutex);
   call.error = std::move(error);
+  call.last_failure = ExchangeLastFailure(std::nullopt);
   call.ended = true;
   workers_->calls.changed.notify_all();
 }
@@ -207,6 +223,7 @@ void ThreadedEngine::RunCall(OutsideCall& call) {
 void ThreadedEngine::AwaitEnd(OutsideCall& call) {
   SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute",
              [&call] { return call.ended; });
+  if (call.last_failure.has_value()) ExchangeLastFailure(std::move(call.last_failure));
   if (call.error != nullptr) std::rethrow_exception(call.error);
 }
 
