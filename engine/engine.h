@@ -101,13 +101,14 @@ struct EngineOptions {
   /// on to complete asynchronous operations should complete them before it pushes more.
   ///
   /// A push from inside an operation does not wait, which that operation's end might have to. Where
-  /// so many pend it runs the oldest ready operation instead, which keeps an operation that pushes
-  /// many others near the bound. Without bound are: what an operation pushes that cannot begin
-  /// before its own end (on a variable that it writes); a tree of operations that push others,
-  /// which is held in its whole width; what the pieces of an operation's or Execute's parallel loop
-  /// push; and what is pushed inside an operation of another engine. With NaiveEngine, which has no
-  /// arena to know them by, threads that come to such pieces push as from outside. Default:
-  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  /// so many pend it runs the oldest ready operation instead, or if there is none waits for others
+  /// for a millisecond, which keeps an operation that pushes many others near the bound. Without
+  /// bound are: what an operation pushes that cannot begin before its own end (on a variable that
+  /// it writes); a tree of operations that push others, which is held in its whole width; what the
+  /// pieces of an operation's or Execute's parallel loop push; and what is pushed inside an
+  /// operation of another engine. With NaiveEngine, which has no arena to know them by, threads
+  /// that come to such pieces push as from outside. Default: TESSERA_ENGINE_MAX_PENDING, or else
+  /// 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
   /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
@@ -238,11 +239,11 @@ class Engine {
 
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
-  /// but see EngineOptions::max_pending. A push from inside an operation never waits for room: it
-  /// runs the oldest ready operation first, if there is any, hence hold no lock that operations
-  /// take; and where that one waits for what this operation is to do, its wait throws, or never
-  /// ends if it is not the engine's. A push from a piece of an operation's or Execute's parallel
-  /// loop, or inside an operation of another engine, does neither.
+  /// but see EngineOptions::max_pending. A push from inside an operation waits a millisecond for
+  /// room at most: it runs the oldest ready operation first, if there is any, hence hold no lock
+  /// that operations take; and where that one waits for what this operation is to do, its wait
+  /// throws, or never ends if it is not the engine's. A push from a piece of an operation's or
+  /// Execute's parallel loop, or inside an operation of another engine, does neither.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA
@@ -316,14 +317,13 @@ class Engine {
   /// variable.
   virtual bool IsIdle([[maybe_unused]] Variable* variable) { return false; }
 
-  /// Runs `fn` in the engine's arena and returns when it has: parallel loops of threads outside the
-  /// engine thus share its workers. Exceptions of `fn` reach the caller. A wait inside `fn` is one
-  /// inside an operation, but WaitForAll may be called, and runs ready operations. Until `fn`
-  /// returns it occupies one of the arena's places, of which there are as many as workers. Where
-  /// none is free it waits for one, or for a worker that is through with an operation and then
-  /// calls `fn` in the caller's stead. But inside an operation of another engine, where it runs in
-  /// the calling thread for certain, it has a place of its own, and others work in the operation's
-  /// place, which pieces of its loops may wait for.
+  /// Runs `fn` in the place of a worker and returns when it has, in the calling thread; its
+  /// parallel loops have as many threads as there are workers. Exceptions of `fn` reach the caller.
+  /// A wait inside `fn` is one inside an operation, but WaitForAll may be called, and runs ready
+  /// operations. Where no place is free it waits for one, which each worker that is through with an
+  /// operation leaves to it. But inside an operation of another engine it has a place of its own,
+  /// and others work in the operation's place, which pieces of its loops may wait for. Throws
+  /// Error(kInvalidArgument) for an empty function.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
   /// From here on no operation begins, but for those that a running one waits for; returns when

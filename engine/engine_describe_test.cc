@@ -485,41 +485,17 @@ TEST_P(ThreadedEngineDescribeTest, ACallOfExecuteThatFindsNoPlaceIsReported) {
   running.wait();
   std::thread caller([&] { engine->Execute([] {}); });
   EXPECT_THAT(report.Await(), AllOf(HasSubstr("Execute has lasted longer than 1 ms"),
-                                    HasSubstr("calls of Execute that wait for a place: 1"),
+                                    HasSubstr("calls of Execute: 0 in a place, 1 waiting"),
                                     HasSubstr("holds a place")));
   goes_on.count_down();
   caller.join();
 }
 
-// It has found no place, and all who hold one have gone to sleep since.
-TEST_P(ThreadedEngineDescribeTest, ACallOfExecuteThatAnotherThreadHasTakenIsReported) {
-  const int workers = GetParam().workers;
-  FirstReport report("Execute");
-  const auto engine = GetParam().Make(report.Options());
-  Variable* const awaited = engine->NewVariable();
-  const OnComplete done = PushOpen(*engine, awaited);
-  std::latch running(workers), begun(1), goes_on(1);
-  std::atomic<pid_t> caller{0};
-  for (int i = 0; i < workers; ++i) {
-    engine->PushSync(
-        [&](RunContext context) {
-          running.count_down();
-          while (caller == 0) std::this_thread::yield();
-          AwaitSleep(caller);
-          context.engine->WaitForVar(awaited);
-        },
-        kCpu, {}, {});
-  }
-  running.wait();
-  std::thread thread([&] {
-    caller = ThisThread();
-    engine->Execute([&] { begun.count_down(), goes_on.wait(); });
-  });
-  begun.wait();
-  done();  // from here on there are places, and the caller waits for the other thread alone
-  EXPECT_THAT(report.Await(), HasSubstr("Execute has lasted longer than 1 ms"));
-  goes_on.count_down();
-  thread.join();
+TEST_P(ThreadedEngineDescribeTest, CallsOfExecuteThatHaveAPlaceAreNamed) {
+  std::string inside;
+  engine_->Execute([&] { inside = engine_->DebugString(); });
+  EXPECT_THAT(inside, HasSubstr("calls of Execute: 1 in a place, 0 waiting"));
+  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("Execute")));
 }
 
 TEST_P(ThreadedEngineDescribeTest, ASecondShutdownThatLastsIsReported) {

@@ -392,7 +392,7 @@ TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
   engine_->WaitForAll();
 }
 
-// What they wait for comes after the call, which has found no place and is made by another thread.
+// What they wait for comes after the call, which has found no place.
 TEST_P(NestedWaitTest, ExecuteReturnsThoughAllWorkersBeginToSleepAfterItsCall) {
   Variable* const awaited = New();
   const OnComplete done = PushOpen(*engine_, awaited);

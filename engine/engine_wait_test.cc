@@ -340,6 +340,24 @@ TEST_P(EngineWaitTest, PushersInsideOperationsAreNeverStuck) {
   EXPECT_EQ(aside, 1000);
 }
 
+// Other workers run a chain without the queue, in which an operation that pushes it finds nothing.
+TEST_P(ThreadedEngineWaitTest, AnOperationThatPushesAChainDoesNotLeaveTheBoundFarBehind) {
+  constexpr int kPushes = 100000;
+  const auto engine = GetParam().Make({.max_pending = 100});
+  Variable* const variable = engine->NewVariable();
+  uint64_t most = 0;
+  engine->PushSync(
+      [&](RunContext context) {
+        for (int i = 0; i < kPushes; ++i) {
+          context.engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
+          most = std::max(most, context.engine->counters().pending);
+        }
+      },
+      kCpu, {}, {});
+  engine->WaitForAll();
+  EXPECT_LT(most, kPushes / 2u);  // about 130, unless another thread has no processor for long
+}
+
 // At the bound an operation that pushes runs another one on top of itself: the oldest, or those
 // that pushed before would wait for as long as others push.
 TEST_P(ThreadedEngineWaitTest, PushingAtTheBoundKeepsNoOlderOperationFromItsTurn) {

@@ -198,6 +198,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   const ForkWatch& fork_watch() const { return fork_watch_; }
   /// Throws Error(kFailedPrecondition) in the child of a fork.
   void CheckNotForked(std::string_view call) const;
+  /// The same, and Error(kInvalidArgument) for an empty function.
+  void CheckExecute(const std::function<void()>& fn) const;
 
   // Pushers and runners take its cache line from each other: what else they read is on others.
   alignas(64) mutable FutexLock queue_lock_;
@@ -208,7 +210,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm, for every operation.
   alignas(64) std::atomic<bool> stopped_{false};
-  std::atomic<bool> calls_wait_{false};  ///< of Execute, for a worker; the same holds
+  /// Calls of Execute, for a place that an operation leaves. The same holds.
+  std::atomic<bool> calls_wait_{false};
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};
@@ -343,6 +346,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any);
   bool WaitUntilIdle(bool until_process_ends);
   void Throttle(uint64_t pushed);
+  bool HasMuchRoom(uint64_t pushed);
+  void AwaitRoom(uint64_t pushed);
   bool Idle() const;
   void Report(const FailureRef& failure);
   void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;

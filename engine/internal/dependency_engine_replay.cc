@@ -440,7 +440,8 @@ bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t run
   if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
   const int64_t queued = queue_.best_rank();
   return stopped_.load(std::memory_order_relaxed) || queued > rank ||
-         (runs >= kMaxVisitRuns && (queued == rank || calls_wait_.load(std::memory_order_relaxed)));
+         (queued == rank && runs >= kMaxVisitRuns) ||
+         (runs > 0 && calls_wait_.load(std::memory_order_relaxed));
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.

@@ -83,10 +83,7 @@ void DependencyEngine::Shutdown() {
   CheckOutside("Shutdown");
   // A static object's destructor: what exit() has dropped never comes to an end.
   if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
-  if (!BeginShutdown()) {
-    HoldOperations(/*at_end=*/true);  // runners that came for calls of Execute since
-    return;
-  }
+  if (!BeginShutdown()) return;
   absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
   {
     std::lock_guard<FutexLock> hold_queue(queue_lock_);

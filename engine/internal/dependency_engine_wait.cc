@@ -28,6 +28,10 @@ constexpr auto kSpinTime = std::chrono::microseconds(20);
 constexpr int kMaxHelpDepth = 64;
 // The same for operations that push more than the bound on what pends.
 constexpr int kMaxPushHelpDepth = 16;
+// How long a push inside an operation waits for room at a time.
+constexpr auto kRoomTime = std::chrono::milliseconds(1);
+// After so many more pushes it does so once more, or after as many as may pend.
+constexpr uint64_t kMaxPatience = 64;
 // How many operations that a wait needs, and wait themselves, a thread runs on top of each other.
 // Beyond that another thread does, on a stack of its own.
 constexpr int kMaxDemandedDepth = 100;
@@ -129,10 +133,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
     if (clock.TakeDue()) ReportStall(what, waiter);
     if (!is_woken) {
-      if (std::chrono::steady_clock::now() >= orders.due()) {
-        orders.Look();
-        if (!forked()) LookAfterOrders();  // this one's, too, which may be in Shutdown
-      }
+      if (std::chrono::steady_clock::now() >= orders.due()) orders.Look();
       lock.lock();
       continue;
     }
@@ -572,7 +573,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
     Execution* const current = ThreadFrame::Current(id_);
     SuspendVisit(current);  // what runs on top may wait for what is ready in it
     ++push_help_depth;
-    TryRunOne();
+    if (!TryRunOne()) AwaitRoom(pushed);
     --push_help_depth;
     ResumeVisit(current);
     return;
@@ -582,16 +583,49 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // either.
   if (ThreadFrame::InOperation() || AtPiece()) return;
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
-  // Sleep until a quarter of the room is free, so that pushers wake seldom.
-  const uint64_t target = pushed - limit + limit / 4;
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(*room_condition_, lock, lent, "a push waits for room", Instead::kAnything, [&] {
-    // Announce, then look: pairs with CountComplete, which counts and then looks for the
-    // announcement (both sequentially consistent), so one of the two sees the other.
-    if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
-    return completed_.load() >= target || stopped_.load() || lent.process_ends();
-  });
+  WaitOn(*room_condition_, lock, lent, "a push waits for room", Instead::kAnything,
+         [&] { return HasMuchRoom(pushed) || stopped_.load() || lent.process_ends(); });
   has_room();
+}
+
+/// Whether a quarter of the room is free for who has pushed so many, so that pushers wake seldom;
+/// if not, they are woken when it is. Requires idle_mutex_.
+bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
+  const auto limit = static_cast<uint64_t>(options_.max_pending);
+  const uint64_t target = pushed - limit + limit / 4;
+  // Announce, then look: pairs with CountComplete, which counts and then looks for the
+  // announcement (both sequentially consistent), so one of the two sees the other.
+  if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
+  return completed_.load() >= target;
+}
+
+/// For a push inside an operation when nothing is ready: others may run a chain without the queue,
+/// slower than this thread pushes. Or they wait for it, so it waits only for a moment at a time,
+/// and where that makes no room, once in ever more pushes, up to the bound.
+void DependencyEngine::AwaitRoom(uint64_t pushed) {
+  struct Patience {
+    uint64_t engine = 0;
+    uint64_t begins_at = 0;  // so many pushes
+    uint64_t pause = 1;
+  };
+  thread_local Patience patience;
+  const auto limit = static_cast<uint64_t>(options_.max_pending);
+  if (patience.engine != id_) patience = {.engine = id_};
+  if (pushed < patience.begins_at) return;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    const int64_t self = ThreadFrame::Current(id_) == nullptr ? 0 : 1;
+    if (active_ <= self) return;
+  }
+  std::unique_lock<std::mutex> lock(idle_mutex_);
+  room_condition_->wait_for(lock, kRoomTime, [&] { return HasMuchRoom(pushed); });
+  if (pushed < completed_.load() + limit) {
+    patience.pause = 1;
+  } else {
+    patience.begins_at = pushed + patience.pause;
+    patience.pause = std::min(2 * patience.pause, std::max(limit, kMaxPatience));
+  }
 }
 
 void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const noexcept {

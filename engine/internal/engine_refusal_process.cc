@@ -344,9 +344,9 @@ int LoopInOwnThread(int) {
   return 0;
 }
 
-/// An operation does not begin while functions that Execute runs, or the pieces of a loop in one,
-/// have both places: nobody starts a thread for it in vain.
-int LongExecute(bool loop) {
+/// An operation does not begin while functions that Execute runs have both places: nobody starts a
+/// thread for it in vain.
+int LongExecute() {
   AllowThreads();
   const auto engine = Make(2);
   std::latch all_there(3), all_leave(2);
@@ -361,11 +361,7 @@ int LongExecute(bool loop) {
     all_leave.arrive_and_wait();
   };
   std::vector<std::thread> callers;
-  for (int i = 0; i < (loop ? 1 : 2); ++i) {
-    callers.emplace_back([&] {
-      engine->Execute([&] { tbb::parallel_for(0, loop ? 2 : 1, [&](int) { hold_place(); }); });
-    });
-  }
+  for (int i = 0; i < 2; ++i) callers.emplace_back([&] { engine->Execute(hold_place); });
   all_there.arrive_and_wait();
   engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {});
   engine->WaitForAll();
@@ -558,8 +554,7 @@ int RunNamed(const std::string& name, int workers) {
   if (name == "one_thread") return OneThread(workers);
   if (name == "later_ones") return LaterOnes(workers);
   if (name == "loop_in_own_thread") return LoopInOwnThread(workers);
-  if (name == "long_execute: functions") return LongExecute(/*loop=*/false);
-  if (name == "long_execute: loop") return LongExecute(/*loop=*/true);
+  if (name == "long_execute") return LongExecute();
   if (name == "order_of_another_engine") return OrderOfAnotherEngine(workers);
   if (name == "late_thread") return LateThread(workers);
   if (name == "sleeps: thread_later") return LentLater(/*blocks=*/false, /*comes_later=*/true);

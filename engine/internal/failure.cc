@@ -81,11 +81,6 @@ void Rethrow(const Failure& failure) {
 
 std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
 
-std::optional<FailedOperation> ExchangeLastFailure(
-    std::optional<FailedOperation> failure) noexcept {
-  return std::exchange(last_failure, std::move(failure));
-}
-
 FailureRef FailureLog::Begin(std::exception_ptr error, std::string_view name,
                              std::source_location pushed_at, uint64_t sequence) noexcept {
   FailureRef failure;

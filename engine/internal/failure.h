@@ -54,8 +54,6 @@ bool ClaimReport(Failure& failure, uint64_t pushed);
 [[noreturn]] void Rethrow(const Failure& failure);
 
 std::optional<FailedOperation> LastFailureOfThread();
-/// Gives the calling thread another one, and returns the one that it had.
-std::optional<FailedOperation> ExchangeLastFailure(std::optional<FailedOperation> failure) noexcept;
 
 /// The chains that WaitForAll has yet to report or to clear. Safe from any thread.
 class FailureLog {

@@ -40,7 +40,7 @@ class NaiveEngine final : public DependencyEngine {
   ~NaiveEngine() override { Shutdown(); }
 
   void Execute(const std::function<void()>& fn) override {
-    CheckNotForked("Execute");
+    CheckExecute(fn);
     const ThreadFrame frame(this, id(), ThreadFrame::Current(id()));
     fn();
   }

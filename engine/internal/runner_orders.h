@@ -51,14 +51,14 @@ class BasicRunnerOrders {
     return static_cast<int>(open);
   }
 
-  /// Withdraws all that stand, and returns how many. If there were any, and `refused` says so, TBB
-  /// counts as refusing threads from here on, until one of its tasks begins.
-  int Withdraw(bool refused) {
+  /// Withdraws all that stand, and returns how many. If there were any TBB counts as refusing
+  /// threads from here on, until one of its tasks begins.
+  int Withdraw() {
     uint64_t state = state_.load(std::memory_order_relaxed);
     uint64_t next;
     do {
       if (Open(state) == 0) return 0;
-      next = (state + Open(state) * (kOneWithdrawn - kOneOpen)) | (refused ? kRefused : 0);
+      next = (state + Open(state) * (kOneWithdrawn - kOneOpen)) | kRefused;
     } while (!state_.compare_exchange_weak(state, next, std::memory_order_relaxed,
                                            std::memory_order_relaxed));
     return static_cast<int>(Open(state));

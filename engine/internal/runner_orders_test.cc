@@ -44,8 +44,7 @@ ModelResult Explore(bool withdraws) {
       if (state->orders.Begin()) state->begun = state->made;
     });
     if (withdraws) {
-      program.threads.push_back(
-          [state] { state->withdrawn = state->orders.Withdraw(/*refused=*/true); });
+      program.threads.push_back([state] { state->withdrawn = state->orders.Withdraw(); });
     }
     program.check = [state]() -> std::string {
       // Each is counted as one of the engine's runners by one of the three, or it would never end.
@@ -86,7 +85,7 @@ TEST(RunnerOrdersTest, ATaskThatBeginsShowsThatThereAreThreads) {
   orders.Order(3);
   EXPECT_EQ(orders.open(), 3);
   EXPECT_FALSE(orders.refused());
-  EXPECT_EQ(orders.Withdraw(/*refused=*/true), 3);
+  EXPECT_EQ(orders.Withdraw(), 3);
   EXPECT_TRUE(orders.refused());
   EXPECT_FALSE(orders.IsOver());
   orders.Order(1);

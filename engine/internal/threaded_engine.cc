@@ -80,24 +80,30 @@ std::string ThreadedEngine::DescribePlaces() const {
   if (blocked_ >= max_blocked_ && no_more_blocked_) {
     absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
   }
-  if (!calls_.empty()) {
-    absl::StrAppend(&text, "; calls of Execute that wait for a place: ", calls_.size());
+  if (guests_ > 0 || !calls_.empty()) {
+    absl::StrAppend(&text, "; calls of Execute: ", guests_, " in a place, ", calls_.size(),
+                    " waiting for one");
   }
   return text;
 }
 
 int ThreadedEngine::WorkerIndex() const { return RunnerPlace::IndexIn(id()); }
 
-/// Counts one place more as lent, with a runner for it if there is work. Returns false if too many
-/// are.
+/// Counts one place more as lent, with a runner for it if there is work, or a call. Returns false
+/// if too many are.
 bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  const bool waits = lender == Lender::kWait;
-  int& count = waits ? asleep_ : blocked_;
-  if (count >= (waits ? kMaxAsleep : max_blocked_)) return false;
-  ++count;
-  const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
-  if (ready || !calls_.empty()) start = OrderRunners(1);
+  bool granted;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    const bool waits = lender == Lender::kWait;
+    int& count = waits ? asleep_ : blocked_;
+    if (count >= (waits ? kMaxAsleep : max_blocked_)) return false;
+    ++count;
+    const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
+    if (ready) start = OrderRunners(1);
+    granted = GrantPlaces();
+  }
+  if (granted) workers_->calls.Notify();
   return true;
 }
 
@@ -129,7 +135,7 @@ bool ThreadedEngine::LendPlace(Lender lender) {
 
 /// Counts up to that many runners more, for StartRunners. Requires queue_lock_.
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
-  const int free = std::max(0, MaxRunners() - runners_);
+  const int free = std::max(0, FreePlaces());
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
                        .spare = lent() > 0 || BorrowedSleep::Any() || WithoutTbb()};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
@@ -165,8 +171,7 @@ bool ThreadedEngine::Restart() {
   Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    const bool stopped = stopped_.load(std::memory_order_relaxed);
-    start = OrderRunners((stopped ? 0 : queue_.size()) + static_cast<int64_t>(calls_.size()));
+    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(queue_.size());
   }
   return StartRunners(start);
 }
@@ -193,10 +198,13 @@ bool ThreadedEngine::StartSpares(int count) {
 
 /// So many that were ordered do not come.
 void ThreadedEngine::GiveUpRunners(int count) {
+  bool granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     runners_ -= count;
+    granted = GrantPlaces();
   }
+  if (granted) workers_->calls.Notify();
   for (int i = 0; i < count; ++i) Deactivate();
 }
 
@@ -223,17 +231,14 @@ int ThreadedEngine::EnqueueRunners(int count) {
   int missing = left == 0 ? 0 : orders_->TakeBack(left);
   if (refused) {
     orders_->MarkRefused();
-    missing += orders_->Withdraw(/*refused=*/true);
+    missing += orders_->Withdraw();
   }
   return missing;
 }
 
-/// Whether TBB's threads find no place in the arena: for what Execute runs, or its loops, has taken
-/// all of them, and they come to the orders in the end.
-bool ThreadedEngine::ArenaIsOccupied() {
-  const ArenaObserver& inside = workers_->observer;
-  return inside.workers() + inside.guests() >= Places();
-}
+/// Whether TBB's threads find no place in the arena: for loops of operations have taken all of
+/// them, and they come to the orders in the end.
+bool ThreadedEngine::ArenaIsOccupied() { return workers_->observer.workers() >= options().workers; }
 
 /// TBB does not tell if it has no thread for an order, because another user of it has been refused
 /// one before.
@@ -243,12 +248,10 @@ void ThreadedEngine::LookAfterOrders() {
   bool needless;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
+    needless = stopped_.load(std::memory_order_relaxed);
     const int open = orders_->open();
-    // Who is at work comes to the queue in the end. But Stop must not wait for what Execute runs.
-    const bool come = open != runners_ || ArenaIsOccupied();
-    const bool stopped = stopped_.load(std::memory_order_relaxed);
-    needless = stopped && (come || calls_.empty());
-    if (open == 0 || (come && !stopped)) {
+    // Who is at work comes to the queue in the end.
+    if (open == 0 || open != runners_ || ArenaIsOccupied()) {
       orders_seen_ = 0;
       return;
     }
@@ -258,7 +261,7 @@ void ThreadedEngine::LookAfterOrders() {
       return;
     }
     if (now - orders_seen_at_ < kLookTime) return;  // another wait has looked
-    withdrawn = orders_->Withdraw(/*refused=*/!needless);
+    withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
   }
   if (needless) {
@@ -285,65 +288,61 @@ void ThreadedEngine::RunnerLoop() {
   // Of the two places of an arena for one thread TBB uses either.
   const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   const RunnerPlace place(id(), index);
-  Work work;
-  while (NextOrRetire(work)) {
-    Do(work);
-    if (MakeWay()) return;
-  }
+  Execution* execution = nullptr;
+  while (NextOrRetire(execution)) RunInTurn(execution);
   Deactivate();
 }
 
 /// The same in a thread of the engine's own. A loop for which TBB is refused a thread fails, or the
 /// process ends: so once TBB has been refused one, loops stay on this thread.
 void ThreadedEngine::SpareLoop() {
-  Work work;
-  while (NextOrRetire(work)) {
+  Execution* execution = nullptr;
+  while (NextOrRetire(execution)) {
     // Asked when the threads of another engine have come to those that TBB may start.
     if (WithoutTbb() || !SystemGivesThreadsAgain()) {
-      CallInstead([&] { Do(work); });
+      CallInstead([&] { RunInTurn(execution); });
     } else {
-      Do(work);
+      RunInTurn(execution);
     }
   }
   Deactivate();
 }
 
-/// Makes a call, or runs an execution and what it makes ready by turns.
-void ThreadedEngine::Do(const Work& work) {
-  if (work.call != nullptr) return RunCall(*work.call);
-  Execution* execution = work.execution;
+/// Runs an execution and then, one by one, what that makes ready.
+void ThreadedEngine::RunInTurn(Execution* execution) {
   for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
     execution = RunAndPickNext(execution, direct_runs);
   }
 }
 
-/// What comes after `work`: a call that waits or the next execution from the queue, after a short
+/// Sets `execution`, which is the one before or null, to the next one from the queue, after a short
 /// look-out for one. Returns false if this runner must end; it does not count in runners_ any more.
-bool ThreadedEngine::NextOrRetire(Work& work) {
-  const bool after_call = work.call != nullptr;
+bool ThreadedEngine::NextOrRetire(Execution*& execution) {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
-    const bool leave = stopped_.load(std::memory_order_relaxed) || runners_ > MaxRunners();
-    const bool ready = !leave && !queue_.empty();
-    // By turns, so that neither calls nor executions wait for ever for the others.
-    work.call = ready && after_call ? nullptr : TakeCall();
-    if (work.call != nullptr) return true;
-    if (ready) {
-      work.execution = queue_.Pop();
+    bool leave = stopped_.load(std::memory_order_relaxed) || FreePlaces() < 0;
+    // By turns: a call that has its place leaves it to a runner in the end.
+    if (!calls_.empty() && (execution != nullptr || queue_.empty())) leave = true;
+    if (!leave && !queue_.empty()) {
+      execution = queue_.Pop();
       return true;
     }
     if (leave || looked_out || spinning_) {
       --runners_;
+      const bool granted = GrantPlaces();
+      hold.unlock();
+      if (granted) workers_->calls.Notify();
       return false;
     }
     // One runner at a time: more would only take time from those who push.
     spinning_ = true;
     hold.unlock();
-    for (int looks = 0; looks < kIdleLooks && queue_.best_rank() == ReadyQueue::kEmptyRank;
-         ++looks) {
-      SpinPause();
-    }
+    const auto idle = [this] {
+      return queue_.best_rank() == ReadyQueue::kEmptyRank &&
+             !calls_wait_.load(std::memory_order_relaxed);
+    };
+    for (int looks = 0; looks < kIdleLooks && idle(); ++looks) SpinPause();
     hold.lock();
     spinning_ = false;
   }
@@ -355,7 +354,9 @@ Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs)
   ReadyList ready;
   Run(execution, ready);
   Execution* next = nullptr;
-  if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed)) {
+  // Relaxed: a call that it sees late waits for one operation more.
+  if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed) &&
+      !calls_wait_.load(std::memory_order_relaxed)) {
     next = ready.PopBest();
     if (next != nullptr && next->rank < queue_.best_rank()) {
       ready.PushBack(next);

@@ -5,11 +5,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,23 +86,12 @@ class ThreadedEngine final : public DependencyEngine {
 
   class Runner;
 
-  /// A call of Execute from outside. It waits until it has a place in the arena, where the calling
-  /// thread then works, or a thread of the engine's takes it.
-  struct OutsideCall {
-    explicit OutsideCall(const std::function<void()>& function) : body(function) {}
-
-    const std::function<void()>& body;
-    // Guarded by queue_lock_.
-    bool has_place = false;
-    bool begun = false;  // in its place
-    bool taken = false;
-    // Guarded by the mutex of Calls, for one that was taken.
-    bool ended = false;
-    std::exception_ptr error;
-    std::optional<FailedOperation> last_failure;  // that waits in it have reported
+  /// A call of Execute from outside, until it has a place.
+  struct WaitingCall {
+    bool has_place = false;  // guarded by queue_lock_
   };
 
-  /// What those who have a call wait for: a change of any.
+  /// What those who wait for a place sleep on.
   struct Calls {
     void Notify() {
       std::lock_guard<std::mutex> hold(mutex);
@@ -115,53 +102,19 @@ class ThreadedEngine final : public DependencyEngine {
     std::condition_variable changed;
   };
 
-  /// Where a call of Execute is to run its function.
-  enum class Place {
-    kInArena,
-    kNoThread,  // in an arena for this thread alone
-    kTaken,     // nowhere, for a thread of the engine's does
-  };
-  Place AwaitPlace(OutsideCall& call);
-  bool ReservePlace(OutsideCall& call);
+  void AwaitPlace();
+  bool GrantPlaces();
   void LeavePlace();
-  void CallInArena(OutsideCall& call, const std::function<void()>& mine);
   void CallInOwnArena(const std::function<void()>& body);
-  bool BeginCall(OutsideCall& call);
-  bool IsTaken(const OutsideCall& call);
-  /// A call that waits, for a runner to make; null if there is none. Requires queue_lock_.
-  OutsideCall* TakeCall() { return calls_.empty() ? nullptr : TakeWaitingCall(); }
-  OutsideCall* TakeWaitingCall();
-  void AddCall(OutsideCall& call);
-  bool RemoveCall(const OutsideCall& call);
-  void RunCall(OutsideCall& call);
-  void AwaitEnd(OutsideCall& call);
-  /// Where TBB keeps a call that it has found no place for, it has one of its threads make it
-  /// between two tasks. So that there is an end of this one the runner has another one ordered in
-  /// its stead, and leaves. Returns whether it has to, without a look at the engine.
-  bool MakeWay() {
-    // Beside one worker there is a place in any case. Relaxed: whoever sees it late makes way one
-    // turn later.
-    if (options().workers == 1 || entering_.load(std::memory_order_relaxed) == 0) return false;
-    OrderInStead();
-    return true;
-  }
-  void OrderInStead();
 
-  /// What a runner does next: either of them.
-  struct Work {
-    Execution* execution = nullptr;
-    OutsideCall* call = nullptr;
-  };
   void RunnerLoop();
   void SpareLoop();
-  bool NextOrRetire(Work& work);
-  void Do(const Work& work);
+  bool NextOrRetire(Execution*& execution);
+  void RunInTurn(Execution* execution);
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
-  /// How many threads may be in the arena. (For one worker TBB makes a second place, but has no
-  /// thread for the worker while a call has that.)
-  int Places() const { return options().workers; }
-  /// How many runners may work, sleep or block. Requires queue_lock_.
-  int MaxRunners() const { return options().workers + lent(); }
+  /// In how many places a runner or a call of Execute may begin to work; less than none where
+  /// somebody has come back from a wait. All others work, sleep or block. Requires queue_lock_.
+  int FreePlaces() const { return options().workers + lent() - runners_ - guests_; }
   /// So many runners that StartRunners is to find threads for.
   struct Start {
     int count = 0;
@@ -210,9 +163,8 @@ class ThreadedEngine final : public DependencyEngine {
   // that was; guarded by queue_lock_.
   uint64_t orders_seen_ = 0;
   std::chrono::steady_clock::time_point orders_seen_at_;
-  std::vector<OutsideCall*> calls_;  // neither begun nor taken; guarded by queue_lock_
-  int guests_ = 0;                   // calls that have a place; guarded by queue_lock_
-  std::atomic<int> entering_{0};     // those of them that have not begun; written under queue_lock_
+  std::vector<WaitingCall*> calls_;  // of Execute, for a place; guarded by queue_lock_
+  int guests_ = 0;                   // those that have one; guarded by queue_lock_
   bool spinning_ = false;            // a runner looks out for work; guarded by queue_lock_
 };
 
