@@ -54,7 +54,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
                         help="benchmarks of BEFORE may be missing from AFTER")
     parser.add_argument("--across", action="store_true",
                         help="compare records of different machines or builds after all")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not options.threshold >= 0 or not 0 < options.level < 1:
+        parser.error("--threshold must be 0 or more, --level between 0 and 1")
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:

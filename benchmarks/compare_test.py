@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import math
 import tempfile
 import unittest
 from pathlib import Path
@@ -117,7 +116,8 @@ class CompareTest(unittest.TestCase):
 
     def test_other_machines_and_flags_are_refused(self) -> None:
         before = planted.record("a", DAY_ONE)
-        for key, value in (("cpu", "Other CPU"), ("threads", 2), ("flags", "dbg"), ("device", "GPU")):
+        for key, value in (("cpu", "Other CPU"), ("cores", 2), ("threads", 2), ("device", "GPU"),
+                           ("compiler", "g++ 14"), ("flags", "dbg")):
             with self.subTest(key=key):
                 after = planted.record("b", DAY_TWO, {"push_chain": 3.0}, **{key: value})
                 status, text = self.outcome(before, after)
@@ -159,91 +159,19 @@ class CompareTest(unittest.TestCase):
             self.assertEqual(status, 2)
             self.assertIn(message, text)
 
+    def test_a_record_that_is_cut_off_anywhere_is_one_clear_error(self) -> None:
+        good = planted.record("a", DAY_ONE, repetitions=1)
+        whole = json.dumps(good)
+        for end in range(0, len(whole), 97):
+            status, text = self.outcome(whole[:end], good)
+            self.assertEqual(status, 2)
+            self.assertRegex(text, r"^\S+before is not JSON: [^\n]+\n$")
 
-class RecordsTest(unittest.TestCase):
-    def test_peers_and_roofline(self) -> None:
-        series = records.series_of(planted.record("a", DAY_ONE))
-        roofline = records.roofline_of(series)
-        expected = ((2 * 24576, 1.5e11), (2 << 20, 7e10), (math.inf, 1.2e10))
-        for (size, speed), (fits, limit) in zip(roofline.copy, expected, strict=True):
-            self.assertTrue(math.isclose(size, fits) and math.isclose(speed, limit), (size, speed))
-        self.assertAlmostEqual(roofline.flops_per_second, 2e11)
-        gemm = series["tensor/gemm_benchmark/512x512x512"]
-        self.assertAlmostEqual(gemm.peer_ratio, 0.97)
-        self.assertAlmostEqual(roofline.fraction(gemm), 268435456 / 1.8e-3 / 2e11, delta=0.05)
-        # 192 MiB lie in memory, whatever the caches could do.
-        update = series["tensor/elementwise_benchmark/update/16777216"]
-        self.assertAlmostEqual(roofline.fraction(update), 201326592 / 1.1e-2 / 1.2e10, delta=0.1)
-        self.assertIsNone(roofline.fraction(series["engine/engine_benchmark/push_chain"]))
-        untouched = records.Series("x", "x", "x", "x", seconds=[1e-9], bytes_moved=1 << 20)
-        self.assertIsNone(roofline.fraction(untouched))
-        self.assertIsNone(series["storage/storage_benchmark/BM_Pair<Pooled>/64"].peer_ratio)
-
-    def test_other_ways_of_ours_are_no_peers(self) -> None:
-        record = planted.record("a", DAY_ONE, repetitions=1)
-        for run in record["runs"]:
-            for entry in run["output"]["benchmarks"]:
-                if "ours" in entry:
-                    entry["one_thread"] = entry["ours"] / 9
-        gemm = records.series_of(record)["tensor/gemm_benchmark/512x512x512"]
-        self.assertEqual(list(gemm.peers), ["loop"])
-
-    def test_waiting_counts_only_where_real_time_was_asked_for(self) -> None:
-        record = planted.record("a", DAY_ONE, repetitions=1)
-        entry = next(e for run in record["runs"] for e in run["output"]["benchmarks"]
-                     if "BM_Uniform" in e["name"])
-        entry["real_time"] = 2 * entry["cpu_time"]
-        name = "tensor/random_benchmark/BM_Uniform<double>/65536"
-        series = records.series_of(record)[name]
-        self.assertAlmostEqual(series.bytes_moved, 524288, delta=1)
-        entry["run_name"] += "/real_time"
-        waited = records.series_of(record)[name]
-        self.assertAlmostEqual(waited.seconds[0], 2 * series.seconds[0])
-
-    def test_items_are_counted_in_either_kind_of_benchmark(self) -> None:
-        record = planted.record("a", DAY_ONE, repetitions=1)
-        for run in record["runs"]:
-            for entry in run["output"]["benchmarks"]:
-                if "ours" in entry:
-                    entry["items/s"] = 7 / entry["ours"]
-                else:
-                    entry["items_per_second"] = 9e9 / entry["cpu_time"]
-        series = records.series_of(record)
-        push = series["engine/engine_benchmark/push_chain"]
-        self.assertAlmostEqual(push.items, 7)
-        self.assertEqual(list(push.peers), ["loop"])
-        self.assertAlmostEqual(series["storage/storage_benchmark/BM_Pair<Pooled>/64"].items, 9)
-
-    def test_aggregates_and_errors_are_no_repetitions(self) -> None:
-        record = planted.record("a", DAY_ONE, repetitions=2)
-        entries = record["runs"][0]["output"]["benchmarks"]
-        count = len(records.series_of(record)["tensor/gemm_benchmark/64x64x64"].seconds)
-        entries.append({**entries[0], "run_type": "aggregate", "aggregate_name": "mean"})
-        entries.append({**entries[0], "error_occurred": True})
-        self.assertEqual(
-            len(records.series_of(record)["tensor/gemm_benchmark/64x64x64"].seconds), count)
-
-    def test_types_and_sizes_come_from_names(self) -> None:
-        for name, element, size in (
-            ("update/4096", "float32", "to 64 Ki"), ("BM_Uniform<double>/65536", "float64", "to 64 Ki"),
-            ("512x512x512", "float32", "beyond 4 Mi"), ("push_chain", "float32", "none"),
-            ("softmax/half/32x10", "float16", "to 1 Ki"), ("sum/bfloat16/1024", "bfloat16", "to 1 Ki")):
-            self.assertEqual((records.type_of(name), records.size_of(name)), (element, size), name)
-
-    def test_history_is_ordered_by_commit(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, commit, date in (("z", "old", DAY_ONE), ("a", "new", DAY_TWO)):
-                Path(folder, name + ".json").write_text(json.dumps(planted.record(commit, date)))
-            history = records.load_history(Path(folder))
-            self.assertEqual([r["context"]["commit"] for r in history], ["old", "new"])
-            # By the moment, wherever the clock that wrote it stood.
-            for name, date in (("b", "2026-01-02T01:00:00+02:00"), ("c", "2026-01-01T22:00:00Z")):
-                Path(folder, name + ".json").write_text(json.dumps(planted.record(name, date)))
-            history = records.load_history(Path(folder))
-            self.assertEqual([r["context"]["commit"] for r in history], ["old", "c", "b", "new"])
-        with tempfile.TemporaryDirectory() as folder, self.assertRaises(records.RecordError):
-            records.load_history(Path(folder))
-
+    def test_flags_that_make_no_sense_are_refused(self) -> None:
+        good = planted.record("a", DAY_ONE)
+        for flag in ("--threshold=-0.1", "--threshold=nan", "--level=0", "--level=1", "--level=nan"):
+            with self.subTest(flag=flag), self.assertRaises(SystemExit):
+                self.outcome(good, good, flag)
 
 if __name__ == "__main__":
     unittest.main()

@@ -271,7 +271,11 @@ def main(arguments: Sequence[str]) -> int:
         print(f"dashboard: {error}", file=sys.stderr)
         return 2
     out = base / options.out
-    write_site(history, out)
+    try:
+        write_site(history, out)
+    except OSError as error:
+        print(f"dashboard: {out} takes no site: {error}", file=sys.stderr)
+        return 2
     print(f"{len(history)} records in {out / 'index.html'}")
     return 0
 

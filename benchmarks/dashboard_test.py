@@ -69,6 +69,18 @@ class JoinedTest(unittest.TestCase):
             self.assertEqual(len(dashboard.joined([record(1, "engine"), other])), 2)
 
 
+class EnvironmentTest(unittest.TestCase):
+    def test_records_that_differ_in_anything_are_never_compared(self) -> None:
+        for key, value in (("cpu", "Other CPU"), ("cores", 2), ("threads", 2), ("device", "GPU"),
+                           ("compiler", "g++ 14"), ("flags", "dbg"), ("settings", "TESSERA_X=1")):
+            with self.subTest(key=key):
+                data = dashboard.site_data([record(1, tags=["v1"]), record(9, **{key: value})])
+                self.assertEqual([e["records"] for e in data["environments"]], [[0], [1]])
+                for environment in data["environments"]:
+                    self.assertEqual(environment["changes"], dict.fromkeys(dashboard.SPANS))
+                self.assertEqual(len({e["id"] for e in data["environments"]}), 2)
+
+
 class SiteTest(unittest.TestCase):
     def outcome(self, *arguments: str) -> tuple[int, str]:
         text = io.StringIO()
@@ -97,6 +109,25 @@ class SiteTest(unittest.TestCase):
             status, text = self.outcome(f"--history={folder}", "--out=site")
         self.assertEqual(status, 2)
         self.assertIn("holds no record", text)
+
+    def test_a_damaged_record_is_one_clear_error_and_leaves_no_site(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            history, out = Path(folder, "history"), Path(folder, "site")
+            history.mkdir()
+            Path(history, "a.json").write_text(json.dumps(record(1)))
+            for bad in (json.dumps(record(2))[:-100], json.dumps({**record(2), "runs": [{}]})):
+                Path(history, "b.json").write_text(bad)
+                status, text = self.outcome(f"--history={history}", f"--out={out}")
+                self.assertEqual(status, 2)
+                self.assertRegex(text, r"^dashboard: \S+b\.json is (not JSON|damaged): [^\n]+\n$")
+                self.assertFalse(out.exists())
+
+    def test_a_site_that_cannot_be_written_is_an_error(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "a.json").write_text(json.dumps(record(1)))
+            status, text = self.outcome(f"--history={folder}", f"--out={folder}/a.json")
+        self.assertEqual(status, 2)
+        self.assertRegex(text, r"^dashboard: \S+a\.json takes no site: [^\n]+\n$")
 
 
 if __name__ == "__main__":

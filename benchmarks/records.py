@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable
 
+import record_form
+
 FORMAT = 1
 ROOFLINE_COMPONENT = "roofline"
 
@@ -36,8 +38,6 @@ SETTINGS_KEY = "settings"
 
 PEERS_COMPONENT = "peers"
 ALL_COMPONENTS = "all"  # in what a session was asked for: every one but the peers
-
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 # What Google Benchmark writes into every entry; all other numbers are the benchmark's counters.
 _STANDARD_FIELDS = frozenset((
@@ -95,31 +95,20 @@ def median(values: Iterable[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def is_output(output: Any) -> bool:
-    """Whether this has the form of Google Benchmark's JSON."""
-    return isinstance(output, dict) and isinstance(output.get("benchmarks", []), list) and all(
-        isinstance(entry, dict) and isinstance(entry.get("name"), str)
-        for entry in output.get("benchmarks", []))
-
-
 def load(path: Path) -> dict[str, Any]:
     """Reads a record; RecordError says what is wrong with the file."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: {error}") from error
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise RecordError(f"{path} is not JSON: {error}") from error
     if not isinstance(record, dict) or "record_format" not in record:
         raise RecordError(f"{path} is not a record of //benchmarks:run (no record_format)")
     if record["record_format"] != FORMAT:
         raise RecordError(f"{path} has record_format {record['record_format']}; this reads {FORMAT}")
-    if not isinstance(record.get("context"), dict) or not isinstance(record.get("runs"), list):
-        raise RecordError(f"{path} lacks its context or its runs")
-    for run in record["runs"]:
-        if not (isinstance(run, dict) and {"component", "target"} <= run.keys() and
-                is_output(run.get("output"))):
-            raise RecordError(f"{path} has a run that is not Google Benchmark's output")
+    for fault in record_form.faults(record, record_form.RECORD):
+        raise RecordError(f"{path} is damaged: {fault}")
     return record
 
 
@@ -192,10 +181,8 @@ def series_of(record: dict[str, Any]) -> dict[str, Series]:
         if "peer" in run:
             continue
         program = run["target"].rpartition(":")[2]
-        for entry in run.get("output", {}).get("benchmarks", []):
-            if entry.get("run_type", "iteration") != "iteration" or entry.get("error_occurred"):
-                continue
-            name = entry.get("run_name", entry["name"]).replace("/real_time", "")
+        for entry in filter(record_form.is_repetition, run["output"].get("benchmarks", [])):
+            name = _name_of(entry)
             identifier = f"{run['component']}/{program}/{name}"
             series = found.setdefault(
                 identifier, Series(identifier, run["component"], program, name))
@@ -207,11 +194,18 @@ def series_of(record: dict[str, Any]) -> dict[str, Series]:
 
 
 def _add_peer(found: dict[str, Series], run: dict[str, Any]) -> None:
-    for entry in run["output"].get("benchmarks", []):
-        series = found.get(f"peers/peers_benchmark/{entry['run_name']}")
+    for entry in filter(record_form.is_repetition, run["output"].get("benchmarks", [])):
+        series = found.get(f"peers/peers_benchmark/{_name_of(entry)}")
         if series is not None:
-            seconds = float(entry["real_time"]) * _SECONDS[entry["time_unit"]]
-            series.peers.setdefault(run["peer"], []).append(seconds)
+            series.peers.setdefault(run["peer"], []).append(_time_of(entry, "real_time"))
+
+
+def _name_of(entry: dict[str, Any]) -> str:
+    return entry.get("run_name", entry["name"]).replace("/real_time", "")
+
+
+def _time_of(entry: dict[str, Any], clock: str) -> float:
+    return float(entry[clock]) * record_form.SECONDS[entry.get("time_unit", "ns")]
 
 
 def _add_repetition(series: Series, entry: dict[str, Any]) -> None:
@@ -224,7 +218,7 @@ def _add_repetition(series: Series, entry: dict[str, Any]) -> None:
         # Google Benchmark's own choice: the processor's time, which others' work on the machine
         # disturbs less, but for benchmarks that ask for real time. Its rates go by the same.
         clock = "real_time" if "/real_time" in entry.get("run_name", "") else "cpu_time"
-        seconds = float(entry[clock]) * _SECONDS[entry.get("time_unit", "ns")]
+        seconds = _time_of(entry, clock)
     if not math.isfinite(seconds) or seconds <= 0:
         return
     series.seconds.append(seconds)
@@ -270,7 +264,7 @@ def roofline_of(all_series: dict[str, Series]) -> Roofline:
             continue
         # A limit is the best that was seen: whatever disturbed the others, the machine can do it.
         seconds = min(series.seconds)
-        if series.name.startswith("copy/"):
+        if series.name.startswith("copy/") and series.bytes_moved:
             # A level's case moves half of what fits there.
             fits = math.inf if "/memory/" in series.name else 2 * series.bytes_moved
             levels.append((fits, series.bytes_moved / seconds))

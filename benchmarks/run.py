@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 import python_peers
+import record_form
 import records
 
 ROOFLINE = "//benchmarks:roofline"
@@ -191,8 +192,8 @@ def run_program(program: Program, flags: Sequence[str], timeout_s: float) -> dic
             output = json.loads(text)
         except json.JSONDecodeError as error:
             raise RunError(f"{program.label} wrote no JSON: {error}") from error
-        if not records.is_output(output):
-            raise RunError(f"{program.label} wrote something else than benchmarks")
+        for fault in record_form.faults(output, record_form.OUTPUT):
+            raise RunError(f"{program.label} wrote something else than benchmarks: {fault}")
         return output
 
 
