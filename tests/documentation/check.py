@@ -4,7 +4,9 @@
 - Every C++ block in README.md, CONTRIBUTING.md and docs/ is an excerpt of one C++ file that a BUILD
   file names and a test runs, or of a header, word for word but for indentation; every Python block is
   one of a BUILD, WORKSPACE, MODULE.bazel, .bzl or .py file, every CMake block one of a CMakeLists.txt,
-  every block of `build` lines one of a .bazelrc.
+  every block of `build` lines one of a .bazelrc, and of a text, which a program prints, a test knows every
+  line. There are no other blocks, and what is indented is commands.
+- Every command that a page shows gives programs and Bazel flags, settings and configurations that they know.
 - Every environment variable that the code reads and every flag of a program have their rows in
   docs/settings.md, and every row names one that is read; ranges and defaults are the code's wherever they
   are numbers or literals there.
@@ -20,6 +22,7 @@ Prints what is wrong, one line each, and exits 1 if anything is.
 import ast
 import json
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -58,12 +61,18 @@ LARGEST_EXAMPLE_BYTES = 1 << 20
 RUN = re.compile(r"(_test|_example)\.cc$|^examples/|^tests/consumer/|\.h$")
 
 READ = re.compile(
-    r'(?:getenv|EnvironmentInt|EnvironmentBool|EnvironmentString|environ\.get)\(\s*"([A-Z]\w+)"')
+    r'(?:(?:getenv|EnvironmentInt|EnvironmentBool|EnvironmentString|environ\.get)\(|environ\[)\s*"([A-Z]\w+)"')
+# However it is read then; without the compiler's macros.
+NAMED = re.compile(r'"(TESSERA_(?!XPU_)[A-Z0-9_]*[A-Z0-9])"')
 # Of names that are not Tessera's, those that may come from outside: they have a default.
-READ_IN_SHELL = re.compile(r"\$\{(TESSERA_\w+|[A-Z][A-Z0-9_]+(?=:?-))")
+READ_IN_SHELL = re.compile(r"\$(?=\{?TESSERA_|\{\w+:?-)\{?([A-Z][A-Z0-9_]+)")
+SHELL_SCRIPT = re.compile(r"#!/bin/(?:ba)?sh\b")
 # What a benchmark counts, in the words of tools/benchmark and in Google Benchmark's.
 WORK = re.compile(r"\.(bytes|flops|items) = |Set(Bytes|Items)Processed|flop/s")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
+COMMAND = re.compile(r"(?:\./bazelw|\.ci/run|tools/\S+\.sh|python3)\b")
+PICTURES = ("mermaid",)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 LABEL = re.compile(r"(?:(?<=[\s`\"'(={])|@tessera|@runtime)//([\w/]*\w)?(?::([\w.]+\w))?(?![\w/]*(?:\.\.\.|<))")
 # Of Bazel itself, or of a workspace that a page tells of.
@@ -95,6 +104,12 @@ class Tree:
         if path not in self._texts:
             self._texts[path] = (self.root / path).read_text(encoding="utf-8")
         return self._texts[path]
+
+    def is_shell_script(self, path: str) -> bool:
+        if path.endswith(".sh"):
+            return True
+        with (self.root / path).open("rb") as file:
+            return bool(SHELL_SCRIPT.match(file.readline(80).decode("utf-8", errors="replace")))
 
     def documents(self) -> list[str]:
         return [p for p in self.paths if p.endswith(".md") and p.startswith(DOCUMENTS)]
@@ -130,6 +145,15 @@ def contains(haystack: Sequence[str], needle: Sequence[str]) -> bool:
                for i, line in enumerate(haystack))
 
 
+def is_held(tree: Tree, document: str, printed: Sequence[str]) -> bool:
+    """Whether a test compares the page with what is printed, or the lines' beginnings stand in a docs_test.cc."""
+    if any(path.endswith("_test.sh") and document in tree.text(path) for path in tree.paths):
+        return True
+    known = tuple(literal for path in tree.paths if path.endswith("/docs_test.cc")
+                  for literal in re.findall(r'HasSubstr\("(.{16,})"\)', tree.text(path)))
+    return bool(printed) and all(line.startswith(known) for line in printed)
+
+
 def check_blocks(tree: Tree) -> Iterator[str]:
     cpp = [lines_of(tree.text(p)) for p in tree.compiled()]
     python = [lines_of(tree.text(p)) for p in tree.paths
@@ -149,26 +173,82 @@ def check_blocks(tree: Tree) -> Iterator[str]:
                 sources = python
             elif language == "" and body[:1] and body[0].startswith("build "):
                 sources = bazelrc
+            elif language in PICTURES or language == "text" and is_held(tree, document, body):
+                continue
             else:
+                yield f"{where}: no test knows what to do with a block of {language or 'no language'}"
                 continue
             if not body or not any(contains(source, body) for source in sources):
                 yield f"{where}: this block is no excerpt of a file that is built"
 
 
-def variables_read(tree: Tree) -> dict[str, str]:
-    """Each environment variable with a file that reads it."""
+def commands(tree: Tree) -> Iterator[tuple[str, str]]:
+    """Every line of an indented block with its place; one that ends in a backslash goes on in the next."""
+    for document in tree.documents():
+        text = BLOCK.sub(lambda block: "\n" * block[0].count("\n"), tree.text(document))
+        for block in INDENTED.finditer(text):
+            line = text.count("\n", 0, block.start()) + 1
+            for number, command in enumerate(re.sub(r"\\\n\s*", "", block[0]).splitlines()):
+                if command:
+                    yield f"{document}:{line + number}", command.strip()
+
+
+def check_commands(tree: Tree) -> Iterator[str]:
+    settings = {name for name, _, _ in setting_rows(tree)}
+    configs = set(re.findall(r"^(?:build|test|run):(\w+)", tree.text(".bazelrc"), re.MULTILINE))
+    programs = flags_read(tree)
+    for where, command in commands(tree):
+        if not COMMAND.match(command):
+            yield f"{where}: {command} is no command, and code in another block than ``` is not tested"
+            continue
+        words = shlex.split(command, comments=True)
+        options, _, arguments = (list(part) for part in partition(words, "--"))
+        for option in options:
+            name, _, value = option.partition("=")
+            if name == "--config" and value not in configs:
+                yield f"{where}: .bazelrc has no {option}"
+            elif name in ("--test_env", "--repo_env") and value.partition("=")[0] not in settings:
+                yield f"{where}: nothing reads {value}"
+        if options[:2] != ["./bazelw", "run"]:
+            continue
+        label = options[-1]
+        known = {name for name, program in programs if program == f"`{label}`" or
+                 program == "comparing benchmarks" and label.endswith("_benchmark")}
+        for argument in arguments:
+            name = argument.partition("=")[0]
+            if name.startswith("--") and name not in known and not (
+                    label.endswith("_benchmark") and name.startswith("--benchmark_")):
+                yield f"{where}: {label} knows no {name}"
+
+
+def partition(words: Sequence[str], separator: str) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """What stands before the first such word, the word, and what stands behind it."""
+    at = words.index(separator) if separator in words else len(words)
+    return words[:at], words[at:at + 1], words[at + 1:]
+
+
+def setting_rows(tree: Tree) -> Iterator[tuple[str, str, str]]:
+    """Each environment variable of docs/settings.md with its values and its default."""
+    for name, values, default in ROW.findall(tree.text("docs/settings.md")):
+        for device in DEVICES if "_DEV_" in name else ("",):
+            yield name.replace("_DEV_", f"_{device}_"), values, default
+
+
+def variables_read(tree: Tree, pattern: re.Pattern[str] = READ) -> dict[str, str]:
+    """Each environment variable with a file that reads it; in programs a pattern tells them."""
     found: dict[str, str] = {}
     for path in tree.paths:
-        if path.endswith((*CPP_SUFFIXES, ".bzl", ".py")):
-            pattern = READ
-        elif path.endswith(".sh") or path in ("bazelw", ".ci/run"):
-            pattern = READ_IN_SHELL
-        else:
-            continue
         if path.startswith("tests/documentation/"):
             continue
-        text = tree.text(path)
-        for name in pattern.findall(text):
+        if path.endswith((*CPP_SUFFIXES, ".bzl", ".py")):
+            text = tree.text(path)
+            names = pattern.findall(text)
+        elif tree.is_shell_script(path):
+            text = tree.text(path)
+            names = READ_IN_SHELL.findall(text)
+        else:
+            continue
+        for name in names:
             found.setdefault(name, path)
         # "TESSERA_CPU_MEM_" with "POOL_TYPE" added to it in the same file.
         prefixes = re.findall(r'return "(TESSERA_\w+_)";', text)
@@ -203,13 +283,11 @@ def number_in(text: str, source: str) -> int | None:
 
 
 def check_settings(tree: Tree) -> Iterator[str]:
-    rows = {}
-    for name, values, default in ROW.findall(tree.text("docs/settings.md")):
-        for device in DEVICES if "_DEV_" in name else ("",):
-            rows[name.replace("_DEV_", f"_{device}_")] = (values, default)
+    rows = {name: (values, default) for name, values, default in setting_rows(tree)}
     read = variables_read(tree)
-    for name in sorted(read.keys() - rows):
-        yield f"{read[name]} reads {name}, which docs/settings.md does not list"
+    named = {**variables_read(tree, NAMED), **read}
+    for name in sorted(named.keys() - rows):
+        yield f"{named[name]} reads {name}, which docs/settings.md does not list"
     for name in sorted(rows - read.keys()):
         yield f"docs/settings.md lists {name}, which nothing reads"
     for path in tree.paths:
@@ -374,7 +452,11 @@ def check_example_site(tree: Tree) -> Iterator[str]:
     for path in tree.paths:
         folder, _, name = path.rpartition("/")
         copy = f"docs/dashboard/{name}"
-        if folder == "benchmarks/site" and (copy not in tree.paths or tree.text(copy) != tree.text(path)):
+        if folder == "third_party/dygraphs":
+            copy = copy.replace("LICENSE", "dygraph.LICENSE")
+        elif folder != "benchmarks/site":
+            continue
+        if name != "BUILD" and (copy not in tree.paths or tree.text(copy) != tree.text(path)):
             yield f"{copy} is not {path}: make docs/dashboard again"
     size = sum((tree.root / p).stat().st_size for p in tree.paths if p.startswith("docs/dashboard/"))
     if size > LARGEST_EXAMPLE_BYTES:
@@ -412,16 +494,23 @@ def check_labels(tree: Tree) -> Iterator[str]:
                 yield f"{document} names {label[0]}, which is no target"
 
 
+def problems(tree: Tree) -> list[str]:
+    """Everything that is wrong."""
+    found = [problem for check in (
+        check_blocks, check_commands, check_settings, check_flags, check_defaults, check_errors,
+        check_names_for_mxnet, check_benchmarks, check_publishing, check_example_site, check_links, check_labels)
+        for problem in check(tree)]
+    if len(tree.documents()) < 2 or not variables_read(tree):
+        found.append("nothing was checked: no documents, or no environment variable is read")
+    return found
+
+
 def main(arguments: Sequence[str]) -> int:
     root = Path(arguments[0] if arguments else Path(__file__).parents[2]).resolve()
     tree = Tree(root)
-    problems = [problem for check in (
-        check_blocks, check_settings, check_flags, check_defaults, check_errors, check_names_for_mxnet,
-        check_benchmarks, check_publishing, check_example_site, check_links, check_labels) for problem in check(tree)]
-    if len(tree.documents()) < 2 or not variables_read(tree):
-        problems.append("nothing was checked: no documents, or no environment variable is read")
-    print("\n".join(problems) or f"{len(tree.documents())} documents agree with the code")
-    return 1 if problems else 0
+    found = problems(tree)
+    print("\n".join(found) or f"{len(tree.documents())} documents agree with the code")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
