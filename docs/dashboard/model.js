@@ -6,6 +6,8 @@ const Model = (() => {
   const data = window.benchmarkData;
   const VIEWS = ["overview", "benchmarks", "compare", "raw"];
   const FILTERS = ["component", "type", "size", "device"];
+  const SIZES = ["none", "to 1 Ki", "to 64 Ki", "to 4 Mi", "beyond 4 Mi"]; // those of records.py
+  const bySize = (x, y) => SIZES.indexOf(x) - SIZES.indexOf(y);
 
   const key = (environment, id) => `${environment} ${id}`;
   const byId = new Map(data.benchmarks.map((b) => [key(b.environment, b.id), b]));
@@ -110,7 +112,7 @@ const Model = (() => {
       .filter(([, ratio]) => ratio > 1 + data.threshold || ratio < 1 / (1 + data.threshold));
   }
 
-  return { data, VIEWS, FILTERS, state, address, change, note, replace, environment, lastRecord,
+  return { data, VIEWS, FILTERS, SIZES, bySize, state, address, change, note, replace, environment, lastRecord,
     benchmarks, benchmark, filtered, point, bestPeer, recordName, recordNumber, asked, duration, percent,
     times, rate, verdicts, machineChanges };
 })();

@@ -18,8 +18,10 @@ function h(tag, attributes, ...children) {
 const Views = (() => {
   const { data } = Model;
   const ORDER = ["regression", "missing", "improvement", "new", "noise"];
+  const NOUNS = ["regression", "improvement"];
 
-  const mark = (label) => h("span", { class: `mark ${label}` }, label);
+  const mark = (label, text) => h("span", { class: `mark ${label}` }, text || label);
+  const several = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
   const benchmarkLink = (s, id) =>
     h("a", { href: Model.address({ view: "benchmark", environment: s.environment, id }) }, id);
 
@@ -52,12 +54,32 @@ const Views = (() => {
   function spanRow(s, c, span) {
     const counts = c.changes[span];
     const shown = counts && ORDER.filter((label) => counts[label] && label !== "noise")
-      .map((label) => h("span", { class: `mark ${label}` }, `${counts[label]} ${label}`));
+      .map((label) => mark(label, NOUNS.includes(label) ? several(counts[label], label) : `${counts[label]} ${label}`));
     const none = absent(s, c) ? "not measured" : !counts && NO_BASELINE[span];
     return h("li", {}, h("span", {}, `since ${SPANS[span]}`), none
       ? h("span", { class: "faint" }, none)
       : h("a", { href: Model.address({ environment: s.environment, since: span, component: c.name }) },
         shown.length ? shown : mark("noise")));
+  }
+
+  // All components in three lists for each span; one may have got worse and improved too.
+  const OUTCOMES = {
+    "got worse": (counts) => counts.regression || counts.missing,
+    improved: (counts) => counts.improvement,
+    noise: (counts) => counts.noise && !counts.regression && !counts.missing && !counts.improvement,
+  };
+  function glance(s, components) {
+    const shown = components.filter((c) => !absent(s, c));
+    const since = (span) => h("th", { scope: "row" }, `since ${SPANS[span]}`);
+    return table("At a glance", ["", ...Object.keys(OUTCOMES)], Object.keys(SPANS).map((span) => {
+      if (!shown.some((c) => c.changes[span])) {
+        return h("tr", {}, since(span), h("td", { colspan: "3", class: "faint" }, NO_BASELINE[span]));
+      }
+      return h("tr", {}, since(span), Object.entries(OUTCOMES).map(([name, holds]) =>
+        h("td", { class: name.replace(" ", "-") }, shown.filter((c) => holds(c.changes[span]))
+          .flatMap((c, i) => [i ? ", " : null, h("a", { href: Model.address(
+            { environment: s.environment, since: span, component: c.name }) }, c.name)]))));
+    }));
   }
 
   // The time of all benchmarks of a component together, record by record: lower is better.
@@ -90,7 +112,7 @@ const Views = (() => {
     return h("li", { class: `card ${worst}`, "data-component": c.name },
       h("h3", {},
         h("a", { href: Model.address({ view: "benchmarks", environment: s.environment, component: c.name }) }, c.name),
-        h("span", { class: "faint" }, ` ${absent(s, c) ? "not in the last session" : `${c.benchmarks} benchmarks`}`)),
+        h("span", { class: "faint" }, ` ${absent(s, c) ? "not in the last session" : several(c.benchmarks, "benchmark")}`)),
       h("div", { class: "headlines" },
         headline("roofline", Model.percent(c.fraction), "of the roofline",
           c.fractions ? `mean of ${c.fractions}` : c.benchmarks ? "none counts bytes or flops" : "not measured"),
@@ -151,6 +173,7 @@ const Views = (() => {
       h("h2", {}, "Components at ", Model.recordName(Model.lastRecord(s))),
       h("p", {}, `${last.subject || ""} (${last.author || "unknown"}; `,
         `measured ${(last.date || "").slice(0, 16).replace("T", " ")} UTC)`),
+      glance(s, environment.components),
       h("ul", { id: "components", class: "cards" }, environment.components.map((c) => card(s, c))),
       h("p", { class: "faint" }, "Of the roofline: how much of what one core can copy or compute a benchmark reaches. ",
         "Of the best peer: its time over ours, so above 1 ours is faster. ",
@@ -170,7 +193,7 @@ const Views = (() => {
     const all = Model.benchmarks(s);
     return h("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
       Model.FILTERS.map((name) => {
-        const values = [...new Set(all.map((b) => b[name]))].sort();
+        const values = [...new Set(all.map((b) => b[name]))].sort(name === "size" ? Model.bySize : undefined);
         return h("label", {}, name, " ", h("select", {
           id: `filter-${name}`, onchange: (event) => Model.change({ [name]: event.target.value }),
         }, h("option", { value: "" }, "all"),
@@ -189,7 +212,7 @@ const Views = (() => {
     "since last commit": (r) => (r.label ? ORDER.indexOf(r.label) : null),
     "of the roofline": (r) => r.point && r.point.fraction,
     "of the best peer": (r) => r.peer,
-    type: (r) => r.b.type, size: (r) => r.b.size, device: (r) => r.b.device,
+    type: (r) => r.b.type, size: (r) => Model.SIZES.indexOf(r.b.size), device: (r) => r.b.device,
   };
 
   function sorted(rows, sort) {
@@ -222,7 +245,7 @@ const Views = (() => {
     const rows = sorted(found, s.sort || "benchmark").map(({ b, point, label, seconds, peer }) => row(
       benchmarkLink(s, b.id), point ? Model.duration(seconds) : "not measured", label ? mark(label) : "–",
       Model.percent(point && point.fraction), Model.times(peer), b.type, b.size, b.device));
-    return [filters(s), h("p", { id: "count", "aria-live": "polite" }, `${found.length} benchmarks`),
+    return [filters(s), h("p", { id: "count", "aria-live": "polite" }, several(found.length, "benchmark")),
       found.length
         ? table("Benchmarks", Object.keys(COLUMNS).map((name) => sortHead(s, name)), rows)
         : h("p", {}, "No benchmark passes these filters. ",

@@ -36,10 +36,11 @@ def record_id(day: int, commit: str = "") -> str:
     return f"{(commit or HASHES[day])[:10]}-2026-01-{day + 1:02}T120000"
 
 
-def history(slower: dict[str, float]) -> list[dict[str, Any]]:
+def history(slower: dict[str, float], **options: Any) -> list[dict[str, Any]]:
+    """A record for each commit, of which only the last has times of its own."""
     return [planted.record(
         HASHES[day], f"2026-01-{day + 1:02}T12:00:00+00:00", slower if day == COMMITS - 1 else None,
-        tags=["v1.0"] if day == 2 else []) for day in range(COMMITS)]
+        tags=["v1.0"] if day == 2 else [], **options) for day in range(COMMITS)]
 
 
 def session(record: dict[str, Any], *components: str) -> dict[str, Any]:
@@ -59,6 +60,12 @@ class PageTest(unittest.TestCase):
         root = Path(cls.folder.name)
         dashboard.write_site(history({SLOW: 1.2}), root / "planted")
         dashboard.write_site(history({}), root / "noise")
+        dashboard.write_site(history({}, scatter=0.2), root / "loud")
+        mixed = history({SLOW: 1.2, "push_independent": 0.8, "update/4096": 0.8})
+        # The release before all of them had another time.
+        mixed[2] = planted.record(HASHES[2], mixed[2]["context"]["commit_date"], {"BM_Pair<Pooled>/64": 2.0},
+                                  tags=["v1.0"])
+        dashboard.write_site(mixed, root / "mixed")
         long_name = planted.record("b" * 40, "2026-01-20T12:00:00+00:00", author="A. " + "Very" * 60,
                                    subject="s" * 300, dirty=True, flags="opt " + "-Wlong" * 60)
         for entry in long_name["runs"][0]["output"]["benchmarks"]:
@@ -122,6 +129,9 @@ class PageTest(unittest.TestCase):
         self.assertEqual(set(rows), {"engine", "storage", "tensor"})
         # Since the last commit, the last week and the last release.
         self.assertEqual(rows["engine"].count("1 regression"), 3)
+        for span in ("commit", "week", "release"):
+            self.assertIn(f"since last {span}1 regression", rows["engine"])
+            self.assertIn(f"since last {span}noise", rows["tensor"])
         self.assertNotIn("regression", rows["tensor"] + rows["storage"])
         self.assertRegex(rows["tensor"], r"\d+ %")  # of the roofline
         self.assertRegex(rows["tensor"], r"\d\.\d\d×")  # against the peers
@@ -129,10 +139,27 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.sparkline').length"), 3)
         self.assertEqual(self.texts("#missing li"), ["onednn: libdnnl.so.3 is not installed"])
 
-    def test_noise_shows_nothing(self) -> None:
+    def test_one_glance_tells_each_component_since_each_baseline(self) -> None:
+        self.open("mixed")
+        self.assertEqual(self.texts("#at-a-glance tr"), [
+            "got worseimprovednoise", "since last commitengineengine, tensorstorage",
+            "since last weekengineengine, tensorstorage", "since last releaseengineengine, storage, tensor"])
+        self.browser.evaluate("document.querySelector('#at-a-glance .improved a').click()")
+        self.browser.wait("document.querySelectorAll('#changes tbody tr').length === 2")  # of the engine's
         self.open("noise")
-        self.assertEqual(self.texts("#quiet"), ["Nothing changed beyond the noise."])
-        self.assertEqual(self.texts(".mark.regression, .mark.improvement, .mark.missing"), [])
+        self.assertEqual(self.texts("#at-a-glance .noise"), ["engine, storage, tensor"] * 3)
+        self.open("flags")
+        self.assertEqual(self.texts("#at-a-glance tr:nth-child(2)"), ["since last weekno record a week older"])
+        self.open("partial")
+        self.assertEqual(self.texts("#at-a-glance tr:nth-child(1) td"), ["engine", "", ""])
+        self.open("gone")
+        self.assertEqual(self.texts("#at-a-glance tr:nth-child(1) .got-worse"), ["tensor"])
+
+    def test_noise_shows_nothing(self) -> None:
+        for site in ("noise", "loud"):
+            self.open(site)
+            self.assertEqual(self.texts("#quiet"), ["Nothing changed beyond the noise."])
+            self.assertEqual(self.texts(".mark.regression, .mark.improvement, .mark.missing"), [])
 
     def test_filters(self) -> None:
         self.open("planted", view="benchmarks")
@@ -140,12 +167,21 @@ class PageTest(unittest.TestCase):
         self.choose("filter-component", "tensor")
         self.browser.wait("document.getElementById('count').textContent === '5 benchmarks'")
         self.choose("filter-type", "float64")
-        self.browser.wait("document.getElementById('count').textContent === '1 benchmarks'")
+        self.browser.wait("document.getElementById('count').textContent === '1 benchmark'")
         self.assertIn("component=tensor", self.browser.evaluate("location.hash"))
         self.open("planted", view="benchmarks", size="beyond 4 Mi", text="GEMM")
         self.assertEqual(self.texts("#benchmarks tbody td:first-child"), [GEMM_ID])
         self.open("planted", view="benchmarks", device="CPU", component="storage")
         self.assertEqual(len(self.texts("#benchmarks tbody tr")), 2)
+
+    def test_sizes_stand_in_their_order(self) -> None:
+        sizes = [records.size_of(name) for name in ("push", "a/8", "a/4096", "a/1000000", "512x512x512")]
+        self.open("planted", view="benchmarks", sort="size")
+        self.assertEqual(self.browser.evaluate("Model.SIZES"), sizes)
+        shown = [sizes.index(text) for text in self.texts("#benchmarks tbody td:nth-child(7)")]
+        self.assertEqual(shown, sorted(shown))
+        offered = [sizes.index(text) for text in self.texts("#filter-size option")[1:]]
+        self.assertEqual(offered, sorted(offered))
 
     def test_links_lead_to_a_benchmark_and_back(self) -> None:
         self.open("planted")
@@ -341,6 +377,9 @@ class PageTest(unittest.TestCase):
             width = self.browser.evaluate("document.documentElement.scrollWidth")
             self.assertLessEqual(width, 360, view)
 
+        self.open("mixed")
+        self.assertLessEqual(self.browser.evaluate(
+            "document.getElementById('at-a-glance').getBoundingClientRect().right"), 360)
         for site, view in (("long", "overview"), ("long", "benchmarks"), ("long", "raw"), ("warm", "compare")):
             self.open(site, view=view)
             self.assertLessEqual(self.browser.evaluate(
@@ -438,12 +477,18 @@ class PageTest(unittest.TestCase):
             self.assertAlmostEqual(found, expected, places=12)
 
     def test_verdicts_of_the_page_are_those_of_the_tools(self) -> None:
-        self.open("planted")
-        found = self.browser.evaluate(
-            "Model.verdicts(Model.state(), 10, 11).map((v) => [v.id, v.label, v.u])")
-        before, after = (records.series_of(r) for r in history({SLOW: 1.2})[-2:])
-        self.assertEqual({tuple(v) for v in found},
-                         {(v.id, v.label, v.u) for v in comparison.compare(before, after)})
+        for site, records_ in (("planted", history({SLOW: 1.2})), ("loud", history({}, scatter=0.2))):
+            self.open(site)
+            found = self.browser.evaluate(
+                "Model.verdicts(Model.state(), 10, 11).map((v) => [v.id, v.label, v.u, v.p])")
+            before, after = (records.series_of(record) for record in records_[-2:])
+            expected = {v.id: v for v in comparison.compare(before, after)}
+            self.assertEqual({id_: (label, u) for id_, label, u, _ in found},
+                             {v.id: (v.label, v.u) for v in expected.values()})
+            for id_, _, _, p in found:
+                self.assertAlmostEqual(p, expected[id_].p, places=9)
+            if site == "loud":  # which only the ranks tell from a change
+                self.assertTrue(any(abs(v.ratio - 1) > 2 * comparison.THRESHOLD for v in expected.values()))
 
 
 if __name__ == "__main__":
