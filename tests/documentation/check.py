@@ -14,12 +14,14 @@
 - Whatever docs/coming-from-mxnet.md offers instead of MXNet's names exists, and it lists every operator.
 - The registry's files name every public target, and one version stands in all places.
 - docs/dashboard is made by the dashboard as it is, and small.
+- Whatever stands in `code` on a page is a word of the sources, and so is each magic number of a file format.
 - Every relative link leads to a file, and every label of Bazel's to a target or a file.
 
 Prints what is wrong, one line each, and exits 1 if anything is.
 """
 
 import ast
+import functools
 import json
 import re
 import shlex
@@ -27,7 +29,8 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Iterator, Sequence
+from types import MappingProxyType
+from typing import Iterator, Mapping, Sequence
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/")
 CPP_SUFFIXES = (".h", ".cc", ".cu")
@@ -71,12 +74,16 @@ SHELL_SCRIPT = re.compile(r"#!/bin/(?:ba)?sh\b")
 WORK = re.compile(r"\.(bytes|flops|items) = |Set(Bytes|Items)Processed|flop/s")
 BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n|\n(?= {4}))+")
-COMMAND = re.compile(r"(?:\./bazelw|\.ci/run|tools/\S+\.sh|python3)\b")
+COMMAND = re.compile(r"(?:git|\./bazelw|\.ci/run|tools/\S+\.sh|python3)\b")
 PICTURES = ("mermaid",)
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 LABEL = re.compile(r"(?:(?<=[\s`\"'(={])|@tessera|@runtime)//([\w/]*\w)?(?::([\w.]+\w))?(?![\w/]*(?:\.\.\.|<))")
 # Of Bazel itself, or of a workspace that a page tells of.
 NO_LABELS = ("//visibility:", "//own:", "//:clusters")
+# Words in `code` that are not Tessera's, for which pages have a reason to speak of them.
+FOREIGN = frozenset((
+    "GLIBC_TUNABLES", "TLS", "_MB", "http_archive", "libdnnl2", "libopenblas0", "objdump", "optional_static_tls", "perf",
+    "rtld", "test_timeout"))
 ROW = re.compile(r"^\| `([A-Z]\w+)` \| [^|]+ \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
 # A number with its default, least and greatest value.
 RANGE = re.compile(r'EnvironmentInt\(\s*"(TESSERA_\w+)",')
@@ -93,12 +100,20 @@ def tracked(root: Path) -> list[str]:
 
 
 class Tree:
-    """The files of the repository, each read once."""
+    """The files of the repository, each read once, or not at all where its text is known."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, known: Mapping[str, str] = MappingProxyType({})):
         self.root = root
         self.paths = tracked(root)
-        self._texts: dict[str, str] = {}
+        self._texts = {**known}
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Every file that is one."""
+        for path in self.paths:
+            try:
+                yield path, self.text(path)
+            except UnicodeDecodeError:
+                continue
 
     def text(self, path: str) -> str:
         if path not in self._texts:
@@ -127,7 +142,7 @@ class Tree:
             if build in self.paths:
                 name = Path(path).relative_to(folder)
                 # Lists in BUILD files may make names: component + "_example".
-                stems = {str(name), name.stem, name.stem.partition("_")[0]}
+                stems = {str(name), name.stem, name.stem.removesuffix("_example")}
                 return any(f'"{stem}"' in self.text(build) for stem in stems)
             if folder == folder.parent:
                 return False
@@ -411,6 +426,27 @@ def check_names_for_mxnet(tree: Tree) -> Iterator[str]:
         yield f"docs/coming-from-mxnet.md does not list the operator {name}, which is there"
 
 
+@functools.lru_cache(maxsize=None)
+def words_of(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+def check_words(tree: Tree) -> Iterator[str]:
+    sources = [(path, text) for path, text in tree.texts()
+               if not path.startswith(("docs/", "tests/documentation/")) and not path.endswith(".md")]
+    known = FOREIGN.union(*(words_of(text) for _, text in sources), *(words_of(path) for path, _ in sources))
+    for document in tree.documents():
+        if document == "docs/coming-from-mxnet.md":  # which has MXNet's, and a check of its own
+            continue
+        spans = re.findall(r"`([^`\n]+)`", BLOCK.sub("", tree.text(document)))
+        for word in sorted({word for span in spans for word in re.findall(r"[A-Za-z_]\w{2,}", span)} - known):
+            yield f"{document} speaks of {word}, which no source knows"
+    numbers = {word.lower() for word in known if word.startswith("0x")}
+    for number in re.findall(r"0x[0-9A-Fa-f]+", tree.text("docs/file-formats.md")):
+        if number.lower() not in numbers:
+            yield f"docs/file-formats.md has the number {number}, which no source has"
+
+
 def public_targets(tree: Tree) -> dict[str, str]:
     """The root package's aliases and what they stand for."""
     return dict(re.findall(r'alias\(\s*name = "(\w+)",\s*actual = "//(\w+)"', tree.text("BUILD")))
@@ -430,8 +466,11 @@ def check_benchmarks(tree: Tree) -> Iterator[str]:
 
 
 def check_publishing(tree: Tree) -> Iterator[str]:
-    for path in (".bcr/metadata.template.json", ".bcr/source.template.json"):
-        json.loads(tree.text(path))
+    json.loads(tree.text(".bcr/metadata.template.json"))
+    source = json.loads(tree.text(".bcr/source.template.json"))
+    # The registry's check of new versions refuses what GitHub makes of a tag when it is asked.
+    if "/releases/download/{TAG}/" not in source["url"]:
+        yield ".bcr/source.template.json names another archive than a release's own"
     presubmit = tree.text(".bcr/presubmit.yml")
     for name in public_targets(tree):
         if f'"@tessera//:{name}"' not in presubmit:
@@ -442,6 +481,7 @@ def check_publishing(tree: Tree) -> Iterator[str]:
     versions = {path: re.search(pattern, tree.text(path)) for path, pattern in (
         ("MODULE.bazel", r'name = "tessera",\s*version = "([\d.]+)"'),
         ("tests/consumer/module/MODULE.bazel", r'name = "tessera", version = "([\d.]+)"'),
+        ("docs/importing.md", r"git archive --prefix=tessera-([\d.]+)/"),
         ("tools/install.sh", r"(?m)^version=([\d.]+)$"))}
     for path, version in versions.items():
         if version is None or version[1] != versions["MODULE.bazel"][1]:
@@ -498,7 +538,7 @@ def problems(tree: Tree) -> list[str]:
     """Everything that is wrong."""
     found = [problem for check in (
         check_blocks, check_commands, check_settings, check_flags, check_defaults, check_errors,
-        check_names_for_mxnet, check_benchmarks, check_publishing, check_example_site, check_links, check_labels)
+        check_names_for_mxnet, check_words, check_benchmarks, check_publishing, check_example_site, check_links, check_labels)
         for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         found.append("nothing was checked: no documents, or no environment variable is read")

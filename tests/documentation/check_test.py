@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 class CheckTest(unittest.TestCase):
     folder: Any
+    texts: dict[str, str]
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -31,6 +32,7 @@ class CheckTest(unittest.TestCase):
             (cls.root / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / path, cls.root / path)
         subprocess.run(["git", "init", "-q"], cwd=cls.root, check=True)
+        cls.texts = dict(check.Tree(cls.root).texts())
 
     def told(self, path: str, text: str, instead_of: str | None = None) -> list[str]:
         """What is wrong once a file has a text more, at its end or instead of another."""
@@ -43,7 +45,7 @@ class CheckTest(unittest.TestCase):
             changed = before.replace(instead_of, text)
         try:
             file.write_text(changed, encoding="utf-8")
-            return check.problems(check.Tree(self.root))
+            return check.problems(check.Tree(self.root, {**self.texts, path: changed}))
         finally:
             if before is None:
                 file.unlink()
@@ -71,8 +73,8 @@ class CheckTest(unittest.TestCase):
             ("tools/planted.sh", 'echo "$TESSERA_PLANTED"'),
             ("tools/planted", '#!/bin/bash\necho "${TESSERA_PLANTED:-}"')):
             self.plant(unknown, path, text + "\n")
-        row = "| `TESSERA_PLANTED` | engine | 1 to 3 | 1 | nothing |\n"
-        self.plant("lists TESSERA_PLANTED, which nothing reads", "docs/settings.md", row + "| `TESSERA_NUM_THREADS`",
+        row = "| `TESSERA_XPU_CPU` | engine | 1 to 3 | 1 | nothing |\n"  # a macro of the build's
+        self.plant("lists TESSERA_XPU_CPU, which nothing reads", "docs/settings.md", row + "| `TESSERA_NUM_THREADS`",
                    "| `TESSERA_NUM_THREADS`")
 
     def test_ranges_and_defaults(self) -> None:
@@ -114,16 +116,22 @@ class CheckTest(unittest.TestCase):
             self.plant(said, "docs/storage.md", f"\n    {command}\n")
 
     def test_errors_operators_and_names(self) -> None:
-        self.plant("Error::kPlanted stands in only one of", "docs/errors.md",
-                   "| `kPlanted` | nothing | none |\n| `kInternal` |", "| `kInternal` |")
+        self.plant("Error::kWriteTo stands in only one of", "docs/errors.md",
+                   "| `kWriteTo` | nothing | none |\n| `kInternal` |", "| `kInternal` |")
         self.plant("does not list the operator Planted", "ops/planted.cc",
                    "TESSERA_REGISTER_OPERATOR(Planted, PlantedProperty);\n")
         self.plant("offers PlantedName, which is not there", "docs/coming-from-mxnet.md",
                    "| `old` | `PlantedName` | |\n\n## What is not here", "## What is not here")
 
+    def test_words(self) -> None:
+        self.plant("speaks of PlantedWord, which no source knows", "docs/storage.md", "\n`Storage::PlantedWord`\n")
+        self.plant("has the number 0xF993FACE, which no source has", "docs/file-formats.md", "0xF993FACE", "0xF993FAC9")
+
     def test_links_and_publishing(self) -> None:
         self.plant("links to planted.md, which is not there", "docs/storage.md", "\n[planted](planted.md)\n")
         self.plant("does not build @tessera//:engine", ".bcr/presubmit.yml", "", '      - "@tessera//:engine"\n')
+        self.plant("names another archive than a release's own", ".bcr/source.template.json", "/archive/{TAG}/",
+                   "/releases/download/{TAG}/")
         self.plant("has another version than MODULE.bazel", "tools/install.sh", "version=0.1.1\n", "version=0.1.0\n")
         self.plant("views.js: make docs/dashboard again", "benchmarks/site/views.js", "// planted\n")
         self.plant("dygraph.min.js: make docs/dashboard again", "third_party/dygraphs/dygraph.min.js", "//\n")
