@@ -9,6 +9,7 @@ import argparse
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,11 @@ ROOFLINE = "//benchmarks:roofline"
 SETTINGS = "//benchmarks:build_settings"
 INTERRUPTED = "interrupted"
 CUDA_FLAGS = frozenset(("--config=cuda", "--config=gpu"))
+# Where flags of one's own may stand that no commit has; seen from the workspace.
+OWN_BAZELRCS = (".bazelrc.user", "~/.bazelrc", "/etc/bazel.bazelrc")
+BUILD_LINE = re.compile(r"(?:build|common)(?::\S+)?\s")
+# Of the environment, what makes the same program run otherwise: Tessera's settings, allocators, others' threads.
+SETTINGS_BEGIN_WITH = ("TESSERA_", "GLIBC_TUNABLES", "LD_PRELOAD", "MALLOC_", "OMP_", "OPENBLAS_")
 
 
 @dataclass(frozen=True)
@@ -113,11 +119,23 @@ def machine_context(device: str, cpu_info: str | None = None) -> dict[str, Any]:
 
 
 def settings_of(environment: Mapping[str, str]) -> str:
-    """Tessera's settings but those that stand in the context as what they mean, or that only tests read."""
+    """Settings but those that stand in the context as what they mean, or that only tests read."""
     return " ".join(sorted(
         f"{name}={value}" for name, value in environment.items()
-        if name.startswith("TESSERA_") and value and
+        if name.startswith(SETTINGS_BEGIN_WITH) and value and
         not name.startswith(("TESSERA_TEST_", "TESSERA_NUM_THREADS"))))
+
+
+def own_flags(root: Path) -> list[str]:
+    """The lines of one's own for builds. Not all that they say reaches SETTINGS: per_file_copt, for one."""
+    found = []
+    for name in OWN_BAZELRCS:
+        try:
+            lines = (root / Path(name).expanduser()).read_text(encoding="utf-8", errors="replace").splitlines()
+        except (OSError, RuntimeError):  # RuntimeError where there is no home
+            continue
+        found += [" ".join(line.split()) for line in lines if BUILD_LINE.match(line)]
+    return found
 
 
 def build_context(settings: dict[str, Any], build_flags: Sequence[str]) -> dict[str, str]:
@@ -327,7 +345,7 @@ def main(arguments: Sequence[str]) -> int:
         context = {
             **commit_context(root),
             **machine_context(device_of(options.build_flag)),
-            **build_context(settings, options.build_flag),
+            **build_context(settings, [*options.build_flag, *own_flags(root)]),
             records.SETTINGS_KEY: settings_of(os.environ),
             "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         }

@@ -43,6 +43,11 @@ class SessionTest(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        # What the person who runs the test has in files and settings of their own is none of its business.
+        for patch in (mock.patch.object(run, "OWN_BAZELRCS", run.OWN_BAZELRCS[:2]),
+                      mock.patch.dict(os.environ, {"HOME": "/nonexistent"})):
+            patch.start()
+            self.addCleanup(patch.stop)
         self.root = Path(folder.name)
         self.history = self.root / "history"
         self.script("bazelw", BAZELW)
@@ -115,6 +120,16 @@ class SessionTest(unittest.TestCase):
         asked = (self.root / "asked").read_text()
         self.assertIn("build --config=x ", asked)
         self.assertIn("except attr(tags, ", asked)  # what needs a GPU, which x does not promise
+
+    def test_flags_of_ones_own_are_recorded(self) -> None:
+        (self.root / ".bazelrc.user").write_text(
+            "# mine\nbuild  --per_file_copt=tensor/.*@-O3\ntest --test_output=all\nbuild:native --copt=-mtune=native\n")
+        (self.root / "home").mkdir()
+        (self.root / "home/.bazelrc").write_text("common --jobs=2\n")
+        with mock.patch.dict(os.environ, {"HOME": str(self.root / "home")}):
+            self.outcome()
+        self.assertTrue(self.record()["context"]["flags"].startswith(
+            "opt -O2 -std=c++20 build --per_file_copt=tensor/.*@-O3 build:native --copt=-mtune=native common --jobs=2"))
 
     def test_a_build_for_cuda_runs_what_needs_a_gpu(self) -> None:
         self.outcome("--build-flag=--config=cuda")
@@ -260,9 +275,11 @@ class PiecesTest(unittest.TestCase):
     def test_settings_of_the_environment_are_recorded(self) -> None:
         environment = {
             "TESSERA_NUM_THREADS": "2", "TESSERA_TEST_SEED": "1", "TESSERA_ENGINE_TRACE": "",
-            "TESSERA_INSTRUCTION_SET": "avx2", "TESSERA_ENGINE_TYPE": "NaiveEngine", "HOME": "/"}
+            "TESSERA_INSTRUCTION_SET": "avx2", "TESSERA_ENGINE_TYPE": "NaiveEngine", "HOME": "/",
+            "LD_PRELOAD": "libjemalloc.so.2", "OMP_NUM_THREADS": "1"}
         self.assertEqual(run.settings_of(environment),
-                         "TESSERA_ENGINE_TYPE=NaiveEngine TESSERA_INSTRUCTION_SET=avx2")
+                         "LD_PRELOAD=libjemalloc.so.2 OMP_NUM_THREADS=1 TESSERA_ENGINE_TYPE=NaiveEngine "
+                         "TESSERA_INSTRUCTION_SET=avx2")
 
     def test_a_build_for_cuda_is_another_device(self) -> None:
         self.assertEqual(run.device_of(["--config=native"]), "CPU")
