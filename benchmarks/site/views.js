@@ -312,6 +312,8 @@ const Views = (() => {
         }, metrics.map((name) => h("option", { value: name, selected: name === metric }, Chart.METRICS[name].title)))),
         toggle("log", "log", "Log scale"),
         peers.length && metric === "time" ? toggle("peers", "peers", "Peers") : null,
+        h("button", { id: "closer", type: "button", "aria-label": "Zoom in", onclick: () => Chart.zoom(0.5) }, "+"),
+        h("button", { id: "farther", type: "button", "aria-label": "Zoom out", onclick: () => Chart.zoom(2) }, "−"),
         h("button", { id: "everything", type: "button", onclick: () => Chart.everything() }, "Show everything"),
         h("a", { href: Model.address({ view: "raw", environment: s.environment, text: benchmark.id }) }, "Raw data")),
       info, chart,

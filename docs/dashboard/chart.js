@@ -1,5 +1,6 @@
 // One benchmark's history: medians with a band from the first to the third quartile. Drag to zoom;
-// with the keyboard, arrows move from point to point, + and - zoom, 0 shows everything.
+// with the keyboard, arrows move from point to point, + and - zoom, 0 shows everything. A finger that
+// moves along the chart tells the points below it; zooming has buttons.
 "use strict";
 
 const Chart = (() => {
@@ -22,6 +23,15 @@ const Chart = (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // Ours, then the peers: Okabe and Ito's colours, which colour-blind people tell apart.
   const colours = () => [colour("--series"), "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"];
+
+  // dygraphs keeps fingers to itself: a tap tells nothing, and no page scrolls from there.
+  const { touchstart, touchmove, touchend, ...mouseAlone } = Dygraph.defaultInteractionModel;
+
+  function followFinger(event) {
+    if (event.touches.length !== 1) return;
+    const { graph, place } = current;
+    select(Math.round(graph.toDataXCoord(event.touches[0].clientX - place.getBoundingClientRect().left)));
+  }
 
   // Columns: place in the history, then [first quartile, median, third quartile], then peers' medians.
   function rows(benchmark, metric, peers) {
@@ -61,6 +71,7 @@ const Chart = (() => {
       gridLineColor: colour("--line"),
       dateWindow: visibleRange(s, count),
       legend: "never",
+      interactionModel: mouseAlone,
       ylabel: metric.title,
       xlabel: "commit",
       // A record with local changes is hollow: nobody has that commit.
@@ -112,6 +123,7 @@ const Chart = (() => {
     });
     current = { graph, place, count, onPoint, selected: null };
     place.onkeydown = onKey;
+    for (const kind of ["touchstart", "touchmove"]) place.addEventListener(kind, followFinger, { passive: true });
     return graph;
   }
 
@@ -123,11 +135,13 @@ const Chart = (() => {
 
   const everything = () => show([-0.5, Math.max(current.count - 0.5, 0.5)]);
 
+  // Around what is selected, as far as there are records on both sides.
   function zoom(factor) {
     const [from, to] = current.graph.xAxisRange();
     const middle = current.selected === null ? (from + to) / 2 : current.selected;
-    const half = Math.max(0.5, ((to - from) / 2) * factor);
-    show([Math.max(-0.5, middle - half), Math.min(current.count - 0.5, middle + half)]);
+    const width = Math.min(Math.max(1, (to - from) * factor), Math.max(current.count, 1));
+    const left = Math.min(Math.max(-0.5, middle - width / 2), current.count - 0.5 - width);
+    show([left, left + width]);
   }
 
   function select(index) {
@@ -160,7 +174,7 @@ const Chart = (() => {
     current = null;
   }
 
-  return { METRICS, metricsOf, peersOf, colours, draw, everything, remove,
+  return { METRICS, metricsOf, peersOf, colours, draw, everything, zoom, remove,
     range: () => current && current.graph.xAxisRange(),
     isLog: () => Boolean(current && current.graph.getOption("logscale")) };
 })();

@@ -157,6 +157,14 @@ class Browser:
             self._mouse("mouseMoved", x, y, buttons=1)
         self._mouse("mouseReleased", *end)
 
+    def swipe(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Puts a finger on one point, moves it to the other, and lifts it."""
+        for step in range(6):
+            x, y = (a + (b - a) * step / 5 for a, b in zip(start, end))
+            self.call("Input.dispatchTouchEvent", type="touchMove" if step else "touchStart",
+                      touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def move(self, x: float, y: float) -> None:
         self._mouse("mouseMoved", x, y)
 

@@ -388,6 +388,29 @@ class PageTest(unittest.TestCase):
             width = self.browser.evaluate("document.documentElement.scrollWidth")
             self.assertLessEqual(width, 360, view)
 
+    def test_fingers_tell_points_and_scroll_the_page(self) -> None:
+        self.browser.call("Emulation.setDeviceMetricsOverride", width=360, height=740,
+                          deviceScaleFactor=2, mobile=True)
+        self.browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.addCleanup(self.browser.call, "Emulation.setTouchEmulationEnabled", enabled=False)
+        self.addCleanup(self.browser.call, "Emulation.clearDeviceMetricsOverride")
+        self.open("planted", view="benchmark", id=SLOW_ID)
+        box = self.chart_box()
+        x, y = box["x"] + box["w"] - 8, box["y"] + box["h"] / 2
+        told = "document.getElementById('point').textContent"
+        self.browser.swipe((x, y), (x, y))
+        self.browser.wait(told, lambda text: text.startswith(HASHES[-1][:12]))
+        self.browser.swipe((x, y), (x - 60, y))
+        self.browser.wait(told, lambda text: HASHES[-1][:12] not in text and "A. Author" in text)
+        self.browser.evaluate("document.getElementById('closer').click()")
+        self.browser.wait("Chart.range()", lambda r: r[1] - r[0] < COMMITS)
+        self.browser.evaluate("document.getElementById('farther').click()")
+        self.browser.wait("Chart.range()", lambda r: r[1] - r[0] == COMMITS)
+        self.assertNotIn("zoom=", self.browser.evaluate("location.hash"))
+        before = self.browser.evaluate("scrollY")
+        self.browser.swipe((x, y), (x, y - 120))
+        self.browser.wait("scrollY", lambda now: now > before + 30)
+
     def test_a_machine_that_changed_is_said_to_have(self) -> None:
         self.open("warm")
         self.assertIn("copy/L2/1048576 1.30×", self.texts("#machine")[0])
