@@ -50,13 +50,14 @@ check_what_comes_along() { # TARGET LIST
     [[ "$allowed" == *" $folder "* ]] || fail "$target brings @$repository//$folder along"
   done
   [[ -n "$reached" ]] || fail "$target depends on nothing of @$repository"
-  for library in $(sed -n 's/^    "\([a-z0-9_]*\)": dict($/\1/p' ../../../third_party/repositories.bzl); do
+  [[ " ${libraries[*]} " == *" com_google_googletest "* ]] || fail "the libraries in repositories.bzl were not found"
+  for library in "${libraries[@]}"; do
     [[ "$allowed" == *" @$library "* ]] || ! grep -qE "^@+$library(//|$)" "$scratch/deps" ||
       fail "$target brings @$library along"
   done
   # A plain query follows every branch of a select(); whether CUDA comes along depends on the flags.
   quietly cquery "${options[@]}" "deps($target)" >"$scratch/deps"
-  if grep '^@tessera_cuda//' "$scratch/deps"; then fail "CUDA comes along"; fi
+  if grep -E '^@+tessera_cuda//' "$scratch/deps"; then fail "CUDA comes along"; fi
   echo "$workspace$target depends on:" $reached
 }
 
@@ -86,6 +87,8 @@ lacks() {
   echo "$workspace: SKIPPED, not built: this machine's /usr/include has no ${missing[*]}"
 }
 
+# The names of all libraries that could come along.
+mapfile -t libraries < <(sed -n 's/^    "\([a-z0-9_]*\)": dict($/\1/p' ../../third_party/repositories.bzl)
 has_modules=0
 skipped=0
 workspaces=("$@")
