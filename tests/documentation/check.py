@@ -9,7 +9,7 @@
 - Every command that a page shows gives programs and Bazel flags, settings and configurations that they know.
 - Every environment variable that the code reads and every flag of a program have their rows in
   docs/settings.md, and every row names one that is read; ranges and defaults are the code's wherever they
-  are numbers or literals there.
+  are numbers or literals there. docs/benchmarks.md says the same of a session's flags.
 - Every error's code has its row in docs/errors.md. Every component has a benchmark that counts its work.
 - Whatever docs/coming-from-mxnet.md offers instead of MXNet's names exists, and it lists every operator.
 - The registry's files name every public target, and one version stands in all places.
@@ -398,6 +398,18 @@ def check_defaults(tree: Tree) -> Iterator[str]:
                 yield f"{path} has {default} as default of {name}; docs/settings.md says {said or 'nothing'}"
 
 
+def check_flag_tables(tree: Tree) -> Iterator[str]:
+    """Flags of a session stand once more on the page about sessions, with the same defaults."""
+    program = "`//benchmarks:run`"
+    rows = {name: default.strip("`") for name, its, _, default in
+            FLAG_ROW.findall(tree.text("docs/settings.md")) if its == program}
+    shown = dict(re.findall(r"^\| `(--[\w-]+)=[A-Z]+` \| ([^|]*) \|", tree.text("docs/benchmarks.md"), re.MULTILINE))
+    for name in sorted(rows.keys() | shown.keys()):
+        if rows.get(name) != shown.get(name):
+            yield (f"docs/benchmarks.md has {shown.get(name, 'nothing')} as default of {name}; "
+                   f"docs/settings.md says {rows.get(name, 'nothing')}")
+
+
 def check_errors(tree: Tree) -> Iterator[str]:
     codes = set(re.findall(r"absl::StatusCode (k\w+)\{", tree.text("base/error.h")))
     rows = set(re.findall(r"^\| `(k\w+)` \|", tree.text("docs/errors.md"), re.MULTILINE))
@@ -537,8 +549,9 @@ def check_labels(tree: Tree) -> Iterator[str]:
 def problems(tree: Tree) -> list[str]:
     """Everything that is wrong."""
     found = [problem for check in (
-        check_blocks, check_commands, check_settings, check_flags, check_defaults, check_errors,
-        check_names_for_mxnet, check_words, check_benchmarks, check_publishing, check_example_site, check_links, check_labels)
+        check_blocks, check_commands, check_settings, check_flags, check_defaults, check_flag_tables, check_errors,
+        check_names_for_mxnet, check_words, check_benchmarks, check_publishing, check_example_site, check_links,
+        check_labels)
         for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         found.append("nothing was checked: no documents, or no environment variable is read")

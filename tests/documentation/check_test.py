@@ -83,8 +83,11 @@ class CheckTest(unittest.TestCase):
                    row.replace("| 4 |", "| 5 |"), row)
         self.plant("has 1024 as greatest of TESSERA_CPU_TEMP_COPY", "docs/settings.md",
                    row.replace("1024", "1023"), row)
-        row = "| `--min-time` | `//benchmarks:run` | seconds, above 0 | 0.05 |"
-        self.plant("has 0.05 as default of --min-time", "docs/settings.md", row.replace("0.05", "0.5"), row)
+        row = "| `--threshold` | `//benchmarks:compare` | a share | 0.05 |"
+        self.plant("has 0.05 as default of --threshold", "docs/settings.md", row.replace("0.05", "0.5"), row)
+
+        self.plant("has 20 as default of --repetitions; docs/settings.md says 10", "docs/benchmarks.md",
+                   "| `--repetitions=N` | 20 |", "| `--repetitions=N` | 10 |")
 
     def test_flags(self) -> None:
         self.plant("reads --planted, which docs/settings.md does not list", "benchmarks/dashboard.py",
