@@ -152,7 +152,6 @@ const Views = (() => {
       h("p", {}, `Against ${Model.recordName(changes.record)}: ${found.length} of ${all.length} benchmarks changed. `,
         h("a", { href: Model.address({ view: "compare", environment: s.environment, component: s.component,
           before: data.records[changes.record].id, after: data.records[last].id }) }, "Side by side")),
-      machineWarning(s, changes.record, last),
       changes.powerless
         ? h("p", { class: "warning" }, `${changes.powerless} benchmarks have too few repetitions for any verdict but noise.`)
         : null,
@@ -174,6 +173,7 @@ const Views = (() => {
       h("p", {}, `${last.subject || ""} (${last.author || "unknown"}; `,
         `measured ${(last.date || "").slice(0, 16).replace("T", " ")} UTC)`),
       glance(s, environment.components),
+      environment.changes[since] ? machineWarning(s, environment.changes[since].record, Model.lastRecord(s)) : null,
       h("ul", { id: "components", class: "cards" }, environment.components.map((c) => card(s, c))),
       h("p", { class: "faint" }, "Of the roofline: how much of what one core can copy or compute a benchmark reaches. ",
         "Of the best peer: its time over ours, so above 1 ours is faster. ",

@@ -413,7 +413,12 @@ class PageTest(unittest.TestCase):
 
     def test_a_machine_that_changed_is_said_to_have(self) -> None:
         self.open("warm")
-        self.assertIn("copy/L2/1048576 1.30×", self.texts("#machine")[0])
+        (text,) = self.texts("#machine")
+        self.assertIn("copy/L2/1048576 1.30×", text)
+        # Beside what it may have changed, and above the cards.
+        self.assertEqual(self.texts("#machine + #components h3 a"), ["engine", "storage", "tensor"])
+        self.open("warm", view="compare")
+        self.assertEqual(self.texts("#machine"), [text])
         self.open("planted")
         self.assertEqual(self.texts("#machine"), [])
 
