@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import record_form
+
 PEERS = ("numpy", "mxnet", "tensorflow", "jax", "torch")
 WORKER = Path(__file__).resolve().parent / "peers" / "python_peer.py"
 
@@ -45,6 +47,10 @@ def measure(
             output = json.loads(result.stdout)
         except json.JSONDecodeError as error:
             missing[peer] = f"printed no JSON: {error}"
+            continue
+        fault = next(record_form.faults(output, record_form.OUTPUT), None)
+        if fault:
+            missing[peer] = f"printed something else than benchmarks: {fault}"
             continue
         runs.append({"component": "peers", "target": f"//benchmarks/peers:{peer}", "peer": peer,
                      "output": output})

@@ -217,7 +217,8 @@ def _add_repetition(series: Series, entry: dict[str, Any]) -> None:
     else:
         # Google Benchmark's own choice: the processor's time, which others' work on the machine
         # disturbs less, but for benchmarks that ask for real time. Its rates go by the same.
-        clock = "real_time" if "/real_time" in entry.get("run_name", "") else "cpu_time"
+        asks_for_real = re.search(r"/(real|manual)_time\b", entry.get("run_name", ""))
+        clock = "real_time" if asks_for_real else "cpu_time"
         seconds = _time_of(entry, clock)
     if not math.isfinite(seconds) or seconds <= 0:
         return

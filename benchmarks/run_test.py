@@ -292,6 +292,18 @@ class PiecesTest(unittest.TestCase):
         self.assertEqual(runs, [])
         self.assertIn("No module named", missing["no_such_package"])
 
+    def test_python_peers_that_print_something_else_are_named(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            worker = Path(folder, "worker.py")
+            for printed, said in (("{", "printed no JSON"), ('{"benchmarks": [{"name": 1}]}', "benchmarks[0].name is 1")):
+                worker.write_text(f"print({printed!r})")
+                with mock.patch.object(python_peers, "WORKER", worker), \
+                        mock.patch.object(python_peers, "PEERS", ("numpy",)), \
+                        contextlib.redirect_stdout(io.StringIO()):
+                    runs, missing = python_peers.measure(1, 0.001)
+                self.assertEqual(runs, [])
+                self.assertIn(said, missing["numpy"])
+
     def test_build_settings_of_this_build(self) -> None:
         settings = json.loads(Path("benchmarks/build_settings.json").read_text())
         self.assertIn("-std=c++20", settings["cxxopts"])
