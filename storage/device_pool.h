@@ -53,10 +53,11 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   // ends in an error is apart.
 
   /// What Alloc is to hand out if the thread's cache has such a block at hand, and has met the tag
-  /// lately, else null: then Alloc is to be called. Never throws.
+  /// lately, else null: then Alloc is to be called. Never throws. `device` is device(), which the
+  /// caller need not read from here.
   ABSL_ATTRIBUTE_ALWAYS_INLINE
-  Block* AllocFromCache(int64_t size_bytes, std::string_view tag_name) {
-    ThreadCache* const cache = RecentCacheOfThisThread(id_);
+  Block* AllocFromCache(int64_t size_bytes, Device device, std::string_view tag_name) {
+    ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
     if (cache == nullptr || !cache->MayHave(size_bytes)) [[unlikely]]
       return nullptr;
     Tag* tag = nullptr;
@@ -99,7 +100,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     CheckLive(handle);
     Block* const block = handle.block;
     Bury(block);
-    ThreadCache* const cache = RecentCacheOfThisThread(id_);
+    ThreadCache* const cache = RecentCacheOfThisThread(handle.device, id_);
     switch (FreeToRecentCache(cache, block)) {
       case CacheFree::kNo:
         return FreeAnywhere(block);
@@ -233,8 +234,8 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   /// The thread's cache, made at the first call, or null if this pool has none.
   ThreadCache* Cache() {
-    if (ThreadCache* const recent = RecentCacheOfThisThread(id_)) return recent;
-    return cache_bytes_ > 0 ? FindOrAddThreadCache(this, id_) : nullptr;
+    if (ThreadCache* const recent = RecentCacheOfThisThread(device_, id_)) return recent;
+    return cache_bytes_ > 0 ? FindOrAddThreadCache(this) : nullptr;
   }
 
   const Device device_;

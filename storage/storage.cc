@@ -92,7 +92,8 @@ class Storage::Impl final : public ForkLocks {
   ABSL_ATTRIBUTE_NOINLINE
   Handle AllocTagged(int64_t size_bytes, Device device, std::string_view tag) {
     if (DevicePool* const pool = FindPool(device)) [[likely]] {
-      if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, tag)) [[likely]]
+      if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, device, tag))
+          [[likely]]
         return pool->HandOut(block);
     }
     return AllocAnywhere(size_bytes, device, tag);
@@ -238,7 +239,8 @@ Storage::~Storage() = default;
 Storage::Handle Storage::Alloc(int64_t size_bytes, Device device, std::string_view tag) {
   if (!tag.empty()) return impl_->AllocTagged(size_bytes, device, tag);
   if (DevicePool* const pool = impl_->FindPool(device)) [[likely]] {
-    if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, {})) [[likely]]
+    if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, device, {}))
+        [[likely]]
       return pool->HandOut(block);
   }
   return impl_->AllocAnywhere(size_bytes, device, tag);

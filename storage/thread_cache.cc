@@ -50,11 +50,11 @@ ThreadCaches::~ThreadCaches() {
 
 constinit thread_local RecentCache recent_caches[kNumRecentCaches];
 
-ThreadCache* FindOrAddThreadCache(DevicePool* pool, uint64_t pool_id) {
+ThreadCache* FindOrAddThreadCache(DevicePool* pool) {
   if (thread_is_ending) return nullptr;
   try {
     ThreadCache* const cache = thread_caches.FindOrAdd(pool);
-    recent_caches[pool_id % kNumRecentCaches] = {pool_id, cache};
+    RecentCacheOf(pool->device()) = {pool->id(), cache};
     return cache;
   } catch (const std::bad_alloc&) {
     // A cache is a convenience: without one the call goes to the pool, and a Free cannot fail.
