@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "tessera/storage/block.h"
+#include "tessera/storage/block_store.h"
 #include "tessera/storage/options.h"
 #include "tessera/storage/pool_strategy.h"
 #include "tessera/storage/system_memory.h"

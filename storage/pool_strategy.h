@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tessera/storage/block.h"
+#include "tessera/storage/block_store.h"
 #include "tessera/storage/options.h"
 #include "tessera/storage/system_memory.h"
 

@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/storage/block.h"
+#include "tessera/storage/block_store.h"
 #include "tessera/storage/fake_system_allocator.h"
 #include "tessera/storage/options.h"
 #include "tessera/storage/size_class.h"
