@@ -46,14 +46,11 @@ struct alignas(64) Block {
   /// True if the block is all of what the system gave at once.
   bool IsWhole() const { return lower == nullptr && upper == nullptr; }
 
+  uint64_t life() const { return generation.load(std::memory_order_relaxed); }
   /// True while the block is in the life that Alloc gave that number.
-  bool IsIn(uint64_t life) const { return generation.load(std::memory_order_relaxed) == life; }
-  /// Moves to the next life or out of it; returns the new generation.
-  uint64_t Advance() {
-    const uint64_t next_generation = generation.load(std::memory_order_relaxed) + 1;
-    generation.store(next_generation, std::memory_order_relaxed);
-    return next_generation;
-  }
+  bool IsIn(uint64_t life) const { return this->life() == life; }
+  /// Moves to the next life or out of it.
+  void Advance() { generation.store(life() + 1, std::memory_order_relaxed); }
 };
 
 }  // namespace tessera::storage_internal

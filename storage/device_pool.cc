@@ -90,7 +90,7 @@ void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
                            " was freed before");
 }
 
-StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
+Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
   Tag* const tag = FindTag(cache, tag_name);
@@ -101,11 +101,10 @@ StorageHandle DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
     if (block == nullptr && arenas_suffice_) block = AllocFromArena(cache, size_bytes, tag);
   }
   if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
-  return block == nullptr ? StorageHandle{.device = device_} : HandOut(block);
+  return block == nullptr ? nullptr : HandOut(block);
 }
 
-StorageHandle DevicePool::AllocOnStream(int64_t size_bytes, void* stream,
-                                        std::string_view tag_name) {
+Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag_name) {
   CheckSize(size_bytes);
   if (!HasStreams() || size_bytes == 0) return Alloc(size_bytes, tag_name);
   ThreadCache* const cache = Cache();

@@ -1,7 +1,6 @@
 #ifndef TESSERA_STORAGE_DEVICE_POOL_H_
 #define TESSERA_STORAGE_DEVICE_POOL_H_
 
-#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -78,23 +77,15 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     cache->CountAlloc(size_bytes, tag);
     return block;
   }
-  StorageHandle HandOut(Block* block) {
-    const int64_t size_bytes = block->requested_bytes;
-    if (poison_) UnpoisonMemory(block->ptr, size_bytes);
-    // Written in the pieces in which compilers copy it. A load of two words that were stored one by
-    // one waits until both are in the cache, which takes as long as half of all the rest. The
-    // block, which Free needs first, is alone: two words in one cost a few cycles more.
-    struct Image {
-      Words ptr_and_size, device_and_generation;
-      Block* block;
-    };
-    return std::bit_cast<StorageHandle>(
-        Image{{std::bit_cast<uint64_t>(block->ptr), static_cast<uint64_t>(size_bytes)},
-              {std::bit_cast<uint64_t>(device_), block->Advance()},
-              block});
+  /// Begins a block's life.
+  Block* HandOut(Block* block) {
+    if (poison_) UnpoisonMemory(block->ptr, block->requested_bytes);
+    block->Advance();
+    return block;
   }
-  StorageHandle Alloc(int64_t size_bytes, std::string_view tag);
-  StorageHandle AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
+  /// These two return null for no bytes.
+  Block* Alloc(int64_t size_bytes, std::string_view tag);
+  Block* AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   void Free(const StorageHandle& handle) {
     CheckLive(handle);
@@ -133,9 +124,6 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   bool copied_by_fork() const { return copied_by_fork_; }
 
  private:
-  /// Two words that are stored at once.
-  using Words [[gnu::vector_size(16), gnu::aligned(8)]] = uint64_t;
-
   [[noreturn]] void ThrowImpossibleSize(int64_t size_bytes);
   [[noreturn]] void ThrowFreedBefore(const StorageHandle& handle) const;
   void CheckSize(int64_t size_bytes) {

@@ -20,6 +20,7 @@
 
 namespace tessera {
 
+using storage_internal::Block;
 using storage_internal::DevicePool;
 using storage_internal::ForkLocks;
 using storage_internal::ForkRegistration;
@@ -88,20 +89,21 @@ class Storage::Impl final : public ForkLocks {
     return pools_.back().get();
   }
 
-  /// As Storage::Alloc, which keeps this out of the way of blocks without a name.
-  ABSL_ATTRIBUTE_NOINLINE
-  Handle AllocTagged(int64_t size_bytes, Device device, std::string_view tag) {
-    if (DevicePool* const pool = FindPool(device)) [[likely]] {
-      if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, device, tag))
-          [[likely]]
-        return pool->HandOut(block);
-    }
-    return AllocAnywhere(size_bytes, device, tag);
+  /// As Storage::Take and TakeTagged.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  Block* Take(int64_t size_bytes, Device device, std::string_view tag) {
+    DevicePool* const pool = FindPool(device);
+    if (pool == nullptr) [[unlikely]]
+      return TakeAnywhere(size_bytes, device, tag);
+    Block* const block = pool->AllocFromCache(size_bytes, device, tag);
+    if (block == nullptr) [[unlikely]]
+      return TakeAnywhere(size_bytes, device, tag);
+    return pool->HandOut(block);
   }
 
-  /// As Storage::Alloc, also where the thread's cache is of no help.
+  /// The same also where the thread's cache is of no help.
   ABSL_ATTRIBUTE_NOINLINE
-  Handle AllocAnywhere(int64_t size_bytes, Device device, std::string_view tag) {
+  Block* TakeAnywhere(int64_t size_bytes, Device device, std::string_view tag) {
     try {
       return Pool(device)->Alloc(size_bytes, tag);
     } catch (const std::bad_alloc&) {
@@ -236,14 +238,12 @@ Storage::Storage(StorageOptions options)
 
 Storage::~Storage() = default;
 
-Storage::Handle Storage::Alloc(int64_t size_bytes, Device device, std::string_view tag) {
-  if (!tag.empty()) return impl_->AllocTagged(size_bytes, device, tag);
-  if (DevicePool* const pool = impl_->FindPool(device)) [[likely]] {
-    if (storage_internal::Block* const block = pool->AllocFromCache(size_bytes, device, {}))
-        [[likely]]
-      return pool->HandOut(block);
-  }
-  return impl_->AllocAnywhere(size_bytes, device, tag);
+Block* Storage::Take(int64_t size_bytes, Device device) {
+  return impl_->Take(size_bytes, device, {});
+}
+
+Block* Storage::TakeTagged(int64_t size_bytes, Device device, std::string_view tag) {
+  return impl_->Take(size_bytes, device, tag);
 }
 
 void Storage::Free(const Handle& handle) {
@@ -256,9 +256,10 @@ void Storage::DirectFree(const Handle& handle) {
 
 Storage::Handle Storage::AllocOnStream(int64_t size_bytes, Device device, void* stream,
                                        std::string_view tag) {
-  return OrResourceExhausted("Storage::AllocOnStream", [&] {
+  Block* const block = OrResourceExhausted("Storage::AllocOnStream", [&] {
     return impl_->Pool(device)->AllocOnStream(size_bytes, stream, tag);
   });
+  return MakeHandle(block, size_bytes, device);
 }
 
 void Storage::FreeOnStream(const Handle& handle, void* stream) {

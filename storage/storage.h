@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tessera/base/device.h"
+#include "tessera/storage/block.h"
 #include "tessera/storage/handle.h"
 #include "tessera/storage/options.h"
 #include "tessera/storage/statistics.h"
@@ -62,7 +63,10 @@ class Storage {
   /// - kResourceExhausted if neither the pool nor the system has the memory, or the limit forbids
   ///   it: what was requested, in use, cached, and the limit;
   /// - kUnimplemented for a device that this build knows no memory for.
-  Handle Alloc(int64_t size_bytes, Device device, std::string_view tag = {});
+  Handle Alloc(int64_t size_bytes, Device device, std::string_view tag = {}) {
+    return MakeHandle(tag.empty() ? Take(size_bytes, device) : TakeTagged(size_bytes, device, tag),
+                      size_bytes, device);
+  }
 
   /// Gives a block back to its pool. Throws Error(kFailedPrecondition) if the handle was freed
   /// before or belongs to another Storage.
@@ -128,6 +132,17 @@ class Storage {
  private:
   class Impl;
   explicit Storage(std::unique_ptr<Impl> impl);
+
+  // Alloc is inline as far as it makes the handle, which so comes to lie at once where the caller
+  // wants it: an eighth of the time of a block that the thread has at hand. Both return null for no
+  // bytes, and throw what Alloc throws.
+  storage_internal::Block* Take(int64_t size_bytes, Device device);
+  storage_internal::Block* TakeTagged(int64_t size_bytes, Device device, std::string_view tag);
+  static Handle MakeHandle(storage_internal::Block* block, int64_t size_bytes, Device device) {
+    if (block == nullptr) return {.device = device};
+    return {block->ptr, size_bytes, device, block->life(), block};
+  }
+
   std::unique_ptr<Impl> impl_;
 };
 
