@@ -20,6 +20,8 @@ enum class BlockKind : uint8_t {
   kLarge,
 };
 
+inline constexpr BlockKind kBlockKinds[] = {BlockKind::kSmall, BlockKind::kLarge};
+
 /// What the pool knows about a piece of device memory. It lies apart from that memory, which the
 /// host may not be able to touch. Blocks are recycled but never destroyed before their pool, so a
 /// stale handle finds a block whose generation has moved on.
@@ -37,6 +39,7 @@ struct alignas(64) Block {
   bool is_free = false;   ///< in the strategy's lists, so that neighbours may join with it
   /// For the best-fit strategy: whose segments it is cut from.
   BlockKind kind = BlockKind::kLarge;
+  uint16_t list = 0;  ///< while live or in a thread's cache: the list that it has there
 
   Arena* arena = nullptr;  ///< whose memory it is
   Block* prev = nullptr;

@@ -42,7 +42,7 @@ int64_t CacheBytes(const StorageOptions& options, const Arenas& arenas) {
 }
 
 int64_t CacheLargeBytes(const StorageOptions& options) {
-  return std::min(LargeBlocks::kMaxBlockBytes, options.cached_limit_bytes / kCachePart / 64);
+  return std::min(kMaxCacheBlockBytes, options.cached_limit_bytes / kCachePart / 64);
 }
 
 std::shared_ptr<StreamEvents> Events(const StorageOptions& options, Device device) {
@@ -125,8 +125,10 @@ Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
 /// A block of the thread's cache, or null.
 Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   const OwnerGuard guard(cache->lock());
-  Block* const block = cache->MayHave(size_bytes) ? cache->Pop(size_bytes) : nullptr;
-  if (block != nullptr) AssignInCache(cache, block, size_bytes, tag);
+  Block* const block = cache->Pop(size_bytes);
+  if (block == nullptr) return nullptr;
+  Assign(block, size_bytes, tag);
+  CountAllocInCache(cache, *block);
   return block;
 }
 
@@ -135,14 +137,16 @@ Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* t
   const std::lock_guard<std::mutex> lock(cache->arena()->mutex);
   const OwnerGuard guard(cache->lock());
   Block* const block = TakeFromArena(cache, RoundUpForBestFit(size_bytes), ArenaLocks::kOwn);
-  if (block != nullptr) AssignInCache(cache, block, size_bytes, tag);
+  if (block == nullptr) return nullptr;
+  Assign(block, size_bytes, tag);
+  CountAllocInCache(cache, *block);
   return block;
 }
 
-void DevicePool::AssignInCache(ThreadCache* cache, Block* block, int64_t size_bytes, Tag* tag) {
+void DevicePool::Assign(Block* block, int64_t size_bytes, Tag* tag) const {
   block->requested_bytes = size_bytes;
   block->tag = tag;
-  CountAllocInCache(cache, *block);
+  block->list = static_cast<uint16_t>(CacheList(*block, cache_large_bytes_));
 }
 
 /// A block of the arena of the thread, whose cache has none and is locked; null if there is none.
@@ -153,10 +157,10 @@ void DevicePool::AssignInCache(ThreadCache* cache, Block* block, int64_t size_by
 /// block is taken without that.
 Block* DevicePool::TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks) {
   Arena* const own = cache->arena();
-  if (KindOf(rounded_bytes) == BlockKind::kLarge && cache->HasLarge()) {
+  if (KindOf(rounded_bytes) == BlockKind::kLarge && cache->bytes(BlockKind::kLarge) > 0) {
     if (Block* const block = own->strategy->TakeWhole(rounded_bytes)) return block;
     Block* kept = nullptr;
-    cache->DrainLarge([&](Block* block) {
+    cache->Drain(BlockKind::kLarge, [&](Block* block) {
       Arena* const arena = block->arena;
       if (arena == own || locks == ArenaLocks::kAll) {
         arena->strategy->Put(block);
@@ -177,8 +181,7 @@ Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void*
   const std::lock_guard<std::mutex> lock(mutex_);
   Block* const block = pending_.TakeOnStream(stream, arenas_.RoundUp(size_bytes));
   if (block == nullptr) return nullptr;
-  block->requested_bytes = size_bytes;
-  block->tag = tag;
+  Assign(block, size_bytes, tag);
   CountAlloc(cache, *block);
   return block;
 }
@@ -211,8 +214,7 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
     throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
   }
   if (system_.allocations() != system_allocations) ++pool_misses_;
-  block->requested_bytes = size_bytes;
-  block->tag = tag;
+  Assign(block, size_bytes, tag);
   CountAlloc(cache, *block);
   return block;
 }
@@ -261,7 +263,6 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
 /// for much more than one step.
 bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
-  const bool small = kind == BlockKind::kSmall;
   bool fits = false;
   const auto put = [&](Block* block) {
     const Block* const joined = arenas_.Put(block);
@@ -270,7 +271,7 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   };
   if (own != nullptr) {
     const OwnerGuard guard(own->lock());
-    own->DrainWhile(small, put);
+    own->DrainWhile(kind, put);
   }
   if (fits || caches_.size() <= size_t{own != nullptr}) return fits;
   // First only what fits by itself, of all caches at once, for one fence serves them all. This
@@ -285,15 +286,15 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
       put(block);
     }
   });
-  if (!fits) DrainInSteps(small, put);
+  if (!fits) DrainInSteps(kind, put);
   return fits;
 }
 
-/// Calls `put(block)` for what threads' caches have of small or of large blocks until it returns
-/// false. An owner waits for a step at most (and for another owner whom the scheduler has put aside
-/// in the middle of a call), and may go on between two.
+/// Calls `put(block)` for what threads' caches have of one kind of blocks until it returns false.
+/// An owner waits for a step at most (and for another owner whom the scheduler has put aside in the
+/// middle of a call), and may go on between two.
 template <typename PutBlock>
-void DevicePool::DrainInSteps(bool small, const PutBlock& put) {
+void DevicePool::DrainInSteps(BlockKind kind, const PutBlock& put) {
   const Caches caches = caches_;
   size_t done = 0;  // that many caches are
   // Of the next cache. What its owner frees meanwhile is not waited for, or this might not end.
@@ -309,7 +310,7 @@ void DevicePool::DrainInSteps(bool small, const PutBlock& put) {
       if (wanted && blocks_left > 0) {
         cache->lock().AwaitOwner();
         bytes_left = std::min(bytes_left, cache->bytes());
-        const bool empty = cache->DrainWhile(small, [&](Block* block) {
+        const bool empty = cache->DrainWhile(kind, [&](Block* block) {
           bytes_left -= block->size_bytes;
           wanted = put(block);
           return wanted && --blocks_left > 0;
@@ -325,10 +326,12 @@ void DevicePool::DrainInSteps(bool small, const PutBlock& put) {
   }
 }
 
-/// As Free, also where the thread's cache is of no help.
-void DevicePool::FreeAnywhere(Block* block) {
+void DevicePool::Free(const StorageHandle& handle) {
+  CheckLive(handle);
+  Block* const block = handle.block;
+  Bury(block);
   ThreadCache* const cache = Cache();
-  if (cache == nullptr || !cache->Accepts(*block)) return FreeToPool(cache, block);
+  if (cache == nullptr || block->list == kNoCacheList) return FreeToPool(cache, block);
   bool overfull = false;
   {
     const OwnerGuard guard(cache->lock());
@@ -382,7 +385,7 @@ void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
 void DevicePool::CountAllocInCache(ThreadCache* cache, const Block& block) {
   RecordIfWanted(block.requested_bytes);
   cache->CountAlloc(block.requested_bytes, block.tag);
-  if (!cache->HasRoomToCount(0, block.tag)) cache->Report(block.tag, &live_);
+  if (!cache->HasRoomToAdd(0, block.tag)) cache->Report(block.tag, &live_);
 }
 void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
   RecordIfWanted(-block.requested_bytes);
@@ -392,7 +395,7 @@ void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
     tag = nullptr;
   }
   cache->CountFree(block.requested_bytes, tag);
-  if (!cache->HasRoomToCount(0, tag)) cache->Report(tag, &live_);
+  if (!cache->HasRoomToSubtract(0, tag)) cache->Report(tag, &live_);
 }
 
 void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
@@ -479,9 +482,16 @@ void DevicePool::DrainCaches() {
     Put(block);
     return true;
   };
-  for (const bool small : {true, false}) DrainInSteps(small, put);
+  for (const BlockKind kind : kBlockKinds) DrainInSteps(kind, put);
   // What threads have freed or handed to each other meanwhile: it is little, so all at once.
-  VisitCaches([this](ThreadCache* cache) { cache->Drain([this](Block* block) { Put(block); }); });
+  VisitCaches([this](ThreadCache* cache) { DrainCache(cache); });
+}
+
+/// The cache's lock is held.
+void DevicePool::DrainCache(ThreadCache* cache) {
+  for (const BlockKind kind : kBlockKinds) {
+    cache->Drain(kind, [this](Block* block) { Put(block); });
+  }
 }
 
 /// The cache's lock is held.
@@ -508,8 +518,8 @@ int64_t DevicePool::CollectAll() {
 ThreadCache* DevicePool::AddCache() {
   const std::lock_guard<std::mutex> lock(mutex_);
   Arena* const arena = arenas_.FindForThread();
-  caches_.push_back(std::make_unique<ThreadCache>(arena, cache_bytes_, cache_large_bytes_,
-                                                  cached_limit_bytes_ / kCachePart));
+  caches_.push_back(std::make_unique<ThreadCache>(
+      arena, cache_bytes_, std::min(kMaxLargeCacheBytes, cached_limit_bytes_ / kCachePart)));
   ++arena->num_threads;
   return caches_.back().get();
 }
@@ -520,7 +530,7 @@ void DevicePool::RetireCache(ThreadCache* cache) {
   {
     const OwnerGuard guard(cache->lock());
     Collect(cache);
-    cache->Drain([this](Block* block) { Put(block); });
+    DrainCache(cache);
   }
   --cache->arena()->num_threads;
   std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });

@@ -57,7 +57,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   Block* AllocFromCache(int64_t size_bytes, Device device, std::string_view tag_name) {
     ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
-    if (cache == nullptr || !cache->MayHave(size_bytes)) [[unlikely]]
+    if (cache == nullptr) [[unlikely]]
       return nullptr;
     Tag* tag = nullptr;
     if (!tag_name.empty()) {
@@ -66,7 +66,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
         return nullptr;
     }
     const OwnerTryGuard guard(cache->lock());
-    if (!guard.locked() || timeline_.is_recording() || !cache->HasRoomToCount(size_bytes, tag))
+    if (!guard.locked() || timeline_.is_recording() || !cache->HasRoomToAdd(size_bytes, tag))
         [[unlikely]]
       return nullptr;
     Block* const block = cache->Pop(size_bytes);
@@ -86,21 +86,32 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   /// These two return null for no bytes.
   Block* Alloc(int64_t size_bytes, std::string_view tag);
   Block* AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
+  /// Does what Free is to do if the thread has a cache at hand that takes the block and needs
+  /// nothing else, and returns true; else it has changed nothing, and Free is to be called. Never
+  /// throws. `device` is device().
   ABSL_ATTRIBUTE_ALWAYS_INLINE
-  void Free(const StorageHandle& handle) {
-    CheckLive(handle);
+  bool FreeToCache(const StorageHandle& handle, Device device) {
+    ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
     Block* const block = handle.block;
-    Bury(block);
-    ThreadCache* const cache = RecentCacheOfThisThread(handle.device, id_);
-    switch (FreeToRecentCache(cache, block)) {
-      case CacheFree::kNo:
-        return FreeAnywhere(block);
-      case CacheFree::kOverfull:
-        return TrimCache(cache);
-      case CacheFree::kDone:
-        return;
+    if (cache == nullptr || block->list == kNoCacheList || !block->IsIn(handle.generation))
+        [[unlikely]]
+      return false;
+    const int64_t size_bytes = block->requested_bytes;
+    const Tag* const tag = block->tag;
+    {
+      const OwnerTryGuard guard(cache->lock());
+      if (!guard.locked() || timeline_.is_recording() || (tag != nullptr && !cache->HasTag(*tag)) ||
+          !cache->HasRoomToSubtract(size_bytes, tag)) [[unlikely]]
+        return false;
+      Bury(block);
+      cache->CountFree(size_bytes, tag);
+      if (!cache->Push(block)) [[likely]]
+        return true;
     }
+    TrimCache(cache);
+    return true;
   }
+  void Free(const StorageHandle& handle);
   void DirectFree(const StorageHandle& handle);
   void FreeOnStream(const StorageHandle& handle, void* stream);
   void ReleaseAll();
@@ -142,7 +153,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   Tag* InternTag(ThreadCache* cache, std::string_view name);
   Block* PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   Block* AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag);
-  void AssignInCache(ThreadCache* cache, Block* block, int64_t size_bytes, Tag* tag);
+  void Assign(Block* block, int64_t size_bytes, Tag* tag) const;
   enum class ArenaLocks {
     kOwn,  ///< of the thread's arena alone
     kAll,
@@ -155,26 +166,6 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
     block->Advance();
     if (poison_) PoisonMemory(block->ptr, block->size_bytes);
   }
-  enum class CacheFree {
-    kNo,  ///< nothing has changed
-    kDone,
-    kOverfull,  ///< done, and TrimCache must be called
-  };
-  /// What Free does if the thread has a cache at hand that takes the block, and needs nothing else.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE
-  CacheFree FreeToRecentCache(ThreadCache* cache, Block* block) {
-    if (cache == nullptr || !cache->Accepts(*block)) return CacheFree::kNo;
-    const int64_t size_bytes = block->requested_bytes;
-    const Tag* const tag = block->tag;
-    const OwnerTryGuard guard(cache->lock());
-    if (!guard.locked() || timeline_.is_recording() || (tag != nullptr && !cache->HasTag(*tag)) ||
-        !cache->HasRoomToCount(-size_bytes, tag)) [[unlikely]]
-      return CacheFree::kNo;
-    cache->CountFree(size_bytes, tag);
-    const bool overfull = cache->Push(block);
-    return overfull ? CacheFree::kOverfull : CacheFree::kDone;
-  }
-  void FreeAnywhere(Block* block);
   void FreeToPool(ThreadCache* cache, Block* block);
 
   Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -187,11 +178,12 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename PutBlock>
-  void DrainInSteps(bool small, const PutBlock& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainInSteps(BlockKind kind, const PutBlock& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseAboveCachedLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimCache(ThreadCache* cache);
   void FinishPendingFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainCache(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void CountAllocInCache(ThreadCache* cache, const Block& block);

@@ -31,10 +31,9 @@ class UnreportedBytes {
   /// give blocks of a feature map's size would write the same cache line at each call.
   static constexpr int64_t kMaxBytes = int64_t{4} << 20;
 
-  /// False if Flush must follow a change by so much.
-  bool HasRoomFor(int64_t change_bytes) const {
-    return bytes_ + change_bytes <= kMaxBytes && bytes_ + change_bytes >= -kMaxBytes;
-  }
+  // False if Flush must follow Add or Subtract of so much.
+  bool HasRoomToAdd(int64_t size_bytes) const { return size_bytes <= kMaxBytes - bytes_; }
+  bool HasRoomToSubtract(int64_t size_bytes) const { return size_bytes <= kMaxBytes + bytes_; }
   void Add(int64_t size_bytes) {
     bytes_ += size_bytes;
     peak_bytes_ = std::max(peak_bytes_, bytes_);

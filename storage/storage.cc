@@ -33,6 +33,11 @@ namespace {
 constexpr unsigned kNumTypes = 8;
 constexpr unsigned kMaxDevices = 64;
 
+/// As device == Device::Cpu(), by one comparison.
+constexpr bool IsCpu(Device device) {
+  return std::bit_cast<uint64_t>(device) == std::bit_cast<uint64_t>(Device::Cpu());
+}
+
 void CheckOptions(const StorageOptions& options) {
   const auto check = [](bool ok, const char* name, int64_t value, const char* expected) {
     if (!ok) throw InvalidArgument("StorageOptions: ", name, " = ", value, "; expected ", expected);
@@ -110,6 +115,13 @@ class Storage::Impl final : public ForkLocks {
       throw ResourceExhausted("Storage::Alloc: requested ", size_bytes, " bytes on ", device,
                               "; no host memory is left for the pool's own records");
     }
+  }
+
+  /// As Storage::Free, for any device, and also where the thread's cache is of no help.
+  ABSL_ATTRIBUTE_NOINLINE
+  void FreeAnywhere(const Handle& handle) {
+    DevicePool* const pool = PoolOf(handle);
+    if (!pool->FreeToCache(handle, pool->device())) pool->Free(handle);
   }
 
   /// The pool of a block of this storage.
@@ -238,8 +250,10 @@ Storage::Storage(StorageOptions options)
 
 Storage::~Storage() = default;
 
+// Where the device is known before, nothing has to be computed from it.
 Block* Storage::Take(int64_t size_bytes, Device device) {
-  return impl_->Take(size_bytes, device, {});
+  return IsCpu(device) ? impl_->Take(size_bytes, Device::Cpu(), {})
+                       : TakeTagged(size_bytes, device, {});
 }
 
 Block* Storage::TakeTagged(int64_t size_bytes, Device device, std::string_view tag) {
@@ -247,7 +261,11 @@ Block* Storage::TakeTagged(int64_t size_bytes, Device device, std::string_view t
 }
 
 void Storage::Free(const Handle& handle) {
-  if (handle.block != nullptr) impl_->PoolOf(handle)->Free(handle);
+  if (handle.block == nullptr) return;
+  DevicePool* const pool = handle.block->pool;
+  if (!IsCpu(handle.device) || pool->owner() != impl_.get() ||
+      !pool->FreeToCache(handle, Device::Cpu())) [[unlikely]]
+    impl_->FreeAnywhere(handle);
 }
 
 void Storage::DirectFree(const Handle& handle) {

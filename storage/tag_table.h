@@ -82,9 +82,12 @@ class TagCounts {
 
   // The rest is for a tag that Has says yes to.
 
-  /// False if Report(tag) must follow a change by so much.
-  bool HasRoomFor(const Tag& tag, int64_t change_bytes) const {
-    return counts_[tag.number].bytes.HasRoomFor(change_bytes);
+  // False if Report(tag) must follow an allocation or a free of so much.
+  bool HasRoomToAdd(const Tag& tag, int64_t size_bytes) const {
+    return counts_[tag.number].bytes.HasRoomToAdd(size_bytes);
+  }
+  bool HasRoomToSubtract(const Tag& tag, int64_t size_bytes) const {
+    return counts_[tag.number].bytes.HasRoomToSubtract(size_bytes);
   }
   void CountAlloc(const Tag& tag, int64_t size_bytes) {
     Count& count = counts_[tag.number];

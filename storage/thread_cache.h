@@ -23,196 +23,143 @@ struct Counters {
   int64_t frees = 0;
 };
 
-/// Blocks above kMaxSmallBytes that one thread keeps, in lists by a hash of their exact size: a
-/// network's step asks for the same few dozen sizes again and again.
-class LargeBlocks {
- public:
-  static constexpr int kCapacity = 1024;
-  static constexpr int64_t kMaxTotalBytes = int64_t{128} << 20;
-  /// Of larger blocks a step has few of each size, and whoever writes eight megabytes does not
-  /// notice a lock. The recorded steps of a perceptron, a convolutional and a recurrent network
-  /// look into their arenas 16, 262 and 32 times with 1 MiB here, 13, 123 and 21 times with 4 MiB,
-  /// and 13, 84 and 21 times with 8 or 16 MiB, at the same fragmentation within two points.
-  static constexpr int64_t kMaxBlockBytes = int64_t{8} << 20;
+/// The lists of a thread's cache: one for each class of small blocks, and for large ones some by a
+/// hash of their exact size, since a network's step asks for the same few dozen sizes again and
+/// again. A block that is handed out knows its list (Block::list).
+inline constexpr int kNumLargeLists = 128;
+inline constexpr int kNumCacheLists = kNumSmallClasses + kNumLargeLists;
+/// Of a block that no cache keeps.
+inline constexpr int kNoCacheList = kNumCacheLists;
 
-  explicit LargeBlocks(int64_t max_total_bytes)
-      : max_total_bytes_(std::min(max_total_bytes, kMaxTotalBytes)) {}
+/// The list of large blocks of a size in whole pages: Knuth's multiplicative hash of their number.
+constexpr int LargeList(uint64_t size_bytes) {
+  const auto pages = static_cast<uint32_t>(size_bytes / kPageBytes);
+  constexpr int kShift = 32 - std::countr_zero(unsigned{kNumLargeLists});
+  return kNumSmallClasses + static_cast<int>(pages * 0x9E3779B1u >> kShift);
+}
 
-  bool IsOverfull() const { return count_ > kCapacity || bytes_ > max_total_bytes_; }
-  int64_t bytes() const { return bytes_; }
-
-  void Push(Block* block) {
-    const size_t bucket = Bucket(block->size_bytes);
-    block->next = heads_[bucket];
-    heads_[bucket] = block;
-    used_[bucket / 64] |= uint64_t{1} << (bucket % 64);
-    bytes_ += block->size_bytes;
-    ++count_;
+/// The list of a block if caches keep large ones of up to `max_large_bytes`.
+constexpr int CacheList(const Block& block, int64_t max_large_bytes) {
+  if (block.kind == BlockKind::kLarge) {
+    return block.size_bytes <= max_large_bytes ? LargeList(block.size_bytes) : kNoCacheList;
   }
+  // On shortage a large block may come from a small one's segment.
+  return block.size_bytes <= kMaxSmallBytes ? SizeClass(block.size_bytes) : kNoCacheList;
+}
 
-  /// The latest of that size, which is the likeliest to be in the processor's caches, or null.
-  Block* Pop(int64_t size_bytes) {
-    Block** link = &heads_[Bucket(size_bytes)];
-    while (*link != nullptr && (*link)->size_bytes != size_bytes) link = &(*link)->next;
-    return *link == nullptr ? nullptr : Unlink(link);
-  }
-
-  /// Calls `put(block)` until it returns false; returns whether it never did.
-  template <typename PutBlock>
-  bool DrainWhile(const PutBlock& put) {
-    for (size_t i = 0; count_ > 0 && i < kNumBuckets; ++i) {
-      // Each time from another list on, so that no size is always the one to go.
-      cursor_ = (cursor_ + 1) % kNumBuckets;
-      while (heads_[cursor_] != nullptr) {
-        if (!put(Unlink(&heads_[cursor_]))) return false;
-      }
-    }
-    return true;
-  }
-
-  /// Calls `put(block)` for every block.
-  template <typename PutBlock>
-  void Drain(const PutBlock& put) {
-    for (size_t word = 0; word < kNumBuckets / 64; ++word) {
-      for (uint64_t bits = std::exchange(used_[word], 0); bits != 0; bits &= bits - 1) {
-        Block*& head = heads_[64 * word + static_cast<size_t>(std::countr_zero(bits))];
-        while (head != nullptr) put(Unlink(&head));
-      }
-    }
-  }
-
-  /// Calls `put(block)` for some half of the blocks.
-  template <typename PutBlock>
-  void DropHalf(const PutBlock& put) {
-    const int keep = count_ / 2;
-    const int64_t keep_bytes = bytes_ / 2;
-    DrainWhile([&](Block* block) {
-      put(block);
-      return count_ > keep || bytes_ > keep_bytes;
-    });
-  }
-
- private:
-  static constexpr size_t kNumBuckets = 128;
-
-  /// Knuth's multiplicative hash of the number of pages.
-  static size_t Bucket(int64_t size_bytes) {
-    const uint64_t pages = static_cast<uint64_t>(size_bytes) / kPageBytes;
-    return (static_cast<uint32_t>(pages) * 0x9E3779B1u) >> 25;
-  }
-
-  Block* Unlink(Block** link) {
-    Block* const block = *link;
-    *link = block->next;
-    bytes_ -= block->size_bytes;
-    --count_;
-    return block;
-  }
-
-  const int64_t max_total_bytes_;
-  std::array<Block*, kNumBuckets> heads_{};
-  /// A bit for each list that is not empty, or was not when Drain came by.
-  std::array<uint64_t, kNumBuckets / 64> used_{};
-  size_t cursor_ = 0;
-  int count_ = 0;
-  int64_t bytes_ = 0;
-};
+/// Large blocks that a thread may keep, together.
+inline constexpr int64_t kMaxLargeCacheBytes = int64_t{128} << 20;
+/// The largest of them. Of larger ones a step has few of each size, and whoever writes eight
+/// megabytes does not notice a lock. The recorded steps of a perceptron, a convolutional and a
+/// recurrent network look into their arenas 16, 262 and 32 times with 1 MiB here, 13, 123 and 21
+/// times with 4 MiB, and 13, 84 and 21 times with 8 or 16 MiB, at the same fragmentation within two
+/// points.
+inline constexpr int64_t kMaxCacheBlockBytes = int64_t{8} << 20;
 
 /// Free blocks that one thread keeps for itself, and its counters. The pool collects both from
 /// other threads when memory is short or statistics are asked for, hence the lock.
 class ThreadCache {
  public:
-  /// Keeps up to `max_bytes` of small blocks, and large ones of up to `max_large_bytes` each and
-  /// `max_total_bytes` together.
-  ThreadCache(Arena* arena, int64_t max_bytes, int64_t max_large_bytes, int64_t max_total_bytes)
-      : arena_(arena),
-        max_bytes_(max_bytes),
-        max_large_bytes_(max_large_bytes),
-        max_block_bytes_(std::max(max_large_bytes, kMaxSmallBytes)),
-        large_(max_total_bytes) {}
+  /// Keeps up to so many bytes of small blocks together, and of large ones.
+  ThreadCache(Arena* arena, int64_t max_small_bytes, int64_t max_large_bytes)
+      : arena_(arena), max_bytes_{max_small_bytes, max_large_bytes} {}
 
-  /// False for a size of which no block is kept, as for what is not above 0.
-  bool MayHave(int64_t size_bytes) const {
-    return static_cast<uint64_t>(size_bytes) - 1 < static_cast<uint64_t>(max_block_bytes_);
-  }
-  bool Accepts(const Block& block) const {
-    // On shortage a large block may come from a small one's segment, and has no list among those.
-    return block.size_bytes <=
-           (block.kind == BlockKind::kSmall ? kMaxSmallBytes : max_large_bytes_);
-  }
   OwnerLock& lock() { return lock_; }
   /// Where the thread looks first for what its cache does not have.
   Arena* arena() const { return arena_; }
 
   // Everything below needs lock().
 
-  /// A block of the size that the best-fit strategy rounds `size_bytes` > 0 to, or null.
+  /// A block of the size that the best-fit strategy rounds `size_bytes` to, or null, as for any
+  /// size that no block has. It is the latest of that size, which is the likeliest to be in the
+  /// processor's caches.
   Block* Pop(int64_t size_bytes) {
-    return size_bytes <= kMaxSmallBytes ? PopSmall(SizeClass(size_bytes))
-                                        : large_.Pop(RoundUpTo(size_bytes, kPageBytes));
+    // Without a sign, so that what is negative or overflows is no list's size either.
+    const auto size = static_cast<uint64_t>(size_bytes);
+    if (size - 1 < kMaxSmallBytes) {
+      Block** const head = &heads_[SizeClass(size_bytes)];
+      return *head == nullptr ? nullptr : Unlink(head, BlockKind::kSmall);
+    }
+    const uint64_t rounded = (size + kPageBytes - 1) / kPageBytes * kPageBytes;
+    Block** link = &heads_[LargeList(rounded)];
+    while (*link != nullptr && static_cast<uint64_t>((*link)->size_bytes) != rounded) {
+      link = &(*link)->next;
+    }
+    return *link == nullptr ? nullptr : Unlink(link, BlockKind::kLarge);
   }
 
-  /// Takes a block that Accepts says yes to. Returns true if there is now too much: then Trim must
-  /// be called.
+  /// Takes a block that has a list. Returns true if there is now too much: then Trim must be
+  /// called.
   bool Push(Block* block) {
-    if (block->kind != BlockKind::kSmall) {
-      large_.Push(block);
-      return large_.IsOverfull();
-    }
-    Block*& head = heads_[SizeClass(block->size_bytes)];
-    block->next = head;
-    head = block;
-    small_bytes_ += block->size_bytes;
-    return small_bytes_ > max_bytes_;
+    const size_t list = block->list;
+    block->next = heads_[list];
+    heads_[list] = block;
+    used_[list / 64] |= uint64_t{1} << (list % 64);
+    const auto kind = static_cast<size_t>(block->kind);
+    bytes_[kind] += block->size_bytes;
+    return bytes_[kind] > max_bytes_[kind];
   }
 
   /// Calls `put(block)` for blocks that are kept no longer: half of what is too much.
   template <typename PutBlock>
   void Trim(const PutBlock& put) {
-    if (large_.IsOverfull()) large_.DropHalf(put);
-    if (small_bytes_ <= max_bytes_) return;
-    DrainSmall([&](Block* block) {
-      put(block);
-      return small_bytes_ > max_bytes_ / 2;
-    });
+    for (const BlockKind kind : kBlockKinds) {
+      const int64_t max_bytes = max_bytes_[static_cast<size_t>(kind)];
+      if (bytes(kind) <= max_bytes) continue;
+      DrainWhile(kind, [&](Block* block) {
+        put(block);
+        return bytes(kind) > max_bytes / 2;
+      });
+    }
   }
 
-  /// Calls `put(block)` for small or for large blocks until it returns false; returns whether it
-  /// never did.
+  /// Calls `put(block)` for blocks of one kind until it returns false; returns whether it never
+  /// did. The largest small ones come first; of the large ones those of another list each time, so
+  /// that no size is always the one to go.
   template <typename PutBlock>
-  bool DrainWhile(bool small, const PutBlock& put) {
-    return small ? DrainSmall(put) : large_.DrainWhile(put);
-  }
-
-  /// Calls `put(block)` for every large block.
-  template <typename PutBlock>
-  void DrainLarge(const PutBlock& put) {
-    large_.Drain(put);
-  }
-
-  /// Calls `put(block)` for every block.
-  template <typename PutBlock>
-  void Drain(const PutBlock& put) {
-    const auto put_all = [&put](Block* block) {
-      put(block);
+  bool DrainWhile(BlockKind kind, const PutBlock& put) {
+    if (kind == BlockKind::kSmall) {
+      for (int list = kNumSmallClasses - 1; list >= 0; --list) {
+        if (!DrainListWhile(list, kind, put)) return false;
+      }
       return true;
-    };
-    DrainSmall(put_all);
-    large_.Drain(put);
+    }
+    for (int i = 0; i < kNumLargeLists && bytes(kind) > 0; ++i) {
+      cursor_ = (cursor_ + 1) % kNumLargeLists;
+      if (!DrainListWhile(kNumSmallClasses + cursor_, kind, put)) return false;
+    }
+    return true;
   }
 
-  bool HasLarge() const { return large_.bytes() > 0; }
-  int64_t bytes() const { return small_bytes_ + large_.bytes(); }
+  /// Calls `put(block)` for every block of one kind.
+  template <typename PutBlock>
+  void Drain(BlockKind kind, const PutBlock& put) {
+    static_assert(kNumSmallClasses == 64 && kNumLargeLists % 64 == 0, "words of one kind each");
+    const bool small = kind == BlockKind::kSmall;
+    for (size_t word = small ? 0 : 1; word < (small ? 1 : used_.size()); ++word) {
+      for (uint64_t bits = std::exchange(used_[word], 0); bits != 0; bits &= bits - 1) {
+        Block** const head = &heads_[64 * word + static_cast<size_t>(std::countr_zero(bits))];
+        while (*head != nullptr) put(Unlink(head, kind));
+      }
+    }
+  }
+
+  int64_t bytes(BlockKind kind) const { return bytes_[static_cast<size_t>(kind)]; }
+  int64_t bytes() const { return bytes(BlockKind::kSmall) + bytes(BlockKind::kLarge); }
   Counters& counters() { return counters_; }
   TagCounts& tags() { return tags_; }
 
   // What is counted is counted under a tag, too, if that is not null and HasTag says yes to it.
 
   bool HasTag(const Tag& tag) const { return tags_.Has(tag); }
-  /// False if Report must follow a change by so much.
-  bool HasRoomToCount(int64_t change_bytes, const Tag* tag) const {
-    return unreported_.HasRoomFor(change_bytes) &&
-           (tag == nullptr || tags_.HasRoomFor(*tag, change_bytes));
+  // False if Report must follow an allocation or a free of so much.
+  bool HasRoomToAdd(int64_t size_bytes, const Tag* tag) const {
+    return unreported_.HasRoomToAdd(size_bytes) &&
+           (tag == nullptr || tags_.HasRoomToAdd(*tag, size_bytes));
+  }
+  bool HasRoomToSubtract(int64_t size_bytes, const Tag* tag) const {
+    return unreported_.HasRoomToSubtract(size_bytes) &&
+           (tag == nullptr || tags_.HasRoomToSubtract(*tag, size_bytes));
   }
   void CountAlloc(int64_t size_bytes, const Tag* tag) {
     ++counters_.allocations;
@@ -230,35 +177,32 @@ class ThreadCache {
   }
 
  private:
-  Block* PopSmall(int size_class) {
-    Block* block = heads_[size_class];
-    if (block == nullptr) return nullptr;
-    heads_[size_class] = block->next;
-    small_bytes_ -= block->size_bytes;
+  Block* Unlink(Block** link, BlockKind kind) {
+    Block* const block = *link;
+    *link = block->next;
+    bytes_[static_cast<size_t>(kind)] -= block->size_bytes;
     return block;
   }
 
-  /// The largest first, until `put` returns false; returns whether it never did.
   template <typename PutBlock>
-  bool DrainSmall(const PutBlock& put) {
-    for (int size_class = kNumSmallClasses - 1; size_class >= 0; --size_class) {
-      while (Block* const block = PopSmall(size_class)) {
-        if (!put(block)) return false;
-      }
+  bool DrainListWhile(int list, BlockKind kind, const PutBlock& put) {
+    Block** const head = &heads_[list];
+    while (*head != nullptr) {
+      if (!put(Unlink(head, kind))) return false;
     }
     return true;
   }
 
   OwnerLock lock_;
   Arena* const arena_;
-  const int64_t max_bytes_;
-  const int64_t max_large_bytes_;
-  const int64_t max_block_bytes_;
-  int64_t small_bytes_ = 0;
+  const std::array<int64_t, 2> max_bytes_;  // by kind
+  std::array<int64_t, 2> bytes_{};
   UnreportedBytes unreported_;
   Counters counters_;
-  std::array<Block*, kNumSmallClasses> heads_{};
-  LargeBlocks large_;
+  std::array<Block*, kNumCacheLists> heads_{};
+  /// A bit for each list that is not empty, or was not when Drain came by.
+  std::array<uint64_t, kNumCacheLists / 64> used_{};
+  int cursor_ = 0;
   TagCounts tags_;
 };
 
