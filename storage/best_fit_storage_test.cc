@@ -179,6 +179,7 @@ TEST(BestFitStorageTest, CachedBlocksDoNotWaitForAnotherThreadThatMakesThePoolGr
   // Hangs if it waits.
   storage.Free(storage.Alloc(1000, Device::Cpu()));
   storage.Free(storage.Alloc(1000, Device::Cpu(), "a name"));
+  storage.Free(storage.Alloc(0, Device::Cpu()));
   slow->GoOn();
   other.join();
   storage.StopTimeline();

@@ -93,15 +93,19 @@ void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
 Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
+  if (size_bytes == 0) {
+    CountEmpty(cache);
+    return nullptr;
+  }
   Tag* const tag = FindTag(cache, tag_name);
   Block* block = nullptr;
-  if (cache != nullptr && size_bytes > 0) {
+  if (cache != nullptr) {
     // First without the arena's lock, which somebody has for as long as the pool grows.
     block = PopFromCache(cache, size_bytes, tag);
     if (block == nullptr && arenas_suffice_) block = AllocFromArena(cache, size_bytes, tag);
   }
   if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
-  return block == nullptr ? nullptr : HandOut(block);
+  return HandOut(block);
 }
 
 Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag_name) {
@@ -186,14 +190,10 @@ Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void*
   return block;
 }
 
-/// Null only for a block of no bytes.
+/// A block from wherever it can be had.
 Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   std::unique_lock<std::mutex> lock(mutex_);
   std::unique_lock<Arenas> arenas_lock(arenas_);
-  if (size_bytes == 0) {
-    ++totals_.allocations;
-    return nullptr;
-  }
   const int64_t rounded_bytes = arenas_.RoundUp(size_bytes);
   int64_t system_allocations = system_.allocations();
   Block* block = TakeOrGrow(cache, rounded_bytes);
@@ -396,6 +396,17 @@ void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
   }
   cache->CountFree(block.requested_bytes, tag);
   if (!cache->HasRoomToSubtract(0, tag)) cache->Report(tag, &live_);
+}
+
+/// A block of no bytes, for which a thread with a cache waits for nobody.
+void DevicePool::CountEmpty(ThreadCache* cache) {
+  if (cache != nullptr) {
+    const OwnerGuard guard(cache->lock());
+    ++cache->counters().allocations;
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++totals_.allocations;
 }
 
 void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {

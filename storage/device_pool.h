@@ -186,6 +186,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   void DrainCache(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  void CountEmpty(ThreadCache* cache);
   void CountAllocInCache(ThreadCache* cache, const Block& block);
   void CountFreeInCache(ThreadCache* cache, const Block& block);
   void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
