@@ -17,8 +17,21 @@ namespace {
 // in large ones.
 constexpr int64_t kCachePart = 64;
 
-// More threads than this share arenas, of which whoever needs the pool's lock takes each one's.
+#if defined(__SANITIZE_THREAD__)
+#define TESSERA_STORAGE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TESSERA_STORAGE_TSAN 1
+#endif
+#endif
+
+// More threads than this share arenas, of which whoever needs the pool's lock takes each one's. A
+// fork takes those of all pools, and ThreadSanitizer ends a program that holds more than 64 locks.
+#if defined(TESSERA_STORAGE_TSAN)
+constexpr int kMaxArenas = 8;
+#else
 constexpr int kMaxArenas = 16;
+#endif
 
 // What is taken of one size out of another thread's cache at once, since each look into it costs a
 // system call.

@@ -228,6 +228,30 @@ TEST(ForkTest, AChildHasACopyOfBlocksAndFigures) {
   other.join();
 }
 
+TEST(ForkTest, AForkTakesTheLocksOfManyArenas) {
+  constexpr int kThreads = 16;
+  constexpr int kPools = 4;
+  Storage storage;
+  std::latch begun(kThreads);
+  std::latch done(1);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int id = 0; id < kPools; ++id) storage.Free(storage.Alloc(100000, Device::Cpu(id)));
+      begun.count_down();
+      done.wait();
+    });
+  }
+  begun.wait();
+  EXPECT_EQ(StatusOfChild([&] {
+              storage.Free(storage.Alloc(100000, kCpu));
+              return storage.Stats(kCpu).live_bytes == 0 ? 0 : 1;
+            }),
+            0);
+  done.count_down();
+  for (std::thread& thread : threads) thread.join();
+}
+
 /// Three blocks, every byte of them written.
 class WrittenBlocks {
  public:
