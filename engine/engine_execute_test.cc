@@ -308,6 +308,23 @@ TEST_P(ExecuteTest, NoMoreCallsRunAtOnceThanThereArePlacesThoughOthersSleep) {
   engine_->WaitForAll();
 }
 
+TEST_P(ExecuteTest, ACallThatWaitsForAllLeavesItsPlaceToOneThatCompletesIt) {
+  const OnComplete open = PushOpen(*engine_, New());
+  std::vector<std::thread> waiters;
+  std::vector<std::promise<pid_t>> asleep(GetParam().workers);
+  for (std::promise<pid_t>& waiter : asleep) {
+    waiters.emplace_back([&] {
+      engine_->Execute([&] {
+        waiter.set_value(ThisThread());
+        engine_->WaitForAll();
+      });
+    });
+  }
+  for (std::promise<pid_t>& waiter : asleep) AwaitSleep(waiter.get_future().get());
+  engine_->Execute([&] { open(); });
+  for (std::thread& waiter : waiters) waiter.join();
+}
+
 TEST_P(ExecuteTest, AnEmptyFunctionIsAnError) {
   EXPECT_EQ(engine_internal::ErrorOf([&] { engine_->Execute(nullptr); }).code(),
             Error::kInvalidArgument);

@@ -428,7 +428,11 @@ bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
     // Where there is always something to run it never sleeps.
     if (clock.TakeDue()) ReportStall(kWaitInside, /*waiter=*/nullptr);
     if (TryRunOne() || TryRunDemanded(/*token=*/0)) continue;
-    if (SleepUntilReady(clock, done, /*any=*/true) && !done()) return false;
+    // In Execute: what is waited for may need another call of it.
+    const bool lent = ThreadFrame::HasFrame(id_) && LendPlace(Lender::kWait);
+    const bool process_ends = SleepUntilReady(clock, done, /*any=*/true);
+    if (lent) TakeBackPlace(Lender::kWait);
+    if (process_ends && !done()) return false;
   }
   return true;
 }

@@ -89,22 +89,26 @@ std::string ThreadedEngine::DescribePlaces() const {
 
 int ThreadedEngine::WorkerIndex() const { return RunnerPlace::IndexIn(id()); }
 
-/// Counts one place more as lent, with a runner for it if there is work, or a call. Returns false
-/// if too many are.
+/// Counts one place more as lent, with a call for it that waits, or a runner if there is work.
+/// Returns false if too many are.
 bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
-  bool granted;
+  bool lends, granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     const bool waits = lender == Lender::kWait;
     int& count = waits ? asleep_ : blocked_;
-    if (count >= (waits ? kMaxAsleep : max_blocked_)) return false;
-    ++count;
-    const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
-    if (ready) start = OrderRunners(1);
+    lends = count < (waits ? kMaxAsleep : max_blocked_);
+    if (lends) {
+      ++count;
+    } else if (waits) {
+      too_many_asleep_ = true;
+    }
     granted = GrantPlaces();
+    const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
+    if (lends && ready) start = OrderRunners(1);
   }
   if (granted) workers_->calls.Notify();
-  return true;
+  return lends;
 }
 
 /// For one more that blocks than may: what it waits for may stand behind any number of them. Those

@@ -69,6 +69,7 @@ class ThreadedEngine final : public DependencyEngine {
   void TakeBackPlace(Lender lender) override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --(lender == Lender::kWait ? asleep_ : blocked_);
+    if (asleep_ == 0) too_many_asleep_ = false;
   }
 
   std::string DescribePlaces() const override;
@@ -155,6 +156,7 @@ class ThreadedEngine final : public DependencyEngine {
   DroppedAfterFork<Workers> workers_;
   int runners_ = 0;                     // ordered or at work; guarded by queue_lock_
   int asleep_ = 0;                      // whose places are lent; guarded by queue_lock_
+  bool too_many_asleep_ = false;        // one could not lend its place; guarded by queue_lock_
   int blocked_ = 0;                     // the same of those that block; guarded by queue_lock_
   int max_blocked_ = kFirstMaxBlocked;  // guarded by queue_lock_
   bool no_more_blocked_ = false;  // the system had no threads for more; guarded by queue_lock_

@@ -67,8 +67,8 @@ void ThreadedEngine::AwaitPlace() {
 /// given any, and their threads are to be woken. Requires queue_lock_.
 bool ThreadedEngine::GrantPlaces() {
   size_t granted = 0;
-  // Where nobody comes in the place of who sleeps any more, somebody may wait for the very call.
-  while (granted < calls_.size() && (FreePlaces() > 0 || asleep_ == kMaxAsleep)) {
+  // Where one who sleeps could not lend its place it may wait for the very call.
+  while (granted < calls_.size() && (FreePlaces() > 0 || too_many_asleep_)) {
     calls_[granted++]->has_place = true;
     ++guests_;
   }
