@@ -111,10 +111,12 @@ TYPED_TEST(GemmTest, ShapesBeyondOneBlock) {
   struct Shape {
     index_t m, n, k;
   };
-  // Past the depth of a pass, the columns and the rows of a block; far rows of either operand.
-  for (const Shape s : {Shape{30, 40, 600}, Shape{20, 1700, 30}, Shape{1400, 20, 40},
-                        Shape{300, 300, 300}, Shape{1, 900, 700}, Shape{900, 1, 700},
-                        Shape{3, 700, 600}, Shape{700, 3, 600}, Shape{130, 1100, 260}}) {
+  // Past the depth of a pass, the columns and the rows of a block; far rows of either operand; many
+  // near rows of whole packets.
+  for (const Shape s :
+       {Shape{30, 40, 600}, Shape{20, 1700, 30}, Shape{1400, 20, 40}, Shape{300, 300, 300},
+        Shape{1, 900, 700}, Shape{900, 1, 700}, Shape{3, 700, 600}, Shape{700, 3, 600},
+        Shape{130, 1100, 260}, Shape{20, 300, 600}, Shape{200, 208, 300}}) {
     for (const bool ta : {false, true}) {
       for (const bool tb : {false, true}) {
         Case<T>(ta, tb, s.m, s.n, s.k, ta ? 600 : 0, T(1), tb ? T(1) : T(0), random).Check();

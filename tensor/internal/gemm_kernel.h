@@ -45,11 +45,12 @@ constexpr int64_t kDepth = 256;
 constexpr int64_t kBlockColumns = 768;
 constexpr int64_t kBlockRows = 1344;
 
-// Rows further apart than this fall into few sets of the first cache.
+// Rows further apart than this fall into few sets of the first cache, which has this size or more.
 constexpr int64_t kDirectStrideBytes = 2048;
+constexpr int64_t kFirstCacheBytes = 32 * 1024;
 // Rows of an operand that are packed at a time, from one end to the other.
 constexpr int64_t kPackedRows = 8;
-// Reads from which packing pays for an operand whose rows lie close together.
+// Reads of a transposed A from which packing it pays.
 constexpr int64_t kDirectReads = 8;
 
 constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -159,20 +160,23 @@ struct NarrowTileTable {
 template <typename T, bool kRowMajorA>
 constexpr NarrowTileTable<T, kRowMajorA> kNarrowTiles{};
 
-// to[p * width + j] = from[j * stride + p] for j < columns, p < depth.
-template <typename T>
-void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
+// to[p * width + j] = from[j * stride + p] for p < depth and as many of `columns` columns j as go
+// into whole packets. Returns how many these are.
+template <typename P, typename T>
+int64_t PackSquares(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
                     int64_t width) {
-  using Quarter = typename pk::unpacket_traits<Packet<T>>::half;
-  using Small = typename pk::unpacket_traits<Quarter>::half;  // four floats, or two doubles
-  constexpr int kSide = pk::unpacket_traits<Small>::size;
+  constexpr int kSide = pk::unpacket_traits<P>::size;
   int64_t j = 0;
   for (; j + kSide <= columns; j += kSide) {
+    // The rows whose turn is next come meanwhile.
+    const int64_t next = j + 2 * kSide <= columns ? kSide * stride : 0;
     int64_t p = 0;
     for (; p + kSide <= depth; p += kSide) {
-      pk::PacketBlock<Small, kSide> block;
+      pk::PacketBlock<P, kSide> block;
       TESSERA_UNROLL for (int i = 0; i < kSide; ++i) {
-        block.packet[i] = pk::ploadu<Small>(from + (j + i) * stride + p);
+        const T* const row = from + (j + i) * stride + p;
+        __builtin_prefetch(row + next);
+        block.packet[i] = pk::ploadu<P>(row);
       }
       pk::ptranspose(block);
       TESSERA_UNROLL for (int i = 0; i < kSide; ++i) {
@@ -183,6 +187,17 @@ void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t dept
       for (int i = 0; i < kSide; ++i) to[p * width + j + i] = from[(j + i) * stride + p];
     }
   }
+  return j;
+}
+
+// to[p * width + j] = from[j * stride + p] for j < columns, p < depth.
+template <typename T>
+void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
+                    int64_t width) {
+  using Half = typename pk::unpacket_traits<Packet<T>>::half;
+  using Quarter = typename pk::unpacket_traits<Half>::half;
+  int64_t j = PackSquares<Half>(from, stride, columns, depth, to, width);
+  j += PackSquares<Quarter>(from + j * stride, stride, columns - j, depth, to + j, width);
   for (; j < columns; ++j) {
     for (int64_t p = 0; p < depth; ++p) to[p * width + j] = from[j * stride + p];
   }
@@ -192,10 +207,22 @@ void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t dept
 template <typename T>
 void PackRows(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to, int64_t width) {
   using P = Packet<T>;
-  for (int64_t p = 0; p < depth; ++p, from += stride, to += width) {
-    int64_t j = 0;
-    for (; j + kLanes<T> <= columns; j += kLanes<T>) pk::pstoreu(to + j, pk::ploadu<P>(from + j));
-    if (j < columns) StoreFirst<T>(to + j, LoadFirst<T>(from + j, columns - j), columns - j);
+  using Half = typename pk::unpacket_traits<P>::half;
+  using Quarter = typename pk::unpacket_traits<Half>::half;
+  int64_t j = 0;
+  const auto copy = [&]<typename Part>(Part) {
+    for (int64_t p = 0; p < depth; ++p) {
+      const T* const row = from + p * stride + j;
+      __builtin_prefetch(row + kPackedRows * stride);  // its turn is next
+      pk::pstoreu(to + p * width + j, pk::ploadu<Part>(row));
+    }
+    j += pk::unpacket_traits<Part>::size;
+  };
+  while (j + pk::unpacket_traits<P>::size <= columns) copy(P());
+  if (j + pk::unpacket_traits<Half>::size <= columns) copy(Half());
+  if (j + pk::unpacket_traits<Quarter>::size <= columns) copy(Quarter());
+  for (; j < columns; ++j) {
+    for (int64_t p = 0; p < depth; ++p) to[p * width + j] = from[p * stride + j];
   }
 }
 
@@ -295,21 +322,27 @@ struct Product {
   int Vectors() const {
     if (m <= MaxRows(6)) return 6;
     if (m <= MaxRows(4)) return 4;
-    return kManyRegisters && n >= 12 * kLanes<T> ? 3 : 2;
+    if (!kManyRegisters) return 2;
+    // Rows of A that lie far apart also share sets, with room for eight of them.
+    if (!transpose_a && !Near(lda) && n > 2 * kLanes<T>) return 4;
+    return n >= 12 * kLanes<T> ? 3 : 2;
   }
   int64_t SlabColumns() const { return Vectors() * kLanes<T>; }
   static bool Near(int64_t stride) {
     return stride * static_cast<int64_t>(sizeof(T)) <= kDirectStrideBytes;
   }
   // An operand is packed where the reads to come pay for it: A is read once for every slab of B, B
-  // once for every tile of rows.
+  // once for every tile of rows. An A that is not transposed is read in whole lines where it lies.
   bool PacksA() const {
-    const int64_t reads = n / SlabColumns();
-    return reads >= kDirectReads && !(Near(lda) && reads < 2 * kDirectReads);
+    // Rows that all fit the first cache are still there when the next tile wants its part of them.
+    const int64_t bytes = Min(k, kDepth) * lda * static_cast<int64_t>(sizeof(T));
+    return transpose_a && n / SlabColumns() >= kDirectReads && bytes > kFirstCacheBytes;
   }
   bool PacksB() const {
-    return transpose_b || (!Near(ldb) && m > 8 * MaxRows(Vectors())) ||
-           (m > 16 * MaxRows(Vectors()));
+    if (transpose_b) return true;
+    // In wide packets a near slab's rows are whole lines, and come as fast as packed ones.
+    if (kManyRegisters && Near(ldb) && ldb % kLanes<T> == 0) return false;
+    return m > (Near(ldb) ? 16 : 8) * MaxRows(Vectors());
   }
 
   int64_t PackedASize() const {
@@ -358,19 +391,14 @@ struct Product {
     }
   }
 
+  // Packs a transposed A, some of its rows at a time, as they lie in memory.
   void PackA(int64_t p, int64_t depth, int64_t y, int64_t rows, T* to) const {
     const Cut tiles(rows, MaxRows(Vectors()));
-    // Of a transposed A some of its rows at a time, as they lie in memory.
-    const int64_t step = transpose_a ? Min(depth, kPackedRows) : depth;
-    for (int64_t q = 0; q < depth; q += step) {
+    for (int64_t q = 0; q < depth; q += kPackedRows) {
+      const int64_t taken = Min(kPackedRows, depth - q);
       for (int64_t t = 0; t < tiles.count; ++t) {
         const int64_t at = tiles.Begin(t), r = tiles.Size(t);
-        if (transpose_a) {
-          PackRows(a + (p + q) * lda + y + at, lda, r, Min(step, depth - q),
-                   to + at * depth + q * r, r);
-        } else {
-          PackTransposed(a + (y + at) * lda + p, lda, r, depth, to + at * depth, r);
-        }
+        PackRows(a + (p + q) * lda + y + at, lda, r, taken, to + at * depth + q * r, r);
       }
     }
   }
