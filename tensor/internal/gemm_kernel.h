@@ -45,13 +45,16 @@ constexpr int64_t kDepth = 256;
 constexpr int64_t kBlockColumns = 768;
 constexpr int64_t kBlockRows = 1344;
 
-// Rows further apart than this fall into few sets of the first cache, which has this size or more.
+// Rows further apart than this fall into few sets of the first cache.
 constexpr int64_t kDirectStrideBytes = 2048;
-constexpr int64_t kFirstCacheBytes = 32 * 1024;
+// Rows of a transposed A that take no more than this are read where they lie.
+constexpr int64_t kDirectBytes = 64 * 1024;
 // Rows of an operand that are packed at a time, from one end to the other.
 constexpr int64_t kPackedRows = 8;
 // Reads of a transposed A from which packing it pays.
 constexpr int64_t kDirectReads = 8;
+// For __builtin_prefetch: far rows would crowd the first cache.
+constexpr int kIntoSecondCache = 2;
 
 constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
@@ -160,6 +163,16 @@ struct NarrowTileTable {
 template <typename T, bool kRowMajorA>
 constexpr NarrowTileTable<T, kRowMajorA> kNarrowTiles{};
 
+// P or its half: the packets of which a square is transposed in the fewest steps.
+template <typename P, bool kWider = (sizeof(P) > 32)>
+struct AtMost32Bytes {
+  using type = P;
+};
+template <typename P>
+struct AtMost32Bytes<P, true> {
+  using type = typename pk::unpacket_traits<P>::half;
+};
+
 // to[p * width + j] = from[j * stride + p] for p < depth and as many of `columns` columns j as go
 // into whole packets. Returns how many these are.
 template <typename P, typename T>
@@ -175,7 +188,7 @@ int64_t PackSquares(const T* from, int64_t stride, int64_t columns, int64_t dept
       pk::PacketBlock<P, kSide> block;
       TESSERA_UNROLL for (int i = 0; i < kSide; ++i) {
         const T* const row = from + (j + i) * stride + p;
-        __builtin_prefetch(row + next);
+        __builtin_prefetch(row + next, 0, kIntoSecondCache);
         block.packet[i] = pk::ploadu<P>(row);
       }
       pk::ptranspose(block);
@@ -194,10 +207,10 @@ int64_t PackSquares(const T* from, int64_t stride, int64_t columns, int64_t dept
 template <typename T>
 void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
                     int64_t width) {
-  using Half = typename pk::unpacket_traits<Packet<T>>::half;
-  using Quarter = typename pk::unpacket_traits<Half>::half;
-  int64_t j = PackSquares<Half>(from, stride, columns, depth, to, width);
-  j += PackSquares<Quarter>(from + j * stride, stride, columns - j, depth, to + j, width);
+  using Square = typename AtMost32Bytes<Packet<T>>::type;
+  using Small = typename pk::unpacket_traits<Square>::half;
+  int64_t j = PackSquares<Square>(from, stride, columns, depth, to, width);
+  j += PackSquares<Small>(from + j * stride, stride, columns - j, depth, to + j, width);
   for (; j < columns; ++j) {
     for (int64_t p = 0; p < depth; ++p) to[p * width + j] = from[j * stride + p];
   }
@@ -212,9 +225,7 @@ void PackRows(const T* from, int64_t stride, int64_t columns, int64_t depth, T* 
   int64_t j = 0;
   const auto copy = [&]<typename Part>(Part) {
     for (int64_t p = 0; p < depth; ++p) {
-      const T* const row = from + p * stride + j;
-      __builtin_prefetch(row + kPackedRows * stride);  // its turn is next
-      pk::pstoreu(to + p * width + j, pk::ploadu<Part>(row));
+      pk::pstoreu(to + p * width + j, pk::ploadu<Part>(from + p * stride + j));
     }
     j += pk::unpacket_traits<Part>::size;
   };
@@ -334,9 +345,8 @@ struct Product {
   // An operand is packed where the reads to come pay for it: A is read once for every slab of B, B
   // once for every tile of rows. An A that is not transposed is read in whole lines where it lies.
   bool PacksA() const {
-    // Rows that all fit the first cache are still there when the next tile wants its part of them.
     const int64_t bytes = Min(k, kDepth) * lda * static_cast<int64_t>(sizeof(T));
-    return transpose_a && n / SlabColumns() >= kDirectReads && bytes > kFirstCacheBytes;
+    return transpose_a && n / SlabColumns() >= kDirectReads && bytes > kDirectBytes;
   }
   bool PacksB() const {
     if (transpose_b) return true;
@@ -398,7 +408,9 @@ struct Product {
       const int64_t taken = Min(kPackedRows, depth - q);
       for (int64_t t = 0; t < tiles.count; ++t) {
         const int64_t at = tiles.Begin(t), r = tiles.Size(t);
-        PackRows(a + (p + q) * lda + y + at, lda, r, taken, to + at * depth + q * r, r);
+        const T* const rows_now = a + (p + q) * lda + y + at;
+        for (int64_t i = 0; i < taken; ++i) __builtin_prefetch(rows_now + (kPackedRows + i) * lda);
+        PackRows(rows_now, lda, r, taken, to + at * depth + q * r, r);
       }
     }
   }
