@@ -43,7 +43,7 @@ constexpr int kMaxRows = MaxRows(1);
 // block of B, kDepth x kBlockColumns, in the second.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kBlockColumns = 768;
-constexpr int64_t kBlockRows = 1344;
+constexpr int64_t kBlockRows = 256;
 
 // Rows further apart than this fall into few sets of the first cache.
 constexpr int64_t kDirectStrideBytes = 2048;
