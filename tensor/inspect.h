@@ -228,7 +228,7 @@ class Inspection {
     } else {
       const Walk walk(ready.shape());
       const AcrossRowsPlan plan(walk);
-      End(Reduces<Red>(ready, std::min(walk.columns, kColumnBlock), 1), plan.tasks);
+      End(ReducesColumns<Red>(ready, walk.columns), plan.tasks);
       if (plan.pieces > 1) PartialResults(plan.pieces * plan.lines * walk.columns);
     }
     return results;
@@ -295,7 +295,7 @@ class Inspection {
       const index_t columns = shape[E::kRank - 1];
       if constexpr (kAxis == E::kRank - 1) {
         const AcrossRowsPlan plan(AxisWalk<0, 2>(Shape2(outer, columns)));
-        End(Reduces<Red>(ready, std::min(columns, kColumnBlock), 1), plan.tasks);
+        End(ReducesColumns<Red>(ready, columns), plan.tasks);
         if (plan.pieces > 1) PartialResults(plan.pieces * columns);
       } else {
         const index_t inner = shape.ProdShape(kAxis + 1, E::kRank);
@@ -438,6 +438,15 @@ class Inspection {
     } else {
       return kOneByOne;
     }
+  }
+  /// A reduction over rows, to one value for each of `columns` columns.
+  template <typename Red, typename E>
+  static std::string ReducesColumns(const E& e, index_t columns) {
+    const index_t count = std::min(columns, kColumnBlock);
+    if constexpr (ReducesWidePackets<Red, E>) {
+      if (count >= kMinWideRow && RunsWide()) return WidePackets(sizeof(typename E::value_type));
+    }
+    return Reduces<Red>(e, count, 1);
   }
   template <typename Saver, typename E>
   static std::string Runs(RowLoop loop, index_t columns) {

@@ -32,6 +32,12 @@ concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::
     HasBinaryPacket<typename Red::OPType, typename E::value_type> &&
     std::same_as<typename E::value_type, AccumulatorOf<Red, typename E::value_type>>;
 
+/// Whether a reduction over rows, in which every column is for itself, also goes in wide packets.
+template <typename Red, typename E>
+concept ReducesWidePackets =
+    ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasWidePacketsOf<typename E::value_type> &&
+    HasWidePacket<E>() && HasWidePacket<typename Red::OPType>();
+
 /// Op over elements [begin, end) of row y, a whole number of turns of kReduceChains packets.
 template <typename Op, typename P, typename E>
 inline P ReduceTurns(const P& initial, const E& e, index_t y, index_t begin, index_t end) {
@@ -133,18 +139,17 @@ inline constexpr index_t kColumnBlock = 1024;
 inline constexpr index_t kRowsAtATime = 4;
 
 /// results[x] = Op(results[x], e(y, column + x)) for kRows rows y from first_row on, row_step
-/// apart, in this order, and x in [0, count). Inlined always, so that e stays its caller's copy
-/// that nobody else knows, and is not copied anew for every few rows, which would cost more than
-/// adding up narrow ones.
-template <typename Red, index_t kRows, typename Accumulator, typename E>
+/// apart, in this order, and x in [0, count), in packets P if Red takes any. Inlined always, so
+/// that e stays its caller's copy that nobody else knows, and is not copied anew for every few
+/// rows, which would cost more than adding up narrow ones.
+template <typename Red, typename P, index_t kRows, typename Accumulator, typename E>
 [[gnu::always_inline]] inline void TakeUpRows(Accumulator* results, const E& e, index_t first_row,
                                               index_t row_step, index_t column, index_t count) {
-  using T = typename E::value_type;
   using Op = typename Red::OPType;
   index_t x = 0;
   if constexpr (ReducesPackets<Red, E>) {
-    using P = typename PacketTraits<T>::type;
-    for (; x + PacketTraits<T>::kSize <= count; x += PacketTraits<T>::kSize) {
+    constexpr index_t kSize = pk::unpacket_traits<P>::size;
+    for (; x + kSize <= count; x += kSize) {
       P result = pk::ploadu<P>(results + x);
       for (index_t r = 0; r < kRows; ++r) {
         result =
@@ -178,11 +183,13 @@ inline constexpr bool kRounds =
 /// the same blocks, and so has ReduceAcrossRowsKernel, which cuts no pieces.
 inline constexpr index_t kRowsPerBlock = 256;
 
-/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on,
-/// at most kColumnBlock. The expression comes by value, as EvaluateRow's does.
-template <typename Red, typename Accumulator, typename E>
-void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
-                   index_t begin, index_t end, index_t column, index_t count) {
+/// ReduceColumns in packets P. Inlined always, so that it is compiled for its caller's
+/// instructions.
+template <typename Red, typename P, typename Accumulator, typename E>
+[[gnu::always_inline]] inline void ReduceColumnsIn(Accumulator* results, const E& e,
+                                                   index_t first_row, index_t row_step,
+                                                   index_t begin, index_t end, index_t column,
+                                                   index_t count) {
   using T = typename E::value_type;
   const Accumulator initial = Red::template InitialValue<Accumulator>();
   const bool in_blocks = kRounds<Red, Accumulator> && end - begin > kRowsPerBlock;
@@ -196,19 +203,44 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
       T row[kColumnBlock];
       for (; i < block_end; ++i) {
         EvaluateSpans(e, first_row + i * row_step, column, count, row);
-        TakeUpRows<Red, 1>(taken_up, BlockExp<T>(row - column), 0, 0, column, count);
+        TakeUpRows<Red, P, 1>(taken_up, BlockExp<T>(row - column), 0, 0, column, count);
       }
     }
     for (; i + kRowsAtATime <= block_end; i += kRowsAtATime) {
-      TakeUpRows<Red, kRowsAtATime>(taken_up, e, first_row + i * row_step, row_step, column, count);
+      TakeUpRows<Red, P, kRowsAtATime>(taken_up, e, first_row + i * row_step, row_step, column,
+                                       count);
     }
     for (; i < block_end; ++i) {
-      TakeUpRows<Red, 1>(taken_up, e, first_row + i * row_step, row_step, column, count);
+      TakeUpRows<Red, P, 1>(taken_up, e, first_row + i * row_step, row_step, column, count);
     }
     if (in_blocks) {
       for (index_t x = 0; x < count; ++x) results[x] = Red::OPType::Map(results[x], block[x]);
     }
   }
+}
+
+/// ReduceColumns in wide packets. RunsWide() must be true.
+template <typename Red, typename Accumulator, typename E>
+TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_t first_row,
+                                         index_t row_step, index_t begin, index_t end,
+                                         index_t column, index_t count) {
+  ReduceColumnsIn<Red, WidePacket<Accumulator>>(results, e, first_row, row_step, begin, end, column,
+                                                count);
+}
+
+/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on,
+/// at most kColumnBlock. The expression comes by value, as EvaluateRow's does.
+template <typename Red, typename Accumulator, typename E>
+void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
+                   index_t begin, index_t end, index_t column, index_t count) {
+  if constexpr (ReducesWidePackets<Red, E>) {
+    if (count >= kMinWideRow && RunsWide()) {
+      ReduceColumnsWide<Red>(results, e, first_row, row_step, begin, end, column, count);
+      return;
+    }
+  }
+  using P = typename PacketTraits<typename E::value_type>::type;
+  ReduceColumnsIn<Red, P>(results, e, first_row, row_step, begin, end, column, count);
 }
 
 /// Pieces that an axis which is not the last is cut into, where its lines alone are too few to keep

@@ -1,6 +1,8 @@
-// Loops over wide packets give, element by element, the bits that the functors' Map gives.
+// Loops over wide packets give, element by element, the bits that the functors' Map gives, and so
+// do reductions over rows.
 #include "tessera/tensor/wide_loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/reduce.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -130,6 +133,44 @@ TYPED_TEST(WideLoopTest, StreamedResultsAreTheSameAndStayInTheirPlace) {
   this->template Expect<sv::saveto>("streamed", sum, expr::Stores::kStreamed);
 }
 
+// Each column by itself, in the order that kRowsPerBlock tells.
+template <typename Red, typename E, typename T>
+T ColumnByHand(const E& e, index_t rows, index_t x) {
+  T result = Red::template InitialValue<T>();
+  for (index_t begin = 0; begin < rows; begin += expr::kRowsPerBlock) {
+    T block = Red::template InitialValue<T>();
+    for (index_t y = begin; y < std::min(rows, begin + expr::kRowsPerBlock); ++y) {
+      block = Red::OPType::Map(block, e.Eval(y, x));
+    }
+    result = Red::OPType::Map(result, block);
+  }
+  return result;
+}
+
+template <typename Red, typename T>
+void ExpectReducedOverRows() {
+  for (const index_t rows : {1, 2, 6, 256, 300}) {
+    for (const index_t columns : {31, 32, 45, 128}) {
+      const std::vector<T> values = RandomValues<T>(rows * columns, -3, 3);
+      GuardedTensor<2, T> a(Shape2(rows, columns), values);
+      GuardedTensor<1, T> result(Shape1(columns));
+      const auto e = expr::AsNode(*a * *a - T(0.1));
+      *result = reduce_except_dim<1, Red>(e);
+      for (index_t x = 0; x < columns; ++x) {
+        const T expected = ColumnByHand<Red, decltype(e), T>(e, rows, x);
+        ASSERT_TRUE(SameBits((*result)[x], expected))
+            << "column " << x << " of " << rows << "x" << columns;
+      }
+    }
+  }
+}
+
+TYPED_TEST(WideLoopTest, ReductionsOverRows) {
+  ExpectReducedOverRows<red::sum, TypeParam>();
+  ExpectReducedOverRows<red::maximum, TypeParam>();
+  ExpectReducedOverRows<red::minimum, TypeParam>();
+}
+
 // Says which packets it was asked for.
 struct Asked : WideFunctor {
   static inline int wide = 0;
@@ -165,6 +206,11 @@ TEST(WideLoopTest, RunsWhereTheMachineTheFunctorAndTheLengthAllowIt) {
   EXPECT_EQ(Asked::wide > 0, wide);
   EXPECT_EQ(Asked::narrow > 0, !wide && PacketTraits<float>::kVectorizable);
   count([&] { *r = F<OnlyNarrow>(*a); });
+  EXPECT_EQ(Asked::wide, 0);
+  const Tensor<cpu, 2, float> row = (*a).FlatTo2D();
+  count([&] { *r = sum_rows(F<Asked>(row)); });
+  EXPECT_EQ(Asked::wide > 0, wide);
+  count([&] { *r = sum_rows(F<OnlyNarrow>(row)); });
   EXPECT_EQ(Asked::wide, 0);
   count([&] {
     (*r).Slice(0, expr::kMinWideRow - 1) = F<Asked>((*a).Slice(0, expr::kMinWideRow - 1));
