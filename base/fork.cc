@@ -1,10 +1,16 @@
 #include "tessera/base/fork.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 namespace tessera {
 namespace {
@@ -13,18 +19,40 @@ namespace {
 std::atomic<bool> several_threads_before_fork{false};
 std::atomic<bool> threads_lost{false};
 
-// How often another thread is looked for. One that has been joined may be there for a moment more.
-constexpr int kLooks = 20;
+/// Whether a thread of this process has begun to end, or is gone. One that has been joined is still
+/// listed for a moment.
+bool IsEnding(const std::string& thread) {
+  // See proc(5): after the name, which may hold anything, the state, five numbers and the flags.
+  const std::string path = "/proc/self/task/" + thread + "/stat";
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return !std::filesystem::exists(path);
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  char state;
+  int64_t skipped;
+  uint64_t flags = 0;
+  fields >> state;
+  for (int i = 0; i < 5; ++i) fields >> skipped;
+  fields >> flags;
+  constexpr uint64_t kExiting = 0x4;  // PF_EXITING of Linux
+  return (flags & kExiting) != 0;
+}
 
 bool HasSeveralThreads() {
-  for (int i = 0; i < kLooks; ++i) {
-    struct stat tasks;
-    // The folder has a link for each thread beside its own two. Without /proc the worst is assumed.
-    if (stat("/proc/self/task", &tasks) != 0) return true;
-    if (tasks.st_nlink <= 3) return false;
-    sched_yield();
+  struct stat tasks;
+  // The folder has a link for each thread beside its own two. Without /proc the worst is assumed.
+  if (stat("/proc/self/task", &tasks) != 0) return true;
+  if (tasks.st_nlink <= 3) return false;
+  try {
+    const std::string self = std::to_string(gettid());
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const std::string thread = task.path().filename();
+      if (thread != self && !IsEnding(thread)) return true;
+    }
+    return false;
+  } catch (const std::exception&) {  // no memory, or no more files
+    return true;
   }
-  return true;
 }
 
 void BeforeFork() {

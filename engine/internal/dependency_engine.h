@@ -212,6 +212,18 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   alignas(64) std::atomic<bool> stopped_{false};
   /// Calls of Execute, for a place that an operation leaves. The same holds.
   std::atomic<bool> calls_wait_{false};
+
+  /// Since when a thread runs operations in its place.
+  class TurnClock {
+   public:
+    /// Whether it has done so for long enough to leave the place to a call of Execute: about what
+    /// it takes to wake that.
+    bool IsOver() const { return std::chrono::steady_clock::now() - begin_ >= kTurnTime; }
+
+   private:
+    static constexpr std::chrono::microseconds kTurnTime{100};
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  };
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};
@@ -294,7 +306,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SuspendVisit(Execution* current);
   void ResumeVisit(Execution* current);
   VisitEnd RunReady(Replay& replay, VisitExecution& visit);
-  bool MustYield(const Replay& replay, int64_t rank, int64_t runs) const;
+  bool MustYield(const Replay& replay, int64_t rank, int64_t runs, TurnClock turn) const;
   FailureRef FailureOfInputs(const Replay& replay, uint32_t index);
   bool Skip(Replay& replay, uint32_t index);
   void RunWatched(Replay& replay, uint32_t index, const RunContext& context);

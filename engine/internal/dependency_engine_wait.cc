@@ -30,8 +30,8 @@ constexpr int kMaxHelpDepth = 64;
 constexpr int kMaxPushHelpDepth = 16;
 // How long a push inside an operation waits for room at a time.
 constexpr auto kRoomTime = std::chrono::milliseconds(1);
-// After so many more pushes it does so once more, or after as many as may pend.
-constexpr uint64_t kMaxPatience = 64;
+// It does so once in so many times the bound at the least.
+constexpr uint64_t kMaxPatience = 8;
 // How many operations that a wait needs, and wait themselves, a thread runs on top of each other.
 // Beyond that another thread does, on a stack of its own.
 constexpr int kMaxDemandedDepth = 100;
@@ -606,7 +606,7 @@ bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
 
 /// For a push inside an operation when nothing is ready: others may run a chain without the queue,
 /// slower than this thread pushes. Or they wait for it, so it waits only for a moment at a time,
-/// and where that makes no room, once in ever more pushes, up to the bound.
+/// and where that makes no room, once in ever more pushes.
 void DependencyEngine::AwaitRoom(uint64_t pushed) {
   struct Patience {
     uint64_t engine = 0;
@@ -619,8 +619,7 @@ void DependencyEngine::AwaitRoom(uint64_t pushed) {
   if (pushed < patience.begins_at) return;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    const int64_t self = ThreadFrame::Current(id_) == nullptr ? 0 : 1;
-    if (active_ <= self) return;
+    if (active_ <= ThreadFrame::Operations(id_)) return;  // nobody else is at work
   }
   std::unique_lock<std::mutex> lock(idle_mutex_);
   room_condition_->wait_for(lock, kRoomTime, [&] { return HasMuchRoom(pushed); });
@@ -628,7 +627,7 @@ void DependencyEngine::AwaitRoom(uint64_t pushed) {
     patience.pause = 1;
   } else {
     patience.begins_at = pushed + patience.pause;
-    patience.pause = std::min(2 * patience.pause, std::max(limit, kMaxPatience));
+    patience.pause = std::min(2 * patience.pause, kMaxPatience * limit);
   }
 }
 

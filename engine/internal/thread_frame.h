@@ -69,6 +69,15 @@ class ThreadFrame {
     return false;
   }
 
+  /// How many operations of the engine this thread runs, on top of each other.
+  static int64_t Operations(uint64_t engine_id) {
+    int64_t count = 0;
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (frame->engine_id_ == engine_id && frame->execution_ != nullptr) ++count;
+    }
+    return count;
+  }
+
   /// Whether this thread is in an operation of any engine.
   static bool InOperation() {
     for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {

@@ -80,8 +80,8 @@ std::string ThreadedEngine::DescribePlaces() const {
   if (blocked_ >= max_blocked_ && no_more_blocked_) {
     absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
   }
-  if (guests_ > 0 || !calls_.empty()) {
-    absl::StrAppend(&text, "; calls of Execute: ", guests_, " in a place, ", calls_.size(),
+  if (guests_ + waiting_calls_ > 0) {
+    absl::StrAppend(&text, "; calls of Execute: ", guests_, " in a place, ", waiting_calls_,
                     " waiting for one");
   }
   return text;
@@ -92,7 +92,8 @@ int ThreadedEngine::WorkerIndex() const { return RunnerPlace::IndexIn(id()); }
 /// Counts one place more as lent, with a call for it that waits, or a runner if there is work.
 /// Returns false if too many are.
 bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
-  bool lends, granted;
+  bool lends;
+  WaitingCall* granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     const bool waits = lender == Lender::kWait;
@@ -107,7 +108,7 @@ bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
     const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
     if (lends && ready) start = OrderRunners(1);
   }
-  if (granted) workers_->calls.Notify();
+  Wake(granted);
   return lends;
 }
 
@@ -202,13 +203,13 @@ bool ThreadedEngine::StartSpares(int count) {
 
 /// So many that were ordered do not come.
 void ThreadedEngine::GiveUpRunners(int count) {
-  bool granted;
+  WaitingCall* granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     runners_ -= count;
     granted = GrantPlaces();
   }
-  if (granted) workers_->calls.Notify();
+  Wake(granted);
   for (int i = 0; i < count; ++i) Deactivate();
 }
 
@@ -292,51 +293,55 @@ void ThreadedEngine::RunnerLoop() {
   // Of the two places of an arena for one thread TBB uses either.
   const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   const RunnerPlace place(id(), index);
+  const TurnClock turn;
   Execution* execution = nullptr;
-  while (NextOrRetire(execution)) RunInTurn(execution);
+  while (NextOrRetire(execution, turn)) RunInTurn(execution, turn);
   Deactivate();
 }
 
 /// The same in a thread of the engine's own. A loop for which TBB is refused a thread fails, or the
 /// process ends: so once TBB has been refused one, loops stay on this thread.
 void ThreadedEngine::SpareLoop() {
+  const TurnClock turn;
   Execution* execution = nullptr;
-  while (NextOrRetire(execution)) {
+  while (NextOrRetire(execution, turn)) {
     // Asked when the threads of another engine have come to those that TBB may start.
     if (WithoutTbb() || !SystemGivesThreadsAgain()) {
-      CallInstead([&] { RunInTurn(execution); });
+      CallInstead([&] { RunInTurn(execution, turn); });
     } else {
-      RunInTurn(execution);
+      RunInTurn(execution, turn);
     }
   }
   Deactivate();
 }
 
 /// Runs an execution and then, one by one, what that makes ready.
-void ThreadedEngine::RunInTurn(Execution* execution) {
+void ThreadedEngine::RunInTurn(Execution* execution, TurnClock turn) {
   for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
-    execution = RunAndPickNext(execution, direct_runs);
+    execution = RunAndPickNext(execution, direct_runs, turn);
   }
 }
 
 /// Sets `execution`, which is the one before or null, to the next one from the queue, after a short
 /// look-out for one. Returns false if this runner must end; it does not count in runners_ any more.
-bool ThreadedEngine::NextOrRetire(Execution*& execution) {
+bool ThreadedEngine::NextOrRetire(Execution*& execution, TurnClock turn) {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
     bool leave = stopped_.load(std::memory_order_relaxed) || FreePlaces() < 0;
     // By turns: a call that has its place leaves it to a runner in the end.
-    if (!calls_.empty() && (execution != nullptr || queue_.empty())) leave = true;
+    if (waiting_calls_ > 0 && (queue_.empty() || (execution != nullptr && turn.IsOver()))) {
+      leave = true;
+    }
     if (!leave && !queue_.empty()) {
       execution = queue_.Pop();
       return true;
     }
     if (leave || looked_out || spinning_) {
       --runners_;
-      const bool granted = GrantPlaces();
+      WaitingCall* const granted = GrantPlaces();
       hold.unlock();
-      if (granted) workers_->calls.Notify();
+      Wake(granted);
       return false;
     }
     // One runner at a time: more would only take time from those who push.
@@ -354,13 +359,13 @@ bool ThreadedEngine::NextOrRetire(Execution*& execution) {
 
 /// Runs an execution. Of those that it makes ready the best is returned, for this thread to run
 /// while what they share is in its cache; the others go to the queue.
-Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs) {
+Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs, TurnClock turn) {
   ReadyList ready;
   Run(execution, ready);
   Execution* next = nullptr;
   // Relaxed: a call that it sees late waits for one operation more.
   if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed) &&
-      !calls_wait_.load(std::memory_order_relaxed)) {
+      !(calls_wait_.load(std::memory_order_relaxed) && turn.IsOver())) {
     next = ready.PopBest();
     if (next != nullptr && next->rank < queue_.best_rank()) {
       ready.PushBack(next);

@@ -89,30 +89,22 @@ class ThreadedEngine final : public DependencyEngine {
 
   /// A call of Execute from outside, until it has a place.
   struct WaitingCall {
-    bool has_place = false;  // guarded by queue_lock_
-  };
-
-  /// What those who wait for a place sleep on.
-  struct Calls {
-    void Notify() {
-      std::lock_guard<std::mutex> hold(mutex);
-      changed.notify_all();
-    }
-
-    std::mutex mutex;
-    std::condition_variable changed;
+    std::condition_variable woken;
+    bool has_place = false;       // guarded by calls_mutex
+    WaitingCall* next = nullptr;  // guarded by queue_lock_
   };
 
   void AwaitPlace();
-  bool GrantPlaces();
+  WaitingCall* GrantPlaces();
+  void Wake(WaitingCall* granted);
   void LeavePlace();
   void CallInOwnArena(const std::function<void()>& body);
 
   void RunnerLoop();
   void SpareLoop();
-  bool NextOrRetire(Execution*& execution);
-  void RunInTurn(Execution* execution);
-  Execution* RunAndPickNext(Execution* execution, int direct_runs);
+  bool NextOrRetire(Execution*& execution, TurnClock turn);
+  void RunInTurn(Execution* execution, TurnClock turn);
+  Execution* RunAndPickNext(Execution* execution, int direct_runs, TurnClock turn);
   /// In how many places a runner or a call of Execute may begin to work; less than none where
   /// somebody has come back from a wait. All others work, sleep or block. Requires queue_lock_.
   int FreePlaces() const { return options().workers + lent() - runners_ - guests_; }
@@ -148,7 +140,7 @@ class ThreadedEngine final : public DependencyEngine {
     ArenaObserver observer;
     ArenaPool arenas;
     SpareThreads spares;
-    Calls calls;
+    std::mutex calls_mutex;
   };
 
   const RunnerOrdersOwner orders_;
@@ -165,9 +157,13 @@ class ThreadedEngine final : public DependencyEngine {
   // that was; guarded by queue_lock_.
   uint64_t orders_seen_ = 0;
   std::chrono::steady_clock::time_point orders_seen_at_;
-  std::vector<WaitingCall*> calls_;  // of Execute, for a place; guarded by queue_lock_
-  int guests_ = 0;                   // those that have one; guarded by queue_lock_
-  bool spinning_ = false;            // a runner looks out for work; guarded by queue_lock_
+  // Calls of Execute that wait for a place, the first one first, and how many have one; guarded by
+  // queue_lock_.
+  WaitingCall* first_call_ = nullptr;
+  WaitingCall** calls_end_ = &first_call_;
+  int waiting_calls_ = 0;
+  int guests_ = 0;
+  bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 
 }  // namespace tessera::engine_internal

@@ -1,6 +1,7 @@
 // Execute, and how calls of it from outside come to a place.
 #include <functional>
 #include <mutex>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "tbb/task_arena.h"
@@ -47,40 +48,58 @@ void ThreadedEngine::CallInOwnArena(const std::function<void()>& body) {
 /// Returns when the calling thread has a place.
 void ThreadedEngine::AwaitPlace() {
   WaitingCall call;
+  WaitingCall* granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (calls_.empty() && FreePlaces() > 0) {
+    if (waiting_calls_ == 0 && FreePlaces() > 0) {
       ++guests_;
       return;
     }
-    calls_.push_back(&call);
+    *calls_end_ = &call;
+    calls_end_ = &call.next;
+    ++waiting_calls_;
     calls_wait_.store(true, std::memory_order_relaxed);
-    GrantPlaces();
+    granted = GrantPlaces();
   }
-  SleepUntil(workers_->calls.mutex, workers_->calls.changed, "Execute", [&] {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return call.has_place;
-  });
+  Wake(granted);
+  SleepUntil(workers_->calls_mutex, call.woken, "Execute", [&] { return call.has_place; });
 }
 
-/// Gives places that are free to calls that wait, the first ones first. Returns whether it has
-/// given any, and their threads are to be woken. Requires queue_lock_.
-bool ThreadedEngine::GrantPlaces() {
-  size_t granted = 0;
+/// Gives places that are free to calls that wait, the first ones first. Returns these, as a list,
+/// to be woken without the lock. Requires queue_lock_.
+ThreadedEngine::WaitingCall* ThreadedEngine::GrantPlaces() {
+  WaitingCall* const first = first_call_;
+  WaitingCall** end = &first_call_;
   // Where one who sleeps could not lend its place it may wait for the very call.
-  while (granted < calls_.size() && (FreePlaces() > 0 || too_many_asleep_)) {
-    calls_[granted++]->has_place = true;
+  while (*end != nullptr && (FreePlaces() > 0 || too_many_asleep_)) {
+    end = &(*end)->next;
+    --waiting_calls_;
     ++guests_;
   }
-  calls_.erase(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(granted));
-  calls_wait_.store(!calls_.empty(), std::memory_order_relaxed);
-  return granted > 0;
+  if (end == &first_call_) return nullptr;
+  first_call_ = std::exchange(*end, nullptr);
+  if (first_call_ == nullptr) {
+    calls_end_ = &first_call_;
+    calls_wait_.store(false, std::memory_order_relaxed);
+  }
+  return first;
+}
+
+/// Called without queue_lock_. With the mutex the calls stay until they are told.
+void ThreadedEngine::Wake(WaitingCall* granted) {
+  if (granted == nullptr) return;
+  std::lock_guard<std::mutex> hold(workers_->calls_mutex);
+  while (granted != nullptr) {
+    WaitingCall* const call = std::exchange(granted, granted->next);
+    call->has_place = true;
+    call->woken.notify_one();
+  }
 }
 
 /// Operations that are ready have the next turn.
 void ThreadedEngine::LeavePlace() {
   Start start;
-  bool granted;
+  WaitingCall* granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --guests_;
@@ -88,7 +107,7 @@ void ThreadedEngine::LeavePlace() {
     granted = GrantPlaces();
   }
   StartRunners(start);
-  if (granted) workers_->calls.Notify();
+  Wake(granted);
 }
 
 }  // namespace tessera::engine_internal
