@@ -97,13 +97,15 @@ void WriteTrace(const std::string& file, const std::string& trace) {
 void EndDefaultEngine() {
   DefaultEngine& holder = TheDefaultEngine();
   Engine* const engine = holder.engine.load();
-  if (engine == nullptr || holder.watch->forked()) return;
-  try {
-    static_cast<engine_internal::DependencyEngine*>(engine)->EndWithProcess();
-  } catch (const Error&) {
-    // Inside an operation that calls exit() there is no waiting for that operation's end.
+  if (engine == nullptr) return;
+  if (!holder.watch->forked()) {
+    try {
+      static_cast<engine_internal::DependencyEngine*>(engine)->EndWithProcess();
+    } catch (const Error&) {
+      // Inside an operation that calls exit() there is no waiting for that operation's end.
+    }
+    if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine->StopTrace());
   }
-  if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine->StopTrace());
   if (engine_internal::ThreadFrame::Arena() == 0) return;
   // Not in one of TBB's threads, which would crash in TBB's own end without a word: in none of
   // them, also where the number that it carries is one of an engine that has ended.

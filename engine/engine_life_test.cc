@@ -212,6 +212,10 @@ TEST(ForkTest, AnOperationMayFork) {
   }
 }
 
+TEST(ForkTest, AChildOfAnOperationThatCallsExitEndsWithAnError) {
+  EXPECT_EQ(StatusOf({kProcess, "exit_in_a_child_of_an_operation"}, WithoutLeakCheck()), 0);
+}
+
 TEST(ForkTest, AChildOfAProcessWithOneThreadMayHaveWorkers) {
   ASSERT_EQ(StatusOf({kProcess, "fork_before_any_thread"}, WithoutLeakCheck()), 0);
 }

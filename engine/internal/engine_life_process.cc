@@ -148,13 +148,8 @@ int ExitInsideExecute() {
       },
       kCpu, {}, {});
   begun.wait();
-  // A worker may call the function where all places are taken, and must not call exit().
-  static const auto own = std::this_thread::get_id();
-  for (;;) {
-    engine->Execute([] {
-      if (std::this_thread::get_id() == own) std::exit(0);
-    });
-  }
+  engine->Execute([] { std::exit(0); });
+  return 1;
 }
 
 int ExitWithAStaticEngine() {
@@ -504,6 +499,17 @@ int ForkInsideAnOperation() {
   return status;
 }
 
+/// The child's only thread is one of TBB's.
+int ExitInAChildOfAnOperation() {
+  static int status = 0;
+  Engine* const engine = Engine::Get();
+  Variable* const variable = engine->NewVariable();
+  engine->PushSync([](RunContext) { status = StatusOfChild([] { return 0; }); }, kCpu, {},
+                   {variable});
+  engine->WaitForVar(variable);
+  return status == EXIT_FAILURE ? 0 : 1;
+}
+
 int ForkBeforeAnyThread() {
   return StatusOfChild([] {
     const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
@@ -536,6 +542,7 @@ int RunNamed(const std::string& name) {
   if (name == "fork_with_an_engine_of_ones_own") return ForkWithAnEngineOfOnesOwn();
   if (name == "exit_beside_threads_that_wait") return ExitBesideThreadsThatWait();
   if (name == "fork_inside_an_operation") return ForkInsideAnOperation();
+  if (name == "exit_in_a_child_of_an_operation") return ExitInAChildOfAnOperation();
   if (name == "fork_before_any_thread") return ForkBeforeAnyThread();
   if (name == "use_default_engine") return UseEngine(Engine::Get());
   std::fprintf(stderr, "no such thing to do: %s\n", name.c_str());
