@@ -622,7 +622,15 @@ void DependencyEngine::AwaitRoom(uint64_t pushed) {
     if (active_ <= ThreadFrame::Operations(id_)) return;  // nobody else is at work
   }
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  room_condition_->wait_for(lock, kRoomTime, [&] { return HasMuchRoom(pushed); });
+  // What Execute runs has no variables that others could wait for: as long as they get on, it
+  // waits.
+  const bool in_operation = ThreadFrame::Current(id_) != nullptr;
+  uint64_t completed;
+  bool has_room;
+  do {
+    completed = completed_.load();
+    has_room = room_condition_->wait_for(lock, kRoomTime, [&] { return HasMuchRoom(pushed); });
+  } while (!has_room && !in_operation && completed_.load() != completed);
   if (pushed < completed_.load() + limit) {
     patience.pause = 1;
   } else {
