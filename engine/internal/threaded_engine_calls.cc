@@ -98,6 +98,7 @@ void ThreadedEngine::Wake(WaitingCall* granted) {
 
 /// Operations that are ready have the next turn.
 void ThreadedEngine::LeavePlace() {
+  if (forked()) return;  // `fn` has forked, and its child returns from it
   Start start;
   WaitingCall* granted;
   {
