@@ -211,9 +211,9 @@ ArenaObserver::~ArenaObserver() {
 
 void ArenaObserver::on_scheduler_entry(bool is_worker) {
   ReceiveThroughTbb(this);
-  (is_worker ? workers_ : guests_).fetch_add(1, std::memory_order_relaxed);
   // Threads from outside enter through Execute, which has a frame.
   if (is_worker) {
+    workers_.fetch_add(1, std::memory_order_relaxed);
     ThreadFrame::SetArena(engine_id_);
     is_borrowed = threads_ == ArenaThreads::kBorrowed;
   }
@@ -224,8 +224,8 @@ void ArenaObserver::on_scheduler_exit(bool is_worker) {
   if (is_worker) {
     ThreadFrame::SetArena(0);
     is_borrowed = false;
+    workers_.fetch_sub(1, std::memory_order_relaxed);
   }
-  (is_worker ? workers_ : guests_).fetch_sub(1, std::memory_order_relaxed);
   PublishThroughTbb(this);
 }
 

@@ -78,16 +78,13 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
   void on_scheduler_entry(bool is_worker) override;
   void on_scheduler_exit(bool is_worker) override;
 
-  /// How many of TBB's threads are in the arena now, and how many others. A hint.
+  /// How many of TBB's threads are in the arena now. A hint.
   int workers() const { return workers_.load(std::memory_order_relaxed); }
-  int guests() const { return guests_.load(std::memory_order_relaxed); }
 
  private:
   const uint64_t engine_id_;
   const ArenaThreads threads_;
-  // Relaxed everywhere: nothing but the numbers.
-  std::atomic<int> workers_{0};
-  std::atomic<int> guests_{0};
+  std::atomic<int> workers_{0};  // relaxed everywhere: nothing but the number
 };
 
 // What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented
