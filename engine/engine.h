@@ -104,11 +104,11 @@ struct EngineOptions {
   /// so many pend it runs the oldest ready operation instead, or if there is none waits for others
   /// for a millisecond, which keeps an operation that pushes many others near the bound. Without
   /// bound are: what an operation pushes that cannot begin before its own end (on a variable that
-  /// it writes); a tree of operations that push others, which is held in its whole width; what the
-  /// pieces of an operation's or Execute's parallel loop push; and what is pushed inside an
-  /// operation of another engine. With NaiveEngine, which has no arena to know them by, threads
-  /// that come to such pieces push as from outside. Default: TESSERA_ENGINE_MAX_PENDING, or else
-  /// 65536.
+  /// it writes); what it pushes onto a chain whose operations take longer than that; a tree of
+  /// operations that push others, which is held in its whole width; what the pieces of an
+  /// operation's or Execute's parallel loop push; and what is pushed inside an operation of another
+  /// engine. With NaiveEngine, which has no arena to know them by, threads that come to such pieces
+  /// push as from outside. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
   /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.

@@ -193,6 +193,18 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Whether the calling thread works for any engine, in a frame or at a piece of a loop.
   static bool WorksForAny();
 
+  /// Since when a thread runs operations in its place.
+  class TurnClock {
+   public:
+    /// Whether it has done so for long enough to leave the place to a call of Execute: about what
+    /// it takes to wake that.
+    bool IsOver() const { return std::chrono::steady_clock::now() - begin_ >= kTurnTime; }
+
+   private:
+    static constexpr std::chrono::microseconds kTurnTime{100};
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  };
+
   uint64_t id() const { return id_; }
   const ResolvedOptions& options() const { return options_; }
   const ForkWatch& fork_watch() const { return fork_watch_; }
@@ -212,18 +224,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   alignas(64) std::atomic<bool> stopped_{false};
   /// Calls of Execute, for a place that an operation leaves. The same holds.
   std::atomic<bool> calls_wait_{false};
-
-  /// Since when a thread runs operations in its place.
-  class TurnClock {
-   public:
-    /// Whether it has done so for long enough to leave the place to a call of Execute: about what
-    /// it takes to wake that.
-    bool IsOver() const { return std::chrono::steady_clock::now() - begin_ >= kTurnTime; }
-
-   private:
-    static constexpr std::chrono::microseconds kTurnTime{100};
-    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  };
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};
