@@ -100,15 +100,18 @@ struct EngineOptions {
   /// operations of a replay count for those that are pushed after it. So a thread that others rely
   /// on to complete asynchronous operations should complete them before it pushes more.
   ///
-  /// A push from inside an operation does not wait, which that operation's end might have to. Where
-  /// so many pend it runs the oldest ready operation instead, or if there is none waits for others
-  /// for a millisecond, which keeps an operation that pushes many others near the bound. Without
-  /// bound are: what an operation pushes that cannot begin before its own end (on a variable that
-  /// it writes); what it pushes onto a chain whose operations take longer than that; a tree of
-  /// operations that push others, which is held in its whole width; what the pieces of an
-  /// operation's or Execute's parallel loop push; and what is pushed inside an operation of another
-  /// engine. With NaiveEngine, which has no arena to know them by, threads that come to such pieces
-  /// push as from outside. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  /// A push inside an operation or Execute waits too, with another thread in its place, but what
+  /// cannot complete before its own operation goes on (or others that wait like that) does not
+  /// count for it: what an operation pushes behind itself has no bound. Where nothing completes for
+  /// a second such a push goes on all the same, since what pends may wait for its operation by
+  /// means that the engine does not know; so may, each time, twice as many of the next ones. From
+  /// 16 operations on that wait at once others run something ready, if there is, instead of
+  /// waiting: a tree of operations that push others is held in its whole width.
+  ///
+  /// Without bound are also: what the pieces of an operation's or Execute's parallel loop push; what
+  /// is pushed inside an operation of another engine; and what a destructor pushes that runs in a
+  /// call of OnComplete. With NaiveEngine, which has no arena to know them by, threads that come to
+  /// such pieces push as from outside. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
   /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
@@ -239,11 +242,10 @@ class Engine {
 
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
-  /// but see EngineOptions::max_pending. A push from inside an operation waits a millisecond for
-  /// room at most: it runs the oldest ready operation first, if there is any, hence hold no lock
-  /// that operations take; and where that one waits for what this operation is to do, its wait
-  /// throws, or never ends if it is not the engine's. A push from a piece of an operation's or
-  /// Execute's parallel loop, or inside an operation of another engine, does neither.
+  /// but where EngineOptions::max_pending pend: then other operations run before it does, on top of
+  /// this one even where many wait for room, hence hold no lock that operations take; where one on
+  /// top waits for what this operation is to do, its wait throws, or never ends if it is not the
+  /// engine's.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA

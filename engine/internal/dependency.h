@@ -136,6 +136,11 @@ bool CancelWait(WaitExecution& wait);
 /// caller sees to it that neither happens meanwhile. Takes time in proportion to what is blocked.
 bool NeedsItsOwner(WaitExecution& wait);
 
+/// How many operations, those of replays too, cannot complete before the owners go on, which do not
+/// meanwhile: they themselves, and what NeedsItsOwner follows, with the same demands. An operation
+/// of a replay stands for the whole replay. Throws std::bad_alloc.
+uint64_t CountBlocked(std::vector<Execution*> owners);
+
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
 /// those of them that may be ready. Stops after so many queue entries. What changes meanwhile may
 /// be missed, and an execution may be complete and reused by the time it is promoted.

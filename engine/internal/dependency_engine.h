@@ -357,9 +357,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter);
   bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any);
   bool WaitUntilIdle(bool until_process_ends);
-  void Throttle(uint64_t pushed);
-  bool HasMuchRoom(uint64_t pushed);
-  void AwaitRoom(uint64_t pushed);
   bool Idle() const;
   void Report(const FailureRef& failure);
   void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
@@ -376,6 +373,15 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool RunInstead(Instead instead, Waiter* waiter) noexcept;
   bool RunOnTop() noexcept;
   bool KeepIfActive();
+
+  // The bound on what pends (dependency_engine_room.cc).
+  void Throttle(uint64_t pushed);
+  void AwaitRoomInside(uint64_t pushed);
+  bool SleepForRoom(uint64_t pushed, std::chrono::milliseconds time);
+  bool HasMuchRoom(uint64_t pushed);
+  bool HelpOthers();
+  uint64_t EnterRoomWaiters(Execution* current) noexcept;
+  void LeaveRoomWaiters(Execution* current);
 
   // Stopping and ending (dependency_engine_stop.cc).
   void HoldOperations(bool at_end);
@@ -417,8 +423,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> idle_waiters_{0};
   std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
-  // While NeedsItsOwner looks around, and while what it must not see happens.
+  // While NeedsItsOwner or CountBlocked looks around, and while what these must not see happens.
   std::mutex wait_graph_mutex_;
+  // Operations that sleep in a push until there is room; guarded by wait_graph_mutex_.
+  std::vector<Execution*> room_waiters_;
+  // Relaxed: who sees it late sleeps where it could have run an operation.
+  std::atomic<bool> many_await_room_{false};
   // Who waits inside the engine, for active_ to become 0, or for another thread's Shutdown.
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};

@@ -16,6 +16,7 @@
 #include "tessera/engine/internal/dependency_engine.h"
 #include "tessera/engine/internal/lent_places.h"
 #include "tessera/engine/internal/living_engines.h"
+#include "tessera/engine/internal/stall_clock.h"
 #include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/waiter.h"
 
@@ -26,12 +27,6 @@ namespace {
 constexpr auto kSpinTime = std::chrono::microseconds(20);
 // How many operations that a wait does not need a thread runs on top of each other.
 constexpr int kMaxHelpDepth = 64;
-// The same for operations that push more than the bound on what pends.
-constexpr int kMaxPushHelpDepth = 16;
-// How long a push inside an operation waits for room at a time.
-constexpr auto kRoomTime = std::chrono::milliseconds(1);
-// It does so once in so many times the bound at the least.
-constexpr uint64_t kMaxPatience = 8;
 // How many operations that a wait needs, and wait themselves, a thread runs on top of each other.
 // Beyond that another thread does, on a stack of its own.
 constexpr int kMaxDemandedDepth = 100;
@@ -49,7 +44,6 @@ constexpr auto kEndOfProcess = std::chrono::seconds(10);
 constexpr std::string_view kWaitInside = "a wait inside an operation";
 thread_local int help_depth = 0;
 thread_local int demanded_depth = 0;
-thread_local int push_help_depth = 0;
 
 uint32_t NextToken() {
   static std::atomic<uint32_t> last{0};
@@ -61,27 +55,6 @@ uint32_t NextToken() {
 }
 
 }  // namespace
-
-/// When a wait is to be reported, which happens once.
-class DependencyEngine::StallClock {
- public:
-  explicit StallClock(int64_t limit_ms) : pending_(limit_ms > 0) {
-    if (pending_) due_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
-  }
-
-  bool pending() const { return pending_; }
-  std::chrono::steady_clock::time_point due() const { return due_; }
-  /// Whether it is to be reported now. True once.
-  bool TakeDue() {
-    if (!pending_ || std::chrono::steady_clock::now() < due_) return false;
-    pending_ = false;
-    return true;
-  }
-
- private:
-  bool pending_;
-  std::chrono::steady_clock::time_point due_;
-};
 
 /// When a wait looks after the threads that were ordered: those of every engine, for what is waited
 /// for may need an engine that nobody waits for.
@@ -552,91 +525,6 @@ void DependencyEngine::Report(const FailureRef& failure) {
   if (!ClaimReport(*failure, pushed_.count())) return;
   failures_.Renew();
   Rethrow(*failure);
-}
-
-void DependencyEngine::Throttle(uint64_t pushed) {
-  const auto limit = static_cast<uint64_t>(options_.max_pending);
-  // The next look at completed_ is due when the limit could be reached again.
-  const auto has_room = [&] {
-    const uint64_t completed = completed_.load();
-    throttle_at_.store(completed + limit, std::memory_order_relaxed);
-    return pushed < completed + limit;
-  };
-  if (has_room()) return;
-  // What pends may need this thread to complete it.
-  if (CompletionScope::IsOpen()) return;
-  // A piece of an operation's loop: whatever ran on top of it could wait for that operation, and
-  // nobody would know.
-  if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) return;
-  if (ThreadFrame::Inside(id_)) {
-    // What pends may need this very operation to end, so it must not wait: help once, if possible.
-    // The oldest: with the newest those before it would have no turn while others push, and what
-    // was just pushed may well wait for its pusher. Not at any depth, or a family of pushing
-    // operations would pile up on one stack.
-    if (push_help_depth >= kMaxPushHelpDepth) return;
-    Execution* const current = ThreadFrame::Current(id_);
-    SuspendVisit(current);  // what runs on top may wait for what is ready in it
-    ++push_help_depth;
-    if (!TryRunOne()) AwaitRoom(pushed);
-    --push_help_depth;
-    ResumeVisit(current);
-    return;
-  }
-  // In an operation of another engine, or at a piece of its loop, which what pends may need just as
-  // well, by a wait for that engine. On top of it such a wait would be refused, so nothing is run
-  // either.
-  if (ThreadFrame::InOperation() || AtPiece()) return;
-  LentPlaces lent(this, &idle_mutex_, &*room_condition_);
-  std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(*room_condition_, lock, lent, "a push waits for room", Instead::kAnything,
-         [&] { return HasMuchRoom(pushed) || stopped_.load() || lent.process_ends(); });
-  has_room();
-}
-
-/// Whether a quarter of the room is free for who has pushed so many, so that pushers wake seldom;
-/// if not, they are woken when it is. Requires idle_mutex_.
-bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
-  const auto limit = static_cast<uint64_t>(options_.max_pending);
-  const uint64_t target = pushed - limit + limit / 4;
-  // Announce, then look: pairs with CountComplete, which counts and then looks for the
-  // announcement (both sequentially consistent), so one of the two sees the other.
-  if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
-  return completed_.load() >= target;
-}
-
-/// For a push inside an operation when nothing is ready: others may run a chain without the queue,
-/// slower than this thread pushes. Or they wait for it, so it waits only for a moment at a time,
-/// and where that makes no room, once in ever more pushes.
-void DependencyEngine::AwaitRoom(uint64_t pushed) {
-  struct Patience {
-    uint64_t engine = 0;
-    uint64_t begins_at = 0;  // so many pushes
-    uint64_t pause = 1;
-  };
-  thread_local Patience patience;
-  const auto limit = static_cast<uint64_t>(options_.max_pending);
-  if (patience.engine != id_) patience = {.engine = id_};
-  if (pushed < patience.begins_at) return;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (active_ <= ThreadFrame::Operations(id_)) return;  // nobody else is at work
-  }
-  std::unique_lock<std::mutex> lock(idle_mutex_);
-  // What Execute runs has no variables that others could wait for: as long as they get on, it
-  // waits.
-  const bool in_operation = ThreadFrame::Current(id_) != nullptr;
-  uint64_t completed;
-  bool has_room;
-  do {
-    completed = completed_.load();
-    has_room = room_condition_->wait_for(lock, kRoomTime, [&] { return HasMuchRoom(pushed); });
-  } while (!has_room && !in_operation && completed_.load() != completed);
-  if (pushed < completed_.load() + limit) {
-    patience.pause = 1;
-  } else {
-    patience.begins_at = pushed + patience.pause;
-    patience.pause = std::min(2 * patience.pause, kMaxPatience * limit);
-  }
 }
 
 void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const noexcept {

@@ -47,6 +47,12 @@ class ThreadFrame {
 
   /// The innermost frame of any engine; null if there is none.
   static ThreadFrame* Innermost() { return top_; }
+  /// The innermost frame of that engine; null if there is none.
+  static ThreadFrame* InnermostOf(uint64_t engine_id) {
+    ThreadFrame* frame = top_;
+    while (frame != nullptr && frame->engine_id_ != engine_id) frame = frame->outer_;
+    return frame;
+  }
   /// The next one outward.
   ThreadFrame* outer() const { return outer_; }
 
@@ -55,6 +61,13 @@ class ThreadFrame {
   /// For a sleep of this thread, which thus needs no memory however many engines it works for.
   LentPlace& place() { return place_; }
 
+  /// Which pushes in this frame need not wait for room.
+  struct PushAllowance {
+    uint64_t until = 0;  // the first of the engine's that has to
+    uint64_t next = 1;   // how many may pass once more when nothing makes room
+  };
+  PushAllowance& push_allowance() { return push_allowance_; }
+
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
     return arena_engine_id_ == engine_id || HasFrame(engine_id);
@@ -62,21 +75,7 @@ class ThreadFrame {
 
   /// Whether this thread works for the engine in a frame. A worker of its arena without one is at a
   /// piece of a parallel loop.
-  static bool HasFrame(uint64_t engine_id) {
-    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (frame->engine_id_ == engine_id) return true;
-    }
-    return false;
-  }
-
-  /// How many operations of the engine this thread runs, on top of each other.
-  static int64_t Operations(uint64_t engine_id) {
-    int64_t count = 0;
-    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (frame->engine_id_ == engine_id && frame->execution_ != nullptr) ++count;
-    }
-    return count;
-  }
+  static bool HasFrame(uint64_t engine_id) { return InnermostOf(engine_id) != nullptr; }
 
   /// Whether this thread is in an operation of any engine.
   static bool InOperation() {
@@ -106,6 +105,7 @@ class ThreadFrame {
   Execution* const execution_;
   ThreadFrame* const outer_;
   LentPlace place_;  // whoever sleeps fills it in; a frame costs no more for having it
+  PushAllowance push_allowance_;
 };
 
 /// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.

@@ -1,0 +1,164 @@
+// How pushes wait where as much pends as may.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "tessera/engine/internal/dependency.h"
+#include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/lent_places.h"
+#include "tessera/engine/internal/stall_clock.h"
+#include "tessera/engine/internal/thread_frame.h"
+
+namespace tessera::engine_internal {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::string_view kAwaitsRoom = "a push waits for room";
+// From so many operations on that wait for room others run what is ready instead.
+constexpr size_t kManyRoomWaiters = 16;
+// How many operations a thread runs on top of others that push more than the bound: a family of
+// them would else pile up on one stack.
+constexpr int kMaxPushHelpDepth = 16;
+// How long a push inside an operation sleeps before it counts anew what waits for it: twice as long
+// each time.
+constexpr milliseconds kShortestSleep{1};
+constexpr milliseconds kLongestSleep{64};
+// When nothing has been complete for so long the push does not wait any more: what pends may wait
+// for its operation by means that the engine does not know. So do, each time, twice as many of the
+// next ones, but at most as many as may pend.
+constexpr milliseconds kHopelessTime{1000};
+// An operation that has pushed so many behind itself, beside which the bound is nothing, may push a
+// part of that more before they are counted again. So counting costs each push little.
+constexpr uint64_t kUncountedPart = 2;
+
+thread_local int push_help_depth = 0;
+
+}  // namespace
+
+void DependencyEngine::Throttle(uint64_t pushed) {
+  const auto limit = static_cast<uint64_t>(options_.max_pending);
+  // The next look at completed_ is due when the limit could be reached again.
+  const auto has_room = [&] {
+    const uint64_t completed = completed_.load();
+    throttle_at_.store(completed + limit, std::memory_order_relaxed);
+    return pushed < completed + limit;
+  };
+  if (has_room()) return;
+  // What pends may need this thread to complete it.
+  if (CompletionScope::IsOpen()) return;
+  // A piece of an operation's loop: whatever ran on top of it could wait for that operation, and
+  // nobody would know.
+  if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) return;
+  if (ThreadFrame::Inside(id_)) return AwaitRoomInside(pushed);
+  // In an operation of another engine, or at a piece of its loop, which what pends may need just as
+  // well, by a wait for that engine. On top of it such a wait would be refused, so nothing is run
+  // either.
+  if (ThreadFrame::InOperation() || AtPiece()) return;
+  LentPlaces lent(this, &idle_mutex_, &*room_condition_);
+  std::unique_lock<std::mutex> lock(idle_mutex_);
+  WaitOn(*room_condition_, lock, lent, kAwaitsRoom, Instead::kAnything,
+         [&] { return HasMuchRoom(pushed) || stopped_.load() || lent.process_ends(); });
+  has_room();
+}
+
+/// Whether a quarter of the room is free for who has pushed so many, so that pushers wake seldom;
+/// if not, they are woken when it is. Requires idle_mutex_.
+bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
+  const auto limit = static_cast<uint64_t>(options_.max_pending);
+  const uint64_t target = pushed - limit + limit / 4;
+  // Announce, then look: pairs with CountComplete, which counts and then looks for the
+  // announcement (both sequentially consistent), so one of the two sees the other.
+  if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
+  return completed_.load() >= target;
+}
+
+/// The same in an operation or in Execute. What cannot complete before this operation goes on, or
+/// others that wait here, is not bounded: so nobody waits for itself. Meanwhile another thread
+/// works in this one's place.
+void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
+  ThreadFrame::PushAllowance& allowance = ThreadFrame::InnermostOf(id_)->push_allowance();
+  if (pushed < allowance.until) return;
+  const uint64_t allowance_if_hopeless = std::exchange(allowance.next, 1);
+  Execution* const current = ThreadFrame::Current(id_);
+  SuspendVisit(current);  // others run what is ready in it
+  const absl::Cleanup resume = [&] { ResumeVisit(current); };
+  const auto limit = static_cast<uint64_t>(options_.max_pending);
+  StallClock clock(options_.stall_report_ms);
+  milliseconds sleep = kShortestSleep, hopeless{0};
+  while (hopeless < kHopelessTime && !stopped_.load()) {
+    if (clock.TakeDue()) ReportStall(kAwaitsRoom, /*waiter=*/nullptr);
+    if (many_await_room_.load(std::memory_order_relaxed) && HelpOthers()) return;
+    const uint64_t held_back = EnterRoomWaiters(current);
+    const absl::Cleanup leave = [&] { LeaveRoomWaiters(current); };
+    const auto has_room = [&] { return pushed < completed_.load() + limit + held_back; };
+    if (has_room()) {
+      allowance.until = completed_.load() + limit + held_back + held_back / kUncountedPart;
+      return;
+    }
+    const uint64_t completed = completed_.load();
+    if (!SleepForRoom(pushed - held_back, sleep) || has_room()) return;
+    hopeless = completed_.load() == completed ? hopeless + sleep : milliseconds(0);
+    sleep = std::min(2 * sleep, kLongestSleep);
+  }
+  allowance = {.until = pushed + allowance_if_hopeless,
+               .next = std::min(2 * allowance_if_hopeless, limit)};
+}
+
+/// For one of many that wait for room, which would cost a thread each: they may be a family of
+/// which each pushes others, and a place for one more would only bring more of them to wait. Runs
+/// an operation instead: the oldest, for with the newest those before it would have no turn while
+/// others push. Returns false if none is ready.
+bool DependencyEngine::HelpOthers() {
+  if (push_help_depth >= kMaxPushHelpDepth) return queue_.best_rank() != ReadyQueue::kEmptyRank;
+  ++push_help_depth;
+  const bool ran = TryRunOne();
+  --push_help_depth;
+  return ran;
+}
+
+/// Sleeps so long, or until there is room; without threads for it, with this one's place unused.
+/// Returns false if the process ends.
+bool DependencyEngine::SleepForRoom(uint64_t pushed, milliseconds time) {
+  const bool lent = LendPlace(Lender::kWait);
+  const absl::Cleanup take_back = [&] {
+    if (lent) TakeBackPlace(Lender::kWait);
+  };
+  if (!lent) HelpOthers();
+  const LentPlaces others(this, &idle_mutex_, &*room_condition_);
+  std::unique_lock<std::mutex> lock(idle_mutex_);
+  room_condition_->wait_for(
+      lock, time, [&] { return HasMuchRoom(pushed) || stopped_.load() || others.process_ends(); });
+  return !others.process_ends();
+}
+
+/// Takes the calling thread's operation, null in Execute, among those that wait for room. Returns
+/// how many operations cannot complete before these go on; without memory, all that pend.
+uint64_t DependencyEngine::EnterRoomWaiters(Execution* current) noexcept {
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  try {
+    if (current != nullptr) room_waiters_.push_back(current);
+    many_await_room_.store(room_waiters_.size() >= kManyRoomWaiters, std::memory_order_relaxed);
+    return CountBlocked(room_waiters_);
+  } catch (const std::bad_alloc&) {
+    const uint64_t completed = completed_.load();
+    return pushed_.count() - completed;
+  }
+}
+
+void DependencyEngine::LeaveRoomWaiters(Execution* current) {
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  const auto found = std::find(room_waiters_.begin(), room_waiters_.end(), current);
+  if (found != room_waiters_.end()) room_waiters_.erase(found);
+  many_await_room_.store(room_waiters_.size() >= kManyRoomWaiters, std::memory_order_relaxed);
+}
+
+}  // namespace tessera::engine_internal
