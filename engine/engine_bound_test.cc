@@ -29,6 +29,7 @@ using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
 using engine_internal::ParallelFor;
 using engine_internal::ThreadedConfigurations;
+using engine_internal::WaitAWhile;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -387,23 +388,19 @@ TEST_P(ThreadedEngineBoundTest, PiecesOfALoopInExecuteAreInsideTheEngine) {
     const auto engine = GetParam().Make({.max_pending = 2});
     Variable *const held = engine->NewVariable(), *const outer = New();
     const OnComplete done = engine_internal::PushOpen(*engine, held);
-    std::latch blocks(1), goes_on(1);
+    std::latch blocks(1);
+    std::promise<void> goes_on;
+    std::shared_future<void> blocked = goes_on.get_future();
     if (!inside_another) {
-      engine->PushSync([&](RunContext) { blocks.count_down(), goes_on.wait(); }, kCpu, {}, {},
+      engine->PushSync([&](RunContext) { blocks.count_down(), WaitAWhile(blocked); }, kCpu, {}, {},
                        {.property = FnProperty::kAsync});
       blocks.wait();
     }
-    std::atomic<bool> other_thread{false}, refused{false};
+    std::atomic<bool> refused{false};
     std::atomic<int> runs{0};
     const auto execute = [&] {
-      const auto own = std::this_thread::get_id();
       engine->Execute([&] {
-        ParallelFor(2, [&](int) {
-          if (std::this_thread::get_id() == own) {
-            while (!other_thread) std::this_thread::yield();
-            return;
-          }
-          other_thread = true;
+        engine_internal::RunPieceElsewhere([&] {
           for (int i = 0; i < 8; ++i) {
             engine->PushSync([&](RunContext) { ++runs; }, kCpu, {held}, {});
           }
@@ -424,7 +421,7 @@ TEST_P(ThreadedEngineBoundTest, PiecesOfALoopInExecuteAreInsideTheEngine) {
     EXPECT_TRUE(refused);
     EXPECT_EQ(runs, 0);
     done();
-    goes_on.count_down();
+    goes_on.set_value();
     engine->WaitForAll();
     EXPECT_EQ(runs, 8);
   }

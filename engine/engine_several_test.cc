@@ -29,8 +29,10 @@ using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
 using engine_internal::ParallelFor;
 using engine_internal::PushOpen;
+using engine_internal::RunPieceElsewhere;
 using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
+using engine_internal::WaitAWhile;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -342,30 +344,21 @@ TEST_P(SeveralEnginesTest, ExecuteOfAnotherEngineRunsOnTheOperationsThread) {
 TEST_P(SeveralEnginesTest, APieceOfALoopInExecuteOfAnotherEngineMayWaitForTheOperationsEngine) {
   const auto other = Engine::Create({.kind = EngineKind::kThreaded, .workers = 4});
   Variable *outer = New(), *here = New();
-  std::latch busy(GetParam().workers), goes_on(1);
+  std::latch busy(GetParam().workers);
+  std::promise<void> goes_on;
+  std::shared_future<void> blocked = goes_on.get_future();
   for (int i = 1; i < GetParam().workers; ++i) {
-    engine_->PushSync([&](RunContext) { busy.count_down(), goes_on.wait(); }, kCpu, {}, {});
+    engine_->PushSync([&](RunContext) { busy.count_down(), WaitAWhile(blocked); }, kCpu, {}, {});
   }
   engine_->PushSync(
       [&](RunContext) {
         busy.arrive_and_wait();
         engine_->PushSync([](RunContext) {}, kCpu, {}, {here});
-        const auto own = std::this_thread::get_id();
-        std::atomic<bool> other_thread{false};
-        other->Execute([&] {
-          ParallelFor(2, [&](int) {
-            if (std::this_thread::get_id() == own) {
-              while (!other_thread) std::this_thread::yield();
-              return;
-            }
-            other_thread = true;
-            engine_->WaitForVar(here);
-          });
-        });
+        other->Execute([&] { RunPieceElsewhere([&] { engine_->WaitForVar(here); }); });
       },
       kCpu, {}, {outer});
   engine_->WaitForVar(outer);
-  goes_on.count_down();
+  goes_on.set_value();
   engine_->WaitForAll();
 }
 

@@ -205,17 +205,10 @@ TEST_P(EngineWaitTest, ErrorsOfInnerOperationsReachTheOuterOne) {
 
 TEST_P(ThreadedEngineWaitTest, ExecuteInAPieceOfALoopIsInsideTheLoopsOperation) {
   if (GetParam().workers == 1) return;  // a loop has no other thread
-  std::atomic<bool> other_thread{false};
   std::atomic<int> refused{0};
   engine_->PushSync(
       [&](RunContext) {
-        const auto own = std::this_thread::get_id();
-        ParallelFor(2, [&](int) {
-          if (std::this_thread::get_id() == own) {
-            while (!other_thread) std::this_thread::yield();
-            return;
-          }
-          other_thread = true;
+        engine_internal::RunPieceElsewhere([&] {
           engine_->Execute([&] {
             try {
               engine_->WaitForAll();

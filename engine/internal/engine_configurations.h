@@ -1,10 +1,13 @@
 #ifndef TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
 #define TESSERA_ENGINE_INTERNAL_ENGINE_CONFIGURATIONS_H_
 
+#include <atomic>
+#include <chrono>
 #include <exception>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,28 @@ void ParallelFor(int n, const Body& body) {
   PublishThroughTbb(&entry);
   const ReceiveAtExit receive;
   tbb::parallel_for(0, n, ordered);
+}
+
+/// Runs `piece` as a piece of a loop in another thread than this one, which is at the loop
+/// meanwhile. TBB need not send one to every loop: then there is another loop.
+template <typename Piece>
+void RunPieceElsewhere(const Piece& piece) {
+  const auto own = std::this_thread::get_id();
+  std::atomic<bool> taken{false};
+  while (!taken) {
+    ParallelFor(2, [&](int) {
+      if (std::this_thread::get_id() != own) {
+        if (!taken.exchange(true)) piece();
+        return;
+      }
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
+      while (!taken && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    });
+  }
+}
+
+inline void WaitAWhile(const std::shared_future<void>& future) {
+  future.wait_for(std::chrono::seconds(1));
 }
 
 /// The Error that the call throws. To throw none is a failure of the test.
