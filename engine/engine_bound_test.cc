@@ -300,6 +300,41 @@ TEST_P(ThreadedEngineBoundTest, AnOperationOfAReplayWaitsForRoom) {
   EXPECT_LE(most, 20u + 10u + 5u + 1u);
 }
 
+// What waits is an operation that the engine cannot tell: one whose loop's piece it is, or one of
+// another engine. So nobody knows what may complete, and the push does not wait.
+TEST_P(ThreadedEngineBoundTest, APushThatUnknownOperationsWaitForDoesNotWait) {
+  if (GetParam().workers == 1) return;  // a loop has no other thread
+  for (const bool of_another_engine : {false, true}) {
+    std::atomic<int> reports{0};
+    const auto engine = GetParam().Make(
+        {.max_pending = 4, .stall_report_ms = 500, .stall_report = [&](const std::string& report) {
+           if (report.find("a push waits for room") != std::string::npos) ++reports;
+         }});
+    Variable *const held = engine->NewVariable(), *const awaited = engine->NewVariable();
+    std::latch waits(1);
+    std::atomic<int> runs{0};
+    const auto pusher = [&](RunContext) {
+      waits.wait();
+      for (int i = 0; i < 50; ++i) engine->PushSync([&](RunContext) { ++runs; }, kCpu, {held}, {});
+    };
+    const auto waiter = [&](RunContext) {
+      const auto wait = [&] {
+        waits.count_down();
+        engine->WaitForVar(awaited);
+      };
+      if (!of_another_engine) return engine_internal::RunPieceElsewhere(wait);
+      Variable* const there = engine_->NewVariable();
+      engine_->PushSync([&](RunContext) { wait(); }, kCpu, {}, {there});
+      engine_->WaitForVar(there);
+    };
+    engine->PushSync(pusher, kCpu, {}, {awaited}, {.property = FnProperty::kAsync});
+    engine->PushSync(waiter, kCpu, {}, {held});
+    engine->WaitForAll();
+    EXPECT_EQ(runs, 50);
+    EXPECT_EQ(reports, 0);
+  }
+}
+
 // Nothing makes room but what comes after the pushes, of which the engine knows nothing: the
 // pusher gets on in the end, and says for what it has waited.
 TEST_P(ThreadedEngineBoundTest, APusherThatAllOthersWaitForGetsOnInTheEnd) {

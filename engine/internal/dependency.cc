@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -411,14 +412,15 @@ bool NeedsItsOwner(WaitExecution& wait) {
   return !VisitBlocked({wait.owner}, [&](Execution& blocked) { return &blocked != &wait; });
 }
 
-uint64_t CountBlocked(std::vector<Execution*> owners) {
+std::optional<uint64_t> CountBlocked(std::vector<Execution*> owners) {
   uint64_t operations = 0;
-  VisitBlocked(std::move(owners), [&](Execution& blocked) {
+  const bool knows_all = VisitBlocked(std::move(owners), [&](Execution& blocked) {
     if (blocked.kind == ExecutionKind::kOperation) ++operations;
     if (blocked.is_replay()) operations += blocked.replay->plan.size();
-    return true;
+    return blocked.kind != ExecutionKind::kWait ||
+           !static_cast<WaitExecution&>(blocked).has_unknown_owner;
   });
-  return operations;
+  return knows_all ? std::optional(operations) : std::nullopt;
 }
 
 void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,

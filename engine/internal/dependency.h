@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -97,9 +98,11 @@ struct WaitExecution : Execution {
   WaitExecution() { kind = ExecutionKind::kWait; }
 
   Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
-  uint32_t token = 0;          ///< tells waits inside operations apart
-  FailureRef failure;          ///< the mark that the variable had at the wait's turn
-  FenceRef fence;              ///< of the last write, if a device may still work on it
+  /// It waits all the same, at a piece of its loop, or is one of another engine.
+  bool has_unknown_owner = false;
+  uint32_t token = 0;  ///< tells waits inside operations apart
+  FailureRef failure;  ///< the mark that the variable had at the wait's turn
+  FenceRef fence;      ///< of the last write, if a device may still work on it
 };
 
 /// What a thread runs of a replay, in the place of an execution on that thread.
@@ -138,8 +141,9 @@ bool NeedsItsOwner(WaitExecution& wait);
 
 /// How many operations, those of replays too, cannot complete before the owners go on, which do not
 /// meanwhile: they themselves, and what NeedsItsOwner follows, with the same demands. An operation
-/// of a replay stands for the whole replay. Throws std::bad_alloc.
-uint64_t CountBlocked(std::vector<Execution*> owners);
+/// of a replay stands for the whole replay. Nothing if an operation waits among these that is not
+/// known. Throws std::bad_alloc.
+std::optional<uint64_t> CountBlocked(std::vector<Execution*> owners);
 
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
 /// those of them that may be ready. Stops after so many queue entries. What changes meanwhile may

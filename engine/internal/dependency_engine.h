@@ -379,7 +379,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void AwaitRoomInside(uint64_t pushed);
   bool SleepForRoom(uint64_t pushed, std::chrono::milliseconds time);
   bool HasMuchRoom(uint64_t pushed);
-  bool HelpOthers();
+  void LetHopelessPass(uint64_t pushed);
+  bool TryHelp();
   uint64_t EnterRoomWaiters(Execution* current) noexcept;
   void LeaveRoomWaiters(Execution* current);
 
@@ -429,6 +430,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::vector<Execution*> room_waiters_;
   // Relaxed: who sees it late sleeps where it could have run an operation.
   std::atomic<bool> many_await_room_{false};
+  // Pushes before that one do not wait, as those before had to for too long. Relaxed: a hint.
+  std::atomic<uint64_t> hopeless_until_{0};
+  uint64_t hopeless_at_ = 0;      // completed_ at the last one; guarded by wait_graph_mutex_
+  uint64_t hopeless_pushes_ = 1;  // that passed with it; guarded by wait_graph_mutex_
   // Who waits inside the engine, for active_ to become 0, or for another thread's Shutdown.
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};

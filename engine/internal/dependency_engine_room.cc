@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -34,8 +35,9 @@ constexpr milliseconds kShortestSleep{1};
 constexpr milliseconds kLongestSleep{64};
 // When nothing has been complete for so long the push does not wait any more: what pends may wait
 // for its operation by means that the engine does not know. So do, each time, twice as many of the
-// next ones, but at most as many as may pend.
+// next ones, but at most as many as may pend, or so many if those are fewer.
 constexpr milliseconds kHopelessTime{1000};
+constexpr uint64_t kHopelessPushes = 64;
 // An operation that has pushed so many behind itself, beside which the bound is nothing, may push a
 // part of that more before they are counted again. So counting costs each push little.
 constexpr uint64_t kUncountedPart = 2;
@@ -58,11 +60,10 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // A piece of an operation's loop: whatever ran on top of it could wait for that operation, and
   // nobody would know.
   if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) return;
+  // In an operation of another engine, or at a piece of its loop, which what pends may need, by a
+  // wait for that engine.
+  if (ThreadFrame::InOperationOfOther(id_) || AtPiece()) return;
   if (ThreadFrame::Inside(id_)) return AwaitRoomInside(pushed);
-  // In an operation of another engine, or at a piece of its loop, which what pends may need just as
-  // well, by a wait for that engine. On top of it such a wait would be refused, so nothing is run
-  // either.
-  if (ThreadFrame::InOperation() || AtPiece()) return;
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   WaitOn(*room_condition_, lock, lent, kAwaitsRoom, Instead::kAnything,
@@ -85,9 +86,8 @@ bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
 /// others that wait here, is not bounded: so nobody waits for itself. Meanwhile another thread
 /// works in this one's place.
 void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
-  ThreadFrame::PushAllowance& allowance = ThreadFrame::InnermostOf(id_)->push_allowance();
-  if (pushed < allowance.until) return;
-  const uint64_t allowance_if_hopeless = std::exchange(allowance.next, 1);
+  uint64_t& free_until = ThreadFrame::InnermostOf(id_)->free_until();
+  if (pushed < free_until || pushed < hopeless_until_.load(std::memory_order_relaxed)) return;
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);  // others run what is ready in it
   const absl::Cleanup resume = [&] { ResumeVisit(current); };
@@ -96,43 +96,59 @@ void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
   milliseconds sleep = kShortestSleep, hopeless{0};
   while (hopeless < kHopelessTime && !stopped_.load()) {
     if (clock.TakeDue()) ReportStall(kAwaitsRoom, /*waiter=*/nullptr);
-    if (many_await_room_.load(std::memory_order_relaxed) && HelpOthers()) return;
+    // Each that sleeps may cost a thread. And they may be a family of which each pushes others: a
+    // place for one more would only bring more of them to wait.
+    if (many_await_room_.load(std::memory_order_relaxed) &&
+        (TryHelp() || queue_.best_rank() != ReadyQueue::kEmptyRank)) {
+      return;
+    }
     const uint64_t held_back = EnterRoomWaiters(current);
     const absl::Cleanup leave = [&] { LeaveRoomWaiters(current); };
-    const auto has_room = [&] { return pushed < completed_.load() + limit + held_back; };
-    if (has_room()) {
-      allowance.until = completed_.load() + limit + held_back + held_back / kUncountedPart;
+    const auto has_room = [&](uint64_t more) {
+      free_until = completed_.load() + limit + held_back + more;
+      return pushed < free_until;
+    };
+    if (has_room(0)) {
+      has_room(held_back / kUncountedPart);
       return;
     }
     const uint64_t completed = completed_.load();
-    if (!SleepForRoom(pushed - held_back, sleep) || has_room()) return;
+    if (!SleepForRoom(pushed - held_back, sleep) || has_room(0)) return;
     hopeless = completed_.load() == completed ? hopeless + sleep : milliseconds(0);
     sleep = std::min(2 * sleep, kLongestSleep);
   }
-  allowance = {.until = pushed + allowance_if_hopeless,
-               .next = std::min(2 * allowance_if_hopeless, limit)};
+  if (!stopped_.load()) LetHopelessPass(pushed);
 }
 
-/// For one of many that wait for room, which would cost a thread each: they may be a family of
-/// which each pushes others, and a place for one more would only bring more of them to wait. Runs
-/// an operation instead: the oldest, for with the newest those before it would have no turn while
-/// others push. Returns false if none is ready.
-bool DependencyEngine::HelpOthers() {
-  if (push_help_depth >= kMaxPushHelpDepth) return queue_.best_rank() != ReadyQueue::kEmptyRank;
+/// Nothing has made room for that push: it goes on, and more of the next ones each time.
+void DependencyEngine::LetHopelessPass(uint64_t pushed) {
+  const uint64_t most = std::max(kHopelessPushes, static_cast<uint64_t>(options_.max_pending));
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  const uint64_t completed = completed_.load();
+  const bool again = std::exchange(hopeless_at_, completed) == completed;
+  hopeless_pushes_ = again ? std::min(2 * hopeless_pushes_, most) : 1;
+  hopeless_until_.store(std::max(hopeless_until_.load(), pushed + hopeless_pushes_));
+}
+
+/// Runs one ready operation: the oldest, for with the newest those before it would have no turn
+/// while others push. Returns false if there is none, or this thread has run too many on top of
+/// each other.
+bool DependencyEngine::TryHelp() {
+  if (push_help_depth >= kMaxPushHelpDepth) return false;
   ++push_help_depth;
   const bool ran = TryRunOne();
   --push_help_depth;
   return ran;
 }
 
-/// Sleeps so long, or until there is room; without threads for it, with this one's place unused.
-/// Returns false if the process ends.
+/// Sleeps so long, or until there is room. Where there is no thread for this one's place it runs
+/// something first. Returns false if the process ends.
 bool DependencyEngine::SleepForRoom(uint64_t pushed, milliseconds time) {
   const bool lent = LendPlace(Lender::kWait);
   const absl::Cleanup take_back = [&] {
     if (lent) TakeBackPlace(Lender::kWait);
   };
-  if (!lent) HelpOthers();
+  if (!lent && TryHelp()) return true;
   const LentPlaces others(this, &idle_mutex_, &*room_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   room_condition_->wait_for(
@@ -141,17 +157,18 @@ bool DependencyEngine::SleepForRoom(uint64_t pushed, milliseconds time) {
 }
 
 /// Takes the calling thread's operation, null in Execute, among those that wait for room. Returns
-/// how many operations cannot complete before these go on; without memory, all that pend.
+/// how many operations cannot complete before these go on; all that pend where that is not to be
+/// known, or there is no memory for it.
 uint64_t DependencyEngine::EnterRoomWaiters(Execution* current) noexcept {
   std::lock_guard<std::mutex> hold(wait_graph_mutex_);
   try {
     if (current != nullptr) room_waiters_.push_back(current);
     many_await_room_.store(room_waiters_.size() >= kManyRoomWaiters, std::memory_order_relaxed);
-    return CountBlocked(room_waiters_);
+    if (const std::optional<uint64_t> count = CountBlocked(room_waiters_)) return *count;
   } catch (const std::bad_alloc&) {
-    const uint64_t completed = completed_.load();
-    return pushed_.count() - completed;
   }
+  const uint64_t completed = completed_.load();
+  return pushed_.count() - completed;
 }
 
 void DependencyEngine::LeaveRoomWaiters(Execution* current) {

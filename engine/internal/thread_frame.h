@@ -61,12 +61,8 @@ class ThreadFrame {
   /// For a sleep of this thread, which thus needs no memory however many engines it works for.
   LentPlace& place() { return place_; }
 
-  /// Which pushes in this frame need not wait for room.
-  struct PushAllowance {
-    uint64_t until = 0;  // the first of the engine's that has to
-    uint64_t next = 1;   // how many may pass once more when nothing makes room
-  };
-  PushAllowance& push_allowance() { return push_allowance_; }
+  /// Pushes before that one of the engine's need not wait for room in this frame.
+  uint64_t& free_until() { return free_until_; }
 
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
@@ -81,6 +77,14 @@ class ThreadFrame {
   static bool InOperation() {
     for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
       if (frame->execution_ != nullptr) return true;
+    }
+    return false;
+  }
+
+  /// The same, of any but that one.
+  static bool InOperationOfOther(uint64_t engine_id) {
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (frame->execution_ != nullptr && frame->engine_id_ != engine_id) return true;
     }
     return false;
   }
@@ -105,7 +109,7 @@ class ThreadFrame {
   Execution* const execution_;
   ThreadFrame* const outer_;
   LentPlace place_;  // whoever sleeps fills it in; a frame costs no more for having it
-  PushAllowance push_allowance_;
+  uint64_t free_until_ = 0;
 };
 
 /// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.
