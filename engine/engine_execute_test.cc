@@ -27,6 +27,7 @@ namespace {
 using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::MostAtOnce;
 using engine_internal::ParallelFor;
 using engine_internal::PushOpen;
 using engine_internal::ThisThread;
@@ -286,24 +287,15 @@ TEST_P(ExecuteTest, NoMoreCallsRunAtOnceThanThereArePlacesThoughOthersSleep) {
       },
       kCpu, {}, {});
   AwaitSleep(sleeper.get_future().get());
-  std::atomic<int> running{0}, most{0};
+  MostAtOnce calls;
   std::vector<std::thread> callers;
   for (int i = 0; i < 4 * (workers + 2); ++i) {
     callers.emplace_back([&] {
-      for (int call = 0; call < 20; ++call) {
-        engine_->Execute([&] {
-          const int now = ++running;
-          int seen = most;
-          while (now > seen && !most.compare_exchange_weak(seen, now)) {
-          }
-          std::this_thread::yield();
-          --running;
-        });
-      }
+      for (int call = 0; call < 5; ++call) engine_->Execute([&] { calls.Call(); });
     });
   }
   for (std::thread& caller : callers) caller.join();
-  EXPECT_LE(most, workers);  // one of them in the sleeper's place
+  EXPECT_LE(calls.most(), workers);  // one of them in the sleeper's place
   open();
   engine_->WaitForAll();
 }

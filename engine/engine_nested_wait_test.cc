@@ -27,6 +27,7 @@ namespace {
 using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::MostAtOnce;
 using engine_internal::ParallelFor;
 using engine_internal::PushOpen;
 using engine_internal::ThisThread;
@@ -413,6 +414,30 @@ TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) 
     throw NotFound("from inside");
   }),
                Error);
+  engine_->WaitForAll();
+}
+
+// It has lent its place before.
+TEST_P(NestedWaitTest, AWaitOfAnOperationThatMayBlockLendsNoSecondPlace) {
+  Variable* const awaited = New();
+  const OnComplete open = PushOpen(*engine_, awaited);
+  std::promise<pid_t> sleeper;
+  engine_->PushSync(
+      [&](RunContext context) {
+        sleeper.set_value(ThisThread());
+        context.engine->WaitForVar(awaited);
+      },
+      kCpu, {}, {}, {.property = FnProperty::kAsync});
+  AwaitSleep(sleeper.get_future().get());
+  MostAtOnce runs;
+  std::vector<Variable*> last;
+  for (int i = 0; i < 8 * GetParam().workers; ++i) {
+    last.push_back(New());
+    engine_->PushSync([&](RunContext) { runs.Call(); }, kCpu, {}, {last.back()});
+  }
+  for (Variable* const variable : last) engine_->WaitForVar(variable);
+  EXPECT_LE(runs.most(), GetParam().workers);
+  open();
   engine_->WaitForAll();
 }
 

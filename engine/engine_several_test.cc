@@ -27,6 +27,7 @@ namespace {
 using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::MostAtOnce;
 using engine_internal::ParallelFor;
 using engine_internal::PushOpen;
 using engine_internal::RunPieceElsewhere;
@@ -79,6 +80,80 @@ TEST_P(SeveralEnginesTest, AWaitInsideAnotherEngineLendsThePlaceInTheFirst) {
         kCpu, {}, {outer});
     engine_->WaitForVar(outer);
   }
+}
+
+// By its call of the other engine, or by its wait.
+TEST_P(SeveralEnginesTest, AWaitInsideAnotherEngineForTheFirstLendsOnePlace) {
+  const auto other = GetParam().Make();
+  Variable* const awaited = New();
+  const OnComplete open = PushOpen(*engine_, awaited);
+  std::promise<pid_t> sleeper;
+  engine_->PushSync(
+      [&](RunContext) {
+        other->Execute([&] {
+          sleeper.set_value(ThisThread());
+          engine_->WaitForVar(awaited);
+        });
+      },
+      kCpu, {}, {});
+  AwaitSleep(sleeper.get_future().get());
+  MostAtOnce runs;
+  std::vector<Variable*> last;
+  for (int i = 0; i < 8 * GetParam().workers; ++i) {
+    last.push_back(New());
+    engine_->PushSync([&](RunContext) { runs.Call(); }, kCpu, {}, {last.back()});
+  }
+  for (Variable* const variable : last) engine_->WaitForVar(variable);
+  EXPECT_LE(runs.most(), GetParam().workers);
+  open();
+  engine_->WaitForAll();
+}
+
+// What an operation's wait needs, and what its call runs: who works in its place leaves meanwhile.
+TEST_P(SeveralEnginesTest, WhatRunsInsideAnotherEngineForTheFirstHasThePlaceThatWasLent) {
+  const int workers = GetParam().workers;
+  const auto other = Engine::Create({.kind = EngineKind::kThreaded, .workers = workers + 1});
+  std::latch all_begun(workers), goes_on(1);
+  for (int i = 0; i < workers - 1; ++i) {
+    engine_->PushSync([&](RunContext) { all_begun.count_down(), goes_on.wait(); }, kCpu, {}, {});
+  }
+  for (const bool waits : {false, true}) {
+    Variable *const outer = New(), *const needed = New();
+    const auto inside_both = [&] {
+      std::atomic<pid_t> in_its_place{0};
+      std::atomic<bool> is_back{false}, second_ran{false};
+      const auto when_back = [&] {
+        EXPECT_EQ(tbb::this_task_arena::max_concurrency(), waits ? workers + 1 : workers);
+        is_back = true;
+        AwaitSleep(in_its_place);
+        EXPECT_FALSE(second_ran);
+      };
+      engine_->PushSync(
+          [&](RunContext) {
+            in_its_place = ThisThread();
+            while (!is_back) std::this_thread::yield();
+          },
+          kCpu, {}, {New()});
+      engine_->PushSync([&](RunContext) { second_ran = true; }, kCpu, {}, {New()});
+      while (in_its_place == 0) std::this_thread::yield();
+      if (waits) {
+        engine_->PushSync([&](RunContext) { when_back(); }, kCpu, {}, {needed});
+        engine_->WaitForVar(needed);
+      } else {
+        engine_->Execute(when_back);
+      }
+      while (!second_ran) std::this_thread::yield();
+    };
+    engine_->PushSync(
+        [&](RunContext) {
+          if (!waits) all_begun.arrive_and_wait();
+          other->Execute(inside_both);
+        },
+        kCpu, {}, {outer});
+    engine_->WaitForVar(outer);
+  }
+  goes_on.count_down();
+  engine_->WaitForAll();
 }
 
 TEST_P(SeveralEnginesTest, APushInsideAnotherEngineNeverWaitsForRoom) {

@@ -190,6 +190,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// for. For loops of this engine's, whose pieces on other threads may wait for those engines.
   void CallLending(const std::function<void()>& fn);
 
+  class PlaceTakenBack;
+
   /// Whether the calling thread works for any engine, in a frame or at a piece of a loop.
   static bool WorksForAny();
 
@@ -384,6 +386,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   uint64_t EnterRoomWaiters(Execution* current) noexcept;
   void LeaveRoomWaiters(Execution* current);
 
+  // Lending places (lent_places.cc).
+  void Lend(LentPlace& place);
+  void TakeBack(LentPlace& place);
+
   // Stopping and ending (dependency_engine_stop.cc).
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
@@ -452,29 +458,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   alignas(64) PushCounter pushed_;
   std::atomic<uint64_t> throttle_at_{UINT64_MAX};
   alignas(64) std::atomic<uint64_t> completed_{0};
-};
-
-/// While it lives, the function that this thread calls may block: others work in its place.
-class DependencyEngine::Blocked {
- public:
-  explicit Blocked(DependencyEngine* engine)
-      : engine_(engine),
-        current_(ThreadFrame::Current(engine->id_)),
-        lent_(engine->LendPlace(Lender::kBlocked)) {
-    if (lent_) engine_->SuspendVisit(current_);
-  }
-  ~Blocked() {
-    if (!lent_) return;
-    engine_->ResumeVisit(current_);
-    engine_->TakeBackPlace(Lender::kBlocked);
-  }
-  Blocked(const Blocked&) = delete;
-  Blocked& operator=(const Blocked&) = delete;
-
- private:
-  DependencyEngine* const engine_;
-  Execution* const current_;
-  const bool lent_;
 };
 
 }  // namespace tessera::engine_internal

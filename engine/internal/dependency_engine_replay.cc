@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/lent_places.h"
 #include "tessera/engine/internal/recording.h"
 #include "tessera/engine/internal/replay.h"
 #include "tessera/engine/internal/schedule_plan.h"

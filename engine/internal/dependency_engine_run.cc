@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/engine/internal/dependency_engine.h"
+#include "tessera/engine/internal/lent_places.h"
 #include "tessera/engine/internal/memory_wait.h"
 #include "tessera/engine/internal/replay.h"
 #include "tessera/engine/internal/thread_frame.h"
@@ -293,6 +294,7 @@ Execution* DependencyEngine::TakeReady() {
 }
 
 void DependencyEngine::RunTaken(Execution* execution) {
+  const PlaceTakenBack place_taken_back(this);
   ReadyList ready;
   Run(execution, ready);
   if (!ready.empty()) Dispatch(ready);

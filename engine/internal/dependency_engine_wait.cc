@@ -326,6 +326,7 @@ bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullpt
 /// done() holds.
 bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter) {
   const uint32_t token = waiter == nullptr ? 0 : waiter->token;
+  const PlaceTakenBack place_taken_back(this);
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);
   absl::Cleanup resume = [&] { ResumeVisit(current); };
@@ -396,6 +397,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
 
 /// For a thread that is in no operation, and needs all of them: runs whatever is ready.
 bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
+  const PlaceTakenBack place_taken_back(this);
   StallClock clock(options_.stall_report_ms);
   while (!done()) {
     if (abandoned_.load()) return false;

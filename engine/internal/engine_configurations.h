@@ -119,6 +119,25 @@ inline OnComplete PushOpen(Engine& engine, Variable* variable) {
   return handle.get_future().get();
 }
 
+/// How many threads have been in its Call at once, at the most.
+class MostAtOnce {
+ public:
+  /// Lasts for a moment, in which others may come.
+  void Call() {
+    const int now = ++inside_;
+    int seen = most_;
+    while (now > seen && !most_.compare_exchange_weak(seen, now)) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --inside_;
+  }
+  int most() const { return most_; }
+
+ private:
+  std::atomic<int> inside_{0};
+  std::atomic<int> most_{0};
+};
+
 /// A test that has an engine of the configuration that is its parameter.
 class EngineConfigurationTest : public testing::TestWithParam<EngineConfiguration> {
  protected:

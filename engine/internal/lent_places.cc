@@ -1,8 +1,38 @@
 #include "tessera/engine/internal/lent_places.h"
 
+#include <utility>
+
 #include "tessera/engine/internal/living_engines.h"
 
 namespace tessera::engine_internal {
+
+/// Others work in the place that this thread has in the engine, until as many calls of TakeBack.
+void DependencyEngine::Lend(LentPlace& place) {
+  if (place.times++ > 0) return;
+  place.current = ThreadFrame::Current(id_);
+  // First, so that what the visit leaves is in the queue when a thread for it is looked for.
+  SuspendVisit(place.current);
+  place.lent = LendPlace(Lender::kBlocked);
+}
+
+void DependencyEngine::TakeBack(LentPlace& place) {
+  if (--place.times > 0) return;
+  if (place.lent) TakeBackPlace(Lender::kBlocked);
+  ResumeVisit(place.current);
+}
+
+DependencyEngine::PlaceTakenBack::PlaceTakenBack(DependencyEngine* engine)
+    : engine_(engine), place_(LentPlaces::LentIn(engine)) {
+  if (place_ == nullptr) return;
+  times_ = std::exchange(place_->times, 1);
+  engine_->TakeBack(*place_);
+}
+
+DependencyEngine::PlaceTakenBack::~PlaceTakenBack() {
+  if (place_ == nullptr) return;
+  engine_->Lend(*place_);
+  place_->times = times_;
+}
 
 DependencyEngine::LentPlaces::LentPlaces(DependencyEngine* engine, std::mutex* mutex,
                                          std::condition_variable* condition) noexcept
@@ -11,7 +41,7 @@ DependencyEngine::LentPlaces::LentPlaces(DependencyEngine* engine, std::mutex* m
   LentPlace* last = &own_;
   const ThreadFrame* const lent_from = outer_ == nullptr ? nullptr : outer_->frame_;
   for (ThreadFrame* frame = ThreadFrame::Innermost(); frame != lent_from; frame = frame->outer()) {
-    last = Lend(frame->engine(), frame->place(), last);
+    last = Append(frame->engine(), frame->place(), last);
   }
   if (outer_ == nullptr) LendOfPiece(last);
   knows_several_ = KnowsSeveral();
@@ -39,8 +69,7 @@ DependencyEngine::LentPlaces::~LentPlaces() {
   }
   innermost_ = outer_;
   for (LentPlace* place = own_.of_outer_engine; place != nullptr; place = place->of_outer_engine) {
-    if (place->lent) place->engine->TakeBackPlace(Lender::kBlocked);
-    place->engine->ResumeVisit(place->current);
+    place->engine->TakeBack(*place);
   }
   if (piece_of_ != nullptr) piece_of_->Deactivate();
 }
@@ -50,17 +79,26 @@ DependencyEngine::LentPlaces* DependencyEngine::LentPlaces::Enclosing() {
   return innermost_ == nullptr || innermost_->own_.engine->forked() ? nullptr : innermost_;
 }
 
-LentPlace* DependencyEngine::LentPlaces::Lend(DependencyEngine* engine, LentPlace& place,
-                                              LentPlace* last) {
+LentPlace* DependencyEngine::LentPlaces::LentIn(const DependencyEngine* engine) {
+  LentPlace* place = nullptr;
+  if (ThreadFrame* const frame = ThreadFrame::InnermostOf(engine->id_)) {
+    place = &frame->place();  // what lies further outward was lent, and taken back, before it
+  } else {
+    for (LentPlaces* sleep = innermost_; sleep != nullptr; sleep = sleep->outer_) {
+      if (sleep->piece_of_ == engine) place = &sleep->of_piece_;
+    }
+  }
+  return place == nullptr || place->times == 0 ? nullptr : place;
+}
+
+LentPlace* DependencyEngine::LentPlaces::Append(DependencyEngine* engine, LentPlace& place,
+                                                LentPlace* last) {
   // In the child of a fork the parent's frames are still there, but not its threads.
   if (Has(engine) || engine->forked()) return last;
   place.engine = engine;
   place.of_outer_engine = nullptr;
   last->of_outer_engine = &place;
-  // First, so that what the visit leaves is in the queue when a thread for it is looked for.
-  place.current = ThreadFrame::Current(engine->id_);
-  engine->SuspendVisit(place.current);
-  place.lent = engine->LendPlace(Lender::kBlocked);
+  engine->Lend(place);
   return &place;
 }
 
@@ -75,7 +113,7 @@ void DependencyEngine::LentPlaces::LendOfPiece(LentPlace* last) {
     ++engine.active_;
     piece_of_ = &engine;
   });
-  if (piece_of_ != nullptr) Lend(piece_of_, of_piece_, last);
+  if (piece_of_ != nullptr) Append(piece_of_, of_piece_, last);
 }
 
 bool DependencyEngine::LentPlaces::Has(const DependencyEngine* engine) const {

@@ -41,11 +41,15 @@ class DependencyEngine::LentPlaces {
   bool RunOnTop() const;
 
  private:
+  friend class PlaceTakenBack;
+
   /// The sleep in whose stall report this thread is; null if in none.
   static LentPlaces* Enclosing();
-  /// Fills in `place`, and appends it to `last`, if that engine is none of those before. Returns
-  /// the last one.
-  LentPlace* Lend(DependencyEngine* engine, LentPlace& place, LentPlace* last);
+  /// The place of this thread in the engine if it is lent, in whatever way; or null.
+  static LentPlace* LentIn(const DependencyEngine* engine);
+  /// Lends `place`, and appends it to `last`, if that engine is none of those before. Returns the
+  /// last one.
+  LentPlace* Append(DependencyEngine* engine, LentPlace& place, LentPlace* last);
   void LendOfPiece(LentPlace* last);
   bool Has(const DependencyEngine* engine) const;
   bool KnowsSeveral() const;
@@ -64,6 +68,38 @@ class DependencyEngine::LentPlaces {
   LentPlace of_piece_{};                  // if piece_of_ is not null
   DependencyEngine* piece_of_ = nullptr;  // which must not end meanwhile
   bool knows_several_ = false;
+};
+
+/// While it lives, the function that the operation of this frame calls may block: others work in
+/// its place.
+class DependencyEngine::Blocked {
+ public:
+  explicit Blocked(DependencyEngine* engine)
+      : engine_(engine), place_(ThreadFrame::InnermostOf(engine->id_)->place()) {
+    engine_->Lend(place_);
+  }
+  ~Blocked() { engine_->TakeBack(place_); }
+  Blocked(const Blocked&) = delete;
+  Blocked& operator=(const Blocked&) = delete;
+
+ private:
+  DependencyEngine* const engine_;
+  LentPlace& place_;
+};
+
+/// While it lives, this thread has its place in the engine back, if that is lent: for what a thread
+/// does for the engine although it is in another one's Execute, or may block.
+class DependencyEngine::PlaceTakenBack {
+ public:
+  explicit PlaceTakenBack(DependencyEngine* engine);
+  ~PlaceTakenBack();
+  PlaceTakenBack(const PlaceTakenBack&) = delete;
+  PlaceTakenBack& operator=(const PlaceTakenBack&) = delete;
+
+ private:
+  DependencyEngine* const engine_;
+  LentPlace* const place_;  // null if it is not lent
+  int times_ = 0;
 };
 
 }  // namespace tessera::engine_internal

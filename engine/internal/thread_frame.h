@@ -13,9 +13,12 @@ struct Execution;
 /// That a thread sleeps in a call of an engine or although it works for it, in a list of the
 /// engine's.
 struct LentPlace {
+  // See DependencyEngine::Lend. The thread has one place in an engine, which several may want lent.
+  int times = 0;
+  bool lent;           // if it is to be, and too many are not already
+  Execution* current;  // whose visit is suspended meanwhile, if it is one
+  // While it is in the list.
   DependencyEngine* engine;
-  Execution* current;  // whose visit is suspended, if it is one
-  bool lent;
   LentPlace* of_outer_engine;  // the thread's next one
   // Guarded by the engine's lent_places_mutex_.
   std::mutex* mutex;  // what the thread sleeps on
@@ -58,7 +61,7 @@ class ThreadFrame {
 
   /// Lives at least as long as the frame.
   DependencyEngine* engine() const { return engine_; }
-  /// For a sleep of this thread, which thus needs no memory however many engines it works for.
+  /// For whoever lends it: so a sleep needs no memory however many engines its thread works for.
   LentPlace& place() { return place_; }
 
   /// Pushes before that one of the engine's need not wait for room in this frame.
@@ -67,6 +70,13 @@ class ThreadFrame {
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
     return arena_engine_id_ == engine_id || HasFrame(engine_id);
+  }
+
+  /// The innermost frame of the engine; null if there is none.
+  static ThreadFrame* InnermostOf(uint64_t engine_id) {
+    ThreadFrame* frame = top_;
+    while (frame != nullptr && frame->engine_id_ != engine_id) frame = frame->outer_;
+    return frame;
   }
 
   /// Whether this thread works for the engine in a frame. A worker of its arena without one is at a
@@ -108,7 +118,7 @@ class ThreadFrame {
   const uint64_t engine_id_;
   Execution* const execution_;
   ThreadFrame* const outer_;
-  LentPlace place_;  // whoever sleeps fills it in; a frame costs no more for having it
+  LentPlace place_;  // whoever lends it fills it in; a frame costs no more for having it
   uint64_t free_until_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "tbb/task_arena.h"
 #include "tessera/engine/internal/arena_pool.h"
+#include "tessera/engine/internal/lent_places.h"
 #include "tessera/engine/internal/tbb_workers.h"
 #include "tessera/engine/internal/thread_frame.h"
 #include "tessera/engine/internal/threaded_engine.h"
@@ -19,12 +20,16 @@ void ThreadedEngine::Execute(const std::function<void()>& fn) {
     const ThreadFrame frame(this, id(), current);
     tbb::this_task_arena::isolate(fn);
   };
+  const PlaceTakenBack place_taken_back(this);
+  const bool has_frame = ThreadFrame::HasFrame(id());
   // It is in an arena of the engine's already.
-  if (ThreadFrame::HasFrame(id())) return body();
+  if (has_frame && ThreadFrame::Innermost()->engine() == this) return body();
   // A piece of an operation's loop stays one, for whose operation `fn` must not wait.
-  if (ThreadFrame::IsWorker(id())) return tbb::this_task_arena::isolate(fn);
+  if (!has_frame && ThreadFrame::IsWorker(id())) return tbb::this_task_arena::isolate(fn);
   // Where the system refuses threads TBB may wait for one that never comes.
   if (WithoutTbb() || !SystemGivesThreads()) return CallAlone(body);
+  // It has its place, from where it has called another engine.
+  if (has_frame) return CallInOwnArena(body);
   // Who works for another engine must not wait for a place here: what holds it may wait for that
   // other engine, which would have one thread less and not know.
   if (WorksForAny()) {
