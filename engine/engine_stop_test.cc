@@ -1,6 +1,9 @@
 // What runs, waits and returns while the engine stops: see Engine::Stop.
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <future>
 #include <latch>
 #include <memory>
 #include <string>
@@ -51,6 +54,36 @@ TEST_P(EngineStopTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
   EXPECT_TRUE(ran);
   engine_->Start();
   engine_->WaitForVar(outer);
+}
+
+// Stop waits for these operations, they for the call, and that for a place.
+TEST_P(EngineStopTest, OperationsThatSleepLeaveTheirPlacesToExecuteAlthoughTheEngineStops) {
+  Variable* const awaited = New();
+  const OnComplete open = PushOpen(*engine_, awaited);
+  std::vector<std::promise<pid_t>> sleepers(GetParam().workers);
+  for (std::promise<pid_t>& sleeper : sleepers) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          sleeper.set_value(ThisThread());
+          context.engine->WaitForVar(awaited);
+        },
+        kCpu, {}, {});
+  }
+  std::vector<pid_t> threads;
+  for (std::promise<pid_t>& sleeper : sleepers) threads.push_back(sleeper.get_future().get());
+  for (const pid_t thread : threads) AwaitSleep(thread);
+  std::promise<pid_t> stops;
+  std::thread stopper([&] {
+    stops.set_value(ThisThread());
+    engine_->Stop();
+  });
+  AwaitStopped();
+  AwaitSleep(stops.get_future().get());
+  for (const pid_t thread : threads) AwaitSleep(thread);  // once more: they have heard of it
+  engine_->Execute([&] { open(); });
+  stopper.join();
+  EXPECT_EQ(engine_->counters().pending, 0u);
+  engine_->Start();
 }
 
 TEST_P(EngineStopTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {

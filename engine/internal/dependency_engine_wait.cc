@@ -369,7 +369,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
         continue;
       }
     }
-    if (!lent && !stopped_.load()) {
+    if (!lent) {
       if (std::chrono::steady_clock::now() < spin_end) {
         SpinPause();
         continue;
@@ -390,7 +390,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
         continue;
       }
     }
-    if (Sleep(clock, done, waiter) && !done()) return false;
+    if (Sleep(clock, done, waiter, stopped) && !done()) return false;
   }
   return true;
 }
@@ -414,13 +414,13 @@ bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
 }
 
 /// Sleeps until done() holds, the process ends, or the engine has no other thread for what is to be
-/// done: because it is stopped, or because the system gives none. Returns whether the process ends
-/// for another engine that this thread works for.
-bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter) {
+/// done: because it is stopped, or because the system gives none; also when it is not `stopped`, or
+/// not any more. Returns whether the process ends for another engine that this thread works for.
+bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter,
+                             bool stopped) {
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
   std::condition_variable woken;
   LentPlaces lent(this, &park_mutex_, &woken);
-  const bool stopped = stopped_.load();
   std::list<std::condition_variable*> place = {&woken};
   std::unique_lock<std::mutex> lock(park_mutex_);
   // Announced before the look at what there is to do: pairs with NotifyParked, which is called
