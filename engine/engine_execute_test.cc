@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <latch>
@@ -273,6 +274,71 @@ TEST_P(ExecuteTest, HasItsTurnAmongTheOperationsOfAReplay) {
   caller.join();
   EXPECT_LT(done_before, kOperations / 2);
   EXPECT_EQ(done, kOperations - 1);
+}
+
+// They run in the thread that waits, or one by one in a replay, and never come to the queue's end.
+TEST_P(ExecuteTest, HasItsTurnAmongTheOperationsThatAWaitNeeds) {
+  constexpr int kOperations = 200;
+  struct Case {
+    bool in_execute, waits_for_all, replays;
+  };
+  for (const Case& wait :
+       {Case{false, false, false}, Case{false, false, true}, Case{true, false, false},
+        Case{true, false, true}, Case{true, true, false}, Case{true, true, true}}) {
+    Variable* const variable = New();
+    std::promise<pid_t> thread;
+    std::atomic<int> done{0};
+    std::atomic<bool> called{false};
+    const auto push_all = [&] {
+      engine_->PushSync([&](RunContext) { AwaitSleep(thread.get_future().get()); }, kCpu, {},
+                        {variable});
+      for (int i = 1; i < kOperations; ++i) {
+        engine_->PushSync(
+            [&](RunContext) {
+              if (!called) std::this_thread::sleep_for(std::chrono::microseconds(200));
+              ++done;
+            },
+            kCpu, {}, {variable});
+      }
+    };
+    const auto schedule = engine_->Record(push_all);
+    std::latch places_taken(GetParam().workers), goes_on(1);
+    const auto wait_for_all = [&] {
+      places_taken.arrive_and_wait();
+      wait.replays ? schedule->Replay() : push_all();
+      wait.waits_for_all ? engine_->WaitForAll() : engine_->WaitForVar(variable);
+    };
+    for (int i = 1; i < GetParam().workers; ++i) {
+      engine_->PushSync([&](RunContext) { places_taken.count_down(), goes_on.wait(); }, kCpu, {},
+                        {});
+    }
+    std::thread waiter;
+    if (wait.in_execute) {
+      waiter = std::thread([&] { engine_->Execute(wait_for_all); });
+    } else {
+      engine_->PushSync([&](RunContext) { wait_for_all(); }, kCpu, {}, {});
+    }
+    places_taken.wait();
+    int done_before = kOperations;
+    std::latch over(1);
+    std::thread caller([&] {
+      thread.set_value(ThisThread());
+      engine_->Execute([&] {
+        done_before = done;
+        called = true;
+      });
+      over.wait();  // asleep, if it has not been in the call
+    });
+    engine_->WaitForVar(variable);
+    over.count_down();
+    caller.join();
+    goes_on.count_down();
+    if (waiter.joinable()) waiter.join();
+    engine_->WaitForAll();
+    EXPECT_LT(done_before, kOperations - 1)
+        << wait.in_execute << wait.waits_for_all << wait.replays;
+    EXPECT_EQ(done, kOperations - 1);
+  }
 }
 
 TEST_P(ExecuteTest, NoMoreCallsRunAtOnceThanThereArePlacesThoughOthersSleep) {

@@ -356,6 +356,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool TryRunAnyDemanded();
   bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
   bool HelpUntil(absl::FunctionRef<bool()> done);
+  bool LeavesPlaceToCall(TurnClock turn) const;
   bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
   bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any);
   bool WaitUntilIdle(bool until_process_ends);

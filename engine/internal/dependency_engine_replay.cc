@@ -437,13 +437,15 @@ void DependencyEngine::ResumeVisit(Execution* current) {
 /// in a visit that has run so many.
 bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs,
                                  TurnClock turn) const {
-  // What an operation waits for goes on even when the engine is stopped. Relaxed: a visitor that
-  // sees either late runs one operation more.
-  if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
+  // Relaxed throughout: a visitor that sees something late runs one operation more.
+  const bool stopped = stopped_.load(std::memory_order_relaxed);
+  const bool call_waits = calls_wait_.load(std::memory_order_relaxed) && runs > 0 && turn.IsOver();
+  // What an operation waits for goes on even when the engine is stopped.
+  if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) {
+    return call_waits && !stopped;
+  }
   const int64_t queued = queue_.best_rank();
-  return stopped_.load(std::memory_order_relaxed) || queued > rank ||
-         (queued == rank && runs >= kMaxVisitRuns) ||
-         (calls_wait_.load(std::memory_order_relaxed) && runs > 0 && turn.IsOver());
+  return stopped || call_waits || queued > rank || (queued == rank && runs >= kMaxVisitRuns);
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.

@@ -336,6 +336,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
   };
   absl::Cleanup take_back_at_end = take_back;
   StallClock clock(options_.stall_report_ms);
+  const TurnClock turn;
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!done()) {
     if (abandoned_.load()) return false;
@@ -349,7 +350,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
       Demand(*waiter, std::numeric_limits<int64_t>::max());
     }
     all_demanded = stopped;
-    if (!lent && demanded_depth < kMaxDemandedDepth) {
+    if (!lent && demanded_depth < kMaxDemandedDepth && !LeavesPlaceToCall(turn)) {
       ++demanded_depth;
       const bool ran = TryRunDemanded(token);
       --demanded_depth;
@@ -395,18 +396,30 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
   return true;
 }
 
+/// Whether a wait that has run operations in its thread's place since `turn` began leaves it to a
+/// call of Execute. While the engine is stopped nobody else runs what waits need.
+bool DependencyEngine::LeavesPlaceToCall(TurnClock turn) const {
+  // Relaxed: seen late, it runs one operation more.
+  return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver() && !stopped_.load();
+}
+
 /// For a thread that is in no operation, and needs all of them: runs whatever is ready.
 bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
   const PlaceTakenBack place_taken_back(this);
   StallClock clock(options_.stall_report_ms);
+  const TurnClock turn;
   while (!done()) {
     if (abandoned_.load()) return false;
     // Where there is always something to run it never sleeps.
     if (clock.TakeDue()) ReportStall(kWaitInside, /*waiter=*/nullptr);
-    if (TryRunOne() || TryRunDemanded(/*token=*/0)) continue;
+    const bool stopped = stopped_.load();
+    const bool leaves_place = LeavesPlaceToCall(turn);
+    if (!leaves_place && (TryRunOne() || TryRunDemanded(/*token=*/0))) continue;
     // In Execute: what is waited for may need another call of it.
     const bool lent = ThreadFrame::HasFrame(id_) && LendPlace(Lender::kWait);
-    const bool process_ends = SleepUntilReady(clock, done, /*any=*/true);
+    // When that call is over others run what is ready, in this thread's place.
+    const bool process_ends = lent && leaves_place ? Sleep(clock, done, /*waiter=*/nullptr, stopped)
+                                                   : SleepUntilReady(clock, done, /*any=*/true);
     if (lent) TakeBackPlace(Lender::kWait);
     if (process_ends && !done()) return false;
   }
