@@ -1,10 +1,62 @@
 #include "tessera/engine/internal/arena_pool.h"
 
+#include <array>
+
 namespace tessera::engine_internal {
+namespace {
+
+/// Arenas of engines that have ended.
+///
+/// Threads: every member may be called from any thread.
+class KeptArenas {
+ public:
+  /// Never destroyed: engines may end after static objects.
+  static KeptArenas& Get() {
+    static auto& kept = *new KeptArenas;
+    return kept;
+  }
+
+  /// One for as many threads; null if there is none.
+  std::unique_ptr<tbb::task_arena> Take(int threads) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    for (Arena& kept : arenas_) {
+      if (kept.arena != nullptr && kept.threads == threads) return std::move(kept.arena);
+    }
+    return nullptr;
+  }
+
+  /// Takes the arena, or leaves it where there are enough.
+  void Give(int threads, std::unique_ptr<tbb::task_arena>& arena) noexcept {
+    std::lock_guard<std::mutex> hold(mutex_);
+    for (Arena& kept : arenas_) {
+      if (kept.arena != nullptr) continue;
+      kept = {threads, std::move(arena)};
+      return;
+    }
+  }
+
+ private:
+  // What a few engines at a time have: each that waits inside operations has some.
+  static constexpr size_t kMaxKept = 32;
+
+  struct Arena {
+    int threads = 0;
+    std::unique_ptr<tbb::task_arena> arena;
+  };
+
+  std::mutex mutex_;
+  std::array<Arena, kMaxKept> arenas_;  // guarded by mutex_
+};
+
+}  // namespace
 
 ArenaPool::~ArenaPool() {
   // One by one: each would otherwise destroy the next one inside its own destructor.
-  while (free_ != nullptr) free_ = std::move(free_->next);
+  while (free_ != nullptr) {
+    free_->observer.reset();
+    if (keeps_) KeptArenas::Get().Give(threads_, free_->arena);
+    free_ = std::move(free_->next);
+  }
 }
 
 std::unique_ptr<ArenaPool::Entry> ArenaPool::Take() {
@@ -16,7 +68,11 @@ std::unique_ptr<ArenaPool::Entry> ArenaPool::Take() {
       return taken;
     }
   }
-  return std::make_unique<Entry>(threads_, engine_id_);
+  std::unique_ptr<tbb::task_arena> arena = KeptArenas::Get().Take(threads_);
+  if (arena == nullptr) {
+    arena = std::make_unique<tbb::task_arena>(threads_, /*reserved_for_masters=*/1);
+  }
+  return std::make_unique<Entry>(std::move(arena), engine_id_);
 }
 
 void ArenaPool::Give(std::unique_ptr<Entry> entry) noexcept {

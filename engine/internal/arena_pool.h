@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "tbb/task_arena.h"
@@ -15,8 +16,11 @@ namespace tessera::engine_internal {
 /// Arenas of an engine beside its main one, for as many threads: each is for one thread that works
 /// for the engine elsewhere, and for those of TBB's that come to its loops. Arenas are kept for the
 /// next such thread until the engine ends, because TBB's may still be inside when the one that had
-/// it leaves: without its observer they would go on to others' loops with the engine's number, and
-/// TBB, as of 2021.8, keeps the memory of an arena that ends with a thread inside.
+/// it leaves: without its observer they would go on to others' loops with the engine's number.
+///
+/// Some then go to the next engines of as many threads. TBB, as of 2021.8, keeps an arena that ends
+/// soon after a loop until one of its threads has come by once more: where engines follow each
+/// other fast these fall behind, and each arena that is left, of 8 KiB, slows TBB down.
 ///
 /// Threads: leases may begin and end in any number of threads.
 class ArenaPool {
@@ -25,6 +29,9 @@ class ArenaPool {
   ~ArenaPool();
   ArenaPool(const ArenaPool&) = delete;
   ArenaPool& operator=(const ArenaPool&) = delete;
+
+  /// At the end its arenas go to the next engines. Not for those that TBB was refused threads for.
+  void KeepForOthers() { keeps_ = true; }
 
   /// While it lives, an arena is its owner's. Throws where there is no memory.
   class Lease;
@@ -37,17 +44,18 @@ class ArenaPool {
 
   const int threads_;
   const uint64_t engine_id_;
+  bool keeps_ = false;
   std::mutex mutex_;
   std::unique_ptr<Entry> free_;  // guarded by mutex_
 };
 
 struct ArenaPool::Entry {
-  Entry(int threads, uint64_t engine_id)
-      : arena(threads, /*reserved_for_masters=*/1),
-        observer(Initialized(arena), engine_id, ArenaThreads::kBorrowed) {}
+  Entry(std::unique_ptr<tbb::task_arena> its_arena, uint64_t engine_id)
+      : arena(std::move(its_arena)),
+        observer(std::in_place, Initialized(*arena), engine_id, ArenaThreads::kBorrowed) {}
 
-  tbb::task_arena arena;
-  ArenaObserver observer;
+  std::unique_ptr<tbb::task_arena> arena;
+  std::optional<ArenaObserver> observer;
   std::unique_ptr<Entry> next;  // while it is free
 };
 
@@ -59,7 +67,7 @@ class ArenaPool::Lease {
   Lease& operator=(const Lease&) = delete;
 
   /// With a place for this thread alone, whoever else is inside.
-  tbb::task_arena& arena() const { return entry_->arena; }
+  tbb::task_arena& arena() const { return *entry_->arena; }
 
  private:
   ArenaPool& arenas_;

@@ -1,9 +1,16 @@
 #include "tessera/engine/internal/arena_pool.h"
 
+#include <array>
+#include <cstdint>
+#include <latch>
 #include <set>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tbb/task_arena.h"
+#include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/internal/tbb_workers.h"
+#include "tessera/engine/internal/thread_frame.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -17,6 +24,30 @@ TEST(ArenaPoolTest, AnArenaHasOneOwnerAtATimeAndThenTheNextOne) {
     arenas.insert({&first.arena(), &second.arena()});
   }
   EXPECT_EQ(arenas.size(), 2u);
+}
+
+TEST(ArenaPoolTest, ArenasGoToTheNextEngineOfAsManyThreads) {
+  const auto arena_of = [](uint64_t engine_id, int threads, bool keeps) {
+    ArenaPool pool(threads, engine_id);
+    if (keeps) pool.KeepForOthers();
+    const ArenaPool::Lease lease(pool);
+    // TBB's thread may be one that has been in the arena since its last owner's loop.
+    std::latch both_there(2);
+    std::array<uint64_t, 2> engines;
+    lease.arena().execute([&] {
+      ParallelFor(2, [&](int i) {
+        both_there.arrive_and_wait();
+        engines[i] = ThreadFrame::Arena();
+      });
+    });
+    EXPECT_THAT(engines, testing::UnorderedElementsAre(0u, engine_id));
+    return &lease.arena();
+  };
+  const WorkerReservation reservation(2);
+  const tbb::task_arena* const first = arena_of(/*engine_id=*/1, /*threads=*/2, /*keeps=*/true);
+  EXPECT_NE(arena_of(/*engine_id=*/2, /*threads=*/3, /*keeps=*/true), first);
+  EXPECT_EQ(arena_of(/*engine_id=*/3, /*threads=*/2, /*keeps=*/true), first);
+  EXPECT_EQ(arena_of(/*engine_id=*/4, /*threads=*/2, /*keeps=*/false), first);
 }
 
 }  // namespace

@@ -41,7 +41,10 @@ class ThreadedEngine final : public DependencyEngine {
     PublishThroughTbb(orders_.get());
   }
 
-  ~ThreadedEngine() override { Shutdown(); }
+  ~ThreadedEngine() override {
+    Shutdown();
+    if (!forked() && !WithoutTbb()) workers_->arenas.KeepForOthers();
+  }
 
   void Execute(const std::function<void()>& fn) override;
 
