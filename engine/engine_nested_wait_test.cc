@@ -1,6 +1,7 @@
 // Waits inside operations that last, and many of them at once: see "Waiting inside an operation" in
 // engine.h.
 
+#include <sys/types.h>
 #include <time.h>
 
 #include <atomic>
@@ -342,6 +343,38 @@ TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
   for (const OnComplete& done : open) done();
   engine_->WaitForAll();
   EXPECT_EQ(ended, kWaits);
+}
+
+// All that may have lent their places, the worker's is held by one more, and one of the others
+// comes back: there is no place that is free, and fewer are lent than may be.
+TEST(ThousandWaitsTest, ExecuteFindsAPlaceWhenOneOfThemHasEnded) {
+  constexpr int kWaits = 1025;
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
+  std::vector<Variable*> awaited;
+  std::vector<OnComplete> open;
+  for (int i = 0; i < kWaits; ++i) {
+    awaited.push_back(engine->NewVariable());
+    open.push_back(PushOpen(*engine, awaited.back()));
+  }
+  std::atomic<int> begun{0};
+  std::vector<Variable*> waits;
+  std::promise<pid_t> last;
+  for (Variable* const variable : awaited) {
+    waits.push_back(engine->NewVariable());
+    engine->PushSync(
+        [&, variable](RunContext context) {
+          if (++begun == kWaits) last.set_value(ThisThread());
+          context.engine->WaitForVar(variable);
+        },
+        kCpu, {}, {waits.back()});
+  }
+  AwaitSleep(last.get_future().get());
+  open[0]();
+  engine->WaitForVar(waits[0]);
+  engine->Execute([&] {
+    for (int i = 1; i < kWaits; ++i) open[i]();
+  });
+  engine->WaitForAll();
 }
 
 TEST_P(NestedWaitTest, AChainOfWaitsIsAsDeepAsMemoryAllows) {
