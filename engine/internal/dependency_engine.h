@@ -145,8 +145,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// threads were ordered that do not come.
   virtual void LookAfterOrders() {}
 
-  /// Calls a function that runs operations in a thread that is no worker, as there is none.
-  virtual void CallInstead(const std::function<void()>& fn) { fn(); }
+  /// Calls a function that runs operations, where the system refuses threads: their loops have none
+  /// but this one.
+  virtual void CallSingleThreaded(const std::function<void()>& fn) { fn(); }
 
   /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
   virtual std::string DescribePlaces() const { return {}; }

@@ -159,7 +159,7 @@ bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
     take();
   }
   if (execution == nullptr) return false;
-  CallInstead([&] { RunTaken(execution); });
+  CallSingleThreaded([&] { RunTaken(execution); });
   return true;
 }
 

@@ -276,7 +276,7 @@ void ThreadedEngine::LookAfterOrders() {
   }
 }
 
-void ThreadedEngine::CallInstead(const std::function<void()>& fn) {
+void ThreadedEngine::CallSingleThreaded(const std::function<void()>& fn) {
   bool called = false;
   try {
     CallAlone([&] {
@@ -307,7 +307,7 @@ void ThreadedEngine::SpareLoop() {
   while (NextOrRetire(execution, turn)) {
     // Asked when the threads of another engine have come to those that TBB may start.
     if (WithoutTbb() || !SystemGivesThreadsAgain()) {
-      CallInstead([&] { RunInTurn(execution, turn); });
+      CallSingleThreaded([&] { RunInTurn(execution, turn); });
     } else {
       RunInTurn(execution, turn);
     }

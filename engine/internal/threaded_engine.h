@@ -86,7 +86,7 @@ class ThreadedEngine final : public DependencyEngine {
   }
 
   void CallIsolated(const std::function<void()>& fn) override { tbb::this_task_arena::isolate(fn); }
-  void CallInstead(const std::function<void()>& fn) override;
+  void CallSingleThreaded(const std::function<void()>& fn) override;
 
   class Runner;
 
