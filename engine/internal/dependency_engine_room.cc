@@ -88,6 +88,7 @@ bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
 void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
   uint64_t& free_until = ThreadFrame::InnermostOf(id_)->free_until();
   if (pushed < free_until || pushed < hopeless_until_.load(std::memory_order_relaxed)) return;
+  const PlaceTakenBack place_taken_back(this);
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);  // others run what is ready in it
   const absl::Cleanup resume = [&] { ResumeVisit(current); };

@@ -72,13 +72,6 @@ class ThreadFrame {
     return arena_engine_id_ == engine_id || HasFrame(engine_id);
   }
 
-  /// The innermost frame of the engine; null if there is none.
-  static ThreadFrame* InnermostOf(uint64_t engine_id) {
-    ThreadFrame* frame = top_;
-    while (frame != nullptr && frame->engine_id_ != engine_id) frame = frame->outer_;
-    return frame;
-  }
-
   /// Whether this thread works for the engine in a frame. A worker of its arena without one is at a
   /// piece of a parallel loop.
   static bool HasFrame(uint64_t engine_id) { return InnermostOf(engine_id) != nullptr; }
