@@ -55,6 +55,20 @@ TEST(AllocSpaceTest, RowsStartOnCacheLinesWherePadded) {
   FreeSpace(&vector);
 }
 
+TEST(AllocSpaceTest, LargeTensorsStartOnHugePages) {
+  constexpr index_t kHugePageBytes = index_t{2} << 20;
+  for (const index_t size_bytes : {2 * kHugePageBytes, 2 * kHugePageBytes + 1, index_t{100} << 20}) {
+    Tensor<cpu, 1, uint8_t> tensor{Shape1(size_bytes)}, small{Shape1(100)};
+    AllocSpace(&tensor);
+    AllocSpace(&small);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.dptr_) % kHugePageBytes, 0u) << size_bytes;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(small.dptr_) % 64, 0u);
+    tensor[0] = tensor[size_bytes - 1] = 1;
+    FreeSpace(&tensor);
+    FreeSpace(&small);
+  }
+}
+
 TEST(AllocSpaceTest, EmptyTensorsNeedNoMemory) {
   Tensor<cpu, 2, float> empty(Shape2(0, 5));
   AllocSpace(&empty);
