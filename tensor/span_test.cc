@@ -1,6 +1,7 @@
 // Functions over spans inside expressions. BUILD runs this for each instruction set.
 #include "tessera/tensor/span.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -71,6 +72,25 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
     check(tanh(*x));
     check(sigmoid(*x));
     check(softplus(*x));
+  }
+}
+
+// Where results lie a little after what they are computed from, kernels go from the end on.
+TYPED_TEST(SpanTest, ResultsMayLieAtAnyDistanceFromOperands) {
+  using T = TypeParam;
+  constexpr index_t kPage = 4096 / sizeof(T);
+  for (const index_t columns : {1, 3, 15, 16, 17, 33, 1000}) {
+    const std::vector<T> values = Numbers<T>(columns);
+    for (const index_t distance : {-65, -16, -1, 0, 1, 15, 16, 17, 65, 127, 128, 500}) {
+      std::vector<T> memory(6 * kPage, T(7));
+      const Tensor<cpu, 1, T> x(memory.data(), Shape1(columns));
+      Tensor<cpu, 1, T> out(x.dptr_ + 3 * kPage + distance, Shape1(columns));
+      std::copy(values.begin(), values.end(), x.dptr_);
+      out = exp(x);
+      this->ExpectAsSingleElements(out, exp(x));
+      EXPECT_EQ(out.dptr_[-1], T(7)) << distance;
+      EXPECT_EQ(out.dptr_[columns], T(7)) << distance;
+    }
   }
 }
 

@@ -17,16 +17,35 @@
 namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE {
 namespace {
 
-// Calls function(packet) on all packets; the last one is filled up with ones, where every function
-// has an ordinary value.
+// Whether results lie a little after what they are computed from, whole pages aside. Going upwards,
+// a load then follows the store of an earlier result to an address that ends in the same 12 bits.
+// Zen 4 takes packets of 64 bytes for that result and lets them wait (not on all pages), so that
+// one follows the other with the function's whole latency: log took 1.3 to 2.4 us for 4096 elements
+// instead of 1.16. By 8 packets later the result is stored.
+template <typename T>
+bool StoresLieAhead(const T* in, const T* out) {
+  constexpr uintptr_t kPageBytes = 4096;
+  const uintptr_t bytes =
+      (reinterpret_cast<uintptr_t>(out) - reinterpret_cast<uintptr_t>(in)) % kPageBytes;
+  return 0 < bytes && bytes < 8 * sizeof(Packet<T>);
+}
+
+// Calls function(packet) on all packets, downwards where StoresLieAhead; the last one is filled up
+// with ones, where every function has an ordinary value.
 template <typename T, typename Function>
 void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
   using P = Packet<T>;
   constexpr int64_t kSize = kLanes<T>;
-  int64_t i = 0;
-  for (; i + kSize <= count; i += kSize) pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)));
-  if (i < count) {
-    StoreFirst<T>(out + i, function(LoadFirst<T>(in + i, count - i, T(1))), count - i);
+  const int64_t whole = count / kSize * kSize;
+  const bool downwards = StoresLieAhead(in, out);
+  const int64_t step = downwards ? -kSize : kSize;
+  int64_t i = downwards ? whole - kSize : 0;
+  for (int64_t left = whole; left > 0; left -= kSize, i += step) {
+    pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)));
+  }
+  if (whole < count) {
+    const int64_t rest = count - whole;
+    StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, T(1))), rest);
   }
 }
 
