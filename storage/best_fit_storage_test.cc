@@ -194,6 +194,68 @@ TEST(BestFitStorageTest, AThreadsCacheReturnsWhenTheThreadEnds) {
   EXPECT_EQ(storage.Stats(Device::Cpu()).system_allocations, 1);
 }
 
+TEST(BestFitStorageTest, AThreadThatComesHasTheCacheOfTheOneThatEndedLast) {
+  Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
+  const void* freed_last = nullptr;
+  std::thread([&] {
+    // Neighbours: out of a cache they would join, and the lower one would come first.
+    const Storage::Handle lower = storage.Alloc(kMegabyte / 2, Device::Cpu());
+    const Storage::Handle upper = storage.Alloc(kMegabyte / 2, Device::Cpu());
+    storage.Free(lower);
+    storage.Free(upper);
+    freed_last = upper.dptr;
+  }).join();
+  std::thread([&] {
+    const Storage::Handle block = storage.Alloc(kMegabyte / 2, Device::Cpu());
+    EXPECT_EQ(block.dptr, freed_last);
+    storage.Free(block);
+  }).join();
+}
+
+TEST(BestFitStorageTest, WhatEndedThreadsLeftInTheirCachesJoinsForOthers) {
+  Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
+  // This thread has a cache of its own, and a small segment.
+  storage.Free(storage.Alloc(64, Device::Cpu()));
+  std::thread([&] {
+    std::vector<Storage::Handle> parts;
+    for (int i = 0; i < 8; ++i) parts.push_back(storage.Alloc(kMegabyte / 2, Device::Cpu()));
+    for (const Storage::Handle& part : parts) storage.Free(part);
+  }).join();
+  const int64_t before = storage.Stats(Device::Cpu()).system_allocations;
+  const int64_t fences = storage_internal::NumFencesOfAllThreads();
+  const Storage::Handle joined = storage.Alloc(4 * kMegabyte, Device::Cpu());
+  // Whose threads have ended are not looked for as those of others are, who might be using them.
+  EXPECT_EQ(storage_internal::NumFencesOfAllThreads(), fences);
+  EXPECT_EQ(storage.Stats(Device::Cpu()).system_allocations, before);
+  storage.Free(joined);
+}
+
+TEST(BestFitStorageTest, WhatThreadsThatShareAnArenaHadInTheirCachesStaysInThePool) {
+  constexpr int kThreads = 40;
+  const auto fake = std::make_shared<FakeSystemAllocator>();
+  Storage storage({.system_allocator = fake});
+  for (int round = 0; round < 3; ++round) {
+    std::latch allocated(kThreads);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (const int64_t size : {int64_t{100}, kMegabyte / 8, 9 * kMegabyte}) {
+          const Storage::Handle block = storage.Alloc(size, Device::Cpu());
+          if (size == 100) allocated.arrive_and_wait();
+          storage.Free(block);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const StorageStats stats = storage.Stats(Device::Cpu());
+    EXPECT_EQ(stats.allocations, 3 * kThreads * (round + 1));
+    EXPECT_EQ(stats.frees, stats.allocations);
+    EXPECT_EQ(stats.cached_bytes, stats.reserved_bytes);
+  }
+  storage.ReleaseAll(Device::Cpu());
+  EXPECT_EQ(fake->outstanding(), 0);
+}
+
 TEST(BestFitStorageTest, AThreadMayOutliveTheStoragesThatItUsed) {
   std::thread([] {
     for (int i = 0; i < 20; ++i) {

@@ -240,6 +240,7 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
     const OwnerGuard guard(own->lock());
     if (Block* block = TakeFromArena(own, rounded_bytes, ArenaLocks::kAll)) return block;
   }
+  DrainIdleCaches(KindOf(rounded_bytes));
   if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   // Blocks from the threads' caches may fit, or join to something that does. So a cache never makes
   // the pool grow.
@@ -269,6 +270,14 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   arenas_.Release(kNoLimit);
   if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   return arenas_.TakeAnywhere(rounded_bytes);
+}
+
+/// What threads that have ended left in their caches goes to the arenas. Nobody looks there without
+/// the pool's lock.
+void DevicePool::DrainIdleCaches(BlockKind kind) {
+  for (ThreadCache* const cache : idle_caches_) {
+    cache->Drain(kind, [this](Block* block) { Put(block); });
+  }
 }
 
 /// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
@@ -541,7 +550,15 @@ int64_t DevicePool::CollectAll() {
 
 ThreadCache* DevicePool::AddCache() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!idle_caches_.empty()) {
+    // The latest: the likeliest to have still, in itself and in its arena, what its thread used.
+    ThreadCache* const cache = idle_caches_.back();
+    idle_caches_.pop_back();
+    ++cache->arena()->num_threads;
+    return cache;
+  }
   Arena* const arena = arenas_.FindForThread();
+  idle_caches_.reserve(caches_.size() + 1);
   caches_.push_back(std::make_unique<ThreadCache>(
       arena, cache_bytes_, std::min(kMaxLargeCacheBytes, cached_limit_bytes_ / kCachePart)));
   ++arena->num_threads;
@@ -550,13 +567,15 @@ ThreadCache* DevicePool::AddCache() {
 
 void DevicePool::RetireCache(ThreadCache* cache) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const std::lock_guard<Arenas> arenas_lock(arenas_);
   {
     const OwnerGuard guard(cache->lock());
     Collect(cache);
-    DrainCache(cache);
   }
-  --cache->arena()->num_threads;
+  // Threads that come one after the other, each to do the same, take what it needs without a look
+  // at arenas and other threads, who wait for whoever holds all arenas' locks.
+  if (--cache->arena()->num_threads == 0 && arenas_suffice_) return idle_caches_.push_back(cache);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  DrainCache(cache);
   std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });
 }
 

@@ -175,6 +175,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rounded_bytes > system_.limit_bytes();
   }
+  void DrainIdleCaches(BlockKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename PutBlock>
@@ -240,6 +241,9 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   // Ends before the arenas, whose blocks it looks at then.
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
+  /// Those of them whose threads have ended, with what they left there, for threads that come: at
+  /// most one for each arena. Has room for all.
+  std::vector<ThreadCache*> idle_caches_ ABSL_GUARDED_BY(mutex_);
   /// What the caches have reported, and what passed them by.
   Counters totals_ ABSL_GUARDED_BY(mutex_);
   /// Allocations that took something from the system.
