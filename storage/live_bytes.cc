@@ -21,6 +21,7 @@ void LiveBytes::Report(int64_t change, int64_t peak) {
 void UnreportedBytes::Flush(LiveBytes* live) {
   if (bytes_ == 0 && peak_bytes_ == 0) return;
   live->Report(bytes_, peak_bytes_);
+  max_given_ = std::clamp(max_given_ + bytes_, kMaxBytes, kMaxGivenBytes);
   bytes_ = peak_bytes_ = 0;
 }
 

@@ -20,8 +20,9 @@ struct StorageStats {
   int64_t reserved_bytes = 0;  ///< held from the system: in use + cached
   int64_t limit_bytes = 0;     ///< the most that may be reserved
 
-  /// The highest live_bytes ever and since MarkPeak(). Exact with one thread; with several it may
-  /// be off by up to 4 MiB for each of them, either way, but is never above what was reserved.
+  /// The highest live_bytes ever and since MarkPeak(). Exact with one thread. With several it may
+  /// be too low by up to 4 MiB for each of them, and too high by up to 16 MiB for each that takes
+  /// and gives back memory (4 MiB for others), but is never above what was reserved.
   int64_t peak_bytes = 0;
   int64_t peak_since_mark_bytes = 0;
   int64_t peak_reserved_bytes = 0;  ///< the highest reserved_bytes ever
