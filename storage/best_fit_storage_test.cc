@@ -230,6 +230,36 @@ TEST(BestFitStorageTest, WhatEndedThreadsLeftInTheirCachesJoinsForOthers) {
   storage.Free(joined);
 }
 
+TEST(BestFitStorageTest, CachesOfEndedThreadsAreEmptiedOnlyUntilARequestFits) {
+  Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
+  storage.Free(storage.Alloc(64, Device::Cpu()));
+  const void* freed_last = nullptr;
+  std::latch both_there(2);
+  const auto leave_two = [&] {
+    const Storage::Handle lower = storage.Alloc(kMegabyte / 2, Device::Cpu());
+    const Storage::Handle upper = storage.Alloc(kMegabyte / 2, Device::Cpu());
+    both_there.arrive_and_wait();
+    storage.Free(lower);
+    storage.Free(upper);
+    return upper.dptr;
+  };
+  std::latch first_ended(1);
+  std::thread first([&] { leave_two(); });
+  std::thread second([&] {
+    freed_last = leave_two();
+    first_ended.wait();
+  });
+  first.join();
+  first_ended.count_down();
+  second.join();
+  storage.Free(storage.Alloc(kMegabyte, Device::Cpu()));
+  std::thread([&] {
+    const Storage::Handle block = storage.Alloc(kMegabyte / 2, Device::Cpu());
+    EXPECT_EQ(block.dptr, freed_last);
+    storage.Free(block);
+  }).join();
+}
+
 TEST(BestFitStorageTest, WhatThreadsThatShareAnArenaHadInTheirCachesStaysInThePool) {
   constexpr int kThreads = 40;
   const auto fake = std::make_shared<FakeSystemAllocator>();

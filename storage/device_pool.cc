@@ -240,7 +240,7 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
     const OwnerGuard guard(own->lock());
     if (Block* block = TakeFromArena(own, rounded_bytes, ArenaLocks::kAll)) return block;
   }
-  DrainIdleCaches(KindOf(rounded_bytes));
+  if (Block* block = TakeFromIdleCaches(own, rounded_bytes)) return block;
   if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   // Blocks from the threads' caches may fit, or join to something that does. So a cache never makes
   // the pool grow.
@@ -272,12 +272,16 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   return arenas_.TakeAnywhere(rounded_bytes);
 }
 
-/// What threads that have ended left in their caches goes to the arenas. Nobody looks there without
-/// the pool's lock.
-void DevicePool::DrainIdleCaches(BlockKind kind) {
+/// Gives what threads that have ended left in their caches to the arenas, the earliest cache first,
+/// until the request fits. Nobody looks there without the pool's lock.
+Block* DevicePool::TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes) {
+  const BlockKind kind = KindOf(rounded_bytes);
   for (ThreadCache* const cache : idle_caches_) {
+    if (cache->bytes(kind) == 0) continue;
     cache->Drain(kind, [this](Block* block) { Put(block); });
+    if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   }
+  return nullptr;
 }
 
 /// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or

@@ -175,7 +175,8 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rounded_bytes > system_.limit_bytes();
   }
-  void DrainIdleCaches(BlockKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Block* TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   template <typename PutBlock>
