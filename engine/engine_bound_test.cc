@@ -311,15 +311,13 @@ TEST_P(ThreadedEngineBoundTest, APushThatUnknownOperationsWaitForDoesNotWait) {
            if (report.find("a push waits for room") != std::string::npos) ++reports;
          }});
     Variable *const held = engine->NewVariable(), *const awaited = engine->NewVariable();
-    std::latch waits(1);
     std::atomic<int> runs{0};
     const auto pusher = [&](RunContext) {
-      waits.wait();
       for (int i = 0; i < 50; ++i) engine->PushSync([&](RunContext) { ++runs; }, kCpu, {held}, {});
     };
     const auto waiter = [&](RunContext) {
       const auto wait = [&] {
-        waits.count_down();
+        engine->PushSync(pusher, kCpu, {}, {awaited});
         engine->WaitForVar(awaited);
       };
       if (!of_another_engine) return engine_internal::RunPieceElsewhere(wait);
@@ -327,7 +325,6 @@ TEST_P(ThreadedEngineBoundTest, APushThatUnknownOperationsWaitForDoesNotWait) {
       engine_->PushSync([&](RunContext) { wait(); }, kCpu, {}, {there});
       engine_->WaitForVar(there);
     };
-    engine->PushSync(pusher, kCpu, {}, {awaited}, {.property = FnProperty::kAsync});
     engine->PushSync(waiter, kCpu, {}, {held});
     engine->WaitForAll();
     EXPECT_EQ(runs, 50);
