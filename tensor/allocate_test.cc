@@ -57,7 +57,8 @@ TEST(AllocSpaceTest, RowsStartOnCacheLinesWherePadded) {
 
 TEST(AllocSpaceTest, LargeTensorsStartOnHugePages) {
   constexpr index_t kHugePageBytes = index_t{2} << 20;
-  for (const index_t size_bytes : {2 * kHugePageBytes, 2 * kHugePageBytes + 1, index_t{100} << 20}) {
+  for (const index_t size_bytes :
+       {2 * kHugePageBytes, 2 * kHugePageBytes + 1, index_t{100} << 20}) {
     Tensor<cpu, 1, uint8_t> tensor{Shape1(size_bytes)}, small{Shape1(100)};
     AllocSpace(&tensor);
     AllocSpace(&small);
