@@ -3,6 +3,8 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
+#include <functional>
 #include <future>
 #include <latch>
 #include <memory>
@@ -154,6 +156,33 @@ TEST_P(EngineStopTest, AReplayThatAWaitNeedsGoesOnAlthoughTheEngineStops) {
   EXPECT_EQ(runs, 50);
   engine_->Start();
   engine_->WaitForVar(outer);
+}
+
+// More than one stack may hold.
+TEST_P(EngineStopTest, AnyNumberOfNestedWaitsEndsAlthoughTheEngineStops) {
+  constexpr size_t kDepth = 350;
+  std::vector<Variable*> variables;
+  for (size_t i = 0; i <= kDepth; ++i) variables.push_back(New());
+  std::thread stopper;
+  size_t ended = 0;
+  const std::function<void(size_t)> descend = [&](size_t depth) {
+    if (depth == 10) {
+      stopper = std::thread([&] { engine_->Stop(); });
+      AwaitStopped();
+    }
+    if (depth == kDepth) return;
+    engine_->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {},
+                      {variables[depth + 1]});
+    engine_->WaitForVar(variables[depth + 1]);
+    ++ended;
+  };
+  std::latch over(1);
+  engine_->PushSync([&](RunContext) { descend(0), over.count_down(); }, kCpu, {}, {variables[0]});
+  over.wait();
+  stopper.join();
+  EXPECT_EQ(ended, kDepth);
+  engine_->Start();
+  engine_->WaitForAll();
 }
 
 TEST_P(EngineStopTest, StopReturnsWhenSomebodyStarts) {

@@ -355,6 +355,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Error Abandoned(std::string_view call) const;
   bool TryRunDemanded(uint32_t token);
   bool TryRunAnyDemanded();
+  bool TryRunDemandedElsewhere(uint32_t token);
   bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
   bool HelpUntil(absl::FunctionRef<bool()> done);
   bool LeavesPlaceToCall(TurnClock turn) const;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <list>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -356,6 +357,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
       --demanded_depth;
       if (ran) continue;
     }
+    if (stopped && demanded_depth >= kMaxDemandedDepth && TryRunDemandedElsewhere(token)) continue;
     const bool too_deep = help_depth >= kMaxHelpDepth;
     if (too_deep) {
       if (stopped) starved_.store(false);  // Start orders threads anew
@@ -401,6 +403,20 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
 bool DependencyEngine::LeavesPlaceToCall(TurnClock turn) const {
   // Relaxed: seen late, it runs one operation more.
   return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver() && !stopped_.load();
+}
+
+/// For a wait on top of too many others in an engine that is stopped, so that it has no other
+/// thread for what the wait needs: makes one, which runs one such operation. Returns false if none
+/// is ready, or the system gives no thread.
+bool DependencyEngine::TryRunDemandedElsewhere(uint32_t token) {
+  bool ran = false;
+  try {
+    CallLending([&] {
+      std::thread([&] { CallSingleThreaded([&] { ran = TryRunDemanded(token); }); }).join();
+    });
+  } catch (const std::system_error&) {
+  }
+  return ran;
 }
 
 /// For a thread that is in no operation, and needs all of them: runs whatever is ready.
