@@ -82,9 +82,9 @@ bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
   return completed_.load() >= target;
 }
 
-/// The same in an operation or in Execute. What cannot complete before this operation goes on, or
-/// others that wait here, is not bounded: so nobody waits for itself. Meanwhile another thread
-/// works in this one's place.
+/// Throttle's wait in an operation or in Execute. What cannot complete before this operation goes
+/// on, or others that wait here, is not bounded: so nobody waits for itself. Meanwhile another
+/// thread works in this one's place.
 void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
   uint64_t& free_until = ThreadFrame::InnermostOf(id_)->free_until();
   if (pushed < free_until || pushed < hopeless_until_.load(std::memory_order_relaxed)) return;
@@ -105,16 +105,16 @@ void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
     }
     const uint64_t held_back = EnterRoomWaiters(current);
     const absl::Cleanup leave = [&] { LeaveRoomWaiters(current); };
-    const auto has_room = [&](uint64_t more) {
-      free_until = completed_.load() + limit + held_back + more;
+    const auto has_room = [&] {
+      free_until = completed_.load() + limit + held_back;
       return pushed < free_until;
     };
-    if (has_room(0)) {
-      has_room(held_back / kUncountedPart);
+    if (has_room()) {
+      free_until += held_back / kUncountedPart;
       return;
     }
     const uint64_t completed = completed_.load();
-    if (!SleepForRoom(pushed - held_back, sleep) || has_room(0)) return;
+    if (!SleepForRoom(pushed - held_back, sleep) || has_room()) return;
     hopeless = completed_.load() == completed ? hopeless + sleep : milliseconds(0);
     sleep = std::min(2 * sleep, kLongestSleep);
   }
