@@ -351,7 +351,8 @@ class Engine {
   /// Threads that run operations; 1 for NaiveEngine.
   virtual int num_workers() const = 0;
 
-  /// The totals so far; while operations run, of slightly different moments.
+  /// The totals so far: what pends is of one moment, except where operations complete all the time
+  /// as fast as it is read. What was skipped may be of a moment shortly before.
   virtual EngineCounters counters() const = 0;
 
   /// For people: the counters, what is ready to run, what has begun without a place on a variable,
