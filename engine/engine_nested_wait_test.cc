@@ -28,7 +28,6 @@ namespace {
 using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
-using engine_internal::MostAtOnce;
 using engine_internal::ParallelFor;
 using engine_internal::PushOpen;
 using engine_internal::ThisThread;
@@ -462,14 +461,7 @@ TEST_P(NestedWaitTest, AWaitOfAnOperationThatMayBlockLendsNoSecondPlace) {
       },
       kCpu, {}, {}, {.property = FnProperty::kAsync});
   AwaitSleep(sleeper.get_future().get());
-  MostAtOnce runs;
-  std::vector<Variable*> last;
-  for (int i = 0; i < 8 * GetParam().workers; ++i) {
-    last.push_back(New());
-    engine_->PushSync([&](RunContext) { runs.Call(); }, kCpu, {}, {last.back()});
-  }
-  for (Variable* const variable : last) engine_->WaitForVar(variable);
-  EXPECT_LE(runs.most(), GetParam().workers);
+  EXPECT_LE(MostThatRunAtOnce(), GetParam().workers);
   open();
   engine_->WaitForAll();
 }

@@ -143,6 +143,18 @@ class EngineConfigurationTest : public testing::TestWithParam<EngineConfiguratio
  protected:
   Variable* New() { return engine_->NewVariable(); }
 
+  /// Of several operations for each worker.
+  int MostThatRunAtOnce() {
+    MostAtOnce runs;
+    std::vector<Variable*> written;
+    for (int i = 0; i < 8 * GetParam().workers; ++i) {
+      written.push_back(New());
+      engine_->PushSync([&](RunContext) { runs.Call(); }, Device::Cpu(), {}, {written.back()});
+    }
+    for (Variable* const variable : written) engine_->WaitForVar(variable);
+    return runs.most();
+  }
+
   std::unique_ptr<Engine> engine_ = GetParam().Make();
 };
 
