@@ -102,17 +102,18 @@ struct EngineOptions {
   ///
   /// A push inside an operation or Execute waits too, with another thread in its place, but what
   /// cannot complete before its own operation goes on (or others that wait like that) does not
-  /// count for it: what an operation pushes behind itself has no bound. Where nothing completes for
-  /// a second such a push goes on all the same, since what pends may wait for its operation by
-  /// means that the engine does not know; so may, each time, twice as many of the next ones.
-  /// Nothing waits while the engine is stopped. From 16 operations on that wait at once others run
-  /// something ready, if there is, instead of waiting: a tree of operations that push others is
-  /// held in its whole width.
+  /// count for it: what an operation pushes behind itself has no bound (but counts for others once
+  /// it has gone on to something else). Where nothing completes for a second such a push goes on
+  /// all the same, since what pends may wait for its operation by means that the engine does not
+  /// know; so may, each time, twice as many of the next ones. Nothing waits while the engine is
+  /// stopped. From 16 operations on that wait at once others run something ready, if there is,
+  /// instead of waiting: a tree of operations that push others is held in its whole width.
   ///
   /// Without bound are also: what the pieces of an operation's or Execute's parallel loop push;
-  /// what is pushed inside an operation of another engine; and what a destructor pushes that runs
-  /// in a call of OnComplete. With NaiveEngine, which has no arena to know them by, threads that
-  /// come to such pieces push as from outside. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  /// what is pushed inside an operation of another engine; and what is pushed in a call of
+  /// OnComplete, by a destructor or by what NaiveEngine runs in it. With NaiveEngine, which has no
+  /// arena to know them by, threads that come to such pieces push as from outside. Default:
+  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
   /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.

@@ -278,6 +278,37 @@ TEST_P(ThreadedEngineBoundTest, PushersDoNotWaitForEachOther) {
   }
 }
 
+// Nothing stands behind Execute, whoever waits in it.
+TEST_P(ThreadedEngineBoundTest, AWaitInExecuteForThePusherLiftsNoBound) {
+  for (const bool of_other : {false, true}) {
+    const auto engine = GetParam().Make({.max_pending = 20}), other = GetParam().Make();
+    Variable *const own = engine->NewVariable(), *const chain = engine->NewVariable();
+    std::latch is_awaited(1);
+    uint64_t most = 0;
+    engine->PushSync(
+        [&](RunContext) {
+          is_awaited.wait();
+          for (int i = 0; i < 2000; ++i) {
+            engine->PushSync([](RunContext) {}, kCpu, {}, {chain});
+            most = std::max(most, engine->counters().pending);
+          }
+        },
+        kCpu, {}, {own}, {.property = FnProperty::kAsync});
+    std::promise<pid_t> waiting;
+    std::thread waiter([&] {
+      (of_other ? other : engine)->Execute([&] {
+        waiting.set_value(engine_internal::ThisThread());
+        engine->WaitForVar(own);
+      });
+    });
+    engine_internal::AwaitSleep(waiting.get_future().get());
+    is_awaited.count_down();
+    waiter.join();
+    engine->WaitForAll();
+    EXPECT_LE(most, 20u + 1u) << "and what pushes";
+  }
+}
+
 // Where an operation of a replay pushes, the replay does not count, and it goes on meanwhile.
 TEST_P(ThreadedEngineBoundTest, AnOperationOfAReplayWaitsForRoom) {
   const auto engine = GetParam().Make({.max_pending = 20});

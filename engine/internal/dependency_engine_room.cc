@@ -21,6 +21,7 @@
 namespace tessera::engine_internal {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kAwaitsRoom = "a push waits for room";
@@ -34,13 +35,16 @@ constexpr int kMaxPushHelpDepth = 16;
 constexpr milliseconds kShortestSleep{1};
 constexpr milliseconds kLongestSleep{64};
 // When nothing has been complete for so long the push does not wait any more: what pends may wait
-// for its operation by means that the engine does not know. So do, each time, twice as many of the
-// next ones, but at most as many as may pend, or so many if those are fewer.
-constexpr milliseconds kHopelessTime{1000};
+// for its operation by means that the engine does not know. Each time twice as many of the next
+// pushes go on as well, up to max_pending of them or to this number, whichever is greater.
+constexpr std::chrono::seconds kHopelessTime{1};
 constexpr uint64_t kHopelessPushes = 64;
-// An operation that has pushed so many behind itself, beside which the bound is nothing, may push a
-// part of that more before they are counted again. So counting costs each push little.
+// To count what is held back takes a look at each such operation. So it is done anew only where
+// this part of their number has been pushed or completed since, and else so many times as rarely as
+// it takes time. So many more may pend as well, since whoever pushes behind itself cannot be
+// counted at each push.
 constexpr uint64_t kUncountedPart = 2;
+constexpr int kCountPause = 20;
 
 thread_local int push_help_depth = 0;
 
@@ -75,7 +79,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
 /// if not, they are woken when it is. Requires idle_mutex_.
 bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
   const auto limit = static_cast<uint64_t>(options_.max_pending);
-  const uint64_t target = pushed - limit + limit / 4;
+  const uint64_t target = pushed - limit + std::max<uint64_t>(limit / 4, 1);
   // Announce, then look: pairs with CountComplete, which counts and then looks for the
   // announcement (both sequentially consistent), so one of the two sees the other.
   if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
@@ -92,33 +96,32 @@ void DependencyEngine::AwaitRoomInside(uint64_t pushed) {
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);  // others run what is ready in it
   const absl::Cleanup resume = [&] { ResumeVisit(current); };
+  if (!EnterRoomWaiters(current)) return;
+  const absl::Cleanup leave = [&] { LeaveRoomWaiters(current); };
   const auto limit = static_cast<uint64_t>(options_.max_pending);
-  StallClock clock(options_.stall_report_ms);
-  milliseconds sleep = kShortestSleep, hopeless{0};
-  while (hopeless < kHopelessTime && !stopped_.load()) {
-    if (clock.TakeDue()) ReportStall(kAwaitsRoom, /*waiter=*/nullptr);
+  StallClock stall(options_.stall_report_ms);
+  milliseconds sleep = kShortestSleep;
+  uint64_t completed = completed_.load();
+  Clock::time_point hopeless_at = Clock::now() + kHopelessTime;
+  while (!stopped_.load()) {
+    if (stall.TakeDue()) ReportStall(kAwaitsRoom, /*waiter=*/nullptr);
     // Each that sleeps may cost a thread. And they may be a family of which each pushes others: a
     // place for one more would only bring more of them to wait.
     if (many_await_room_.load(std::memory_order_relaxed) &&
         (TryHelp() || queue_.best_rank() != ReadyQueue::kEmptyRank)) {
       return;
     }
-    const uint64_t held_back = EnterRoomWaiters(current);
-    const absl::Cleanup leave = [&] { LeaveRoomWaiters(current); };
-    const auto has_room = [&] {
-      free_until = completed_.load() + limit + held_back;
+    const uint64_t beside = CountHeldBack();
+    const auto is_free = [&] {
+      free_until = completed_.load() + limit + beside;
       return pushed < free_until;
     };
-    if (has_room()) {
-      free_until += held_back / kUncountedPart;
-      return;
-    }
-    const uint64_t completed = completed_.load();
-    if (!SleepForRoom(pushed - held_back, sleep) || has_room()) return;
-    hopeless = completed_.load() == completed ? hopeless + sleep : milliseconds(0);
+    if (is_free() || !SleepForRoom(pushed - beside, sleep) || is_free()) return;
+    const Clock::time_point now = Clock::now();
+    if (std::exchange(completed, completed_.load()) != completed) hopeless_at = now + kHopelessTime;
+    if (now >= hopeless_at) return LetHopelessPass(pushed);
     sleep = std::min(2 * sleep, kLongestSleep);
   }
-  if (!stopped_.load()) LetHopelessPass(pushed);
 }
 
 /// Nothing has made room for that push: it goes on, and more of the next ones each time.
@@ -158,18 +161,39 @@ bool DependencyEngine::SleepForRoom(uint64_t pushed, milliseconds time) {
 }
 
 /// Takes the calling thread's operation, null in Execute, among those that wait for room. Returns
-/// how many operations cannot complete before these go on; all that pend where that is not to be
-/// known, or there is no memory for it.
-uint64_t DependencyEngine::EnterRoomWaiters(Execution* current) noexcept {
+/// false where there is no memory for it.
+bool DependencyEngine::EnterRoomWaiters(Execution* current) noexcept {
   std::lock_guard<std::mutex> hold(wait_graph_mutex_);
   try {
     if (current != nullptr) room_waiters_.push_back(current);
-    many_await_room_.store(room_waiters_.size() >= kManyRoomWaiters, std::memory_order_relaxed);
-    if (const std::optional<uint64_t> count = CountBlocked(room_waiters_)) return *count;
   } catch (const std::bad_alloc&) {
+    return false;
   }
+  many_await_room_.store(room_waiters_.size() >= kManyRoomWaiters, std::memory_order_relaxed);
+  return true;
+}
+
+/// How many operations may pend beside the bound: those that cannot complete before the operations
+/// go on that wait for room, as they were counted last, and a part of that more. All that pend
+/// where that is not to be known, or there is no memory to count.
+uint64_t DependencyEngine::CountHeldBack() noexcept {
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  const Clock::time_point begin = Clock::now();
   const uint64_t completed = completed_.load();
-  return pushed_.count() - completed;
+  const uint64_t pushed = pushed_.count();
+  const uint64_t happened = pushed + completed;
+  if (happened - held_back_at_ >= held_back_ / kUncountedPart || begin >= count_held_back_at_) {
+    std::optional<uint64_t> count;
+    try {
+      count = CountBlocked(room_waiters_);
+    } catch (const std::bad_alloc&) {
+    }
+    held_back_ = count.value_or(pushed - completed);
+    held_back_at_ = happened;
+    const Clock::time_point end = Clock::now();
+    count_held_back_at_ = end + kCountPause * (end - begin);
+  }
+  return held_back_ + held_back_ / kUncountedPart;
 }
 
 void DependencyEngine::LeaveRoomWaiters(Execution* current) {

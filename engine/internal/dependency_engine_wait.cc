@@ -180,7 +180,8 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::Inside(id_);
-  waiter.has_unknown_owner = waiter.owner == nullptr && WorksForAny();
+  // Not in Execute: nothing stands behind that.
+  waiter.has_unknown_owner = waiter.owner == nullptr && InAnyOperation();
   if (AcquireWait(waiter, *checked)) {
     if (waiter.inside) waiter.token = NextToken();
     AwaitTurn(waiter);
@@ -288,8 +289,7 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
 /// with that end the error would turn it into a crash: there the process ends during the sleep,
 /// unless it waits for this very thread.
 Error DependencyEngine::Abandoned(std::string_view call) const {
-  const bool in_operation = ThreadFrame::InOperation() || AtPiece();
-  const bool bystander = !in_operation && std::this_thread::get_id() != ending_thread_;
+  const bool bystander = !InAnyOperation() && std::this_thread::get_id() != ending_thread_;
   if (bystander) std::this_thread::sleep_for(kEndOfProcess);
   return FailedPrecondition("Engine::", call,
                             ": the process ends while what this waits for pends; expected exit() "
@@ -317,6 +317,10 @@ void DependencyEngine::CallLending(const std::function<void()>& fn) {
   const LentPlaces lent(this, &mutex, &condition);
   fn();
 }
+
+/// Whether this thread is in an operation of any engine, or at a piece of its loop. A piece of
+/// Execute's loop passes for one.
+bool DependencyEngine::InAnyOperation() { return ThreadFrame::InOperation() || AtPiece(); }
 
 bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullptr || AtPiece(); }
 
