@@ -1,5 +1,6 @@
 #include "tessera/engine/internal/arena_pool.h"
 
+#include <algorithm>
 #include <array>
 
 namespace tessera::engine_internal {
@@ -25,14 +26,15 @@ class KeptArenas {
     return nullptr;
   }
 
-  /// Takes the arena, or leaves it where there are enough.
-  void Give(int threads, std::unique_ptr<tbb::task_arena>& arena) noexcept {
+  /// Keeps the arena. Where there are enough, one that has been kept for long ends instead: TBB's
+  /// threads have left it.
+  void Give(int threads, std::unique_ptr<tbb::task_arena> arena) noexcept {
     std::lock_guard<std::mutex> hold(mutex_);
-    for (Arena& kept : arenas_) {
-      if (kept.arena != nullptr) continue;
-      kept = {threads, std::move(arena)};
-      return;
-    }
+    auto place = std::find_if(arenas_.begin(), arenas_.end(),
+                              [](const Arena& kept) { return kept.arena == nullptr; });
+    if (place == arenas_.end()) place = arenas_.begin() + replaced_++ % kMaxKept;
+    std::swap(place->arena, arena);
+    place->threads = threads;
   }
 
  private:
@@ -46,6 +48,7 @@ class KeptArenas {
 
   std::mutex mutex_;
   std::array<Arena, kMaxKept> arenas_;  // guarded by mutex_
+  size_t replaced_ = 0;                 // guarded by mutex_
 };
 
 }  // namespace
@@ -54,7 +57,7 @@ ArenaPool::~ArenaPool() {
   // One by one: each would otherwise destroy the next one inside its own destructor.
   while (free_ != nullptr) {
     free_->observer.reset();
-    if (keeps_) KeptArenas::Get().Give(threads_, free_->arena);
+    if (keeps_) KeptArenas::Get().Give(threads_, std::move(free_->arena));
     free_ = std::move(free_->next);
   }
 }

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 #include <latch>
+#include <list>
+#include <memory>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -48,6 +50,26 @@ TEST(ArenaPoolTest, ArenasGoToTheNextEngineOfAsManyThreads) {
   EXPECT_NE(arena_of(/*engine_id=*/2, /*threads=*/3, /*keeps=*/true), first);
   EXPECT_EQ(arena_of(/*engine_id=*/3, /*threads=*/2, /*keeps=*/true), first);
   EXPECT_EQ(arena_of(/*engine_id=*/4, /*threads=*/2, /*keeps=*/false), first);
+}
+
+// Otherwise those of engines that do not come again would be kept instead of those that do.
+TEST(ArenaPoolTest, NewlyKeptArenasTakeThePlacesOfOldOnes) {
+  const WorkerReservation reservation(2);
+  {
+    ArenaPool pool(/*threads=*/5, /*engine_id=*/1);
+    pool.KeepForOthers();
+    std::list<ArenaPool::Lease> leases;
+    for (int i = 0; i < 100; ++i) leases.emplace_back(pool);
+  }
+  const auto arena_of = [](int threads) {
+    ArenaPool pool(threads, /*engine_id=*/2);
+    pool.KeepForOthers();
+    return &ArenaPool::Lease(pool).arena();
+  };
+  const tbb::task_arena* const first = arena_of(4);
+  const auto in_its_memory = std::make_unique<tbb::task_arena>();  // if it has ended
+  EXPECT_NE(in_its_memory.get(), first);
+  EXPECT_EQ(arena_of(4), first);
 }
 
 }  // namespace

@@ -138,9 +138,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// has neither them nor memory now; then starved_ is set.
   virtual bool Restart() { return true; }
 
-  /// How often a wait looks whether threads that were ordered have begun. If they have not between
-  /// two looks they are given up: where the machine is only slow, that makes some threads too many.
-  static constexpr std::chrono::seconds kLookTime{1};
+  /// After what time a wait looks whether threads that were ordered have begun: each time twice as
+  /// long as before, up to the longest. If they have not between two looks they are given up: where
+  /// the machine is only slow, that makes some threads too many.
+  static constexpr std::chrono::milliseconds kFirstLookTime{20}, kLongestLookTime{1000};
   /// Called by sleeping waits so often, those for other engines too: does what Restart does if
   /// threads were ordered that do not come.
   virtual void LookAfterOrders() {}

@@ -74,11 +74,13 @@ class DependencyEngine::OrderClock {
       engine->LookAfterOrders();
       engine->Deactivate();
     }
-    due_ = std::chrono::steady_clock::now() + kLookTime;
+    time_ = std::min(2 * time_, kLongestLookTime);
+    due_ = std::chrono::steady_clock::now() + time_;
   }
 
  private:
-  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + kLookTime;
+  std::chrono::milliseconds time_ = kFirstLookTime;
+  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + time_;
 };
 
 /// Counts this thread as active if there is one, or the order for one, so that the engine stays

@@ -265,7 +265,7 @@ void ThreadedEngine::LookAfterOrders() {
       orders_seen_at_ = now;
       return;
     }
-    if (now - orders_seen_at_ < kLookTime) return;  // another wait has looked
+    if (now - orders_seen_at_ < kFirstLookTime) return;  // another wait has looked
     withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
   }
