@@ -225,8 +225,8 @@ def site_data(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
         context = record["context"]
         shown.append({
             "id": record_id(record, shown), "environment": environment.number, "missing": record.get("missing", {}),
-            **{name: context.get(name) for name in (
-                "commit", "author", "subject", "commit_date", "date", "tags", "dirty")}})
+            "author": context.get("author", "unknown"), "subject": context.get("subject", ""),
+            **{name: context.get(name) for name in ("commit", "commit_date", "date", "tags", "dirty")}})
         unasked = [name for name in components if not records.was_asked(record, name)]
         if unasked:
             shown[-1]["unasked"] = unasked

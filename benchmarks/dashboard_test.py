@@ -104,6 +104,13 @@ class SiteTest(unittest.TestCase):
             data = json.loads(script.removeprefix("window.benchmarkData = ").removesuffix(";\n"))
             self.assertEqual(len(data["benchmarks"]), len(planted.BENCHMARKS) + len(planted.ROOFLINE) + 1)
 
+    def test_a_commit_that_nobody_is_known_of_has_words_all_the_same(self) -> None:
+        unknown = record(1)
+        for name in ("author", "subject"):
+            del unknown["context"][name]
+        (shown,) = dashboard.site_data([unknown])["records"]
+        self.assertEqual((shown["author"], shown["subject"]), ("unknown", ""))
+
     def test_no_history_is_an_error(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             status, text = self.outcome(f"--history={folder}", "--out=site")

@@ -149,7 +149,7 @@ class DamagedRecordTest(unittest.TestCase):
         good = self.record()
         refused = 0
         for path in places(good):
-            for value in (ABSENT, None, "text", -1.5, 0, math.inf, math.nan, [], {}, [None], {"a": None}):
+            for value in (ABSENT, None, "text", -1.5, 0, 10**400, math.inf, math.nan, [], {}, [None], {"a": None}):
                 try:
                     record = self.load(changed(good, path, value))
                 except records.RecordError as error:
@@ -182,6 +182,12 @@ class DamagedRecordTest(unittest.TestCase):
             with self.subTest(said=said), self.assertRaises(records.RecordError) as caught:
                 self.load(changed(good, path, value))
             self.assertEqual(str(caught.exception), f"{self.path} is damaged: {said}")
+
+    def test_a_number_of_any_length_can_be_read(self) -> None:
+        text = json.dumps(self.record()).replace('"cores": 4', '"cores": ' + "9" * 5000)
+        self.path.write_text(text)
+        with self.assertRaisesRegex(records.RecordError, "context.cores is inf"):
+            records.load(self.path)
 
     def test_nesting_without_end_is_no_json(self) -> None:
         self.path.write_text("[" * 200000)
