@@ -22,8 +22,10 @@ const Views = (() => {
 
   const mark = (label, text) => h("span", { class: `mark ${label}` }, text || label);
   const several = (count, name) => `${count} ${name}${count === 1 ? "" : "s"}`;
+  // Long names break behind their parts, and within one only where it alone is too long.
+  const breakable = (name) => name.split(/(?<=[/_,]|\dx)/).flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
   const benchmarkLink = (s, id) =>
-    h("a", { href: Model.address({ view: "benchmark", environment: s.environment, id }) }, id);
+    h("a", { href: Model.address({ view: "benchmark", environment: s.environment, id }) }, breakable(id));
 
   // Wide tables scroll by themselves, with the keyboard too, so that the page never does.
   function table(name, heads, rows) {
@@ -46,7 +48,7 @@ const Views = (() => {
   // --- Overview ---------------------------------------------------------------------------------
 
   const SPANS = { commit: "last commit", week: "last week", release: "last release" };
-  const NO_BASELINE = { commit: "no earlier commit", week: "no record a week older", release: "no earlier release" };
+  const NO_BASELINE = { commit: "no earlier commit", week: "no earlier week", release: "no earlier release" };
 
   // Not measured at last, and not meant to be.
   const absent = (s, c) => !c.benchmarks && !Model.asked(Model.lastRecord(s), c.name);
@@ -165,7 +167,7 @@ const Views = (() => {
   function overview(s) {
     const environment = Model.environment(s);
     const last = data.records[Model.lastRecord(s)];
-    const since = SPANS[s.since] ? s.since : "commit";
+    const since = Object.hasOwn(SPANS, s.since) ? s.since : "commit";
     return [
       s.unknown
         ? h("p", { class: "warning" }, "The address names a machine and build that is not here; this is another.") : null,
@@ -216,7 +218,8 @@ const Views = (() => {
   };
 
   function sorted(rows, sort) {
-    const of = COLUMNS[sort.replace(/^-/, "")] || COLUMNS.benchmark;
+    const name = sort.replace(/^-/, "");
+    const of = COLUMNS[Object.hasOwn(COLUMNS, name) ? name : "benchmark"];
     const sign = sort.startsWith("-") ? -1 : 1;
     const lacks = (value) => value === null || value === undefined;
     return [...rows].sort((x, y) => {
@@ -305,7 +308,7 @@ const Views = (() => {
       Object.entries(point.peers).map(([name, t]) => `${name} ${Model.duration(t)}`).join(", ") || "–",
       data.records[point.record].subject)).reverse();
     const content = [
-      h("h2", {}, benchmark.id), summary(s, benchmark),
+      h("h2", {}, breakable(benchmark.id)), summary(s, benchmark),
       h("div", { class: "buttons" },
         h("label", {}, "Show ", h("select", {
           id: "metric", onchange: (event) => Model.change({ metric: event.target.value }),
@@ -380,7 +383,7 @@ const Views = (() => {
   }
 
   function csvOf(rows) {
-    const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+    const cell = (value) => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
     return rows.map((cells) => cells.map(cell).join(",") + "\r\n").join("");
   }
 
@@ -401,7 +404,7 @@ const Views = (() => {
       h("p", {}, `${rows.length} times; `, rows.length > shown.length ? "the last 500 are shown. " : "",
         link(csv, "text/csv", "benchmarks.csv"), " ", link(json, "application/json", "benchmarks.json")),
       table("Raw data", RAW_HEADS, shown.map((cells) => row(...cells.map((cell, i) =>
-        String(cell ?? "").slice(0, SHOWN_LENGTH[RAW_HEADS[i]])))))];
+        breakable(String(cell ?? "").slice(0, SHOWN_LENGTH[RAW_HEADS[i]]))))))];
   }
 
   return { overview, benchmarks: benchmarkList, benchmark: benchmarkView, compare: compareView, raw: rawView };

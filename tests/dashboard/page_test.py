@@ -149,7 +149,7 @@ class PageTest(unittest.TestCase):
         self.open("noise")
         self.assertEqual(self.texts("#at-a-glance .noise"), ["engine, storage, tensor"] * 3)
         self.open("flags")
-        self.assertEqual(self.texts("#at-a-glance tr:nth-child(2)"), ["since last weekno record a week older"])
+        self.assertEqual(self.texts("#at-a-glance tr:nth-child(2)"), ["since last weekno earlier week"])
         self.open("partial")
         self.assertEqual(self.texts("#at-a-glance tr:nth-child(1) td"), ["engine", "", ""])
         self.open("gone")
@@ -377,6 +377,13 @@ class PageTest(unittest.TestCase):
             width = self.browser.evaluate("document.documentElement.scrollWidth")
             self.assertLessEqual(width, 360, view)
 
+        # A name is broken between its parts.
+        self.open("planted", view="benchmarks", text="gemm_benchmark")
+        lines = self.browser.evaluate(
+            "[...document.querySelector('#benchmarks tbody a').childNodes].filter((n) => n.data)"
+            ".map((n) => { const r = document.createRange(); r.selectNode(n); return r.getClientRects().length; })")
+        self.assertEqual(lines, [1] * len("tensor/ gemm_ benchmark/ 512x 512x 512".split()))
+
         self.open("mixed")
         self.assertLessEqual(self.browser.evaluate(
             "document.getElementById('at-a-glance').getBoundingClientRect().right"), 360)
@@ -488,6 +495,11 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.evaluate("document.getElementById('before').value"), record_id(3))
         self.open("planted", environment="0badf00d")
         self.assertIn("names a machine and build that is not here", " ".join(self.texts(".warning")))
+        # What an address has of JavaScript's own names is none of the page's.
+        self.open("planted", since="constructor")
+        self.assertEqual(self.texts("#changes tbody tr td:first-child"), [SLOW_ID])
+        self.open("planted", view="benchmarks", sort="__proto__")
+        self.assertEqual(len(self.texts("#benchmarks tbody tr")), 9 + 4)
 
     def test_statistics_of_the_page_are_those_of_the_tools(self) -> None:
         rng = random.Random(5)
