@@ -1,8 +1,9 @@
 """Runs benchmarks and appends one record to a history: bazel run //benchmarks:run -- --out=DIR
 
 Builds what is tagged "benchmark" in the whole workspace (so a new one needs no list), measures the
-machine's roofline, then runs each program with repetitions in random order. The record holds
-Google Benchmark's output unchanged beside the context that makes it comparable; see records.py.
+machine's roofline, then runs each program with repetitions in random order, all of them in each of a
+few rounds. The record holds Google Benchmark's output unchanged beside the context that makes it
+comparable; see records.py.
 """
 
 import argparse
@@ -215,9 +216,15 @@ def run_program(program: Program, flags: Sequence[str], timeout_s: float) -> dic
         return output
 
 
-def benchmark_flags(options: argparse.Namespace, filtered: bool) -> list[str]:
+def rounds_of(repetitions: int, rounds: int) -> list[int]:
+    """The repetitions of each round, none of which is empty."""
+    rounds = min(rounds, repetitions)
+    return [(repetitions + i) // rounds for i in range(rounds)]
+
+
+def benchmark_flags(options: argparse.Namespace, repetitions: int, filtered: bool) -> list[str]:
     flags = [
-        f"--benchmark_repetitions={options.repetitions}",
+        f"--benchmark_repetitions={repetitions}",
         "--benchmark_enable_random_interleaving=true",
         f"--benchmark_min_time={options.min_time:g}",
     ]
@@ -233,21 +240,28 @@ def missing_of(output: dict[str, Any]) -> dict[str, str]:
 def measure(
     programs: Sequence[Program], options: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], dict[str, str], list[str]]:
-    """Runs all programs: their entries of the record, what is missing, what failed.
+    """Runs all programs in each round: their entries of the record, what is missing, what failed.
 
-    Somebody who interrupts it keeps what was measured until then.
+    A process may be slow from its beginning to its end, by where its memory lies or what a neighbour does
+    meanwhile, and repetitions in it only agree about that. Those of several rounds are processes apart, and
+    lie as far from each other in time as a session allows. Somebody who interrupts it keeps what was
+    measured until then.
     """
     runs, missing, failures = [], {}, []
-    for number, program in enumerate(programs):
-        print(f"running {program.label} ({number + 1} of {len(programs)})", flush=True)
-        flags = benchmark_flags(options, filtered=program.label != ROOFLINE)
+    todo = [(program, repetitions) for repetitions in rounds_of(options.repetitions, options.rounds)
+            for program in programs]
+    for number, (program, repetitions) in enumerate(todo):
+        if program.label in failures:
+            continue
+        print(f"running {program.label} ({number + 1} of {len(todo)})", flush=True)
+        flags = benchmark_flags(options, repetitions, filtered=program.label != ROOFLINE)
         try:
             output = run_program(program, flags, options.timeout)
         except KeyboardInterrupt:
             print(INTERRUPTED, file=sys.stderr)
-            for left in programs[number:]:
-                missing[left.label] = INTERRUPTED
-                failures.append(left.label)
+            left = {program.label for program, _ in todo[number:]}.difference(failures)
+            missing.update(dict.fromkeys(left, INTERRUPTED))
+            failures += left
             break
         except RunError as error:
             print(error, file=sys.stderr)
@@ -317,13 +331,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--component", action="append", default=[],
                         help="tensor, engine, ...; may be repeated; peers runs only where named")
     parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=2,
+                        help="processes that share the repetitions (default %(default)s)")
     parser.add_argument("--min-time", type=float, default=0.05, help="seconds for each repetition")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for each program")
     parser.add_argument("--build-flag", action="append", default=[],
                         help="flag for the build, such as --config=native; may be repeated")
     options = parser.parse_args(arguments)
-    if options.repetitions < 1:
-        parser.error("--repetitions must be 1 or more")
+    if options.repetitions < 1 or options.rounds < 1:
+        parser.error("--repetitions and --rounds must be 1 or more")
     if not options.min_time > 0 or not options.timeout > 0:
         parser.error("--min-time and --timeout must be above 0")
     options.component = [name for names in options.component for name in names.split(",")]

@@ -78,7 +78,7 @@ class SessionTest(unittest.TestCase):
                        "BUILD_WORKING_DIRECTORY": str(self.root)}
         with mock.patch.dict(os.environ, environment), contextlib.redirect_stdout(text), \
                 contextlib.redirect_stderr(text):
-            status = run.main(["--out=history", *flags])
+            status = run.main(["--out=history", "--rounds=1", *flags])
         return status, text.getvalue()
 
     def record(self) -> dict[str, Any]:
@@ -104,6 +104,29 @@ class SessionTest(unittest.TestCase):
         for line in (self.root / "started").read_text().splitlines():
             self.assertIn("--benchmark_repetitions=2", line)
             self.assertIn("--benchmark_enable_random_interleaving=true", line)
+
+    def test_repetitions_are_shared_by_processes_apart_in_time(self) -> None:
+        status, text = self.outcome("--repetitions=5", "--rounds=2")
+        self.assertEqual(status, 0, text)
+        programs = ["benchmarks/roofline", "tensor/a_benchmark", "engine/b_benchmark"]
+        started = [line.split() for line in (self.root / "started").read_text().splitlines()]
+        self.assertEqual([words[0] for words in started], programs * 2)
+        self.assertEqual([word.rpartition("=")[2] for words in started for word in words if "repetitions" in word],
+                         ["2"] * 3 + ["3"] * 3)
+        # Each of these programs writes two, whatever it is asked for.
+        self.assertEqual(len(records.series_of(self.record())["engine/b_benchmark/push"].seconds), 4)
+        self.assertEqual(run.rounds_of(2, 5), [1, 1])
+
+    def test_a_program_that_fails_later_keeps_what_it_measured(self) -> None:
+        self.program("tensor/a_benchmark", "x", extra=f"(($(grep -c tensor/a '{self.root}/started') < 2)) || exit 1")
+        self.program("engine/b_benchmark", "push", extra="exit 1")
+        status, text = self.outcome("--rounds=3", "--repetitions=3")
+        self.assertEqual(status, 1)
+        self.assertEqual(text.count("running //tensor:a_benchmark"), 2)
+        self.assertEqual(text.count("running //engine:b_benchmark"), 1)
+        record = self.record()
+        self.assertEqual(set(record["missing"]) - {"onednn"}, {"//tensor:a_benchmark", "//engine:b_benchmark"})
+        self.assertIn("tensor/a_benchmark/x", records.series_of(record))
 
     def test_filter_and_component(self) -> None:
         status, text = self.outcome("--component=engine", "--filter=pu.h", "--build-flag=--config=x")
@@ -203,7 +226,7 @@ class SessionTest(unittest.TestCase):
         status, text = self.outcome("--out=file/history")
         self.assertEqual(status, 2)
         self.assertIn("takes no record", text)
-        for flag in ("--repetitions=0", "--min-time=0", "--min-time=nan", "--timeout=-1"):
+        for flag in ("--repetitions=0", "--rounds=0", "--min-time=0", "--min-time=nan", "--timeout=-1"):
             with self.assertRaises(SystemExit):
                 self.outcome(flag)
         self.assertFalse((self.root / "started").exists())
