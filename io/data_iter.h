@@ -50,7 +50,8 @@ class DataIter {
   virtual bool Next() = 0;
 
   /// The present batch. Operations that are pushed on its arrays before the next call of Next see
-  /// this batch, whenever they run; whoever wants the numbers for longer copies them.
+  /// this batch, whenever they run; whoever wants the numbers for longer copies them. Throws
+  /// Error(kFailedPrecondition) where the last call of Next did not give true.
   virtual const DataBatch& GetBatch() const = 0;
 
   /// The arrays of every batch, in the order of DataBatch::data and DataBatch::label.

@@ -49,13 +49,14 @@ class KVStore {
   /// The name of the kind.
   virtual std::string_view type() const = 0;
 
-  /// Stores a copy of the value. Throws Error(kFailedPrecondition) if the key has a value.
+  /// Stores a copy of the value. Throws Error(kFailedPrecondition) if the key has a value,
+  /// Error(kInvalidArgument) for an array that is_none().
   virtual void Init(const KVKey& key, const NDArray& value) = 0;
 
-  /// Sums the values, always in the order given, then updates the stored one: by the updater if
-  /// there is one, or by replacing it with the sum. Throws Error and changes nothing: kNotFound if
-  /// Init has not been called for the key, kInvalidArgument if there are no values or if a shape or
-  /// type is not that of the stored value.
+  /// Sums the values in their type, always in the order given, then updates the stored one: by the
+  /// updater if there is one, or by replacing it with the sum. Throws Error and changes nothing:
+  /// kNotFound if Init has not been called for the key, kInvalidArgument if there are no values or
+  /// if a shape or type is not that of the stored value.
   virtual void Push(const KVKey& key, std::span<const NDArray> values, int priority = 0) = 0;
   void Push(const KVKey& key, std::initializer_list<NDArray> values, int priority = 0) {
     Push(key, std::span(values.begin(), values.size()), priority);

@@ -37,7 +37,8 @@ class Executor {
 
   /// Adds up or writes (as grad_req says) the gradients of the arguments, after Forward(true).
   /// `head_grads` has one array for each output; it may be left out where every output is a loss.
-  /// Throws Error(kFailedPrecondition) without a Forward(true) before it.
+  /// Throws Error(kFailedPrecondition) without a Forward(true) before it, Error(kInvalidArgument)
+  /// where a head gradient is missing, too many are given, or a shape or type does not fit.
   virtual void Backward(const std::vector<NDArray>& head_grads = {}) = 0;
 
   /// The results of the last Forward, in the order of ListOutputs: the same arrays each time.

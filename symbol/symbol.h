@@ -45,13 +45,15 @@ struct InferredTypes {
 ///     x = Symbol::Apply("Activation", {x}, {{"act_type", "relu"}});
 ///     x = Symbol::Apply("SoftmaxOutput", {x}, {}, "softmax");
 ///
-/// A Symbol is a cheap handle to an immutable graph, possibly with several outputs; handles may be
-/// copied and used from any thread.
+/// A Symbol is a cheap handle to a graph, possibly with several outputs, whose structure never
+/// changes. Threads: handles may be copied and used from any thread, but SetAttribute not while
+/// another thread uses a symbol that the node is part of.
 class Symbol {
  public:
   Symbol() = default;
 
   /// A graph of one variable: an input, a parameter or a label, to which binding gives an array.
+  /// Throws Error(kInvalidArgument) for an empty name.
   static Symbol Variable(std::string name);
 
   /// An operator on inputs, which are its first arguments in order; arguments that are not given
@@ -62,7 +64,8 @@ class Symbol {
   static Symbol Apply(std::string_view op, const std::vector<Symbol>& inputs,
                       const ParameterMap& parameters = {}, std::string name = "");
 
-  /// The same with inputs given by argument name.
+  /// The same with inputs given by argument name. Throws Error(kInvalidArgument), with the nearest
+  /// name, for one that the operator does not have.
   static Symbol Compose(std::string_view op, const std::map<std::string, Symbol>& inputs,
                         const ParameterMap& parameters = {}, std::string name = "");
 
@@ -80,17 +83,20 @@ class Symbol {
   /// A symbol whose outputs are those of every node, for looking inside or cutting a network.
   Symbol GetInternals() const;
 
-  /// The name of the node that makes the single output.
+  /// The name of the node that makes the single output. Throws Error(kInvalidArgument) where there
+  /// are several or none, as GetAttribute and SetAttribute do.
   const std::string& name() const;
 
   /// Variables and outputs in the order in which a depth-first walk from the outputs finds them.
+  /// ListArguments, ListAuxiliaryStates and all that need them throw Error(kInvalidArgument) where
+  /// two variables have one name.
   std::vector<std::string> ListArguments() const;
   std::vector<std::string> ListOutputs() const;
   std::vector<std::string> ListAuxiliaryStates() const;
 
   /// Attributes of the output's node that are not parameters (lr_mult, ctx_group, …).
   std::optional<std::string> GetAttribute(std::string_view key) const;
-  /// This symbol with an attribute set on its node; the graph is shared with earlier handles.
+  /// Sets an attribute of the output's node, which all handles to it see.
   void SetAttribute(std::string_view key, std::string value);
 
   /// Infers every shape from the given ones, in both directions. Unknown names are an error, and so
@@ -118,7 +124,8 @@ class Symbol {
   std::vector<symbol_internal::NodeEntry> outputs_;
 };
 
-/// Element-wise arithmetic, as the operators elemwise_add, _plus_scalar and so on.
+/// Element-wise arithmetic, as the operators elemwise_add, _plus_scalar and so on. Throw what Apply
+/// throws.
 Symbol operator+(const Symbol& a, const Symbol& b);
 Symbol operator-(const Symbol& a, const Symbol& b);
 Symbol operator*(const Symbol& a, const Symbol& b);

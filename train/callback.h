@@ -39,7 +39,8 @@ using EpochEndCallback = std::function<void(const EpochEndParam&)>;
 /// `auto_reset` the metric then starts anew. Each line waits for the batches before it.
 class Speedometer {
  public:
-  /// `out` must live as long; null is std::clog.
+  /// `out` must live as long; null is std::clog. Throws Error(kInvalidArgument) unless
+  /// frequent >= 1.
   explicit Speedometer(int64_t batch_size, int64_t frequent = 50, bool auto_reset = true,
                        std::ostream* out = nullptr);
 
@@ -55,7 +56,9 @@ class Speedometer {
   std::chrono::steady_clock::time_point start_;
 };
 
-/// Saves a checkpoint after every `period` epochs, under the number of epochs done.
+/// Saves a checkpoint after every `period` epochs, under the number of epochs done; what
+/// Module::SaveCheckpoint throws ends the training. Throws Error(kInvalidArgument) unless
+/// period >= 1.
 EpochEndCallback DoCheckpoint(std::string prefix, int period = 1);
 
 }  // namespace tessera

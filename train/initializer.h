@@ -11,10 +11,11 @@
 namespace tessera {
 
 /// Gives parameters their first values, by what the end of the name says:
-/// `_weight` what the initializer is for; `_bias`, `_beta`, `_moving_mean`, `_running_mean` 0;
-/// `_gamma`, `_moving_var`, `_running_var` 1.
+/// `weight` what the initializer is for; `bias`, `beta`, `moving_mean`, `running_mean` 0;
+/// `gamma`, `moving_var`, `running_var` 1.
 ///
 /// The values depend on seed and name alone, not on the order in which parameters are filled.
+/// Threads: initializers are constant, and may be used from any thread.
 class Initializer {
  public:
   virtual ~Initializer() = default;
@@ -68,7 +69,7 @@ class Uniform final : public Initializer {
   float scale_;
 };
 
-/// Normal weights with mean 0.
+/// Normal weights with mean 0 and standard deviation sigma.
 class Normal final : public Initializer {
  public:
   explicit Normal(float sigma = 0.01f) : sigma_(sigma) {}

@@ -103,7 +103,8 @@ class Module {
   /// shapes and types that the module was bound for; a batch without labels is fine when
   /// `is_train` is false.
   void Forward(const DataBatch& batch, bool is_train);
-  /// Computes the gradients, after Forward with is_train; head gradients as for Executor::Backward.
+  /// Computes the gradients, after Forward with is_train; head gradients and errors as for
+  /// Executor::Backward.
   void Backward(const std::vector<NDArray>& head_grads = {});
   /// Changes the parameters by their gradients.
   void Update();
@@ -115,12 +116,17 @@ class Module {
 
   /// Trains for options.num_epoch epochs, doing first what has not been done of Bind, InitParams
   /// and InitOptimizer. Waits for the computations at the end of each epoch alone.
+  /// Throws Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and what these,
+  /// the iterators, the callbacks and the computations throw.
   void Fit(DataIter* train_data, const FitOptions& options);
 
-  /// Measures a data set, from its beginning, without training.
+  /// Measures a data set, from its beginning, without training. Throws what Forward,
+  /// EvalMetric::Update and EvalMetric::Get throw.
   std::vector<NamedValue> Score(DataIter* data, EvalMetric metric);
 
   /// SaveCheckpoint and the other way round: LoadParams changes nothing unless the whole file fits.
+  /// They throw what the functions of these names in checkpoint.h throw, LoadParams also what
+  /// SetParams does.
   void SaveCheckpoint(const std::string& prefix, int epoch) const;
   void LoadParams(const std::string& prefix, int epoch);
 

@@ -48,7 +48,7 @@ class Optimizer {
   void set_rescale_grad(double factor) { options_.rescale_grad = factor; }
 
   /// Changes the weight of that index. It is cheapest if the index always comes with the same
-  /// arrays. Throws Error(kInvalidArgument) if shapes or types differ.
+  /// arrays. Throws Error(kInvalidArgument) for a negative index, and if shapes or types differ.
   void Update(int index, const NDArray& weight, const NDArray& grad);
 
   /// Updates so far, of the parameter that has had most.
