@@ -8,7 +8,7 @@
   function drawNavigation(s) {
     const shown = s.view === "benchmark" ? "benchmarks" : s.view;
     document.getElementById("navigation").replaceChildren(...Model.VIEWS.map((view) =>
-      h("a", { href: Model.address({ view, environment: s.environment }),
+      h("a", { id: `to-${view}`, href: Model.address({ view, environment: s.environment }),
         "aria-current": view === shown ? "page" : null }, TITLES[view])));
     const { environments } = Model.data;
     const select = document.getElementById("environment");
@@ -22,16 +22,20 @@
 
   function draw() {
     const s = Model.state();
-    // Somebody who types or picks stays where they were.
+    // Somebody who types, picks or sorts stays where they were; who goes elsewhere begins at its top.
     const { id: focused, selectionStart: caret } = document.activeElement || {};
+    const within = main.contains(document.activeElement);
+    const shown = { view: s.view, id: s.id || "" };
+    const moves = shown.view !== main.dataset.view || shown.id !== main.dataset.id;
     Chart.remove();
     drawNavigation(s);
     const made = Views[s.view](s);
     main.replaceChildren(...[made.content || made].flat(Infinity).filter(Boolean));
     if (made.after) made.after();
-    main.dataset.view = s.view;
-    const again = focused && document.getElementById(focused);
-    if (again) again.focus();
+    Object.assign(main.dataset, shown);
+    if (moves) window.scrollTo(0, 0);
+    const again = (focused && document.getElementById(focused)) || (within && main);
+    if (again) again.focus({ preventScroll: true });
     if (again && again.type === "search") again.setSelectionRange(caret, caret);
   }
 
@@ -52,6 +56,11 @@
     }
   }
 
+  // Its address would be a view's.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
   document.getElementById("theme").addEventListener("click", () => {
     const dark = document.documentElement.dataset.theme
       ? document.documentElement.dataset.theme === "dark"

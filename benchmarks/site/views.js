@@ -42,8 +42,8 @@ const Views = (() => {
   }
 
   // A link to the same view with something else chosen; buttons that are pressed or not, without state.
-  const choice = (s, entries, chosen, text) =>
-    h("a", { class: "choice", href: Model.address({ ...s, ...entries }), "aria-current": chosen ? "true" : null }, text);
+  const choice = (s, id, entries, chosen, text) =>
+    h("a", { id, class: "choice", href: Model.address({ ...s, ...entries }), "aria-current": chosen ? "true" : null }, text);
 
   // --- Overview ---------------------------------------------------------------------------------
 
@@ -183,8 +183,8 @@ const Views = (() => {
         "The line: the time of all benchmarks over the commits; lower is better."),
       h("h2", {}, "Changes", s.component ? ` of ${s.component}` : ""),
       h("p", { class: "choices", id: "since" }, Object.keys(SPANS).map((span) =>
-        choice(s, { since: span }, span === since, `since ${SPANS[span]}`)),
-      s.component ? choice(s, { component: "" }, false, "all components") : null),
+        choice(s, `since-${span}`, { since: span }, span === since, `since ${SPANS[span]}`)),
+      s.component ? choice(s, "all-components", { component: "" }, false, "all components") : null),
       changeList(s, since), missingPeers(s),
     ];
   }
@@ -231,7 +231,7 @@ const Views = (() => {
 
   function sortHead(s, name) {
     const [now, back] = [s.sort === name, s.sort === `-${name}`];
-    return h("a", { class: "sort", "data-sort": now ? "ascending" : back ? "descending" : null,
+    return h("a", { id: `sort-${name.replaceAll(" ", "-")}`, class: "sort", "data-sort": now ? "ascending" : back ? "descending" : null,
       href: Model.address({ ...s, sort: now ? `-${name}` : back ? "" : name }) }, name);
   }
 

@@ -257,6 +257,30 @@ class PageTest(unittest.TestCase):
         self.browser.press("0")
         self.browser.wait("Chart.range()", lambda r: r[1] - r[0] == COMMITS)
 
+    def test_the_keyboard_goes_on_from_where_it_was(self) -> None:
+        focused = "document.activeElement.id"
+        self.open("planted", view="benchmarks")
+        self.browser.press("Tab")
+        self.browser.press("Enter")  # "Skip to the content"
+        self.browser.wait(focused, lambda name: name == "main")
+        self.assertIn("view=benchmarks", self.browser.evaluate("location.hash"))
+        self.tab_to("sort-time")
+        self.browser.press("Enter")
+        self.browser.wait("document.querySelector('[data-sort]') !== null")
+        self.assertEqual(self.browser.evaluate(focused), "sort-time")
+        self.open("planted")
+        self.tab_to("since-week")
+        scrolled = self.browser.evaluate("scrollTo(0, 50), scrollY")
+        self.browser.press("Enter")
+        self.browser.wait("document.getElementById('since-week').ariaCurrent === 'true'")
+        self.assertEqual(self.browser.evaluate(f"[{focused}, scrollY]"), ["since-week", scrolled])
+        # Elsewhere it begins at the top of the content.
+        self.browser.evaluate("document.querySelector('#changes tbody a').focus()")
+        self.assertGreater(self.browser.evaluate("scrollY"), 0)
+        self.browser.press("Enter")
+        self.browser.wait("document.getElementById('main').dataset.view === 'benchmark'")
+        self.assertEqual(self.browser.evaluate(f"[{focused}, scrollY]"), ["main", 0])
+
     def test_noise_band_is_drawn(self) -> None:
         self.open("planted", view="benchmark", id=SLOW_ID)
         # A quarter of the series' colour: nothing else on the chart is that translucent.
