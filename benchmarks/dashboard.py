@@ -79,7 +79,7 @@ def joined(history: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The history with sessions that measured different components of one commit as one record.
 
     The peers have a session of their own, for example. The roofline is the first one's; a session with a
-    filter, or of a tree with local changes, stays alone.
+    filter, of a tree with local changes, or of no known commit stays alone.
     """
     found: list[dict[str, Any]] = []
     for record in history:
@@ -99,7 +99,7 @@ def _complement(one: dict[str, Any], other: dict[str, Any]) -> bool:
     contexts = one["context"], other["context"]
     asked = records.asked_of(one), records.asked_of(other)
     return (environment_of(one) == environment_of(other) and
-            contexts[0].get("commit") == contexts[1].get("commit") and
+            contexts[0].get("commit") == contexts[1].get("commit") != "unknown" and
             not any(context.get("dirty") for context in contexts) and
             not any(filtered for _, filtered in asked) and
             not any(records.was_asked(one, component) for component in asked[1][0]) and

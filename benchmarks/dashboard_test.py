@@ -67,6 +67,8 @@ class JoinedTest(unittest.TestCase):
         for other in (record(1), record(1, "engine"), record(2, "tensor"), record(1, "tensor", dirty=True),
                       record(1, "tensor", flags="dbg"), record(1, "tensor", filtered="gemm")):
             self.assertEqual(len(dashboard.joined([record(1, "engine"), other])), 2)
+        unknown = [record(1, name, commit="unknown") for name in ("engine", "tensor")]
+        self.assertEqual(len(dashboard.joined(unknown)), 2)
 
 
 class EnvironmentTest(unittest.TestCase):

@@ -100,19 +100,22 @@ def machine_context(device: str, cpu_info: str | None = None) -> dict[str, Any]:
         except OSError:
             cpu_info = ""
     model = ""
+    part: dict[str, str] = {}  # by which ARM's tell themselves apart, who have no model name
     cores = set()
     package = "0"
     for line in cpu_info.splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
         if key == "model name":
             model = value
+        elif key in ("CPU implementer", "CPU variant", "CPU part", "CPU revision"):
+            part[key] = value
         elif key == "physical id":
             package = value
         elif key == "core id":
             cores.add((package, value))
     usable = len(os.sched_getaffinity(0))
     return {
-        "cpu": model or os.uname().machine,
+        "cpu": model or " ".join((os.uname().machine, *part.values())),
         "cores": len(cores) or usable,
         "threads": thread_count(usable),
         "device": device,

@@ -288,6 +288,13 @@ class PiecesTest(unittest.TestCase):
         context = run.machine_context("CPU", text)
         self.assertEqual((context["cpu"], context["cores"]), ("Some CPU", 4))
 
+    def test_processors_without_a_name_are_told_apart(self) -> None:
+        text = "processor\t: {}\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: {}\n\n"
+        one, other = (run.machine_context("CPU", text.format(0, part) + text.format(1, part))["cpu"]
+                      for part in ("0xd0c", "0xd4f"))
+        self.assertTrue(one.endswith(" 0x41 0x3 0xd0c"), one)
+        self.assertNotEqual(one, other)
+
     def test_components_of_programs(self) -> None:
         for label, component in (
             (run.ROOFLINE, "roofline"), ("//tensor:gemm_benchmark", "tensor"),
