@@ -46,6 +46,7 @@ for header in error tensor engine storage registry executor module; do
 done
 grep -qF 'Runs functions in the order' "$site/classtessera_1_1Engine.html" || fail "Engine has no comment"
 [[ -s "$site/search/search.js" ]] || fail "there is no search"
+grep -qF 'site.css' "$site/settings.html" && [[ -s "$site/site.css" ]] || fail "tables have no style of ours"
 python3 tests/documentation/links.py "$site" || failures=$((failures + 1))
 
 # Declarations that need a comment and have none, and others between them that need none or share one.

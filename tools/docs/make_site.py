@@ -78,9 +78,13 @@ STRIP_FROM_INC_PATH = "{self.work}"
 OUTPUT_DIRECTORY = "{self.work}"
 HTML_OUTPUT = html
 """
+        styles = [HERE / "site.css"]
         # Version 1.9.5 has colours for the dark of its own.
-        settings += ("HTML_COLORSTYLE = AUTO_LIGHT\n" if version >= (1, 9, 5) else
-                     f'HTML_EXTRA_STYLESHEET = "{HERE / "dark.css"}"\n')
+        if version >= (1, 9, 5):
+            settings += "HTML_COLORSTYLE = AUTO_LIGHT\n"
+        else:
+            styles.append(HERE / "dark.css")
+        settings += "HTML_EXTRA_STYLESHEET = " + " ".join(f'"{style}"' for style in styles) + "\n"
         messages = subprocess.run(
             ["doxygen", "-"], cwd=self.work, input=settings, text=True, capture_output=True, check=False)
         if messages.returncode != 0:
