@@ -21,8 +21,16 @@ const Chart = (() => {
     [...new Set(benchmark.points.flatMap((point) => Object.keys(point.peers)))].sort();
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  // Ours, then the peers: Okabe and Ito's colours, which colour-blind people tell apart.
-  const colours = () => [colour("--series"), "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"];
+  // The peers' colours are Okabe and Ito's, which colour-blind people tell apart; when they are used up they
+  // begin anew with other lines.
+  const COLOURS = ["#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9"];
+  const LINES = [["solid", null], ["dashed", [7, 4]], ["dotted", [2, 3]]];
+  // Ours, and then each peer's.
+  function looks(peers) {
+    const look = (own, [line, pattern]) => ({ colour: own, line, pattern });
+    return [look(colour("--series"), LINES[0]), ...peers.map((_name, i) =>
+      look(COLOURS[i % COLOURS.length], LINES[Math.floor(i / COLOURS.length) % LINES.length]))];
+  }
 
   // dygraphs keeps fingers to itself: a tap tells nothing, and no page scrolls from there.
   const { touchstart, touchmove, touchend, ...mouseAlone } = Dygraph.defaultInteractionModel;
@@ -57,8 +65,11 @@ const Chart = (() => {
     const name = metricsOf(benchmark).includes(s.metric) ? s.metric : "time";
     const metric = METRICS[name];
     const peers = s.peers === "1" && name === "time" ? peersOf(benchmark) : [];
+    const labels = ["ours", ...peers.map((peer) => `peer ${peer}`)];
     const graph = new Dygraph(place, rows(benchmark, metric, peers), {
-      labels: ["commit", "ours", ...peers.map((peer) => `peer ${peer}`)],
+      labels: ["commit", ...labels],
+      series: Object.fromEntries(looks(peers).map(({ colour: color, pattern: strokePattern }, i) =>
+        [labels[i], { color, strokePattern }])),
       customBars: true,
       logscale: s.log === "1",
       drawPoints: true,
@@ -66,7 +77,6 @@ const Chart = (() => {
       highlightCircleSize: 6,
       strokeWidth: 1.5,
       fillAlpha: 0.25,
-      colors: colours(),
       axisLineColor: colour("--faint"),
       gridLineColor: colour("--line"),
       dateWindow: visibleRange(s, count),
@@ -174,7 +184,7 @@ const Chart = (() => {
     current = null;
   }
 
-  return { METRICS, metricsOf, peersOf, colours, draw, everything, zoom, remove,
+  return { METRICS, metricsOf, peersOf, looks, draw, everything, zoom, remove,
     range: () => current && current.graph.xAxisRange(),
     isLog: () => Boolean(current && current.graph.getOption("logscale")) };
 })();

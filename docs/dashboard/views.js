@@ -270,6 +270,13 @@ const Views = (() => {
       `${peer ? ` · best peer ${Model.times(peer)}` : ""} · ${record.subject}`;
   }
 
+  // The three fastest; the table below has all.
+  function peersText(point) {
+    const named = Object.entries(point.peers).sort(([, x], [, y]) => x - y)
+      .map(([name, t]) => `${name} ${Model.duration(t)}`);
+    return named.slice(0, 3).join(", ") + (named.length > 3 ? `, ${named.length - 3} slower` : "");
+  }
+
   function summary(s, benchmark) {
     const point = Model.point(benchmark, Model.lastRecord(s));
     if (!point) {
@@ -284,7 +291,7 @@ const Views = (() => {
       rates.length ? headline("work", rates[0], "throughput", rates.slice(1).join(", ")) : null,
       point.fraction ? headline("roofline", Model.percent(point.fraction), "of the roofline", "one core’s limit") : null,
       Model.bestPeer(point) ? headline("peer", Model.times(Model.bestPeer(point)), "of the best peer",
-        Object.entries(point.peers).map(([name, t]) => `${name} ${Model.duration(t)}`).join(", ")) : null,
+        peersText(point)) : null,
       Object.keys(SPANS).filter((span) => changes[span] && changes[span].verdicts[benchmark.id]).map((span) => {
         const [label, ratio] = changes[span].verdicts[benchmark.id];
         return headline("since", mark(label), `since ${SPANS[span]}`, ratio ? `${Model.times(ratio)} the time` : "");
@@ -320,9 +327,9 @@ const Views = (() => {
         h("button", { id: "everything", type: "button", onclick: () => Chart.everything() }, "Show everything"),
         h("a", { href: Model.address({ view: "raw", environment: s.environment, text: benchmark.id }) }, "Raw data")),
       info, chart,
-      withPeers ? h("p", { id: "legend" }, ["ours", ...peers].map((name, i) =>
-        h("span", {}, h("i", { style: `background: ${Chart.colours()[i]}` }), name))) : null,
-      h("p", { class: "faint" }, "Medians with a band from the first to the third quartile; dashed lines are releases, ",
+      withPeers ? h("p", { id: "legend" }, Chart.looks(peers).map(({ line, colour }, i) =>
+        h("span", {}, h("i", { style: `border-top: .2rem ${line} ${colour}` }), ["ours", ...peers][i]))) : null,
+      h("p", { class: "faint" }, "Medians with a band from the first to the third quartile; upright lines are releases, ",
         "hollow points records with local changes."),
       table("History", ["commit", "author", "time", "of the roofline", "peers", "subject"], rows),
     ];

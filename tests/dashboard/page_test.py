@@ -94,6 +94,10 @@ class PageTest(unittest.TestCase):
         dashboard.write_site([*history({}), partial, full], root / "after_partial")
         rest = {**session(full, "storage"), "context": {**full["context"], "date": "2026-01-14T13:00:00+00:00"}}
         dashboard.write_site([*history({}), session(full, "engine", "tensor"), rest], root / "joined")
+        many = planted.record("7" * 40, "2026-01-20T12:00:00+00:00")
+        for entry in many["runs"][0]["output"]["benchmarks"]:
+            entry.update({f"peer_{number}": 1e-3 * number for number in range(1, 12)})
+        dashboard.write_site([many], root / "peers")
         cls.browser = Browser()
         cls.addClassCleanup(cls.browser.close)
 
@@ -508,6 +512,13 @@ class PageTest(unittest.TestCase):
         self.assertTrue(any(t.endswith(" %") for t in self.texts(".dygraph-axis-label-y")))
         self.open("planted", view="benchmark", id="storage/storage_benchmark/BM_Pair<Pooled>/64")
         self.assertEqual(self.texts("#metric option"), ["time of one run"])
+
+    def test_many_peers_are_told_apart(self) -> None:
+        self.open("peers", view="benchmark", id=GEMM_ID, peers=1)
+        looks = self.browser.evaluate("[...document.querySelectorAll('#legend i')].map((e) => getComputedStyle(e))"
+                                      ".map((s) => `${s.borderTopStyle} ${s.borderTopColor} ${s.borderTopWidth}`)")
+        self.assertEqual(len(set(looks)), 1 + 12)
+        self.assertRegex(self.texts(".headline.peer .faint")[0], r"^peer_1 1 ms, loop 1\.\d+ ms, peer_2 2 ms, 9 slower$")
 
     def test_addresses_outlive_more_records(self) -> None:
         self.open("planted", view="compare", before=record_id(3), after=record_id(4))
