@@ -1,12 +1,14 @@
 """Compares two records: bazel run //benchmarks:compare -- BEFORE.json AFTER.json
 
-Prints one line for each benchmark that changed (all of them with --all) and a summary. Exit status:
+Prints one line for each benchmark that changed (all of them with --all), then one for each component.
+Exit status:
 0 where nothing regressed, 1 for a regression beyond the threshold or a benchmark that went missing
 (--allow-missing takes those), 2 where the records cannot be read or must not be compared.
 """
 
 import argparse
 import functools
+import math
 import os
 import sys
 from pathlib import Path
@@ -31,6 +33,22 @@ def table(verdicts: Sequence[comparison.Verdict]) -> str:
             v.id, seconds_text(v.before), seconds_text(v.after),
             f"{v.ratio:.3f}" if judged else "-", f"{v.u:g}" if judged else "-",
             f"{v.p:.2g}" if judged else "-", v.label))
+    return aligned(rows)
+
+
+def by_component(verdicts: Sequence[comparison.Verdict]) -> str:
+    """How many benchmarks of each component have which verdict, and the mean of their ratios."""
+    rows = [("component", *comparison.LABELS, "ratio")]
+    for component in sorted({v.id.partition("/")[0] for v in verdicts}):
+        own = [v for v in verdicts if v.id.startswith(component + "/")]
+        logs = [math.log(v.ratio) for v in own if v.ratio > 0]
+        rows.append((component, *(str(sum(v.label == label for v in own)) for label in comparison.LABELS),
+                     f"{math.exp(sum(logs) / len(logs)):.3f}" if logs else "-"))
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table with names on its left side and words on its right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -85,10 +103,9 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     shown = [v for v in verdicts if options.all or v.label != comparison.NOISE]
     if shown:
-        print(table(shown))
-    count = {label: sum(v.label == label for v in verdicts) for label in (
-        comparison.REGRESSION, comparison.IMPROVEMENT, comparison.NOISE, comparison.MISSING,
-        comparison.NEW)}
+        print(table(shown), end="\n\n")
+    print(by_component(verdicts))
+    count = {label: sum(v.label == label for v in verdicts) for label in comparison.LABELS}
     print(", ".join(f"{number} {label}" for label, number in count.items()))
     weak = comparison.powerless(old, new, verdicts, options.level)
     if weak:

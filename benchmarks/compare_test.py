@@ -60,6 +60,16 @@ class CompareTest(unittest.TestCase):
         self.assertIn("1 regression, 0 improvement, 8 noise", text)
         self.assertNotIn("gemm", text)
 
+    def test_each_component_has_its_line(self) -> None:
+        before = planted.record("a", DAY_ONE)
+        after = planted.record("b", DAY_TWO, {"push_chain": 1.5, "push_independent": 1.5}, without=("64x64x64",))
+        text = self.outcome(before, after)[1]
+        self.assertRegex(text, r"\ncomponent +regression +improvement +noise +missing +new +ratio\n")
+        self.assertRegex(text, r"\nengine +2 +0 +0 +0 +0 +1\.(49|5)\d*\n")
+        self.assertRegex(text, r"\ntensor +0 +0 +4 +1 +0 +(1\.0|0\.9)\d*\n")
+        # Where nothing changed it is all that there is.
+        self.assertRegex(self.outcome(before, before)[1], r"^component ")
+
     def test_a_regression_below_the_threshold_passes(self) -> None:
         records_ = planted.record("a", DAY_ONE), planted.record("b", DAY_TWO, {"push_chain": 1.15})
         self.assertEqual(self.outcome(*records_, "--threshold=0.3")[0], 0)

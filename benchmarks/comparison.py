@@ -10,7 +10,7 @@ import records
 LEVEL = 0.05  # chance of any false alarm in one comparison
 THRESHOLD = 0.05  # smallest change of the median that is called a change
 
-REGRESSION, IMPROVEMENT, NOISE, MISSING, NEW = (
+LABELS = REGRESSION, IMPROVEMENT, NOISE, MISSING, NEW = (
     "regression", "improvement", "noise", "missing", "new")
 
 

@@ -27,8 +27,6 @@ DYGRAPHS = HERE.parent / "third_party" / "dygraphs"
 DYGRAPHS_FILES = {"dygraph.min.js": "dygraph.min.js", "dygraph.min.css": "dygraph.min.css",
                   "LICENSE": "dygraph.LICENSE"}
 SPANS = ("commit", "week", "release")
-LABELS = (comparison.REGRESSION, comparison.IMPROVEMENT, comparison.NOISE, comparison.MISSING,
-          comparison.NEW)
 
 
 def rounded(value: float | None, digits: int = 5) -> float | None:
@@ -172,7 +170,7 @@ class Environment:
                     continue
                 labels = [verdict[0] for identifier, verdict in changes[span]["verdicts"].items()
                           if identifier.startswith(name + "/")]
-                counts[span] = {label: labels.count(label) for label in LABELS}
+                counts[span] = {label: labels.count(label) for label in comparison.LABELS}
             fractions = [f for f in map(roofline.fraction, own) if f is not None]
             ratios = [s.peer_ratio for s in own if s.peer_ratio is not None]
             rows.append({
