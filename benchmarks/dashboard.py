@@ -194,7 +194,7 @@ class Environment:
             for identifier, s in series.items():
                 known = found.setdefault(identifier, {
                     "id": identifier, "environment": self.number, "component": s.component,
-                    "program": s.program, "name": s.name, "type": records.type_of(s.name),
+                    "program": s.program, "name": s.name, "type": records.type_of(s.component, s.name),
                     "size": records.size_of(s.name),
                     "device": "GPU" if "gpu" in s.name.lower() else record["context"].get("device"),
                     "points": []})

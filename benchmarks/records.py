@@ -51,6 +51,9 @@ _STANDARD_FIELDS = frozenset((
 # operator, its tensors below mshadow's. No peers: nobody chooses between these.
 _OURSELVES = frozenset(("one_thread", "one_worker", "products", "tessera"))
 
+# Components whose work has no elements, unless a benchmark's name says of which type.
+_WITHOUT_ELEMENTS = frozenset(("base", "engine", "storage"))
+
 _TYPES = (
     ("float16", r"half|float16|fp16"),
     ("bfloat16", r"bfloat16|bf16"),
@@ -279,12 +282,12 @@ def roofline_of(all_series: dict[str, Series]) -> Roofline:
     return Roofline(tuple(sorted(levels)), max(flops, default=None))
 
 
-def type_of(name: str) -> str:
-    """The element type that a benchmark's name mentions, or float32, the default everywhere."""
+def type_of(component: str, name: str) -> str:
+    """The element type that a benchmark's name mentions, or what its component has by default."""
     for element, pattern in _TYPES:
         if re.search(rf"(?<![A-Za-z])({pattern})(?![A-Za-z0-9])", name):
             return element
-    return "float32"
+    return "none" if component in _WITHOUT_ELEMENTS else "float32"
 
 
 def size_of(name: str) -> str:

@@ -106,9 +106,12 @@ class RecordsTest(unittest.TestCase):
     def test_types_and_sizes_come_from_names(self) -> None:
         for name, element, size in (
             ("update/4096", "float32", "to 64 Ki"), ("BM_Uniform<double>/65536", "float64", "to 64 Ki"),
-            ("512x512x512", "float32", "beyond 4 Mi"), ("push_chain", "float32", "none"),
+            ("512x512x512", "float32", "beyond 4 Mi"), ("sigmoid", "float32", "none"),
             ("softmax/half/32x10", "float16", "to 1 Ki"), ("sum/bfloat16/1024", "bfloat16", "to 1 Ki")):
-            self.assertEqual((records.type_of(name), records.size_of(name)), (element, size), name)
+            self.assertEqual((records.type_of("tensor", name), records.size_of(name)), (element, size), name)
+        # Operations and blocks of memory have no elements.
+        self.assertEqual(records.type_of("engine", "push_chain"), "none")
+        self.assertEqual(records.type_of("base", "round/half"), "float16")
 
     def test_history_is_ordered_by_commit(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
