@@ -31,7 +31,8 @@ const Views = (() => {
   function table(name, heads, rows) {
     return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
       h("table", { id: name.replace(/\W+/g, "-").toLowerCase() },
-        h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
+        h("thead", {}, h("tr", {}, heads.map((head) =>
+          h("th", { scope: "col", "aria-sort": head.dataset && head.dataset.sort }, head)))),
         h("tbody", {}, rows)));
   }
   const row = (...cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell)));

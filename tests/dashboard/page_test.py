@@ -483,7 +483,7 @@ class PageTest(unittest.TestCase):
         for order in ("ascending", "descending"):
             self.browser.evaluate("[...document.querySelectorAll('.sort')]"
                                   ".find((a) => a.textContent === 'of the roofline').click()")
-            self.browser.wait(f"document.querySelector('[data-sort={order}]') !== null")
+            self.browser.wait(f"document.querySelector('th[aria-sort={order}]') !== null")
             shares = [float(text.rstrip(" %")) for text in
                       self.texts("#benchmarks tbody td:nth-child(4)") if text != "–"]
             self.assertEqual(shares, sorted(shares, reverse=order == "descending"))
