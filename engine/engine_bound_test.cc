@@ -28,6 +28,7 @@ using engine_internal::AllConfigurations;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
 using engine_internal::ParallelFor;
+using engine_internal::PushOpen;
 using engine_internal::ThreadedConfigurations;
 using engine_internal::WaitAWhile;
 
@@ -54,6 +55,14 @@ TEST_P(EngineBoundTest, PushersOutsideWaitForRoom) {
 }
 
 // One of TBB's threads that was in the arena of an engine at its end keeps the engine's number.
+// Who pushes may be who completes.
+TEST_P(ThreadedEngineBoundTest, WhereOneMayPendTheFirstPushDoesNotWaitForItself) {
+  const auto engine = GetParam().Make({.max_pending = 1});
+  PushOpen(*engine, engine->NewVariable())();
+  engine->WaitForAll();
+  EXPECT_EQ(engine->counters().run, 1u);
+}
+
 TEST_P(ThreadedEngineBoundTest, AThreadThatAnEndedEngineHadWaitsForRoom) {
   const auto engine = GetParam().Make({.max_pending = 10});
   Variable* const variable = engine->NewVariable();

@@ -385,7 +385,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void Throttle(uint64_t pushed);
   void AwaitRoomInside(uint64_t pushed);
   bool SleepForRoom(uint64_t pushed, std::chrono::milliseconds time);
-  bool HasMuchRoom(uint64_t pushed);
+  bool HasMuchRoom(uint64_t pushed, uint64_t free);
   void LetHopelessPass(uint64_t pushed);
   bool TryHelp();
   bool EnterRoomWaiters(Execution* current) noexcept;

@@ -68,18 +68,18 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   // wait for that engine.
   if (ThreadFrame::InOperationOfOther(id_) || AtPiece()) return;
   if (ThreadFrame::Inside(id_)) return AwaitRoomInside(pushed);
+  const uint64_t much = limit / 4;  // so that pushers wake seldom
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   WaitOn(*room_condition_, lock, lent, kAwaitsRoom, Instead::kAnything,
-         [&] { return HasMuchRoom(pushed) || stopped_.load() || lent.process_ends(); });
+         [&] { return HasMuchRoom(pushed, much) || stopped_.load() || lent.process_ends(); });
   has_room();
 }
 
-/// Whether a quarter of the room is free for who has pushed so many, so that pushers wake seldom;
-/// if not, they are woken when it is. Requires idle_mutex_.
-bool DependencyEngine::HasMuchRoom(uint64_t pushed) {
-  const auto limit = static_cast<uint64_t>(options_.max_pending);
-  const uint64_t target = pushed - limit + std::max<uint64_t>(limit / 4, 1);
+/// Whether so much of the room is free for who has pushed so many; if not, they are woken when it
+/// is. Requires idle_mutex_.
+bool DependencyEngine::HasMuchRoom(uint64_t pushed, uint64_t free) {
+  const uint64_t target = pushed - static_cast<uint64_t>(options_.max_pending) + free;
   // Announce, then look: pairs with CountComplete, which counts and then looks for the
   // announcement (both sequentially consistent), so one of the two sees the other.
   if (wake_throttled_at_.load() > target) wake_throttled_at_.store(target);
@@ -153,10 +153,13 @@ bool DependencyEngine::SleepForRoom(uint64_t pushed, milliseconds time) {
     if (lent) TakeBackPlace(Lender::kWait);
   };
   if (!lent && TryHelp()) return true;
+  const auto limit = static_cast<uint64_t>(options_.max_pending);
+  const uint64_t much = std::max<uint64_t>(limit / 4, 1);  // that of AwaitRoomInside at least
   const LentPlaces others(this, &idle_mutex_, &*room_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  room_condition_->wait_for(
-      lock, time, [&] { return HasMuchRoom(pushed) || stopped_.load() || others.process_ends(); });
+  room_condition_->wait_for(lock, time, [&] {
+    return HasMuchRoom(pushed, much) || stopped_.load() || others.process_ends();
+  });
   return !others.process_ends();
 }
 
