@@ -82,13 +82,14 @@ void AddTwoThreads(index_t n) {
            }});
 }
 
-/// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's.
+/// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's; `over_libm` the
+/// bound against the former.
 template <typename Ours, typename Scalar, typename EigenForm>
 void AddFunction(const std::string& name, float low, float high, Ours ours, Scalar scalar,
-                 EigenForm eigen) {
+                 EigenForm eigen, double over_libm = 10) {
   constexpr index_t kSize = 4096;
   AddCase({.name = name,
-           .bounds = {{.peer = "libm", .at_least = 10}, {.peer = "eigen", .at_least = 0.95}},
+           .bounds = {{.peer = "libm", .at_least = over_libm}, {.peer = "eigen", .at_least = 0.95}},
            .bytes = 8.0 * kSize,
            .make = [=] {
              auto d = std::make_shared<Data>(kSize, low, high);
@@ -122,6 +123,22 @@ void AddFunctions() {
   AddFunction(
       "erf", -4, 4, [](const auto& x) { return erf(x); }, [](float x) { return std::erf(x); },
       [](const Map& x) { return x.erf(); });
+  // libm's sine and cosine of float are fast.
+  AddFunction(
+      "sin", -10, 10, [](const auto& x) { return sin(x); }, [](float x) { return std::sin(x); },
+      [](const Map& x) { return x.sin(); }, 5);
+  AddFunction(
+      "cos", -10, 10, [](const auto& x) { return cos(x); }, [](float x) { return std::cos(x); },
+      [](const Map& x) { return x.cos(); }, 5);
+  AddFunction(
+      "log2", 1e-3f, 1e3f, [](const auto& x) { return log2(x); },
+      [](float x) { return std::log2(x); }, [](const Map& x) { return x.log2(); });
+  AddFunction(
+      "tan", -10, 10, [](const auto& x) { return tan(x); }, [](float x) { return std::tan(x); },
+      [](const Map& x) { return x.tan(); });
+  AddFunction(
+      "sinh", -10, 10, [](const auto& x) { return sinh(x); }, [](float x) { return std::sinh(x); },
+      [](const Map& x) { return x.sinh(); });
 }
 
 void AddFixedCost() {

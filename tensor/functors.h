@@ -343,6 +343,10 @@ struct round {
       return static_cast<T>(std::round(ToReal(a)));
     }
   }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Round(a);
+  }
 };
 
 /// The nearest whole number towards 0.
@@ -404,13 +408,18 @@ struct abs : WideFunctor {
 using fabs = abs;
 
 /// -1, 0 or 1 as a's sign; zeros keep theirs, and NaN stays NaN.
-struct sign {
+struct sign : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (std::numeric_limits<T>::is_signed) {
       if (a < T(0)) return T(-1);
     }
     return a > T(0) ? T(1) : a;
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    const P zero = pk::pzero(a), one = packet_math::Set<P>(1), less = packet_math::Set<P>(-1);
+    return pk::pselect(pk::pcmp_lt(zero, a), one, pk::pselect(pk::pcmp_lt(a, zero), less, a));
   }
 };
 

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_PACKET_MATH_H_
 #define TESSERA_TENSOR_PACKET_MATH_H_
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -15,9 +16,11 @@
 /// never falls below the least normal number, its log takes subnormals for that number, its square
 /// root of float is an estimate that is wrong for infinities.
 ///
-/// Accuracy: at most 2 ulp for exp and log, 3 for log1p and expm1, 4 for tanh, sigmoid, softplus
-/// and erf, over the whole range, subnormal arguments and results included. The square root is
-/// correctly rounded. Infinities, NaN and zeros of either sign give what the C functions give.
+/// Accuracy: at most 2 ulp for exp, exp2, log and log2, 3 for expm1, log1p, log10, sin, cos and the
+/// hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus and erf, over the whole range,
+/// subnormal arguments and results included. The square root is correctly rounded. exp2 of whole
+/// numbers is exact, log2 and log10 are of the powers whose logarithms are whole numbers.
+/// Infinities, NaN and zeros of either sign give what the C functions give.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -95,6 +98,25 @@ struct Constants<float> {
   /// exp(x) is 0 below the first, infinite above the second, and equal to 1 + expm1(x) to the last
   /// bit below the third's negative.
   static constexpr double kExpLowest = -104, kExpHighest = 89, kOneDisappears = 20;
+  /// 2^x is 0 below the first and infinite above the second; sinh and cosh are infinite above the
+  /// third.
+  static constexpr double kExp2Lowest = -151, kExp2Highest = 129, kSinhHighest = 90;
+  /// log10(2) as ln 2 above.
+  static constexpr double kLog10Of2High = 0.301025390625, kLog10Of2Low = 4.6050389811952137e-06;
+  /// sinh(x) is x to the last bit below it.
+  static constexpr double kSinhIsX = 1e-4;
+  /// x and x + 1 have one square root and one logarithm above it, and x has a square.
+  static constexpr double kOneIsLost = 0x1p60;
+  /// pi / 2 as a sum, of which the product of every number but the last with a whole n is exact for
+  /// |x| below kTurnsHighest, where |n| is 2 |x| / pi at most.
+  static constexpr double kTurnsHighest = 8192;
+  static constexpr double kQuarterTurn[] = {0x1.92p+0, 0x1.fb4p-12, 0x1.444p-24, 0x1.68c234p-39};
+  /// (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 as functions of r^2, |r| <= pi / 4,
+  /// within 3e-11 and 2e-9.
+  static constexpr double kSin[] = {-0.16666666663826582, 0.0083333318635607676,
+                                    -0.00019840080719912244, 2.7249146796813166e-06};
+  static constexpr double kCos[] = {0.041666664644155811, -0.0013888300056586712,
+                                    2.45472991724818e-05};
   /// tanh(x) is 1 to the last bit above it.
   static constexpr double kTanhIsOne = 10;
   /// See Sigmoid.
@@ -121,6 +143,21 @@ struct Constants<double> {
   static constexpr double kLn2High = 0.6931471805582987, kLn2Low = 1.6465949582897082e-12;
   static constexpr double kRounder = 6755399441055744.0;
   static constexpr double kExpLowest = -746, kExpHighest = 710, kOneDisappears = 40;
+  static constexpr double kExp2Lowest = -1076, kExp2Highest = 1025, kSinhHighest = 711;
+  static constexpr double kLog10Of2High = 0.30102999566224752925,
+                          kLog10Of2Low = 1.7336659603752854e-12;
+  static constexpr double kSinhIsX = 1e-8;
+  static constexpr double kOneIsLost = 0x1p500;
+  static constexpr double kTurnsHighest = 1048576;
+  static constexpr double kQuarterTurn[] = {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69,
+                                            0x1.b839a252049c1p-104};
+  static constexpr double kSin[] = {-0.16666666666666667,    0.0083333333333333315,
+                                    -0.00019841269841265004, 2.7557319219291696e-06,
+                                    -2.5052106215978873e-08, 1.6058529011960857e-10,
+                                    -7.5865436341019029e-13};
+  static constexpr double kCos[] = {0.041666666666666665,   -0.0013888888888887378,
+                                    2.4801587298736861e-05, -2.7557317256796041e-07,
+                                    2.0876143159909439e-09, -1.1382408754153255e-11};
   static constexpr double kTanhIsOne = 20;
   static constexpr double kSigmoidFactor = 0x1p-900;
   static constexpr double kExp[] = {0.5,
@@ -154,6 +191,24 @@ struct Constants<double> {
       3.3813551420429038e-09};
 };
 
+/// x rounded to a whole number, of two equally near ones to the even one, for |x| below
+/// Constants::kRounder / 4.
+template <typename P>
+TESSERA_HD P ToWhole(const P& x) {
+  const P rounder = Set<P>(Constants<ScalarOf<P>>::kRounder);
+  P n = pk::padd(x, rounder);
+#if defined(__FAST_MATH__) && !TESSERA_DEVICE_CODE
+  EIGEN_OPTIMIZATION_BARRIER(n)  // else the two roundings, which are the point, cancel out
+#endif
+  return pk::psub(n, rounder);
+}
+
+/// exp(r) - 1 for |r| a little over ln(2) / 2 at most.
+template <typename P>
+TESSERA_HD P Expm1OfSmall(const P& r) {
+  return MultiplyAdd(pk::pmul(r, r), Polynomial(r, Constants<ScalarOf<P>>::kExp), r);
+}
+
 /// x = n ln(2) + r with a whole n and |r| a little over ln(2) / 2 at most; and exp(r) - 1.
 template <typename P>
 struct ReducedExp {
@@ -162,15 +217,10 @@ struct ReducedExp {
 
   TESSERA_HD explicit ReducedExp(const P& x) {
     using C = Constants<ScalarOf<P>>;
-    const P rounder = Set<P>(C::kRounder);
-    n = pk::padd(pk::pmul(x, Set<P>(1.4426950408889634)), rounder);
-#if defined(__FAST_MATH__) && !TESSERA_DEVICE_CODE
-    EIGEN_OPTIMIZATION_BARRIER(n)  // else the two roundings, which are the point, cancel out
-#endif
-    n = pk::psub(n, rounder);
+    n = ToWhole(P(pk::pmul(x, Set<P>(1.4426950408889634))));
     P r = MultiplyAdd(n, Set<P>(-C::kLn2High), x);
     r = MultiplyAdd(n, Set<P>(-C::kLn2Low), r);
-    expm1_r = MultiplyAdd(pk::pmul(r, r), Polynomial(r, C::kExp), r);
+    expm1_r = Expm1OfSmall(r);
   }
 };
 
@@ -259,16 +309,54 @@ inline P Exp(const P& x) {
   return ExpWithin(Within(x, C::kExpLowest, C::kExpHighest));
 }
 
-/// exp(x) - 1 without the loss of small x: 2^n ((exp(r) - 1) + (1 - 2^-n)).
+/// 2^x as 2^n exp((x - n) ln(2)) with the whole number n next to x.
+template <RealPacket P>
+inline P Exp2(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P held = Within(x, C::kExp2Lowest, C::kExp2Highest);
+  const P n = ToWhole(held);
+  const P r = pk::pmul(P(pk::psub(held, n)), Set<P>(0.69314718055994531));
+  return Scale(P(pk::padd(Expm1OfSmall(r), Set<P>(1))), n);
+}
+
+/// (exp(x) - 1) 2^kShift without the loss of small x: 2^n ((exp(r) - 1) + (1 - 2^-n)) 2^kShift.
+template <int kShift, typename P>
+inline P ScaledExpm1(const ReducedExp<P>& reduced) {
+  const P one = Set<P>(1);
+  const P less = pk::psub(one, Scale(one, P(pk::pnegate(reduced.n))));
+  // The sum may be small, or a zero, but n is then 0 or -1.
+  return Scale(P(pk::padd(reduced.expm1_r, less)), P(pk::padd(reduced.n, Set<P>(kShift))));
+}
+
+/// exp(x) - 1.
 template <RealPacket P>
 inline P Expm1(const P& x) {
   using C = Constants<ScalarOf<P>>;
   const ReducedExp<P> reduced(Within(x, -2 * C::kOneDisappears, C::kExpHighest));
+  return KeepZero(x, ScaledExpm1<0>(reduced));
+}
+
+/// With t = (exp|x| - 1) / 2: sinh|x| = t + t / (2 t + 1).
+template <RealPacket P>
+inline P Sinh(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P a = pk::pabs(x);
+  const P t = ScaledExpm1<-1>(ReducedExp<P>(Within(a, 0, C::kSinhHighest)));
   const P one = Set<P>(1);
-  const P less = pk::psub(one, Scale(one, P(pk::pnegate(reduced.n))));
-  // The sum may be small, or a zero, but n is then 0 or -1.
-  const P result = Scale(P(pk::padd(reduced.expm1_r, less)), reduced.n);
-  return KeepZero(x, result);
+  const P rest = pk::pdiv(t, P(pk::padd(P(pk::padd(t, t)), one)));
+  // Of an infinite t the rest is NaN, and of a large one nothing.
+  const P magnitude = pk::padd(t, WhereLess(t, Set<P>(1e30), rest, P(pk::pzero(x))));
+  return pk::por(WhereLess(a, Set<P>(C::kSinhIsX), a, magnitude), SignBit(x));
+}
+
+/// With h = exp|x| / 2: cosh(x) = h + 1 / (4 h).
+template <RealPacket P>
+inline P Cosh(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const ReducedExp<P> reduced(Within(P(pk::pabs(x)), 0, C::kSinhHighest));
+  const P one = Set<P>(1);
+  const P h = Scale(P(pk::padd(reduced.expm1_r, one)), P(pk::psub(reduced.n, one)));
+  return pk::padd(h, P(pk::pdiv(Set<P>(0.25), h)));
 }
 
 /// From x = 2^exponent (2 mantissa) with a mantissa in [1/2, 1): x = 2^n m with m between sqrt(1/2)
@@ -335,21 +423,52 @@ inline pk::Packet8d LogOfOthers(const pk::Packet8d& x, const pk::Packet8d& value
 }
 #endif
 
-/// With x = 2^n (1 + f), f between sqrt(1/2) - 1 and sqrt(2) - 1, and s = f / (2 + f):
+/// x = 2^n (1 + f) with f between sqrt(1/2) - 1 and sqrt(2) - 1. With s = f / (2 + f):
 /// log(1 + f) = f - s (f - s^2 R(s^2)) (W. J. Cody's rational form as in Sun's fdlibm, e_log.c,
 /// with R by interpolation here).
+template <typename P>
+struct ReducedLog {
+  P n, f;  ///< as above
+  P less;  ///< f - log(1 + f)
+
+  explicit ReducedLog(const P& x) {
+    P m;
+    ReduceLog(x, &n, &m);
+    f = pk::psub(m, Set<P>(1));
+    const P s = pk::pdiv(f, pk::padd(Set<P>(2), f));
+    const P z = pk::pmul(s, s);
+    const P r = pk::pmul(z, Polynomial(z, Constants<ScalarOf<P>>::kLog));
+    less = pk::pmul(s, pk::psub(f, r));
+  }
+};
+
+/// log(x) = n ln(2) + log(1 + f).
 template <RealPacket P>
 inline P Log(const P& x) {
   using C = Constants<ScalarOf<P>>;
-  P n, m;
-  ReduceLog(x, &n, &m);
-  const P f = pk::psub(m, Set<P>(1));
-  const P s = pk::pdiv(f, pk::padd(Set<P>(2), f));
-  const P z = pk::pmul(s, s);
-  const P r = pk::pmul(z, Polynomial(z, C::kLog));
-  const P low = pk::psub(pk::pmul(s, pk::psub(f, r)), pk::pmul(n, Set<P>(C::kLn2Low)));
-  const P value = pk::padd(pk::pmul(n, Set<P>(C::kLn2High)), pk::psub(f, low));
+  const ReducedLog<P> reduced(x);
+  const P low = pk::psub(reduced.less, pk::pmul(reduced.n, Set<P>(C::kLn2Low)));
+  const P value = pk::padd(pk::pmul(reduced.n, Set<P>(C::kLn2High)), pk::psub(reduced.f, low));
   return LogOfOthers(x, value);
+}
+
+/// log(x) / log(2), exact for powers of 2.
+template <RealPacket P>
+inline P Log2(const P& x) {
+  const ReducedLog<P> reduced(x);
+  const P log_m = pk::psub(reduced.f, reduced.less);
+  return LogOfOthers(x, MultiplyAdd(log_m, Set<P>(1.4426950408889634), reduced.n));
+}
+
+/// log(x) / log(10).
+template <RealPacket P>
+inline P Log10(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const ReducedLog<P> reduced(x);
+  const P log_m = pk::psub(reduced.f, reduced.less);
+  const P low = MultiplyAdd(log_m, Set<P>(0.43429448190325183),
+                            P(pk::pmul(reduced.n, Set<P>(C::kLog10Of2Low))));
+  return LogOfOthers(x, MultiplyAdd(reduced.n, Set<P>(C::kLog10Of2High), low));
 }
 
 /// log(1 + x): with u the rounded 1 + x, log(u) + ((1 + x) - u) / u makes up for the rounding.
@@ -363,6 +482,63 @@ inline P Log1p(const P& x) {
   const P infinity = Set<P>(std::numeric_limits<double>::infinity());
   const P finite = WhereLess(u, infinity, corrected, log_u);
   return KeepZero(x, WhereLess(P(pk::pzero(x)), u, finite, log_u));
+}
+
+/// Correctly rounded, by the processor's own instruction. Eigen has the same for some packets and
+/// an estimate for others, depending on its settings.
+template <typename P>
+TESSERA_HD P SquareRoot(const P& x) {
+  return pk::psqrt(x);
+}
+#if defined(EIGEN_VECTORIZE_SSE)
+TESSERA_HD pk::Packet4f SquareRoot(const pk::Packet4f& x) { return _mm_sqrt_ps(x); }
+TESSERA_HD pk::Packet2d SquareRoot(const pk::Packet2d& x) { return _mm_sqrt_pd(x); }
+#endif
+#if defined(EIGEN_VECTORIZE_AVX)
+TESSERA_HD pk::Packet8f SquareRoot(const pk::Packet8f& x) { return _mm256_sqrt_ps(x); }
+TESSERA_HD pk::Packet4d SquareRoot(const pk::Packet4d& x) { return _mm256_sqrt_pd(x); }
+#endif
+#if defined(EIGEN_VECTORIZE_AVX512)
+TESSERA_HD pk::Packet16f SquareRoot(const pk::Packet16f& x) { return _mm512_sqrt_ps(x); }
+TESSERA_HD pk::Packet8d SquareRoot(const pk::Packet8d& x) { return _mm512_sqrt_pd(x); }
+#endif
+
+/// log1p(small) where x is less than Constants::kOneIsLost, beyond it log(2 x): the form of the
+/// inverse hyperbolic functions.
+template <RealPacket P>
+inline P Log1pOrLogOfTwice(const P& x, const P& small) {
+  const P limit = Set<P>(Constants<ScalarOf<P>>::kOneIsLost);
+  const P log = Log1p(WhereLess(x, limit, small, x));
+  return pk::padd(log, WhereLess(x, limit, P(pk::pzero(x)), Set<P>(0.69314718055994531)));
+}
+
+/// asinh|x| = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))).
+template <RealPacket P>
+inline P Asinh(const P& x) {
+  const P a = pk::pabs(x);
+  const P one = Set<P>(1);
+  const P square = pk::pmul(a, a);
+  const P root = SquareRoot(P(pk::padd(square, one)));
+  const P small = pk::padd(a, P(pk::pdiv(square, P(pk::padd(one, root)))));
+  return pk::por(Log1pOrLogOfTwice(a, small), SignBit(x));
+}
+
+/// acosh(x) = log1p(t + sqrt(2 t + t^2)) with t = x - 1.
+template <RealPacket P>
+inline P Acosh(const P& x) {
+  const P one = Set<P>(1);
+  const P t = pk::psub(x, one);
+  const P small = pk::padd(t, SquareRoot(P(pk::pmul(t, P(pk::padd(t, Set<P>(2)))))));
+  const P nan = Set<P>(std::numeric_limits<double>::quiet_NaN());
+  return WhereLess(x, one, nan, Log1pOrLogOfTwice(x, small));
+}
+
+/// atanh|x| = log1p(2 |x| / (1 - |x|)) / 2.
+template <RealPacket P>
+inline P Atanh(const P& x) {
+  const P a = pk::pabs(x);
+  const P twice = Log1p(P(pk::pdiv(P(pk::padd(a, a)), P(pk::psub(Set<P>(1), a)))));
+  return pk::por(P(pk::pmul(twice, Set<P>(0.5))), SignBit(x));
 }
 
 /// With t = expm1(2|x|): tanh|x| = t / (t + 2).
@@ -429,24 +605,127 @@ inline P Ceil(const P& x) {
   return pk::por(pk::pceil(x), SignBit(x));
 }
 
-/// Correctly rounded, by the processor's own instruction. Eigen has the same for some packets and
-/// an estimate for others, depending on its settings.
+/// The nearest whole number, of two equally near ones that with the larger magnitude. What is added
+/// is the number before 1/2: that itself would make 1 of it.
+template <RealPacket P>
+inline P Round(const P& x) {
+  const P before_half = Set<P>(0.5 - std::numeric_limits<ScalarOf<P>>::epsilon() / 4);
+  return pk::por(pk::pfloor(P(pk::padd(pk::pabs(x), before_half))), SignBit(x));
+}
+
+/// x = n pi / 2 + r with a whole n and |r| a little over pi / 4 at most, for |x| below
+/// Constants::kTurnsHighest; and the sine and cosine of r (reduction after Cody and Waite).
 template <typename P>
-TESSERA_HD P SquareRoot(const P& x) {
-  return pk::psqrt(x);
+struct ReducedTurn {
+  P n, sine, cosine;
+
+  explicit ReducedTurn(const P& x) {
+    using C = Constants<ScalarOf<P>>;
+    n = ToWhole(P(pk::pmul(x, Set<P>(0.63661977236758134))));
+    P r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[0]), x);
+    r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[1]), r);
+    r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[2]), r);
+    r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[3]), r);
+    const P square = pk::pmul(r, r);
+    sine = MultiplyAdd(P(pk::pmul(square, r)), Polynomial(square, C::kSin), r);
+    const P less = MultiplyAdd(square, Set<P>(-0.5), Set<P>(1));
+    cosine = MultiplyAdd(P(pk::pmul(square, square)), Polynomial(square, C::kCos), less);
+  }
+};
+
+/// 1 where the whole number n is odd, else 0; and n / 2 rounded downwards.
+template <typename P>
+inline P OddPart(const P& n, P* half) {
+  *half = ToWhole(MultiplyAdd(n, Set<P>(0.5), Set<P>(-0.25)));
+  return pk::psub(n, P(pk::padd(*half, *half)));
+}
+
+/// The sine of n pi / 2 + r from those of r.
+template <typename P>
+inline P SineOfTurns(const P& n, const P& sine, const P& cosine) {
+  P half, quarter;
+  const P odd = OddPart(n, &half);
+  const P negative = OddPart(half, &quarter);
+  const P magnitude = WhereEqual(odd, P(pk::pzero(n)), sine, cosine);
+  return WhereEqual(negative, P(pk::pzero(n)), magnitude, P(pk::pnegate(magnitude)));
+}
+
+/// Whether x < y in every lane.
+template <typename P>
+inline bool AllLess(const P& x, const P& y) {
+  const P others = pk::pandnot(Set<P>(1), pk::pcmp_lt(x, y));
+  return pk::predux(others) == ScalarOf<P>(0);
 }
 #if defined(EIGEN_VECTORIZE_SSE)
-TESSERA_HD pk::Packet4f SquareRoot(const pk::Packet4f& x) { return _mm_sqrt_ps(x); }
-TESSERA_HD pk::Packet2d SquareRoot(const pk::Packet2d& x) { return _mm_sqrt_pd(x); }
+inline bool AllLess(const pk::Packet4f& x, const pk::Packet4f& y) {
+  return _mm_movemask_ps(_mm_cmplt_ps(x, y)) == 0xf;
+}
+inline bool AllLess(const pk::Packet2d& x, const pk::Packet2d& y) {
+  return _mm_movemask_pd(_mm_cmplt_pd(x, y)) == 0x3;
+}
 #endif
 #if defined(EIGEN_VECTORIZE_AVX)
-TESSERA_HD pk::Packet8f SquareRoot(const pk::Packet8f& x) { return _mm256_sqrt_ps(x); }
-TESSERA_HD pk::Packet4d SquareRoot(const pk::Packet4d& x) { return _mm256_sqrt_pd(x); }
+inline bool AllLess(const pk::Packet8f& x, const pk::Packet8f& y) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ)) == 0xff;
+}
+inline bool AllLess(const pk::Packet4d& x, const pk::Packet4d& y) {
+  return _mm256_movemask_pd(_mm256_cmp_pd(x, y, _CMP_LT_OQ)) == 0xf;
+}
 #endif
 #if defined(EIGEN_VECTORIZE_AVX512)
-TESSERA_HD pk::Packet16f SquareRoot(const pk::Packet16f& x) { return _mm512_sqrt_ps(x); }
-TESSERA_HD pk::Packet8d SquareRoot(const pk::Packet8d& x) { return _mm512_sqrt_pd(x); }
+inline bool AllLess(const pk::Packet16f& x, const pk::Packet16f& y) {
+  return _mm512_cmp_ps_mask(x, y, _CMP_LT_OQ) == 0xffff;
+}
+inline bool AllLess(const pk::Packet8d& x, const pk::Packet8d& y) {
+  return _mm512_cmp_pd_mask(x, y, _CMP_LT_OQ) == 0xff;
+}
 #endif
+
+/// function(x), or if any |x| is not below Constants::kTurnsHighest, scalar(x) of each lane: so
+/// large numbers are reduced by the C library.
+template <typename P, typename Function, typename Scalar>
+inline P InTurns(const P& x, const Function& function, const Scalar& scalar) {
+  using T = ScalarOf<P>;
+  const P result = function(x);
+  if (AllLess(P(pk::pabs(x)), Set<P>(Constants<T>::kTurnsHighest))) return result;
+  alignas(64) T lanes[pk::unpacket_traits<P>::size], results[pk::unpacket_traits<P>::size];
+  pk::pstore(lanes, x);
+  pk::pstore(results, result);
+  for (int i = 0; i < pk::unpacket_traits<P>::size; ++i) {
+    if (!(std::abs(lanes[i]) < T(Constants<T>::kTurnsHighest))) results[i] = scalar(lanes[i]);
+  }
+  return pk::pload<P>(results);
+}
+
+/// The sine, cosine and tangent of x in radians.
+template <RealPacket P>
+inline P Sin(const P& x) {
+  const auto sine = [](const P& a) {
+    const ReducedTurn<P> turn(a);
+    return KeepZero(a, SineOfTurns(turn.n, turn.sine, turn.cosine));
+  };
+  return InTurns(x, sine, [](ScalarOf<P> a) { return std::sin(a); });
+}
+template <RealPacket P>
+inline P Cos(const P& x) {
+  const auto cosine = [](const P& a) {
+    const ReducedTurn<P> turn(a);
+    return SineOfTurns(P(pk::padd(turn.n, Set<P>(1))), turn.sine, turn.cosine);
+  };
+  return InTurns(x, cosine, [](ScalarOf<P> a) { return std::cos(a); });
+}
+template <RealPacket P>
+inline P Tan(const P& x) {
+  const auto tangent = [](const P& a) {
+    const ReducedTurn<P> turn(a);
+    P half;
+    const P odd = OddPart(turn.n, &half);
+    const P zero = pk::pzero(a);
+    const P over = WhereEqual(odd, zero, turn.sine, P(pk::pnegate(turn.cosine)));
+    return KeepZero(a, P(pk::pdiv(over, WhereEqual(odd, zero, turn.cosine, turn.sine))));
+  };
+  return InTurns(x, tangent, [](ScalarOf<P> a) { return std::tan(a); });
+}
 
 }  // namespace packet_math
 

@@ -105,10 +105,18 @@ struct exp : CostlyFunctor<exp> {
 };
 
 /// 2 to the power a.
-struct exp2 {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::exp2(ToReal(a)));
+struct exp2 : CostlyFunctor<exp2> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::exp2(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Exp2(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::Exp2Span(in, out, count, input);
   }
 };
 
@@ -145,18 +153,34 @@ struct log : CostlyFunctor<log> {
 };
 
 /// The logarithm to base 10.
-struct log10 {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::log10(ToReal(a)));
+struct log10 : CostlyFunctor<log10> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::log10(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Log10(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::Log10Span(in, out, count, input);
   }
 };
 
 /// The logarithm to base 2.
-struct log2 {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::log2(ToReal(a)));
+struct log2 : CostlyFunctor<log2> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::log2(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Log2(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::Log2Span(in, out, count, input);
   }
 };
 
@@ -177,26 +201,50 @@ struct log1p : CostlyFunctor<log1p> {
 };
 
 /// The sine of a in radians.
-struct sin {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::sin(ToReal(a)));
+struct sin : CostlyFunctor<sin> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::sin(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Sin(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::SinSpan(in, out, count, input);
   }
 };
 
 /// The cosine of a in radians.
-struct cos {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::cos(ToReal(a)));
+struct cos : CostlyFunctor<cos> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::cos(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Cos(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::CosSpan(in, out, count, input);
   }
 };
 
 /// The tangent of a in radians.
-struct tan {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::tan(ToReal(a)));
+struct tan : CostlyFunctor<tan> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::tan(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Tan(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::TanSpan(in, out, count, input);
   }
 };
 
@@ -225,18 +273,34 @@ struct atan {
 };
 
 /// The hyperbolic sine.
-struct sinh {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::sinh(ToReal(a)));
+struct sinh : CostlyFunctor<sinh> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::sinh(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Sinh(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::SinhSpan(in, out, count, input);
   }
 };
 
 /// The hyperbolic cosine.
-struct cosh {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::cosh(ToReal(a)));
+struct cosh : CostlyFunctor<cosh> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::cosh(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Cosh(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::CoshSpan(in, out, count, input);
   }
 };
 
@@ -257,26 +321,50 @@ struct tanh : CostlyFunctor<tanh> {
 };
 
 /// The inverse hyperbolic sine.
-struct asinh {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::asinh(ToReal(a)));
+struct asinh : CostlyFunctor<asinh> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::asinh(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Asinh(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::AsinhSpan(in, out, count, input);
   }
 };
 
 /// The inverse hyperbolic cosine; NaN where a < 1.
-struct acosh {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::acosh(ToReal(a)));
+struct acosh : CostlyFunctor<acosh> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::acosh(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Acosh(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::AcoshSpan(in, out, count, input);
   }
 };
 
 /// The inverse hyperbolic tangent; NaN where |a| > 1.
-struct atanh {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::atanh(ToReal(a)));
+struct atanh : CostlyFunctor<atanh> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::atanh(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Atanh(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::AtanhSpan(in, out, count, input);
   }
 };
 
@@ -376,10 +464,14 @@ struct gelu {
 };
 
 /// a / (1 + |a|)
-struct softsign {
+struct softsign : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(a / (T(1) + (a < T(0) ? static_cast<T>(-a) : a)));
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return pk::pdiv(a, pk::padd(packet_math::Set<P>(1), pk::pabs(a)));
   }
 };
 

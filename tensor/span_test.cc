@@ -72,6 +72,18 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
     check(tanh(*x));
     check(sigmoid(*x));
     check(softplus(*x));
+    check(exp2(*x));
+    check(log2(*x));
+    check(log10(*x));
+    check(sin(*x));
+    check(cos(*x));
+    check(tan(*x));
+    check(sinh(*x));
+    check(cosh(*x));
+    check(asinh(*x));
+    check(acosh(*x));
+    check(atanh(*x));
+    check(sin(*x * T(1e5)));  // some of them by the C library
   }
 }
 
