@@ -75,10 +75,12 @@ index_t ElementsBeforeWide(const T* address) {
 
 /// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. The
 /// expression comes by value: nobody else has the copy's address, so that its fields stay in
-/// registers although packet stores may alias anything.
+/// registers although packet stores may alias anything. Inlined always: at -O2 GCC would call it,
+/// with the copy in memory, which takes a fourth of what 16 elements take.
 template <typename Saver, typename T, typename E>
-inline void EvaluateRow(T* row, const E e, index_t y, index_t begin, index_t end,
-                        [[maybe_unused]] Stores stores = Stores::kCached) {
+[[gnu::always_inline]] inline void EvaluateRow(T* row, const E e, index_t y, index_t begin,
+                                               index_t end,
+                                               [[maybe_unused]] Stores stores = Stores::kCached) {
   constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
   if constexpr (kLoop == RowLoop::kOwn) {
     e.EvalRow(y, begin, end, row + begin);
