@@ -148,7 +148,7 @@ int main() {
       "library's long double stands for. Arguments: every 4093rd float, as many random double\n"
       "bit patterns, and 400,000 numbers up to 800; special values are the tests' part.\n"
       "`//tensor:elementwise_accuracy_test` asserts a bound for each function: at most 4 ulp,\n"
-      "but 6 for `erfc`, 10 for `gamma`, 8 for `lgamma`, 36 for `digamma` of double, and 4000\n"
+      "but 10 for `gamma`, 8 for `lgamma`, 36 for `digamma` of double, and 4000\n"
       "for `gelu` of double, which loses what rounding the argument of `erfc` loses. `lgamma`\n"
       "and `digamma` are in the tests alone: beside their zeros errors are no number of ulps,\n"
       "and for `digamma` the bound there is 2 ulp of 1 and 1e-13. No row or block has other bits\n"

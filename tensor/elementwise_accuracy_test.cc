@@ -166,10 +166,10 @@ TYPED_TEST(ElementwiseAccuracyTest, ExponentialsAndLogarithms) {
   TESSERA_EXPECT(
       log10, [](L a) { return std::log10(a); }, 3);
   TESSERA_EXPECT(
-      cbrt, [](L a) { return std::cbrt(a); }, 4);
+      cbrt, [](L a) { return std::cbrt(a); }, 2);
 }
 
-TYPED_TEST(ElementwiseAccuracyTest, PowersAndTheirLogarithmsAreWholeNumbers) {
+TYPED_TEST(ElementwiseAccuracyTest, LogarithmsAndRootsOfPowersAreWholeNumbers) {
   using T = TypeParam;
   using Limits = std::numeric_limits<T>;
   const int lowest = Limits::min_exponent - Limits::digits, highest = Limits::max_exponent;
@@ -180,6 +180,7 @@ TYPED_TEST(ElementwiseAccuracyTest, PowersAndTheirLogarithmsAreWholeNumbers) {
   for (int i = Limits::min_exponent10; i <= Limits::max_exponent10; ++i) {
     EXPECT_EQ(op::log10::Map(static_cast<T>(std::pow(10.0L, i))), static_cast<T>(i));
   }
+  for (int i = -250; i <= 250; ++i) EXPECT_EQ(op::cbrt::Map(static_cast<T>(i * i * i)), i);
 }
 
 TYPED_TEST(ElementwiseAccuracyTest, Activations) {
@@ -207,11 +208,11 @@ TYPED_TEST(ElementwiseAccuracyTest, Trigonometry) {
   TESSERA_EXPECT(
       tan, [](L a) { return std::tan(a); }, 4);
   TESSERA_EXPECT(
-      asin, [](L a) { return std::asin(a); }, 2);
+      asin, [](L a) { return std::asin(a); }, 3);
   TESSERA_EXPECT(
-      acos, [](L a) { return std::acos(a); }, 2);
+      acos, [](L a) { return std::acos(a); }, 3);
   TESSERA_EXPECT(
-      atan, [](L a) { return std::atan(a); }, 2);
+      atan, [](L a) { return std::atan(a); }, 3);
   TESSERA_EXPECT(
       sinh, [](L a) { return std::sinh(a); }, 3);
   TESSERA_EXPECT(
@@ -246,7 +247,7 @@ TYPED_TEST(ElementwiseAccuracyTest, SpecialFunctions) {
   TESSERA_EXPECT(
       erf, [](L a) { return std::erf(a); }, 2);
   TESSERA_EXPECT(
-      erfc, [](L a) { return std::erfc(a); }, 6);
+      erfc, [](L a) { return std::erfc(a); }, 4);
   // Between the poles, and near the zeros of lgamma and digamma, the rounding of the argument alone
   // moves the result by any number of ulp. The C library promises gamma within 10 ulp.
   TESSERA_EXPECT(

@@ -293,14 +293,6 @@ struct rcp : WideFunctor {
   }
 };
 
-/// The cube root.
-struct cbrt {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::cbrt(ToReal(a)));
-  }
-};
-
 /// The nearest whole number below or at a.
 struct floor {
   template <typename T>

@@ -16,10 +16,10 @@
 /// never falls below the least normal number, its log takes subnormals for that number, its square
 /// root of float is an estimate that is wrong for infinities.
 ///
-/// Accuracy: at most 2 ulp for exp, exp2, log and log2, 3 for expm1, log1p, log10, sin, cos and the
-/// hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus and erf, over the whole range,
-/// subnormal arguments and results included. The square root is correctly rounded. exp2 of whole
-/// numbers is exact, log2 and log10 are of the powers whose logarithms are whole numbers.
+/// Accuracy: at most 2 ulp for exp, exp2, log, log2 and cbrt, 3 for expm1, log1p, log10, sin, cos,
+/// the arc and the hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus, erf and erfc,
+/// over the whole range, subnormal arguments and results included. The square root is correctly
+/// rounded. exp2 of whole numbers is exact, as log2, log10 and cbrt are where they are whole.
 /// Infinities, NaN and zeros of either sign give what the C functions give.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -117,6 +117,14 @@ struct Constants<float> {
                                     -0.00019840080719912244, 2.7249146796813166e-06};
   static constexpr double kCos[] = {0.041666664644155811, -0.0013888300056586712,
                                     2.45472991724818e-05};
+  /// (atan(x) / x - 1) / x^2 as a function of x^2, x <= tan(pi / 8), within 2e-8; and of asin, for
+  /// x <= 1 / 2, within 5e-9.
+  static constexpr double kAtan[] = {-0.33333331746431514, 0.19999537099824087,
+                                     -0.14263838476131002, 0.10742466849090754,
+                                     -0.064477410471124039};
+  static constexpr double kAsin[] = {0.1666666633654049,   0.075000947611729011,
+                                     0.044599319162871138, 0.031101727829067167,
+                                     0.017143716819253569, 0.033700726321365132};
   /// tanh(x) is 1 to the last bit above it.
   static constexpr double kTanhIsOne = 10;
   /// See Sigmoid.
@@ -137,6 +145,13 @@ struct Constants<float> {
   static constexpr double kErfcx[] = {
       0.17900114450585103,  -0.32623367423291652, 0.24560599224302345,  -0.15009834297159001,
       0.071603503907736048, -0.02507963778089453, 0.0027427490708589713};
+  /// (1 + 2 x) exp(x^2) erfc(x) as a function of (x - kErfcCentre) / (x + kErfcCentre) from 0.46 to
+  /// kErfcIsZero, within 7e-10.
+  static constexpr double kErfcIsZero = 10.2, kErfcCentre = 3, kErfcAtCentre = 1.2530080589270417;
+  static constexpr double kErfc[] = {
+      -0.13562110663028117,    -0.047562393993754654,  0.12964514592854627,   -0.11927122258543313,
+      0.068309236146137833,    -0.023791699107133232,  0.0025129906525673987, 0.0019644826476063332,
+      -0.00070232057947021444, -0.00019965353926637746};
 };
 template <>
 struct Constants<double> {
@@ -158,6 +173,16 @@ struct Constants<double> {
   static constexpr double kCos[] = {0.041666666666666665,   -0.0013888888888887378,
                                     2.4801587298736861e-05, -2.7557317256796041e-07,
                                     2.0876143159909439e-09, -1.1382408754153255e-11};
+  // Within 2e-18 and 2e-17.
+  static constexpr double kAtan[] = {
+      -0.33333333333333333,  0.19999999999999801,  -0.14285714285658822,  0.11111111105057569,
+      -0.090909087486352318, 0.07692296234491514,  -0.066664223640332062, 0.058789000323429833,
+      -0.052302411507893995, 0.045506220391755361, -0.034545610104858492, 0.016258132064979208};
+  static constexpr double kAsin[] = {
+      0.16666666666666668,  0.074999999999984243,  0.044642857146373381, 0.030381944137085214,
+      0.022372173002005597, 0.017352391265909228,  0.013971235301124539, 0.011478952690257387,
+      0.010324318288744112, 0.0054508781877205499, 0.017419357964884857, -0.014881409392818067,
+      0.028778442612593041};
   static constexpr double kTanhIsOne = 20;
   static constexpr double kSigmoidFactor = 0x1p-900;
   static constexpr double kExp[] = {0.5,
@@ -189,6 +214,16 @@ struct Constants<double> {
       4.5254345589910084e-05,  6.4062792260460392e-05, -1.2845780030775907e-05,
       -8.0097809390760793e-06, 2.0135111426447428e-06, 1.2755818949624479e-06,
       3.3813551420429038e-09};
+  // Within 4e-18.
+  static constexpr double kErfcIsZero = 27.3, kErfcCentre = 4, kErfcAtCentre = 1.2329951186255525;
+  static constexpr double kErfc[] = {
+      -0.13962111684056255,    0.015379652102619231,   0.068097054254696986,
+      -0.10103906603626683,    0.093732834998201312,   -0.06633036581328541,
+      0.03716751553974719,     -0.016197734042258581,  0.0050319699601077617,
+      -0.00075777342035748613, -0.0001992566205907671, 0.00015062237337314641,
+      -2.4399332720758186e-5,  -1.1224409513481581e-5, 5.7094713519505946e-6,
+      2.9904264049467313e-7,   -8.2376679108376631e-7, 6.7478643659951818e-8,
+      1.0666534303036198e-7,   -1.2393698872721954e-8, -1.0821403186015488e-8};
 };
 
 /// x rounded to a whole number, of two equally near ones to the even one, for |x| below
@@ -588,6 +623,34 @@ inline P Erf(const P& x) {
   return pk::por(WhereLess(a, one, inner, outer), SignBit(x));
 }
 
+/// 1 - erf(x): up to 0.47 as that, beyond as exp(-x^2) (Q(c) + t R(t)) / (1 + 2 x) with t = (x - c)
+/// / (x + c), of which below -0.47 2 is the rest. With h near |x| and so few bits that h^2 is
+/// exact, exp(-x^2) is exp(-h^2) exp(-(|x| - h) (|x| + h)).
+template <RealPacket P>
+inline P Erfc(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P a = pk::pmin(P(pk::pabs(x)), Set<P>(C::kErfcIsZero));
+  const P one = Set<P>(1);
+  const P square = pk::pmul(x, x);
+  const P inner = pk::psub(one, MultiplyAdd(x, Polynomial(square, C::kErf), x));
+  const P h = pk::pmul(ToWhole(P(pk::pmul(a, Set<P>(128)))), Set<P>(1.0 / 128));
+  const ReducedExp<P> reduced(P(pk::pnegate(P(pk::pmul(h, h)))));
+  const P rest = Expm1OfSmall(P(pk::pmul(P(pk::psub(h, a)), P(pk::padd(a, h)))));
+  const P centre = Set<P>(C::kErfcCentre);
+  const P t = pk::pdiv(P(pk::psub(a, centre)), P(pk::padd(a, centre)));
+  const P numerator = MultiplyAdd(t, Polynomial(t, C::kErfc), Set<P>(C::kErfcAtCentre));
+  const P twice = pk::padd(a, a);
+  const P denominator = pk::padd(one, twice);
+  const P q = pk::pdiv(numerator, denominator);
+  // What rounding took from the denominator, over that: the numerator is 1.25, nearly.
+  const P lost = pk::pmul(P(pk::psub(one, P(pk::psub(denominator, twice)))), q);
+  const P less = MultiplyAdd(lost, Set<P>(-0.8), MultiplyAdd(reduced.expm1_r, rest, rest));
+  const P outer = Scale(MultiplyAdd(q, P(pk::padd(less, reduced.expm1_r)), q), reduced.n);
+  const P zero = pk::pzero(x);
+  return WhereLess(a, Set<P>(0.47), inner,
+                   WhereLess(x, zero, P(pk::psub(Set<P>(2), outer)), outer));
+}
+
 /// Towards zero.
 template <RealPacket P>
 inline P Trunc(const P& x) {
@@ -725,6 +788,72 @@ inline P Tan(const P& x) {
     return KeepZero(a, P(pk::pdiv(over, WhereEqual(odd, zero, turn.cosine, turn.sine))));
   };
   return InTurns(x, tangent, [](ScalarOf<P> a) { return std::tan(a); });
+}
+
+/// atan|x|: up to tan(pi / 8) as a polynomial, up to tan(3 pi / 8) as pi / 4 + atan((|x| - 1) /
+/// (|x| + 1)), beyond as pi / 2 + atan(-1 / |x|).
+template <RealPacket P>
+inline P Atan(const P& x) {
+  using C = Constants<ScalarOf<P>>;
+  const P a = pk::pabs(x);
+  const P zero = pk::pzero(x), one = Set<P>(1);
+  const P first = Set<P>(0.41421356237309503), second = Set<P>(2.4142135623730949);
+  const auto choose = [&](const P& inner, const P& middle, const P& outer) {
+    return WhereLess(first, a, WhereLess(second, a, outer, middle), inner);
+  };
+  const P t =
+      pk::pdiv(choose(a, P(pk::psub(a, one)), Set<P>(-1)), choose(one, P(pk::padd(a, one)), a));
+  const P square = pk::pmul(t, t);
+  const P angle = MultiplyAdd(P(pk::pmul(square, t)), Polynomial(square, C::kAtan), t);
+  const P turn = choose(zero, Set<P>(0.78539816339744831), Set<P>(1.5707963267948966));
+  return pk::por(P(pk::padd(turn, angle)), SignBit(x));
+}
+
+/// Of x with |x| <= 1: the arc sine of s, which is |x| up to 1 / 2 (`inner`, a mask), beyond
+/// sqrt((1 - |x|) / 2), half the angle that is missing to pi / 2.
+template <typename P>
+struct ReducedArc {
+  P inner, angle;
+
+  explicit ReducedArc(const P& x) {
+    const P a = pk::pabs(x);
+    const P half = Set<P>(0.5);
+    inner = pk::pcmp_le(a, half);
+    const P rest = pk::pmul(half, P(pk::psub(Set<P>(1), a)));
+    const P square = pk::pselect(inner, P(pk::pmul(a, a)), rest);
+    const P s = pk::pselect(inner, a, SquareRoot(rest));
+    angle =
+        MultiplyAdd(P(pk::pmul(square, s)), Polynomial(square, Constants<ScalarOf<P>>::kAsin), s);
+  }
+};
+
+/// The arc sine and cosine; NaN where |x| > 1.
+template <RealPacket P>
+inline P Asin(const P& x) {
+  const ReducedArc<P> arc(x);
+  const P outer = pk::psub(Set<P>(1.5707963267948966), P(pk::padd(arc.angle, arc.angle)));
+  return pk::por(P(pk::pselect(arc.inner, arc.angle, outer)), SignBit(x));
+}
+template <RealPacket P>
+inline P Acos(const P& x) {
+  const ReducedArc<P> arc(x);
+  const P zero = pk::pzero(x);
+  const P twice = pk::padd(arc.angle, arc.angle);
+  const P outer = WhereLess(x, zero, P(pk::psub(Set<P>(3.1415926535897931), twice)), twice);
+  const P angle = pk::por(arc.angle, SignBit(x));
+  return pk::pselect(arc.inner, P(pk::psub(Set<P>(1.5707963267948966), angle)), outer);
+}
+
+/// The cube root: 2^(log2|x| / 3), and a step of Newton's.
+template <RealPacket P>
+inline P Cbrt(const P& x) {
+  const P a = pk::pabs(x);
+  const P third = Set<P>(1.0 / 3);
+  const P y = Exp2(P(pk::pmul(Log2(a), third)));
+  const P over = pk::psub(y, P(pk::pdiv(a, P(pk::pmul(y, y)))));
+  const P root = pk::psub(y, P(pk::pmul(over, third)));
+  const P infinity = Set<P>(std::numeric_limits<double>::infinity());
+  return KeepZero(x, P(pk::por(WhereEqual(a, infinity, a, root), SignBit(x))));
 }
 
 }  // namespace packet_math

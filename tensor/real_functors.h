@@ -249,26 +249,50 @@ struct tan : CostlyFunctor<tan> {
 };
 
 /// The arc sine in [-pi/2, pi/2]; NaN where |a| > 1.
-struct asin {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::asin(ToReal(a)));
+struct asin : CostlyFunctor<asin> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::asin(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Asin(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::AsinSpan(in, out, count, input);
   }
 };
 
 /// The arc cosine in [0, pi]; NaN where |a| > 1.
-struct acos {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::acos(ToReal(a)));
+struct acos : CostlyFunctor<acos> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::acos(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Acos(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::AcosSpan(in, out, count, input);
   }
 };
 
 /// The arc tangent in (-pi/2, pi/2).
-struct atan {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::atan(ToReal(a)));
+struct atan : CostlyFunctor<atan> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::atan(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Atan(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::AtanSpan(in, out, count, input);
   }
 };
 
@@ -368,6 +392,22 @@ struct atanh : CostlyFunctor<atanh> {
   }
 };
 
+/// The cube root.
+struct cbrt : CostlyFunctor<cbrt> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::cbrt(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Cbrt(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::CbrtSpan(in, out, count, input);
+  }
+};
+
 /// The error function.
 struct erf : CostlyFunctor<erf> {
   template <typename Real>
@@ -385,10 +425,18 @@ struct erf : CostlyFunctor<erf> {
 };
 
 /// 1 - erf(a), accurate for large a.
-struct erfc {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::erfc(ToReal(a)));
+struct erfc : CostlyFunctor<erfc> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return std::erfc(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Erfc(a);
+  }
+  template <SpanElement T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::ErfcSpan(in, out, count, input);
   }
 };
 
