@@ -55,6 +55,10 @@ class Float16 {
     half_ = Encode(value);
     return *this;
   }
+  /// Of what converts both to this type and to float, as a tensor's sum does: by the former.
+  template <typename Number>
+  requires requires(const Number& number) { number.operator Float16(); }
+  TESSERA_HD Float16& operator=(const Number& number) { return *this = number.operator Float16(); }
   TESSERA_HD Float16& operator+=(float b) { return *this = float(*this) + b; }
   TESSERA_HD Float16& operator-=(float b) { return *this = float(*this) - b; }
   TESSERA_HD Float16& operator*=(float b) { return *this = float(*this) * b; }

@@ -128,6 +128,17 @@ TEST(ReductionsTest, StandForNumbersWhereverANumberIsWanted) {
   EXPECT_EQ(as_half, 1.5f);
 }
 
+TEST(ReductionsTest, ANumberOf16BitsTakesThem) {
+  GuardedTensor<1, half_t> a(Shape1(3), std::vector<half_t>{half_t(1), half_t(2), half_t(3.5f)});
+  half_t number(0);
+  number = sum(*a);
+  EXPECT_EQ(number, 6.5f);
+  number += 2.0f * maximum(*a);
+  EXPECT_EQ(number, 13.5f);
+  (*a)[0] = norm(*a * *a) - mean(*a);
+  EXPECT_NEAR((*a)[0], 10.76f, 0.02f);
+}
+
 TEST(ReductionsTest, ALongSumOfEqualNumbersKeepsItsPrecision) {
   // One after another, 20 million times 0.1 comes out 10 % short of 2 million.
   constexpr index_t kSize = 20000000;
