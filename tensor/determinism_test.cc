@@ -8,9 +8,12 @@
 #include "tbb/global_control.h"
 #include "tbb/task_arena.h"
 #include "tessera/tensor/dot.h"
+#include "tessera/tensor/elementwise.h"
+#include "tessera/tensor/fuse.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/patch.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/softmax.h"
 #include "tessera/tensor/test_values.h"
 
@@ -50,6 +53,32 @@ TYPED_TEST(DeterminismTest, Reductions) {
     ExpectSameBits(&rows, "row sums", [&] { *rows = sumall_except_dim<0>(*a * *a); });
     ExpectSameBits(&columns, "column sums", [&] { *columns = sum_rows(*a * *a); });
     ExpectSameBits(&all, "sum", [&] { (*all)[0] = ReduceAll<red::sum>(*a * *a); });
+  }
+}
+
+// Of few long rows and of many short ones, whose axes are cut into pieces, too.
+TYPED_TEST(DeterminismTest, ReductionsInsideExpressionsAndInFuse) {
+  using T = TypeParam;
+  for (const Shape<2>& shape : {Shape2(517, 1031), Shape2(3, 70001), Shape2(70001, 3)}) {
+    const std::string of = " of " + std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
+    for (const index_t padding : {0, 1}) {
+      GuardedTensor<2, T> a(shape, RandomValues<T>(shape.Size(), -1, 1),
+                            GuardedLayout{.row_padding = padding});
+      GuardedTensor<1, T> rows(Shape1(shape[0])), columns(Shape1(shape[1])), all(Shape1(2));
+      ExpectSameBits(&rows, "norms of rows" + of, [&] { *rows = norm<1>(*a - mean(*a)); });
+      ExpectSameBits(&columns, "sums of columns" + of, [&] { *columns = sum<0>(exp(*a)); });
+      ExpectSameBits(&all, "sum of a reduction" + of, [&] {
+        (*all)[0] = sum((*a - mean(*a)) * *a);
+        (*all)[1] = norm(*a);
+      });
+      ExpectSameBits(&all, "sums in Fuse" + of, [&] {
+        *all = T(0);
+        Fuse(Lazy((*all)[0]) += sum(*a * *a), Lazy((*all)[1]) = mean(exp(*a)),
+             Lazy(*columns) = sum<0>(*a));
+      });
+      ExpectSameBits(&columns, "sums of columns in Fuse" + of,
+                     [&] { Fuse(Lazy(*columns) = sum<0>(*a), Lazy((*all)[0]) = sum(*a)); });
+    }
   }
 }
 

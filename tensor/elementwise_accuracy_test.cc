@@ -259,6 +259,32 @@ TYPED_TEST(ElementwiseAccuracyTest, SpecialFunctions) {
                  [](T a) { return !(a < T(2.5)) || (a >= 0 && a <= T(1)); });
 }
 
+// Where lgamma and digamma pass through zero their errors are no number of ulp.
+TYPED_TEST(ElementwiseAccuracyTest, GammaAndItsKinBelowZeroAndNearTheirZeros) {
+  using T = TypeParam;
+  const long double absolute = std::is_same_v<T, float> ? 1e-6L : 1e-14L;
+  std::vector<T> arguments = RandomValues<T>(20000, -30, 3);
+  for (const double zero : {1.0, 2.0, 1.4616321449683623, -0.50408300826445541, -2.4570247382208006,
+                            -3.1435808883499800}) {
+    for (const T offset : RandomValues<T>(500, -1e-3, 1e-3)) {
+      arguments.push_back(static_cast<T>(zero) + offset);
+    }
+  }
+  for (const T a : arguments) {
+    if (a <= 0 && a == std::round(a)) continue;
+    const auto expect = [a](T actual, long double exact, double ulps, long double or_within) {
+      EXPECT_LE(std::fabs(actual - exact),
+                std::max(static_cast<long double>(ulps) * Ulp<T>(exact), or_within))
+          << a;
+    };
+    expect(op::gamma::Map(a), std::tgamma(static_cast<long double>(a)), 16, 0);
+    expect(op::lgamma::Map(a), std::lgamma(static_cast<long double>(a)), 16, absolute);
+    if constexpr (std::is_same_v<T, float>) {
+      expect(op::digamma::Map(a), DigammaReference(a), 16, absolute);
+    }
+  }
+}
+
 TYPED_TEST(ElementwiseAccuracyTest, DigammaNearItsZeroAndBelowZero) {
   using T = TypeParam;
   for (const T a : RandomValues<T>(5000, -20, 3)) {
