@@ -185,6 +185,54 @@ TEST_P(EngineStopTest, AnyNumberOfNestedWaitsEndsAlthoughTheEngineStops) {
   engine_->WaitForAll();
 }
 
+// As many as lie on one stack. What is ready first is another wait's, and waits for the bottom of
+// it.
+TEST_P(EngineStopTest, DeepWaitsEndThoughWhatIsReadyWaitsForThemWhileTheEngineStops) {
+  constexpr size_t kDepth = 101;
+  std::vector<Variable*> nested;
+  for (size_t i = 0; i <= kDepth; ++i) nested.push_back(New());
+  Variable *top_gate = New(), *other_gate = New(), *other = New(), *held = New(), *both = New();
+  const OnComplete open_top = PushOpen(*engine_, top_gate);
+  const OnComplete open_other = PushOpen(*engine_, other_gate);
+  engine_->PushSync([](RunContext) {}, kCpu, {top_gate}, {nested[kDepth]});
+  std::promise<pid_t> top;
+  const std::function<void(size_t)> descend = [&](size_t depth) {
+    if (depth + 1 == kDepth) {
+      top.set_value(ThisThread());
+    } else {
+      engine_->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {},
+                        {nested[depth + 1]});
+    }
+    engine_->WaitForVar(nested[depth + 1]);
+  };
+  engine_->PushSync([&](RunContext) { descend(0); }, kCpu, {}, {nested[0]});
+  const pid_t top_thread = top.get_future().get();
+  AwaitSleep(top_thread);
+  engine_->PushSync([&](RunContext) { engine_->WaitForVar(nested[0]); }, kCpu, {other_gate},
+                    {other});
+  // The thread of the wait that needs it is busy: with one worker nobody else is awake.
+  std::latch begun(1), release(1);
+  engine_->PushSync(
+      [&](RunContext) {
+        engine_->PushSync([&](RunContext) { begun.count_down(), release.wait(); }, kCpu, {},
+                          {held});
+        engine_->PushSync([](RunContext) {}, kCpu, {held, other}, {both});
+        engine_->WaitForVar(both);
+      },
+      kCpu, {}, {});
+  begun.wait();
+  std::thread stopper([&] { engine_->Stop(); });
+  AwaitStopped();
+  AwaitSleep(top_thread);
+  open_other();
+  open_top();
+  release.count_down();
+  stopper.join();
+  EXPECT_EQ(engine_->counters().pending, 0u);
+  engine_->Start();
+  engine_->WaitForAll();  // none of the waits was refused
+}
+
 TEST_P(EngineStopTest, StopReturnsWhenSomebodyStarts) {
   for (int i = 0; i < 50; ++i) {
     Variable* const variable = New();

@@ -159,13 +159,29 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Runs the operation, or skips it, and appends those that become ready by that.
   void Run(Execution* execution, ReadyList& ready);
 
-  /// Takes the best ready operation from the queue, with this thread counted as active until its
-  /// Deactivate. Null if there is none or the engine is stopped.
-  Execution* TakeReady();
+  /// How many in the queue may begin: while the engine is stopped what waits inside it need.
+  /// Requires queue_lock_.
+  int64_t CountReady() const {
+    if (!stopped_.load(std::memory_order_relaxed)) return queue_.size();
+    return abandoned_.load(std::memory_order_relaxed) ? 0 : queue_.CountDemanded();
+  }
 
-  /// Takes one ready operation from the queue and runs it. Returns false if there is none or the
-  /// engine is stopped.
-  bool TryRunOne();
+  /// Takes the best of these from the queue; null if there is none. Requires queue_lock_.
+  Execution* PopReady() {
+    if (!stopped_.load(std::memory_order_relaxed)) return queue_.Pop();
+    return abandoned_.load(std::memory_order_relaxed) ? nullptr : queue_.PopAnyDemanded();
+  }
+
+  /// The same, with this thread counted as active until its Deactivate.
+  Execution* TakeReady() {
+    return Take([this] { return PopReady(); });
+  }
+
+  /// Takes one ready operation from the queue and runs it. Returns false if there is none that may
+  /// begin.
+  bool TryRunOne() {
+    return TryRun([this] { return PopReady(); });
+  }
 
   /// Runs an operation that this thread has taken from the queue.
   void RunTaken(Execution* execution);
@@ -231,6 +247,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};
+  std::atomic<bool> abandoned_{false};  // the process ends
 
  private:
   class Blocked;
@@ -283,6 +300,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void FinishWait(WaitExecution* wait, ReadyList& ready);
   void FinishDelete(Execution* execution, ReadyList& ready);
   bool DropReference(Execution* execution);
+  Execution* Take(absl::FunctionRef<Execution*()> pop);
+  bool TryRun(absl::FunctionRef<Execution*()> pop);
   void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
   void TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns, bool skipped);
   void CountComplete(uint64_t operations = 1);
@@ -354,9 +373,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool LeaveIfEndless(Waiter& waiter);
   bool BlockOutside(Waiter& waiter, bool until_process_ends);
   Error Abandoned(std::string_view call) const;
-  bool TryRunDemanded(uint32_t token);
-  bool TryRunAnyDemanded();
-  bool TryRunDemandedElsewhere(uint32_t token);
   bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
   bool HelpUntil(absl::FunctionRef<bool()> done);
   bool LeavesPlaceToCall(TurnClock turn) const;
@@ -418,8 +434,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<uint64_t> next_variable_id_{1};
   FailureLog failures_;
   std::atomic<bool> accepting_{true};
-  std::atomic<bool> abandoned_{false};  // the process ends
-  std::thread::id ending_thread_;       // where it does; set before that
+  std::thread::id ending_thread_;  // where the process ends; set before abandoned_
   std::atomic<uint64_t> skipped_{0};
   mutable std::atomic<uint64_t> most_run_{0};  // that counters() has told of
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.

@@ -285,10 +285,11 @@ void DependencyEngine::CountComplete(uint64_t operations) {
   if (parked_.load() > 0 && completed == pushed_.count()) NotifyParked();
 }
 
-Execution* DependencyEngine::TakeReady() {
+/// Takes from the queue what pop() returns, which is called with queue_lock_ held and may return
+/// null; with this thread counted as active until its Deactivate.
+Execution* DependencyEngine::Take(absl::FunctionRef<Execution*()> pop) {
   std::lock_guard<FutexLock> hold(queue_lock_);
-  if (stopped_.load(std::memory_order_relaxed)) return nullptr;
-  Execution* const execution = queue_.Pop();
+  Execution* const execution = pop();
   if (execution != nullptr) ++active_;
   return execution;
 }
@@ -301,42 +302,11 @@ void DependencyEngine::RunTaken(Execution* execution) {
   Deactivate();
 }
 
-bool DependencyEngine::TryRunOne() {
-  Execution* const execution = TakeReady();
+/// Runs what Take takes. Returns false if that is nothing.
+bool DependencyEngine::TryRun(absl::FunctionRef<Execution*()> pop) {
+  Execution* const execution = Take(pop);
   if (execution != nullptr) RunTaken(execution);
   return execution != nullptr;
-}
-
-/// Runs one operation that the wait with this token needs; while the engine is stopped one that any
-/// wait needs, for nobody else does. Returns false if none is ready.
-bool DependencyEngine::TryRunDemanded(uint32_t token) {
-  Execution* execution;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (stopped_.load(std::memory_order_relaxed)) {
-      execution = queue_.PopAnyDemanded();
-    } else {
-      // A wait for a device, which needs none, has no token.
-      execution = token == 0 ? nullptr : queue_.PopDemanded(token);
-    }
-    if (execution == nullptr) return false;
-    ++active_;
-  }
-  RunTaken(execution);
-  return true;
-}
-
-/// Runs one operation that any wait needs. Returns false if none is ready.
-bool DependencyEngine::TryRunAnyDemanded() {
-  Execution* execution;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    execution = queue_.PopAnyDemanded();
-    if (execution == nullptr) return false;
-    ++active_;
-  }
-  RunTaken(execution);
-  return true;
 }
 
 void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bool skipped) {
@@ -359,12 +329,9 @@ void DependencyEngine::NotifyParked() {
 }
 
 void DependencyEngine::NotifyHelpers() {
-  if (stopped_.load()) {
-    NotifyParked();
-  } else if (parked_helpers_.load() > 0) {
-    std::lock_guard<std::mutex> hold(park_mutex_);
-    park_condition_->notify_all();
-  }
+  if (parked_helpers_.load() == 0) return;
+  std::lock_guard<std::mutex> hold(park_mutex_);
+  park_condition_->notify_all();
 }
 
 void DependencyEngine::Deactivate() {

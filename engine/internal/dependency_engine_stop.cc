@@ -32,7 +32,7 @@ void DependencyEngine::HoldOperations(bool at_end) {
     std::lock_guard<std::mutex> hold(idle_mutex_);
     room_condition_->notify_all();
   }
-  NotifyParked();  // from here on they run what they need
+  NotifyParked();  // waits have all that they need go on
   bool holds = false;
   {
     LentPlaces lent(this, &park_mutex_, &*park_condition_);

@@ -7,7 +7,6 @@
 #include <limits>
 #include <list>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -45,6 +44,18 @@ constexpr auto kEndOfProcess = std::chrono::seconds(10);
 constexpr std::string_view kWaitInside = "a wait inside an operation";
 thread_local int help_depth = 0;
 thread_local int demanded_depth = 0;
+
+/// While it lives, one more of a kind lies on this thread's stack.
+class DepthScope {
+ public:
+  explicit DepthScope(int& depth) : depth_(depth) { ++depth_; }
+  ~DepthScope() { --depth_; }
+  DepthScope(const DepthScope&) = delete;
+  DepthScope& operator=(const DepthScope&) = delete;
+
+ private:
+  int& depth_;
+};
 
 uint32_t NextToken() {
   static std::atomic<uint32_t> last{0};
@@ -135,31 +146,25 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
 /// own, for want of memory, has no way to go.
 bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
   if (instead == Instead::kNothing || !starved_.load()) return false;
-  Execution* execution = nullptr;
-  const auto take = [&] {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (stopped_.load(std::memory_order_relaxed)) return;
-    if (instead == Instead::kAnything) {
-      execution = queue_.Pop();
-    } else {
-      // However many stand before it that another wait needs, whose thread may block.
-      execution = queue_.PopDemanded(waiter->token, queue_.size());
-      if (execution == nullptr) execution = queue_.PopDemandedJoin(waiter->token);
-    }
-    if (execution != nullptr) ++active_;
+  const auto pop = [&]() -> Execution* {
+    if (stopped_.load(std::memory_order_relaxed)) return nullptr;
+    if (instead == Instead::kAnything) return queue_.Pop();
+    // However many stand before it that another wait needs, whose thread may block.
+    Execution* const execution = queue_.PopDemanded(waiter->token, queue_.size());
+    return execution != nullptr ? execution : queue_.PopDemandedJoin(waiter->token);
   };
   if (instead == Instead::kWhatItNeeds) {
     if (waiter->done.load()) return false;
     if (waiter->token == 0) waiter->token = NextToken();
   }
-  take();
+  Execution* execution = Take(pop);
   if (execution == nullptr && instead == Instead::kWhatItNeeds) {
     try {
       Demand(*waiter, std::numeric_limits<int64_t>::max());  // nobody else runs what it needs
     } catch (const std::bad_alloc&) {
       return false;
     }
-    take();
+    execution = Take(pop);
   }
   if (execution == nullptr) return false;
   CallSingleThreaded([&] { RunTaken(execution); });
@@ -169,10 +174,8 @@ bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
 /// The same for a thread that works for this engine and sleeps in another one.
 bool DependencyEngine::RunOnTop() noexcept {
   if (help_depth >= kMaxHelpDepth) return false;
-  ++help_depth;
-  const bool ran = TryRunOne();
-  --help_depth;
-  return ran;
+  const DepthScope scope(help_depth);
+  return TryRunOne();
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -332,7 +335,11 @@ bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullpt
 /// already it runs whatever is ready, up to a depth. Returns false if the process ends before
 /// done() holds.
 bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter) {
-  const uint32_t token = waiter == nullptr ? 0 : waiter->token;
+  // A wait for a device needs no operation.
+  const auto pop_needed = [&] {
+    return waiter == nullptr ? nullptr : queue_.PopDemanded(waiter->token);
+  };
+  const auto pop_any_demanded = [&] { return queue_.PopAnyDemanded(); };
   const PlaceTakenBack place_taken_back(this);
   Execution* const current = ThreadFrame::Current(id_);
   SuspendVisit(current);
@@ -349,32 +356,27 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
     if (abandoned_.load()) return false;
     // As in HelpUntil.
     if (clock.TakeDue()) ReportStall(kWaitInside, waiter);
-    // Who works in a lent place takes what is needed first; but nobody does while it is stopped,
-    // and then nothing else begins, so that all of it must be known.
+    // Who works in a lent place takes what is needed first; while the engine is stopped nothing
+    // else begins, so that all of it must be known.
     const bool stopped = stopped_.load();
-    if (stopped) take_back();
     if (stopped && !all_demanded && waiter != nullptr) {
+      take_back();  // it is lent anew for what is found
       Demand(*waiter, std::numeric_limits<int64_t>::max());
     }
     all_demanded = stopped;
     if (!lent && demanded_depth < kMaxDemandedDepth && !LeavesPlaceToCall(turn)) {
-      ++demanded_depth;
-      const bool ran = TryRunDemanded(token);
-      --demanded_depth;
-      if (ran) continue;
+      const DepthScope scope(demanded_depth);
+      if (TryRun(pop_needed)) continue;
     }
-    if (stopped && demanded_depth >= kMaxDemandedDepth && TryRunDemandedElsewhere(token)) continue;
     const bool too_deep = help_depth >= kMaxHelpDepth;
     if (too_deep) {
-      if (stopped) starved_.store(false);  // Start orders threads anew
-      if (starved_.load()) take_back();    // others may have the thread, for what waits need
+      if (starved_.load()) take_back();  // others may have the thread, for what waits need
     } else if (starved_.exchange(false)) {
       if (Execution* const ready = TakeReady()) {
         starved_.store(true);  // there may be more, for those who sleep too
         WakeSleepers();
-        ++help_depth;
+        const DepthScope scope(help_depth);
         RunTaken(ready);
-        --help_depth;
         continue;
       }
     }
@@ -392,10 +394,11 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
           WakeSleepers();
         }
         // Too deep for others, those go on that any wait needs.
-        ++help_depth;
-        const bool ran = too_deep ? TryRunAnyDemanded() : TryRunOne();
-        --help_depth;
-        if (!ran && SleepUntilReady(clock, done, /*any=*/!too_deep) && !done()) return false;
+        {
+          const DepthScope scope(help_depth);
+          if (too_deep ? TryRun(pop_any_demanded) : TryRunOne()) continue;
+        }
+        if (SleepUntilReady(clock, done, /*any=*/!too_deep) && !done()) return false;
         continue;
       }
     }
@@ -405,24 +408,10 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
 }
 
 /// Whether a wait that has run operations in its thread's place since `turn` began leaves it to a
-/// call of Execute. While the engine is stopped nobody else runs what waits need.
+/// call of Execute.
 bool DependencyEngine::LeavesPlaceToCall(TurnClock turn) const {
   // Relaxed: seen late, it runs one operation more.
-  return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver() && !stopped_.load();
-}
-
-/// For a wait on top of too many others in an engine that is stopped, so that it has no other
-/// thread for what the wait needs: makes one, which runs one such operation. Returns false if none
-/// is ready, or the system gives no thread.
-bool DependencyEngine::TryRunDemandedElsewhere(uint32_t token) {
-  bool ran = false;
-  try {
-    CallLending([&] {
-      std::thread([&] { CallSingleThreaded([&] { ran = TryRunDemanded(token); }); }).join();
-    });
-  } catch (const std::system_error&) {
-  }
-  return ran;
+  return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver();
 }
 
 /// For a thread that is in no operation, and needs all of them: runs whatever is ready.
@@ -436,7 +425,7 @@ bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
     if (clock.TakeDue()) ReportStall(kWaitInside, /*waiter=*/nullptr);
     const bool stopped = stopped_.load();
     const bool leaves_place = LeavesPlaceToCall(turn);
-    if (!leaves_place && (TryRunOne() || TryRunDemanded(/*token=*/0))) continue;
+    if (!leaves_place && TryRunOne()) continue;
     // In Execute: what is waited for may need another call of it.
     const bool lent = ThreadFrame::HasFrame(id_) && LendPlace(Lender::kWait);
     // When that call is over others run what is ready, in this thread's place.
@@ -448,9 +437,9 @@ bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
   return true;
 }
 
-/// Sleeps until done() holds, the process ends, or the engine has no other thread for what is to be
-/// done: because it is stopped, or because the system gives none; also when it is not `stopped`, or
-/// not any more. Returns whether the process ends for another engine that this thread works for.
+/// Sleeps until done() holds, the process ends, or the system gives no other thread for what is to
+/// be done; also when the engine is not `stopped`, or not any more. Returns whether the process
+/// ends for another engine that this thread works for.
 bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter,
                              bool stopped) {
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
@@ -465,10 +454,8 @@ bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, 
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
   WaitOn(woken, lock, lent, kWaitInside, Instead::kNothing, waiter, clock, [&] {
-    if (done() || abandoned_.load() || starved_.load()) return true;
-    if (stopped_.load() != stopped || lent.process_ends()) return true;
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return stopped && queue_.HasAnyDemanded();
+    return done() || abandoned_.load() || starved_.load() || stopped_.load() != stopped ||
+           lent.process_ends();
   });
   if (waiter != nullptr) waiter->sleeping = nullptr;
   sleepers_.erase(own_place);
@@ -489,8 +476,7 @@ bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool
          /*waiter=*/nullptr, clock, [&] {
            if (done() || abandoned_.load() || lent.process_ends()) return true;
            std::lock_guard<FutexLock> hold(queue_lock_);
-           return any && !stopped_.load(std::memory_order_relaxed) ? !queue_.empty()
-                                                                   : queue_.HasAnyDemanded();
+           return (any ? CountReady() : queue_.CountDemanded()) > 0;
          });
   parked_helpers_.fetch_sub(1);
   parked_.fetch_sub(1);

@@ -32,11 +32,13 @@ void ReadyQueue::Fifo::PushBack(Execution* execution) {
   execution->previous = tail_;
   (tail_ == nullptr ? head_ : tail_->next) = execution;
   tail_ = execution;
+  ++size_;
 }
 
 void ReadyQueue::Fifo::Remove(Execution* execution) {
   (execution->previous == nullptr ? head_ : execution->previous->next) = execution->next;
   (execution->next == nullptr ? tail_ : execution->next->previous) = execution->previous;
+  --size_;
 }
 
 void ReadyQueue::Ranked::Insert(Execution* execution) {

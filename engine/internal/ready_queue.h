@@ -38,8 +38,11 @@ class ReadyQueue {
 
   /// One that any wait needs; null if there is none.
   Execution* PopAnyDemanded();
-  /// Whether PopAnyDemanded would return one.
-  bool HasAnyDemanded() const { return !urgent_.empty() || FindDemandedJoin(kAnyToken) != nullptr; }
+  /// How many waits need; of help for replays that have become demanded since it was called, one at
+  /// most counts.
+  int64_t CountDemanded() const {
+    return urgent_.size() + (FindDemandedJoin(kAnyToken) == nullptr ? 0 : 1);
+  }
 
   /// Makes an execution the next to run if it is in the queue.
   void Promote(Execution* execution);
@@ -71,6 +74,7 @@ class ReadyQueue {
   class Fifo {
    public:
     bool empty() const { return head_ == nullptr; }
+    int64_t size() const { return size_; }
     void PushBack(Execution* execution);
     void Remove(Execution* execution);
     Execution* front() const { return head_; }
@@ -78,6 +82,7 @@ class ReadyQueue {
    private:
     Execution* head_ = nullptr;
     Execution* tail_ = nullptr;
+    int64_t size_ = 0;
   };
 
   /// In the order of their ranks and then of their pushes: a binary search tree, with `previous`

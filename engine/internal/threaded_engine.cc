@@ -105,8 +105,7 @@ bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
       too_many_asleep_ = true;
     }
     granted = GrantPlaces();
-    const bool ready = !queue_.empty() && !stopped_.load(std::memory_order_relaxed);
-    if (lends && ready) start = OrderRunners(1);
+    if (lends && CountReady() > 0) start = OrderRunners(1);
   }
   Wake(granted);
   return lends;
@@ -157,7 +156,7 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
   Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    int count = 0;
+    int64_t count = 0;
     if (spinning_) {  // it will take one of these; whoever comes next must not count on it too
       spinning_ = false;
       --count;
@@ -166,7 +165,7 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
       queue_.Push(ready.PopFront());
       ++count;
     }
-    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(count);
+    start = OrderRunners(std::min(count, CountForRunners()));
   }
   StartRunners(start);
   NotifyHelpers();
@@ -176,7 +175,7 @@ bool ThreadedEngine::Restart() {
   Start start;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(queue_.size());
+    start = OrderRunners(CountForRunners());
   }
   return StartRunners(start);
 }
@@ -250,10 +249,8 @@ bool ThreadedEngine::ArenaIsOccupied() { return workers_->observer.workers() >= 
 void ThreadedEngine::LookAfterOrders() {
   const auto now = std::chrono::steady_clock::now();
   int withdrawn;
-  bool needless;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    needless = stopped_.load(std::memory_order_relaxed);
     const int open = orders_->open();
     // Who is at work comes to the queue in the end.
     if (open == 0 || open != runners_ || ArenaIsOccupied()) {
@@ -269,11 +266,7 @@ void ThreadedEngine::LookAfterOrders() {
     withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
   }
-  if (needless) {
-    GiveUpRunners(withdrawn);
-  } else {
-    StartSpares(withdrawn);
-  }
+  StartSpares(withdrawn);
 }
 
 void ThreadedEngine::CallSingleThreaded(const std::function<void()>& fn) {
@@ -328,13 +321,13 @@ bool ThreadedEngine::NextOrRetire(Execution*& execution, TurnClock turn) {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
-    bool leave = stopped_.load(std::memory_order_relaxed) || FreePlaces() < 0;
+    bool leave = HoldsRunners() || FreePlaces() < 0;
     // By turns: a call that has its place leaves it to a runner in the end.
-    if (waiting_calls_ > 0 && (queue_.empty() || (execution != nullptr && turn.IsOver()))) {
+    if (waiting_calls_ > 0 && (CountReady() == 0 || (execution != nullptr && turn.IsOver()))) {
       leave = true;
     }
-    if (!leave && !queue_.empty()) {
-      execution = queue_.Pop();
+    if (Execution* const next = leave ? nullptr : PopReady()) {
+      execution = next;
       return true;
     }
     if (leave || looked_out || spinning_) {

@@ -122,6 +122,10 @@ class ThreadedEngine final : public DependencyEngine {
     return orders_->refused() || arena_is_broken_.load(std::memory_order_relaxed);
   }
   int lent() const { return asleep_ + blocked_; }
+  /// How many in the queue runners may run: while the engine is stopped none but for threads that
+  /// sleep or block inside it; those that are awake look for themselves. Requires queue_lock_.
+  int64_t CountForRunners() const { return HoldsRunners() ? 0 : CountReady(); }
+  bool HoldsRunners() const { return stopped_.load(std::memory_order_relaxed) && lent() == 0; }
   bool BeginToLend(Lender lender, Start& start);
   bool AllowMoreBlocked();
   bool StartRunners(const Start& start);

@@ -109,7 +109,7 @@ void ThreadedEngine::LeavePlace() {
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --guests_;
-    if (!stopped_.load(std::memory_order_relaxed)) start = OrderRunners(queue_.size());
+    start = OrderRunners(CountForRunners());
     granted = GrantPlaces();
   }
   StartRunners(start);
