@@ -208,23 +208,28 @@ TEST_P(EngineStopTest, DeepWaitsEndThoughWhatIsReadyWaitsForThemWhileTheEngineSt
   engine_->PushSync([&](RunContext) { descend(0); }, kCpu, {}, {nested[0]});
   const pid_t top_thread = top.get_future().get();
   AwaitSleep(top_thread);
-  engine_->PushSync([&](RunContext) { engine_->WaitForVar(nested[0]); }, kCpu, {other_gate},
-                    {other});
-  // The thread of the wait that needs it is busy: with one worker nobody else is awake.
-  std::latch begun(1), release(1);
+  std::latch other_begun(1), blocks(1), release(1);
   engine_->PushSync(
       [&](RunContext) {
-        engine_->PushSync([&](RunContext) { begun.count_down(), release.wait(); }, kCpu, {},
-                          {held});
+        other_begun.count_down();
+        engine_->WaitForVar(nested[0]);
+      },
+      kCpu, {other_gate}, {other});
+  // The thread of the wait that needs it blocks: with one worker nobody else is awake.
+  engine_->PushSync(
+      [&](RunContext) {
+        engine_->PushSync([&](RunContext) { blocks.count_down(), release.wait(); }, kCpu, {},
+                          {held}, {.property = FnProperty::kAsync});
         engine_->PushSync([](RunContext) {}, kCpu, {held, other}, {both});
         engine_->WaitForVar(both);
       },
       kCpu, {}, {});
-  begun.wait();
+  blocks.wait();
   std::thread stopper([&] { engine_->Stop(); });
   AwaitStopped();
   AwaitSleep(top_thread);
   open_other();
+  other_begun.wait();
   open_top();
   release.count_down();
   stopper.join();
