@@ -289,10 +289,20 @@ Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, i
 }
 
 void DependencyEngine::GiveExecution(Execution* execution) {
+  EndExecution(execution);
+  RecycleExecution(execution);
+}
+
+/// Gives up what the execution has of the program's.
+void DependencyEngine::EndExecution(Execution* execution) {
   if (execution->begun) begun_.Leave(*execution);
   execution->fn.emplace<std::monostate>();
   if (execution->has_op()) DropOperator(execution->op);
   execution->op = nullptr;
+}
+
+/// After that, lets the next push have the record.
+void DependencyEngine::RecycleExecution(Execution* execution) {
   execution->name.clear();  // keeps its memory for the next name
   execution->below = nullptr;
   // Records take turns, so that a few wide operations would leave each of them with a large buffer.

@@ -275,6 +275,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   Execution* TakeExecution(Device device, FnProperty property, int priority,
                            std::source_location site);
   void GiveExecution(Execution* execution);
+  void EndExecution(Execution* execution);
+  void RecycleExecution(Execution* execution);
   bool Delete(DependencyVariable* variable, uint64_t id) noexcept;
   void Submit(Execution* execution);
   void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
@@ -299,7 +301,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void FinishInline(ReadyList& ready);
   void FinishWait(WaitExecution* wait, ReadyList& ready);
   void FinishDelete(Execution* execution, ReadyList& ready);
-  bool DropReference(Execution* execution);
+  static bool DropReference(Execution& execution);
   Execution* Take(absl::FunctionRef<Execution*()> pop);
   bool TryRun(absl::FunctionRef<Execution*()> pop);
   void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);

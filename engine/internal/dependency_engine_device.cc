@@ -189,7 +189,8 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
   }
   if (execution->kind == ExecutionKind::kGraph) {
     EndGraph(execution);
-  } else if (DropReference(execution)) {
+  } else if (DropReference(*execution)) {
+    GiveExecution(execution);
     CountComplete();
   }
   if (!ready.empty()) Dispatch(ready);

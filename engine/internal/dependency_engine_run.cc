@@ -93,7 +93,9 @@ void DependencyEngine::RunAsync(Execution* execution, std::shared_ptr<Completion
   completion.reset();
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   // The last of the two counts: after WaitForAll no function is still on its way to return.
-  if (DropReference(execution)) CountComplete();
+  if (!DropReference(*execution)) return;
+  GiveExecution(execution);
+  CountComplete();
 }
 
 /// The error that the execution takes on from what it reads, `device_failure` among it; or null.
@@ -172,9 +174,14 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   // the captures of everything synchronous are gone.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
   ReleaseVariables(*execution, failure, ready, nullptr);
-  const bool returned = DropReference(execution);
+  const bool returned = DropReference(*execution);
+  if (returned) EndExecution(execution);
+  // What goes with a deleted variable, its error, may push or wait, and this thread be in the frame
+  // of the operation: until then the record is no other's.
   FinishInline(ready);
-  if (returned) CountComplete();
+  if (!returned) return;
+  RecycleExecution(execution);
+  CountComplete();
 }
 
 /// Release for an operation that may be complete while its function still runs.
@@ -257,15 +264,11 @@ void DependencyEngine::FinishDelete(Execution* execution, ReadyList& ready) {
 }
 
 /// Returns whether it was the last reference.
-bool DependencyEngine::DropReference(Execution* execution) {
+bool DependencyEngine::DropReference(Execution& execution) {
   // Acquire and release: the last one sees the other's work before it reuses the record. Where one
   // is left it is ours.
-  if (execution->references.load(std::memory_order_acquire) != 1 &&
-      execution->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
-    return false;
-  }
-  GiveExecution(execution);
-  return true;
+  return execution.references.load(std::memory_order_acquire) == 1 ||
+         execution.references.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 
 void DependencyEngine::CountComplete(uint64_t operations) {
