@@ -24,7 +24,8 @@ TEST_P(NoThreadsTest, AnEngineDoesItsWorkInWaits) {
 INSTANTIATE_TEST_SUITE_P(All, NoThreadsTest,
                          testing::Values("push", "execute", "own", "exit", "stop", "push_many",
                                          "replay", "loop", "only_what_it_needs", "behind_others",
-                                         "deep_waits", "wait_in_each_other"),
+                                         "deep_waits", "deep_waits_in_a_stop",
+                                         "wait_in_each_other"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(FewThreadsTest, OneOfEightIsEnough) { EXPECT_EQ(StatusOf({kProcess, "one_thread"}), 0); }

@@ -278,6 +278,46 @@ int DeepWaits(int workers) {
   return 0;
 }
 
+/// As many waits lie on one stack as may, the engine stops, and the system gives no thread for what
+/// the last of them needs.
+int DeepWaitsInAStop(int workers) {
+  constexpr size_t kWaits = 101;
+  AllowThreads();
+  const auto engine = Make(workers);
+  std::vector<Variable*> nested;
+  for (size_t i = 0; i <= kWaits; ++i) nested.push_back(engine->NewVariable());
+  Variable* const gate = engine->NewVariable();
+  const OnComplete open = PushOpen(*engine, gate);
+  bool ran = false;
+  engine->PushSync([&](RunContext) { ran = true; }, kCpu, {gate}, {nested[kWaits]});
+  std::promise<pid_t> last;
+  const std::function<void(size_t)> descend = [&](size_t depth) {
+    if (depth + 1 == kWaits) {
+      last.set_value(ThisThread());
+    } else {
+      engine->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {},
+                       {nested[depth + 1]});
+    }
+    engine->WaitForVar(nested[depth + 1]);
+  };
+  engine->PushSync([&](RunContext) { descend(0); }, kCpu, {}, {nested[0]});
+  const pid_t last_thread = last.get_future().get();
+  AwaitSleep(last_thread);
+  std::latch refused(1);
+  std::thread stopper([&] {
+    refused.wait();
+    engine->Stop();
+  });
+  RefuseThreadsAfter(0);
+  refused.count_down();
+  while (engine->DebugString().find("stopped") == std::string::npos) std::this_thread::yield();
+  AwaitSleep(last_thread);
+  open();
+  stopper.join();
+  TESSERA_EXPECT(ran && engine->counters().pending == 0);
+  return 0;
+}
+
 /// Operations of two engines wait for each other's.
 int WaitInEachOther(int workers) {
   const auto engine = Make(workers), other = Make(workers);
@@ -550,6 +590,7 @@ int RunNamed(const std::string& name, int workers) {
   if (name == "only_what_it_needs") return OnlyWhatItNeeds(workers);
   if (name == "behind_others") return BehindOthers(workers);
   if (name == "deep_waits") return DeepWaits(workers);
+  if (name == "deep_waits_in_a_stop") return DeepWaitsInAStop(workers);
   if (name == "wait_in_each_other") return WaitInEachOther(workers);
   if (name == "one_thread") return OneThread(workers);
   if (name == "later_ones") return LaterOnes(workers);
