@@ -178,7 +178,7 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   if (returned) EndExecution(execution);
   // What goes with a deleted variable, its error, may push or wait, and this thread be in the frame
   // of the operation: until then the record is no other's.
-  FinishInline(ready);
+  if (!ready.empty()) FinishInline(ready);
   if (!returned) return;
   RecycleExecution(execution);
   CountComplete();
