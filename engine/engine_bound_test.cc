@@ -54,7 +54,6 @@ TEST_P(EngineBoundTest, PushersOutsideWaitForRoom) {
   engine->WaitForAll();
 }
 
-// One of TBB's threads that was in the arena of an engine at its end keeps the engine's number.
 // Who pushes may be who completes.
 TEST_P(ThreadedEngineBoundTest, WhereOneMayPendTheFirstPushDoesNotWaitForItself) {
   const auto engine = GetParam().Make({.max_pending = 1});
@@ -63,6 +62,7 @@ TEST_P(ThreadedEngineBoundTest, WhereOneMayPendTheFirstPushDoesNotWaitForItself)
   EXPECT_EQ(engine->counters().run, 1u);
 }
 
+// One of TBB's threads that was in the arena of an engine at its end keeps the engine's number.
 TEST_P(ThreadedEngineBoundTest, AThreadThatAnEndedEngineHadWaitsForRoom) {
   const auto engine = GetParam().Make({.max_pending = 10});
   Variable* const variable = engine->NewVariable();

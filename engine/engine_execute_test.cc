@@ -198,6 +198,47 @@ TEST_P(ExecuteTest, StopDoesNotWaitForExecuteInAPlaceThatWasLent) {
   engine_->Start();
 }
 
+// Calls have all places that are left when what the waits need becomes ready.
+TEST_P(ExecuteTest, StopDoesNotWaitForExecuteInThePlaceOfWhatItWaitsFor) {
+  const int workers = GetParam().workers;
+  Variable *const gate = New(), *const needed = New();
+  const OnComplete open = PushOpen(*engine_, gate);
+  engine_->PushSync([](RunContext) {}, kCpu, {gate}, {needed});
+  std::vector<std::promise<pid_t>> sleepers(workers);
+  for (std::promise<pid_t>& sleeper : sleepers) {
+    engine_->PushSync(
+        [&](RunContext context) {
+          sleeper.set_value(ThisThread());
+          context.engine->WaitForVar(needed);
+        },
+        kCpu, {}, {});
+  }
+  for (std::promise<pid_t>& sleeper : sleepers) AwaitSleep(sleeper.get_future().get());
+  std::latch called(workers), goes_on(1);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < workers; ++i) {
+    callers.emplace_back([&] {
+      engine_->Execute([&] {
+        called.count_down();
+        goes_on.wait();
+      });
+    });
+  }
+  called.wait();
+  std::promise<pid_t> stopping;
+  std::thread stopper([&] {
+    stopping.set_value(ThisThread());
+    engine_->Stop();
+  });
+  AwaitSleep(stopping.get_future().get());
+  open();
+  stopper.join();
+  EXPECT_EQ(engine_->counters().pending, 0u);
+  goes_on.count_down();
+  for (std::thread& caller : callers) caller.join();
+  engine_->Start();
+}
+
 TEST_P(ExecuteTest, StopDoesNotWaitForExecuteThoughOperationsAreReady) {
   std::latch goes_on(1);
   std::vector<std::thread> callers = OccupyArena(*engine_, goes_on);

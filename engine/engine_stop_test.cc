@@ -280,5 +280,39 @@ TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
   }
 }
 
+// A wait begins with what it finds soon. All of it has to be known where nothing else begins.
+TEST(NaiveEngineStopTest, AWaitThatNeedsManyOperationsEndsThoughTheEngineStops) {
+  constexpr int kMany = 20000;
+  const auto engine = Engine::Create({.kind = EngineKind::kNaive, .max_pending = 0});
+  Variable *const gate = engine->NewVariable(), *const needed = engine->NewVariable();
+  const OnComplete open = PushOpen(*engine, gate);
+  for (int i = 0; i < kMany; ++i) {
+    Variable* const own = engine->NewVariable();
+    engine->PushSync([](RunContext) {}, kCpu, {gate}, {own});
+    engine->PushSync([](RunContext) {}, kCpu, {own}, {needed});
+  }
+  std::promise<pid_t> waiting, stopping;
+  std::thread waiter([&] {
+    engine->PushSync(
+        [&](RunContext context) {
+          waiting.set_value(ThisThread());
+          context.engine->WaitForVar(needed);
+        },
+        kCpu, {}, {});
+  });
+  AwaitSleep(waiting.get_future().get());
+  std::thread stopper([&] {
+    stopping.set_value(ThisThread());
+    engine->Stop();
+  });
+  AwaitSleep(stopping.get_future().get());
+  open();
+  stopper.join();
+  waiter.join();
+  engine->Start();
+  engine->WaitForAll();
+  EXPECT_EQ(engine->counters().run, 2u * kMany + 2u);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -26,8 +26,8 @@ class KeptArenas {
     return nullptr;
   }
 
-  /// Keeps the arena. Where there are enough, one that has been kept for long ends instead: TBB's
-  /// threads have left it.
+  /// Keeps the arena. Where there are enough, the one that has been kept for longest ends instead:
+  /// most likely TBB's threads have left it.
   void Give(int threads, std::unique_ptr<tbb::task_arena> arena) noexcept {
     std::lock_guard<std::mutex> hold(mutex_);
     auto place = std::find_if(arenas_.begin(), arenas_.end(),

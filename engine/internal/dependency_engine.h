@@ -141,7 +141,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// After what time a wait looks whether threads that were ordered have begun: each time twice as
   /// long as before, up to the longest. If they have not between two looks they are given up: where
   /// the machine is only slow, that makes some threads too many.
-  static constexpr std::chrono::milliseconds kFirstLookTime{20}, kLongestLookTime{1000};
+  static constexpr std::chrono::milliseconds kFirstLookTime{50}, kLongestLookTime{1000};
   /// Called by sleeping waits so often, those for other engines too: does what Restart does if
   /// threads were ordered that do not come.
   virtual void LookAfterOrders() {}
@@ -379,7 +379,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool HelpUntil(absl::FunctionRef<bool()> done);
   bool LeavesPlaceToCall(TurnClock turn) const;
   bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
-  bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any);
+  bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any, bool stopped);
   bool WaitUntilIdle(bool until_process_ends);
   bool Idle() const;
   void Report(const FailureRef& failure);

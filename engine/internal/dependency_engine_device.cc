@@ -74,7 +74,8 @@ void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, Re
   } catch (...) {
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
   }
-  Issue(execution, std::move(before.inputs), std::move(failure), skip, ready);
+  // A copy: the last one outlives the frame, as in RunOnHost.
+  Issue(execution, std::move(before.inputs), failure, skip, ready);
 }
 
 /// The fence of what is enqueued, with the memory that its variables need for it. Throws what the

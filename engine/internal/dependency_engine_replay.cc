@@ -438,11 +438,12 @@ void DependencyEngine::ResumeVisit(Execution* current) {
 bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs,
                                  TurnClock turn) const {
   // Relaxed throughout: a visitor that sees something late runs one operation more.
-  const bool call_waits = calls_wait_.load(std::memory_order_relaxed) && runs > 0 && turn.IsOver();
+  const bool stopped = stopped_.load(std::memory_order_relaxed);
+  const bool call_waits =
+      !stopped && calls_wait_.load(std::memory_order_relaxed) && runs > 0 && turn.IsOver();
   // What an operation waits for goes on even when the engine is stopped.
   if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return call_waits;
   const int64_t queued = queue_.best_rank();
-  const bool stopped = stopped_.load(std::memory_order_relaxed);
   return stopped || call_waits || queued > rank || (queued == rank && runs >= kMaxVisitRuns);
 }
 

@@ -131,7 +131,7 @@ void DependencyEngine::LetHopelessPass(uint64_t pushed) {
   const uint64_t completed = completed_.load();
   const bool again = std::exchange(hopeless_at_, completed) == completed;
   hopeless_pushes_ = again ? std::min(2 * hopeless_pushes_, most) : 1;
-  hopeless_until_.store(std::max(hopeless_until_.load(), pushed + hopeless_pushes_));
+  hopeless_until_.store(std::max(hopeless_until_.load(), pushed + 1 + hopeless_pushes_));
 }
 
 /// Runs one ready operation: the oldest, for with the newest those before it would have no turn
@@ -194,7 +194,8 @@ uint64_t DependencyEngine::CountHeldBack() noexcept {
     held_back_ = count.value_or(pushed - completed);
     held_back_at_ = happened;
     const Clock::time_point end = Clock::now();
-    count_held_back_at_ = end + kCountPause * (end - begin);
+    count_held_back_at_ =
+        end + std::min<Clock::duration>(kCountPause * (end - begin), kHopelessTime / 2);
   }
   return held_back_ + held_back_ / kUncountedPart;
 }

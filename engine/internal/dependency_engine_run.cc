@@ -33,6 +33,7 @@ void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
 void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_failure,
                                  ReadyList& ready) {
   execution->below = ThreadFrame::Current(id_);
+  FailureRef failure;  // outlives the frame, whose record is another's when it ends
   // Around a skipped one as well: what it has captured is destroyed here, and may wait.
   const ThreadFrame frame(this, id_, execution);
   if (input_failure != nullptr) {
@@ -57,7 +58,6 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   std::optional<Blocked> blocked;
   if (execution->property == FnProperty::kAsync) blocked.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
-  FailureRef failure;
   try {
     Call(std::get<SyncFn>(fn), context);
   } catch (...) {
@@ -176,8 +176,8 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   ReleaseVariables(*execution, failure, ready, nullptr);
   const bool returned = DropReference(*execution);
   if (returned) EndExecution(execution);
-  // What goes with a deleted variable, its error, may push or wait, and this thread be in the frame
-  // of the operation: until then the record is no other's.
+  // What goes with a deleted variable, its error, may push, or wait but not for what is ready by
+  // this; and this thread be in the frame of the operation: until then the record is no other's.
   if (!ready.empty()) FinishInline(ready);
   if (!returned) return;
   RecycleExecution(execution);

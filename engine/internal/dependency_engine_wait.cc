@@ -145,7 +145,7 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
 /// Returns false if there is none, or threads. As in a thread of the engine's an exception of its
 /// own, for want of memory, has no way to go.
 bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
-  if (instead == Instead::kNothing || !starved_.load()) return false;
+  if (instead == Instead::kNothing || !starved_.load() || stopped_.load()) return false;
   const auto pop = [&]() -> Execution* {
     if (stopped_.load(std::memory_order_relaxed)) return nullptr;
     if (instead == Instead::kAnything) return queue_.Pop();
@@ -398,7 +398,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
           const DepthScope scope(help_depth);
           if (too_deep ? TryRun(pop_any_demanded) : TryRunOne()) continue;
         }
-        if (SleepUntilReady(clock, done, /*any=*/!too_deep) && !done()) return false;
+        if (SleepUntilReady(clock, done, /*any=*/!too_deep, stopped) && !done()) return false;
         continue;
       }
     }
@@ -410,8 +410,9 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
 /// Whether a wait that has run operations in its thread's place since `turn` began leaves it to a
 /// call of Execute.
 bool DependencyEngine::LeavesPlaceToCall(TurnClock turn) const {
-  // Relaxed: seen late, it runs one operation more.
-  return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver();
+  // Relaxed: seen late, it runs one operation more. Stop does not wait for calls.
+  return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver() &&
+         !stopped_.load(std::memory_order_relaxed);
 }
 
 /// For a thread that is in no operation, and needs all of them: runs whatever is ready.
@@ -429,8 +430,9 @@ bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
     // In Execute: what is waited for may need another call of it.
     const bool lent = ThreadFrame::HasFrame(id_) && LendPlace(Lender::kWait);
     // When that call is over others run what is ready, in this thread's place.
-    const bool process_ends = lent && leaves_place ? Sleep(clock, done, /*waiter=*/nullptr, stopped)
-                                                   : SleepUntilReady(clock, done, /*any=*/true);
+    const bool process_ends = lent && leaves_place
+                                  ? Sleep(clock, done, /*waiter=*/nullptr, stopped)
+                                  : SleepUntilReady(clock, done, /*any=*/true, stopped);
     if (lent) TakeBackPlace(Lender::kWait);
     if (process_ends && !done()) return false;
   }
@@ -464,9 +466,10 @@ bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, 
 }
 
 /// Sleeps until done() holds, the process ends, or something is ready that may begin: `any`
-/// operation, or one that a wait needs. Returns what Sleep does.
-bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done,
-                                       bool any) {
+/// operation, or one that a wait needs; or it is no longer as `stopped` as that. Returns what Sleep
+/// does.
+bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any,
+                                       bool stopped) {
   LentPlaces lent(this, &park_mutex_, &*park_condition_);
   std::unique_lock<std::mutex> lock(park_mutex_);
   // As above, for NotifyHelpers too.
@@ -475,6 +478,7 @@ bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool
   WaitOn(*park_condition_, lock, lent, kWaitInside, Instead::kNothing,
          /*waiter=*/nullptr, clock, [&] {
            if (done() || abandoned_.load() || lent.process_ends()) return true;
+           if (stopped_.load() != stopped) return true;
            std::lock_guard<FutexLock> hold(queue_lock_);
            return (any ? CountReady() : queue_.CountDemanded()) > 0;
          });

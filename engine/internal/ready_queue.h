@@ -38,10 +38,11 @@ class ReadyQueue {
 
   /// One that any wait needs; null if there is none.
   Execution* PopAnyDemanded();
-  /// How many waits need; of help for replays that have become demanded since it was called, one at
-  /// most counts.
+  /// How many waits need; of help for replays that have become demanded since it was called one
+  /// counts, and only where nothing else is needed.
   int64_t CountDemanded() const {
-    return urgent_.size() + (FindDemandedJoin(kAnyToken) == nullptr ? 0 : 1);
+    if (!urgent_.empty()) return urgent_.size();
+    return FindDemandedJoin(kAnyToken) == nullptr ? 0 : 1;
   }
 
   /// Makes an execution the next to run if it is in the queue.

@@ -139,7 +139,7 @@ bool ThreadedEngine::LendPlace(Lender lender) {
 
 /// Counts up to that many runners more, for StartRunners. Requires queue_lock_.
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
-  const int free = std::max(0, FreePlaces());
+  const int free = std::max(0, PlacesForRunners());
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
                        .spare = lent() > 0 || BorrowedSleep::Any() || WithoutTbb()};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
@@ -249,8 +249,10 @@ bool ThreadedEngine::ArenaIsOccupied() { return workers_->observer.workers() >= 
 void ThreadedEngine::LookAfterOrders() {
   const auto now = std::chrono::steady_clock::now();
   int withdrawn;
+  bool needless;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
+    needless = HoldsRunners();
     const int open = orders_->open();
     // Who is at work comes to the queue in the end.
     if (open == 0 || open != runners_ || ArenaIsOccupied()) {
@@ -266,7 +268,11 @@ void ThreadedEngine::LookAfterOrders() {
     withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
   }
-  StartSpares(withdrawn);
+  if (needless) {
+    GiveUpRunners(withdrawn);
+  } else {
+    StartSpares(withdrawn);
+  }
 }
 
 void ThreadedEngine::CallSingleThreaded(const std::function<void()>& fn) {
@@ -321,11 +327,11 @@ bool ThreadedEngine::NextOrRetire(Execution*& execution, TurnClock turn) {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
-    bool leave = HoldsRunners() || FreePlaces() < 0;
-    // By turns: a call that has its place leaves it to a runner in the end.
-    if (waiting_calls_ > 0 && (CountReady() == 0 || (execution != nullptr && turn.IsOver()))) {
-      leave = true;
-    }
+    bool leave = HoldsRunners() || PlacesForRunners() < 0;
+    // By turns: a call that has its place leaves it to a runner in the end. Stop waits for none.
+    const bool turn_is_over =
+        execution != nullptr && turn.IsOver() && !stopped_.load(std::memory_order_relaxed);
+    if (waiting_calls_ > 0 && (CountReady() == 0 || turn_is_over)) leave = true;
     if (Execution* const next = leave ? nullptr : PopReady()) {
       execution = next;
       return true;

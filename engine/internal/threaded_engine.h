@@ -125,6 +125,10 @@ class ThreadedEngine final : public DependencyEngine {
   /// How many in the queue runners may run: while the engine is stopped none but for threads that
   /// sleep or block inside it; those that are awake look for themselves. Requires queue_lock_.
   int64_t CountForRunners() const { return HoldsRunners() ? 0 : CountReady(); }
+  /// Stop does not wait for guests: meanwhile they keep no place from what it waits for.
+  int PlacesForRunners() const {
+    return FreePlaces() + (stopped_.load(std::memory_order_relaxed) ? guests_ : 0);
+  }
   bool HoldsRunners() const { return stopped_.load(std::memory_order_relaxed) && lent() == 0; }
   bool BeginToLend(Lender lender, Start& start);
   bool AllowMoreBlocked();
