@@ -46,7 +46,7 @@ std::vector<T> Arguments() {
     std::memcpy(&value, &bits, sizeof(T));
     arguments.push_back(value);
   }
-  for (const double bound : {0.01, 0.7, 2.0, 12.0, 100.0, 800.0}) {
+  for (const double bound : {0.01, 0.7, 2.0, 12.0, 100.0, 800.0, 8192.0, 1048576.0}) {
     for (const T value : RandomValues<T>(5000, -bound, bound, static_cast<uint64_t>(bound * 7))) {
       arguments.push_back(value);
     }
@@ -55,6 +55,10 @@ std::vector<T> Arguments() {
     arguments.push_back(static_cast<T>(i) / 2);
     arguments.push_back(std::nextafter(static_cast<T>(i) / 2, T(1000)));
     arguments.push_back(std::nextafter(static_cast<T>(i) / 2, T(-1000)));
+  }
+  // Near odd multiples of pi / 4, where the tangent shows all that reduction lost.
+  for (const double a : {0x1.137fdf2ccc461p+19, 993749.36477410374, 736298.99103442742}) {
+    arguments.push_back(static_cast<T>(a));
   }
   // Numbers next to multiples of pi / 2, up to where the C library takes over and beyond.
   for (int i = 1; i < 4000000; i = i * 9 / 8 + 1) {

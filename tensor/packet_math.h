@@ -55,10 +55,30 @@ TESSERA_HD P Set(double value) {
   return pk::pset1<P>(static_cast<ScalarOf<P>>(value));
 }
 
+/// x, which the compiler takes for unknown: under flags such as -ffast-math it would else cancel
+/// terms of x against others, of which only the rounding was to be left.
+template <typename P>
+TESSERA_HD P AsRounded(P x) {
+#if !TESSERA_DEVICE_CODE
+  EIGEN_OPTIMIZATION_BARRIER(x)
+#endif
+  return x;
+}
+
 /// a b + c: rounded once where the instruction set has that, as all with AVX2 have here.
 template <typename P>
 TESSERA_HD P MultiplyAdd(const P& a, const P& b, const P& c) {
   return pk::pmadd(a, b, c);
+}
+
+/// The same as AsRounded. Where it is one instruction, the compiler does not take it apart anyway.
+template <typename P>
+TESSERA_HD P MultiplyAddAsRounded(const P& a, const P& b, const P& c) {
+#if defined(__FMA__)
+  return MultiplyAdd(a, b, c);
+#else
+  return AsRounded(MultiplyAdd(a, b, c));
+#endif
 }
 
 /// c[kFirst] + c[kFirst + 1] x + c[kFirst + 2] x^2 + …, given x and x^2: two terms at a time, so
@@ -231,11 +251,7 @@ struct Constants<double> {
 template <typename P>
 TESSERA_HD P ToWhole(const P& x) {
   const P rounder = Set<P>(Constants<ScalarOf<P>>::kRounder);
-  P n = pk::padd(x, rounder);
-#if defined(__FAST_MATH__) && !TESSERA_DEVICE_CODE
-  EIGEN_OPTIMIZATION_BARRIER(n)  // else the two roundings, which are the point, cancel out
-#endif
-  return pk::psub(n, rounder);
+  return AsRounded(P(pk::psub(AsRounded(P(pk::padd(x, rounder))), rounder)));
 }
 
 /// exp(r) - 1 for |r| a little over ln(2) / 2 at most.
@@ -253,9 +269,8 @@ struct ReducedExp {
   TESSERA_HD explicit ReducedExp(const P& x) {
     using C = Constants<ScalarOf<P>>;
     n = ToWhole(P(pk::pmul(x, Set<P>(1.4426950408889634))));
-    P r = MultiplyAdd(n, Set<P>(-C::kLn2High), x);
-    r = MultiplyAdd(n, Set<P>(-C::kLn2Low), r);
-    expm1_r = Expm1OfSmall(r);
+    const P r = MultiplyAddAsRounded(n, Set<P>(-C::kLn2High), x);
+    expm1_r = Expm1OfSmall(MultiplyAdd(n, Set<P>(-C::kLn2Low), r));
   }
 };
 
@@ -316,7 +331,7 @@ inline P Scale(const P& a, const P& n) {
     const auto power = [&](const Whole& of_two) {
       return pk::preinterpret<P>(pk::plogical_shift_left<23>(Whole(pk::padd(of_two, bias))));
     };
-    return pk::pmul(P(pk::pmul(a, P(power(half)))), P(power(rest)));
+    return pk::pmul(AsRounded(P(pk::pmul(a, P(power(half))))), P(power(rest)));
   } else {
     return pk::pldexp(a, n);
   }
@@ -358,7 +373,7 @@ inline P Exp2(const P& x) {
 template <int kShift, typename P>
 inline P ScaledExpm1(const ReducedExp<P>& reduced) {
   const P one = Set<P>(1);
-  const P less = pk::psub(one, Scale(one, P(pk::pnegate(reduced.n))));
+  const P less = AsRounded(P(pk::psub(one, Scale(one, P(pk::pnegate(reduced.n))))));
   // The sum may be small, or a zero, but n is then 0 or -1.
   return Scale(P(pk::padd(reduced.expm1_r, less)), P(pk::padd(reduced.n, Set<P>(kShift))));
 }
@@ -510,9 +525,10 @@ inline P Log10(const P& x) {
 template <RealPacket P>
 inline P Log1p(const P& x) {
   const P one = Set<P>(1);
-  const P u = pk::padd(one, x);
+  const P u = AsRounded(P(pk::padd(one, x)));
   const P log_u = Log(u);
-  const P corrected = pk::padd(log_u, pk::pdiv(pk::psub(x, pk::psub(u, one)), u));
+  const P rounded_x = AsRounded(P(pk::psub(u, one)));
+  const P corrected = pk::padd(log_u, pk::pdiv(pk::psub(x, rounded_x), u));
   // Of 0 and less, +inf and NaN it is log(u).
   const P infinity = Set<P>(std::numeric_limits<double>::infinity());
   const P finite = WhereLess(u, infinity, corrected, log_u);
@@ -640,10 +656,10 @@ inline P Erfc(const P& x) {
   const P t = pk::pdiv(P(pk::psub(a, centre)), P(pk::padd(a, centre)));
   const P numerator = MultiplyAdd(t, Polynomial(t, C::kErfc), Set<P>(C::kErfcAtCentre));
   const P twice = pk::padd(a, a);
-  const P denominator = pk::padd(one, twice);
+  const P denominator = AsRounded(P(pk::padd(one, twice)));
   const P q = pk::pdiv(numerator, denominator);
   // What rounding took from the denominator, over that: the numerator is 1.25, nearly.
-  const P lost = pk::pmul(P(pk::psub(one, P(pk::psub(denominator, twice)))), q);
+  const P lost = pk::pmul(P(pk::psub(one, AsRounded(P(pk::psub(denominator, twice))))), q);
   const P less = MultiplyAdd(lost, Set<P>(-0.8), MultiplyAdd(reduced.expm1_r, rest, rest));
   const P outer = Scale(MultiplyAdd(q, P(pk::padd(less, reduced.expm1_r)), q), reduced.n);
   const P zero = pk::pzero(x);
@@ -676,19 +692,37 @@ inline P Round(const P& x) {
   return pk::por(pk::pfloor(P(pk::padd(pk::pabs(x), before_half))), SignBit(x));
 }
 
-/// x = n pi / 2 + r with a whole n and |r| a little over pi / 4 at most, for |x| below
-/// Constants::kTurnsHighest; and the sine and cosine of r (reduction after Cody and Waite).
+/// Takes n part from *r, whose product is exact; returns what the rounding took from that.
 template <typename P>
+inline P SubtractTurns(const P& n, double part, P* r) {
+  const P minus_part = Set<P>(-part);
+  const P before = *r;
+  *r = MultiplyAddAsRounded(n, minus_part, before);
+  return MultiplyAddAsRounded(n, minus_part, AsRounded(P(pk::psub(before, *r))));
+}
+
+/// x = n pi / 2 + r with a whole n and |r| a little over pi / 4 at most, for |x| below
+/// Constants::kTurnsHighest; and the sine and cosine of r (reduction after Cody and Waite). What
+/// rounding takes from r on the way is added at the end where kKeepsLost: it is half an ulp, which
+/// a tangent of double has not to spare.
+template <typename P, bool kKeepsLost = false>
 struct ReducedTurn {
   P n, sine, cosine;
 
   explicit ReducedTurn(const P& x) {
     using C = Constants<ScalarOf<P>>;
     n = ToWhole(P(pk::pmul(x, Set<P>(0.63661977236758134))));
-    P r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[0]), x);
-    r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[1]), r);
-    r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[2]), r);
-    r = MultiplyAdd(n, Set<P>(-C::kQuarterTurn[3]), r);
+    P r = MultiplyAddAsRounded(n, Set<P>(-C::kQuarterTurn[0]), x);
+    const P last = Set<P>(-C::kQuarterTurn[3]);
+    if constexpr (kKeepsLost) {
+      P lost = SubtractTurns(n, C::kQuarterTurn[1], &r);
+      lost = pk::padd(lost, SubtractTurns(n, C::kQuarterTurn[2], &r));
+      r = pk::padd(r, MultiplyAdd(n, last, lost));
+    } else {
+      r = MultiplyAddAsRounded(n, Set<P>(-C::kQuarterTurn[1]), r);
+      r = MultiplyAddAsRounded(n, Set<P>(-C::kQuarterTurn[2]), r);
+      r = MultiplyAdd(n, last, r);
+    }
     const P square = pk::pmul(r, r);
     sine = MultiplyAdd(P(pk::pmul(square, r)), Polynomial(square, C::kSin), r);
     const P less = MultiplyAdd(square, Set<P>(-0.5), Set<P>(1));
@@ -699,7 +733,7 @@ struct ReducedTurn {
 /// 1 where the whole number n is odd, else 0; and n / 2 rounded downwards.
 template <typename P>
 inline P OddPart(const P& n, P* half) {
-  *half = ToWhole(MultiplyAdd(n, Set<P>(0.5), Set<P>(-0.25)));
+  *half = ToWhole(MultiplyAddAsRounded(n, Set<P>(0.5), Set<P>(-0.25)));
   return pk::psub(n, P(pk::padd(*half, *half)));
 }
 
@@ -744,20 +778,29 @@ inline bool AllLess(const pk::Packet8d& x, const pk::Packet8d& y) {
 }
 #endif
 
-/// function(x), or if any |x| is not below Constants::kTurnsHighest, scalar(x) of each lane: so
-/// large numbers are reduced by the C library.
-template <typename P, typename Function, typename Scalar>
-inline P InTurns(const P& x, const Function& function, const Scalar& scalar) {
+/// `result`, but scalar(x) in the lanes whose |x| is not below Constants::kTurnsHighest. A number
+/// in every lane costs one call.
+template <typename P, typename Scalar>
+__attribute__((noinline)) P WithLargeLanes(const P& x, const P& result, const Scalar& scalar) {
   using T = ScalarOf<P>;
-  const P result = function(x);
-  if (AllLess(P(pk::pabs(x)), Set<P>(Constants<T>::kTurnsHighest))) return result;
   alignas(64) T lanes[pk::unpacket_traits<P>::size], results[pk::unpacket_traits<P>::size];
   pk::pstore(lanes, x);
   pk::pstore(results, result);
   for (int i = 0; i < pk::unpacket_traits<P>::size; ++i) {
-    if (!(std::abs(lanes[i]) < T(Constants<T>::kTurnsHighest))) results[i] = scalar(lanes[i]);
+    if (__builtin_fabs(lanes[i]) < Constants<T>::kTurnsHighest) continue;
+    results[i] = i > 0 && lanes[i] == lanes[0] ? results[0] : scalar(lanes[i]);
   }
   return pk::pload<P>(results);
+}
+
+/// function(x), or if any |x| is not below Constants::kTurnsHighest, scalar(x) of such lanes: so
+/// large numbers are reduced by the C library. It is called as a builtin: a std::sin(float) that is
+/// not inlined would be this instruction set's code under a name that others have as well.
+template <typename P, typename Function, typename Scalar>
+inline P InTurns(const P& x, const Function& function, const Scalar& scalar) {
+  const P result = function(x);
+  if (AllLess(P(pk::pabs(x)), Set<P>(Constants<ScalarOf<P>>::kTurnsHighest))) return result;
+  return WithLargeLanes(x, result, scalar);
 }
 
 /// The sine, cosine and tangent of x in radians.
@@ -767,7 +810,13 @@ inline P Sin(const P& x) {
     const ReducedTurn<P> turn(a);
     return KeepZero(a, SineOfTurns(turn.n, turn.sine, turn.cosine));
   };
-  return InTurns(x, sine, [](ScalarOf<P> a) { return std::sin(a); });
+  return InTurns(x, sine, [](auto a) {
+    if constexpr (std::same_as<decltype(a), float>) {
+      return __builtin_sinf(a);
+    } else {
+      return __builtin_sin(a);
+    }
+  });
 }
 template <RealPacket P>
 inline P Cos(const P& x) {
@@ -775,19 +824,31 @@ inline P Cos(const P& x) {
     const ReducedTurn<P> turn(a);
     return SineOfTurns(P(pk::padd(turn.n, Set<P>(1))), turn.sine, turn.cosine);
   };
-  return InTurns(x, cosine, [](ScalarOf<P> a) { return std::cos(a); });
+  return InTurns(x, cosine, [](auto a) {
+    if constexpr (std::same_as<decltype(a), float>) {
+      return __builtin_cosf(a);
+    } else {
+      return __builtin_cos(a);
+    }
+  });
 }
 template <RealPacket P>
 inline P Tan(const P& x) {
   const auto tangent = [](const P& a) {
-    const ReducedTurn<P> turn(a);
+    const ReducedTurn<P, std::same_as<ScalarOf<P>, double>> turn(a);
     P half;
     const P odd = OddPart(turn.n, &half);
     const P zero = pk::pzero(a);
     const P over = WhereEqual(odd, zero, turn.sine, P(pk::pnegate(turn.cosine)));
     return KeepZero(a, P(pk::pdiv(over, WhereEqual(odd, zero, turn.cosine, turn.sine))));
   };
-  return InTurns(x, tangent, [](ScalarOf<P> a) { return std::tan(a); });
+  return InTurns(x, tangent, [](auto a) {
+    if constexpr (std::same_as<decltype(a), float>) {
+      return __builtin_tanf(a);
+    } else {
+      return __builtin_tan(a);
+    }
+  });
 }
 
 /// atan|x|: up to tan(pi / 8) as a polynomial, up to tan(3 pi / 8) as pi / 4 + atan((|x| - 1) /

@@ -1,0 +1,15 @@
+// The kernels of internal/math_kernel.h, compiled once for each instruction set and each set of
+// flags that let the compiler calculate as it likes.
+#include "tessera/tensor/fast_math_kernel.h"
+
+#include "tessera/tensor/internal/math_kernel.h"
+
+namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE {
+
+// Constant, so that nothing runs before the test has looked at the machine.
+extern const FastMathKernel kFastMathKernels[];
+#define TESSERA_KERNEL(Name, name) {Name##Float, Name##Double},
+const FastMathKernel kFastMathKernels[] = {TESSERA_FOR_C_FUNCTIONS(TESSERA_KERNEL)};
+#undef TESSERA_KERNEL
+
+}  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE

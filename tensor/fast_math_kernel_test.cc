@@ -1,0 +1,92 @@
+// What builds with -ffast-math and an instruction set of their own make of packet_math.h: the
+// functions keep their accuracy on ordinary numbers. This file itself has ordinary flags.
+#include "tessera/tensor/fast_math_kernel.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/tensor/instruction_set.h"
+
+namespace tessera {
+namespace tensor_internal {
+
+#define TESSERA_DECLARE_KERNELS(isa)                \
+  namespace fast_math_##isa {                       \
+    extern const FastMathKernel kFastMathKernels[]; \
+  }                                                 \
+  namespace fast_math_with_nan_##isa {              \
+    extern const FastMathKernel kFastMathKernels[]; \
+  }
+TESSERA_DECLARE_KERNELS(baseline)
+TESSERA_DECLARE_KERNELS(avx2)
+TESSERA_DECLARE_KERNELS(avx512)
+#undef TESSERA_DECLARE_KERNELS
+
+namespace {
+
+// Of every magnitude from 1e-9 on and either sign.
+template <typename T>
+std::vector<T> Arguments() {
+  std::vector<T> arguments;
+  for (double a = 1e-9; a < 700; a *= 1.003) {
+    arguments.push_back(static_cast<T>(a));
+    arguments.push_back(static_cast<T>(-a));
+  }
+  return arguments;
+}
+
+template <typename T>
+void ExpectAccurate(const char* name, MathKernel<T> kernel, long double (*reference)(long double)) {
+  using Limits = std::numeric_limits<T>;
+  const std::vector<T> x = Arguments<T>();
+  std::vector<T> y(x.size());
+  kernel(x.data(), y.data(), static_cast<int64_t>(x.size()), {});
+  for (size_t i = 0; i < x.size(); ++i) {
+    const long double exact = reference(static_cast<long double>(x[i]));
+    const long double magnitude = std::fabs(exact);
+    if (!(magnitude >= static_cast<long double>(Limits::min()) &&
+          magnitude <= static_cast<long double>(Limits::max()))) {
+      continue;  // no ordinary result
+    }
+    // The promised ulps and some more, for the order of terms is the compiler's.
+    ASSERT_LE(std::fabs(static_cast<long double>(y[i]) - exact),
+              8 * static_cast<long double>(Limits::epsilon()) * magnitude)
+        << name << "(" << x[i] << ") = " << y[i] << ", not " << exact;
+  }
+}
+
+void ExpectAllAccurate(const FastMathKernel* kernel) {
+#define TESSERA_EXPECT(Name, name)                                                               \
+  ExpectAccurate<float>(#name, kernel->of_floats, [](long double a) { return std::name(a); });   \
+  ExpectAccurate<double>(#name, kernel->of_doubles, [](long double a) { return std::name(a); }); \
+  ++kernel;
+  TESSERA_FOR_C_FUNCTIONS(TESSERA_EXPECT)
+#undef TESSERA_EXPECT
+}
+
+TEST(FastMathKernelTest, FunctionsStayAccurate) {
+  const auto expect = [](const char* isa, const FastMathKernel* fast,
+                         const FastMathKernel* fast_with_nan) {
+    SCOPED_TRACE(isa);
+    ExpectAllAccurate(fast);
+    SCOPED_TRACE("with NaN and infinities");
+    ExpectAllAccurate(fast_with_nan);
+  };
+  // A machine that lacks an instruction set has no such build's functions to run.
+  const InstructionSet used = UsedInstructionSet();
+  expect("baseline", fast_math_baseline::kFastMathKernels,
+         fast_math_with_nan_baseline::kFastMathKernels);
+  if (used >= InstructionSet::kAvx2) {
+    expect("avx2", fast_math_avx2::kFastMathKernels, fast_math_with_nan_avx2::kFastMathKernels);
+  }
+  if (used >= InstructionSet::kAvx512) {
+    expect("avx512", fast_math_avx512::kFastMathKernels,
+           fast_math_with_nan_avx512::kFastMathKernels);
+  }
+}
+
+}  // namespace
+}  // namespace tensor_internal
+}  // namespace tessera
