@@ -31,7 +31,8 @@ bool StoresLieAhead(const T* in, const T* out) {
 }
 
 // Calls function(packet) on all packets, downwards where StoresLieAhead; the last one is filled up
-// with ones, where every function has an ordinary value.
+// with its first element, so that nothing is calculated (and no exception flag raised) but for what
+// is there.
 template <typename T, typename Function>
 void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
   using P = Packet<T>;
@@ -45,7 +46,7 @@ void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
   }
   if (whole < count) {
     const int64_t rest = count - whole;
-    StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, T(1))), rest);
+    StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, in[whole])), rest);
   }
 }
 
