@@ -55,7 +55,8 @@ class Float16 {
     half_ = Encode(value);
     return *this;
   }
-  /// Of what converts both to this type and to float, as a tensor's sum does: by the former.
+  /// Of what converts to this type, as a tensor's sum does: by that, if it converts to float as
+  /// well.
   template <typename Number>
   requires requires(const Number& number) { number.operator Float16(); }
   TESSERA_HD Float16& operator=(const Number& number) { return *this = number.operator Float16(); }

@@ -125,7 +125,7 @@ struct Constants<float> {
   static constexpr double kLog10Of2High = 0.301025390625, kLog10Of2Low = 4.6050389811952137e-06;
   /// sinh(x) is x to the last bit below it.
   static constexpr double kSinhIsX = 1e-4;
-  /// x and x + 1 have one square root and one logarithm above it, and x has a square.
+  /// x and x + 1 have one square root and one logarithm above it; up to it x has a square.
   static constexpr double kOneIsLost = 0x1p60;
   /// pi / 2 as a sum, of which the product of every number but the last with a whole n is exact for
   /// |x| below kTurnsHighest, where |n| is 2 |x| / pi at most.
@@ -165,8 +165,8 @@ struct Constants<float> {
   static constexpr double kErfcx[] = {
       0.17900114450585103,  -0.32623367423291652, 0.24560599224302345,  -0.15009834297159001,
       0.071603503907736048, -0.02507963778089453, 0.0027427490708589713};
-  /// (1 + 2 x) exp(x^2) erfc(x) as a function of (x - kErfcCentre) / (x + kErfcCentre) from 0.46 to
-  /// kErfcIsZero, within 7e-10.
+  /// R of (1 + 2 x) exp(x^2) erfc(x) = Q(c) + t R(t), a function of t = (x - c) / (x + c) with c =
+  /// kErfcCentre and Q(c) = kErfcAtCentre, from 0.46 to kErfcIsZero, within 7e-10.
   static constexpr double kErfcIsZero = 10.2, kErfcCentre = 3, kErfcAtCentre = 1.2530080589270417;
   static constexpr double kErfc[] = {
       -0.13562110663028117,    -0.047562393993754654,  0.12964514592854627,   -0.11927122258543313,
@@ -386,7 +386,7 @@ inline P Expm1(const P& x) {
   return KeepZero(x, ScaledExpm1<0>(reduced));
 }
 
-/// With t = (exp|x| - 1) / 2: sinh|x| = t + t / (2 t + 1).
+/// With t = (exp|x| - 1) / 2: sinh|x| = t + t / (2 t + 1), as in Sun's fdlibm, e_sinh.c.
 template <RealPacket P>
 inline P Sinh(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -563,7 +563,8 @@ inline P Log1pOrLogOfTwice(const P& x, const P& small) {
   return pk::padd(log, WhereLess(x, limit, P(pk::pzero(x)), Set<P>(0.69314718055994531)));
 }
 
-/// asinh|x| = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))).
+/// asinh|x| = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); this form and those of acosh and atanh are of
+/// Sun's fdlibm, s_asinh.c and so on.
 template <RealPacket P>
 inline P Asinh(const P& x) {
   const P a = pk::pabs(x);
@@ -640,7 +641,8 @@ inline P Erf(const P& x) {
 }
 
 /// 1 - erf(x): up to 0.47 as that, beyond as exp(-x^2) (Q(c) + t R(t)) / (1 + 2 x) with t = (x - c)
-/// / (x + c), of which below -0.47 2 is the rest. With h near |x| and so few bits that h^2 is
+/// / (x + c) (the form of Shepherd and Laframboise as well); for x < -0.47, 2 minus that of |x|. As
+/// in Sun's fdlibm, s_erf.c, with h near |x| and so few bits that h^2 is
 /// exact, exp(-x^2) is exp(-h^2) exp(-(|x| - h) (|x| + h)).
 template <RealPacket P>
 inline P Erfc(const P& x) {
@@ -685,7 +687,7 @@ inline P Ceil(const P& x) {
 }
 
 /// The nearest whole number, of two equally near ones that with the larger magnitude. What is added
-/// is the number before 1/2: that itself would make 1 of it.
+/// is the number before 1/2: that itself would make 1 of it, a known trap of floor(x + 1/2).
 template <RealPacket P>
 inline P Round(const P& x) {
   const P before_half = Set<P>(0.5 - std::numeric_limits<ScalarOf<P>>::epsilon() / 4);
@@ -852,7 +854,7 @@ inline P Tan(const P& x) {
 }
 
 /// atan|x|: up to tan(pi / 8) as a polynomial, up to tan(3 pi / 8) as pi / 4 + atan((|x| - 1) /
-/// (|x| + 1)), beyond as pi / 2 + atan(-1 / |x|).
+/// (|x| + 1)), beyond as pi / 2 + atan(-1 / |x|): the cuts of S. L. Moshier's Cephes, atan.c.
 template <RealPacket P>
 inline P Atan(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -905,7 +907,7 @@ inline P Acos(const P& x) {
   return pk::pselect(arc.inner, P(pk::psub(Set<P>(1.5707963267948966), angle)), outer);
 }
 
-/// The cube root: 2^(log2|x| / 3), and a step of Newton's.
+/// The cube root: 2^(log2|x| / 3), and a step of Newton's method for y^3 = |x|.
 template <RealPacket P>
 inline P Cbrt(const P& x) {
   const P a = pk::pabs(x);

@@ -14,7 +14,8 @@
 ///
 /// They are computed in float for float and the 16-bit types, in double for double and for
 /// integers, whose results are cut to whole numbers. Errors are those of the C library (at most
-/// 4 ulp), or of packet_math.h where there is a packet form.
+/// 4 ulp, of gamma and lgamma more: docs/accuracy.md), or of packet_math.h where there is a packet
+/// form.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
