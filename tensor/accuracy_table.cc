@@ -147,7 +147,7 @@ int main() {
       "The worst errors seen, in units in the last place (ulp) of the exact result, which the C\n"
       "library's long double stands for. Arguments: every 4093rd float, as many random double\n"
       "bit patterns, and 400,000 numbers up to 800; special values are the tests' part.\n"
-      "`//tensor:elementwise_accuracy_test` asserts a bound for each function: at most 4 ulp,\n"
+      "`elementwise_accuracy_test.cc` asserts a bound for each function: at most 4 ulp,\n"
       "but 10 for `gamma`, 8 for `lgamma`, 36 for `digamma` of double, and 4000\n"
       "for `gelu` of double, which loses what rounding the argument of `erfc` loses. `lgamma`\n"
       "and `digamma` are in the tests alone: beside their zeros errors are no number of ulps,\n"
