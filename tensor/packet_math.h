@@ -709,7 +709,9 @@ inline P SubtractTurns(const P& n, double part, P* r) {
 /// a tangent of double has not to spare.
 template <typename P, bool kKeepsLost = false>
 struct ReducedTurn {
-  P n, sine, cosine;
+  P n;       ///< quarter turns
+  P sine;    ///< of r
+  P cosine;  ///< of r
 
   explicit ReducedTurn(const P& x) {
     using C = Constants<ScalarOf<P>>;
@@ -876,7 +878,8 @@ inline P Atan(const P& x) {
 /// sqrt((1 - |x|) / 2), half the angle that is missing to pi / 2.
 template <typename P>
 struct ReducedArc {
-  P inner, angle;
+  P inner;  ///< where |x| is 1 / 2 at most
+  P angle;  ///< the arc sine of s
 
   explicit ReducedArc(const P& x) {
     const P a = pk::pabs(x);
