@@ -133,12 +133,29 @@ void AddFunctions() {
   AddFunction(
       "log2", 1e-3f, 1e3f, [](const auto& x) { return log2(x); },
       [](float x) { return std::log2(x); }, [](const Map& x) { return x.log2(); });
-  AddFunction(
-      "tan", -10, 10, [](const auto& x) { return tan(x); }, [](float x) { return std::tan(x); },
-      [](const Map& x) { return x.tan(); });
-  AddFunction(
-      "sinh", -10, 10, [](const auto& x) { return sinh(x); }, [](float x) { return std::sinh(x); },
-      [](const Map& x) { return x.sinh(); });
+}
+
+/// The functions that Eigen has no packets for, or none for the baseline.
+void AddOtherFunctions() {
+#define TESSERA_ADD_FUNCTION(name, low, high, over_libm)       \
+  AddFunction(                                                 \
+      #name, low, high, [](const auto& x) { return name(x); }, \
+      [](float x) { return std::name(x); },                    \
+      [](const Map& x) { return x.unaryExpr([](float a) { return std::name(a); }); }, over_libm)
+  TESSERA_ADD_FUNCTION(tan, -10, 10, 10);
+  TESSERA_ADD_FUNCTION(sinh, -10, 10, 10);
+  TESSERA_ADD_FUNCTION(cosh, -10, 10, 10);
+  TESSERA_ADD_FUNCTION(exp2, -80, 80, 10);
+  TESSERA_ADD_FUNCTION(log10, 1e-3f, 1e3f, 10);
+  TESSERA_ADD_FUNCTION(asin, -1, 1, 10);
+  TESSERA_ADD_FUNCTION(acos, -1, 1, 10);
+  TESSERA_ADD_FUNCTION(atan, -10, 10, 10);
+  TESSERA_ADD_FUNCTION(asinh, -10, 10, 5);
+  TESSERA_ADD_FUNCTION(acosh, 1, 10, 5);
+  TESSERA_ADD_FUNCTION(atanh, -0.99f, 0.99f, 10);
+  TESSERA_ADD_FUNCTION(cbrt, -100, 100, 5);
+  TESSERA_ADD_FUNCTION(erfc, -4, 4, 10);
+#undef TESSERA_ADD_FUNCTION
 }
 
 void AddFixedCost() {
@@ -157,6 +174,7 @@ int main(int argc, char** argv) {
   AddTwoThreads(1 << 17);
   AddTwoThreads(1 << 24);
   AddFunctions();
+  AddOtherFunctions();
   AddFixedCost();
   tbb::task_arena one(1);
   return one.execute([&] { return benchmarking::RunAll(argc, argv); });

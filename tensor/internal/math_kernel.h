@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "tessera/tensor/internal/math_span_names.h"
 #include "tessera/tensor/internal/partial_packet.h"
 #include "tessera/tensor/internal/scale_or_offset.h"
 #include "tessera/tensor/packet_math.h"
@@ -71,30 +72,7 @@ void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, Function fu
   void name##Double(const double* in, double* out, int64_t count, ScaleOrOffset<double> input) { \
     Map(in, out, count, input, [](const auto& x) { return packet_math::name(x); });              \
   }
-TESSERA_DEFINE_MATH_SPAN(Erf)
-TESSERA_DEFINE_MATH_SPAN(Exp)
-TESSERA_DEFINE_MATH_SPAN(Expm1)
-TESSERA_DEFINE_MATH_SPAN(Log)
-TESSERA_DEFINE_MATH_SPAN(Log1p)
-TESSERA_DEFINE_MATH_SPAN(Tanh)
-TESSERA_DEFINE_MATH_SPAN(Sigmoid)
-TESSERA_DEFINE_MATH_SPAN(Softplus)
-TESSERA_DEFINE_MATH_SPAN(Exp2)
-TESSERA_DEFINE_MATH_SPAN(Log2)
-TESSERA_DEFINE_MATH_SPAN(Log10)
-TESSERA_DEFINE_MATH_SPAN(Sin)
-TESSERA_DEFINE_MATH_SPAN(Cos)
-TESSERA_DEFINE_MATH_SPAN(Tan)
-TESSERA_DEFINE_MATH_SPAN(Sinh)
-TESSERA_DEFINE_MATH_SPAN(Cosh)
-TESSERA_DEFINE_MATH_SPAN(Asinh)
-TESSERA_DEFINE_MATH_SPAN(Acosh)
-TESSERA_DEFINE_MATH_SPAN(Atanh)
-TESSERA_DEFINE_MATH_SPAN(Atan)
-TESSERA_DEFINE_MATH_SPAN(Asin)
-TESSERA_DEFINE_MATH_SPAN(Acos)
-TESSERA_DEFINE_MATH_SPAN(Cbrt)
-TESSERA_DEFINE_MATH_SPAN(Erfc)
+TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
 #undef TESSERA_DEFINE_MATH_SPAN
 
 }  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE

@@ -1,0 +1,11 @@
+#ifndef TESSERA_TENSOR_INTERNAL_MATH_SPAN_NAMES_H_
+#define TESSERA_TENSOR_INTERNAL_MATH_SPAN_NAMES_H_
+
+/// Calls `define` with the name of each function of packet_math.h that has kernels.
+#define TESSERA_FOR_EACH_MATH_SPAN(define)                                                         \
+  define(Erf) define(Exp) define(Expm1) define(Log) define(Log1p) define(Tanh) define(Sigmoid)     \
+      define(Softplus) define(Exp2) define(Log2) define(Log10) define(Sin) define(Cos) define(Tan) \
+          define(Sinh) define(Cosh) define(Asinh) define(Acosh) define(Atanh) define(Atan)         \
+              define(Asin) define(Acos) define(Cbrt) define(Erfc)
+
+#endif  // TESSERA_TENSOR_INTERNAL_MATH_SPAN_NAMES_H_
