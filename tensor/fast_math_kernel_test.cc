@@ -3,6 +3,7 @@
 #include "tessera/tensor/fast_math_kernel.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
