@@ -175,6 +175,13 @@ struct FailedOperation {
 /// none. (DebugString then tells of that.) What somebody else completes is best pushed with
 /// PushAsync, which needs no thread.
 ///
+/// ### What functions hold
+/// What a synchronous function has captured is destroyed at the end of its operation, as a part of
+/// it: after a wait that covers the operation it is gone. What an asynchronous function, an
+/// operator or a schedule holds, and an error that nobody needs any more, goes a little later, in
+/// whatever thread comes to it, when those that waited for the operation are on their way.
+/// Destructors in all of these may push, and wait as an operation may.
+///
 /// ### Parallel loops inside an operation
 /// Workers are threads of one TBB arena. A thread that works in the place of one that sleeps or
 /// blocks, or that TBB was refused, is the engine's own and has an arena of its own, for loops of

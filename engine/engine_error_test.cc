@@ -38,13 +38,6 @@ struct DiskFull : std::runtime_error {
   int disk;
 };
 
-/// One that holds something of the program's.
-struct Guarded : std::runtime_error {
-  explicit Guarded(std::shared_ptr<void> guard_in)
-      : std::runtime_error("guarded"), guard(std::move(guard_in)) {}
-  std::shared_ptr<void> guard;
-};
-
 class EngineErrorTest : public EngineConfigurationTest {
  protected:
   void PushWrite(Variable* variable) {
@@ -386,27 +379,6 @@ TEST_P(EngineErrorTest, TheEngineGoesOnAfterManyUnreportedErrors) {
   EXPECT_GE(reports, 4000);
   EXPECT_THAT(last, AllOf(HasSubstr(std::to_string(9000 - (reports - 1)) + " more errors"),
                           HasSubstr("engine_error_test.cc")));
-}
-
-// As an operation that has ended gives a variable back, whose error nobody else holds any more.
-TEST_P(EngineErrorTest, WhatIsDestroyedWithAnErrorMayPushAndWait) {
-  constexpr int kPushes = 1000;  // one of them could have the record of that operation
-  Variable *failed = New(), *last = New(), *pushed = New();
-  std::string message = "not destroyed";
-  std::shared_ptr<void> guard(nullptr, [&](void*) {
-    message = MessageOf([&] {
-      for (int i = 0; i < kPushes; ++i) PushCounted({}, {pushed});
-      engine_->WaitForVar(pushed);
-    });
-  });
-  engine_->PushSync([guard = std::move(guard)](RunContext) { throw Guarded(guard); }, kCpu, {},
-                    {failed});
-  EXPECT_THROW(engine_->WaitForAll(), Guarded);
-  engine_->PushSync([&](RunContext) { engine_->DeleteVariable(failed); }, kCpu, {failed}, {last},
-                    {.property = FnProperty::kNoSkip});
-  engine_->WaitForAll();
-  EXPECT_EQ(message, "");
-  EXPECT_EQ(runs_, kPushes);
 }
 
 TEST_P(EngineErrorTest, AnExceptionMayOutliveItsEngine) {

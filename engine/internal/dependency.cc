@@ -301,10 +301,24 @@ void ReserveForFence(Execution& execution, int stream) {
   }
 }
 
+bool Leftovers::Keep(Replaced& replaced) noexcept {
+  if (replaced.empty()) return true;
+  try {
+    kept_.reserve(kept_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  kept_.push_back(std::move(replaced));
+  return true;
+}
+
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
-             const FenceRef& fence) {
+             Leftovers& leftovers, const FenceRef& fence) {
   const size_t count = execution.edges().size();
-  for (size_t i = 0; i < count; ++i) ReleaseOne(execution, i, failure, ready, fence);
+  for (size_t i = 0; i < count; ++i) {
+    Replaced replaced = ReleaseOne(execution, i, failure, ready, fence);
+    leftovers.Keep(replaced);
+  }
 }
 
 Replaced ReleaseOne(Execution& execution, size_t i, const FailureRef& failure, ReadyList& ready,

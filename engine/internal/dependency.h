@@ -54,15 +54,6 @@ Error PushedAfterShutdown(std::string_view operation);
 /// std::bad_alloc; may be called again.
 void ReserveForFence(Execution& execution, int stream);
 
-/// Gives up all variables of a complete execution. With `failure` its written variables are marked,
-/// without it they are unmarked. Appends those who became ready to `ready`. What its variables
-/// carried is destroyed, which may run a program's code.
-///
-/// With `fence` the execution is issued to a device, and those who get their turn must see to it
-/// that they come after the fence: see FencesBefore. Takes no memory: see ReserveForFence.
-void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
-             const FenceRef& fence = nullptr);
-
 /// What a variable has carried until it was given up. To be destroyed without locks.
 struct Replaced {
   bool empty() const { return failure == nullptr && device_uses == nullptr; }
@@ -70,6 +61,28 @@ struct Replaced {
   FailureRef failure;
   std::unique_ptr<DeviceUses> device_uses;
 };
+
+/// What the variables of an execution have carried, kept until those that its release makes ready
+/// are on their way: errors are a program's objects, and their destructors may wait for those.
+class Leftovers {
+ public:
+  bool empty() const { return kept_.empty(); }
+  void Clear() { kept_.clear(); }
+  /// Takes it over. Returns false, with it where it was, if there is no memory for that.
+  bool Keep(Replaced& replaced) noexcept;
+
+ private:
+  std::vector<Replaced> kept_;
+};
+
+/// Gives up all variables of a complete execution. With `failure` its written variables are marked,
+/// without it they are unmarked. Appends those who became ready to `ready`, and what its variables
+/// carried to `leftovers`; without memory for that it is destroyed at once.
+///
+/// With `fence` the execution is issued to a device, and those who get their turn must see to it
+/// that they come after the fence: see FencesBefore. Takes no memory: see ReserveForFence.
+void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
+             Leftovers& leftovers, const FenceRef& fence = nullptr);
 
 /// The same for the variable of one edge, for who has a mark for each, or does it under a lock.
 /// Called for edge 0, 1, 2, ... in turn.

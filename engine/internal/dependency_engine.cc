@@ -295,10 +295,17 @@ void DependencyEngine::GiveExecution(Execution* execution) {
 
 /// Gives up what the execution has of the program's.
 void DependencyEngine::EndExecution(Execution* execution) {
-  if (execution->begun) begun_.Leave(*execution);
+  TakeLastUse(*execution);
   execution->fn.emplace<std::monostate>();
-  if (execution->has_op()) DropOperator(execution->op);
-  execution->op = nullptr;
+}
+
+/// Takes the execution's operator from it, which nobody sees any more. Returns that if this was its
+/// last use.
+std::unique_ptr<OperatorRecord> DependencyEngine::TakeLastUse(Execution& execution) {
+  if (execution.begun) begun_.Leave(execution);
+  OperatorRecord* const op = execution.has_op() ? execution.op : nullptr;
+  execution.op = nullptr;
+  return op == nullptr ? nullptr : DropOperator(op);
 }
 
 /// After that, lets the next push have the record.

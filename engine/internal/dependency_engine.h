@@ -276,6 +276,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
                            std::source_location site);
   void GiveExecution(Execution* execution);
   void EndExecution(Execution* execution);
+  std::unique_ptr<OperatorRecord> TakeLastUse(Execution& execution);
   void RecycleExecution(Execution* execution);
   bool Delete(DependencyVariable* variable, uint64_t id) noexcept;
   void Submit(Execution* execution);
@@ -297,10 +298,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void CompleteAsync(Execution* execution, std::exception_ptr error, ReadyList& ready);
   void Complete(Execution* execution, const FailureRef& failure, ReadyList& ready);
   void ReleaseVariables(Execution& execution, const FailureRef& failure, ReadyList& ready,
-                        const FenceRef& fence);
+                        Leftovers& leftovers, const FenceRef& fence);
+  void DispatchAll(ReadyList& ready);
   void FinishInline(ReadyList& ready);
   void FinishWait(WaitExecution* wait, ReadyList& ready);
-  void FinishDelete(Execution* execution, ReadyList& ready);
+  void FinishDelete(Execution* execution, ReadyList& operations);
   static bool DropReference(Execution& execution);
   Execution* Take(absl::FunctionRef<Execution*()> pop);
   bool TryRun(absl::FunctionRef<Execution*()> pop);
@@ -338,10 +340,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool CallStep(Replay& replay, uint32_t index, const RunContext& context);
   void CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList& ready);
   void DropStep(AsyncStep* step);
-  void ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence);
+  void ReleaseMarked(Replay& replay, ReadyList& ready, Leftovers& leftovers, const FenceRef& fence);
   void EndReplay(Replay& replay, ReadyList& ready);
-  static void DropReplay(Replay& replay);
-  static void DropJoin(Execution* join);
+  void DropReplay(Replay& replay, ReadyList& ready);
+  void DropJoin(Execution* join);
   FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error) noexcept;
   void TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns, bool skipped);
 

@@ -112,9 +112,11 @@ void DependencyEngine::Issue(Execution* execution, std::vector<FenceRef> inputs,
     std::lock_guard<FutexLock> hold(queue_lock_);
     ++active_;
   }
-  ReleaseVariables(*execution, failure, ready, fence);
+  Leftovers leftovers;
+  ReleaseVariables(*execution, failure, ready, leftovers, fence);
   FinishInline(ready);
   stream.Watch(std::move(fence), execution);
+  if (!leftovers.empty()) DispatchAll(ready);
 }
 
 /// Waits until the device has come to the fence, and returns what then marks the variables: the
@@ -188,13 +190,13 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
       ready.PushBack(blocked);
     }
   }
+  if (!ready.empty()) Dispatch(ready);  // what goes below may wait for it, see Complete
   if (execution->kind == ExecutionKind::kGraph) {
     EndGraph(execution);
   } else if (DropReference(*execution)) {
     GiveExecution(execution);
     CountComplete();
   }
-  if (!ready.empty()) Dispatch(ready);
   NotifyParked();
   Deactivate();
 }

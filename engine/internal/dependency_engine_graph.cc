@@ -50,7 +50,7 @@ void DependencyEngine::RunGraph(Execution* execution, IssuedBefore before, Ready
   }
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   IssueGraph(replay, watched, std::move(before.inputs), ready);
-  DropReplay(replay);
+  DropReplay(replay, ready);
 }
 
 /// Has the stream do the operations, as a graph if it can. Throws Error if the device refuses work.
@@ -125,9 +125,11 @@ void DependencyEngine::IssueGraph(Replay& replay, WatchedStream& stream,
     std::lock_guard<FutexLock> hold(queue_lock_);
     ++active_;
   }
-  ReleaseMarked(replay, ready, fence);
+  Leftovers leftovers;
+  ReleaseMarked(replay, ready, leftovers, fence);
   FinishInline(ready);
   stream.Watch(std::move(fence), execution);
+  if (!leftovers.empty()) DispatchAll(ready);
 }
 
 /// The device has done the replay's work.
@@ -138,7 +140,8 @@ void DependencyEngine::EndGraph(Execution* execution) {
   const size_t operations = replay.plan.size();
   const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
   GiveExecution(execution);
-  DropReplay(replay);
+  ReadyList none;
+  DropReplay(replay, none);
   // Both at the end, so that what counts as run never becomes less.
   if (skipped > 0) skipped_.fetch_add(skipped, std::memory_order_relaxed);
   CountComplete(operations);

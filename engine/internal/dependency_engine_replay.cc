@@ -39,10 +39,13 @@ class DependencyEngine::RecordedSchedule final : public Schedule {
   RecordedSchedule(DependencyEngine* engine, std::unique_ptr<const SchedulePlan> plan,
                    std::vector<RecordedDeletion> deletions)
       : engine_(engine),
-        pool_(std::make_shared<ReplayPool>(std::move(plan), engine->num_workers())),
+        pool_(new ReplayPool(std::move(plan), engine->num_workers())),
         deletions_(std::move(deletions)) {}
 
-  ~RecordedSchedule() override { engine_->DeleteRecorded(deletions_); }
+  ~RecordedSchedule() override {
+    engine_->DeleteRecorded(deletions_);
+    ReplayPool::Drop(pool_);
+  }
 
   void Replay(const ReplayOptions& options, std::source_location site) override {
     engine_->SubmitReplay(*pool_, options, site);
@@ -53,7 +56,7 @@ class DependencyEngine::RecordedSchedule final : public Schedule {
 
  private:
   DependencyEngine* const engine_;
-  const std::shared_ptr<ReplayPool> pool_;
+  ReplayPool* const pool_;
   const std::vector<RecordedDeletion> deletions_;
 };
 
@@ -370,7 +373,7 @@ void DependencyEngine::BeginReplay(Execution* execution, ReadyList& ready) {
   TakeMarks(replay);
   replay.references.fetch_add(1, std::memory_order_relaxed);
   VisitReplay(replay, ready);
-  DropReplay(replay);
+  DropReplay(replay, ready);
 }
 
 /// Called help has come.
@@ -378,7 +381,7 @@ void DependencyEngine::JoinReplay(Execution* join, ReadyList& ready) {
   Replay& replay = *join->replay;
   replay.gate.Answer();  // from here on `join` may stand in the queue again
   VisitReplay(replay, ready);
-  DropReplay(replay);
+  DropReplay(replay, ready);
 }
 
 /// Sees to it that a thread comes for what is ready and nobody's, which has that rank.
@@ -599,7 +602,7 @@ void DependencyEngine::CompleteStep(AsyncStep* step, std::exception_ptr error, R
   // What is not over yet keeps the replay up to here.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   if (replay.Finish(1)) EndReplay(replay, ready);
-  DropReplay(replay);
+  DropReplay(replay, ready);
 }
 
 void DependencyEngine::DropStep(AsyncStep* step) {
@@ -610,18 +613,23 @@ void DependencyEngine::DropStep(AsyncStep* step) {
 }
 
 /// Gives up the replay's variables, each with its mark.
-void DependencyEngine::ReleaseMarked(Replay& replay, ReadyList& ready, const FenceRef& fence) {
+void DependencyEngine::ReleaseMarked(Replay& replay, ReadyList& ready, Leftovers& leftovers,
+                                     const FenceRef& fence) {
   Execution& execution = *replay.execution;
   if (!replay.failed.load(std::memory_order_relaxed)) {
-    engine_internal::Release(execution, nullptr, ready, fence);
+    engine_internal::Release(execution, nullptr, ready, leftovers, fence);
     return;
   }
   for (size_t i = 0; i < replay.edges.size(); ++i) {
-    const FailureRef mark = std::move(replay.marks[replay.edges[i].variable]);
-    ReleaseOne(execution, i, mark, ready, fence);
+    const FailureRef& mark = replay.marks[replay.edges[i].variable];
+    Replaced replaced = ReleaseOne(execution, i, mark, ready, fence);
+    leftovers.Keep(replaced);
   }
-  // Those of variables that are the schedule's own.
-  std::fill(replay.marks.begin(), replay.marks.end(), nullptr);
+  // Those of variables that are the schedule's own are the last of their errors.
+  for (FailureRef& mark : replay.marks) {
+    Replaced replaced{std::move(mark), nullptr};
+    leftovers.Keep(replaced);
+  }
 }
 
 /// All operations are over.
@@ -629,7 +637,12 @@ void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
   Execution* const execution = replay.execution;
   const size_t operations = replay.plan.size();
   const uint64_t skipped = replay.skipped.load(std::memory_order_relaxed);
-  ReleaseMarked(replay, ready, nullptr);
+  Leftovers leftovers;
+  ReleaseMarked(replay, ready, leftovers, nullptr);
+  if (!leftovers.empty()) {
+    DispatchAll(ready);
+    leftovers.Clear();
+  }
   replay.SwapEdgeBuffer();
   execution->replay = nullptr;
   GiveExecution(execution);
@@ -646,13 +659,16 @@ void DependencyEngine::DropJoin(Execution* join) {
   TESSERA_DCHECK(join->kind == ExecutionKind::kJoin && join->replay->unfinished.load() == 0);
   Replay& replay = *join->replay;
   replay.gate.Answer();
-  DropReplay(replay);
+  ReadyList none;
+  DropReplay(replay, none);
 }
 
-void DependencyEngine::DropReplay(Replay& replay) {
+void DependencyEngine::DropReplay(Replay& replay, ReadyList& ready) {
   // Acquire and release: whoever takes the replay next sees everyone's last use of it.
   if (replay.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  ReplayPool::Give(std::unique_ptr<Replay>(&replay));
+  const std::unique_ptr<ReplayPool> last = ReplayPool::Give(std::unique_ptr<Replay>(&replay));
+  // Of a schedule that is gone: what its functions have captured may wait for what is ready.
+  if (last != nullptr) DispatchAll(ready);
 }
 
 FailureRef DependencyEngine::NewFailure(const Replay& replay, uint32_t index,

@@ -173,23 +173,39 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   // What the function has captured goes before anyone hears that it is complete: so after a wait
   // the captures of everything synchronous are gone.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
-  ReleaseVariables(*execution, failure, ready, nullptr);
+  Leftovers leftovers;
+  ReleaseVariables(*execution, failure, ready, leftovers, nullptr);
   const bool returned = DropReference(*execution);
+  std::unique_ptr<OperatorRecord> op = returned ? TakeLastUse(*execution) : nullptr;
+  // Here, and with the caller's reference to the failure, go objects of the program. Their
+  // destructors may wait for what is ready; and push, in this thread, which is in the frame of the
+  // operation: until they are through the record is no other's.
+  if (failure != nullptr || op != nullptr || !leftovers.empty() ||
+      !std::holds_alternative<std::monostate>(execution->fn)) {
+    DispatchAll(ready);
+  }
+  leftovers.Clear();
+  op.reset();
   if (returned) EndExecution(execution);
-  // What goes with a deleted variable, its error, may push, or wait but not for what is ready by
-  // this; and this thread be in the frame of the operation: until then the record is no other's.
   if (!ready.empty()) FinishInline(ready);
   if (!returned) return;
   RecycleExecution(execution);
   CountComplete();
 }
 
+/// All that is ready, waits and deletions too.
+void DependencyEngine::DispatchAll(ReadyList& ready) {
+  if (!ready.empty()) FinishInline(ready);
+  if (!ready.empty()) Dispatch(ready);
+}
+
 /// Release for an operation that may be complete while its function still runs.
 void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& failure,
-                                        ReadyList& ready, const FenceRef& fence) {
+                                        ReadyList& ready, Leftovers& leftovers,
+                                        const FenceRef& fence) {
   // Relaxed: a function that has just returned costs no more than this lock.
   if (execution.references.load(std::memory_order_relaxed) == 1) {
-    Release(execution, failure, ready, fence);
+    Release(execution, failure, ready, leftovers, fence);
     return;
   }
   // The function may be about to wait, and NeedsItsOwner be looking at those behind it.
@@ -197,9 +213,8 @@ void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& 
   const size_t count = execution.edges().size();
   for (size_t i = 0; i < count; ++i) {
     Replaced replaced = ReleaseOne(execution, i, failure, ready, fence);
-    if (replaced.empty()) continue;
-    // To keep it until the end would take memory, for which there is no excuse here. A wait of the
-    // function that looks around meanwhile sees an operation that is not complete.
+    if (leftovers.Keep(replaced)) continue;
+    // A wait of the function that looks around meanwhile sees an operation that is not complete.
     hold.unlock();
     replaced = {};
     hold.lock();
@@ -211,17 +226,18 @@ void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& 
 }
 
 void DependencyEngine::FinishInline(ReadyList& ready) {
-  ReadyList operations;
+  ReadyList operations, deletions;
   while (!ready.empty()) {
     Execution* execution = ready.PopFront();
     if (execution->kind == ExecutionKind::kWait) {
       FinishWait(static_cast<WaitExecution*>(execution), ready);
     } else if (execution->kind == ExecutionKind::kDelete) {
-      FinishDelete(execution, ready);
+      deletions.PushBack(execution);
     } else {
       operations.PushBack(execution);
     }
   }
+  while (!deletions.empty()) FinishDelete(deletions.PopFront(), operations);
   ready = operations;
 }
 
@@ -232,7 +248,8 @@ void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
     std::lock_guard<FutexLock> hold(variable.lock);
     wait->fence = LastIssuedWrite(variable);
   }
-  Release(*wait, nullptr, ready);
+  Leftovers none;  // a read leaves what it finds
+  Release(*wait, nullptr, ready, none);
   auto* waiter = static_cast<Waiter*>(wait);
   if (!waiter->inside) {
     std::lock_guard<std::mutex> hold(waiter->mutex);
@@ -256,11 +273,16 @@ void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
   }
 }
 
-void DependencyEngine::FinishDelete(Execution* execution, ReadyList& ready) {
+/// The variable's error, a program's object, goes with it: `operations`, which are ready, are
+/// dispatched before that.
+void DependencyEngine::FinishDelete(Execution* execution, ReadyList& operations) {
   DependencyVariable* variable = execution->inline_edges[0].variable();
-  Release(*execution, nullptr, ready);
+  ReadyList none;  // nobody comes after a deletion
+  Leftovers leftovers;
+  Release(*execution, nullptr, none, leftovers);
   GiveExecution(execution);
   variables_.Give(variable);
+  if (!leftovers.empty() && !operations.empty()) Dispatch(operations);
 }
 
 /// Returns whether it was the last reference.

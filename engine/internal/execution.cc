@@ -21,9 +21,10 @@ std::string DependencyVariable::ToString() const {
                       : absl::StrCat("variable \"", name, "\" (#", id, ")");
 }
 
-void DropOperator(OperatorRecord* op) {
+std::unique_ptr<OperatorRecord> DropOperator(OperatorRecord* op) {
   // Acquire and release: the last one sees every run of the function before it destroys it.
-  if (op->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete op;
+  const bool last = op->references.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  return std::unique_ptr<OperatorRecord>(last ? op : nullptr);
 }
 
 Execution* ReadyList::PopBest() {

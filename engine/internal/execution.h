@@ -70,8 +70,8 @@ class OperatorRecord final : public EngineOperator {
   std::atomic<bool> deleted{false};
 };
 
-/// Gives up a reference, the last of which deletes the operator.
-void DropOperator(OperatorRecord* op);
+/// Gives up a reference. Returns the operator if that was the last one: its owner is the caller.
+std::unique_ptr<OperatorRecord> DropOperator(OperatorRecord* op);
 
 enum class ExecutionKind : uint8_t {
   kOperation,

@@ -131,17 +131,26 @@ std::unique_ptr<Replay> ReplayPool::Take() {
     if (replay != nullptr) idle_ = std::move(replay->next);
   }
   if (replay == nullptr) replay = std::make_unique<Replay>(*plan_, stacks_);
-  replay->pool = shared_from_this();
+  replay->pool = this;
+  owners_.fetch_add(1, std::memory_order_relaxed);  // the caller has it
   replay->references.store(1, std::memory_order_relaxed);
   return replay;
 }
 
-void ReplayPool::Give(std::unique_ptr<Replay> replay) {
-  // Outlives the section, and may be the last one to hold the pool.
-  const std::shared_ptr<ReplayPool> pool = std::move(replay->pool);
-  std::lock_guard<FutexLock> hold(pool->lock_);
-  replay->next = std::move(pool->idle_);
-  pool->idle_ = std::move(replay);
+std::unique_ptr<ReplayPool> ReplayPool::Give(std::unique_ptr<Replay> replay) {
+  ReplayPool* const pool = replay->pool;
+  {
+    std::lock_guard<FutexLock> hold(pool->lock_);
+    replay->next = std::move(pool->idle_);
+    pool->idle_ = std::move(replay);
+  }
+  return Drop(pool);
+}
+
+std::unique_ptr<ReplayPool> ReplayPool::Drop(ReplayPool* pool) {
+  // Acquire and release: the last one sees what all others did with it.
+  const bool last = pool->owners_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  return std::unique_ptr<ReplayPool>(last ? pool : nullptr);
 }
 
 }  // namespace tessera::engine_internal

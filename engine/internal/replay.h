@@ -84,10 +84,10 @@ struct Replay {
   void Mark(uint32_t index, const FailureRef& failure);
 
   const SchedulePlan& plan;
-  std::shared_ptr<ReplayPool> pool;  // while the replay is under way
-  std::unique_ptr<Replay> next;      // in the pool, else null
-  Execution* execution = nullptr;    // by which it stands on its variables' queues
-  uint64_t first_sequence = 0;       // operation i has first_sequence + i
+  ReplayPool* pool = nullptr;      // while the replay is under way
+  std::unique_ptr<Replay> next;    // in the pool, else null
+  Execution* execution = nullptr;  // by which it stands on its variables' queues
+  uint64_t first_sequence = 0;     // operation i has first_sequence + i
   int64_t rank_offset = 0;
   std::vector<void*> slots;
   std::vector<SchedulePlan::VariableEdge> edges;  // those of `execution`
@@ -165,10 +165,11 @@ struct GraphOfSchedule {
 };
 
 /// The replays of one schedule that are not under way, and what they share. The schedule owns it,
-/// together with replays that are under way.
-class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
+/// together with replays that are under way: whoever is the last to give it up deletes it, when the
+/// captures of its functions may go.
+class ReplayPool {
  public:
-  /// For an engine with so many workers.
+  /// For an engine with so many workers; the caller's.
   ReplayPool(std::unique_ptr<const SchedulePlan> plan, int workers)
       : plan_(std::move(plan)), stacks_(static_cast<uint32_t>(std::min(workers, kMaxStacks))) {}
 
@@ -180,7 +181,10 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
   /// With `pool` set and one reference.
   std::unique_ptr<Replay> Take();
   /// Needs no memory: a replay comes to its end on a worker, where nobody would hear of the lack.
-  static void Give(std::unique_ptr<Replay> replay);
+  /// Returns the pool if nobody else has it.
+  static std::unique_ptr<ReplayPool> Give(std::unique_ptr<Replay> replay);
+  /// The same without a replay.
+  static std::unique_ptr<ReplayPool> Drop(ReplayPool* pool);
 
  private:
   // More visitors share them: a replay must not grow with the number of workers.
@@ -189,6 +193,7 @@ class ReplayPool : public std::enable_shared_from_this<ReplayPool> {
   const std::unique_ptr<const SchedulePlan> plan_;
   const uint32_t stacks_;
   GraphOfSchedule graph_;
+  std::atomic<int64_t> owners_{1};
   FutexLock lock_;
   std::unique_ptr<Replay> idle_;  // the first of a list; guarded by lock_
 };
