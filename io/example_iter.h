@@ -46,7 +46,8 @@ class ExampleIter : public DataIter {
               index_t begin, index_t end, const BatchingOptions& options);
 
   /// Writes the rows of the given examples, one after the other, of the type of the description.
-  /// `array` counts ProvideData and then ProvideLabel.
+  /// `array` counts ProvideData and then ProvideLabel. Called by Next, in its thread, for the
+  /// examples of several batches at once; what it throws Next throws.
   virtual void CopyRows(int array, std::span<const index_t> examples, void* rows) const = 0;
 
  private:

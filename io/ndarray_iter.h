@@ -12,7 +12,8 @@ namespace tessera {
 /// Named arrays, each with the examples in its first dimension.
 using NamedArrays = std::vector<std::pair<std::string, NDArray>>;
 
-/// Examples from arrays in host memory.
+/// Examples from arrays in host memory. Batches have the arrays' types and, but for the batch size
+/// in front, their shapes.
 ///
 /// The constructor waits for the arrays; they must not be written as long as the iterator lives.
 /// Throws Error(kInvalidArgument) that names the array if there is none, if it lies on a GPU or has

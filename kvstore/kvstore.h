@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What a value is stored under.
+/// What a value is stored under: 7 and "7" are two keys.
 using KVKey = std::variant<int, std::string>;
 
 /// The key as text.
@@ -34,7 +34,8 @@ std::string ToString(const KVKey& key);
 class KVStore {
  public:
   /// Makes of what was pushed, summed, a new stored value, by pushing operations that write
-  /// `stored`. It must not call the store with the same key.
+  /// `stored`. Called in Push, in its thread, one call for a key at a time; what it throws Push
+  /// throws. It must not call the store with the same key.
   using Updater =
       std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
 
@@ -56,7 +57,8 @@ class KVStore {
   /// Sums the values in their type, always in the order given, then updates the stored one: by the
   /// updater if there is one, or by replacing it with the sum. Throws Error and changes nothing:
   /// kNotFound if Init has not been called for the key, kInvalidArgument if there are no values or
-  /// if a shape or type is not that of the stored value.
+  /// if a shape or type is not that of the stored value. `priority` is that of the copies, as in
+  /// PushOptions; sums and an updater's operations have their own.
   virtual void Push(const KVKey& key, std::span<const NDArray> values, int priority = 0) = 0;
   void Push(const KVKey& key, std::initializer_list<NDArray> values, int priority = 0) {
     Push(key, std::span(values.begin(), values.size()), priority);

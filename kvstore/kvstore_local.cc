@@ -30,12 +30,12 @@ class LocalStore final : public KVStore {
                             ": the value is no array (is_none())");
     }
     const std::lock_guard lock(mutex_);
-    const auto [entry, added] = entries_.try_emplace(key);
-    if (!added) {
+    if (entries_.contains(key)) {
       throw FailedPrecondition("KVStore::Init: key ", ToString(key),
                                " has a value already, expected one Init for each key");
     }
-    entry->second.stored = value.Copy(Device::Cpu());
+    NDArray stored = value.Copy(Device::Cpu());  // before there is a key for it: this may throw
+    entries_.try_emplace(key).first->second.stored = std::move(stored);
   }
 
   void Push(const KVKey& key, std::span<const NDArray> values, int priority) override {

@@ -22,7 +22,8 @@ class Initializer {
 
   /// Fills the array, and returns when that is done.
   /// Throws Error(kInvalidArgument) that names the parameter: if no rule fits its name, if its
-  /// type is not a floating-point one, or if the initializer cannot fill its shape.
+  /// type is not a floating-point one, or if the initializer cannot fill its shape. Throws
+  /// Error(kInvalidArgument) too for a scale that no distribution has (negative, NaN).
   void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const;
 
  protected:

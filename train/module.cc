@@ -235,8 +235,13 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
   }
   std::vector<std::string> names;
   for (const Trained& parameter : trained_) names.push_back(parameter.name);
-  optimizer->SetLrMult(Factors(symbol_, names, "lr_mult"));
-  optimizer->SetWdMult(Factors(symbol_, names, "wd_mult"));
+  if (kvstore != nullptr) {  // first, since it may throw
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      kvstore->Init(static_cast<int>(i), trained_[i].weight);
+    }
+  }
+  optimizer->SetNetworkFactors(Factors(symbol_, names, "lr_mult"),
+                               Factors(symbol_, names, "wd_mult"));
   optimizer->SetParameterNames(names);
   if (!optimizer->has_rescale_grad()) {
     const int workers = kvstore != nullptr ? kvstore->num_workers() : 1;
@@ -247,9 +252,6 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
         [optimizer](const KVKey& key, const NDArray& received, const NDArray& stored) {
           optimizer->Update(std::get<int>(key), stored, received);
         });
-    for (size_t i = 0; i < trained_.size(); ++i) {
-      kvstore->Init(static_cast<int>(i), trained_[i].weight);
-    }
   }
   optimizer_ = std::move(optimizer);
   kvstore_ = std::move(kvstore);

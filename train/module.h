@@ -93,9 +93,12 @@ class Module {
   void SetParams(const ModelParameters& parameters);
 
   /// Sets the optimizer: it learns the parameters' names, the factors that the network's variables
-  /// carry as attributes lr_mult and wd_mult, and 1 / batch size to rescale by if it has no
-  /// rescale_grad. With a store, gradients are pushed there, the store updates, and weights are
-  /// pulled back.
+  /// carry as attributes lr_mult and wd_mult (those given to the optimizer itself go before them),
+  /// and 1 / batch size to rescale by if it has no rescale_grad, which it keeps. With a store,
+  /// gradients are pushed there, the store updates, and weights are pulled back.
+  /// Throws Error: kInvalidArgument for no optimizer, kFailedPrecondition before parameters have
+  /// values or unless bound for training, and what KVStore::Init throws, with the optimizer as it
+  /// was.
   void InitOptimizer(std::shared_ptr<Optimizer> optimizer,
                      std::shared_ptr<KVStore> kvstore = nullptr);
 

@@ -35,6 +35,13 @@ void Optimizer::SetWdMult(const std::map<std::string, double>& factors) {
   ApplyFactors();
 }
 
+void Optimizer::SetNetworkFactors(const std::map<std::string, double>& lr_mult,
+                                  const std::map<std::string, double>& wd_mult) {
+  network_lr_mult_ = lr_mult;
+  network_wd_mult_ = wd_mult;
+  ApplyFactors();
+}
+
 void Optimizer::ApplyFactors() {
   const auto find = [](const std::map<std::string, double>& factors, const std::string& name,
                        double otherwise) {
@@ -42,9 +49,11 @@ void Optimizer::ApplyFactors() {
     return found == factors.end() ? otherwise : found->second;
   };
   for (Parameter& parameter : parameters_) {
-    if (parameter.name.empty()) continue;
-    parameter.lr_mult = find(lr_mult_, parameter.name, 1);
-    parameter.wd_mult = find(wd_mult_, parameter.name, parameter.name.ends_with("_weight") ? 1 : 0);
+    const std::string& name = parameter.name;
+    if (name.empty()) continue;
+    parameter.lr_mult = find(lr_mult_, name, find(network_lr_mult_, name, 1));
+    parameter.wd_mult =
+        find(wd_mult_, name, find(network_wd_mult_, name, name.ends_with("_weight") ? 1 : 0));
   }
 }
 

@@ -17,7 +17,8 @@ namespace tessera {
 struct OptimizerOptions {
   double learning_rate = 0.01;  ///< the base rate
   double wd = 0;                ///< weight decay: added to the gradient as wd * weight
-  /// What gradients are multiplied by first; Module sets 1 / batch size where it is left open.
+  /// What gradients are multiplied by first; where it is left open Module::InitOptimizer sets
+  /// 1 / batch size, once.
   std::optional<double> rescale_grad = std::nullopt;
   double clip_gradient = -1;  ///< bound of a gradient's element after that; negative: none
   std::shared_ptr<const LrScheduler> lr_scheduler = nullptr;  ///< null: the rate is constant
@@ -39,9 +40,13 @@ class Optimizer {
   /// have no weight decay, unless SetWdMult says otherwise.
   void SetParameterNames(std::vector<std::string> names);
 
-  /// Factors of the learning rate and of the weight decay for parameters with these names.
+  /// Factors of the learning rate and of the weight decay for parameters with these names; from the
+  /// next update on, and instead of those of the call before.
   void SetLrMult(const std::map<std::string, double>& factors);
   void SetWdMult(const std::map<std::string, double>& factors);
+  /// The same as a network's variables ask for: SetLrMult's and SetWdMult's go before these.
+  void SetNetworkFactors(const std::map<std::string, double>& lr_mult,
+                         const std::map<std::string, double>& wd_mult);
 
   /// The factor of OptimizerOptions: whether there is one, and a new one from the next update on.
   bool has_rescale_grad() const { return options_.rescale_grad.has_value(); }
@@ -85,6 +90,8 @@ class Optimizer {
   std::vector<Parameter> parameters_;
   std::map<std::string, double> lr_mult_;
   std::map<std::string, double> wd_mult_;
+  std::map<std::string, double> network_lr_mult_;
+  std::map<std::string, double> network_wd_mult_;
   int64_t num_update_ = 0;
 };
 
@@ -93,7 +100,8 @@ struct SgdOptions : OptimizerOptions {
   double momentum = 0;  ///< the share of the last step that is taken again, in [0, 1)
 };
 
-/// Stochastic gradient descent, by the operators sgd_update and, with momentum, sgd_mom_update:
+/// Stochastic gradient descent (H. Robbins, S. Monro, 1951; with momentum: B. T. Polyak, 1964), by
+/// the operators sgd_update and, with momentum, sgd_mom_update:
 /// g = clip(rescale_grad * grad) + wd * weight; mom = momentum * mom - lr * g; weight += mom.
 /// After the first update of an index one operation does it, and takes no memory.
 class Sgd final : public Optimizer {

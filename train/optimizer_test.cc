@@ -62,6 +62,22 @@ TEST(OptimizerTest, NamesDecideAboutWeightDecay) {
   EXPECT_THAT(after, ElementsAre(0.5f, 1, 0.75f, 0.75f, 0.5f));
 }
 
+TEST(OptimizerTest, FactorsOfTheOptimizerGoBeforeThoseOfTheNetwork) {
+  Sgd sgd({{.learning_rate = 1, .wd = 0.5}});
+  sgd.SetLrMult({{"a_weight", 0.5}});
+  sgd.SetWdMult({{"b_weight", 0.5}});
+  sgd.SetParameterNames({"a_weight", "b_weight", "c_weight"});
+  sgd.SetNetworkFactors(/*lr_mult=*/{{"a_weight", 0}, {"c_weight", 0}},
+                        /*wd_mult=*/{{"b_weight", 0}});
+  std::vector<float> after;
+  for (int i = 0; i < 3; ++i) {
+    NDArray weight = Vector({1});
+    sgd.Update(i, weight, Vector({0}));
+    after.push_back(weight.ToVector()[0]);
+  }
+  EXPECT_THAT(after, ElementsAre(0.75f, 0.75f, 1));
+}
+
 TEST(OptimizerTest, TheScheduleSetsTheRateOfEachUpdate) {
   Sgd sgd({{.learning_rate = 1, .lr_scheduler = std::make_shared<FactorScheduler>(1, 0.5)}});
   NDArray weight = Vector({0}), other = Vector({0});
