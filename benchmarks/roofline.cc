@@ -1,14 +1,18 @@
 // What this machine can do at most, on one core: bytes copied a second within each level of its
-// memory, and floating-point operations a second in registers and in a product of matrices.
+// memory, and floating-point operations a second in registers and in a product of matrices. And how
+// near two of its cores are to each other.
 // Fractions of the roofline (S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful
 // visual performance model for multicore architectures", CACM 52, 2009) are relative to these.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "benchmark/benchmark.h"
+#include "tbb/info.h"
 #include "tbb/task_arena.h"
 #include "tessera/tensor/tensor.h"
 
@@ -93,6 +97,33 @@ void BM_Gemm(benchmark::State& state, index_t n) {
       benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
 }
 
+// How long a cache line takes from one core to another and back. No limit of the roofline: it tells
+// of two processors of a virtual machine that are near each other in one session and far in
+// another.
+void BM_HandOver(benchmark::State& state) {
+  enum Turn { kOurs, kTheirs, kEnd };
+  constexpr int kLooks = 1024;  // then the other thread may need this core
+  std::atomic<Turn> turn{kOurs};
+  const auto await = [&turn](Turn over) {
+    for (int looks = 1; turn.load(std::memory_order_acquire) == over; ++looks) {
+      if (looks % kLooks == 0) std::this_thread::yield();
+    }
+  };
+  std::thread other([&] {
+    for (;;) {
+      await(kOurs);
+      if (turn.load(std::memory_order_relaxed) == kEnd) return;
+      turn.store(kOurs, std::memory_order_release);
+    }
+  });
+  for (auto _ : state) {
+    turn.store(kTheirs, std::memory_order_release);
+    await(kTheirs);
+  }
+  turn.store(kEnd, std::memory_order_release);
+  other.join();
+}
+
 // The name says how many bytes one copy moves, both ways together.
 void RegisterCopy(const std::string& level, size_t size_bytes) {
   const std::string name = "copy/" + level + "/" + std::to_string(2 * size_bytes);
@@ -130,6 +161,9 @@ int main(int argc, char** argv) {
   benchmark::RegisterBenchmark("gemm/512x512x512", [](benchmark::State& state) {
     tessera::BM_Gemm(state, 512);
   })->UseRealTime();
+  if (tbb::info::default_concurrency() > 1) {
+    benchmark::RegisterBenchmark("hand_over/there_and_back", tessera::BM_HandOver)->UseRealTime();
+  }
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }

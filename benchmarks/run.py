@@ -1,9 +1,9 @@
 """Runs benchmarks and appends one record to a history: bazel run //benchmarks:run -- --out=DIR
 
 Builds what is tagged "benchmark" in the whole workspace (so a new one needs no list), measures the
-machine's roofline, then runs each program with repetitions in random order, all of them in each of a
-few rounds. The record holds Google Benchmark's output unchanged beside the context that makes it
-comparable; see records.py.
+machine's roofline and runs each program, in random order within it, once for each repetition. The
+record holds Google Benchmark's output unchanged beside the context that makes it comparable; see
+records.py.
 """
 
 import argparse
@@ -334,7 +334,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--component", action="append", default=[],
                         help="tensor, engine, ...; may be repeated; peers runs only where named")
     parser.add_argument("--repetitions", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=2,
+    parser.add_argument("--rounds", type=int, default=10,
                         help="processes that share the repetitions (default %(default)s)")
     parser.add_argument("--min-time", type=float, default=0.05, help="seconds for each repetition")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for each program")

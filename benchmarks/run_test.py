@@ -117,6 +117,11 @@ class SessionTest(unittest.TestCase):
         self.assertEqual(len(records.series_of(self.record())["engine/b_benchmark/push"].seconds), 4)
         self.assertEqual(run.rounds_of(2, 5), [1, 1])
 
+    def test_each_repetition_has_a_process_of_its_own_unless_asked_otherwise(self) -> None:
+        # Ranks take repetitions for independent, and those of one process are not.
+        options = run.parse(["--out=history"])
+        self.assertEqual(set(run.rounds_of(options.repetitions, options.rounds)), {1})
+
     def test_a_program_that_fails_later_keeps_what_it_measured(self) -> None:
         self.program("tensor/a_benchmark", "x", extra=f"(($(grep -c tensor/a '{self.root}/started') < 2)) || exit 1")
         self.program("engine/b_benchmark", "push", extra="exit 1")

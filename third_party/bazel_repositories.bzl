@@ -1,8 +1,9 @@
-"""What Bazel 4.2 to 8 need to build C++ without a network, where nothing better was declared.
+"""What Bazel 4.2 to 7 need to build C++ without a network, where nothing better was declared.
 
 These Bazels carry the C++ and shell rules themselves, and only look for them under the labels of
 rules_cc and rules_shell. A workspace that brings its own rules_cc or rules_shell keeps it: call
-tessera_bazel_deps() after declaring yours, or not at all.
+tessera_bazel_deps() after declaring yours, or not at all where you declare both. With the stand-in
+for remote_coverage_tools `bazel coverage` finds nothing to run.
 """
 
 _PUBLIC = "package(default_visibility = [\"//visibility:public\"])\n"

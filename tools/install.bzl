@@ -20,8 +20,12 @@ def _linking(ctx):
     for dep in ctx.attr.deps:
         for linker_input in dep[CcInfo].linking_context.linker_inputs.to_list():
             for library in linker_input.libraries:
-                archive = library.pic_static_library or library.static_library
-                if archive and _own(archive) and archive not in archives:
+                archive = (library.pic_static_library or library.static_library or
+                           library.dynamic_library)
+                if archive and not _own(archive):
+                    fail(("%s would be missing from what is installed; expected the system's " +
+                          "libraries: WORKSPACE with TESSERA_THIRD_PARTY=system") % archive.short_path)
+                if archive and archive not in archives:
                     archives.append(archive)
             for flag in linker_input.user_link_flags:
                 flags.append(flag)
