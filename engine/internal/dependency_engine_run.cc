@@ -181,7 +181,7 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   // destructors may wait for what is ready; and push, in this thread, which is in the frame of the
   // operation: until they are through the record is no other's.
   if (failure != nullptr || op != nullptr || !leftovers.empty() ||
-      !std::holds_alternative<std::monostate>(execution->fn)) {
+      (returned && !std::holds_alternative<std::monostate>(execution->fn))) {
     DispatchAll(ready);
   }
   leftovers.Clear();
