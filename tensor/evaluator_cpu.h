@@ -7,6 +7,7 @@
 
 #include "tessera/base/device.h"
 #include "tessera/tensor/expression.h"
+#include "tessera/tensor/overlap.h"
 #include "tessera/tensor/parallel.h"
 #include "tessera/tensor/span.h"
 #include "tessera/tensor/wide_loop.h"
@@ -199,13 +200,16 @@ inline constexpr index_t kStreamedBytes = index_t{32} << 20;
 inline constexpr index_t kStreamedRowBytes = index_t{4} << 10;
 
 /// Results are streamed where they cannot stay in the caches anyway: each element is then written
-/// to memory without being read from there first, and what the caches hold is not driven out.
+/// to memory without being read from there first, and what the caches hold is not driven out. Not
+/// where the expression reads the destination, which brings its lines into the caches anyway.
 template <typename Saver, int N, typename T, typename E>
-Stores StoresInto(const Tensor<cpu, N, T>& /*dst*/, const E& /*e*/, const LoopPlan& plan) {
+Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]] const E& e,
+                  [[maybe_unused]] const LoopPlan& plan) {
   if constexpr (HasWideLoop<Saver, T, E>() && std::is_same_v<Saver, sv::saveto>) {
     constexpr index_t kElementBytes = sizeof(T);
     if (plan.rows * plan.columns > kStreamedBytes / kElementBytes &&
-        plan.columns >= kStreamedRowBytes / kElementBytes && RunsWide()) {
+        plan.columns >= kStreamedRowBytes / kElementBytes && RunsWide() &&
+        !ReadsAnywhere(e, PlaceOf(dst))) {
       return Stores::kStreamed;
     }
   }
