@@ -2,11 +2,21 @@
 #include <cstdint>
 
 #include "gtest/gtest.h"
+#include "tbb/task_arena.h"
 #include "tessera/tensor/tensor.h"
 #include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {
 namespace {
+
+template <typename Body>
+int64_t AllocationsOf(const Body& body) {
+  // What a thread keeps from its first evaluation on, and gathers in one block at its second.
+  for (int i = 0; i < 2; ++i) body();
+  const int64_t before = NewCallsOfThisThread();
+  body();
+  return NewCallsOfThisThread() - before;
+}
 
 class HeapAllocationTest : public testing::Test {
  protected:
@@ -25,14 +35,6 @@ class HeapAllocationTest : public testing::Test {
     for (Tensor<cpu, 2, float>* matrix : {&a_, &b_, &c_, &square_}) FreeSpace(matrix);
     FreeSpace(&row_);
     FreeSpace(&column_);
-  }
-
-  template <typename Body>
-  static int64_t AllocationsOf(const Body& body) {
-    body();  // what a thread keeps from its first evaluation on
-    const int64_t before = NewCallsOfThisThread();
-    body();
-    return NewCallsOfThisThread() - before;
   }
 
   Tensor<cpu, 2, float> a_, b_, c_, square_;
@@ -77,6 +79,30 @@ TEST_F(HeapAllocationTest, ReductionsAlongAnAxisInsideAnExpression) {
 TEST_F(HeapAllocationTest, Products) {
   EXPECT_EQ(AllocationsOf([&] { square_ = dot(a_, b_.T()); }), 0);
   EXPECT_EQ(AllocationsOf([&] { square_ += 0.5f * dot(a_, b_.T()); }), 0);
+}
+
+// In an arena of one thread, as waking others is not the evaluation's own doing.
+template <typename T>
+class HeapAllocationOfTypeTest : public testing::Test {};
+using ProductTypes = testing::Types<float, double, half_t, bfloat16_t>;
+TYPED_TEST_SUITE(HeapAllocationOfTypeTest, ProductTypes);
+
+TYPED_TEST(HeapAllocationOfTypeTest, NoneAtAnySize) {
+  using T = TypeParam;
+  tbb::task_arena arena(1);
+  arena.execute([] {
+    for (const index_t n : {1, 24, 60, 300}) {
+      const TensorContainer<cpu, 2, T> a(Shape2(n, n), T(0.5f)), b(Shape2(n, n), T(0.25f));
+      TensorContainer<cpu, 2, T> c(Shape2(n, n), T(1.0f));
+      TensorContainer<cpu, 1, T> row{Shape1(n)};
+      EXPECT_EQ(AllocationsOf([&] { c = a * b + T(2.0f); }), 0) << n;
+      EXPECT_EQ(AllocationsOf([&] { row = sum<0>(a * b); }), 0) << n;
+      EXPECT_EQ(AllocationsOf([&] { row = sumall_except_dim<0>(a); }), 0) << n;
+      EXPECT_EQ(AllocationsOf([&] { c = dot(a, b); }), 0) << n;
+      EXPECT_EQ(AllocationsOf([&] { c += T(0.5f) * dot(a.T(), b); }), 0) << n;
+      EXPECT_EQ(AllocationsOf([&] { c = dot(a + b, b); }), 0) << n;
+    }
+  });
 }
 
 TEST_F(HeapAllocationTest, SeveralStatementsInOnePass) {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <new>
 #include <type_traits>
-#include <vector>
 
 #include "tessera/tensor/instruction_set.h"
 #include "tessera/tensor/parallel.h"
+#include "tessera/tensor/scratch.h"
 
 namespace tessera::tensor_internal {
 
@@ -73,7 +73,7 @@ const Kernel<T>& BestKernel() {
 // Memory for packed operands, one piece a thread, which grows to what the thread's products need
 // (at most a few megabytes) and goes with the thread.
 template <typename T>
-T* Scratch(int64_t elements) {
+T* PackingMemory(int64_t elements) {
   struct Free {
     void operator()(T* memory) const { ::operator delete(memory, std::align_val_t(64)); }
   };
@@ -93,7 +93,7 @@ template <typename T>
 void RunBlock(const GemmArguments<T>& g) {
   const Kernel<T>& kernel = BestKernel<T>();
   T* const scratch =
-      Scratch<T>(kernel.scratch(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb));
+      PackingMemory<T>(kernel.scratch(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb));
   kernel.run(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta,
              g.c, g.ldc, scratch);
 }
@@ -169,12 +169,18 @@ void RunParallel(const GemmArguments<T>& g) {
   });
 }
 
+float* FloatsFrom(Scratch<cpu>* scratch, index_t count) {
+  return static_cast<float*>(scratch->Allocate(count * static_cast<index_t>(sizeof(float))));
+}
+
+// A copy in float, one row after the other.
 template <typename T>
-std::vector<float> ToFloat(const T* data, index_t rows, index_t columns, index_t stride) {
-  std::vector<float> converted(static_cast<size_t>(rows * columns));
+float* ToFloat(const T* data, index_t rows, index_t columns, index_t stride,
+               Scratch<cpu>* scratch) {
+  auto* const converted = FloatsFrom(scratch, rows * columns);
   for (index_t y = 0; y < rows; ++y) {
     for (index_t x = 0; x < columns; ++x) {
-      converted[static_cast<size_t>(y * columns + x)] = static_cast<float>(data[y * stride + x]);
+      converted[y * columns + x] = static_cast<float>(data[y * stride + x]);
     }
   }
   return converted;
@@ -189,28 +195,25 @@ void RunInFloat(const GemmArguments<T>& g) {
   const index_t a_columns = g.transpose_a ? g.m : g.k;
   const index_t b_rows = g.transpose_b ? g.n : g.k;
   const index_t b_columns = g.transpose_b ? g.k : g.n;
-  const std::vector<float> a = ToFloat(g.a, a_rows, a_columns, g.lda);
-  const std::vector<float> b = ToFloat(g.b, b_rows, b_columns, g.ldb);
   const float beta = static_cast<float>(g.beta);
-  std::vector<float> c = beta == 0 ? std::vector<float>(static_cast<size_t>(g.m * g.n))
-                                   : ToFloat(g.c, g.m, g.n, g.ldc);
+  Scratch<cpu> scratch;
+  float* const c =
+      beta == 0 ? FloatsFrom(&scratch, g.m * g.n) : ToFloat(g.c, g.m, g.n, g.ldc, &scratch);
   Gemm(GemmArguments<float>{.transpose_a = g.transpose_a,
                             .transpose_b = g.transpose_b,
                             .m = g.m,
                             .n = g.n,
                             .k = g.k,
                             .alpha = static_cast<float>(g.alpha),
-                            .a = a.data(),
+                            .a = ToFloat(g.a, a_rows, a_columns, g.lda, &scratch),
                             .lda = a_columns,
-                            .b = b.data(),
+                            .b = ToFloat(g.b, b_rows, b_columns, g.ldb, &scratch),
                             .ldb = b_columns,
                             .beta = beta,
-                            .c = c.data(),
+                            .c = c,
                             .ldc = g.n});
   for (index_t y = 0; y < g.m; ++y) {
-    for (index_t x = 0; x < g.n; ++x) {
-      g.c[y * g.ldc + x] = static_cast<T>(c[static_cast<size_t>(y * g.n + x)]);
-    }
+    for (index_t x = 0; x < g.n; ++x) g.c[y * g.ldc + x] = static_cast<T>(c[y * g.n + x]);
   }
 }
 
