@@ -224,7 +224,9 @@ void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   const LoopPlan plan = PlanLoop(dst, e);
   const Task task{
       dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, StoresInto<Saver>(dst, e, plan), e};
-  ParallelForRange(plan.count(), plan.grain(), &Task::Run, &task);
+  ParallelForRange(plan.count(), plan.grain(), dst.dptr_,
+                   (plan.cuts_row ? 1 : dst.stride_) * static_cast<index_t>(sizeof(T)), &Task::Run,
+                   &task);
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

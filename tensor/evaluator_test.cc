@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/evaluator_cpu.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/parallel.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -331,6 +333,44 @@ TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
     out *= b;
     // What is stored between the two is 0 or 1 where T is bool.
     expect("*=", [&](T p, T q) { return wide(TestFixture::Stored(wide(p) + wide(q))) * wide(q); });
+  }
+}
+
+/// Notes where ranges begin.
+struct NotedRanges : expr::Exp<NotedRanges, float> {
+  using value_type = float;
+  using device_type = cpu;
+  static constexpr int kRank = 1;
+  static constexpr bool kHasPacket = false;
+
+  index_t extent;
+  std::mutex* mutex;
+  std::vector<index_t>* begins;
+
+  NotedRanges(index_t n, std::mutex* guard, std::vector<index_t>* found)
+      : extent(n), mutex(guard), begins(found) {}
+  Shape<1> shape() const { return Shape1(extent); }
+  float Eval(index_t, index_t) const { return 0; }
+  bool IsFlat() const { return true; }
+  void EvalRow(index_t, index_t begin, index_t, float*) const {
+    const std::lock_guard<std::mutex> lock(*mutex);
+    begins->push_back(begin);
+  }
+};
+
+TEST(EvaluateTest, NoTwoTasksWriteOneLine) {
+  const index_t length = 3 * ElementsPerTask() + 5;
+  std::vector<float> memory(static_cast<size_t>(length + 16));
+  for (index_t offset = 0; offset < 16; ++offset) {
+    const Tensor<cpu, 1, float> dst(memory.data() + offset, Shape1(length));
+    std::mutex mutex;
+    std::vector<index_t> begins;
+    expr::Evaluate<sv::saveto>(dst, NotedRanges(length, &mutex, &begins));
+    EXPECT_EQ(begins.size(), 4u);
+    for (const index_t begin : begins) {
+      if (begin == 0) continue;
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(dst.dptr_ + begin) % 64, 0u) << begin;
+    }
   }
 }
 

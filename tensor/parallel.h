@@ -12,8 +12,19 @@ namespace tessera {
 /// What ParallelFor runs, without its type.
 using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end);
 
+/// Where a loop may be cut: before each index that is `size` times something less `before`.
+struct RangeUnits {
+  int64_t size = 1;    ///< indices of a unit
+  int64_t before = 0;  ///< by how many the first unit is shorter, below `size`
+};
+
+/// Units at whose ends a cache line ends too, of elements or rows that lie `step_bytes` apart
+/// (which may be negative) from `first` on: no two threads then write one line.
+RangeUnits UnitsOfLines(const void* first, int64_t step_bytes);
+
 namespace tensor_internal {
-void RunRanges(int64_t n, int64_t grain, RangeFunction function, const void* context);
+void RunRanges(int64_t n, int64_t grain, const RangeUnits& units, RangeFunction function,
+               const void* context);
 
 inline std::atomic<int64_t> elements_per_task{0};  // 0 until the setting is read
 int64_t ReadElementsPerTask();
@@ -37,14 +48,15 @@ inline int64_t StepsPerTask(int64_t work) {
 }
 
 /// ParallelFor for a function of which there should be one copy only: function(context, begin, end)
-/// on each range.
-inline void ParallelForRange(int64_t n, int64_t grain, RangeFunction function,
-                             const void* context) {
+/// on each range. These are cut where UnitsOfLines(first, step_bytes) says, if such a unit is no
+/// longer than the grain.
+inline void ParallelForRange(int64_t n, int64_t grain, const void* first, int64_t step_bytes,
+                             RangeFunction function, const void* context) {
   if (n <= 0) return;
   if (n <= grain) {
     function(context, 0, n);
   } else {
-    tensor_internal::RunRanges(n, grain, function, context);
+    tensor_internal::RunRanges(n, grain, UnitsOfLines(first, step_bytes), function, context);
   }
 }
 
@@ -64,7 +76,20 @@ void ParallelFor(int64_t n, int64_t grain, const Body& body) {
     return;
   }
   tensor_internal::RunRanges(
-      n, grain,
+      n, grain, RangeUnits(),
+      [](const void* context, int64_t begin, int64_t end) {
+        (*static_cast<const Body*>(context))(begin, end);
+      },
+      &body);
+}
+
+/// ParallelFor for a body that writes elements or rows which lie `step_bytes` apart from `first`
+/// on, cut as by ParallelForRange.
+template <typename Body>
+void ParallelForLines(int64_t n, int64_t grain, const void* first, int64_t step_bytes,
+                      const Body& body) {
+  ParallelForRange(
+      n, grain, first, step_bytes,
       [](const void* context, int64_t begin, int64_t end) {
         (*static_cast<const Body*>(context))(begin, end);
       },

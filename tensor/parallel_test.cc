@@ -78,6 +78,50 @@ TEST(ParallelForTest, AnyGrainIsTaken) {
   EXPECT_EQ(RangesOf(3, 1).size(), 3u);
 }
 
+// Of elements upwards and downwards, next to each other and apart, and of rows; the destination
+// begins anywhere in a line.
+TEST(ParallelForTest, NoTwoRangesWriteOneLine) {
+  constexpr int64_t kLine = 64, kLength = 5003, kGrain = 700;
+  const auto origin = uintptr_t{1} << 20;
+  for (const int64_t bytes : {1, 2, 4, 8, 16}) {
+    for (const int64_t step : {bytes, -bytes, 3 * bytes, -5 * bytes, 40 * bytes, 64 * bytes}) {
+      for (int64_t offset = 0; offset < kLine; offset += bytes) {
+        const auto first = origin + static_cast<uintptr_t>(offset);
+        std::mutex mutex;
+        Ranges ranges;
+        ParallelForLines(kLength, kGrain, reinterpret_cast<const void*>(first), step,
+                         [&](int64_t begin, int64_t end) {
+                           const std::lock_guard<std::mutex> lock(mutex);
+                           ranges.emplace_back(begin, end);
+                         });
+        std::sort(ranges.begin(), ranges.end());
+        int64_t next = 0;
+        const auto line_of = [&](int64_t i) {
+          return (static_cast<int64_t>(first) + i * step) / kLine;
+        };
+        for (const auto& [begin, end] : ranges) {
+          ASSERT_EQ(begin, next);
+          ASSERT_LT(begin, end);
+          ASSERT_LE(end - begin, kGrain);
+          if (begin > 0) {
+            ASSERT_NE(line_of(begin - 1), line_of(begin))
+                << step << " from " << offset << ", " << begin;
+          }
+          next = end;
+        }
+        ASSERT_EQ(next, kLength);
+      }
+    }
+  }
+}
+
+// A unit of 64 bytes would leave nothing to share out of few long rows.
+TEST(ParallelForTest, UnitsBeyondTheGrainAreCut) {
+  std::atomic<int> ranges{0};
+  ParallelForLines(8, 2, nullptr, 4004, [&](int64_t, int64_t) { ++ranges; });
+  EXPECT_EQ(ranges, 4);
+}
+
 TEST(ParallelForTest, ExceptionReachesTheCaller) {
   for (const int64_t n : {10, 1000}) {
     EXPECT_THROW(ParallelFor(n, 10, [](int64_t, int64_t) { throw std::runtime_error("body"); }),

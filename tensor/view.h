@@ -127,13 +127,16 @@ Stores StoresInto(const ViewExp<cpu, N, T>& /*dst*/, const E& /*e*/, const LoopP
 template <typename Saver, int N, typename T, typename E>
 void Evaluate(const ViewExp<cpu, N, T>& dst, const E& e) {
   const LoopPlan plan = PlanLoop(dst, e);
-  ParallelFor(plan.count(), plan.grain(), [&](index_t begin, index_t end) {
-    if (plan.cuts_row) {
-      EvaluateRowInto<Saver>(dst, e, 0, begin, end);
-    } else {
-      for (index_t y = begin; y < end; ++y) EvaluateRowInto<Saver>(dst, e, y, 0, plan.columns);
-    }
-  });
+  const index_t step = plan.cuts_row ? dst.column_step_ : dst.row_step_;
+  ParallelForLines(plan.count(), plan.grain(), dst.dptr_, step * static_cast<index_t>(sizeof(T)),
+                   [&](index_t begin, index_t end) {
+                     if (plan.cuts_row) {
+                       EvaluateRowInto<Saver>(dst, e, 0, begin, end);
+                     } else {
+                       for (index_t y = begin; y < end; ++y)
+                         EvaluateRowInto<Saver>(dst, e, y, 0, plan.columns);
+                     }
+                   });
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
