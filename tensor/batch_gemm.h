@@ -6,6 +6,7 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/dot_cuda.h"
 #include "tessera/tensor/internal/gemm.h"
+#include "tessera/tensor/parallel.h"
 #include "tessera/tensor/reduce.h"
 
 namespace tessera {
@@ -57,9 +58,12 @@ void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
                                          .stride_b = rhs.template MemSize<1>(),
                                          .stride_c = dst.template MemSize<1>()};
   if constexpr (Device::kDevCPU) {
-    for (index_t i = 0; i < batch.count; ++i) {
-      tensor_internal::Gemm(tensor_internal::ProductOf(first, batch, i));
-    }
+    ParallelFor(batch.count, tensor_internal::ProductsPerTask(m, n, k, batch.count),
+                [&](index_t begin, index_t end) {
+                  for (index_t i = begin; i < end; ++i) {
+                    tensor_internal::Gemm(tensor_internal::ProductOf(first, batch, i));
+                  }
+                });
   } else {
     tensor_internal::GemmCuda(first, dst.stream_, batch);
   }

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "tbb/global_control.h"
 #include "tbb/task_arena.h"
+#include "tessera/tensor/batch_gemm.h"
 #include "tessera/tensor/dot.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/fuse.h"
@@ -103,6 +104,20 @@ TYPED_TEST(DeterminismTest, Products) {
     ExpectSameBits(&c, "A' B " + what, [&] { *c = dot(at->T(), *b); });
     ExpectSameBits(&c, "A B' " + what, [&] { *c = dot(*a, bt->T()); });
     ExpectSameBits(&c, "A' B' " + what, [&] { *c = dot(at->T(), bt->T()); });
+  }
+}
+
+TYPED_TEST(DeterminismTest, BatchesOfProducts) {
+  using T = TypeParam;
+  for (const index_t extent : {17, 64, 130}) {
+    const Shape<3> shape = Shape3(20, extent, extent);
+    GuardedTensor<3, T> a(shape, RandomValues<T>(shape.Size(), -1, 1, 1));
+    GuardedTensor<3, T> b(shape, RandomValues<T>(shape.Size(), -1, 1, 2));
+    GuardedTensor<3, T> c(shape);
+    ExpectSameBits(&c, "batch of " + std::to_string(extent), [&] {
+      *c = T(1);
+      *c += T(0.5f) * batch_dot<false, true>(*a, *b);
+    });
   }
 }
 

@@ -312,7 +312,7 @@ class Inspection {
       const auto shape = dst.shape();
       const index_t inner = whole.lhs.shape_.Size() / std::max<index_t>(1, shape[0] * shape[1]);
       Begin(Factors(whole.lhs, whole.rhs) + (kOnGpu<Dst> ? " at once" : " one after another"));
-      Gemm<Dst>({shape[1], shape[2], inner});
+      Gemm<Dst>({shape[1], shape[2], inner}, shape[0]);
       AfterProduct<Saver>(dst, HasMemory(dst) && (ReadsElsewhere<true>(whole.lhs, PlaceOf(dst)) ||
                                                   ReadsElsewhere<true>(whole.rhs, PlaceOf(dst))));
     } else {
@@ -347,16 +347,22 @@ class Inspection {
   struct Extents {
     index_t m, n, k;
   };
+  /// Notes a product, or each of a batch of `count`.
   template <typename Dst>
-  void Gemm(const Extents& e) {
+  void Gemm(const Extents& e, index_t count = 1) {
+    using tensor_internal::GemmThreads;
+    using tensor_internal::ProductsPerTask;
     using T = typename Dst::value_type;
     if constexpr (kOnGpu<Dst>) {
       text_ << " by cuBLAS\n";
     } else if constexpr (std::is_integral_v<T>) {
-      text_ << " in a plain loop; 1 thread\n";
+      text_ << " in a plain loop; "
+            << Threads(ParallelWidth(count, ProductsPerTask(e.m, e.n, e.k, count))) << "\n";
     } else {
       text_ << " by the GEMM for " << tessera::Name(UsedInstructionSet()) << "; "
-            << Threads(tensor_internal::GemmThreads(e.m, e.n, e.k)) << "\n";
+            << Threads(std::max(GemmThreads(e.m, e.n, e.k),
+                                ParallelWidth(count, ProductsPerTask(e.m, e.n, e.k, count))))
+            << "\n";
       if (tensor_internal::kGemmInFloat<T>) {
         Temporary("float32 copies of the product and both its operands");
       }

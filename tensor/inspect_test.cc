@@ -222,6 +222,9 @@ TEST_F(InspectTest, ThreadsAreAsManyAsThereAreTasks) {
   const auto large = Unallocated(Shape2(1000, 1000));
   EXPECT_THAT(inspect(sum(large)), HasSubstr("; up to 4 threads\n"));
   EXPECT_THAT(inspect(dot(large, large)), HasSubstr("; up to 4 threads\n"));
+  const Tensor<cpu, 3> batch(nullptr, Shape3(500, 64, 64));
+  const std::string products = inspect(batch_dot<false, false>(batch, batch));
+  EXPECT_THAT(products, HasSubstr("; up to 4 threads\n"));
   EXPECT_THAT(inspect(sum_rows(large)), HasSubstr("; up to 4 threads\n"));
   const std::string along = inspect(sum<1>(Unallocated(Shape2(2, 40000))));
   EXPECT_THAT(along, HasSubstr("; up to 4 threads\n"));

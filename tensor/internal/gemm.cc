@@ -229,4 +229,10 @@ int64_t GemmThreads(index_t m, index_t n, index_t k) {
   return ParallelWidth(grid.rows * grid.columns, 1);
 }
 
+index_t ProductsPerTask(index_t m, index_t n, index_t k, index_t count) {
+  const double multiply_adds = static_cast<double>(m) * n * k;
+  if (multiply_adds >= kParallelMultiplyAdds) return count;
+  return static_cast<index_t>(kParallelMultiplyAdds / std::max(1.0, multiply_adds));
+}
+
 }  // namespace tessera::tensor_internal

@@ -57,6 +57,11 @@ void Gemm(const GemmArguments<bfloat16_t>& arguments);
 /// How many threads such a product can use, called from here.
 int64_t GemmThreads(index_t m, index_t n, index_t k);
 
+/// How many products of a batch a task takes: some that are too small to be worth a thread each;
+/// one that runs on several threads itself comes after the other, `count` of them on the calling
+/// thread.
+index_t ProductsPerTask(index_t m, index_t n, index_t k, index_t count);
+
 /// Whether products of T are computed between copies in float: of both operands and, with beta, of
 /// the old C, which then takes the product.
 template <typename T>
