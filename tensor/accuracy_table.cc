@@ -15,25 +15,18 @@
 #include <vector>
 
 #include "tessera/tensor/instruction_set.h"
+#include "tessera/tensor/internal/accuracy.h"
 #include "tessera/tensor/tensor.h"
 
 namespace tessera {
 namespace {
 
 using Reference = long double (*)(long double);
-
-// The distance of neighbouring numbers of T around `value`.
-template <typename T>
-long double Ulp(long double value) {
-  using Limits = std::numeric_limits<T>;
-  if (std::fabs(value) < static_cast<long double>(Limits::min())) return Limits::denorm_min();
-  int exponent;
-  std::frexp(std::fabs(value), &exponent);
-  return std::ldexp(1.0L, exponent - Limits::digits);
-}
+using tensor_internal::NumbersAroundOne;
+using tensor_internal::Ulp;
 
 // Every 4093rd float, which reaches all exponents and, over the range, all low bits; for double as
-// many random bit patterns. Then numbers of ordinary size, where most arguments lie.
+// many random bit patterns. Then numbers of ordinary size, where most arguments lie, and around 1.
 template <typename T>
 std::vector<T> Arguments() {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -50,6 +43,7 @@ std::vector<T> Arguments() {
     std::uniform_real_distribution<double> uniform(-bound, bound);
     for (int i = 0; i < 100000; ++i) arguments.push_back(static_cast<T>(uniform(generator)));
   }
+  for (const T value : NumbersAroundOne<T>(200000, generator)) arguments.push_back(value);
   return arguments;
 }
 
@@ -146,7 +140,8 @@ int main() {
       "# Accuracy\n\n"
       "The worst errors seen, in units in the last place (ulp) of the exact result, which the C\n"
       "library's long double stands for. Arguments: every 4093rd float, as many random double\n"
-      "bit patterns, and 600,000 numbers up to 2^20; special values are the tests' part.\n"
+      "bit patterns, 600,000 numbers up to 2^20 and 400,000 around 1; special values are the\n"
+      "tests' part.\n"
       "`elementwise_accuracy_test.cc` asserts a bound for each function: at most 4 ulp, but 10\n"
       "for `gamma`, 8 for `lgamma` and 36 for `digamma` of double; below zero and near zeros 16\n"
       "for the first two and `digamma` of float, or for the last two 1e-6 (double: 1e-14); 4000\n"

@@ -15,23 +15,15 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/internal/accuracy.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
 namespace {
 
 using Reference = long double (*)(long double);
-
-// The distance of neighbouring numbers of T around `value`.
-template <typename T>
-long double Ulp(long double value) {
-  using Limits = std::numeric_limits<T>;
-  const long double magnitude = std::fabs(value);
-  if (magnitude < static_cast<long double>(Limits::min())) return Limits::denorm_min();
-  int exponent;
-  std::frexp(magnitude, &exponent);
-  return std::ldexp(1.0L, exponent - Limits::digits);
-}
+using tensor_internal::NumbersAroundOne;
+using tensor_internal::Ulp;
 
 // Numbers of every magnitude and sign (random bits), numbers around 1 and around 0, and special
 // ones.
@@ -56,6 +48,8 @@ std::vector<T> Arguments() {
     arguments.push_back(std::nextafter(static_cast<T>(i) / 2, T(1000)));
     arguments.push_back(std::nextafter(static_cast<T>(i) / 2, T(-1000)));
   }
+  for (const T value : NumbersAroundOne<T>(20000, generator)) arguments.push_back(value);
+  arguments.push_back(static_cast<T>(1.0001209755903815));  // acosh by sqrt(t * (t + 2)): 3.08 ulp
   // Near odd multiples of pi / 4, where the tangent shows all that reduction lost.
   for (const double a : {0x1.137fdf2ccc461p+19, 993749.36477410374, 736298.99103442742}) {
     arguments.push_back(static_cast<T>(a));

@@ -575,12 +575,13 @@ inline P Asinh(const P& x) {
   return pk::por(Log1pOrLogOfTwice(a, small), SignBit(x));
 }
 
-/// acosh(x) = log1p(t + sqrt(2 t + t^2)) with t = x - 1.
+/// acosh(x) = log1p(t + sqrt(2 t + t^2)) with t = x - 1. Near 1 the result is hardly larger than
+/// the root, to which 2 t, exact, and a small t^2 bring less rounding than t (t + 2).
 template <RealPacket P>
 inline P Acosh(const P& x) {
   const P one = Set<P>(1);
   const P t = pk::psub(x, one);
-  const P small = pk::padd(t, SquareRoot(P(pk::pmul(t, P(pk::padd(t, Set<P>(2)))))));
+  const P small = pk::padd(t, SquareRoot(P(MultiplyAdd(t, t, P(pk::padd(t, t))))));
   const P nan = Set<P>(std::numeric_limits<double>::quiet_NaN());
   return WhereLess(x, one, nan, Log1pOrLogOfTwice(x, small));
 }

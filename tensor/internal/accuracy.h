@@ -1,0 +1,40 @@
+#ifndef TESSERA_TENSOR_INTERNAL_ACCURACY_H_
+#define TESSERA_TENSOR_INTERNAL_ACCURACY_H_
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+/// What the test and the table of the functions' errors share.
+namespace tessera::tensor_internal {
+
+/// The distance of neighbouring numbers of T around `value`.
+template <typename T>
+long double Ulp(long double value) {
+  using Limits = std::numeric_limits<T>;
+  const long double magnitude = std::fabs(value);
+  if (magnitude < static_cast<long double>(Limits::min())) return Limits::denorm_min();
+  int exponent;
+  std::frexp(magnitude, &exponent);
+  return std::ldexp(1.0L, exponent - Limits::digits);
+}
+
+/// `count` pairs of numbers on both sides of 1, as many for each power of 2 of their distance from
+/// it, down to the last: 1 is a zero or an end of many functions, and of random numbers few lie
+/// near it.
+template <typename T>
+std::vector<T> NumbersAroundOne(int count, std::mt19937_64& generator) {
+  std::uniform_real_distribution<double> exponent(-std::numeric_limits<T>::digits, 0);
+  std::vector<T> numbers;
+  for (int i = 0; i < count; ++i) {
+    const double distance = std::exp2(exponent(generator));
+    numbers.push_back(static_cast<T>(1 + distance));
+    numbers.push_back(static_cast<T>(1 - distance));
+  }
+  return numbers;
+}
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_INTERNAL_ACCURACY_H_
