@@ -45,6 +45,7 @@ _STANDARD_FIELDS = frozenset((
     "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit", "label",
     "aggregate_name", "aggregate_unit", "error_occurred", "error_message", "big_o", "rms",
     "bytes_per_second", "items_per_second", "bytes/s", "flop/s", "items/s",
+    "of_copy", "loop_of_copy",
 ))
 
 # What comparing benchmarks hold Tessera against that is Tessera too: fewer threads, its own products below an

@@ -62,6 +62,7 @@ void AddUpdate(index_t n) {
   AddCase({.name = "update/" + std::to_string(n),
            .bounds = {{.peer = "loop", .at_least = 0.98}},
            .bytes = 12.0 * static_cast<double>(n),
+           .flops = 4.0 * static_cast<double>(n),
            .make = [n] {
              auto d = std::make_shared<Data>(n, -1.0f, 1.0f);
              return Variants{.all = {{"ours", [d] { Update(d.get()); }},
@@ -74,6 +75,7 @@ void AddTwoThreads(index_t n) {
   AddCase({.name = "update_two_threads/" + std::to_string(n),
            .bounds = {{.peer = "one_thread", .at_least = 1.7}},
            .bytes = 12.0 * static_cast<double>(n),
+           .flops = 4.0 * static_cast<double>(n),
            .make = [n] {
              auto d = std::make_shared<Data>(n, -1.0f, 1.0f);
              auto two = std::make_shared<tbb::task_arena>(2);
@@ -83,14 +85,15 @@ void AddTwoThreads(index_t n) {
 }
 
 /// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's; `over_libm` the
-/// bound against the former.
+/// bound against the former, `operations` what one element takes, a function counted as one.
 template <typename Ours, typename Scalar, typename EigenForm>
 void AddFunction(const std::string& name, float low, float high, Ours ours, Scalar scalar,
-                 EigenForm eigen, double over_libm = 10) {
+                 EigenForm eigen, double over_libm = 10, double operations = 1) {
   constexpr index_t kSize = 4096;
   AddCase({.name = name,
            .bounds = {{.peer = "libm", .at_least = over_libm}, {.peer = "eigen", .at_least = 0.95}},
            .bytes = 8.0 * kSize,
+           .flops = operations * kSize,
            .make = [=] {
              auto d = std::make_shared<Data>(kSize, low, high);
              return Variants{
@@ -110,7 +113,7 @@ void AddFunctions() {
   AddFunction(
       "sigmoid_chain", -10, 10, [](const auto& x) { return sigmoid(x * 2.0f) + 1.0f; },
       [](float x) { return 1 / (1 + std::exp(-2 * x)) + 1; },
-      [](const Map& x) { return (x * 2.0f).logistic() + 1.0f; });
+      [](const Map& x) { return (x * 2.0f).logistic() + 1.0f; }, 10, 3);
   AddFunction(
       "tanh", -10, 10, [](const auto& x) { return tanh(x); }, [](float x) { return std::tanh(x); },
       [](const Map& x) { return x.tanh(); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -45,6 +46,48 @@ int64_t RunsPerTurn(const Variant& variant) {
           1, static_cast<int64_t>(static_cast<double>(count) * kTurnSeconds / seconds));
     }
   }
+}
+
+// A level of the memory: copies that move so many bytes are timed in it, and a case belongs to it
+// that moves at most `holds`.
+struct Level {
+  double holds;
+  size_t moved;
+};
+
+// Bytes that one core moves in a second when it copies within the first level that holds `bytes`,
+// reads and writes counted: the best of some turns, taken once for each level.
+double CopyBandwidth(double bytes) {
+  static const std::vector<Level> levels = [] {
+    std::vector<Level> all;
+    double largest = 0;
+    for (const benchmark::CPUInfo::CacheInfo& cache : benchmark::CPUInfo::Get().caches) {
+      if (cache.type == "Instruction") continue;
+      // A last cache of a server's size is shared, and seldom all there.
+      largest = std::min<double>(cache.size, 64 << 20);
+      all.push_back({largest, static_cast<size_t>(largest / 2)});
+    }
+    all.push_back({0, std::max(static_cast<size_t>(4 * largest), size_t{128} << 20)});
+    return all;
+  }();
+  static std::map<size_t, double> measured;  // by what is moved
+  size_t moved = levels.back().moved;
+  for (const Level& level : levels) {
+    if (bytes <= level.holds) {
+      moved = level.moved;
+      break;
+    }
+  }
+  double& best = measured[moved];
+  if (best > 0) return best;
+  const size_t half = moved / 2;
+  std::vector<char> from(half, 1), to(half, 2);
+  const Variant copy("copy", [&] { std::memcpy(to.data(), from.data(), half); });
+  const int64_t runs = RunsPerTurn(copy);
+  for (size_t turn = 0; turn < kMinTurns; ++turn) {
+    best = std::max(best, static_cast<double>(2 * half * runs) / SecondsFor(copy, runs));
+  }
+  return best;
 }
 
 // A case while it runs: its variants and, for each of them, the seconds per run of every turn.
@@ -170,7 +213,15 @@ void RunCase(const Case& c, Session* session, benchmark::State& state) {
     state.counters[v == 0 ? "ours" : m.variants.all[v].name] = median(v);
   }
   const double ours = median(0);
-  if (c.bytes > 0) state.counters["bytes/s"] = c.bytes / ours;
+  if (c.bytes > 0) {
+    const double copy = CopyBandwidth(c.bytes);
+    state.counters["bytes/s"] = c.bytes / ours;
+    state.counters["of_copy"] = c.bytes / ours / copy;
+    for (size_t v = 1; v < m.seconds.size(); ++v) {
+      if (m.variants.all[v].name != "loop") continue;
+      state.counters["loop_of_copy"] = c.bytes / median(v) / copy;
+    }
+  }
   if (c.flops > 0) state.counters["flop/s"] = c.flops / ours;
   if (c.items > 0) state.counters["items/s"] = c.items / ours;
 }

@@ -61,7 +61,8 @@ struct Case {
   /// One line of the table each; without any the case is timed but not judged.
   std::vector<Bound> bounds = {};
   /// What one run moves, computes and finishes (pushes, blocks, images, ...), for the counters; 0
-  /// if that means nothing here.
+  /// if that means nothing here. Bytes are also told as the fraction of what one core copies in the
+  /// level of memory that holds them: of_copy, and loop_of_copy for the variant "loop".
   double bytes = 0;
   double flops = 0;
   double items = 0;

@@ -111,6 +111,13 @@ TEST_F(RatioBenchmarkTest, CountersNameOursAndItsItems) {
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("operator=")));
 }
 
+TEST_F(RatioBenchmarkTest, BytesAreToldAsAFractionOfACopy) {
+  const std::string text = RunWith({"--filter=reached"}).text;
+  EXPECT_THAT(text, testing::HasSubstr(" of_copy="));
+  EXPECT_THAT(text, testing::HasSubstr(" loop_of_copy="));
+  EXPECT_THAT(RunWith({"--filter=counted"}).text, testing::Not(testing::HasSubstr("of_copy=")));
+}
+
 TEST_F(RatioBenchmarkTest, ResultsThatDisagreeAreAnError) {
   const Outcome outcome = RunWith({"--filter=wrong"});
   EXPECT_EQ(outcome.status, 1);
