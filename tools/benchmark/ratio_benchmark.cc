@@ -111,7 +111,7 @@ struct Measurement {
 
 struct Row {
   std::string name;
-  double ours, peer, ratio, bound;
+  double ours, peer, ratio, bound, published;
 };
 
 // The turns of a case, kept when its variants' memory is given back.
@@ -174,8 +174,10 @@ struct Session {
     const std::vector<std::vector<double>>& seconds = kept.seconds;
     const double ours = Median(seconds[0]);
     const size_t lines = c.bounds.size() + (c.limit_seconds > 0 ? 1 : 0);
-    const auto add = [&](const std::string& peer_name, double peer, double ratio, double bound) {
-      rows->push_back({lines > 1 ? c.name + ":" + peer_name : c.name, ours, peer, ratio, bound});
+    const auto add = [&](const std::string& peer_name, double peer, double ratio, double bound,
+                         double published = 0) {
+      rows->push_back(
+          {lines > 1 ? c.name + ":" + peer_name : c.name, ours, peer, ratio, bound, published});
     };
     for (const Bound& bound : c.bounds) {
       std::vector<double> peer_seconds, ratios;
@@ -189,7 +191,9 @@ struct Session {
         peer_seconds.push_back(fastest);
         ratios.push_back(fastest / seconds[0][turn]);
       }
-      if (!ratios.empty()) add(bound.peer, Median(peer_seconds), Median(ratios), bound.at_least);
+      if (!ratios.empty()) {
+        add(bound.peer, Median(peer_seconds), Median(ratios), bound.at_least, bound.published);
+      }
     }
     if (c.limit_seconds > 0) add("limit", c.limit_seconds, c.limit_seconds / ours, 1.0);
   }
@@ -249,9 +253,11 @@ bool Report(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     const bool reached = row.ratio >= row.bound;
     all_reached = all_reached && reached;
-    std::printf("ratio %-*s %9s %9s %6.2f %6.2f %s\n", static_cast<int>(width), row.name.c_str(),
+    std::printf("ratio %-*s %9s %9s %6.2f %6.2f %s", static_cast<int>(width), row.name.c_str(),
                 Seconds(row.ours).c_str(), Seconds(row.peer).c_str(), row.ratio, row.bound,
                 reached ? "ok" : "short");
+    if (row.published > 0) std::printf(" published %.2f", row.published);
+    std::printf("\n");
   }
   std::fflush(stdout);
   return all_reached;

@@ -54,6 +54,8 @@ struct Bound {
   static constexpr const char* kBest = "best";
   std::string peer;
   double at_least = 1.0;
+  /// What others have published for this ratio, printed behind the line; 0 for nothing.
+  double published = 0;
 };
 
 struct Case {
@@ -75,9 +77,9 @@ struct Case {
 /// Registers a case; they run in this order.
 void AddCase(Case c);
 
-/// Runs what the flags pick and prints for each bound `ratio CASE OURS PEER RATIO BOUND ok|short`,
-/// times being medians of at least nine turns and RATIO the median of each turn's PEER / OURS. A
-/// case with several bounds is called CASE:PEER.
+/// Runs what the flags pick and prints for each bound `ratio CASE OURS PEER RATIO BOUND ok|short
+/// [published X]`, times being medians of at least nine turns and RATIO the median of each turn's
+/// PEER / OURS. A case with several bounds is called CASE:PEER.
 ///
 /// Flags, besides Google Benchmark's: --check (exit status 1 if a case is short), --filter=REGEX
 /// (cases to run). Returns the exit status: 0, 1 also when results disagree, 2 for a wrong flag.

@@ -62,7 +62,8 @@ class RatioBenchmarkTest : public testing::Test {
              .bounds = {{.peer = Bound::kBest, .at_least = 1e6}},
              .make = ThreeVariants});
     AddCase({.name = "several",
-             .bounds = {{.peer = "loop", .at_least = 2}, {.peer = "eager", .at_least = 1e6}},
+             .bounds = {{.peer = "loop", .at_least = 2},
+                        {.peer = "eager", .at_least = 1e6, .published = 2.46}},
              .limit_seconds = 1,
              .make = ThreeVariants});
     AddCase({.name = "counted", .items = 7, .make = [] {
@@ -99,7 +100,8 @@ TEST_F(RatioBenchmarkTest, EveryBoundHasItsLine) {
   const Outcome outcome = RunWith({"--filter=^several$"});
   ASSERT_EQ(outcome.ratios.size(), 3u);
   EXPECT_THAT(outcome.ratios[0], testing::MatchesRegex("ratio several:loop .* ok"));
-  EXPECT_THAT(outcome.ratios[1], testing::MatchesRegex("ratio several:eager .* short"));
+  EXPECT_THAT(outcome.ratios[1],
+              testing::MatchesRegex("ratio several:eager .* short published 2.46"));
   EXPECT_THAT(outcome.ratios[2], testing::MatchesRegex("ratio several:limit .* 1.00 ok"));
 }
 
