@@ -1,4 +1,5 @@
-// The samples of docs/tensor.md, and that they do what the page says.
+// The samples of docs/tensor.md and of docs/performance-guide.md's tensors, and that they do what
+// the pages say.
 #include <cmath>
 #include <cstdint>
 #include <iostream>
@@ -7,6 +8,33 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/tensor/tensor.h"
+
+// Where programs have their functors: beside Tessera's names and not among them.
+namespace user {
+
+using namespace tessera;
+
+struct Squared : WideFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(a * a);
+  }
+  template <typename P>
+  TESSERA_HD static P MapPacket(const P& a) {
+    return pk::pmul(a, a);
+  }
+};
+
+TEST(DocsTest, FunctorsOfOnesOwnHavePackets) {
+  TensorContainer<cpu, 1> a(Shape1(1000), 3.0f), b(a.shape_, 1.0f), r(a.shape_);
+
+  r = F<Squared>(a) + b;
+
+  for (index_t i = 0; i < 1000; ++i) ASSERT_EQ(r[i], 10.0f);
+  EXPECT_THAT(Inspect(r, F<Squared>(a) + b), testing::HasSubstr("packets"));
+}
+
+}  // namespace user
 
 namespace tessera {
 namespace {
