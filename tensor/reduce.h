@@ -16,10 +16,11 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Packets that one partial result takes up before it is put aside. The error of a sum grows with
-/// the additions one after another, here at most this many of elements and the number of such
-/// blocks in a chunk of partial results, instead of all (blocked summation; N. J. Higham, Accuracy
-/// and Stability of Numerical Algorithms, 2002, section 4.2).
+/// Packets that one partial result takes up before it is put aside; where there are no packets, a
+/// row's elements are put aside as often as four such chains would be. The error of a sum grows
+/// with the additions one after another, here at most this many of elements, or four times as many,
+/// and the number of such blocks in a chunk of partial results, instead of all (blocked summation;
+/// N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
 inline constexpr index_t kReduceBlock = 128;
 
 /// Packets that ReduceRow takes up at a time, each into a partial result of its own: four
@@ -92,12 +93,16 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
       for (const T lane : lanes) result = Op::Map(result, lane);
     }
   }
+  // One by one: what packets leave over, or all of a row that has none, its parts put aside too.
+  constexpr index_t kPart = kReduceBlock * kReduceChains;
   while (x < end) {
-    const index_t count = HoldsSpans<E>() ? std::min(kBlock, end - x) : end - x;
+    const index_t count = std::min(kPart, end - x);
     block(count, [&](const auto& elements) {
+      Accumulator part = x == begin ? result : Red::template InitialValue<Accumulator>();
       for (index_t i = x; i < x + count; ++i) {
-        result = Op::Map(result, static_cast<Accumulator>(elements.Eval(y, i)));
+        part = Op::Map(part, static_cast<Accumulator>(elements.Eval(y, i)));
       }
+      result = x == begin ? part : Op::Map(result, part);
     });
   }
   return result;
@@ -331,6 +336,10 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
                         });
 }
 
+/// Elements that a full reduction handles as one partial result; fixed, so that the order of
+/// additions does not depend on the number of threads.
+inline constexpr index_t kReduceChunk = index_t{1} << 14;
+
 /// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
 template <typename Red, int kAxis, typename E>
 struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::value_type> {
@@ -389,6 +398,8 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
     } else {
       // The rows that lie one after another in each of `outer` places count as one where they do.
       using Op = typename Red::OPType;
+      using Accumulator = AccumulatorOf<Red, T>;
+      using Total = TotalOf<Red, Accumulator>;
       const bool flat = ready.IsFlat();
       const index_t inner_rows = flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1);
       const index_t columns = shape.ProdShape(flat ? kAxis + 1 : E::kRank - 1, E::kRank);
@@ -396,15 +407,21 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
       ParallelFor(plan.count, plan.grain, [&](index_t first, index_t last) {
         const Ready local = ready;
         for (index_t i = first; i < last; ++i) {
-          auto result = Red::template InitialValue<AccumulatorOf<Red, T>>();
+          // As in ReduceToNumber, there may be any number of parts.
+          Total total = Red::template InitialValue<Total>();
           for (index_t o = 0; o < outer; ++o) {
             for (index_t r = 0; r < inner_rows; ++r) {
               const index_t y = (o * kept + i) * inner_rows + r;
-              const index_t begin = flat ? y * columns : 0;
-              result = Op::Map(result, ReduceRow<Red>(local, flat ? 0 : y, begin, begin + columns));
+              const index_t row = flat ? 0 : y;
+              const index_t end = flat ? (y + 1) * columns : columns;
+              for (index_t x = flat ? y * columns : 0; x < end; x += kReduceChunk) {
+                const index_t chunk_end = std::min(end, x + kReduceChunk);
+                total = Op::Map(total, Total(ReduceRow<Red>(local, row, x, chunk_end)));
+              }
             }
           }
-          SaveElement<Saver>(dst.dptr_ + i, static_cast<T>(result * scale));
+          SaveElement<Saver>(dst.dptr_ + i,
+                             static_cast<T>(static_cast<Accumulator>(total) * scale));
         }
       });
     }
@@ -437,9 +454,6 @@ ReduceExceptExp<red::sum, 1, OperandNode<E>> sum_rows(const E& e) {
   return ReduceExceptExp<red::sum, 1, OperandNode<E>>(AsNode(e));
 }
 
-/// Elements that a full reduction handles as one partial result; fixed, so that the order of
-/// additions does not depend on the number of threads.
-inline constexpr index_t kReduceChunk = index_t{1} << 14;
 /// Partial results that are kept at a time, a bounded number, before they are combined in order.
 inline constexpr index_t kReducePartials = 64;
 /// Chunks that a task takes.

@@ -304,6 +304,25 @@ TEST(ReduceExpressionTest, ColumnSumsOfManyRowsStayAccurate) {
   }
 }
 
+// So are those of many short parts, of one long row, and of elements that come one by one.
+TEST(ReduceExpressionTest, SumsOfManyPartsStayAccurate) {
+  constexpr index_t kCount = index_t{1} << 21;
+  constexpr double kElement = static_cast<double>(0.1f);
+  GuardedTensor<1, float> x(Shape1(2 * kCount),
+                            std::vector<float>(static_cast<size_t>(2 * kCount), 0.1f));
+  GuardedTensor<1, float> sums(Shape1(2));
+  // Of 512 elements, and of what was put aside in a chunk.
+  const double bound = (512 + 2 * 32) * UnitRoundoff<float>();
+  *sums = sumall_except_dim<1>(Tensor<cpu, 3, float>((*x).dptr_, Shape3(kCount / 2, 2, 2)));
+  for (const float value : sums.values()) EXPECT_NEAR(value / (kElement * kCount), 1, bound);
+  *sums = sumall_except_dim<0>(Tensor<cpu, 2, float>((*x).dptr_, Shape2(2, kCount)));
+  for (const float value : sums.values()) EXPECT_NEAR(value / (kElement * kCount), 1, bound);
+  // No packets of powers.
+  const auto powers = F<op::power>(*x, 1.0f);
+  const double sum = static_cast<double>(ReduceAll<red::sum>(powers));
+  EXPECT_NEAR(sum / (kElement * 2 * kCount), 1, bound);
+}
+
 TEST(ReduceExpressionTest, ShapesThatDoNotFitAreRefused) {
   GuardedTensor<2, float> x(Shape2(2, 3));
   GuardedTensor<1, float> out(Shape1(2), std::vector<float>{7, 8});
