@@ -2,6 +2,7 @@
 #define TESSERA_TENSOR_REDUCE_AXIS_H_
 
 #include <tuple>
+#include <type_traits>
 
 #include "tessera/tensor/internal/reducer.h"
 
@@ -14,7 +15,7 @@ template <typename Red, bool kIndex, int N, typename E>
 struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
-  using Accumulator = ReducedIn<Red, value_type>;
+  using Accumulator = AccumulatorOf<Red, value_type>;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
@@ -52,18 +53,13 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
 
   const Shape<N>& shape() const { return target; }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
-    const index_t row = FirstRow(y, x);
-    Accumulator result = Red::template InitialValue<Accumulator>();
-    index_t index = 0;
-    for (index_t k = 0; k < extent; ++k) {
-      const Accumulator element =
-          static_cast<Accumulator>(along_row ? e.Eval(row, k) : e.Eval(row + k * inner_rows, x));
-      const Accumulator combined = Red::OPType::Map(result, element);
-      // A NaN, once it has won, differs from itself and must not move on.
-      if (kIndex && combined != result && result == result) index = k;
-      result = combined;
+    if constexpr (!kIndex && std::is_same_v<device_type, cpu>) {
+      value_type value;
+      EvalRow(y, x, x + 1, &value);  // in its order, for the same bits
+      return value;
+    } else {
+      return OneByOne(y, x);
     }
-    return kIndex ? static_cast<value_type>(index) : static_cast<value_type>(result);
   }
   bool IsFlat() const { return false; }
 
@@ -78,11 +74,27 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
         ReduceRows<Red>(e, {FirstRow(y, begin), inner_rows, extent}, begin, end, out);
       }
     } else {
-      for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
+      for (index_t x = begin; x < end; ++x) *out++ = OneByOne(y, x);
     }
   }
 
  private:
+  /// The elements in their order, in one sum.
+  TESSERA_HD value_type OneByOne(index_t y, index_t x) const {
+    const index_t row = FirstRow(y, x);
+    Accumulator result = Red::template InitialValue<Accumulator>();
+    index_t index = 0;
+    for (index_t k = 0; k < extent; ++k) {
+      const Accumulator element =
+          static_cast<Accumulator>(along_row ? e.Eval(row, k) : e.Eval(row + k * inner_rows, x));
+      const Accumulator combined = Red::OPType::Map(result, element);
+      // A NaN, once it has won, differs from itself and must not move on.
+      if (kIndex && combined != result && result == result) index = k;
+      result = combined;
+    }
+    return kIndex ? static_cast<value_type>(index) : static_cast<value_type>(result);
+  }
+
   /// The operand's first row among those that element (y, x) of the result is reduced from.
   TESSERA_HD index_t FirstRow(index_t y, index_t x) const {
     if (along_row) return y * target[N - 1] + x;

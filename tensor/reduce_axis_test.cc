@@ -152,5 +152,30 @@ TEST(ReduceAxisErrorTest, TheAxisMustExist) {
               {"reduce_keepdim", "(3,4)", "-1"});
 }
 
+// Many small numbers are added up in blocks, below each other as along a row.
+TEST(ReduceAxisSumTest, LongSumsStayAccurate) {
+  constexpr index_t kCount = index_t{1} << 20;
+  GuardedTensor<2, float> tall(Shape2(kCount, 3),
+                               std::vector<float>(static_cast<size_t>(3 * kCount), 0.1f));
+  GuardedTensor<1, float> sums(Shape1(3));
+  *sums = reduce_with_axis<red::sum, false>(*tall, 0);
+  constexpr double kBlock = expr::kRowsPerBlock;
+  const double bound = (kBlock + kCount / kBlock) * UnitRoundoff<float>();
+  for (const float value : sums.values()) {
+    EXPECT_NEAR(value / (static_cast<double>(0.1f) * kCount), 1, bound);
+  }
+}
+
+// What takes single elements of a sum gets those that an assignment gets.
+TEST(ReduceAxisSumTest, IsTheSameAloneAndInsideAnExpression) {
+  for (const int axis : {0, 1}) {
+    GuardedTensor<2, float> a(Shape2(1000, 1000), RandomValues<float>(1000000, 0, 1));
+    GuardedTensor<1, float> alone(Shape1(1000)), inside(Shape1(1000));
+    *alone = reduce_with_axis<red::sum, false>(*a, axis);
+    *inside = reduce_with_axis<red::sum, false>(*a, axis) + 0.0f;
+    EXPECT_EQ(alone.values(), inside.values()) << axis;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

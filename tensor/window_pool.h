@@ -17,7 +17,7 @@ template <typename Red, typename E>
 struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
-  using Accumulator = ReducedIn<Red, value_type>;
+  using Accumulator = AccumulatorOf<Red, value_type>;
   static constexpr int kRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
