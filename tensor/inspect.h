@@ -298,9 +298,12 @@ class Inspection {
         End(ReducesColumns<Red>(ready, columns), plan.tasks);
         if (plan.pieces > 1) PartialResults(plan.pieces * columns);
       } else {
-        const index_t inner = shape.ProdShape(kAxis + 1, E::kRank);
-        End(Reduces<Red>(ready, ready.IsFlat() ? inner : columns, kReduceChains),
-            TaskPlan::Of(shape[kAxis], outer * inner));
+        const bool flat = ready.IsFlat();
+        const index_t width = flat ? shape.ProdShape(kAxis + 1, E::kRank) : columns;
+        const index_t rows = outer * (flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1));
+        const ExceptPlan plan(shape[kAxis], rows, width);
+        End(Reduces<Red>(ready, width, kReduceChains), plan.tasks);
+        if (plan.in_chunks) PartialResults(plan.tasks.count);
       }
     }
     if (shared) Copy<Saver>(dst, Stored(dst, kOverlap));

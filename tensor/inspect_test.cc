@@ -226,6 +226,10 @@ TEST_F(InspectTest, ThreadsAreAsManyAsThereAreTasks) {
   const std::string products = inspect(batch_dot<false, false>(batch, batch));
   EXPECT_THAT(products, HasSubstr("; up to 4 threads\n"));
   EXPECT_THAT(inspect(sum_rows(large)), HasSubstr("; up to 4 threads\n"));
+  const std::string one =
+      inspect(Unallocated(Shape1(1)), sumall_except_dim<0>(Unallocated(Shape2(1, 20000000))));
+  EXPECT_THAT(one, HasSubstr("; up to 4 threads\n"));
+  EXPECT_THAT(one, HasSubstr("1221 partial results\n"));
   const std::string along = inspect(sum<1>(Unallocated(Shape2(2, 40000))));
   EXPECT_THAT(along, HasSubstr("; up to 4 threads\n"));
   EXPECT_THAT(along, HasSubstr("temporaries: (2,) float32, 6 partial results\n"));

@@ -339,6 +339,43 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
 /// Elements that a full reduction handles as one partial result; fixed, so that the order of
 /// additions does not depend on the number of threads.
 inline constexpr index_t kReduceChunk = index_t{1} << 14;
+/// Partial results that are kept at a time, a bounded number, before they are combined in order.
+inline constexpr index_t kReducePartials = 64;
+/// Chunks that a task takes.
+inline index_t ReduceGrain() { return StepsPerTask(kReduceChunk); }
+
+/// How (rows, columns) of elements are cut into chunks of about kReduceChunk: the one row, if there
+/// is but one, or the rows. The shape alone decides.
+struct ChunkPlan {
+  Shape<2> shape;
+  bool cuts_row;
+  index_t extent;  // columns of the row, or rows
+  index_t chunk;   // of the extent
+  index_t count;
+
+  explicit ChunkPlan(const Shape<2>& all)
+      : shape(all),
+        cuts_row(all[0] == 1),
+        extent(all[cuts_row ? 1 : 0]),
+        chunk(cuts_row ? kReduceChunk
+                       : std::max<index_t>(1, kReduceChunk / std::max<index_t>(1, all[1]))),
+        count(all.Size() == 0 ? 0 : (extent + chunk - 1) / chunk) {}
+};
+
+/// How a reduction that keeps a dimension other than the last divides its work: by results, or
+/// where these are few, by chunks of what each is reduced from. The shape alone decides.
+struct ExceptPlan {
+  ChunkPlan of_each;
+  bool in_chunks;
+  TaskPlan tasks;
+
+  /// `kept` results, each of `rows` rows of `columns`.
+  ExceptPlan(index_t kept, index_t rows, index_t columns)
+      : of_each(Shape2(rows, columns)),
+        in_chunks(kept < kMaxPieces && of_each.count > 1),
+        tasks(in_chunks ? TaskPlan{kept * of_each.count, ReduceGrain()}
+                        : TaskPlan::Of(kept, rows * columns)) {}
+};
 
 /// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
 template <typename Red, int kAxis, typename E>
@@ -403,27 +440,54 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
       const bool flat = ready.IsFlat();
       const index_t inner_rows = flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1);
       const index_t columns = shape.ProdShape(flat ? kAxis + 1 : E::kRank - 1, E::kRank);
-      const TaskPlan plan = TaskPlan::Of(kept, outer * inner_rows * columns);
-      ParallelFor(plan.count, plan.grain, [&](index_t first, index_t last) {
-        const Ready local = ready;
-        for (index_t i = first; i < last; ++i) {
-          // As in ReduceToNumber, there may be any number of parts.
-          Total total = Red::template InitialValue<Total>();
-          for (index_t o = 0; o < outer; ++o) {
-            for (index_t r = 0; r < inner_rows; ++r) {
-              const index_t y = (o * kept + i) * inner_rows + r;
-              const index_t row = flat ? 0 : y;
-              const index_t end = flat ? (y + 1) * columns : columns;
-              for (index_t x = flat ? y * columns : 0; x < end; x += kReduceChunk) {
-                const index_t chunk_end = std::min(end, x + kReduceChunk);
-                total = Op::Map(total, Total(ReduceRow<Red>(local, row, x, chunk_end)));
-              }
-            }
+      const index_t rows = outer * inner_rows;
+      // Op over rows [first_row, end_row) of result i, elements [begin, end) of each; as in
+      // ReduceToNumber, there may be any number of parts.
+      const auto reduce = [=](const Ready& e, index_t i, index_t first_row, index_t end_row,
+                              index_t begin, index_t end) {
+        Total total = Red::template InitialValue<Total>();
+        for (index_t row = first_row; row < end_row; ++row) {
+          const index_t y = (row / inner_rows * kept + i) * inner_rows + row % inner_rows;
+          const index_t first = flat ? y * columns : 0;
+          for (index_t x = begin; x < end; x += kReduceChunk) {
+            const index_t chunk_end = std::min(end, x + kReduceChunk);
+            total = Op::Map(total,
+                            Total(ReduceRow<Red>(e, flat ? 0 : y, first + x, first + chunk_end)));
           }
-          SaveElement<Saver>(dst.dptr_ + i,
-                             static_cast<T>(static_cast<Accumulator>(total) * scale));
+        }
+        return total;
+      };
+      const auto save = [=](index_t i, Total total) {
+        SaveElement<Saver>(dst.dptr_ + i, static_cast<T>(static_cast<Accumulator>(total) * scale));
+      };
+      const ExceptPlan plan(kept, rows, columns);
+      if (!plan.in_chunks) {
+        ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+          const Ready local = ready;
+          for (index_t i = first; i < last; ++i) save(i, reduce(local, i, 0, rows, 0, columns));
+        });
+        return;
+      }
+      const ChunkPlan& chunks = plan.of_each;
+      Scratch<cpu> scratch;
+      auto* const partial = static_cast<Total*>(
+          scratch.Allocate(plan.tasks.count * static_cast<index_t>(sizeof(Total))));
+      ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+        const Ready local = ready;
+        for (index_t c = first; c < last; ++c) {
+          const index_t begin = c % chunks.count * chunks.chunk;
+          const index_t end = std::min(chunks.extent, begin + chunks.chunk);
+          partial[c] = chunks.cuts_row ? reduce(local, c / chunks.count, 0, 1, begin, end)
+                                       : reduce(local, c / chunks.count, begin, end, 0, columns);
         }
       });
+      for (index_t i = 0; i < kept; ++i) {
+        Total total = Red::template InitialValue<Total>();
+        for (index_t c = i * chunks.count; c < (i + 1) * chunks.count; ++c) {
+          total = Op::Map(total, partial[c]);
+        }
+        save(i, total);
+      }
     }
   }
 };
@@ -453,29 +517,6 @@ ReduceExceptExp<red::sum, 1, OperandNode<E>> sum_rows(const E& e) {
   static_assert(E::kRank == 2, "sum_rows is defined for matrices");
   return ReduceExceptExp<red::sum, 1, OperandNode<E>>(AsNode(e));
 }
-
-/// Partial results that are kept at a time, a bounded number, before they are combined in order.
-inline constexpr index_t kReducePartials = 64;
-/// Chunks that a task takes.
-inline index_t ReduceGrain() { return StepsPerTask(kReduceChunk); }
-
-/// How (rows, columns) of elements are cut into chunks of about kReduceChunk: the one row, if there
-/// is but one, or the rows. The shape alone decides.
-struct ChunkPlan {
-  Shape<2> shape;
-  bool cuts_row;
-  index_t extent;  // columns of the row, or rows
-  index_t chunk;   // of the extent
-  index_t count;
-
-  explicit ChunkPlan(const Shape<2>& all)
-      : shape(all),
-        cuts_row(all[0] == 1),
-        extent(all[cuts_row ? 1 : 0]),
-        chunk(cuts_row ? kReduceChunk
-                       : std::max<index_t>(1, kReduceChunk / std::max<index_t>(1, all[1]))),
-        count(all.Size() == 0 ? 0 : (extent + chunk - 1) / chunk) {}
-};
 
 /// How ReduceToNumber goes over an expression: as one row where that gives the same elements.
 template <typename E>
