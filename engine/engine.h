@@ -180,7 +180,8 @@ struct FailedOperation {
 /// it: after a wait that covers the operation it is gone. What an asynchronous function, an
 /// operator or a schedule holds, and an error that nobody needs any more, goes a little later, in
 /// whatever thread comes to it, when those that waited for the operation are on their way.
-/// Destructors in all of these may push, and wait as an operation may.
+/// Destructors in all of these may push, and wait as an operation may. (With NaiveEngine a schedule
+/// that is gone ends with the last operation of its last replay, as a part of it.)
 ///
 /// ### Parallel loops inside an operation
 /// Workers are threads of one TBB arena. A thread that works in the place of one that sleeps or
@@ -337,11 +338,12 @@ class Engine {
   /// Error(kInvalidArgument) for an empty function.
   virtual void Execute(const std::function<void()>& fn) = 0;
 
-  /// From here on no operation begins, but for those that a running one waits for; returns when
-  /// those that run have returned and devices have done what was enqueued, or when somebody calls
-  /// Start. What Execute runs is no operation, and not waited for. Pushes are accepted and keep.
-  /// Does nothing once Shutdown has begun. Throws Error(kFailedPrecondition) inside an operation,
-  /// and inside one of another engine when the process ends.
+  /// From here on no operation begins, but for those that a running one or a call of Execute waits
+  /// for, which may run one after another in the thread that waits; returns when those that run
+  /// have returned and devices have done what was enqueued, or when somebody calls Start. What
+  /// Execute runs is no operation, and not waited for. Pushes are accepted and keep. Does nothing
+  /// once Shutdown has begun. Throws Error(kFailedPrecondition) inside an operation, and inside one
+  /// of another engine when the process ends.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.

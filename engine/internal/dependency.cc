@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
 #include <unordered_set>
@@ -304,7 +305,7 @@ void ReserveForFence(Execution& execution, int stream) {
 bool Leftovers::Keep(Replaced& replaced) noexcept {
   if (replaced.empty()) return true;
   try {
-    kept_.reserve(kept_.size() + 1);
+    if (kept_.size() == kept_.capacity()) kept_.reserve(2 * kept_.size() + 1);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -442,15 +443,19 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
   struct Place {
     DependencyVariable* variable;
     const Execution* execution;  // only compared: it may be complete and reused
+    uint64_t sequence;
+    bool operator<(const Place& other) const { return sequence < other.sequence; }
   };
-  std::vector<Place> places = {{wait.inline_edges[0].variable(), &wait}};
+  // A heap of the latest: what comes to it later was pushed before.
+  std::vector<Place> places = {{wait.inline_edges[0].variable(), &wait, UINT64_MAX}};
   std::unordered_set<const Execution*> seen;
-  // What stands before one of these in the variable's line is demanded already. The last of a line
-  // come first, so that a line is walked once.
+  // What stands before one of these in the variable's line is demanded already. As the last of a
+  // line comes first, a line is walked once.
   std::set<std::pair<const DependencyVariable*, const Execution*>> passed;
   std::vector<Execution*> holders;
   int64_t visits = 0;
   while (!places.empty() && visits < max_visits) {
+    std::pop_heap(places.begin(), places.end());
     const Place place = places.back();
     places.pop_back();
     if (passed.contains({place.variable, place.execution})) continue;
@@ -459,7 +464,9 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
       if (!seen.insert(execution).second) return;
       execution->demanded.store(wait.token, std::memory_order_relaxed);
       for (Edge& edge : execution->edges()) {
-        if (edge.variable() != &variable) places.push_back({edge.variable(), execution});
+        if (edge.variable() == &variable) continue;
+        places.push_back({edge.variable(), execution, execution->sequence});
+        std::push_heap(places.begin(), places.end());
       }
     };
     // The variable may be deleted by now: its memory and lock are still there, see RecordPool.

@@ -106,6 +106,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
   /// Takes all of `ready`, to run it now or later. Called without locks, in any thread.
   virtual void Dispatch(ReadyList& ready) = 0;
+  /// Whether Dispatch runs operations itself.
+  virtual bool DispatchRuns() const { return false; }
   /// Calls an operation's function.
   virtual void Call(const SyncFn& fn, const RunContext& context) { fn(context); }
   virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {

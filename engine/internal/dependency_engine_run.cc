@@ -179,18 +179,20 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   std::unique_ptr<OperatorRecord> op = returned ? TakeLastUse(*execution) : nullptr;
   // Here, and with the caller's reference to the failure, go objects of the program. Their
   // destructors may wait for what is ready; and push, in this thread, which is in the frame of the
-  // operation: until they are through the record is no other's.
-  if (failure != nullptr || op != nullptr || !leftovers.empty() ||
-      (returned && !std::holds_alternative<std::monostate>(execution->fn))) {
-    DispatchAll(ready);
-  }
+  // operation: until they are through the record is no other's, and the operation pends.
+  const bool destroys = op != nullptr || !leftovers.empty() || failure.use_count() == 1 ||
+                        (returned && !std::holds_alternative<std::monostate>(execution->fn));
+  const bool counts_first = destroys && returned && DispatchRuns() && !ready.empty();
+  // What runs here may wait for somebody who waits for room by the bound.
+  if (counts_first) CountComplete();
+  if (destroys) DispatchAll(ready);
   leftovers.Clear();
   op.reset();
   if (returned) EndExecution(execution);
   if (!ready.empty()) FinishInline(ready);
   if (!returned) return;
   RecycleExecution(execution);
-  CountComplete();
+  if (!counts_first) CountComplete();
 }
 
 /// All that is ready, waits and deletions too.

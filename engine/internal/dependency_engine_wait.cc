@@ -363,7 +363,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
       take_back();  // it is lent anew for what is found
       Demand(*waiter, std::numeric_limits<int64_t>::max());
     }
-    all_demanded = stopped;
+    all_demanded |= stopped;  // marks stay, and what was pushed since comes after the wait
     if (!lent && demanded_depth < kMaxDemandedDepth && !LeavesPlaceToCall(turn)) {
       const DepthScope scope(demanded_depth);
       if (TryRun(pop_needed)) continue;

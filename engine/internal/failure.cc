@@ -90,7 +90,7 @@ FailureRef FailureLog::Begin(std::exception_ptr error, std::string_view name,
   }
   std::vector<FailureRef> dropped;  // destroyed without the mutex: errors are a program's objects
   std::lock_guard<std::mutex> hold(mutex_);
-  if (failure == nullptr) failure = TakeReserve(std::move(error), name, pushed_at, sequence);
+  if (failure == nullptr) failure = TakeReserve(error, name, pushed_at, sequence);
   try {
     unreported_.push_back(failure);
     std::push_heap(unreported_.begin(), unreported_.end(), BeganLater);
@@ -111,10 +111,10 @@ FailureRef FailureLog::NewReserve() {
   return reserve;
 }
 
-FailureRef FailureLog::TakeReserve(std::exception_ptr error, std::string_view name,
+FailureRef FailureLog::TakeReserve(const std::exception_ptr& error, std::string_view name,
                                    std::source_location pushed_at, uint64_t sequence) {
   if (!std::exchange(reserve_is_taken_, true)) {
-    reserve_->error = std::move(error);
+    reserve_->error = error;
     reserve_->name = name.substr(0, kReserveNameSize);
     reserve_->pushed_at = pushed_at;
     reserve_->sequence = sequence;

@@ -77,7 +77,7 @@ class FailureLog {
 
  private:
   static FailureRef NewReserve();
-  FailureRef TakeReserve(std::exception_ptr error, std::string_view name,
+  FailureRef TakeReserve(const std::exception_ptr& error, std::string_view name,
                          std::source_location pushed_at, uint64_t sequence);
   /// The old reserve goes to `dropped`.
   void RenewReserves(std::vector<FailureRef>& dropped);

@@ -55,6 +55,7 @@ class NaiveEngine final : public DependencyEngine {
 
   bool SynchronizesDevices() const override { return true; }
   bool ReplaysInOrder() const override { return true; }
+  bool DispatchRuns() const override { return true; }
 
   void Dispatch(ReadyList& ready) override {
     const DispatchFrame frame(id());

@@ -205,9 +205,18 @@ void ThreadedEngine::GiveUpRunners(int count) {
   WaitingCall* granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    runners_ -= count;
-    granted = GrantPlaces();
+    granted = GiveUpPlaces(count);
   }
+  EndRunners(count, granted);
+}
+
+/// Its first half. Requires queue_lock_; what it returns is for the other one, without it.
+ThreadedEngine::WaitingCall* ThreadedEngine::GiveUpPlaces(int count) {
+  runners_ -= count;
+  return GrantPlaces();
+}
+
+void ThreadedEngine::EndRunners(int count, WaitingCall* granted) {
   Wake(granted);
   for (int i = 0; i < count; ++i) Deactivate();
 }
@@ -250,6 +259,7 @@ void ThreadedEngine::LookAfterOrders() {
   const auto now = std::chrono::steady_clock::now();
   int withdrawn;
   bool needless;
+  WaitingCall* granted = nullptr;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     needless = HoldsRunners();
@@ -267,9 +277,11 @@ void ThreadedEngine::LookAfterOrders() {
     if (now - orders_seen_at_ < kFirstLookTime) return;  // another wait has looked
     withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
+    // At once: who begins to need runners from here on finds their places free.
+    if (needless) granted = GiveUpPlaces(withdrawn);
   }
   if (needless) {
-    GiveUpRunners(withdrawn);
+    EndRunners(withdrawn, granted);
   } else {
     StartSpares(withdrawn);
   }

@@ -135,6 +135,8 @@ class ThreadedEngine final : public DependencyEngine {
   bool StartRunners(const Start& start);
   bool StartSpares(int count);
   void GiveUpRunners(int count);
+  WaitingCall* GiveUpPlaces(int count);
+  void EndRunners(int count, WaitingCall* granted);
   int EnqueueRunners(int count);
   bool ArenaIsOccupied();
 
