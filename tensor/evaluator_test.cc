@@ -15,6 +15,7 @@
 #include "tessera/tensor/evaluator_cpu.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/parallel.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -263,8 +264,9 @@ TYPED_TEST(EvaluatorTest, PacketsAndSingleElementsAgree) {
   }
 }
 
-// The types that the suite above leaves out. Arithmetic wraps around; of bool, whose packets Eigen
-// has too, it is that of numbers 0 and 1 of which everything but 0 is stored as true.
+// The types that the suite above leaves out, and again the integers in it. Arithmetic wraps around;
+// of bool, whose packets Eigen has too, it is that of numbers 0 and 1 of which everything but 0 is
+// stored as true.
 template <typename T>
 class OtherTypesTest : public testing::Test {
  protected:
@@ -277,7 +279,8 @@ class OtherTypesTest : public testing::Test {
   }
   static uint64_t Wide(T value) { return static_cast<uint64_t>(value); }
 };
-using OtherTypes = TestedTypes<int8_t, bool, int16_t, uint16_t, uint32_t, uint64_t>;
+using OtherTypes =
+    TestedTypes<int8_t, int32_t, bool, int16_t, uint16_t, uint32_t, int64_t, uint64_t>;
 TYPED_TEST_SUITE(OtherTypesTest, OtherTypes);
 
 TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
@@ -291,9 +294,12 @@ TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
       return Tensor<cpu, 1, T>(memory.get() + i * (n + 2) + 1, Shape1(n));
     };
     Tensor<cpu, 1, T> a = vector(0), b = vector(1), out = vector(2);
+    // Spreads small numbers over all bits, so that those of every type are exceeded.
+    constexpr uint64_t kSpread = 0x9e3779b97f4a7c15;
     for (index_t i = 0; i < n; ++i) {
-      a[i] = TestFixture::Stored(static_cast<uint64_t>(i % 3 == 0 ? 0 : 37 * i));
-      b[i] = TestFixture::Stored(static_cast<uint64_t>(i % 4 < 2 ? 0 : 91 - 5 * i));
+      a[i] = TestFixture::Stored(kSpread * static_cast<uint64_t>(i % 3 == 0 ? 0 : 37 * i));
+      b[i] = TestFixture::Stored(kSpread * static_cast<uint64_t>(i % 4 < 2 ? 0 : 91 - 5 * i));
+      if (i % 5 == 1) a[i] = std::numeric_limits<T>::lowest();
     }
     const auto expect = [&](const char* what, const auto& oracle) {
       for (index_t i = 0; i < n; ++i) {
@@ -311,6 +317,12 @@ TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
     expect("*", [&](T p, T q) { return wide(p) * wide(q); });
     out = -a;
     expect("-a", [&](T p, T) { return 0 - wide(p); });
+    out = F<op::abs>(a);
+    expect("abs", [&](T p, T) { return std::min(p, T(0)) != T(0) ? 0 - wide(p) : wide(p); });
+    out = F<op::square>(a);
+    expect("square", [&](T p, T) { return wide(p) * wide(p); });
+    out = F<op::softsign>(a);
+    expect("softsign", [&](T, T) { return uint64_t{0}; });
     out = b / 1;
     expect("/ 1", [&](T, T q) { return wide(q); });
     out = F<op::lt>(a, b);
@@ -333,6 +345,16 @@ TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
     out *= b;
     // What is stored between the two is 0 or 1 where T is bool.
     expect("*=", [&](T p, T q) { return wide(TestFixture::Stored(wide(p) + wide(q))) * wide(q); });
+    uint64_t total = 0;
+    for (index_t i = 0; i < n; ++i) total += wide(a[i]);
+    EXPECT_EQ(+T(sum(a)), +TestFixture::Stored(total)) << n;
+    // The scale is taken up in 64 bits.
+    const T scale = std::numeric_limits<T>::max();
+    Tensor<cpu, 1, T> one(out.dptr_, Shape1(std::min<index_t>(1, n)));
+    one = scale * sumall_except_dim<0>(Tensor<cpu, 2, T>(a.dptr_, Shape2(one.shape_[0], n)));
+    if (n > 0) {
+      EXPECT_EQ(+one[0], +TestFixture::Stored(total * wide(scale))) << n;
+    }
   }
 }
 

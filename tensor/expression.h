@@ -471,7 +471,7 @@ requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> F(const A& a, const 
 template <Scalar S, ComplexExpression E>
 typename E::Self operator*(S scale, const E& e) {
   typename E::Self scaled = e.self();
-  scaled.scale *= static_cast<decltype(scaled.scale)>(scale);
+  scaled.scale = op::mul::Map(scaled.scale, static_cast<decltype(scaled.scale)>(scale));
   return scaled;
 }
 template <ComplexExpression E, Scalar S>

@@ -2,6 +2,7 @@
 #define TESSERA_TENSOR_FUNCTORS_H_
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -23,17 +24,26 @@
 /// WideFunctor says that it uses nothing but the functions of pk in wide_packet.h, so that its
 /// loops may run over AVX2 packets in a build for less.
 ///
-/// Here stand arithmetic, comparisons, rounding and the like; real_functors.h has the rest.
+/// Here stand arithmetic, comparisons, rounding and the like; real_functors.h has the rest. Sums,
+/// differences, products, squares, negatives and absolute values of integers wrap around.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace op {
 
+/// The type in which +, - and * of T are carried out: of integers the unsigned type of their width,
+/// or that of int where they are narrower, since integers wrap around, which C++ leaves undefined
+/// for signed ones (and for those that it promotes to int); else T.
+template <typename T>
+using WrapsIn =
+    std::conditional_t<!std::is_integral_v<T>, T,
+                       std::conditional_t<sizeof(T) <= sizeof(unsigned), unsigned, uint64_t>>;
+
 /// a + b
 struct plus : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
-    return static_cast<T>(a + b);
+    return static_cast<T>(static_cast<WrapsIn<T>>(a) + static_cast<WrapsIn<T>>(b));
   }
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a, const P& b) {
@@ -45,7 +55,7 @@ struct plus : WideFunctor {
 struct minus : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
-    return static_cast<T>(a - b);
+    return static_cast<T>(static_cast<WrapsIn<T>>(a) - static_cast<WrapsIn<T>>(b));
   }
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a, const P& b) {
@@ -57,7 +67,7 @@ struct minus : WideFunctor {
 struct mul : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
-    return static_cast<T>(a * b);
+    return static_cast<T>(static_cast<WrapsIn<T>>(a) * static_cast<WrapsIn<T>>(b));
   }
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a, const P& b) {
@@ -65,7 +75,7 @@ struct mul : WideFunctor {
   }
 };
 
-/// a / b, of integers cut off towards 0; these must not be divided by 0.
+/// a / b, of integers cut off towards 0; these must not be divided by 0, nor the least one by -1.
 struct div : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -105,7 +115,7 @@ struct identity : WideFunctor {
 struct negation : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(-a);
+    return static_cast<T>(-static_cast<WrapsIn<T>>(a));
   }
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a) {
@@ -256,7 +266,7 @@ struct power {
 struct square : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(a * a);
+    return mul::Map(a, a);
   }
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a) {
@@ -382,12 +392,12 @@ struct relu_grad : WideFunctor {
   }
 };
 
-/// |a|; the absolute value of either zero is +0.
+/// |a|; the absolute value of either zero is +0, of the least integer that integer.
 struct abs : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (std::numeric_limits<T>::is_signed) {
-      return a <= T(0) ? static_cast<T>(T(0) - a) : a;
+      return a <= T(0) ? minus::Map(T(0), a) : a;
     } else {
       return a;
     }

@@ -512,11 +512,15 @@ struct gelu {
   }
 };
 
-/// a / (1 + |a|)
+/// a / (1 + |a|); of integers 0
 struct softsign : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(a / (T(1) + (a < T(0) ? static_cast<T>(-a) : a)));
+    if constexpr (std::is_integral_v<T>) {
+      return T(0);
+    } else {
+      return static_cast<T>(a / (T(1) + (a < T(0) ? static_cast<T>(-a) : a)));
+    }
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {

@@ -332,7 +332,8 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
   T* const out = dst.dptr_;
   ReduceAcrossRows<Red>(e, AxisWalk<0, 2>(Shape2(rows, dst.shape_[0])), &scratch,
                         [=](index_t /*line*/, index_t x, Accumulator value) {
-                          SaveElement<Saver>(out + x, static_cast<T>(value * scale));
+                          SaveElement<Saver>(out + x, static_cast<T>(op::mul::Map(
+                                                          value, static_cast<Accumulator>(scale))));
                         });
 }
 
@@ -458,7 +459,9 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
         return total;
       };
       const auto save = [=](index_t i, Total total) {
-        SaveElement<Saver>(dst.dptr_ + i, static_cast<T>(static_cast<Accumulator>(total) * scale));
+        SaveElement<Saver>(dst.dptr_ + i,
+                           static_cast<T>(op::mul::Map(static_cast<Accumulator>(total),
+                                                       static_cast<Accumulator>(scale))));
       };
       const ExceptPlan plan(kept, rows, columns);
       if (!plan.in_chunks) {

@@ -36,7 +36,8 @@ __global__ void ReduceExceptKernel(T* dst, E e, index_t outer, index_t kept, ind
       __syncthreads();
     }
     if (threadIdx.x == 0) {
-      SaveElement<Saver>(dst + i, static_cast<T>(partial[0] * static_cast<Accumulator>(scale)));
+      SaveElement<Saver>(dst + i,
+                         static_cast<T>(op::mul::Map(partial[0], static_cast<Accumulator>(scale))));
     }
     __syncthreads();
   }

@@ -237,7 +237,8 @@ auto minimum(const AnyOperand<E>& e) {
       OperandNode<E>(AsNode(e.self())));
 }
 
-/// The Euclidean norm. A square beyond the accumulator's range makes it infinite.
+/// The Euclidean norm. A square beyond the accumulator's range makes it infinite, and squares below
+/// it are lost: the norm of three times 1e-30f is 0.
 template <Operand E>
 auto norm(const AnyOperand<E>& e) {
   return MakeReduction<red::sum, finish::Root, typename E::value_type>(
