@@ -206,7 +206,7 @@ class Inspection {
       EndKernel();
     } else {
       const ChunkPlan plan = PlanChunks(ready);
-      End(Reduces<Red>(ready, plan.shape[1], kReduceChains),
+      End(ReducesRows<Red>(ready, plan.shape[1]),
           {std::min(plan.count, kReducePartials), ReduceGrain()});
     }
     return ScalarExp<T>(T());
@@ -223,7 +223,7 @@ class Inspection {
     } else if constexpr (Walk::kAlongRow) {
       const Walk walk(ready.shape());
       const AlongRowsPlan plan(walk.outer, walk.extent);
-      End(Reduces<Red>(ready, walk.extent, kReduceChains), plan.tasks);
+      End(ReducesRows<Red>(ready, walk.extent), plan.tasks);
       if (plan.chunks > 1) PartialResults(plan.tasks.count);
     } else {
       const Walk walk(ready.shape());
@@ -302,7 +302,7 @@ class Inspection {
         const index_t width = flat ? shape.ProdShape(kAxis + 1, E::kRank) : columns;
         const index_t rows = outer * (flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1));
         const ExceptPlan plan(shape[kAxis], rows, width);
-        End(Reduces<Red>(ready, width, kReduceChains), plan.tasks);
+        End(ReducesRows<Red>(ready, width), plan.tasks);
         if (plan.in_chunks) PartialResults(plan.tasks.count);
       }
     }
@@ -440,22 +440,41 @@ class Inspection {
     }
     return text.str();
   }
+  /// A loop over an expression whose costly functions go over blocks of at most `block` elements.
+  static std::string Spans(index_t block, const std::string& rest) {
+    std::ostringstream text;
+    text << "costly functions over blocks of " << block << " by kernels for "
+         << tessera::Name(UsedInstructionSet()) << ", the rest: " << rest;
+    return text.str();
+  }
+  /// A reduction that takes up `packets` packets of `columns` elements at a time, and costly
+  /// functions by blocks of `block`, which EvaluateSpans cuts where it needs buffers.
   template <typename Red, typename E>
-  static std::string Reduces(const E& /*e*/, index_t columns, index_t packets) {
-    if constexpr (ReducesPackets<Red, E>) {
-      return Packets<typename E::value_type>(columns, packets);
+  static std::string Reduces(index_t columns, index_t packets, index_t block) {
+    using T = typename E::value_type;
+    std::string rest = kOneByOne;
+    if constexpr (ReducesPackets<Red, E>) rest = Packets<T>(columns, packets);
+    if constexpr (!HoldsSpans<E>()) {
+      return rest;
     } else {
-      return kOneByOne;
+      return Spans(SpanOfTensor<E> ? block : std::min(block, kSpanBlock<T>), rest);
     }
+  }
+  /// A reduction along rows of `columns` elements.
+  template <typename Red, typename E>
+  static std::string ReducesRows(const E& /*e*/, index_t columns) {
+    constexpr index_t kSize =
+        ReducesPackets<Red, E> ? PacketTraits<typename E::value_type>::kSize : 1;
+    return Reduces<Red, E>(columns, kReduceChains, kReduceBlock * kReduceChains * kSize);
   }
   /// A reduction over rows, to one value for each of `columns` columns.
   template <typename Red, typename E>
-  static std::string ReducesColumns(const E& e, index_t columns) {
+  static std::string ReducesColumns(const E& /*e*/, index_t columns) {
     const index_t count = std::min(columns, kColumnBlock);
     if constexpr (ReducesWidePackets<Red, E>) {
       if (count >= kMinWideRow && RunsWide()) return WidePackets(sizeof(typename E::value_type));
     }
-    return Reduces<Red>(e, count, 1);
+    return Reduces<Red, E>(count, 1, kColumnBlock);
   }
   template <typename Saver, typename E>
   static std::string Runs(RowLoop loop, index_t columns) {
@@ -464,15 +483,10 @@ class Inspection {
     switch (loop) {
       case RowLoop::kOwn:
         return "the node's own loop for a row";
-      case RowLoop::kSpans: {
-        std::ostringstream text;
-        text << "costly functions over blocks of " << kSpanBlock<T> << " by kernels for "
-             << tessera::Name(UsedInstructionSet()) << ", the rest: "
-             << (wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
-                 : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
-                                                 : kOneByOne);
-        return text.str();
-      }
+      case RowLoop::kSpans:
+        return Spans(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
+                                    : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
+                                                                    : kOneByOne);
       case RowLoop::kPackets:
         return wide && HasWideLoop<Saver, T, E>() ? WidePackets(sizeof(T)) : Packets<T>(columns, 1);
       case RowLoop::kElements:

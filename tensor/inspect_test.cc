@@ -1,5 +1,6 @@
 #include "tessera/tensor/inspect.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -194,6 +195,31 @@ TEST_F(InspectTest, CostlyFunctionsRunInBlocks) {
   if (kInBlocks) {
     EXPECT_THAT(Inspect(*r, exp(F<Cube>(*a))), HasSubstr("the rest: one element at a time"));
   }
+}
+
+TEST_F(InspectTest, ReductionsOfCostlyFunctionsRunInBlocks) {
+  const auto expect = [](const auto& e, index_t block, const std::string& rest, bool spans) {
+    const std::string text = Inspect(e);
+    const std::string over = "costly functions over blocks of " + std::to_string(block);
+    EXPECT_EQ(text.find(over + " by kernels for ") != text.npos, spans) << text;
+    if (spans) {
+      EXPECT_THAT(text, HasSubstr(", the rest: " + rest));
+    }
+  };
+  constexpr bool kSpans = expr::HoldsSpans<decltype(exp(*a))>();
+  const auto large = Unallocated(Shape2(3000, 3000));
+  const std::string packets = "packets of " + std::to_string(kPacket);
+  const index_t row = expr::kReduceBlock * expr::kReduceChains * kPacket;
+  // A tensor's elements go into the functions where they lie, others by buffers.
+  expect(sum(exp(large)), row, packets, kSpans);
+  expect(sum<1>(exp(large)), row, packets, kSpans);
+  expect(sum<0>(exp(large)), expr::kColumnBlock, packets, kSpans);
+  expect(sum_rows(exp(large)), expr::kColumnBlock, packets, kSpans);
+  expect(sumall_except_dim<0>(exp(large)), row, packets, kSpans);
+  expect(sum<1>(exp(large) * large), std::min(row, expr::kSpanBlock<float>), packets, kSpans);
+  expect(sum<1>(exp(F<Cube>(large))), 512, "one element at a time", kSpans);
+  expect(sum<1>(exp(Unallocated(Shape2(9, 3)))), row, kTooFew, kSpans);
+  expect(sum(large), row, packets, false);
 }
 
 TEST_F(InspectTest, ViewsRunByRows) {
