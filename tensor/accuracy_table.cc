@@ -108,7 +108,7 @@ void PrintTable() {
   TESSERA_ROW(gamma, std::tgamma(a));
   TESSERA_ROW(sigmoid, a < 0 ? std::exp(a) / (1 + std::exp(a)) : 1 / (1 + std::exp(-a)));
   TESSERA_ROW(softplus, (a < 0 ? 0 : a) + std::log1p(std::exp(-std::fabs(a))));
-  TESSERA_ROW(gelu, a / 2 * std::erfc(-a * std::sqrt(0.5L)));
+  TESSERA_ROW(gelu, tensor_internal::GeluReference(a));
 #undef TESSERA_ROW
 }
 

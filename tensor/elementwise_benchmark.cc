@@ -159,6 +159,13 @@ void AddOtherFunctions() {
   TESSERA_ADD_FUNCTION(cbrt, -100, 100, 5);
   TESSERA_ADD_FUNCTION(erfc, -4, 4, 10);
 #undef TESSERA_ADD_FUNCTION
+  // Computed in double, by half as many lanes.
+  const auto gelu_by_libm = [](float x) {
+    return static_cast<float>(0.5 * x * std::erfc(x * -0.70710678118654752));
+  };
+  AddFunction(
+      "gelu", -4, 4, [](const auto& x) { return gelu(x); }, gelu_by_libm,
+      [=](const Map& x) { return x.unaryExpr(gelu_by_libm); }, 2);
 }
 
 void AddFixedCost() {

@@ -12,4 +12,9 @@ extern const FastMathKernel kFastMathKernels[];
 const FastMathKernel kFastMathKernels[] = {TESSERA_FOR_C_FUNCTIONS(TESSERA_KERNEL)};
 #undef TESSERA_KERNEL
 
+extern const MathKernel<float> kFastMathFloatKernels[];
+#define TESSERA_KERNEL(Name, reference) Name##Float,
+const MathKernel<float> kFastMathFloatKernels[] = {TESSERA_FOR_FLOAT_FUNCTIONS(TESSERA_KERNEL)};
+#undef TESSERA_KERNEL
+
 }  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE

@@ -13,6 +13,9 @@
               define(Cosh, cosh) define(Tanh, tanh) define(Asinh, asinh) define(Acosh, acosh)      \
                   define(Atanh, atanh) define(Cbrt, cbrt) define(Erf, erf) define(Erfc, erfc)
 
+/// The same for those that have kernels of float alone, with the names of their references.
+#define TESSERA_FOR_FLOAT_FUNCTIONS(define) define(Gelu, GeluReference)
+
 namespace tessera::tensor_internal {
 
 /// A function over a span, as internal/math_kernel.h has it.

@@ -9,21 +9,24 @@
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/instruction_set.h"
+#include "tessera/tensor/internal/accuracy.h"
 
 namespace tessera {
 namespace tensor_internal {
 
-#define TESSERA_DECLARE_KERNELS(isa)                \
-  namespace fast_math_##isa {                       \
-    extern const FastMathKernel kFastMathKernels[]; \
-  }                                                 \
-  namespace fast_math_with_nan_##isa {              \
-    extern const FastMathKernel kFastMathKernels[]; \
+#define TESSERA_DECLARE_KERNELS_OF(space)                 \
+  namespace space {                                       \
+  extern const FastMathKernel kFastMathKernels[];         \
+  extern const MathKernel<float> kFastMathFloatKernels[]; \
   }
+#define TESSERA_DECLARE_KERNELS(isa)          \
+  TESSERA_DECLARE_KERNELS_OF(fast_math_##isa) \
+  TESSERA_DECLARE_KERNELS_OF(fast_math_with_nan_##isa)
 TESSERA_DECLARE_KERNELS(baseline)
 TESSERA_DECLARE_KERNELS(avx2)
 TESSERA_DECLARE_KERNELS(avx512)
 #undef TESSERA_DECLARE_KERNELS
+#undef TESSERA_DECLARE_KERNELS_OF
 
 namespace {
 
@@ -58,34 +61,37 @@ void ExpectAccurate(const char* name, MathKernel<T> kernel, long double (*refere
   }
 }
 
-void ExpectAllAccurate(const FastMathKernel* kernel) {
+void ExpectAllAccurate(const FastMathKernel* kernel, const MathKernel<float>* of_floats) {
 #define TESSERA_EXPECT(Name, name)                                                               \
   ExpectAccurate<float>(#name, kernel->of_floats, [](long double a) { return std::name(a); });   \
   ExpectAccurate<double>(#name, kernel->of_doubles, [](long double a) { return std::name(a); }); \
   ++kernel;
   TESSERA_FOR_C_FUNCTIONS(TESSERA_EXPECT)
 #undef TESSERA_EXPECT
+#define TESSERA_EXPECT(Name, reference) ExpectAccurate<float>(#Name, *of_floats++, reference);
+  TESSERA_FOR_FLOAT_FUNCTIONS(TESSERA_EXPECT)
+#undef TESSERA_EXPECT
 }
 
 TEST(FastMathKernelTest, FunctionsStayAccurate) {
-  const auto expect = [](const char* isa, const FastMathKernel* fast,
-                         const FastMathKernel* fast_with_nan) {
-    SCOPED_TRACE(isa);
-    ExpectAllAccurate(fast);
-    SCOPED_TRACE("with NaN and infinities");
-    ExpectAllAccurate(fast_with_nan);
-  };
   // A machine that lacks an instruction set has no such build's functions to run.
   const InstructionSet used = UsedInstructionSet();
-  expect("baseline", fast_math_baseline::kFastMathKernels,
-         fast_math_with_nan_baseline::kFastMathKernels);
+#define TESSERA_EXPECT(space)                                                 \
+  {                                                                           \
+    SCOPED_TRACE(#space);                                                     \
+    ExpectAllAccurate(space::kFastMathKernels, space::kFastMathFloatKernels); \
+  }
+  TESSERA_EXPECT(fast_math_baseline)
+  TESSERA_EXPECT(fast_math_with_nan_baseline)
   if (used >= InstructionSet::kAvx2) {
-    expect("avx2", fast_math_avx2::kFastMathKernels, fast_math_with_nan_avx2::kFastMathKernels);
+    TESSERA_EXPECT(fast_math_avx2)
+    TESSERA_EXPECT(fast_math_with_nan_avx2)
   }
   if (used >= InstructionSet::kAvx512) {
-    expect("avx512", fast_math_avx512::kFastMathKernels,
-           fast_math_with_nan_avx512::kFastMathKernels);
+    TESSERA_EXPECT(fast_math_avx512)
+    TESSERA_EXPECT(fast_math_with_nan_avx512)
   }
+#undef TESSERA_EXPECT
 }
 
 }  // namespace

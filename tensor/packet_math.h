@@ -18,9 +18,10 @@
 ///
 /// Accuracy: at most 2 ulp for exp, exp2, log, log2 and cbrt, 3 for expm1, log1p, log10, sin, cos,
 /// the arc and the hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus, erf and erfc,
-/// over the whole range, subnormal arguments and results included. The square root is correctly
-/// rounded. exp2 of whole numbers is exact, as log2, log10 and cbrt are where they are whole.
-/// Infinities, NaN and zeros of either sign give what the C functions give.
+/// over the whole range, subnormal arguments and results included; 1 for gelu, which is of float
+/// alone. The square root is correctly rounded. exp2 of whole numbers is exact, as log2, log10 and
+/// cbrt are where they are whole. Infinities, NaN and zeros of either sign give what the C
+/// functions give.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -668,6 +669,45 @@ inline P Erfc(const P& x) {
   const P zero = pk::pzero(x);
   return WhereLess(a, Set<P>(0.47), inner,
                    WhereLess(x, zero, P(pk::psub(Set<P>(2), outer)), outer));
+}
+
+/// Whether packets of double have more than two lanes: by two, what is computed in double is slower
+/// than the C library.
+inline constexpr bool kManyWideLanes = pk::packet_traits<double>::size > 2;
+
+/// function(x) of floats, computed in packets of double and rounded at the end: for functions that
+/// lose more on the way than float has to spare. There is none where kManyWideLanes is false.
+#if defined(EIGEN_VECTORIZE_AVX)
+template <typename Function>
+inline pk::Packet8f InDouble(const pk::Packet8f& x, const Function& function) {
+  const pk::Packet4d low = function(pk::Packet4d(_mm256_cvtps_pd(_mm256_castps256_ps128(x))));
+  const pk::Packet4d high = function(pk::Packet4d(_mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))));
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high),
+                              1);
+}
+#endif
+#if defined(EIGEN_VECTORIZE_AVX512)
+template <typename Function>
+inline pk::Packet16f InDouble(const pk::Packet16f& x, const Function& function) {
+  const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+  const pk::Packet8d low = function(pk::Packet8d(_mm512_cvtps_pd(_mm512_castps512_ps256(x))));
+  const pk::Packet8d high = function(pk::Packet8d(_mm512_cvtps_pd(upper)));
+  return _mm512_castpd_ps(
+      _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps(low))),
+                         _mm256_castps_pd(_mm512_cvtpd_ps(high)), 1));
+}
+#endif
+
+/// x times the normal distribution's share below x, of floats: x / 2 erfc(-x / sqrt(2)) (D.
+/// Hendrycks and K. Gimpel, Gaussian error linear units, 2016), in double, since the relative error
+/// of erfc grows with the square of its argument.
+template <RealPacket P>
+inline P Gelu(const P& x) {
+  return InDouble(x, []<typename D>(const D& a) {
+    const D held = pk::pmax(a, Set<D>(-40));  // -inf would be -inf times 0
+    const D share = Erfc(D(pk::pmul(D(pk::pmin(held, Set<D>(40))), Set<D>(-0.70710678118654752))));
+    return D(pk::pmul(D(pk::pmul(held, Set<D>(0.5))), share));
+  });
 }
 
 /// Towards zero.

@@ -89,6 +89,33 @@ struct CostlyFunctor {
   }
 };
 
+/// SpanElement for functions that have kernels of float alone, computed in double.
+template <typename T>
+concept SpanOfFloat = SpanElement<T> && std::is_same_v<T, float>;
+
+/// Whether such a function of T has a packet form, of its own where packets of double gain by it.
+template <typename T>
+inline constexpr bool kInWideLanes = SpanOfFloat<T> || (kInLanes<T> && std::is_same_v<T, float> &&
+                                                        packet_math::kManyWideLanes);
+
+/// The base of such a function, otherwise as CostlyFunctor.
+template <typename Function>
+struct CostlyFloatFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (kInWideLanes<T>) {
+      return OneLane<Function>(a);
+    } else {
+      return static_cast<T>(Function::OfNumber(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  requires kInWideLanes<typename pk::unpacket_traits<P>::type> TESSERA_HD static P PacketMap(
+      const P& a) {
+    return CostlyFunctor<Function>::PacketMap(a);
+  }
+};
+
 /// e to the power a.
 struct exp : CostlyFunctor<exp> {
   template <typename Real>
@@ -501,14 +528,18 @@ struct softrelu : CostlyFunctor<softrelu> {
 using softplus = softrelu;
 
 /// a times the normal distribution's share below a: a (1 + erf(a / sqrt(2))) / 2.
-struct gelu {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    // In double, since the relative error of erfc grows with the square of its argument. -inf would
-    // be -inf times 0.
-    const double x = static_cast<double>(a);
-    if (x < -40) return static_cast<T>(-0.0);
-    return static_cast<T>(0.5 * x * std::erfc(x * -0.70710678118654752));
+struct gelu : CostlyFloatFunctor<gelu> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return Gelu(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Gelu(a);
+  }
+  template <SpanOfFloat T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::GeluSpan(in, out, count, input);
   }
 };
 

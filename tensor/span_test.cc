@@ -90,6 +90,8 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
     check(atan(*x));
     check(cbrt(*x));
     check(erfc(*x));
+    check(gelu(*x));
+    check(gelu(T(0.1) * *x + T(0.5)));
     check(sin(*x * T(1e5)));  // some of them by the C library
   }
 }

@@ -27,6 +27,14 @@ TESSERA_HD double LogGamma(double x) {
 #endif
 }
 
+/// x times the normal distribution's share below x. In double, since the relative error of erfc
+/// grows with the square of its argument.
+TESSERA_HD double Gelu(double x) {
+  if (x < -40) return -0.0;  // -inf would be -inf times 0
+  return 0.5 * x * std::erfc(x * -0.70710678118654752);
+}
+TESSERA_HD float Gelu(float x) { return static_cast<float>(Gelu(static_cast<double>(x))); }
+
 /// psi(x) = d log gamma(x) / dx.
 ///
 /// psi(x) = psi(x + 1) - 1/x leads to an x of at least 10, where the asymptotic series

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-/// What the test and the table of the functions' errors share.
+/// What the tests and the table of the functions' errors share.
 namespace tessera::tensor_internal {
 
 /// The distance of neighbouring numbers of T around `value`.
@@ -33,6 +33,12 @@ std::vector<T> NumbersAroundOne(int count, std::mt19937_64& generator) {
     numbers.push_back(static_cast<T>(1 - distance));
   }
   return numbers;
+}
+
+/// x times the normal distribution's share below x.
+inline long double GeluReference(long double x) {
+  if (std::isinf(x) && x < 0) return -0.0L;
+  return x / 2 * std::erfc(-x * std::sqrt(0.5L));
 }
 
 }  // namespace tessera::tensor_internal

@@ -10,6 +10,7 @@
 #include "tessera/tensor/internal/partial_packet.h"
 #include "tessera/tensor/internal/scale_or_offset.h"
 #include "tessera/tensor/packet_math.h"
+#include "tessera/tensor/special_functions.h"
 
 #ifndef TESSERA_MATH_NAMESPACE
 #error "define TESSERA_MATH_NAMESPACE to the kernel's instruction set"
@@ -63,6 +64,18 @@ void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, Function fu
   });
 }
 
+// The same of floats by packets of double, or where these have no more than two lanes, which the C
+// library outruns, by `scalar`, a function of one number.
+template <typename Function, typename Scalar>
+void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,
+                 Function function, Scalar scalar) {
+  if constexpr (packet_math::kManyWideLanes) {
+    Map(in, out, count, input, function);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = scalar(input.scale * in[i] + input.offset);
+  }
+}
+
 }  // namespace
 
 #define TESSERA_DEFINE_MATH_SPAN(name)                                                           \
@@ -74,6 +87,15 @@ void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, Function fu
   }
 TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
 #undef TESSERA_DEFINE_MATH_SPAN
+
+#define TESSERA_DEFINE_FLOAT_MATH_SPAN(name)                                                 \
+  void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input) { \
+    MapInDouble(                                                                             \
+        in, out, count, input, [](const auto& x) { return packet_math::name(x); },           \
+        [](float x) { return name(x); });                                                    \
+  }
+TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DEFINE_FLOAT_MATH_SPAN)
+#undef TESSERA_DEFINE_FLOAT_MATH_SPAN
 
 }  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE
 

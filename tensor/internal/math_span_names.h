@@ -8,4 +8,8 @@
           define(Sinh) define(Cosh) define(Asinh) define(Acosh) define(Atanh) define(Atan)         \
               define(Asin) define(Acos) define(Cbrt) define(Erfc)
 
+/// The same for those that have kernels of float alone, which are computed in double: double would
+/// need twice its own digits.
+#define TESSERA_FOR_EACH_FLOAT_MATH_SPAN(define) define(Gelu)
+
 #endif  // TESSERA_TENSOR_INTERNAL_MATH_SPAN_NAMES_H_

@@ -4,29 +4,25 @@
 
 namespace tessera::tensor_internal {
 
-#define TESSERA_DEFINE_MATH_SPAN(name)                                                           \
-  namespace math_baseline {                                                                      \
-  void name##Float(const float*, float*, int64_t, ScaleOrOffset<float>);                         \
-  void name##Double(const double*, double*, int64_t, ScaleOrOffset<double>);                     \
-  }                                                                                              \
-  namespace math_avx2 {                                                                          \
-  void name##Float(const float*, float*, int64_t, ScaleOrOffset<float>);                         \
-  void name##Double(const double*, double*, int64_t, ScaleOrOffset<double>);                     \
-  }                                                                                              \
-  namespace math_avx512 {                                                                        \
-  void name##Float(const float*, float*, int64_t, ScaleOrOffset<float>);                         \
-  void name##Double(const double*, double*, int64_t, ScaleOrOffset<double>);                     \
-  }                                                                                              \
-  void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input) {      \
-    static const auto kernel =                                                                   \
-        Choose(math_baseline::name##Float, math_avx2::name##Float, math_avx512::name##Float);    \
-    kernel(in, out, count, input);                                                               \
-  }                                                                                              \
-  void name##Span(const double* in, double* out, int64_t count, ScaleOrOffset<double> input) {   \
-    static const auto kernel =                                                                   \
-        Choose(math_baseline::name##Double, math_avx2::name##Double, math_avx512::name##Double); \
-    kernel(in, out, count, input);                                                               \
+#define TESSERA_DEFINE_MATH_SPAN_OF(name, Type, type)                                      \
+  namespace math_baseline {                                                                \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>);                       \
+  }                                                                                        \
+  namespace math_avx2 {                                                                    \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>);                       \
+  }                                                                                        \
+  namespace math_avx512 {                                                                  \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>);                       \
+  }                                                                                        \
+  void name##Span(const type* in, type* out, int64_t count, ScaleOrOffset<type> input) {   \
+    static const auto kernel =                                                             \
+        Choose(math_baseline::name##Type, math_avx2::name##Type, math_avx512::name##Type); \
+    kernel(in, out, count, input);                                                         \
   }
+#define TESSERA_DEFINE_FLOAT_MATH_SPAN(name) TESSERA_DEFINE_MATH_SPAN_OF(name, Float, float)
+#define TESSERA_DEFINE_MATH_SPAN(name) \
+  TESSERA_DEFINE_FLOAT_MATH_SPAN(name) \
+  TESSERA_DEFINE_MATH_SPAN_OF(name, Double, double)
 
 namespace {
 
@@ -46,6 +42,9 @@ Kernel Choose(Kernel baseline, Kernel avx2, Kernel avx512) {
 }  // namespace
 
 TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
+TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DEFINE_FLOAT_MATH_SPAN)
+#undef TESSERA_DEFINE_MATH_SPAN_OF
+#undef TESSERA_DEFINE_FLOAT_MATH_SPAN
 #undef TESSERA_DEFINE_MATH_SPAN
 
 }  // namespace tessera::tensor_internal

@@ -13,11 +13,15 @@ namespace tessera::tensor_internal {
 /// input.offset), with the packets of the best instruction set that this machine has, and its fused
 /// multiply-add. A result depends on in[i] alone, whatever its place and the count; machines
 /// without multiply-add differ in the last bit. in and out are the same or do not overlap.
-#define TESSERA_DECLARE_MATH_SPAN(name)                                                    \
-  void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input); \
+#define TESSERA_DECLARE_FLOAT_MATH_SPAN(name) \
+  void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input);
+#define TESSERA_DECLARE_MATH_SPAN(name) \
+  TESSERA_DECLARE_FLOAT_MATH_SPAN(name) \
   void name##Span(const double* in, double* out, int64_t count, ScaleOrOffset<double> input);
 TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DECLARE_MATH_SPAN)
+TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DECLARE_FLOAT_MATH_SPAN)
 #undef TESSERA_DECLARE_MATH_SPAN
+#undef TESSERA_DECLARE_FLOAT_MATH_SPAN
 
 }  // namespace tessera::tensor_internal
 
