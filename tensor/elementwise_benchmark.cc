@@ -166,6 +166,10 @@ void AddOtherFunctions() {
   AddFunction(
       "gelu", -4, 4, [](const auto& x) { return gelu(x); }, gelu_by_libm,
       [=](const Map& x) { return x.unaryExpr(gelu_by_libm); }, 2);
+  const auto digamma_of_number = [](float x) { return Digamma(x); };
+  AddFunction(
+      "digamma", 0.5f, 20, [](const auto& x) { return digamma(x); }, digamma_of_number,
+      [=](const Map& x) { return x.unaryExpr(digamma_of_number); }, 4);
 }
 
 void AddFixedCost() {

@@ -18,10 +18,10 @@
 ///
 /// Accuracy: at most 2 ulp for exp, exp2, log, log2 and cbrt, 3 for expm1, log1p, log10, sin, cos,
 /// the arc and the hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus, erf and erfc,
-/// over the whole range, subnormal arguments and results included; 1 for gelu, which is of float
-/// alone. The square root is correctly rounded. exp2 of whole numbers is exact, as log2, log10 and
-/// cbrt are where they are whole. Infinities, NaN and zeros of either sign give what the C
-/// functions give.
+/// over the whole range, subnormal arguments and results included; 1 for gelu and digamma, which
+/// are of float alone. The square root is correctly rounded. exp2 of whole numbers is exact, as
+/// log2, log10 and cbrt are where they are whole. Infinities, NaN and zeros of either sign give
+/// what the C functions give.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -893,6 +893,68 @@ inline P Tan(const P& x) {
     } else {
       return __builtin_tan(a);
     }
+  });
+}
+
+/// What the gamma function and its kin have in common, of doubles that were floats: y is x, or
+/// 1 - x where x < 1/2 and the reflection leads there; w = y + 6, from where the asymptotic series
+/// hold (Abramowitz and Stegun, Handbook of Mathematical Functions, 6.1.17, 6.3.7, 6.1.41).
+template <typename P>
+struct ReducedGamma {
+  P reflected;  ///< a mask: where x < 1/2
+  P w;          ///< as above
+  P held;       ///< y, but so small that t^3 is finite
+  P t;          ///< y (y + 5); (y + 1) (y + 4) is t + 4, and (y + 2) (y + 3) is t + 6
+  P n;          ///< the whole number next to x where x < 1/2
+  P sine;       ///< sin(pi (x - n)) there, a zero for whole x alone; elsewhere 1
+  P cosine;     ///< cos(pi (x - n)) there
+
+  explicit ReducedGamma(const P& x) {
+    const P half = Set<P>(0.5), one = Set<P>(1);
+    reflected = pk::pcmp_lt(x, half);
+    const P y = pk::pselect(reflected, P(pk::psub(one, x)), x);
+    w = pk::padd(y, Set<P>(6));
+    held = pk::pmin(y, Set<P>(1e30));
+    t = pk::pmul(held, P(pk::padd(held, Set<P>(5))));
+    n = pk::pzero(x);
+    sine = cosine = one;
+    if (AllLess(half, x)) return;
+    // Floats beyond are whole, and so is what they become here.
+    const P near = Within(x, -0x1p30, 0x1p30);
+    n = ToWhole(near);
+    const P angle = pk::pmul(P(pk::psub(near, n)), Set<P>(3.1415926535897931));
+    const ReducedTurn<P> turn(angle);
+    const P value = KeepZero(angle, SineOfTurns(turn.n, turn.sine, turn.cosine));
+    sine = pk::pselect(reflected, value, one);
+    cosine = SineOfTurns(P(pk::padd(turn.n, one)), turn.sine, turn.cosine);
+  }
+  /// y (y + 1) … (y + 5).
+  P Product() const {
+    return pk::pmul(P(pk::pmul(t, P(pk::padd(t, Set<P>(4))))), P(pk::padd(t, Set<P>(6))));
+  }
+};
+
+/// The derivative of log gamma(x), of floats: psi(y) = psi(w) - sum of 1 / (y + k) up to k = 5,
+/// psi(w) by the series of special_functions.h, and psi(x) = psi(1 - x) - pi / tan(pi x).
+template <RealPacket P>
+inline P Digamma(const P& x) {
+  return InDouble(x, []<typename D>(const D& a) {
+    static constexpr double kSeries[] = {-1.0 / 12,  1.0 / 120,       -1.0 / 252, 1.0 / 240,
+                                         -1.0 / 132, 691.0 / 32760.0, -1.0 / 12,  3617.0 / 8160};
+    const ReducedGamma<D> r(a);
+    // Two fractions at a time have a numerator of 2 y + 5.
+    const D over = MultiplyAdd(MultiplyAdd(r.t, Set<D>(3), Set<D>(20)), r.t, Set<D>(24));
+    const D sum =
+        pk::pdiv(D(pk::pmul(MultiplyAdd(r.held, Set<D>(2), Set<D>(5)), over)), r.Product());
+    const D z = pk::pdiv(Set<D>(1), r.w);
+    const D square = pk::pmul(z, z);
+    const D rest = MultiplyAdd(square, Polynomial(square, kSeries), D(pk::pmul(z, Set<D>(-0.5))));
+    const D psi = pk::padd(Log(r.w), D(pk::psub(rest, sum)));
+    const D cotangent = pk::pdiv(D(pk::pmul(r.cosine, Set<D>(-3.1415926535897931))), r.sine);
+    const D value = pk::pselect(r.reflected, D(pk::padd(psi, cotangent)), psi);
+    const D zero = pk::pzero(a);
+    const D nan = Set<D>(std::numeric_limits<double>::quiet_NaN());
+    return WhereEqual(r.sine, zero, WhereLess(a, zero, nan, value), value);
   });
 }
 

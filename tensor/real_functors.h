@@ -485,10 +485,18 @@ struct lgamma {
 };
 
 /// The derivative of lgamma; see Digamma.
-struct digamma {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(Digamma(static_cast<double>(a)));
+struct digamma : CostlyFloatFunctor<digamma> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return Digamma(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Digamma(a);
+  }
+  template <SpanOfFloat T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::DigammaSpan(in, out, count, input);
   }
 };
 

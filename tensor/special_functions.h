@@ -49,10 +49,9 @@ TESSERA_HD double Digamma(double x) {
   if (x == 0) return -1 / x;
   double result = 0;
   if (x < 0.5) {
-    // The tangent has period 1 in units of pi: the whole part is taken off while it is exact.
-    const double fraction = x - std::floor(x);
-    if (x < 0 && fraction == 0) return std::numeric_limits<double>::quiet_NaN();
-    const double centred = fraction > 0.5 ? fraction - 1 : fraction;
+    // The tangent has period 1 in units of pi: the whole number next to x is taken off, exactly.
+    const double centred = x - std::round(x);
+    if (x < 0 && centred == 0) return std::numeric_limits<double>::quiet_NaN();
     result = -3.14159265358979323846 / std::tan(3.14159265358979323846 * centred);
     x = 1 - x;
   }
@@ -68,6 +67,7 @@ TESSERA_HD double Digamma(double x) {
                      z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
   return result + (std::log(x) - 0.5 / x - series);
 }
+TESSERA_HD float Digamma(float x) { return static_cast<float>(Digamma(static_cast<double>(x))); }
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera

@@ -41,6 +41,24 @@ inline long double GeluReference(long double x) {
   return x / 2 * std::erfc(-x * std::sqrt(0.5L));
 }
 
+/// The derivative of log gamma(x) by the recurrence up to 40, where five terms of its series give
+/// all digits of a long double.
+inline long double DigammaReference(long double x) {
+  if (x == 0) return -1 / x;
+  if (x < 0) {
+    // Of tiny x the distance to the whole number below would be 1.
+    const long double past_whole = x - std::round(x);
+    if (past_whole == 0 || std::isinf(x)) return std::numeric_limits<long double>::quiet_NaN();
+    const long double pi = 3.14159265358979323846264338327950288L;
+    return DigammaReference(1 - x) - pi / std::tan(pi * past_whole);
+  }
+  long double result = 0;
+  for (; x < 40; x += 1) result -= 1 / x;
+  const long double z = 1 / (x * x);
+  return result + std::log(x) - 1 / (2 * x) -
+         z * (1.0L / 12 - z * (1.0L / 120 - z * (1.0L / 252 - z * (1.0L / 240 - z / 132))));
+}
+
 }  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_INTERNAL_ACCURACY_H_
