@@ -2,9 +2,11 @@
 // instruction set.
 #include "tessera/tensor/internal/gemm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -155,6 +157,27 @@ TYPED_TEST(GemmTest, NotANumberTravelsThroughSumsAndNotThroughZeroBeta) {
   for (index_t y = 0; y < 20; ++y) {
     for (index_t x = 0; x < 20; ++x) {
       EXPECT_EQ(std::isnan(product.c[y * 20 + x]), y == 3) << y << ", " << x;
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, LongSumsDoNotStagnate) {
+  using T = TypeParam;
+  constexpr index_t kLength = index_t{1} << 22;
+  const T value = T(0.1f);
+  std::mt19937 random(5);
+  // Dot products of one with one, of few with many (in which C is not overwritten), and columns of
+  // tiles.
+  for (const auto& [transpose_b, m, n] : {std::tuple(true, 1, 1), std::tuple(true, 2, 5),
+                                          std::tuple(false, 1, 1), std::tuple(false, 1, 2)}) {
+    const T beta = n == 5 ? T(0.5) : T(0);
+    Case<T> product(false, transpose_b, m, n, kLength, 0, T(2), beta, random);
+    std::fill(product.a.begin(), product.a.end(), value);
+    std::fill(product.b.begin(), product.b.end(), T(1));
+    Gemm(product.g);
+    const double expected = 2 * static_cast<double>(value) * kLength;
+    for (const T element : product.c) {
+      EXPECT_NEAR(element / expected, 1, 3e-4) << transpose_b << ", " << m << " x " << n;
     }
   }
 }

@@ -273,11 +273,24 @@ void Dots(int64_t depth, const T* x, int64_t x_stride, const T* y, int64_t y_str
   }
 }
 
-// All products of `rows` vectors x, at most four, with `columns` vectors y.
+// All products of `rows` vectors x, at most four, with `columns` vectors y. As RunTiles does, takes
+// a part of long ones at a time, here kDepth packets, and adds its sums to C, so that they do not
+// stagnate.
 template <typename T>
 void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x_stride, const T* y,
              int64_t y_stride, T alpha, T beta, T* to, int64_t row_step, int64_t column_step) {
   constexpr int64_t kColumns = 4;
+  constexpr int64_t kPart = kDepth * kLanes<T>;
+  if (depth > kPart) {
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      for (int64_t p = 0; p < depth; p += kPart) {
+        DotRows(rows, Min(columns - j, kColumns), Min(depth - p, kPart), x + p, x_stride,
+                y + j * y_stride + p, y_stride, alpha, p == 0 ? beta : T(1), to + j * column_step,
+                row_step, column_step);
+      }
+    }
+    return;
+  }
   for (int64_t j = 0; j < columns; j += kColumns) {
     const auto run = [&](auto function) {
       function(depth, x, x_stride, y + j * y_stride, y_stride, alpha, beta, to + j * column_step,
