@@ -4,6 +4,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -439,6 +440,27 @@ inline void ReduceLog(const P& x, P* n, P* m) {
     CentreLog(mantissa, P(pk::psub(exponent, Set<P>(1))), n, m);
   }
 }
+
+#if defined(EIGEN_VECTORIZE_AVX2)
+/// As above: Eigen's pfrexp of such packets takes whole numbers through memory.
+inline void ReduceLog(const pk::Packet4d& x, pk::Packet4d* n, pk::Packet4d* m) {
+  using P = pk::Packet4d;
+  const P least = Set<P>(std::numeric_limits<double>::min());
+  const P normal = WhereLess(x, least, P(pk::pmul(x, Set<P>(0x1p52))), x);
+  const P offset = WhereLess(x, least, Set<P>(-52), P(pk::pzero(x)));
+  // 1024 more than the exponent, so that the shift needs no sign.
+  constexpr int64_t kBias = int64_t{1024} << 52, kRootHalf = 0x3fe6a09e667f3bcd;
+  const __m256i bits = _mm256_castpd_si256(normal);
+  const __m256i biased = _mm256_add_epi64(bits, _mm256_set1_epi64x(kBias - kRootHalf));
+  const __m256i exponent = _mm256_srli_epi64(biased, 52);
+  // The bits of 2^52 with a whole number below it are their sum.
+  const __m256i sum = _mm256_or_si256(exponent, _mm256_castpd_si256(Set<P>(0x1p52)));
+  *n = pk::padd(P(pk::psub(P(_mm256_castsi256_pd(sum)), Set<P>(0x1p52 + 1024))), offset);
+  const __m256i unbiased =
+      _mm256_sub_epi64(_mm256_slli_epi64(exponent, 52), _mm256_set1_epi64x(kBias));
+  *m = _mm256_castsi256_pd(_mm256_sub_epi64(bits, unbiased));
+}
+#endif
 
 /// `value`, but where x is no positive finite number: x where it is NaN or +inf, -inf where it is
 /// 0, and NaN where it is less.
