@@ -458,10 +458,9 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
         }
         return total;
       };
-      const auto save = [=](index_t i, Total total) {
-        SaveElement<Saver>(dst.dptr_ + i,
-                           static_cast<T>(op::mul::Map(static_cast<Accumulator>(total),
-                                                       static_cast<Accumulator>(scale))));
+      const auto save = [&dst, factor = static_cast<Accumulator>(scale)](index_t i, Total total) {
+        SaveElement<Saver>(
+            dst.dptr_ + i, static_cast<T>(op::mul::Map(static_cast<Accumulator>(total), factor)));
       };
       const ExceptPlan plan(kept, rows, columns);
       if (!plan.in_chunks) {
