@@ -459,8 +459,8 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
         return total;
       };
       const auto save = [&dst, factor = static_cast<Accumulator>(scale)](index_t i, Total total) {
-        SaveElement<Saver>(
-            dst.dptr_ + i, static_cast<T>(op::mul::Map(static_cast<Accumulator>(total), factor)));
+        SaveElement<Saver>(dst.dptr_ + i,
+                           static_cast<T>(op::mul::Map(static_cast<Accumulator>(total), factor)));
       };
       const ExceptPlan plan(kept, rows, columns);
       if (!plan.in_chunks) {
