@@ -169,7 +169,11 @@ void AddOtherFunctions() {
   const auto digamma_of_number = [](float x) { return Digamma(x); };
   AddFunction(
       "digamma", 0.5f, 20, [](const auto& x) { return digamma(x); }, digamma_of_number,
-      [=](const Map& x) { return x.unaryExpr(digamma_of_number); }, 4);
+      [=](const Map& x) { return x.unaryExpr(digamma_of_number); }, 3);
+  const auto log_gamma_of_number = [](float x) { return LogGamma(x); };
+  AddFunction(
+      "lgamma", 0.5f, 20, [](const auto& x) { return lgamma(x); }, log_gamma_of_number,
+      [=](const Map& x) { return x.unaryExpr(log_gamma_of_number); }, 2);
 }
 
 void AddFixedCost() {

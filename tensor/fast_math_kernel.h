@@ -15,7 +15,7 @@
 
 /// The same for those that have kernels of float alone, with the names of their references.
 #define TESSERA_FOR_FLOAT_FUNCTIONS(define) \
-  define(Gelu, GeluReference) define(Digamma, DigammaReference)
+  define(Gelu, GeluReference) define(Digamma, DigammaReference) define(LogGamma, std::lgamma)
 
 namespace tessera::tensor_internal {
 

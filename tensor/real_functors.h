@@ -477,10 +477,18 @@ struct gamma {
 };
 
 /// The logarithm of the gamma function's magnitude.
-struct lgamma {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(LogGamma(ToReal(a)));
+struct lgamma : CostlyFloatFunctor<lgamma> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return LogGamma(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::LogGamma(a);
+  }
+  template <SpanOfFloat T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::LogGammaSpan(in, out, count, input);
   }
 };
 

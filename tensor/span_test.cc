@@ -92,6 +92,7 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
     check(erfc(*x));
     check(gelu(*x));
     check(digamma(*x));
+    check(lgamma(*x));
     check(gelu(T(0.1) * *x + T(0.5)));
     check(sin(*x * T(1e5)));  // some of them by the C library
   }
@@ -126,6 +127,7 @@ TEST(GammaSpanTest, PositiveWholeNumbersRaiseNoExceptions) {
     EXPECT_EQ(std::fetestexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW), 0);
   };
   check(digamma(*x));
+  check(lgamma(*x));
 }
 
 // Where results lie a little after what they are computed from, kernels go from the end on.

@@ -10,6 +10,6 @@
 
 /// The same for those that have kernels of float alone, which are computed in double: double would
 /// need twice its own digits.
-#define TESSERA_FOR_EACH_FLOAT_MATH_SPAN(define) define(Gelu) define(Digamma)
+#define TESSERA_FOR_EACH_FLOAT_MATH_SPAN(define) define(Gelu) define(Digamma) define(LogGamma)
 
 #endif  // TESSERA_TENSOR_INTERNAL_MATH_SPAN_NAMES_H_
