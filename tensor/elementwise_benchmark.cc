@@ -174,6 +174,10 @@ void AddOtherFunctions() {
   AddFunction(
       "lgamma", 0.5f, 20, [](const auto& x) { return lgamma(x); }, log_gamma_of_number,
       [=](const Map& x) { return x.unaryExpr(log_gamma_of_number); }, 2);
+  const auto gamma_of_number = [](float x) { return Gamma(x); };
+  AddFunction(
+      "gamma", 0.5f, 20, [](const auto& x) { return gamma(x); }, gamma_of_number,
+      [=](const Map& x) { return x.unaryExpr(gamma_of_number); }, 4);
 }
 
 void AddFixedCost() {

@@ -14,8 +14,9 @@
                   define(Atanh, atanh) define(Cbrt, cbrt) define(Erf, erf) define(Erfc, erfc)
 
 /// The same for those that have kernels of float alone, with the names of their references.
-#define TESSERA_FOR_FLOAT_FUNCTIONS(define) \
-  define(Gelu, GeluReference) define(Digamma, DigammaReference) define(LogGamma, std::lgamma)
+#define TESSERA_FOR_FLOAT_FUNCTIONS(define)                                                   \
+  define(Gelu, GeluReference) define(Digamma, DigammaReference) define(LogGamma, std::lgamma) \
+      define(Gamma, std::tgamma)
 
 namespace tessera::tensor_internal {
 

@@ -19,10 +19,10 @@
 ///
 /// Accuracy: at most 2 ulp for exp, exp2, log, log2 and cbrt, 3 for expm1, log1p, log10, sin, cos,
 /// the arc and the hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus, erf and erfc,
-/// over the whole range, subnormal arguments and results included; 1 for gelu, digamma and lgamma,
-/// which are of float alone. The square root is correctly rounded. exp2 of whole numbers is exact,
-/// as log2, log10 and cbrt are where they are whole. Infinities, NaN and zeros of either sign give
-/// what the C functions give.
+/// over the whole range, subnormal arguments and results included; 1 for gelu and the gamma
+/// functions, which are of float alone. The square root is correctly rounded. exp2 of whole numbers
+/// is exact, as log2, log10 and cbrt are where they are whole. Infinities, NaN and zeros of either
+/// sign give what the C functions give.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -1016,6 +1016,31 @@ inline P LogGamma(const P& x) {
     // Rounding leaves no zero of the two that floats have.
     const D zero = pk::pzero(a);
     return WhereEqual(a, Set<D>(1), zero, WhereEqual(a, Set<D>(2), zero, finite));
+  });
+}
+
+/// gamma(x), of floats, as LogGamma.
+template <RealPacket P>
+inline P Gamma(const P& x) {
+  return InDouble(x, []<typename D>(const D& a) {
+    // Beyond the results are infinite; below -1000 they are zeros, but not at whole numbers.
+    const ReducedGamma<D> r(Within(a, -1e30, 100));
+    const D product = r.Product();
+    const D of_w = Exp(r.LogGammaOfW());
+    D value = pk::pdiv(of_w, product);
+    const D zero = pk::pzero(a);
+    if (!AllLess(Set<D>(0.5), a)) {
+      D half;
+      const D odd = OddPart(r.n, &half);
+      const D sine = WhereEqual(odd, zero, r.sine, D(pk::pnegate(r.sine)));
+      const D reflected =
+          pk::pdiv(D(pk::pmul(product, Set<D>(3.1415926535897931))), D(pk::pmul(sine, of_w)));
+      const D nan = Set<D>(std::numeric_limits<double>::quiet_NaN());
+      const D pole = WhereLess(a, zero, nan, reflected);
+      value = pk::pselect(r.reflected, WhereEqual(r.sine, zero, pole, reflected), value);
+    }
+    const D infinity = Set<D>(std::numeric_limits<double>::infinity());
+    return WhereEqual(a, infinity, infinity, value);
   });
 }
 

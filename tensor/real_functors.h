@@ -15,7 +15,8 @@
 /// They are computed in float for float and the 16-bit types, in double for double and for
 /// integers, whose results are cut to whole numbers. Errors are those of the C library (at most
 /// 4 ulp, of gamma and lgamma more: docs/accuracy.md), or of packet_math.h where there is a packet
-/// form.
+/// form; gelu and the gamma functions have one for float alone, and where packets of double have no
+/// more than two lanes none but the C library's.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -469,10 +470,18 @@ struct erfc : CostlyFunctor<erfc> {
 };
 
 /// The gamma function, (a - 1)! for whole a.
-struct gamma {
-  template <typename T>
-  TESSERA_HD static T Map(T a) {
-    return static_cast<T>(std::tgamma(ToReal(a)));
+struct gamma : CostlyFloatFunctor<gamma> {
+  template <typename Real>
+  TESSERA_HD static Real OfNumber(Real a) {
+    return Gamma(a);
+  }
+  template <typename P>
+  TESSERA_HD static P OfPacket(const P& a) {
+    return packet_math::Gamma(a);
+  }
+  template <SpanOfFloat T>
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
+    tensor_internal::GammaSpan(in, out, count, input);
   }
 };
 

@@ -93,6 +93,7 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
     check(gelu(*x));
     check(digamma(*x));
     check(lgamma(*x));
+    check(gamma(*x));
     check(gelu(T(0.1) * *x + T(0.5)));
     check(sin(*x * T(1e5)));  // some of them by the C library
   }
@@ -128,6 +129,7 @@ TEST(GammaSpanTest, PositiveWholeNumbersRaiseNoExceptions) {
   };
   check(digamma(*x));
   check(lgamma(*x));
+  check(gamma(*x));
 }
 
 // Where results lie a little after what they are computed from, kernels go from the end on.

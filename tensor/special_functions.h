@@ -9,6 +9,10 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
+/// The gamma function.
+TESSERA_HD float Gamma(float x) { return ::tgammaf(x); }
+TESSERA_HD double Gamma(double x) { return ::tgamma(x); }
+
 /// log |gamma(x)|. On the host without writing C's global signgam, which threads would share.
 TESSERA_HD float LogGamma(float x) {
 #if TESSERA_DEVICE_CODE

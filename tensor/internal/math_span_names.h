@@ -10,6 +10,7 @@
 
 /// The same for those that have kernels of float alone, which are computed in double: double would
 /// need twice its own digits.
-#define TESSERA_FOR_EACH_FLOAT_MATH_SPAN(define) define(Gelu) define(Digamma) define(LogGamma)
+#define TESSERA_FOR_EACH_FLOAT_MATH_SPAN(define) \
+  define(Gelu) define(Digamma) define(LogGamma) define(Gamma)
 
 #endif  // TESSERA_TENSOR_INTERNAL_MATH_SPAN_NAMES_H_
