@@ -59,7 +59,7 @@ class EngineDestructionTest : public EngineConfigurationTest {
     engine_->PushSync([](RunContext) {}, kCpu, {before}, {written},
                       {.property = FnProperty::kNoSkip});
   }
-  /// With one worker at least, all functions called so far have returned.
+  /// Where one worker runs everything, no function that has been called is still on its way back.
   void LetFunctionsReturn() {
     Variable *const other = New();
     engine_->PushSync([](RunContext) {}, kCpu, {}, {other});
