@@ -43,7 +43,9 @@ constexpr int kMaxRows = MaxRows(1);
 // block of B, kDepth x kBlockColumns, in the second.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kBlockColumns = 768;
-constexpr int64_t kBlockRows = 256;
+// Of a transposed A, rows of C's whose part is packed at a time. The copy of more would push
+// the block of B out of the second cache.
+constexpr int64_t kBlockRows = 64;
 
 // Rows further apart than this fall into few sets of the first cache.
 constexpr int64_t kDirectStrideBytes = 2048;
