@@ -5,10 +5,12 @@
 #include <limits>
 #include <type_traits>
 
+#include "tessera/tensor/gamma_packet_math.h"
 #include "tessera/tensor/internal/math_spans.h"
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/packet_math.h"
 #include "tessera/tensor/special_functions.h"
+#include "tessera/tensor/trigonometric_packet_math.h"
 
 /// Functors of real functions: exponentials, logarithms, trigonometry and what is made of them.
 ///

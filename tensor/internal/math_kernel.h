@@ -6,11 +6,13 @@
 
 #include <cstdint>
 
+#include "tessera/tensor/gamma_packet_math.h"
 #include "tessera/tensor/internal/math_span_names.h"
 #include "tessera/tensor/internal/partial_packet.h"
 #include "tessera/tensor/internal/scale_or_offset.h"
 #include "tessera/tensor/packet_math.h"
 #include "tessera/tensor/special_functions.h"
+#include "tessera/tensor/trigonometric_packet_math.h"
 
 #ifndef TESSERA_MATH_NAMESPACE
 #error "define TESSERA_MATH_NAMESPACE to the kernel's instruction set"
