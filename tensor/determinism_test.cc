@@ -106,6 +106,26 @@ TYPED_TEST(DeterminismTest, ReductionsInsideExpressionsAndInFuse) {
   }
 }
 
+// Tasks are as many as their cost says.
+TYPED_TEST(DeterminismTest, DearElements) {
+  using T = TypeParam;
+  const Shape<2> shape = Shape2(20, 1531);
+  for (const index_t padding : {0, 1}) {
+    GuardedTensor<2, T> a(shape, RandomValues<T>(shape.Size(), 0, 1),
+                          GuardedLayout{.row_padding = padding});
+    GuardedTensor<2, T> out(shape);
+    GuardedTensor<1, T> rows(Shape1(shape[0])), columns(Shape1(shape[1]));
+    const auto dear = pow(erf(*a), *a) + tanh(*a);
+    ExpectSameBits(&out, "elements", [&] { *out = dear; });
+    ExpectSameBits(&rows, "sums of rows", [&] { *rows = sum<1>(dear); });
+    ExpectSameBits(&columns, "sums of columns", [&] { *columns = sum<0>(dear); });
+    ExpectSameBits(&rows, "sum", [&] { *rows = sum(dear); });
+    ExpectSameBits(&rows, "row sums", [&] { *rows = sumall_except_dim<0>(dear); });
+    ExpectSameBits(&out, "elements in Fuse",
+                   [&] { Fuse(Lazy(*out) = dear, Lazy(*columns) = sum<0>(*out)); });
+  }
+}
+
 TYPED_TEST(DeterminismTest, Products) {
   using T = TypeParam;
   struct Extents {

@@ -71,17 +71,40 @@ void AddUpdate(index_t n) {
            }});
 }
 
-void AddTwoThreads(index_t n) {
-  AddCase({.name = "update_two_threads/" + std::to_string(n),
-           .bounds = {{.peer = "one_thread", .at_least = 1.7}},
-           .bytes = 12.0 * static_cast<double>(n),
-           .flops = 4.0 * static_cast<double>(n),
-           .make = [n] {
-             auto d = std::make_shared<Data>(n, -1.0f, 1.0f);
+/// What `work` of Data takes on one thread over two; `bytes` and `operations` are an element's.
+template <typename Work>
+void AddTwoThreads(const std::string& name, index_t n, double bound, double bytes,
+                   double operations, Work work) {
+  AddCase({.name = name + "/" + std::to_string(n),
+           .bounds = {{.peer = "one_thread", .at_least = bound}},
+           .bytes = bytes * static_cast<double>(n),
+           .flops = operations * static_cast<double>(n),
+           .make = [n, work] {
+             auto d = std::make_shared<Data>(n, 0.0f, 1.0f);
              auto two = std::make_shared<tbb::task_arena>(2);
-             return Variants{.all = {{"ours", [d, two] { two->execute([&] { Update(d.get()); }); }},
-                                     {"one_thread", [d] { Update(d.get()); }}}};
+             return Variants{
+                 .all = {{"ours", [d, two, work] { two->execute([&] { work(d.get()); }); }},
+                         {"one_thread", [d, work] { work(d.get()); }}}};
            }});
+}
+
+/// Not far above where the second thread begins, where two should not be slower than one: the most
+/// elements that go to one thread, and half as many again. `cost` is what CostOf says of
+/// `function`.
+template <typename Function>
+void AddCrossover(const std::string& name, index_t cost, Function function) {
+  AddTwoThreads("crossover/" + name, 3 * ElementsPerTask(cost) / 2, 1, 8, 1,
+                [function](Data* d) { d->ours = function(d->x); });
+}
+
+void AddCrossovers() {
+  AddTwoThreads("crossover/update", 3 * ElementsPerTask() / 2, 1, 12, 4, Update);
+  AddCrossover("exp", 1, [](const auto& x) { return exp(x); });
+  AddCrossover("log", op::kKernelCost, [](const auto& x) { return log(x); });
+  AddCrossover("tanh", 4, [](const auto& x) { return tanh(x); });
+  AddCrossover("erfc", 8, [](const auto& x) { return erfc(x); });
+  AddCrossover("lgamma", op::kLibraryCost, [](const auto& x) { return lgamma(x); });
+  AddCrossover("pow", op::kLibraryCost, [](const auto& x) { return pow(x, 0.3f); });
 }
 
 /// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's; `over_libm` the
@@ -193,8 +216,9 @@ void AddFixedCost() {
 int main(int argc, char** argv) {
   using namespace tessera;
   for (const index_t n : {4096, 1 << 17, 1 << 24}) AddUpdate(n);
-  AddTwoThreads(1 << 17);
-  AddTwoThreads(1 << 24);
+  AddTwoThreads("update_two_threads", 1 << 17, 1.7, 12, 4, Update);
+  AddTwoThreads("update_two_threads", 1 << 24, 1.7, 12, 4, Update);
+  AddCrossovers();
   AddFunctions();
   AddOtherFunctions();
   AddFixedCost();

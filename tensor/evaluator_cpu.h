@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "tessera/base/device.h"
+#include "tessera/tensor/cost.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/overlap.h"
 #include "tessera/tensor/parallel.h"
@@ -151,18 +152,20 @@ struct LoopPlan {
   index_t rows;
   index_t columns;
   bool cuts_row;
+  index_t cost;  // of an element, as CostOf says
 
   /// What ParallelFor is given.
   index_t count() const { return cuts_row ? columns : rows; }
-  index_t grain() const { return cuts_row ? ElementsPerTask() : StepsPerTask(columns); }
+  index_t grain() const { return cuts_row ? ElementsPerTask(cost) : StepsPerTask(columns, cost); }
 };
 
 /// The elements are one long row where everything is contiguous.
 template <int N, typename T, typename E>
 LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
-  if (dst.CheckContiguous() && e.IsFlat()) return {1, dst.shape_.Size(), /*cuts_row=*/true};
+  const index_t cost = CostOf(e);
+  if (dst.CheckContiguous() && e.IsFlat()) return {1, dst.shape_.Size(), /*cuts_row=*/true, cost};
   const Shape<2> shape = dst.shape_.FlatTo2D();
-  return {shape[0], shape[1], /*cuts_row=*/false};
+  return {shape[0], shape[1], /*cuts_row=*/false, cost};
 }
 
 /// An expression on its way into a destination, as a LoopPlan says.

@@ -11,6 +11,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/error.h"
+#include "tessera/tensor/cost.h"
 #include "tessera/tensor/element_group.h"
 #include "tessera/tensor/functors.h"
 #include "tessera/tensor/operand.h"
@@ -106,6 +107,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   static constexpr bool kHasWidePacket = HasWidePacket<Op>() && HasWidePacket<A>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kIsItsOperands = true;
+  static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
 
   A a;
 
@@ -147,6 +149,7 @@ struct BinaryMapExp
       HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kIsItsOperands = true;
+  static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
 
   A a;
   B b;
@@ -206,6 +209,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
       HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>() && HasWidePacket<C>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kIsItsOperands = true;
+  static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
 
   A a;
   B b;

@@ -42,7 +42,7 @@ struct RowPart {
 
 // A pass is cut into tiles, the work of one task at a time, by the shape alone: so is the order of
 // additions. A kind of tiles has count(), tile(i), ForEachRow(tile, body), which calls
-// body(RowPart) for all of each row, and grain(), the tiles that a task takes.
+// body(RowPart) for all of each row, and grain(cost), the tiles that a task takes.
 
 /// Chunks, as ReduceToNumber takes them.
 struct ChunkTiles {
@@ -54,7 +54,7 @@ struct ChunkTiles {
 
   explicit ChunkTiles(const Shape<2>& shape) : plan(shape) {}
   index_t count() const { return plan.count; }
-  index_t grain() const { return ReduceGrain(); }
+  index_t grain(index_t cost) const { return ReduceGrain(cost); }
   Tile tile(index_t i) const {
     const index_t begin = i * plan.chunk;
     return {begin, std::min(plan.extent, begin + plan.chunk)};
@@ -100,8 +100,9 @@ struct ColumnTiles {
         pieces(shape.Size() == 0 ? 0 : (walk.extent + piece - 1) / piece) {}
 
   index_t count() const { return pieces * groups * blocks; }
-  index_t grain() const {
-    return TaskPlan::Of(count(), std::min(group, lines) * width * piece).grain;
+  index_t grain(index_t cost) const {
+    const index_t steps = std::min(piece, walk.extent);
+    return TaskPlan::Of(count(), std::min(group, lines) * width * steps, cost).grain;
   }
   Tile tile(index_t i) const {
     const index_t block = i % blocks;
@@ -389,10 +390,11 @@ void RunFused(const Tiles& tiles, const Fused&... fused) {
   };
   std::array<Partials, static_cast<size_t>(kReducePartials)> partials;
   Totals totals;
+  const index_t grain = tiles.grain((index_t{0} + ... + CostOf(fused.e)));
   for_each(kEach, [&](const auto& statement, auto i) { statement.Reset(&std::get<i>(totals)); });
   for (index_t base = 0; base < tiles.count(); base += kReducePartials) {
     const index_t count = std::min(kReducePartials, tiles.count() - base);
-    ParallelFor(count, tiles.grain(), [&](index_t first, index_t last) {
+    ParallelFor(count, grain, [&](index_t first, index_t last) {
       for (index_t t = first; t < last; ++t) {
         const auto tile = tiles.tile(base + t);
         Locals locals;

@@ -17,6 +17,7 @@
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/test_values.h"
+#include "tessera/tensor/thread_meeting.h"
 #include "tessera/tensor/view.h"
 
 namespace tessera {
@@ -485,6 +486,16 @@ TEST(FuseTest, ThreadsDoNotChangeABit) {
     if (first.empty()) first = {total, length};
     EXPECT_EQ(first, (std::vector<float>{total, length})) << width;
   }
+}
+
+// A task's work for one thread of cheap elements is shared out where a statement holds dear ones.
+TEST(FuseTest, DearElementsAreSharedOut) {
+  GuardedTensor<2, float> a(Shape2(2, expr::kReduceChunk)), b(a->shape_);
+  GuardedTensor<1, float> columns(Shape1(expr::kReduceChunk));
+  using Dear = ThreadMeeting<8>;
+  float total = 0;
+  EXPECT_TRUE(Dear::In([&] { Fuse(Lazy(*b) = *a + 1, Lazy(total) = sum(F<Dear>(*a))); }));
+  EXPECT_TRUE(Dear::In([&] { Fuse(Lazy(*b) = F<Dear>(*a), Lazy(*columns) = sum<0>(*b)); }));
 }
 
 TEST(FuseTest, ThreadsDoNotChangeABitOfReductionsAlongAxes) {

@@ -207,7 +207,7 @@ class Inspection {
     } else {
       const ChunkPlan plan = PlanChunks(ready);
       End(ReducesRows<Red>(ready, plan.shape[1]),
-          {std::min(plan.count, kReducePartials), ReduceGrain()});
+          {std::min(plan.count, kReducePartials), ReduceGrain(CostOf(ready))});
     }
     return ScalarExp<T>(T());
   }
@@ -222,12 +222,12 @@ class Inspection {
       EndKernel();
     } else if constexpr (Walk::kAlongRow) {
       const Walk walk(ready.shape());
-      const AlongRowsPlan plan(walk.outer, walk.extent);
+      const AlongRowsPlan plan(walk.outer, walk.extent, CostOf(ready));
       End(ReducesRows<Red>(ready, walk.extent), plan.tasks);
       if (plan.chunks > 1) PartialResults(plan.tasks.count);
     } else {
       const Walk walk(ready.shape());
-      const AcrossRowsPlan plan(walk);
+      const AcrossRowsPlan plan(walk, CostOf(ready));
       End(ReducesColumns<Red>(ready, walk.columns), plan.tasks);
       if (plan.pieces > 1) PartialResults(plan.pieces * plan.lines * walk.columns);
     }
@@ -294,14 +294,14 @@ class Inspection {
       const index_t outer = shape.ProdShape(0, kAxis);
       const index_t columns = shape[E::kRank - 1];
       if constexpr (kAxis == E::kRank - 1) {
-        const AcrossRowsPlan plan(AxisWalk<0, 2>(Shape2(outer, columns)));
+        const AcrossRowsPlan plan(AxisWalk<0, 2>(Shape2(outer, columns)), CostOf(ready));
         End(ReducesColumns<Red>(ready, columns), plan.tasks);
         if (plan.pieces > 1) PartialResults(plan.pieces * columns);
       } else {
         const bool flat = ready.IsFlat();
         const index_t width = flat ? shape.ProdShape(kAxis + 1, E::kRank) : columns;
         const index_t rows = outer * (flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1));
-        const ExceptPlan plan(shape[kAxis], rows, width);
+        const ExceptPlan plan(shape[kAxis], rows, width, CostOf(ready));
         End(ReducesRows<Red>(ready, width), plan.tasks);
         if (plan.in_chunks) PartialResults(plan.tasks.count);
       }

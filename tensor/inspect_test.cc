@@ -245,6 +245,17 @@ TEST_F(InspectTest, ThreadsAreAsManyAsThereAreTasks) {
   EXPECT_THAT(inspect(padded * 2), HasSubstr("row by row"));
   EXPECT_THAT(inspect(padded * 2), HasSubstr("; up to 3 threads\n"));
   EXPECT_THAT(inspect(sum(padded)), HasSubstr("; up to 2 threads\n"));
+  const auto chunks = Unallocated(Shape1(2 * expr::kReduceChunk));
+  EXPECT_THAT(inspect(sum(chunks)), HasSubstr("; 1 thread\n"));
+  EXPECT_THAT(inspect(sum(exp(chunks))), HasSubstr("; up to 2 threads\n"));
+  const auto rows = Unallocated(Shape2(128, 128));
+  EXPECT_THAT(inspect(sum<1>(rows)), HasSubstr("; 1 thread\n"));
+  EXPECT_THAT(inspect(sum<1>(tanh(rows))), HasSubstr("; up to 4 threads\n"));
+  EXPECT_THAT(inspect(sumall_except_dim<0>(tanh(rows))), HasSubstr("; up to 4 threads\n"));
+  const auto blocks = Unallocated(Shape2(8, 2 * expr::kColumnBlock));
+  EXPECT_THAT(inspect(sum<0>(blocks)), HasSubstr("; 1 thread\n"));
+  EXPECT_THAT(inspect(sum<0>(tanh(blocks))), HasSubstr("; up to 2 threads\n"));
+  EXPECT_THAT(inspect(sum_rows(tanh(blocks))), HasSubstr("; up to 2 threads\n"));
   const auto large = Unallocated(Shape2(1000, 1000));
   EXPECT_THAT(inspect(sum(large)), HasSubstr("; up to 4 threads\n"));
   EXPECT_THAT(inspect(dot(large, large)), HasSubstr("; up to 4 threads\n"));

@@ -40,6 +40,8 @@
 ///                             equal ones that are computed first are then computed once
 ///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
 ///                             prepare.h
+///   kElementCost              what an element costs beside its operands', 0 where absent; or
+///   ElementCost()             with them, where that is known at run time only; see cost.h
 /// and, for nodes whose index arithmetic is dear, optionally
 ///   EvalRow(y, begin, end, T* out)  writes elements [begin, end) of row y, on the CPU
 ///   EvalRows(begin, end, T* data, stride)  writes rows [begin, end) of the whole result, row y at

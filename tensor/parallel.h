@@ -42,9 +42,14 @@ inline int64_t ElementsPerTask() {
   return known != 0 ? known : tensor_internal::ReadElementsPerTask();
 }
 
-/// Steps that a task should take where each does as much as a cheap loop over `work` elements.
-inline int64_t StepsPerTask(int64_t work) {
-  return std::max<int64_t>(1, ElementsPerTask() / std::max<int64_t>(1, work));
+/// The same of a loop whose elements cost as much each as 1 + cost of a cheap one; see CostOf.
+inline int64_t ElementsPerTask(int64_t cost) {
+  return std::max<int64_t>(1, ElementsPerTask() / (1 + cost));
+}
+
+/// Steps that a task should take where each does as much as a loop over `work` elements of a cost.
+inline int64_t StepsPerTask(int64_t work, int64_t cost = 0) {
+  return std::max<int64_t>(1, ElementsPerTask(cost) / std::max<int64_t>(1, work));
 }
 
 /// ParallelFor for a function of which there should be one copy only: function(context, begin, end)

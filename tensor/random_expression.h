@@ -47,6 +47,7 @@ struct RandomExp : Exp<Derived, T> {
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = false;
+  static constexpr index_t kElementCost = op::kLibraryCost;
   static constexpr int kBlocks = tensor_internal::kBlocksPerTile;
   static constexpr int kPerTile = std::is_same_v<T, double> ? 2 * kBlocks : 4 * kBlocks;
 

@@ -70,10 +70,19 @@ inline P PacketThroughSpan(const P& a) {
   return pk::pload<P>(lanes);
 }
 
+/// What functions cost beyond arithmetic, in the unit of cost.h, some 0.09 ns of one core: of those
+/// that have kernels as by AVX-512 (docs/performance.md), for by less they only cost more; of the C
+/// library's as the fastest.
+inline constexpr index_t kKernelCost = 2, kLibraryCost = 32;
+
 /// The base of a costly function that has kernels. It offers `OfNumber(a)` of a float or double for
 /// the types that have no packets, `OfPacket(a)`, and Span.
-template <typename Function>
+template <typename Function, index_t kCost = kKernelCost>
 struct CostlyFunctor {
+  template <typename T>
+  static constexpr index_t ElementCost() {
+    return kInLanes<T> ? kCost : kLibraryCost;
+  }
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (kInLanes<T>) {
@@ -105,6 +114,10 @@ inline constexpr bool kInWideLanes = SpanOfFloat<T> || (kInLanes<T> && std::is_s
 template <typename Function>
 struct CostlyFloatFunctor {
   template <typename T>
+  static constexpr index_t ElementCost() {
+    return kInWideLanes<T> ? kLibraryCost : 4 * kLibraryCost;
+  }
+  template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (kInWideLanes<T>) {
       return OneLane<Function>(a);
@@ -120,7 +133,7 @@ struct CostlyFloatFunctor {
 };
 
 /// e to the power a.
-struct exp : CostlyFunctor<exp> {
+struct exp : CostlyFunctor<exp, 1> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::exp(a);
@@ -136,7 +149,7 @@ struct exp : CostlyFunctor<exp> {
 };
 
 /// 2 to the power a.
-struct exp2 : CostlyFunctor<exp2> {
+struct exp2 : CostlyFunctor<exp2, 1> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::exp2(a);
@@ -232,7 +245,7 @@ struct log1p : CostlyFunctor<log1p> {
 };
 
 /// The sine of a in radians.
-struct sin : CostlyFunctor<sin> {
+struct sin : CostlyFunctor<sin, 4> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::sin(a);
@@ -248,7 +261,7 @@ struct sin : CostlyFunctor<sin> {
 };
 
 /// The cosine of a in radians.
-struct cos : CostlyFunctor<cos> {
+struct cos : CostlyFunctor<cos, 4> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::cos(a);
@@ -264,7 +277,7 @@ struct cos : CostlyFunctor<cos> {
 };
 
 /// The tangent of a in radians.
-struct tan : CostlyFunctor<tan> {
+struct tan : CostlyFunctor<tan, 4> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::tan(a);
@@ -328,7 +341,7 @@ struct atan : CostlyFunctor<atan> {
 };
 
 /// The hyperbolic sine.
-struct sinh : CostlyFunctor<sinh> {
+struct sinh : CostlyFunctor<sinh, 4> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::sinh(a);
@@ -360,7 +373,7 @@ struct cosh : CostlyFunctor<cosh> {
 };
 
 /// The hyperbolic tangent.
-struct tanh : CostlyFunctor<tanh> {
+struct tanh : CostlyFunctor<tanh, 4> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::tanh(a);
@@ -376,7 +389,7 @@ struct tanh : CostlyFunctor<tanh> {
 };
 
 /// The inverse hyperbolic sine.
-struct asinh : CostlyFunctor<asinh> {
+struct asinh : CostlyFunctor<asinh, 8> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::asinh(a);
@@ -392,7 +405,7 @@ struct asinh : CostlyFunctor<asinh> {
 };
 
 /// The inverse hyperbolic cosine; NaN where a < 1.
-struct acosh : CostlyFunctor<acosh> {
+struct acosh : CostlyFunctor<acosh, 8> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::acosh(a);
@@ -408,7 +421,7 @@ struct acosh : CostlyFunctor<acosh> {
 };
 
 /// The inverse hyperbolic tangent; NaN where |a| > 1.
-struct atanh : CostlyFunctor<atanh> {
+struct atanh : CostlyFunctor<atanh, 8> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::atanh(a);
@@ -424,7 +437,7 @@ struct atanh : CostlyFunctor<atanh> {
 };
 
 /// The cube root.
-struct cbrt : CostlyFunctor<cbrt> {
+struct cbrt : CostlyFunctor<cbrt, 8> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::cbrt(a);
@@ -440,7 +453,7 @@ struct cbrt : CostlyFunctor<cbrt> {
 };
 
 /// The error function.
-struct erf : CostlyFunctor<erf> {
+struct erf : CostlyFunctor<erf, 4> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::erf(a);
@@ -456,7 +469,7 @@ struct erf : CostlyFunctor<erf> {
 };
 
 /// 1 - erf(a), accurate for large a.
-struct erfc : CostlyFunctor<erfc> {
+struct erfc : CostlyFunctor<erfc, 8> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
     return std::erfc(a);

@@ -113,8 +113,10 @@ struct TaskPlan {
   index_t count;
   index_t grain;
 
-  /// For steps that each read `work` elements.
-  static TaskPlan Of(index_t count, index_t work) { return {count, StepsPerTask(work)}; }
+  /// For steps that each take `work` elements of a cost.
+  static TaskPlan Of(index_t count, index_t work, index_t cost) {
+    return {count, StepsPerTask(work, cost)};
+  }
 };
 
 /// How a reduction along one axis walks over an expression: `outer` times `extent` times `inner`
@@ -261,19 +263,19 @@ inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
 }
 
 /// How ReduceAcrossRows divides its work: into blocks of each line's columns, and the axis into
-/// pieces. The shape alone decides.
+/// pieces. The shape alone decides; an element's cost only how many a task takes.
 struct AcrossRowsPlan {
   index_t lines, blocks, piece, pieces;
   TaskPlan tasks;
 
   template <typename Walk>
-  explicit AcrossRowsPlan(const Walk& walk) {
+  AcrossRowsPlan(const Walk& walk, index_t cost) {
     const index_t width = std::min(walk.columns, kColumnBlock);
     lines = walk.outer * walk.inner;
     blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
     piece = PieceOfAxis(walk.extent, lines * blocks, width);
     pieces = std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
-    tasks = pieces == 1 ? TaskPlan::Of(lines * blocks, walk.extent * width)
+    tasks = pieces == 1 ? TaskPlan::Of(lines * blocks, walk.extent * width, cost)
                         : TaskPlan{pieces * lines * blocks, 1};
   }
 };
@@ -284,7 +286,7 @@ template <typename Red, typename E, typename Walk, typename Save>
 void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const Save& save) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   using Op = typename Red::OPType;
-  const AcrossRowsPlan plan(walk);
+  const AcrossRowsPlan plan(walk, CostOf(e));
   const index_t lines = plan.lines, blocks = plan.blocks, piece = plan.piece, pieces = plan.pieces;
   if (pieces == 1) {
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
@@ -342,8 +344,8 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
 inline constexpr index_t kReduceChunk = index_t{1} << 14;
 /// Partial results that are kept at a time, a bounded number, before they are combined in order.
 inline constexpr index_t kReducePartials = 64;
-/// Chunks that a task takes.
-inline index_t ReduceGrain() { return StepsPerTask(kReduceChunk); }
+/// Chunks that a task takes, of elements of a cost.
+inline index_t ReduceGrain(index_t cost) { return StepsPerTask(kReduceChunk, cost); }
 
 /// How (rows, columns) of elements are cut into chunks of about kReduceChunk: the one row, if there
 /// is but one, or the rows. The shape alone decides.
@@ -364,18 +366,19 @@ struct ChunkPlan {
 };
 
 /// How a reduction that keeps a dimension other than the last divides its work: by results, or
-/// where these are few, by chunks of what each is reduced from. The shape alone decides.
+/// where these are few, by chunks of what each is reduced from. The shape alone decides; an
+/// element's cost only how many a task takes.
 struct ExceptPlan {
   ChunkPlan of_each;
   bool in_chunks;
   TaskPlan tasks;
 
   /// `kept` results, each of `rows` rows of `columns`.
-  ExceptPlan(index_t kept, index_t rows, index_t columns)
+  ExceptPlan(index_t kept, index_t rows, index_t columns, index_t cost)
       : of_each(Shape2(rows, columns)),
         in_chunks(kept < kMaxPieces && of_each.count > 1),
-        tasks(in_chunks ? TaskPlan{kept * of_each.count, ReduceGrain()}
-                        : TaskPlan::Of(kept, rows * columns)) {}
+        tasks(in_chunks ? TaskPlan{kept * of_each.count, ReduceGrain(cost)}
+                        : TaskPlan::Of(kept, rows * columns, cost)) {}
 };
 
 /// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
@@ -462,7 +465,7 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
         SaveElement<Saver>(dst.dptr_ + i,
                            static_cast<T>(op::mul::Map(static_cast<Accumulator>(total), factor)));
       };
-      const ExceptPlan plan(kept, rows, columns);
+      const ExceptPlan plan(kept, rows, columns, CostOf(ready));
       if (!plan.in_chunks) {
         ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
           const Ready local = ready;
@@ -540,7 +543,7 @@ AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   for (index_t base = 0; base < plan.count; base += kReducePartials) {
     std::array<Accumulator, static_cast<size_t>(kReducePartials)> partial;
     const index_t count = std::min(kReducePartials, plan.count - base);
-    ParallelFor(count, ReduceGrain(), [&](index_t first, index_t last) {
+    ParallelFor(count, ReduceGrain(CostOf(e)), [&](index_t first, index_t last) {
       const E local = e;
       for (index_t c = first; c < last; ++c) {
         const index_t begin = (base + c) * plan.chunk;

@@ -77,9 +77,10 @@ struct AlongRowsPlan {
   index_t chunks;  // of each row
   TaskPlan tasks;
 
-  AlongRowsPlan(index_t rows, index_t columns)
+  AlongRowsPlan(index_t rows, index_t columns, index_t cost)
       : chunks(std::max<index_t>(1, (columns + kReduceChunk - 1) / kReduceChunk)),
-        tasks(chunks == 1 ? TaskPlan::Of(rows, columns) : TaskPlan{rows * chunks, ReduceGrain()}) {}
+        tasks(chunks == 1 ? TaskPlan::Of(rows, columns, cost)
+                          : TaskPlan{rows * chunks, ReduceGrain(cost)}) {}
 };
 
 /// dst[i] = the reduction of row i.
@@ -87,7 +88,7 @@ template <typename Red, typename Finish, typename T, typename E>
 void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<cpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   using Op = typename Red::OPType;
-  const AlongRowsPlan plan(rows, columns);
+  const AlongRowsPlan plan(rows, columns, CostOf(e));
   const index_t chunks = plan.chunks;
   if (chunks == 1) {
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {

@@ -99,12 +99,14 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
   const index_t classes = src.shape_[1];
   const index_t lines = src.shape_[0] * in.positions;
   if constexpr (Device::kDevCPU) {
-    // An exponential costs some ten elements' worth of an ordinary expression.
-    const index_t grain = StepsPerTask(8 * classes);
-    ParallelFor(lines, grain, [&](index_t begin, index_t end) {
+    const bool by_rows = std::is_floating_point_v<T> && classes >= expr::kMinWideRow &&
+                         out.class_step == 1 && in.class_step == 1;
+    // By rows an element costs as much as some eight of an ordinary expression.
+    const index_t cost = by_rows ? 7 : op::kLibraryCost;
+    ParallelFor(lines, StepsPerTask(classes, cost), [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {
         if constexpr (std::is_floating_point_v<T>) {
-          if (classes >= expr::kMinWideRow && out[i].step == 1 && in[i].step == 1) {
+          if (by_rows) {
             SoftmaxOfRow<T>(out[i].first, in[i].first, classes);
             continue;
           }

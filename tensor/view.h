@@ -112,9 +112,9 @@ void EvaluateRowInto(const ViewExp<cpu, N, T>& dst, const E& e, index_t y, index
   for (index_t x = begin; x < end; ++x) SaveElement<Saver>(row + x * step, local.Eval(y, x));
 }
 template <int N, typename T, typename E>
-LoopPlan PlanLoop(const ViewExp<cpu, N, T>& dst, const E& /*e*/) {
+LoopPlan PlanLoop(const ViewExp<cpu, N, T>& dst, const E& e) {
   const Shape<2> shape = dst.shape_.FlatTo2D();
-  return {shape[0], shape[1], /*cuts_row=*/shape[0] == 1};
+  return {shape[0], shape[1], /*cuts_row=*/shape[0] == 1, CostOf(e)};
 }
 
 /// A view's elements are stored as usual.

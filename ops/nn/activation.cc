@@ -82,6 +82,7 @@ struct TanhGradient : WideFunctor {
   }
 };
 struct SoftreluGradient {
+  static constexpr index_t kElementCost = op::kLibraryCost;
   template <typename T>
   TESSERA_HD static T Map(T y) {
     using std::expm1;
