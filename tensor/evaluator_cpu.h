@@ -159,13 +159,14 @@ struct LoopPlan {
   index_t grain() const { return cuts_row ? ElementsPerTask(cost) : StepsPerTask(columns, cost); }
 };
 
-/// The elements are one long row where everything is contiguous.
+/// The elements are one long row where everything is contiguous; a lone row is cut where it is more
+/// than a task's work.
 template <int N, typename T, typename E>
 LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
   const index_t cost = CostOf(e);
   if (dst.CheckContiguous() && e.IsFlat()) return {1, dst.shape_.Size(), /*cuts_row=*/true, cost};
   const Shape<2> shape = dst.shape_.FlatTo2D();
-  return {shape[0], shape[1], /*cuts_row=*/false, cost};
+  return {shape[0], shape[1], shape[0] == 1 && shape[1] > ElementsPerTask(cost), cost};
 }
 
 /// An expression on its way into a destination, as a LoopPlan says.

@@ -530,40 +530,46 @@ ChunkPlan PlanChunks(const E& e) {
   return ChunkPlan(e.IsFlat() ? Shape2(1, shape.Size()) : shape.FlatTo2D());
 }
 
+/// Reduces `count` chunks of a CPU expression, which may be any number, in their order.
+/// reduce(local, c) is what chunk c of `local`, a task's own copy of e, comes to.
+template <typename Red, typename E, typename ReduceChunk>
+AccumulatorOf<Red, typename E::value_type> ReduceChunks(const E& e, index_t count,
+                                                        const ReduceChunk& reduce) {
+  using Accumulator = AccumulatorOf<Red, typename E::value_type>;
+  using Total = TotalOf<Red, Accumulator>;
+  Total total = Red::template InitialValue<Total>();
+  for (index_t base = 0; base < count; base += kReducePartials) {
+    std::array<Accumulator, static_cast<size_t>(kReducePartials)> partial;
+    const index_t partials = std::min(kReducePartials, count - base);
+    ParallelFor(partials, ReduceGrain(CostOf(e)), [&](index_t first, index_t last) {
+      const E local = e;
+      for (index_t c = first; c < last; ++c) {
+        partial[static_cast<size_t>(c)] = reduce(local, base + c);
+      }
+    });
+    for (index_t c = 0; c < partials; ++c) {
+      total = Red::OPType::Map(total, Total(partial[static_cast<size_t>(c)]));
+    }
+  }
+  return static_cast<Accumulator>(total);
+}
+
 /// Reduces a CPU expression that is ready for a loop to one number.
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   static_assert(!std::is_same_v<DeviceOf<E>, gpu>, "the host cannot read a GPU's memory");
-  using T = typename E::value_type;
-  using Accumulator = AccumulatorOf<Red, T>;
-  using Op = typename Red::OPType;
   const ChunkPlan plan = PlanChunks(e);
-  if (plan.count == 0) return Red::template InitialValue<Accumulator>();
-  TotalOf<Red, Accumulator> total = Red::template InitialValue<TotalOf<Red, Accumulator>>();
-  for (index_t base = 0; base < plan.count; base += kReducePartials) {
-    std::array<Accumulator, static_cast<size_t>(kReducePartials)> partial;
-    const index_t count = std::min(kReducePartials, plan.count - base);
-    ParallelFor(count, ReduceGrain(CostOf(e)), [&](index_t first, index_t last) {
-      const E local = e;
-      for (index_t c = first; c < last; ++c) {
-        const index_t begin = (base + c) * plan.chunk;
-        const index_t end = std::min(plan.extent, begin + plan.chunk);
-        if (plan.cuts_row) {
-          partial[static_cast<size_t>(c)] = ReduceRow<Red>(local, 0, begin, end);
-        } else {
-          Accumulator sum = Red::template InitialValue<Accumulator>();
-          for (index_t y = begin; y < end; ++y) {
-            sum = Op::Map(sum, ReduceRow<Red>(local, y, 0, plan.shape[1]));
-          }
-          partial[static_cast<size_t>(c)] = sum;
-        }
-      }
-    });
-    for (index_t c = 0; c < count; ++c) {
-      total = Op::Map(total, TotalOf<Red, Accumulator>(partial[static_cast<size_t>(c)]));
+  return ReduceChunks<Red>(e, plan.count, [&plan](const E& local, index_t c) {
+    using Accumulator = AccumulatorOf<Red, typename E::value_type>;
+    const index_t begin = c * plan.chunk;
+    const index_t end = std::min(plan.extent, begin + plan.chunk);
+    if (plan.cuts_row) return ReduceRow<Red>(local, 0, begin, end);
+    Accumulator sum = Red::template InitialValue<Accumulator>();
+    for (index_t y = begin; y < end; ++y) {
+      sum = Red::OPType::Map(sum, ReduceRow<Red>(local, y, 0, plan.shape[1]));
     }
-  }
-  return static_cast<Accumulator>(total);
+    return sum;
+  });
 }
 
 /// What lies in a GPU's memory, and what the host can read.

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_REDUCE_AXIS_H_
 #define TESSERA_TENSOR_REDUCE_AXIS_H_
 
+#include <algorithm>
 #include <tuple>
 #include <type_traits>
 
@@ -26,6 +27,7 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
   bool along_row;      // the operand's last dimension is the one that is reduced
   index_t extent;      // of the dimension
   index_t inner_rows;  // operand rows in one step of the dimension
+  index_t piece;       // of the dimension, below its extent where the results are few
 
   ReduceWithAxisExp(const E& operand, int reduced, const char* operation)
       : e(operand), axis(reduced) {
@@ -43,6 +45,14 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
     along_row = axis == kOperandRank - 1;
     extent = source[axis];
     inner_rows = along_row ? 1 : source.ProdShape(axis + 1, kOperandRank - 1);
+    if (along_row) {
+      piece = target.Size() < kMaxPieces ? kReduceChunk : extent;
+    } else {
+      const index_t columns = source[kOperandRank - 1];
+      const index_t blocks = (columns + kColumnBlock - 1) / kColumnBlock;
+      piece = PieceOfAxis(extent, source.ProdShape(0, axis) * inner_rows * blocks,
+                          std::min(columns, kColumnBlock));
+    }
   }
 
   auto operands() const { return std::tuple<E>(e); }
@@ -63,15 +73,30 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
   }
   bool IsFlat() const { return false; }
 
+  /// What is read for a result. Where these are one row, which tasks cut, each takes so many that
+  /// their elements lie together.
+  index_t ElementCost() const {
+    const index_t cost = extent * (1 + CostOf(e));
+    if (kIndex || along_row || target.FlatTo2D()[0] > 1) return cost;
+    return std::min(cost, ElementsPerTask() / kColumnBlock - 1);
+  }
+
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     if (begin >= end) return;
     if constexpr (!kIndex) {
       if (along_row) {
         for (index_t x = begin; x < end; ++x) {
-          *out++ = static_cast<value_type>(ReduceRow<Red>(e, FirstRow(y, x), 0, extent));
+          const index_t row = FirstRow(y, x);
+          *out++ = static_cast<value_type>(piece < extent ? ReduceLongRow<Red>(e, row, extent)
+                                                          : ReduceRow<Red>(e, row, 0, extent));
         }
       } else {
-        ReduceRows<Red>(e, {FirstRow(y, begin), inner_rows, extent}, begin, end, out);
+        const RowsToReduce rows{FirstRow(y, begin), inner_rows, extent};
+        if (piece < extent) {
+          ReduceRowsInPieces<Red>(e, rows, piece, begin, end, out);
+        } else {
+          ReduceRows<Red>(e, rows, begin, end, out);
+        }
       }
     } else {
       for (index_t x = begin; x < end; ++x) *out++ = OneByOne(y, x);
@@ -108,9 +133,11 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
 /// type, which holds indices exactly up to 2048 for half and 256 for bfloat16.
 ///
 /// Red is red::sum, red::maximum, red::minimum, or a struct with Reduce and SetInitValue as in
-/// mshadow. half and bfloat16 are reduced in float. Over no elements the result is the reducer's
-/// initial value, the index 0. The operand's elements are computed once for each result that needs
-/// them. Throws Error(kInvalidArgument) if e has no such dimension.
+/// mshadow, which must be associative and begin with a value that changes nothing: it combines the
+/// results of parts too, which threads share where the results are few. The order of
+/// operations depends on the shape alone. half and bfloat16 are reduced in float. Over no elements
+/// the result is the reducer's initial value, the index 0. The operand's elements are computed once
+/// for each result that needs them. Throws Error(kInvalidArgument) if e has no such dimension.
 template <typename Red, bool kIndex, Operand E>
 ReduceWithAxisExp<ReducerOf<Red>, kIndex, E::kRank - 1, OperandNode<E>> reduce_with_axis(const E& e,
                                                                                          int axis) {

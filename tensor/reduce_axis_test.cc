@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tbb/task_arena.h"
 #include "tessera/tensor/node_test_util.h"
+#include "tessera/tensor/thread_meeting.h"
+#include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {
 namespace {
@@ -176,6 +179,75 @@ TEST(ReduceAxisSumTest, IsTheSameAloneAndInsideAnExpression) {
     *inside = reduce_with_axis<red::sum, false>(*a, axis) + 0.0f;
     EXPECT_EQ(alone.values(), inside.values()) << axis;
   }
+}
+
+// Each has as much to read as is several threads' work, in few long rows, one or several, in many
+// short ones, or in the rows of a cube.
+template <typename Expect>
+void WithFewResults(const Expect& expect) {
+  constexpr index_t kLong = 4 * expr::kReduceChunk;
+  GuardedTensor<1, float> vector(Shape1(kLong), RandomValues<float>(kLong, 0, 1));
+  GuardedTensor<2, float> wide(Shape2(3, kLong), RandomValues<float>(3 * kLong, 0, 1));
+  GuardedTensor<2, float> tall(Shape2(kLong, 3), RandomValues<float>(3 * kLong, 0, 1));
+  GuardedTensor<3, float> cube(Shape3(2, kLong / 4, 4), RandomValues<float>(2 * kLong, 0, 1));
+  GuardedTensor<1, float> one(Shape1(1)), three(Shape1(3));
+  GuardedTensor<2, float> eight(Shape2(2, 4));
+  using Meeting = ThreadMeeting<0>;
+  const auto sum_of = [](const auto& e, int axis) {
+    return reduce_with_axis<red::sum, false>(F<Meeting>(e), axis);
+  };
+  const auto place_in = [](const auto& e, int axis) {
+    return reduce_with_axis<red::maximum, true>(F<Meeting>(e), axis);
+  };
+  expect(&one, [&] { *one = reduce_keepdim<red::sum, false>(F<Meeting>(*vector), 0); });
+  expect(&three, [&] { *three = sum_of(*wide, 1); });
+  expect(&three, [&] { *three = sum_of(*wide, 1) * 2.0f; });
+  expect(&three, [&] { *three = place_in(*wide, 1); });
+  expect(&three, [&] { *three = sum_of(*tall, 0); });
+  expect(&three, [&] { *three = place_in(*tall, 0); });
+  expect(&eight, [&] { *eight = sum_of(*cube, 1); });
+}
+
+TEST(FewResultsTest, TwoThreadsShareThem) {
+  int number = 0;
+  WithFewResults([&](auto* /*out*/, const auto& evaluate) {
+    EXPECT_TRUE(ThreadMeeting<0>::In(evaluate)) << number;
+    ++number;
+  });
+}
+
+TEST(FewResultsTest, AreTheSameByAnyNumberOfThreads) {
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);
+  WithFewResults([](auto* out, const auto& evaluate) {
+    std::vector<float> first;
+    for (const int width : {1, 2, 8, 3}) {
+      tbb::task_arena arena(width);
+      arena.execute(evaluate);
+      if (first.empty()) first = out->values();
+      EXPECT_EQ(out->values(), first) << width;
+    }
+  });
+}
+
+TEST(FewResultsTest, AllocateNothing) {
+  tbb::task_arena arena(1);  // waking TBB's workers is not the evaluation's own doing
+  arena.execute([] {
+    WithFewResults([](auto* /*out*/, const auto& evaluate) {
+      for (int i = 0; i < 2; ++i) evaluate();
+      const int64_t before = NewCallsOfThisThread();
+      evaluate();
+      EXPECT_EQ(NewCallsOfThisThread(), before);
+    });
+  });
+}
+
+// One row of results is cut between columns that are next to each other in memory.
+TEST(FewResultsTest, ALongRowOfResultsIsCut) {
+  constexpr index_t kColumns = 20 * expr::kColumnBlock;
+  GuardedTensor<2, float> a(Shape2(100, kColumns), RandomValues<float>(100 * kColumns, 0, 1));
+  GuardedTensor<1, float> sums{Shape1(kColumns)};
+  using Meeting = ThreadMeeting<0>;
+  EXPECT_TRUE(Meeting::In([&] { *sums = reduce_with_axis<red::sum, false>(F<Meeting>(*a), 0); }));
 }
 
 }  // namespace
