@@ -92,9 +92,9 @@ void AddPeerCase(const Size& size, double bound) {
        }});
 }
 
-void AddThreadsCase(const Size& size) {
+void AddThreadsCase(const Size& size, double bound = 1.85) {
   AddCase({.name = "two_threads/" + size.name(),
-           .bounds = {{.peer = "one_thread", .at_least = 1.85}},
+           .bounds = {{.peer = "one_thread", .at_least = bound}},
            .flops = size.flops(),
            .make = [size] {
              auto data = std::make_shared<Data>(size);
@@ -119,6 +119,11 @@ void AddCases() {
   AddPeerCase({128, 1024, 32, true, false}, 0.95);
   AddPeerCase({64, 64, 288}, 0.95);
   AddPeerCase({33, 47, 61}, 0.95);
+  // Just above and not far above kParallelMultiplyAdds of internal/gemm.cc.
+  AddThreadsCase({128, 128, 128}, 1);
+  AddThreadsCase({32, 512, 128}, 1);
+  AddThreadsCase({144, 144, 144}, 1);
+  AddThreadsCase({160, 160, 160}, 1);
   AddThreadsCase({512, 512, 512});
   AddThreadsCase({1024, 1024, 1024});
   AddThreadsCase({2048, 2048, 2048});
