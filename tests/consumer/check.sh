@@ -61,18 +61,25 @@ check_what_comes_along() { # TARGET LIST
   echo "$workspace$target depends on:" $reached
 }
 
-# A module of a user's, for Bazels that have modules; those of others come from a registry.
+# Modules of users', for Bazels that have modules; those of others come from a registry.
 check_module() {
   if ((!has_modules)); then
-    echo "module: not asked, since this Bazel has no modules"
+    echo "$workspace: not asked, since this Bazel has no modules"
   elif quietly test "${options[@]}" //:all >"$scratch/said"; then
-    echo "module: its tests pass"
+    echo "$workspace: its tests pass"
+    check_tbb_can_be_shared
   elif grep -qi 'accessing registry' "$scratch/said"; then
-    echo "module: not asked, since no registry of modules can be reached"
+    echo "$workspace: not asked, since no registry of modules can be reached"
   else
     cat "$scratch/said"
     fail "its tests fail"
   fi
+}
+
+# The registry's TBB, which a program otherwise takes into itself.
+check_tbb_can_be_shared() {
+  [[ -e shared_tbb.cc ]] || return 0
+  quietly run "${options[@]}" --dynamic_mode=fully //:shared_tbb || fail "TBB is not shared with --dynamic_mode=fully"
 }
 
 # What a workspace takes from the system and this machine lacks: then it says so and is not built.
@@ -112,9 +119,12 @@ for workspace in "${workspaces[@]%/brings}"; do
   popd >/dev/null
 done
 if ((!$#)); then
-  workspace=module
-  cd "$workspace"
-  check_module
+  for workspace in module*; do
+    pushd "$workspace" >/dev/null
+    lacks || check_module
+    if ((has_modules)); then "${bazel[@]}" shutdown >/dev/null 2>&1; fi
+    popd >/dev/null
+  done
 fi
 if ((skipped)); then
   echo "$skipped of ${#workspaces[@]} workspaces skipped"
