@@ -58,6 +58,10 @@ check_what_comes_along() { # TARGET LIST
   # A plain query follows every branch of a select(); whether CUDA comes along depends on the flags.
   quietly cquery "${options[@]}" "deps($target)" >"$scratch/deps"
   if grep -E '^@+tessera_cuda//' "$scratch/deps"; then fail "CUDA comes along"; fi
+  if [[ "$workspace" == everything ]]; then
+    quietly cquery "${options[@]}" "--@$repository//tools/cuda:enabled" "deps($target)" >"$scratch/deps"
+    grep -qE '^@+tessera_cuda//' "$scratch/deps" || fail "CUDA does not come along with --@$repository//tools/cuda:enabled"
+  fi
   echo "$workspace$target depends on:" $reached
 }
 
