@@ -12,7 +12,8 @@
   are numbers or literals there. docs/benchmarks.md says the same of a session's flags.
 - Every error's code has its row in docs/errors.md. Every component has a benchmark that counts its work.
 - Whatever docs/coming-from-mxnet.md offers instead of MXNet's names exists, and it lists every operator.
-- The registry's files name every public target, and one version stands in all places.
+- The registry's files name every public target, and one version stands in all places. MODULE.bazel knows every
+  repository that a BUILD or .bzl file names, and those that one loads from without development's dependencies.
 - docs/dashboard is made by the dashboard as it is, and small.
 - Whatever stands in `code` on a page is a word of the sources, and so is each magic number of a file format.
 - Every relative link leads to a file, and every label of Bazel's to a target or a file.
@@ -500,6 +501,36 @@ def check_publishing(tree: Tree) -> Iterator[str]:
             yield f"{path} has another version than MODULE.bazel, or none"
 
 
+def repositories(module: str, development: bool) -> set[str]:
+    """What a MODULE.bazel calls the repositories that it declares, with those for development or without."""
+    found = {"bazel_tools"}
+    for statement in ast.parse(module).body:
+        call = getattr(statement, "value", None)
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        if call.func.id == "use_repo":
+            found.update(ast.literal_eval(name) for name in call.args[1:])
+        elif call.func.id in ("module", "bazel_dep"):
+            words = {word.arg: ast.literal_eval(word.value) for word in call.keywords}
+            if development or not words.get("dev_dependency", False):
+                found.add(words.get("repo_name", words["name"]))
+    return found
+
+
+def check_repositories(tree: Tree) -> Iterator[str]:
+    """A label of what is not there harms whoever builds it; a load, whoever wants anything of the package."""
+    module = tree.text("MODULE.bazel")
+    for does, pattern, development, whom in (
+            ("names", r'"@(\w+)//', True, "Tessera"),
+            ("loads from", r'\bload\(\s*"@(\w+)//', False, "those who depend on Tessera")):
+        known = repositories(module, development)
+        for path in tree.paths:
+            if path.startswith("tests/consumer/") or not (path.endswith(".bzl") or Path(path).name == "BUILD"):
+                continue
+            for name in sorted(set(re.findall(pattern, tree.text(path))) - known):
+                yield f"{path} {does} @{name}, which MODULE.bazel does not give {whom}"
+
+
 def check_example_site(tree: Tree) -> Iterator[str]:
     for path in tree.paths:
         folder, _, name = path.rpartition("/")
@@ -550,8 +581,8 @@ def problems(tree: Tree) -> list[str]:
     """Everything that is wrong."""
     found = [problem for check in (
         check_blocks, check_commands, check_settings, check_flags, check_defaults, check_flag_tables, check_errors,
-        check_names_for_mxnet, check_words, check_benchmarks, check_publishing, check_example_site, check_links,
-        check_labels)
+        check_names_for_mxnet, check_words, check_benchmarks, check_publishing, check_repositories, check_example_site,
+        check_links, check_labels)
         for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         found.append("nothing was checked: no documents, or no environment variable is read")

@@ -135,6 +135,9 @@ class CheckTest(unittest.TestCase):
         self.plant("does not build @tessera//:engine", ".bcr/presubmit.yml", "", '      - "@tessera//:engine"\n')
         self.plant("names another archive than a release's own", ".bcr/source.template.json", "/archive/{TAG}/",
                    "/releases/download/{TAG}/")
+        self.plant("third_party/tbb/BUILD names @planted, which", "third_party/tbb/BUILD", '"@planted//', '"@onetbb//')
+        self.plant("engine/BUILD loads from @com_google_googletest, which", "engine/BUILD",
+                   'load("@com_google_googletest//:planted.bzl", "planted")\n')
         self.plant("has another version than MODULE.bazel", "tools/install.sh", "version=0.1.1\n", "version=0.1.0\n")
         self.plant("views.js: make docs/dashboard again", "benchmarks/site/views.js", "// planted\n")
         self.plant("dygraph.min.js: make docs/dashboard again", "third_party/dygraphs/dygraph.min.js", "//\n")
