@@ -93,7 +93,7 @@ std::string TimelineJson(const std::vector<DeviceRecording>& recordings) {
 std::string AddToTrace(std::string_view trace, const std::vector<DeviceRecording>& recordings) {
   // Names of operations cannot be taken for the key: in them quotation marks are escaped.
   constexpr std::string_view kKey = "\"traceEvents\"";
-  constexpr std::string_view kSpace = " \t\r\n";
+  static constexpr std::string_view kSpace = " \t\r\n";
   const auto skip_to = [trace](size_t place, char expected) {
     place = trace.find_first_not_of(kSpace, place);
     return place < trace.size() && trace[place] == expected ? place + 1 : std::string_view::npos;
