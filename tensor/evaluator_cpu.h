@@ -160,9 +160,9 @@ struct LoopPlan {
 };
 
 /// The elements are one long row where everything is contiguous; a lone row is cut where it is more
-/// than a task's work.
+/// than a task's work. Inlined always, so that a cost that the type says divides nothing.
 template <int N, typename T, typename E>
-LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
+[[gnu::always_inline]] inline LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
   const index_t cost = CostOf(e);
   if (dst.CheckContiguous() && e.IsFlat()) return {1, dst.shape_.Size(), /*cuts_row=*/true, cost};
   const Shape<2> shape = dst.shape_.FlatTo2D();
