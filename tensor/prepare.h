@@ -192,7 +192,7 @@ typename E::value_type EvaluateNumber(const E& e) {
     static_assert(
         requires { sizeof(Scratch<DeviceOf<E>>); },
         "a number from a GPU's memory needs a kernel: let nvcc compile this file");
-    Scratch<gpu> scratch(StreamOf(e));
+    Scratch<DeviceOf<E>> scratch(StreamOf(e));
     return NumberFromDevice<typename E::value_type>(Prepare<false>(e, &scratch), &scratch);
   } else {
     Scratch<cpu> scratch;
