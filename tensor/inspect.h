@@ -29,8 +29,8 @@
 ///
 /// prints, in a build for the x86-64 baseline on a machine with two threads and AVX2,
 ///
-///     pass 1: reduces (1000,1000) float32 to a number; reads 1 per element; packets of 4 (SSE or
-///     NEON); up to 2 threads
+///     pass 1: reduces (1000,1000) float32 to a number; reads 1 per element; packets of 8 (AVX2,
+///     chosen at run time); up to 2 threads
 ///     pass 2: writes (1000,1000) float32 as one row; reads 2, writes 1 per element; packets of 8
 ///     (AVX2, chosen at run time); up to 2 threads
 ///     temporaries: none
@@ -465,6 +465,9 @@ class Inspection {
   static std::string ReducesRows(const E& /*e*/, index_t columns) {
     constexpr index_t kSize =
         ReducesPackets<Red, E> ? PacketTraits<typename E::value_type>::kSize : 1;
+    if constexpr (ReducesWidePackets<Red, E>) {
+      if (columns >= kMinWideRow && RunsWide()) return WidePackets(sizeof(typename E::value_type));
+    }
     return Reduces<Red, E>(columns, kReduceChains, kReduceBlock * kReduceChains * kSize);
   }
   /// A reduction over rows, to one value for each of `columns` columns.

@@ -168,6 +168,9 @@ TEST_F(InspectTest, LoopsOfANodesOwnAreNotPackets) {
 
 TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {
   EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, RunsWide());
+  EXPECT_EQ(Inspect(sum(*a)).find("chosen at run time") != std::string::npos, RunsWide());
+  const auto matrix = Unallocated(Shape2(8, expr::kMinWideRow));
+  EXPECT_EQ(Inspect(sum<1>(matrix)).find("chosen at run time") != std::string::npos, RunsWide());
   const auto one_less = Unallocated(Shape1(expr::kMinWideRow - 1));
   EXPECT_THAT(Inspect(one_less, one_less + one_less), Not(HasSubstr("chosen at run time")));
 }

@@ -85,10 +85,16 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
     if (begin >= end) return;
     if constexpr (!kIndex) {
       if (along_row) {
-        for (index_t x = begin; x < end; ++x) {
-          const index_t row = FirstRow(y, x);
-          *out++ = static_cast<value_type>(piece < extent ? ReduceLongRow<Red>(e, row, extent)
-                                                          : ReduceRow<Red>(e, row, 0, extent));
+        const index_t first = FirstRow(y, begin);
+        if (piece < extent) {
+          for (index_t i = 0; i < end - begin; ++i) {
+            out[i] = static_cast<value_type>(ReduceLongRow<Red>(e, first + i, extent));
+          }
+        } else {
+          ReduceEachRow<Red>(e, first, first + end - begin, extent,
+                             [=](index_t row, Accumulator value) {
+                               out[row - first] = static_cast<value_type>(value);
+                             });
         }
       } else {
         const RowsToReduce rows{FirstRow(y, begin), inner_rows, extent};

@@ -93,9 +93,9 @@ void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<
   if (chunks == 1) {
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
       const E local = e;
-      for (index_t y = first; y < last; ++y) {
-        dst[y] = Finish::template Map<T>(ReduceRow<Red>(local, y, 0, columns), columns);
-      }
+      ReduceEachRow<Red>(local, first, last, columns, [=](index_t y, Accumulator value) {
+        dst[y] = Finish::template Map<T>(value, columns);
+      });
     });
     return;
   }

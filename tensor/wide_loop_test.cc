@@ -1,5 +1,5 @@
 // Loops over wide packets give, element by element, the bits that the functors' Map gives, and so
-// do reductions over rows.
+// do reductions over rows and along them.
 #include "tessera/tensor/wide_loop.h"
 
 #include <algorithm>
@@ -14,6 +14,8 @@
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_axis.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -171,6 +173,94 @@ TYPED_TEST(WideLoopTest, ReductionsOverRows) {
   ExpectReducedOverRows<red::minimum, TypeParam>();
 }
 
+// One row by itself, in the order that ReduceRow tells: the lanes of the chains of each block, the
+// lanes of all blocks, and what turns of four packets leave over.
+template <typename Red, typename E>
+auto RowByHand(const E& e, index_t y, index_t columns) {
+  using T = typename E::value_type;
+  using Op = typename Red::OPType;
+  constexpr index_t kSize = PacketTraits<T>::kSize;
+  constexpr index_t kTurn = expr::kReduceChains * kSize;
+  const T initial = Red::template InitialValue<T>();
+  std::vector<T> lanes(kSize, initial);
+  const index_t in_turns = columns / kTurn * kTurn;
+  for (index_t begin = 0; begin < in_turns; begin += expr::kReduceBlock * kTurn) {
+    std::vector<T> chains(kTurn, initial);
+    const index_t end = std::min(in_turns, begin + expr::kReduceBlock * kTurn);
+    for (index_t x = begin; x < end; ++x) {
+      T& chain = chains[static_cast<size_t>(x % kTurn)];
+      chain = Op::Map(chain, e.Eval(y, x));
+    }
+    for (size_t lane = 0; lane < lanes.size(); ++lane) {
+      const T* const chain = &chains[lane];
+      lanes[lane] = Op::Map(lanes[lane], Op::Map(Op::Map(chain[0], chain[kSize]),
+                                                 Op::Map(chain[2 * kSize], chain[3 * kSize])));
+    }
+  }
+  T result = initial, rest = initial;
+  for (const T lane : lanes) result = Op::Map(result, lane);
+  for (index_t x = in_turns; x < columns; ++x) rest = Op::Map(rest, e.Eval(y, x));
+  return in_turns == columns ? result : Op::Map(result, rest);
+}
+
+// One after another, and several rows side by side with what they leave.
+template <typename Red, typename T>
+void ExpectReducedAlongRows() {
+  const index_t block = expr::kReduceBlock * expr::kReduceChains * PacketTraits<T>::kSize;
+  for (const index_t rows : {1, 3, 4, 7, 70}) {
+    for (const index_t columns : {index_t{31}, index_t{32}, index_t{45}, index_t{128}, block - 1,
+                                  block + 7, 2 * block + 33}) {
+      if (columns < PacketTraits<T>::kSize * expr::kReduceChains) continue;
+      const std::vector<T> values = RandomValues<T>(rows * columns, -3, 3);
+      GuardedTensor<2, T> a(Shape2(rows, columns), values);
+      GuardedTensor<1, T> along(Shape1(rows)), axis(Shape1(rows));
+      const auto e = expr::AsNode(*a * *a - T(0.1));
+      *along = expr::MakeAxisReduction<Red, expr::finish::None, 1, T>(e);
+      *axis = reduce_with_axis<Red, false>(e, 1);
+      for (index_t y = 0; y < rows; ++y) {
+        const T expected = RowByHand<Red>(e, y, columns);
+        ASSERT_TRUE(SameBits((*along)[y], expected))
+            << "row " << y << " of " << rows << "x" << columns;
+        ASSERT_TRUE(SameBits((*axis)[y], expected))
+            << "row " << y << " of " << rows << "x" << columns;
+        ASSERT_TRUE(SameBits(expr::ReduceRow<Red>(e, y, 0, columns), expected))
+            << "row " << y << " of " << rows << "x" << columns;
+      }
+    }
+  }
+}
+
+TYPED_TEST(WideLoopTest, ReductionsAlongRows) {
+  ExpectReducedAlongRows<red::sum, TypeParam>();
+  ExpectReducedAlongRows<red::maximum, TypeParam>();
+  ExpectReducedAlongRows<red::minimum, TypeParam>();
+}
+
+// Among elements of -0, whose sum with what a sum begins with is 0.
+TYPED_TEST(WideLoopTest, ReductionsAlongRowsOfSpecialValues) {
+  using T = TypeParam;
+  constexpr index_t kColumns = 37;
+  const std::vector<T> special = SpecialValues<T>();
+  const auto rows = static_cast<index_t>(special.size()) + 4;
+  GuardedTensor<2, T> a(Shape2(rows, kColumns),
+                        std::vector<T>(static_cast<size_t>(rows * kColumns), T(-0.0)));
+  for (size_t i = 0; i < special.size(); ++i) {
+    const auto y = static_cast<index_t>(i);
+    (*a)[y][5 * y % kColumns] = special[i];
+  }
+  GuardedTensor<1, T> r(Shape1(rows));
+  const auto e = expr::AsNode(*a);
+  const auto expect = [&]<typename Red>(Red) {
+    *r = expr::MakeAxisReduction<Red, expr::finish::None, 1, T>(e);
+    for (index_t y = 0; y < rows; ++y) {
+      EXPECT_TRUE(SameBits((*r)[y], RowByHand<Red>(e, y, kColumns))) << "row " << y;
+    }
+  };
+  expect(red::sum());
+  expect(red::maximum());
+  expect(red::minimum());
+}
+
 // Says which packets it was asked for.
 struct Asked : WideFunctor {
   static inline int wide = 0;
@@ -212,6 +302,14 @@ TEST(WideLoopTest, RunsWhereTheMachineTheFunctorAndTheLengthAllowIt) {
   EXPECT_EQ(Asked::wide > 0, wide);
   count([&] { *r = sum_rows(F<OnlyNarrow>(row)); });
   EXPECT_EQ(Asked::wide, 0);
+  float total = 0;
+  count([&] { total = sum(F<Asked>(row)); });
+  EXPECT_EQ(Asked::wide > 0, wide);
+  count([&] { total += sum(F<OnlyNarrow>(row)); });
+  EXPECT_EQ(Asked::wide, 0);
+  GuardedTensor<2, float> matrix(Shape2(4, kSize), RandomValues<float>(4 * kSize, -1, 1));
+  count([&] { (*r).Slice(0, 4) = sum<1>(F<Asked>(*matrix)); });
+  EXPECT_EQ(Asked::wide > 0, wide);
   count([&] {
     (*r).Slice(0, expr::kMinWideRow - 1) = F<Asked>((*a).Slice(0, expr::kMinWideRow - 1));
   });

@@ -84,6 +84,24 @@ struct WidePacket {
   TESSERA_HD static WidePacket OfBits(const Bits& bits) { return reinterpret_cast<Vector>(bits); }
 };
 
+/// The halves of a wide packet, each of which is a packet of the build's own.
+template <typename T>
+TESSERA_HD typename PacketTraits<T>::type LowHalf(const WidePacket<T>& packet) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_shufflevector(packet.v, packet.v, 0, 1, 2, 3);
+  } else {
+    return __builtin_shufflevector(packet.v, packet.v, 0, 1);
+  }
+}
+template <typename T>
+TESSERA_HD typename PacketTraits<T>::type HighHalf(const WidePacket<T>& packet) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_shufflevector(packet.v, packet.v, 4, 5, 6, 7);
+  } else {
+    return __builtin_shufflevector(packet.v, packet.v, 2, 3);
+  }
+}
+
 #endif  // TESSERA_HAS_WIDE_PACKETS
 
 /// Stores past the caches, so that memory which is overwritten as a whole is not fetched first.
