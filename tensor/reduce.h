@@ -291,6 +291,18 @@ inline constexpr index_t kColumnBlock = 1024;
 /// of them.
 inline constexpr index_t kRowsAtATime = 4;
 
+/// `result` with packet x of kRows rows, row_step apart, taken up in this order. No loop, which GCC
+/// would leave one at -O2, for as much again as the additions take.
+template <typename Op, index_t kRows, typename P, typename E>
+TESSERA_HD P TakeUpPackets(const P& result, const E& e, index_t row, index_t row_step, index_t x) {
+  if constexpr (kRows == 0) {
+    return result;
+  } else {
+    return TakeUpPackets<Op, kRows - 1>(MapPackets<Op>(result, e.template EvalPacket<P>(row, x)), e,
+                                        row + row_step, row_step, x);
+  }
+}
+
 /// results[x] = Op(results[x], e(y, column + x)) for kRows rows y from first_row on, row_step
 /// apart, in this order, and x in [0, count), in packets P if Red takes any. Inlined always, so
 /// that e stays its caller's copy that nobody else knows, and is not copied anew for every few
@@ -303,12 +315,8 @@ template <typename Red, typename P, index_t kRows, typename Accumulator, typenam
   if constexpr (ReducesPackets<Red, E>) {
     constexpr index_t kSize = pk::unpacket_traits<P>::size;
     for (; x + kSize <= count; x += kSize) {
-      P result = pk::ploadu<P>(results + x);
-      for (index_t r = 0; r < kRows; ++r) {
-        result =
-            MapPackets<Op>(result, e.template EvalPacket<P>(first_row + r * row_step, column + x));
-      }
-      pk::pstoreu(results + x, result);
+      pk::pstoreu(results + x, TakeUpPackets<Op, kRows>(pk::ploadu<P>(results + x), e, first_row,
+                                                        row_step, column + x));
     }
   }
   for (; x < count; ++x) {
