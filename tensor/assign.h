@@ -83,6 +83,12 @@ void Assign(const To& to, const E& e) {
     }
     if constexpr (IsComputedFirst<NodeOf<E>>()) {
       Scratch<typename Dst::device_type> scratch(dst.stream_);
+      if constexpr (std::same_as<Saver, sv::saveto> && ComputesFirstInto<NodeOf<E>, Dst>) {
+        if (FitsFirstInto(AsNode(e), dst)) {
+          AsNode(e).ComputeInto(dst, &scratch);
+          return;
+        }
+      }
       EvaluateSafely<Saver, kAliasing>(dst, Prepare<false>(AsNode(e), &scratch));
     } else {
       EvaluateSafely<Saver, kAliasing>(dst, AsNode(e));

@@ -103,6 +103,13 @@ class Inspection {
       Loop<Saver>("writes " + Described(dst), dst, ScalarExp<T>(T()));
     } else {
       if constexpr (E::kRank > 0) RequireShape(dst, e);
+      if constexpr (std::same_as<Saver, sv::saveto> && ComputesFirstInto<NodeOf<E>, Dst>) {
+        const bool fits = HasMemory(dst) ? FitsFirstInto(AsNode(e), dst) : dst.CheckContiguous();
+        if (fits) {
+          Into(AsNode(e));
+          return;
+        }
+      }
       const auto ready = Ready(AsNode(e));
       if (kAliasing == Aliasing::kChecked && HasMemory(dst) &&
           ReadsElsewhere(ready, PlaceOf(dst))) {
@@ -214,10 +221,16 @@ class Inspection {
 
   template <typename Red, typename Finish, int kAxis, typename T, typename E>
   auto First(const ReduceAxisExp<Red, Finish, kAxis, T, E>& e) {
+    const auto results = Stored(e);
+    Into(e);
+    return results;
+  }
+  /// Its ComputeInto.
+  template <typename Red, typename Finish, int kAxis, typename T, typename E>
+  void Into(const ReduceAxisExp<Red, Finish, kAxis, T, E>& e) {
     using Walk = AxisWalk<kAxis, E::kRank>;
     const auto ready = Ready(e.e);
     BeginReduction(ready, Described(e));
-    const auto results = Stored(e);
     if constexpr (kOnGpu<E>) {
       EndKernel();
     } else if constexpr (Walk::kAlongRow) {
@@ -231,7 +244,6 @@ class Inspection {
       End(ReducesColumns<Red>(ready, walk.columns), plan.tasks);
       if (plan.pieces > 1) PartialResults(plan.pieces * plan.lines * walk.columns);
     }
-    return results;
   }
 
   template <int kAxis, typename E>

@@ -58,6 +58,25 @@ constexpr bool MayStore() {
   }
 }
 
+/// Whether a node that is computed first offers to be computed into a tensor that it is assigned
+/// to: by ComputeInto(dst, scratch), which writes every element of a contiguous dst. The caller
+/// must know that nothing that the node reads lies there, hence nothing may store.
+template <typename E, typename Dst>
+concept ComputesFirstInto =
+    !MayStore<E>() &&
+    requires(const E& e, const Dst& dst, Scratch<typename Dst::device_type>* scratch) {
+  requires E::kComputedFirst && Dst::kDevCPU;
+  e.ComputeInto(dst, scratch);
+};
+
+/// Whether a node that is computed first may be computed into dst instead of a temporary that is
+/// then copied there.
+template <typename E, typename Dst>
+requires ComputesFirstInto<E, Dst>
+bool FitsFirstInto(const E& e, const Dst& dst) {
+  return dst.CheckContiguous() && !ReadsAnywhere(e, PlaceOf(dst));
+}
+
 /// Whether two nodes certainly have the same elements.
 template <typename T>
 bool SameNode(const ScalarExp<T>& a, const ScalarExp<T>& b) {

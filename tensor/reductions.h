@@ -143,8 +143,14 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
 
   template <typename Device>
   auto ComputeFirst(Scratch<Device>* scratch) const {
-    const auto ready = Prepare(e, scratch);
     const auto results = TemporaryTensor<Device, kRank, T>(shape(), scratch->stream(), scratch);
+    ComputeInto(results, scratch);
+    return results;
+  }
+  /// See ComputesFirstInto.
+  template <typename Device>
+  void ComputeInto(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
+    const auto ready = Prepare(e, scratch);
     const AxisWalk<kAxis, E::kRank> walk(ready.shape());
     if (results.shape_.Size() > 0) {
       if constexpr (!Device::kDevCPU) {
@@ -160,7 +166,6 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
             });
       }
     }
-    return results;
   }
 };
 

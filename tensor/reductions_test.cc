@@ -148,6 +148,27 @@ TEST(ReductionsTest, ALongSumOfEqualNumbersKeepsItsPrecision) {
   EXPECT_NEAR(static_cast<double>(sum(x)) / exact, 1.0, 2e-6);
 }
 
+// Also where it would be computed straight into the destination otherwise.
+TEST(ReductionsTest, AReductionMayOverwriteItsOperand) {
+  constexpr index_t kSize = 40;
+  const std::vector<float> values = RandomValues<float>(kSize * kSize, -1, 1);
+  for (const index_t y : {0, 1, 39}) {
+    GuardedTensor<2, float> a(Shape2(kSize, kSize), values);
+    GuardedTensor<1, float> along(Shape1(kSize)), across(Shape1(kSize)), nested(Shape1(kSize));
+    *along = sum<1>(*a);
+    *across = sum<0>(*a);
+    *nested = maximum<1>(*a - sum<1>(*a).spread());
+    const auto expect = [&](GuardedTensor<1, float>& expected, const auto& reduction) {
+      GuardedTensor<2, float> b(Shape2(kSize, kSize), values);
+      (*b)[y] = reduction(*b);
+      for (index_t x = 0; x < kSize; ++x) EXPECT_EQ((*b)[y][x], (*expected)[x]) << x;
+    };
+    expect(along, [](const auto& b) { return sum<1>(b); });
+    expect(across, [](const auto& b) { return sum<0>(b); });
+    expect(nested, [](const auto& b) { return maximum<1>(b - sum<1>(b).spread()); });
+  }
+}
+
 TEST(ReductionsTest, NanWins) {
   std::vector<float> values(100, 1.0f);
   values[57] = std::numeric_limits<float>::quiet_NaN();
