@@ -47,32 +47,75 @@ std::vector<T> Arguments() {
   return arguments;
 }
 
+// The largest error among results.
+template <typename T>
+struct Worst {
+  long double error = 0;
+  size_t index = 0;  // of the result
+
+  void Take(size_t i, T result, long double exact) {
+    if (std::isnan(exact) || !std::isfinite(static_cast<T>(exact)) || !std::isfinite(result)) {
+      return;  // the tests hold these against the reference exactly
+    }
+    const long double of_result =
+        std::fabs(static_cast<long double>(result) - exact) / Ulp<T>(exact);
+    if (of_result > error) {
+      error = of_result;
+      index = i;
+    }
+  }
+  void Print(const char* name) const {
+    std::printf("| `%s` | %s | %s | %.2Lf |", name, sizeof(T) == 4 ? "float" : "double",
+                std::string(Name(UsedInstructionSet())).c_str(), error);
+  }
+};
+
+// A tensor's memory is not const, but an operand's is only read.
+template <typename T>
+Tensor<cpu, 1, T> AsTensor(const std::vector<T>& numbers) {
+  return Tensor<cpu, 1, T>(const_cast<T*>(numbers.data()),
+                           Shape1(static_cast<index_t>(numbers.size())));
+}
+
 template <typename T, typename Function>
 void PrintRow(const char* name, const Function& function, Reference reference) {
   static const std::vector<T> arguments = Arguments<T>();
-  const auto size = static_cast<index_t>(arguments.size());
   std::vector<T> results(arguments.size());
-  // A tensor's memory is not const, but an operand's is only read.
-  const Tensor<cpu, 1, T> in(const_cast<T*>(arguments.data()), Shape1(size));
-  Tensor<cpu, 1, T> out(results.data(), Shape1(size));
-  out = function(in);
-  long double worst = 0;
-  T worst_at = 0;
+  Tensor<cpu, 1, T> out = AsTensor(results);
+  out = function(AsTensor(arguments));
+  Worst<T> worst;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const long double exact = reference(static_cast<long double>(arguments[i]));
-    if (std::isnan(exact) || !std::isfinite(static_cast<T>(exact)) || !std::isfinite(results[i])) {
-      continue;  // the tests hold these against the reference exactly
-    }
-    const long double error =
-        std::fabs(static_cast<long double>(results[i]) - exact) / Ulp<T>(exact);
-    if (error > worst) {
-      worst = error;
-      worst_at = arguments[i];
-    }
+    worst.Take(i, results[i], reference(static_cast<long double>(arguments[i])));
   }
-  std::printf("| `%s` | %s | %s | %.2Lf | %.9g |\n", name, sizeof(T) == 4 ? "float" : "double",
-              std::string(Name(UsedInstructionSet())).c_str(), worst,
-              static_cast<double>(worst_at));
+  worst.Print(name);
+  std::printf(" %.9g |\n", static_cast<double>(arguments[worst.index]));
+}
+
+// Of the arguments' magnitudes, to powers whose results have any magnitude.
+template <typename T>
+void PrintPowerRow() {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> x, y;
+  std::mt19937_64 generator(1);
+  std::uniform_real_distribution<double> log_of_result(Limits::min_exponent - Limits::digits,
+                                                       Limits::max_exponent);
+  for (const T argument : Arguments<T>()) {
+    const T a = std::fabs(argument);
+    if (a == 0 || a == 1) continue;
+    x.push_back(a);
+    y.push_back(static_cast<T>(log_of_result(generator) / std::log2(static_cast<double>(a))));
+  }
+  std::vector<T> results(x.size());
+  Tensor<cpu, 1, T> out = AsTensor(results);
+  out = pow(AsTensor(x), AsTensor(y));
+  Worst<T> worst;
+  for (size_t i = 0; i < x.size(); ++i) {
+    worst.Take(i, results[i],
+               std::pow(static_cast<long double>(x[i]), static_cast<long double>(y[i])));
+  }
+  worst.Print("pow");
+  std::printf(" %.9g, %.9g |\n", static_cast<double>(x[worst.index]),
+              static_cast<double>(y[worst.index]));
 }
 
 template <typename T>
@@ -110,6 +153,7 @@ void PrintTable() {
   TESSERA_ROW(softplus, (a < 0 ? 0 : a) + std::log1p(std::exp(-std::fabs(a))));
   TESSERA_ROW(gelu, tensor_internal::GeluReference(a));
 #undef TESSERA_ROW
+  PrintPowerRow<T>();
 }
 
 // The instruction set is looked up once in a process, so that each needs one of its own.
@@ -140,8 +184,8 @@ int main() {
       "# Accuracy\n\n"
       "The worst errors seen, in units in the last place (ulp) of the exact result, which the C\n"
       "library's long double stands for. Arguments: every 4093rd float, as many random double\n"
-      "bit patterns, 600,000 numbers up to 2^20 and 400,000 around 1; special values are the\n"
-      "tests' part.\n"
+      "bit patterns, 600,000 numbers up to 2^20 and 400,000 around 1; of `pow` their magnitudes,\n"
+      "to powers whose results have any magnitude. Special values are the tests' part.\n"
       "`elementwise_accuracy_test.cc` asserts a bound for each function: at most 4 ulp, but 10\n"
       "for `gamma`, 8 for `lgamma` and 36 for `digamma` of double; below zero and near zeros 16\n"
       "for the first two and `digamma` of float, or for the last two 1e-6 (double: 1e-14); 4000\n"

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -248,6 +249,125 @@ TYPED_TEST(ElementwiseAccuracyTest, SpecialFunctions) {
     const bool at_pole = a < 0 && a == std::floor(a);
     return !(a < T(2.5)) || at_pole || (a > T(-0.25) && a <= T(1));
   });
+}
+
+// Pairs (x, y) for x to the power y: of any magnitude, with results of any magnitude, with bases
+// around 1, negative ones and small whole numbers.
+template <typename T>
+std::vector<std::pair<T, T>> PowerArguments() {
+  using Limits = std::numeric_limits<T>;
+  std::mt19937_64 generator(TestSeed());
+  const std::vector<T> all = Arguments<T>();
+  std::vector<std::pair<T, T>> pairs;
+  for (const T a : all) pairs.emplace_back(a, all[generator() % all.size()]);
+  std::uniform_real_distribution<double> exponent(Limits::min_exponent - Limits::digits - 1,
+                                                  Limits::max_exponent);
+  const auto add = [&](T x) {
+    const double y = exponent(generator) / std::log2(std::fabs(static_cast<double>(x)));
+    pairs.emplace_back(x, static_cast<T>(y));
+    pairs.emplace_back(x, static_cast<T>(std::round(y)));
+  };
+  for (const T a : all) add(a);
+  for (const T a : NumbersAroundOne<T>(50000, generator)) add(generator() % 2 == 0 ? a : -a);
+  for (int x = -30; x <= 30; ++x) {
+    for (int y = -60; y <= 60; ++y) {
+      pairs.emplace_back(static_cast<T>(x), static_cast<T>(y) / 2);
+      pairs.emplace_back(static_cast<T>(x) / 4, static_cast<T>(y));
+    }
+  }
+  // Between 0 and the least subnormal number, at both ends of the normal ones, and the largest.
+  for (const double end :
+       {Limits::min_exponent - Limits::digits - 1.0, Limits::min_exponent - Limits::digits - 0.0,
+        Limits::min_exponent - 1.0, Limits::max_exponent - 0.0}) {
+    for (const T a : RandomValues<T>(2000, 0.01, 30)) {
+      const T y = static_cast<T>(end / std::log2(static_cast<double>(a)));
+      pairs.emplace_back(a, y);
+      pairs.emplace_back(a, std::nextafter(y, T(0)));
+    }
+  }
+  return pairs;
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, Powers) {
+  using T = TypeParam;
+  static_assert(HasBinaryPacket<op::power, float>);
+  const std::vector<std::pair<T, T>> pairs = PowerArguments<T>();
+  const auto size = static_cast<index_t>(pairs.size());
+  GuardedTensor<1, T> x(Shape1(size)), y(Shape1(size)), out(Shape1(size));
+  for (index_t i = 0; i < size; ++i) {
+    (*x)[i] = pairs[static_cast<size_t>(i)].first;
+    (*y)[i] = pairs[static_cast<size_t>(i)].second;
+  }
+  *out = pow(*x, *y);
+  double worst = 0;
+  for (index_t i = 0; i < size; ++i) {
+    const T a = (*x)[i], b = (*y)[i], actual = (*out)[i];
+    const long double exact = std::pow(static_cast<long double>(a), static_cast<long double>(b));
+    const T rounded = static_cast<T>(exact);
+    SCOPED_TRACE(testing::Message() << "pow(" << a << ", " << b << ")");
+    if (std::isnan(rounded)) {
+      ASSERT_TRUE(std::isnan(actual)) << actual;
+      continue;
+    }
+    ASSERT_EQ(std::signbit(actual), std::signbit(rounded)) << actual << ", not " << rounded;
+    if (std::isinf(rounded) || std::isinf(actual)) {
+      // Half a unit beyond the largest number is where infinity begins.
+      const long double largest = std::numeric_limits<T>::max();
+      const bool at_the_end =
+          std::fabs(std::fabs(exact) - largest) < static_cast<long double>(0.51) * Ulp<T>(largest);
+      if (!at_the_end) {
+        ASSERT_EQ(actual, rounded);
+      }
+      continue;
+    }
+    const double error =
+        static_cast<double>(std::fabs(static_cast<long double>(actual) - exact) / Ulp<T>(exact));
+    worst = std::max(worst, error);
+    ASSERT_LE(error, 1) << actual << ", not " << rounded;
+  }
+  testing::Test::RecordProperty("pow", std::to_string(worst));
+}
+
+TYPED_TEST(ElementwiseAccuracyTest, PowersOfSpecialNumbersAreThoseOfC) {
+  using T = TypeParam;
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> special = SpecialValues<T>();
+  for (const T a :
+       {T(0.5), T(1), T(1.5), T(2), T(3), T(4), T(5), T(1001), T(1 / Limits::epsilon()),
+        T(1 / Limits::epsilon() - 1), T(2 / Limits::epsilon() - 1), Limits::max(), Limits::min(),
+        Limits::infinity(), std::nextafter(T(1), T(0)), std::nextafter(T(1), T(2))}) {
+    special.push_back(a);
+    special.push_back(-a);
+    special.push_back(-std::nextafter(a, T(0)));
+  }
+  const auto count = static_cast<index_t>(special.size());
+  GuardedTensor<1, T> x(Shape1(count), special), out(Shape1(count));
+  const auto expect = [](T a, T b, T actual) {
+    const T expected = std::pow(a, b);
+    SCOPED_TRACE(testing::Message() << "pow(" << a << ", " << b << ") = " << actual);
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(actual));
+      return;
+    }
+    ASSERT_EQ(std::signbit(actual), std::signbit(expected));
+    if (expected == 0 || std::isinf(expected) || std::fabs(a) == 1 || b == 0) {
+      ASSERT_EQ(actual, expected);
+    } else {  // a power as others
+      ASSERT_LE(std::fabs(static_cast<long double>(actual) - static_cast<long double>(expected)),
+                Ulp<T>(expected));
+    }
+  };
+  for (const T b : special) {
+    *out = pow(*x, b);
+    for (index_t i = 0; i < count; ++i) expect((*x)[i], b, (*out)[i]);
+    *out = pow(b, *x);
+    for (index_t i = 0; i < count; ++i) expect(b, (*x)[i], (*out)[i]);
+    GuardedTensor<1, T> y(Shape1(count));
+    *y = b;
+    *out = pow(*x, *y);
+    for (index_t i = 0; i < count; ++i) expect((*x)[i], b, (*out)[i]);
+    for (index_t i = 0; i < count; ++i) expect((*x)[i], b, op::power::Map((*x)[i], b));
+  }
 }
 
 // Where lgamma and digamma pass through zero their errors are no number of ulp.

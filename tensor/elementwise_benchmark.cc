@@ -189,6 +189,12 @@ void AddOtherFunctions() {
   AddFunction(
       "gelu", -4, 4, [](const auto& x) { return gelu(x); }, gelu_by_libm,
       [=](const Map& x) { return x.unaryExpr(gelu_by_libm); }, 2);
+  AddFunction(
+      "pow", 0.1f, 10, [](const auto& x) { return pow(x, x); },
+      [](float x) { return std::pow(x, x); }, [](const Map& x) { return x.pow(x); }, 2);
+  AddFunction(
+      "pow_number", 0.1f, 10, [](const auto& x) { return pow(x, 2.3f); },
+      [](float x) { return std::pow(x, 2.3f); }, [](const Map& x) { return x.pow(2.3f); }, 2);
   const auto digamma_of_number = [](float x) { return Digamma(x); };
   AddFunction(
       "digamma", 0.5f, 20, [](const auto& x) { return digamma(x); }, digamma_of_number,

@@ -165,7 +165,8 @@ TYPED_TEST(ElementwiseTest, ExtremesAndChoices) {
 
 TYPED_TEST(ElementwiseTest, PowersAreThoseOfC) {
   using T = TypeParam;
-  if constexpr (kIsReal<T>) {
+  // Those of float, whose last bits are their own, are elementwise_accuracy_test's part.
+  if constexpr (kIsReal<T> && !std::is_same_v<T, float>) {
     using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
     const auto power = [](T a, T b) {
       return static_cast<T>(std::pow(static_cast<Real>(a), static_cast<Real>(b)));

@@ -17,4 +17,7 @@ extern const MathKernel<float> kFastMathFloatKernels[];
 const MathKernel<float> kFastMathFloatKernels[] = {TESSERA_FOR_FLOAT_FUNCTIONS(TESSERA_KERNEL)};
 #undef TESSERA_KERNEL
 
+extern const PowerKernel kFastMathPower;
+const PowerKernel kFastMathPower = PowerFloat;
+
 }  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tessera/tensor/internal/scale_or_offset.h"
+#include "tessera/tensor/internal/span_operand.h"
 
 /// Calls define(Name, name) for the functions of packet_math.h that the C library has as well.
 #define TESSERA_FOR_C_FUNCTIONS(define)                                                            \
@@ -23,6 +24,9 @@ namespace tessera::tensor_internal {
 /// A function over a span, as internal/math_kernel.h has it.
 template <typename T>
 using MathKernel = void (*)(const T* in, T* out, int64_t count, ScaleOrOffset<T> input);
+
+/// Powers over spans.
+using PowerKernel = void (*)(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);
 
 /// One function of TESSERA_FOR_C_FUNCTIONS.
 struct FastMathKernel {

@@ -257,15 +257,6 @@ struct ne : WideFunctor {
   }
 };
 
-/// a to the power b, as C's pow.
-struct power {
-  static constexpr index_t kElementCost = kLibraryCost;
-  template <typename T>
-  TESSERA_HD static T Map(T a, T b) {
-    return static_cast<T>(std::pow(ToReal(a), ToReal(b)));
-  }
-};
-
 /// a * a
 struct square : WideFunctor {
   template <typename T>

@@ -53,6 +53,7 @@ TEST_F(HeapAllocationTest, ElementwiseExpressions) {
   EXPECT_EQ(AllocationsOf([&] { c_ = a_ * b_ + 2.0f; }), 0);
   EXPECT_EQ(AllocationsOf([&] { c_ -= 0.1f * (a_ + 0.01f * c_); }), 0);
   EXPECT_EQ(AllocationsOf([&] { c_ = exp(a_) + log(b_) * tanh(a_); }), 0);
+  EXPECT_EQ(AllocationsOf([&] { c_ = pow(exp(a_), b_ + a_) + pow(b_, 2.5f); }), 0);
   EXPECT_EQ(AllocationsOf([&] { NoAlias(c_) = a_; }), 0);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -214,6 +215,23 @@ TEST_F(InspectTest, CostlyFunctionsRunInBlocks) {
   }
 }
 
+TEST_F(InspectTest, PowersRunInBlocks) {
+  const auto expect = [](const auto& r, const auto& power, const std::string& rest) {
+    constexpr bool kInBlocks = expr::HoldsSpans<std::remove_cvref_t<decltype(power)>>();
+    const std::string text = Inspect(r, power);
+    EXPECT_EQ(text.find("costly functions over blocks of 1024") != text.npos, kInBlocks) << text;
+    if (kInBlocks) {
+      EXPECT_THAT(text, HasSubstr("the rest: " + rest));
+    }
+  };
+  const std::string packets = "packets of " + std::to_string(loop_packet);
+  expect(*r, pow(*a, *b), packets);
+  expect(*r, pow(*a, 2.5f), packets);
+  expect(*r, pow(2.0f, *a + *b), packets);
+  expect(*r, pow(*a, *b) * *b, packets);
+  expect(*r, pow(*a, F<Cube>(*b)), "one element at a time");
+}
+
 TEST_F(InspectTest, ReductionsOfCostlyFunctionsRunInBlocks) {
   const auto expect = [](const auto& e, index_t block, const std::string& rest, bool spans) {
     const std::string text = Inspect(e);
@@ -235,6 +253,10 @@ TEST_F(InspectTest, ReductionsOfCostlyFunctionsRunInBlocks) {
   expect(sumall_except_dim<0>(exp(large)), row, packets, kSpans);
   expect(sum<1>(exp(large) * large), std::min(row, expr::kSpanBlock<float>), packets, kSpans);
   expect(sum<1>(exp(F<Cube>(large))), 512, "one element at a time", kSpans);
+  expect(sum<1>(pow(large, large)), row, packets, kSpans);
+  expect(sum<1>(pow(large, 3)), row, packets, kSpans);
+  expect(sum<1>(pow(large, large * large)), std::min(row, expr::kSpanBlock<float>), packets,
+         kSpans);
   expect(sum<1>(exp(Unallocated(Shape2(9, 3)))), row, kTooFew, kSpans);
   expect(sum(large), row, packets, false);
 }

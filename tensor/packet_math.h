@@ -11,8 +11,8 @@
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/wide_packet.h"
 
-/// Elementary functions of whole packets of float or double; trigonometric_packet_math.h and
-/// gamma_packet_math.h have more of them.
+/// Elementary functions of whole packets of float or double; trigonometric_packet_math.h,
+/// power_packet_math.h and gamma_packet_math.h have more of them.
 ///
 /// Eigen 3.4's own are not used where they give wrong results at the ends of the range: its exp
 /// never falls below the least normal number, its log takes subnormals for that number, its square
@@ -20,7 +20,7 @@
 ///
 /// Accuracy: at most 2 ulp for exp, exp2, log, log2 and cbrt, 3 for expm1, log1p, log10, sin, cos,
 /// the arc and the hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus, erf and erfc,
-/// over the whole range, subnormal arguments and results included; 1 for gelu and the gamma
+/// over the whole range, subnormal arguments and results included; 1 for gelu, pow and the gamma
 /// functions, which are of float alone. The square root is correctly rounded. exp2 of whole numbers
 /// is exact, as log2, log10 and cbrt are where they are whole. Infinities, NaN and zeros of either
 /// sign give what the C functions give.
@@ -443,23 +443,29 @@ inline void ReduceLog(const P& x, P* n, P* m) {
 }
 
 #if defined(EIGEN_VECTORIZE_AVX2)
-/// As above: Eigen's pfrexp of such packets takes whole numbers through memory.
+/// As above, of normal numbers.
+inline void ReduceLogOfNormal(const pk::Packet4d& x, pk::Packet4d* n, pk::Packet4d* m) {
+  using P = pk::Packet4d;
+  // 1024 more than the exponent, so that the shift needs no sign.
+  constexpr int64_t kBias = int64_t{1024} << 52, kRootHalf = 0x3fe6a09e667f3bcd;
+  const __m256i bits = _mm256_castpd_si256(x);
+  const __m256i biased = _mm256_add_epi64(bits, _mm256_set1_epi64x(kBias - kRootHalf));
+  const __m256i exponent = _mm256_srli_epi64(biased, 52);
+  // The bits of 2^52 with a whole number below it are their sum.
+  const __m256i sum = _mm256_or_si256(exponent, _mm256_castpd_si256(Set<P>(0x1p52)));
+  *n = pk::psub(P(_mm256_castsi256_pd(sum)), Set<P>(0x1p52 + 1024));
+  const __m256i unbiased =
+      _mm256_sub_epi64(_mm256_slli_epi64(exponent, 52), _mm256_set1_epi64x(kBias));
+  *m = _mm256_castsi256_pd(_mm256_sub_epi64(bits, unbiased));
+}
+/// Of all: Eigen's pfrexp of such packets takes whole numbers through memory.
 inline void ReduceLog(const pk::Packet4d& x, pk::Packet4d* n, pk::Packet4d* m) {
   using P = pk::Packet4d;
   const P least = Set<P>(std::numeric_limits<double>::min());
   const P normal = WhereLess(x, least, P(pk::pmul(x, Set<P>(0x1p52))), x);
   const P offset = WhereLess(x, least, Set<P>(-52), P(pk::pzero(x)));
-  // 1024 more than the exponent, so that the shift needs no sign.
-  constexpr int64_t kBias = int64_t{1024} << 52, kRootHalf = 0x3fe6a09e667f3bcd;
-  const __m256i bits = _mm256_castpd_si256(normal);
-  const __m256i biased = _mm256_add_epi64(bits, _mm256_set1_epi64x(kBias - kRootHalf));
-  const __m256i exponent = _mm256_srli_epi64(biased, 52);
-  // The bits of 2^52 with a whole number below it are their sum.
-  const __m256i sum = _mm256_or_si256(exponent, _mm256_castpd_si256(Set<P>(0x1p52)));
-  *n = pk::padd(P(pk::psub(P(_mm256_castsi256_pd(sum)), Set<P>(0x1p52 + 1024))), offset);
-  const __m256i unbiased =
-      _mm256_sub_epi64(_mm256_slli_epi64(exponent, 52), _mm256_set1_epi64x(kBias));
-  *m = _mm256_castsi256_pd(_mm256_sub_epi64(bits, unbiased));
+  ReduceLogOfNormal(normal, n, m);
+  *n = pk::padd(*n, offset);
 }
 #endif
 
@@ -698,30 +704,49 @@ inline P Erfc(const P& x) {
 /// than the C library.
 inline constexpr bool kManyWideLanes = pk::packet_traits<double>::size > 2;
 
-/// function(x) of floats, computed in packets of double and rounded at the end: for functions that
-/// lose more on the way than float has to spare. There is none where kManyWideLanes is false. What
-/// it calls is compiled into it: passing packets through memory took nearly a third of lgamma's
-/// time.
+/// The lower and the upper half of a packet of floats, in double, and back, rounded. There are none
+/// where kManyWideLanes is false.
 #if defined(EIGEN_VECTORIZE_AVX)
-template <typename Function>
-__attribute__((flatten)) inline pk::Packet8f InDouble(const pk::Packet8f& x,
-                                                      const Function& function) {
-  const pk::Packet4d low = function(pk::Packet4d(_mm256_cvtps_pd(_mm256_castps256_ps128(x))));
-  const pk::Packet4d high = function(pk::Packet4d(_mm256_cvtps_pd(_mm256_extractf128_ps(x, 1))));
-  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high),
-                              1);
+inline pk::Packet4d LowerInDouble(const pk::Packet8f& x) {
+  return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
+}
+inline pk::Packet4d UpperInDouble(const pk::Packet8f& x) {
+  return _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1));
+}
+inline pk::Packet8f InFloat(const pk::Packet4d& lower, const pk::Packet4d& upper) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(lower)),
+                              _mm256_cvtpd_ps(upper), 1);
 }
 #endif
 #if defined(EIGEN_VECTORIZE_AVX512)
-template <typename Function>
-__attribute__((flatten)) inline pk::Packet16f InDouble(const pk::Packet16f& x,
-                                                       const Function& function) {
-  const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
-  const pk::Packet8d low = function(pk::Packet8d(_mm512_cvtps_pd(_mm512_castps512_ps256(x))));
-  const pk::Packet8d high = function(pk::Packet8d(_mm512_cvtps_pd(upper)));
+inline pk::Packet8d LowerInDouble(const pk::Packet16f& x) {
+  return _mm512_cvtps_pd(_mm512_castps512_ps256(x));
+}
+inline pk::Packet8d UpperInDouble(const pk::Packet16f& x) {
+  return _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
+}
+inline pk::Packet16f InFloat(const pk::Packet8d& lower, const pk::Packet8d& upper) {
   return _mm512_castpd_ps(
-      _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps(low))),
-                         _mm256_castps_pd(_mm512_cvtpd_ps(high)), 1));
+      _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(_mm512_cvtpd_ps(lower))),
+                         _mm256_castps_pd(_mm512_cvtpd_ps(upper)), 1));
+}
+#endif
+
+/// function(x) and function(x, y) of floats, computed in packets of double and rounded at the end:
+/// for functions that lose more on the way than float has to spare. What they call is compiled into
+/// them: passing packets through memory took nearly a third of lgamma's time.
+#if defined(EIGEN_VECTORIZE_AVX)
+template <typename P, typename Function>
+__attribute__((flatten)) inline P InDouble(const P& x, const Function& function) {
+  const auto lower = function(LowerInDouble(x));
+  const auto upper = function(UpperInDouble(x));
+  return InFloat(lower, upper);
+}
+template <typename P, typename Function>
+__attribute__((flatten)) inline P InDouble(const P& x, const P& y, const Function& function) {
+  const auto lower = function(LowerInDouble(x), LowerInDouble(y));
+  const auto upper = function(UpperInDouble(x), UpperInDouble(y));
+  return InFloat(lower, upper);
 }
 #endif
 

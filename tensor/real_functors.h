@@ -9,6 +9,7 @@
 #include "tessera/tensor/internal/math_spans.h"
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/packet_math.h"
+#include "tessera/tensor/power_packet_math.h"
 #include "tessera/tensor/special_functions.h"
 #include "tessera/tensor/trigonometric_packet_math.h"
 
@@ -17,8 +18,8 @@
 /// They are computed in float for float and the 16-bit types, in double for double and for
 /// integers, whose results are cut to whole numbers. Errors are those of the C library (at most
 /// 4 ulp, of gamma and lgamma more: docs/accuracy.md), or of packet_math.h where there is a packet
-/// form; gelu and the gamma functions have one for float alone, and where packets of double have no
-/// more than two lanes none but the C library's.
+/// form; gelu, power and the gamma functions have one for float alone, and where packets of double
+/// have no more than two lanes none but the C library's.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -34,10 +35,12 @@ TESSERA_HD RealOf<T> ToReal(T a) {
 }
 
 using tensor_internal::ScaleOrOffset;
+using tensor_internal::SpanOperand;
 
 /// Types of which costly functions have a form over spans as well, `Span(in, out, count, input)`,
 /// whose packets are those of the machine rather than those of the build; what they are applied to
-/// is scaled or moved on the way. A build that has fused multiply-add itself uses its own packets.
+/// is scaled or moved on the way. Of two operands it is `Span(a, b, out, count)`, which takes them
+/// as they are. A build that has fused multiply-add itself uses its own packets.
 template <typename T>
 concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
 
@@ -58,6 +61,16 @@ inline T OneLane(T a) {
     return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a))));
   }
 }
+template <typename Op, typename T>
+inline T OneLane(T a, T b) {
+  if constexpr (SpanElement<T>) {
+    Op::Span(SpanOperand<T>{&a}, SpanOperand<T>{&b}, &a, index_t{1});
+    return a;
+  } else {
+    using P = typename PacketTraits<T>::type;
+    return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a), pk::pset1<P>(b))));
+  }
+}
 
 /// Op of a packet by its form over spans.
 template <typename Op, typename P>
@@ -68,6 +81,16 @@ inline P PacketThroughSpan(const P& a) {
   pk::pstore(lanes, a);
   Op::Span(lanes, lanes, kSize);
   return pk::pload<P>(lanes);
+}
+template <typename Op, typename P>
+inline P PacketThroughSpan(const P& a, const P& b) {
+  using T = typename pk::unpacket_traits<P>::type;
+  constexpr index_t kSize = PacketTraits<T>::kSize;
+  alignas(64) T first[static_cast<size_t>(kSize)], second[static_cast<size_t>(kSize)];
+  pk::pstore(first, a);
+  pk::pstore(second, b);
+  Op::Span(SpanOperand<T>{first}, SpanOperand<T>{second}, first, kSize);
+  return pk::pload<P>(first);
 }
 
 /// What functions cost beyond arithmetic, in the unit of cost.h, some 0.09 ns of one core: of those
@@ -129,6 +152,35 @@ struct CostlyFloatFunctor {
   requires kInWideLanes<typename pk::unpacket_traits<P>::type> TESSERA_HD static P PacketMap(
       const P& a) {
     return CostlyFunctor<Function>::PacketMap(a);
+  }
+};
+
+/// a to the power b, as C's pow.
+struct power {
+  template <typename T>
+  static constexpr index_t ElementCost() {
+    return CostlyFloatFunctor<power>::ElementCost<T>();
+  }
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    if constexpr (kInWideLanes<T>) {
+      return OneLane<power>(a, b);
+    } else {
+      return static_cast<T>(std::pow(ToReal(a), ToReal(b)));
+    }
+  }
+  template <RealPacket P>
+  requires kInWideLanes<typename pk::unpacket_traits<P>::type> TESSERA_HD static P PacketMap(
+      const P& a, const P& b) {
+    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughSpan<power>(a, b);
+    } else {
+      return packet_math::Power(a, b);
+    }
+  }
+  template <SpanOfFloat T>
+  static void Span(SpanOperand<T> a, SpanOperand<T> b, T* out, index_t count) {
+    tensor_internal::PowerSpan(a, b, out, count);
   }
 };
 

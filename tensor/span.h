@@ -41,12 +41,33 @@ struct IsSpan<UnaryMapExp<Op, A>> : std::true_type {
   using Function = Op;
 };
 
+/// Whether E is a number, which is no place in memory.
+template <typename E>
+inline constexpr bool kIsNumber = false;
+/// As above.
+template <typename T>
+inline constexpr bool kIsNumber<ScalarExp<T>> = true;
+
+/// Whether E is a function of two operands with a form over spans.
+template <typename E>
+struct IsSpanOfTwo : std::false_type {};
+template <typename Op, typename A, typename B>
+requires(A::kRank > 0 || B::kRank > 0) &&
+    requires(op::SpanOperand<typename A::value_type> in, typename A::value_type* out) {
+  Op::Span(in, in, out, index_t{1});
+}
+struct IsSpanOfTwo<BinaryMapExp<Op, A, B>> : std::true_type {
+  using Function = Op;
+  using First = A;
+  using Second = B;
+};
+
 /// Whether such a function stands in E where its elements are used in place.
 template <typename E>
 constexpr bool HoldsSpans() {
   if constexpr (!requires { requires !E::kMovesElements; }) {
     return false;
-  } else if constexpr (IsSpan<E>::value) {
+  } else if constexpr (IsSpan<E>::value || IsSpanOfTwo<E>::value) {
     return true;
   } else {
     return AnyHoldsSpans<OperandTupleOf<E>>::value;
@@ -95,9 +116,15 @@ requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::minus, A,
 template <typename E>
 using SpanNode = std::remove_cvref_t<decltype(SpanInputOf(std::declval<const E&>().a).node)>;
 
-/// A function whose kernel reads a tensor.
+/// Whether a kernel of two operands reads this one where it lies.
 template <typename E>
-concept SpanOfTensor = IsSpan<E>::value && kIsTensor<SpanNode<E>>;
+inline constexpr bool kReadInPlace = kIsNumber<E> || kIsTensor<E>;
+
+/// A function whose kernel reads a tensor, or two, or one and a number.
+template <typename E>
+concept SpanOfTensor = (IsSpan<E>::value && kIsTensor<SpanNode<E>>) ||
+                       (IsSpanOfTwo<E>::value && kReadInPlace<typename IsSpanOfTwo<E>::First> &&
+                        kReadInPlace<typename IsSpanOfTwo<E>::Second>);
 
 /// A block of a row in a buffer; element x of the row is data[x].
 template <typename T>
@@ -132,19 +159,12 @@ struct BlockOf {
   typename E::value_type* out;
 };
 
-/// Where the loop over a block finds an operand.
+/// Where the loop over a block, or a kernel of two operands, finds an operand.
 enum class BlockPlace {
   kNode,    ///< in the operand itself
-  kBuffer,  ///< in a buffer, for it holds spans
-  kResult,  ///< in the result's own place, for it holds spans and is all that the loop reads
+  kBuffer,  ///< in a buffer, for it holds spans, or has to lie in memory for the kernel
+  kResult,  ///< in the result's own place instead, since it is all that is read
 };
-
-/// Whether E is a number, which is no place in memory.
-template <typename E>
-inline constexpr bool kIsNumber = false;
-/// As above.
-template <typename T>
-inline constexpr bool kIsNumber<ScalarExp<T>> = true;
 
 /// The place of E among all the operands.
 template <typename E, typename... Operand>
@@ -153,6 +173,16 @@ constexpr BlockPlace BlockPlaceOf() {
     return BlockPlace::kNode;
   } else {
     return (0 + ... + int{!kIsNumber<Operand>}) == 1 ? BlockPlace::kResult : BlockPlace::kBuffer;
+  }
+}
+
+/// The same of an operand of a kernel of two, whose other one is Other.
+template <typename E, typename Other>
+constexpr BlockPlace KernelPlaceOf() {
+  if constexpr (kReadInPlace<E>) {
+    return BlockPlace::kNode;
+  } else {
+    return kIsNumber<Other> ? BlockPlace::kResult : BlockPlace::kBuffer;
   }
 }
 
@@ -194,6 +224,19 @@ class BlockOperand<E, BlockPlace::kResult> {
   BlockExp<T> node_;
 };
 
+/// The elements of row y from `begin` on, as a kernel of two operands reads them: those of a
+/// tensor, of a block that has been evaluated, or a number for all.
+template <typename E>
+op::SpanOperand<typename E::value_type> KernelOperand(const E& e, index_t y, index_t begin) {
+  if constexpr (kIsNumber<E>) {
+    return {.data = &e.value, .repeats = true};
+  } else if constexpr (kIsTensor<E>) {
+    return {.data = e.dptr_ + y * e.stride_ + begin};
+  } else {
+    return {.data = e.data + begin};
+  }
+}
+
 /// out[i] = element begin + i of row y, with packets where there are any. The expression comes by
 /// value: nobody else has the copy's address, so that its fields stay in registers although packet
 /// stores may alias anything.
@@ -228,6 +271,14 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count,
       EvaluateBlock(node, y, begin, count, out);
       Function::Span(out, out, count, change);
     }
+  } else if constexpr (IsSpanOfTwo<E>::value) {
+    using Function = typename IsSpanOfTwo<E>::Function;
+    using A = typename IsSpanOfTwo<E>::First;
+    using B = typename IsSpanOfTwo<E>::Second;
+    const BlockOperand<A, KernelPlaceOf<A, B>()> a(BlockOf<A>{e.a, y, begin, count, out});
+    const BlockOperand<B, KernelPlaceOf<B, A>()> b(BlockOf<B>{e.b, y, begin, count, out});
+    Function::Span(KernelOperand(a.node(), y, begin), KernelOperand(b.node(), y, begin), out,
+                   count);
   } else if constexpr (HoldsSpans<E>()) {
     VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
       const auto evaluate = [&](const auto&... block) {
@@ -285,6 +336,9 @@ template <typename Fits, typename E>
 constexpr bool RestIsIn() {
   if constexpr (IsSpan<E>::value) {
     return RestIsIn<Fits, SpanNode<E>>();
+  } else if constexpr (IsSpanOfTwo<E>::value) {
+    return RestIsIn<Fits, typename IsSpanOfTwo<E>::First>() &&
+           RestIsIn<Fits, typename IsSpanOfTwo<E>::Second>();
   } else if constexpr (HoldsSpans<E>()) {
     return BlocksAreIn<Fits, E, OperandTupleOf<E>>::value;
   } else {

@@ -99,6 +99,40 @@ TYPED_TEST(SpanTest, EveryFunctionHasTheBitsOfSingleElements) {
   }
 }
 
+TYPED_TEST(SpanTest, PowersHaveTheBitsOfSingleElements) {
+  using T = TypeParam;
+  for (const index_t columns : {1, 3, 16, 511, 512, 513, 1024, 1025, 2049}) {
+    std::vector<T> exponents = Numbers<T>(2 * columns);
+    std::reverse(exponents.begin(), exponents.end());
+    GuardedTensor<2, T> x(Shape2(2, columns), Numbers<T>(2 * columns),
+                          GuardedLayout{.row_padding = 3});
+    GuardedTensor<2, T> y(Shape2(2, columns), exponents, GuardedLayout{.row_padding = 1});
+    GuardedTensor<2, T> out(Shape2(2, columns), GuardedLayout{.row_padding = 5, .misalignment = 1});
+    const auto check = [&](const auto& e) {
+      *out = e;
+      this->ExpectAsSingleElements(*out, e);
+      ASSERT_TRUE(out.GuardsIntact());
+    };
+    check(pow(*x, *y));
+    check(pow(abs(*x), *y));
+    check(pow(*x, round(*y)));
+    check(pow(abs(*x), *y * T(0.1)));
+    check(pow(*x, T(3)));
+    check(pow(*x * *x, T(-2.5)));
+    check(pow(T(1.1), *y));
+    check(pow(T(-2), round(*x)));
+    check(pow(T(1.1), tanh(*y)));
+    check(pow(exp(*x * T(0.1)), *y));
+    check(pow(abs(*x), tanh(*y)));
+    check(pow(exp(*x * T(0.1)), pow(abs(*x), sigmoid(*y))) + *x);
+    check(log(pow(abs(*x), T(0.7)) + T(1)) * pow(T(0.9), *y));
+    *out = T(1);
+    *out += pow(abs(*x), *y);
+    const auto sum = T(1) + pow(abs(*x), *y);
+    this->ExpectAsSingleElements(*out, sum);
+  }
+}
+
 // The lanes of a last packet that memory does not fill have numbers as well.
 TYPED_TEST(SpanTest, TailsRaiseNoExceptionsThatTheirElementsDoNot) {
   using T = TypeParam;
@@ -114,6 +148,9 @@ TYPED_TEST(SpanTest, TailsRaiseNoExceptionsThatTheirElementsDoNot) {
     check(log(*x));
     check(log(T(0.5) - *x));
     check(acosh(*x + T(1)));
+    check(pow(*x, *x));
+    check(pow(*x, T(-3)));
+    check(pow(T(3), *x));
   }
 }
 
@@ -147,6 +184,12 @@ TYPED_TEST(SpanTest, ResultsMayLieAtAnyDistanceFromOperands) {
       this->ExpectAsSingleElements(out, exp(x));
       EXPECT_EQ(out.dptr_[-1], T(7)) << distance;
       EXPECT_EQ(out.dptr_[columns], T(7)) << distance;
+      std::vector<T> exponents(memory.size(), T(0.25));
+      const Tensor<cpu, 1, T> y(exponents.data() + 3 * kPage, Shape1(columns));
+      out = pow(x, y);
+      this->ExpectAsSingleElements(out, pow(x, y));
+      out = pow(y, x);
+      this->ExpectAsSingleElements(out, pow(y, x));
     }
   }
 }
@@ -210,6 +253,19 @@ TYPED_TEST(SpanTest, TheDestinationMayBeAnOperand) {
   for (index_t i = 0; i < 1300; ++i) {
     ASSERT_TRUE(SameBits(x->dptr_[i], expected->dptr_[i])) << i;
   }
+  // Of a function of two operands either, or both, or what they are computed from.
+  const auto check = [&](const auto& power) {
+    GuardedTensor<1, T> both(Shape1(1300), values);
+    *both = power(*both, *both);
+    for (index_t i = 0; i < 1300; ++i) {
+      ASSERT_TRUE(SameBits(both->dptr_[i], power(*copy, *copy).Eval(0, i))) << i;
+    }
+  };
+  check([](const auto& a, const auto& b) { return pow(a, b); });
+  check([](const auto& a, const auto& b) { return pow(abs(a), tanh(b)); });
+  check([](const auto& a, const auto& b) { return pow(a, round(b)); });
+  check([](const auto& a, const auto& b) { return pow(T(2), a + b); });
+  check([](const auto& a, const auto& b) { return pow(a * b, T(1.5)); });
 }
 
 TYPED_TEST(SpanTest, SumsIntoTheDestinationAndStoresInside) {

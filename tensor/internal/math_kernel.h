@@ -10,7 +10,9 @@
 #include "tessera/tensor/internal/math_span_names.h"
 #include "tessera/tensor/internal/partial_packet.h"
 #include "tessera/tensor/internal/scale_or_offset.h"
+#include "tessera/tensor/internal/span_operand.h"
 #include "tessera/tensor/packet_math.h"
+#include "tessera/tensor/power_packet_math.h"
 #include "tessera/tensor/special_functions.h"
 #include "tessera/tensor/trigonometric_packet_math.h"
 
@@ -34,23 +36,23 @@ bool StoresLieAhead(const T* in, const T* out) {
   return 0 < bytes && bytes < 8 * sizeof(Packet<T>);
 }
 
-// Calls function(packet) on all packets, downwards where StoresLieAhead; the last one is filled up
-// with its first element, so that nothing is calculated (and no exception flag raised) but for what
-// is there.
-template <typename T, typename Function>
-void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
+// Calls function(packet of each `in`) on all packets, downwards where StoresLieAhead; the last one
+// is filled up with its first element, so that nothing is calculated (and no exception flag raised)
+// but for what is there.
+template <typename T, typename Function, typename... In>
+void ForEachPacket(T* out, int64_t count, Function function, const In*... in) {
   using P = Packet<T>;
   constexpr int64_t kSize = kLanes<T>;
   const int64_t whole = count / kSize * kSize;
-  const bool downwards = StoresLieAhead(in, out);
+  const bool downwards = (StoresLieAhead(in, out) || ...);
   const int64_t step = downwards ? -kSize : kSize;
   int64_t i = downwards ? whole - kSize : 0;
   for (int64_t left = whole; left > 0; left -= kSize, i += step) {
-    pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)));
+    pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)...));
   }
   if (whole < count) {
     const int64_t rest = count - whole;
-    StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, in[whole])), rest);
+    StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, in[whole])...), rest);
   }
 }
 
@@ -58,12 +60,13 @@ void ForEachPacket(const T* in, T* out, int64_t count, Function function) {
 template <typename T, typename Function>
 void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, Function function) {
   if (input.scale == T(1) && input.offset == T(0) && __builtin_signbit(input.offset)) {
-    return ForEachPacket(in, out, count, function);
+    return ForEachPacket(out, count, function, in);
   }
   const auto scale = pk::pset1<Packet<T>>(input.scale), offset = pk::pset1<Packet<T>>(input.offset);
-  ForEachPacket(in, out, count, [&](const Packet<T>& x) {
+  const auto of_changed = [&](const Packet<T>& x) {
     return function(packet_math::MultiplyAdd(x, scale, offset));
-  });
+  };
+  ForEachPacket(out, count, of_changed, in);
 }
 
 // The same of floats by packets of double, or where these have no more than two lanes, which the C
@@ -75,6 +78,31 @@ void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float
     Map(in, out, count, input, function);
   } else {
     for (int64_t i = 0; i < count; ++i) out[i] = scalar(input.scale * in[i] + input.offset);
+  }
+}
+
+// out[i] = a[i] to the power b[i], as MapInDouble.
+template <typename T>
+void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
+  if constexpr (packet_math::kManyWideLanes) {
+    using P = Packet<T>;
+    if (b.repeats) {
+      const P y = pk::pset1<P>(*b.data);
+      const auto power = [&](const P& x) { return packet_math::Power(x, y); };
+      ForEachPacket(out, count, power, a.data);
+    } else if (a.repeats) {
+      const P x = pk::pset1<P>(*a.data);
+      const auto power = [&](const P& y) { return packet_math::Power(x, y); };
+      ForEachPacket(out, count, power, b.data);
+    } else {
+      const auto power = [](const P& x, const P& y) { return packet_math::Power(x, y); };
+      ForEachPacket(out, count, power, a.data, b.data);
+    }
+  } else {
+    // The builtin, as in trigonometric_packet_math.h.
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = __builtin_powf(a.data[a.repeats ? 0 : i], b.data[b.repeats ? 0 : i]);
+    }
   }
 }
 
@@ -98,6 +126,10 @@ TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
   }
 TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DEFINE_FLOAT_MATH_SPAN)
 #undef TESSERA_DEFINE_FLOAT_MATH_SPAN
+
+void PowerFloat(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count) {
+  MapPower(a, b, out, count);
+}
 
 }  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE
 

@@ -47,4 +47,19 @@ TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DEFINE_FLOAT_MATH_SPAN)
 #undef TESSERA_DEFINE_FLOAT_MATH_SPAN
 #undef TESSERA_DEFINE_MATH_SPAN
 
+#define TESSERA_DECLARE_POWER(isa)                                            \
+  namespace math_##isa {                                                      \
+    void PowerFloat(SpanOperand<float>, SpanOperand<float>, float*, int64_t); \
+  }
+TESSERA_DECLARE_POWER(baseline)
+TESSERA_DECLARE_POWER(avx2)
+TESSERA_DECLARE_POWER(avx512)
+#undef TESSERA_DECLARE_POWER
+
+void PowerSpan(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count) {
+  static const auto kernel =
+      Choose(math_baseline::PowerFloat, math_avx2::PowerFloat, math_avx512::PowerFloat);
+  kernel(a, b, out, count);
+}
+
 }  // namespace tessera::tensor_internal

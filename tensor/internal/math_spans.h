@@ -6,6 +6,7 @@
 #include "tessera/base/dialect.h"
 #include "tessera/tensor/internal/math_span_names.h"
 #include "tessera/tensor/internal/scale_or_offset.h"
+#include "tessera/tensor/internal/span_operand.h"
 
 namespace tessera::tensor_internal {
 
@@ -22,6 +23,9 @@ TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DECLARE_MATH_SPAN)
 TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DECLARE_FLOAT_MATH_SPAN)
 #undef TESSERA_DECLARE_MATH_SPAN
 #undef TESSERA_DECLARE_FLOAT_MATH_SPAN
+
+/// The same of two operands, as they are: out[i] = a[i] to the power b[i].
+void PowerSpan(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);
 
 }  // namespace tessera::tensor_internal
 
