@@ -15,7 +15,7 @@ namespace tessera {
 /// first one waits for another, half a minute at most in all. It says that it costs kCost.
 template <int64_t kCost>
 struct ThreadMeeting {
-  static constexpr int64_t kElementCost = kCost;
+  static constexpr int64_t kElementCost = kCost;  ///< see cost.h
 
   /// Whether they met while `evaluate` ran, for which two threads are there.
   template <typename Evaluate>
@@ -29,6 +29,7 @@ struct ThreadMeeting {
     return met;
   }
 
+  /// The element as it is.
   template <typename T>
   static T Map(T a) {
     if (waits) Come();
