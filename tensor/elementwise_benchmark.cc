@@ -104,7 +104,7 @@ void AddCrossovers() {
   AddCrossover("tanh", 4, [](const auto& x) { return tanh(x); });
   AddCrossover("erfc", 8, [](const auto& x) { return erfc(x); });
   AddCrossover("lgamma", op::kLibraryCost, [](const auto& x) { return lgamma(x); });
-  AddCrossover("pow", op::kLibraryCost, [](const auto& x) { return pow(x, 0.3f); });
+  AddCrossover("pow", op::kLibraryCost / 2, [](const auto& x) { return pow(x, 0.3f); });
 }
 
 /// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's; `over_libm` the

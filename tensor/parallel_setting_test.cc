@@ -54,10 +54,13 @@ TEST(ParallelSettingTest, SaysWhereASecondThreadBegins) {
   expect_one_thread(682, [](const auto& a) { return exp(a) * exp2(a); });
   expect_one_thread(128, [](const auto& a) { return F<Dear>(a); });
   const index_t by_library = 2048 / (1 + op::kLibraryCost);
-  expect_one_thread(by_library, [](const auto& a) { return pow(a, 0.3f); });
+  expect_one_thread(by_library, [](const auto& a) { return pow(tcast<half_t>(a), 0.3f); });
   expect_one_thread(by_library, [](const auto& a) { return exp(tcast<half_t>(a)); });
+  expect_one_thread(op::kInWideLanes<float> ? 2048 / (1 + op::kLibraryCost / 2) : by_library,
+                    [](const auto& a) { return pow(a, 0.3f); });
   expect_one_thread(8, [](const auto& a) {
-    return pow(pow(pow(pow(a, a), pow(a, a)), a), pow(pow(pow(a, a), a), a));
+    const auto h = tcast<half_t>(a);
+    return pow(pow(pow(pow(h, h), pow(h, h)), h), pow(pow(pow(h, h), h), h));
   });
   // Sums are made of chunks whatever is added up; tasks take fewer of dearer elements.
   expect_one_thread(expr::kReduceChunk, [](const auto& a) { return sum(a); });

@@ -159,7 +159,7 @@ struct CostlyFloatFunctor {
 struct power {
   template <typename T>
   static constexpr index_t ElementCost() {
-    return CostlyFloatFunctor<power>::ElementCost<T>();
+    return kInWideLanes<T> ? kLibraryCost / 2 : kLibraryCost;
   }
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
