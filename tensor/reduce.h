@@ -195,6 +195,10 @@ TESSERA_HD void ReduceLanes(const T& initial, T* results, const P& packet,
 /// its order of additions shall be that of four narrow ones: alone it would wait for each addition.
 inline constexpr index_t kRowsSideBySide = 4;
 
+/// Bytes of a row below which rows go side by side. Those of one page, if they are packed, all lie
+/// in the same sets of the first cache: of two operands they drive each other out.
+inline constexpr index_t kSideBySideBytes = 4096;
+
 /// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for kRowsSideBySide rows at a time from
 /// `first` on, as long as so many are left before `last`; returns the first row that is left.
 /// `columns` must hold a turn and no second block. RunsWide() must be true.
@@ -241,7 +245,9 @@ void ReduceEachRow(const E& e, index_t first, index_t last, index_t columns, con
   index_t y = first;
   if constexpr (ReducesWidePackets<Red, E>) {
     using T = typename E::value_type;
-    if (columns >= kMinWideRow && columns < kReduceBlockOf<T> + kReduceTurn<T> && RunsWide()) {
+    constexpr index_t kLimit = kSideBySideBytes / index_t{sizeof(T)};
+    static_assert(kReduceTurn<T> <= kMinWideRow && kLimit <= kReduceBlockOf<T>);
+    if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
       constexpr index_t kRows = 16 * kRowsSideBySide;
       alignas(64) T results[kRows];
       while (y + kRowsSideBySide <= last) {

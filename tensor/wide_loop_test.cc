@@ -208,8 +208,9 @@ template <typename Red, typename T>
 void ExpectReducedAlongRows() {
   const index_t block = expr::kReduceBlock * expr::kReduceChains * PacketTraits<T>::kSize;
   for (const index_t rows : {1, 3, 4, 7, 70}) {
-    for (const index_t columns : {index_t{31}, index_t{32}, index_t{45}, index_t{128}, block - 1,
-                                  block + 7, 2 * block + 33}) {
+    const index_t limit = expr::kSideBySideBytes / index_t{sizeof(T)};
+    for (const index_t columns : {index_t{31}, index_t{32}, index_t{45}, limit - 1, limit,
+                                  block - 1, block + 7, 2 * block + 33}) {
       if (columns < PacketTraits<T>::kSize * expr::kReduceChains) continue;
       const std::vector<T> values = RandomValues<T>(rows * columns, -3, 3);
       GuardedTensor<2, T> a(Shape2(rows, columns), values);
