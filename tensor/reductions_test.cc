@@ -150,22 +150,23 @@ TEST(ReductionsTest, ALongSumOfEqualNumbersKeepsItsPrecision) {
 
 // Also where it would be computed straight into the destination otherwise.
 TEST(ReductionsTest, AReductionMayOverwriteItsOperand) {
-  constexpr index_t kSize = 40;
-  const std::vector<float> values = RandomValues<float>(kSize * kSize, -1, 1);
-  for (const index_t y : {0, 1, 39}) {
-    GuardedTensor<2, float> a(Shape2(kSize, kSize), values);
-    GuardedTensor<1, float> along(Shape1(kSize)), across(Shape1(kSize)), nested(Shape1(kSize));
-    *along = sum<1>(*a);
-    *across = sum<0>(*a);
-    *nested = maximum<1>(*a - sum<1>(*a).spread());
-    const auto expect = [&](GuardedTensor<1, float>& expected, const auto& reduction) {
-      GuardedTensor<2, float> b(Shape2(kSize, kSize), values);
-      (*b)[y] = reduction(*b);
-      for (index_t x = 0; x < kSize; ++x) EXPECT_EQ((*b)[y][x], (*expected)[x]) << x;
-    };
-    expect(along, [](const auto& b) { return sum<1>(b); });
-    expect(across, [](const auto& b) { return sum<0>(b); });
-    expect(nested, [](const auto& b) { return maximum<1>(b - sum<1>(b).spread()); });
+  for (const index_t size : {20, 150}) {  // rows one by one, and side by side
+    const std::vector<float> values = RandomValues<float>(size * size, -1, 1);
+    for (const index_t y : {index_t{0}, index_t{1}, size - 1}) {
+      GuardedTensor<2, float> a(Shape2(size, size), values);
+      GuardedTensor<1, float> along(Shape1(size)), across(Shape1(size)), nested(Shape1(size));
+      *along = sum<1>(*a);
+      *across = sum<0>(*a);
+      *nested = maximum<1>(*a - sum<1>(*a).spread());
+      const auto expect = [&](GuardedTensor<1, float>& expected, const auto& reduction) {
+        GuardedTensor<2, float> b(Shape2(size, size), values);
+        (*b)[y] = reduction(*b);
+        for (index_t x = 0; x < size; ++x) EXPECT_EQ((*b)[y][x], (*expected)[x]) << x;
+      };
+      expect(along, [](const auto& b) { return sum<1>(b); });
+      expect(across, [](const auto& b) { return sum<0>(b); });
+      expect(nested, [](const auto& b) { return maximum<1>(b - sum<1>(b).spread()); });
+    }
   }
 }
 
