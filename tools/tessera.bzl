@@ -14,6 +14,10 @@ _WARNINGS = [
     "-Wno-missing-field-initializers",
 ]
 
+# Packages ask for layering_check, which clang knows. It does not let a facade without headers of its own
+# hand on those of its deps, as //base does: under clang no other component would compile.
+_FEATURES = ["-layering_check"]
+
 _HEADERS = (".h", ".hpp", ".cuh", ".inc")
 
 # A select() of Bazel 4.2 takes no Label objects.
@@ -81,6 +85,7 @@ def tessera_cc_library(
         srcs = sources,
         hdrs = hdrs,
         copts = _WARNINGS + copts,
+        features = _FEATURES + kwargs.pop("features", []),
         include_prefix = "tessera",
         strip_include_prefix = "/",
         # Position-independent copies and shared objects are made only for who asks for them.
@@ -104,6 +109,7 @@ def _program(rule, name, srcs, deps, copts, testonly, tags, **kwargs):
         name = name,
         srcs = sources,
         copts = _WARNINGS + copts,
+        features = _FEATURES + kwargs.pop("features", []),
         deps = deps + private,
         tags = tags,
         testonly = testonly,
@@ -317,6 +323,7 @@ def tessera_operator_library(
         testonly = testonly,
         srcs = sources + objects,
         copts = _WARNINGS + copts,
+        features = _FEATURES + kwargs.pop("features", []),
         local_defines = ["TESSERA_XPU_CPU"],
         linkstatic = True,
         alwayslink = True,
