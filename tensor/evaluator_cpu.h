@@ -90,13 +90,12 @@ template <typename Saver, typename T, typename E>
     if constexpr (std::is_same_v<Saver, sv::saveto>) {
       EvaluateSpans(e, y, begin, end - begin, row + begin);
     } else {
-      constexpr index_t kBlock = kSpanBlock<T>;
-      for (index_t x = begin; x < end; x += kBlock) {
-        const index_t count = std::min(kBlock, end - x);
-        T block[kBlock];
-        EvaluateBlock(e, y, x, count, block);
+      const auto combine = [&](index_t x, index_t count, BlockAhead* ahead) {
+        T block[kSpanBlock<T>];
+        EvaluateBlock(e, y, x, count, block, ahead);
         EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);
-      }
+      };
+      ForEachBlock(e, y, begin, end - begin, row + begin, combine);
     }
   } else {
     index_t x = begin;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tessera/tensor/internal/scale_or_offset.h"
+#include "tessera/tensor/internal/span_ahead.h"
 #include "tessera/tensor/internal/span_operand.h"
 
 /// Calls define(Name, name) for the functions of packet_math.h that the C library has as well.
@@ -23,7 +24,8 @@ namespace tessera::tensor_internal {
 
 /// A function over a span, as internal/math_kernel.h has it.
 template <typename T>
-using MathKernel = void (*)(const T* in, T* out, int64_t count, ScaleOrOffset<T> input);
+using MathKernel = void (*)(const T* in, T* out, int64_t count, ScaleOrOffset<T> input,
+                            SpanAhead ahead);
 
 /// Powers over spans.
 using PowerKernel = void (*)(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);

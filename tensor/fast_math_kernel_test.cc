@@ -59,7 +59,7 @@ template <typename T>
 void ExpectAccurate(const char* name, MathKernel<T> kernel, long double (*reference)(long double)) {
   const std::vector<T> x = Arguments<T>();
   std::vector<T> y(x.size());
-  kernel(x.data(), y.data(), static_cast<int64_t>(x.size()), {});
+  kernel(x.data(), y.data(), static_cast<int64_t>(x.size()), {}, {});
   for (size_t i = 0; i < x.size(); ++i) {
     const long double exact = reference(static_cast<long double>(x[i]));
     ASSERT_TRUE(IsAccurate(y[i], exact))

@@ -35,12 +35,13 @@ TESSERA_HD RealOf<T> ToReal(T a) {
 }
 
 using tensor_internal::ScaleOrOffset;
+using tensor_internal::SpanAhead;
 using tensor_internal::SpanOperand;
 
-/// Types of which costly functions have a form over spans as well, `Span(in, out, count, input)`,
-/// whose packets are those of the machine rather than those of the build; what they are applied to
-/// is scaled or moved on the way. Of two operands it is `Span(a, b, out, count)`, which takes them
-/// as they are. A build that has fused multiply-add itself uses its own packets.
+/// Types of which costly functions have a form over spans as well, `Span(in, out, count, input,
+/// ahead)`, whose packets are those of the machine rather than those of the build; what they are
+/// applied to is scaled or moved on the way. Of two operands it is `Span(a, b, out, count)`, which
+/// takes them as they are. A build that has fused multiply-add itself uses its own packets.
 template <typename T>
 concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
 
@@ -195,8 +196,9 @@ struct exp : CostlyFunctor<exp, 1> {
     return packet_math::Exp(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::ExpSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::ExpSpan(in, out, count, input, ahead);
   }
 };
 
@@ -211,8 +213,9 @@ struct exp2 : CostlyFunctor<exp2, 1> {
     return packet_math::Exp2(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::Exp2Span(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::Exp2Span(in, out, count, input, ahead);
   }
 };
 
@@ -227,8 +230,9 @@ struct expm1 : CostlyFunctor<expm1> {
     return packet_math::Expm1(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::Expm1Span(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::Expm1Span(in, out, count, input, ahead);
   }
 };
 
@@ -243,8 +247,9 @@ struct log : CostlyFunctor<log> {
     return packet_math::Log(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::LogSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::LogSpan(in, out, count, input, ahead);
   }
 };
 
@@ -259,8 +264,9 @@ struct log10 : CostlyFunctor<log10> {
     return packet_math::Log10(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::Log10Span(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::Log10Span(in, out, count, input, ahead);
   }
 };
 
@@ -275,8 +281,9 @@ struct log2 : CostlyFunctor<log2> {
     return packet_math::Log2(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::Log2Span(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::Log2Span(in, out, count, input, ahead);
   }
 };
 
@@ -291,8 +298,9 @@ struct log1p : CostlyFunctor<log1p> {
     return packet_math::Log1p(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::Log1pSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::Log1pSpan(in, out, count, input, ahead);
   }
 };
 
@@ -307,8 +315,9 @@ struct sin : CostlyFunctor<sin, 4> {
     return packet_math::Sin(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::SinSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::SinSpan(in, out, count, input, ahead);
   }
 };
 
@@ -323,8 +332,9 @@ struct cos : CostlyFunctor<cos, 4> {
     return packet_math::Cos(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::CosSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::CosSpan(in, out, count, input, ahead);
   }
 };
 
@@ -339,8 +349,9 @@ struct tan : CostlyFunctor<tan, 4> {
     return packet_math::Tan(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::TanSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::TanSpan(in, out, count, input, ahead);
   }
 };
 
@@ -355,8 +366,9 @@ struct asin : CostlyFunctor<asin> {
     return packet_math::Asin(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::AsinSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::AsinSpan(in, out, count, input, ahead);
   }
 };
 
@@ -371,8 +383,9 @@ struct acos : CostlyFunctor<acos> {
     return packet_math::Acos(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::AcosSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::AcosSpan(in, out, count, input, ahead);
   }
 };
 
@@ -387,8 +400,9 @@ struct atan : CostlyFunctor<atan> {
     return packet_math::Atan(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::AtanSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::AtanSpan(in, out, count, input, ahead);
   }
 };
 
@@ -403,8 +417,9 @@ struct sinh : CostlyFunctor<sinh, 4> {
     return packet_math::Sinh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::SinhSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::SinhSpan(in, out, count, input, ahead);
   }
 };
 
@@ -419,8 +434,9 @@ struct cosh : CostlyFunctor<cosh> {
     return packet_math::Cosh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::CoshSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::CoshSpan(in, out, count, input, ahead);
   }
 };
 
@@ -435,8 +451,9 @@ struct tanh : CostlyFunctor<tanh, 4> {
     return packet_math::Tanh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::TanhSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::TanhSpan(in, out, count, input, ahead);
   }
 };
 
@@ -451,8 +468,9 @@ struct asinh : CostlyFunctor<asinh, 8> {
     return packet_math::Asinh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::AsinhSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::AsinhSpan(in, out, count, input, ahead);
   }
 };
 
@@ -467,8 +485,9 @@ struct acosh : CostlyFunctor<acosh, 8> {
     return packet_math::Acosh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::AcoshSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::AcoshSpan(in, out, count, input, ahead);
   }
 };
 
@@ -483,8 +502,9 @@ struct atanh : CostlyFunctor<atanh, 8> {
     return packet_math::Atanh(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::AtanhSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::AtanhSpan(in, out, count, input, ahead);
   }
 };
 
@@ -499,8 +519,9 @@ struct cbrt : CostlyFunctor<cbrt, 8> {
     return packet_math::Cbrt(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::CbrtSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::CbrtSpan(in, out, count, input, ahead);
   }
 };
 
@@ -515,8 +536,9 @@ struct erf : CostlyFunctor<erf, 4> {
     return packet_math::Erf(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::ErfSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::ErfSpan(in, out, count, input, ahead);
   }
 };
 
@@ -531,8 +553,9 @@ struct erfc : CostlyFunctor<erfc, 8> {
     return packet_math::Erfc(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::ErfcSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::ErfcSpan(in, out, count, input, ahead);
   }
 };
 
@@ -547,8 +570,9 @@ struct gamma : CostlyFloatFunctor<gamma> {
     return packet_math::Gamma(a);
   }
   template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::GammaSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::GammaSpan(in, out, count, input, ahead);
   }
 };
 
@@ -563,8 +587,9 @@ struct lgamma : CostlyFloatFunctor<lgamma> {
     return packet_math::LogGamma(a);
   }
   template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::LogGammaSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::LogGammaSpan(in, out, count, input, ahead);
   }
 };
 
@@ -579,8 +604,9 @@ struct digamma : CostlyFloatFunctor<digamma> {
     return packet_math::Digamma(a);
   }
   template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::DigammaSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::DigammaSpan(in, out, count, input, ahead);
   }
 };
 
@@ -597,8 +623,9 @@ struct sigmoid : CostlyFunctor<sigmoid> {
     return packet_math::Sigmoid(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::SigmoidSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::SigmoidSpan(in, out, count, input, ahead);
   }
 };
 
@@ -613,8 +640,9 @@ struct softrelu : CostlyFunctor<softrelu> {
     return packet_math::Softplus(a);
   }
   template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::SoftplusSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::SoftplusSpan(in, out, count, input, ahead);
   }
 };
 using softplus = softrelu;
@@ -630,8 +658,9 @@ struct gelu : CostlyFloatFunctor<gelu> {
     return packet_math::Gelu(a);
   }
   template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}) {
-    tensor_internal::GeluSpan(in, out, count, input);
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
+                   SpanAhead ahead = {}) {
+    tensor_internal::GeluSpan(in, out, count, input, ahead);
   }
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/allocate.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/store.h"
@@ -278,6 +279,39 @@ TYPED_TEST(SpanTest, SumsIntoTheDestinationAndStoresInside) {
     ASSERT_EQ(stored->dptr_[i], T(0.5));
     ASSERT_NEAR(sum->dptr_[i], 1 + std::exp(0.5), 1e-6);
   }
+}
+
+// The places that the kernels of one block ask for.
+std::vector<const void*> AskedFor(expr::BlockAhead* ahead, int kernels) {
+  std::vector<const void*> places;
+  for (int k = 0; k < kernels; ++k) {
+    const tensor_internal::SpanAhead share = ahead->Take();
+    places.insert(places.end(), share.places, share.places + share.count);
+  }
+  return places;
+}
+
+TEST(BlockAheadTest, KernelsShareTheNextBlocksPlaces) {
+  TensorContainer<cpu, 2, double> a(Shape2(2, 2000)), b(a.shape_), c(a.shape_), r(a.shape_);
+  const auto e = log(exp((a - b) * (a - b)) + exp(a + b)) - c * log(c);
+  const index_t block = expr::kSpanBlock<double>;
+  expr::BlockAhead ahead(e, 1, block, r[1].dptr_ + block);
+  const std::vector<const void*> second{a[1].dptr_ + block, b[1].dptr_ + block, c[1].dptr_ + block,
+                                        r[1].dptr_ + block};
+  EXPECT_EQ(AskedFor(&ahead, 4), second);
+  ahead.MoveOn();
+  const std::vector<const void*> third{a[1].dptr_ + 2 * block, b[1].dptr_ + 2 * block,
+                                       c[1].dptr_ + 2 * block, r[1].dptr_ + 2 * block};
+  EXPECT_EQ(AskedFor(&ahead, 4), third);
+}
+
+TEST(BlockAheadTest, CheapFunctionsAskForNothing) {
+  TensorContainer<cpu, 1> a(Shape1(5000)), b(a.shape_), r(a.shape_);
+  const auto e = exp(a + b);
+  expr::BlockAhead ahead(e, 0, 1024, r.dptr_ + 1024);
+  EXPECT_TRUE(AskedFor(&ahead, 1).empty());
+  expr::BlockAhead none;
+  EXPECT_TRUE(AskedFor(&none, 1).empty());
 }
 
 }  // namespace

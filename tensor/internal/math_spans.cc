@@ -6,18 +6,19 @@ namespace tessera::tensor_internal {
 
 #define TESSERA_DEFINE_MATH_SPAN_OF(name, Type, type)                                      \
   namespace math_baseline {                                                                \
-  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>);                       \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, SpanAhead);            \
   }                                                                                        \
   namespace math_avx2 {                                                                    \
-  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>);                       \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, SpanAhead);            \
   }                                                                                        \
   namespace math_avx512 {                                                                  \
-  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>);                       \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, SpanAhead);            \
   }                                                                                        \
-  void name##Span(const type* in, type* out, int64_t count, ScaleOrOffset<type> input) {   \
+  void name##Span(const type* in, type* out, int64_t count, ScaleOrOffset<type> input,     \
+                  SpanAhead ahead) {                                                       \
     static const auto kernel =                                                             \
         Choose(math_baseline::name##Type, math_avx2::name##Type, math_avx512::name##Type); \
-    kernel(in, out, count, input);                                                         \
+    kernel(in, out, count, input, ahead);                                                  \
   }
 #define TESSERA_DEFINE_FLOAT_MATH_SPAN(name) TESSERA_DEFINE_MATH_SPAN_OF(name, Float, float)
 #define TESSERA_DEFINE_MATH_SPAN(name) \
