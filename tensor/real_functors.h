@@ -156,7 +156,7 @@ struct CostlyFloatFunctor {
   }
 };
 
-/// a to the power b, as C's pow.
+/// a to the power b, as C's pow; of a signalling NaN and 0, or 1 and a signalling NaN, NaN or 1.
 struct power {
   template <typename T>
   static constexpr index_t ElementCost() {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -21,7 +22,10 @@ class SixteenBitFunctionsTest : public testing::Test {
  protected:
   SixteenBitFunctionsTest() {
     for (index_t i = 0; i < kValues; ++i) {
-      (*arguments)[i] = std::bit_cast<T>(static_cast<uint16_t>(i));
+      T value = std::bit_cast<T>(static_cast<uint16_t>(i));
+      // Quiet: C libraries and kernels differ about powers of signalling NaN.
+      if (std::isnan(static_cast<float>(value))) value = std::numeric_limits<T>::quiet_NaN();
+      (*arguments)[i] = value;
       (*wide)[i] = static_cast<float>((*arguments)[i]);
     }
   }
