@@ -170,9 +170,9 @@ constexpr int KernelCalls() {
 
 /// The places of the block after the one that is evaluated, where its functions take longer than
 /// memory does. The kernels ask for them while they compute, each for its share: the processor does
-/// not foresee all that is read in blocks, so that memory would rest meanwhile. Expressions of
-/// double past the caches take 0.7 to 0.85 of the time by it; those of cheaper functions would take
-/// up to 1.08, since memory has no time to give away there.
+/// not foresee all that is read in blocks, so that memory would rest meanwhile. Such expressions
+/// take 0.7 to 0.95 of the time by it past the caches; those of cheaper functions would take up
+/// to 1.08, since memory has no time to give away there.
 class BlockAhead {
  public:
   /// None.
