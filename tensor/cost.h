@@ -15,12 +15,14 @@ namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// What one call of a functor for elements of T costs beyond arithmetic: what it says of itself, as
-/// a constant kElementCost or a function ElementCost<T>(), else nothing.
+/// a constant kElementCost or a function ElementCost<T>(), neither of them negative, else nothing.
 template <typename Op, typename T>
 constexpr index_t FunctorCost() {
   if constexpr (requires { Op::template ElementCost<T>(); }) {
+    static_assert(Op::template ElementCost<T>() >= 0, "ElementCost must not be negative");
     return Op::template ElementCost<T>();
   } else if constexpr (requires { Op::kElementCost; }) {
+    static_assert(Op::kElementCost >= 0, "kElementCost must not be negative");
     return Op::kElementCost;
   } else {
     return 0;
@@ -31,6 +33,9 @@ constexpr index_t FunctorCost() {
 /// setting, which C functions of 3 ns keep above TBB's quarter of a microsecond, whatever a functor
 /// says of itself.
 inline constexpr index_t kMaxCostOfType = 255;
+
+/// The most that a node may say at run time; the product of two such costs is a number.
+inline constexpr index_t kMaxCost = index_t{1} << 30;
 
 /// Whether a node says at run time what its elements cost.
 template <typename E>
@@ -50,6 +55,7 @@ template <typename E>
 struct TypeCost {
   static constexpr index_t OfNode() {
     if constexpr (requires { E::kElementCost; }) {
+      static_assert(E::kElementCost >= 0, "kElementCost must not be negative");
       return E::kElementCost;
     } else {
       return 0;
@@ -63,7 +69,7 @@ struct TypeCost {
 template <typename E>
 index_t CostOf(const E& e) {
   if constexpr (CountsItsCost<E>) {
-    return e.ElementCost();
+    return std::clamp<index_t>(e.ElementCost(), 0, kMaxCost);
   } else if constexpr (TypeCost<E>::is_all) {
     return std::min(kMaxCostOfType, TypeCost<E>::value);
   } else {

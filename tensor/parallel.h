@@ -36,7 +36,8 @@ inline constexpr int64_t kDefaultElementsPerTask = int64_t{1} << 15;
 /// Elements of a cheap loop that one task should at least have: below it, waking a second worker
 /// costs more than the work that it takes over (docs/performance.md: where two threads overtake
 /// one). The setting TESSERA_ELEMENTS_PER_TASK, read at the first call; throws
-/// Error(kInvalidArgument) if that is no number from 1024 to 2^40. Results do not depend on it.
+/// Error(kInvalidArgument) if that is no number from 1024 to 2^40. Results do not depend on it,
+/// except that of several NaNs that a sum meets either may give its sign.
 inline int64_t ElementsPerTask() {
   const int64_t known = tensor_internal::elements_per_task.load(std::memory_order_relaxed);
   return known != 0 ? known : tensor_internal::ReadElementsPerTask();

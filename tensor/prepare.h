@@ -60,7 +60,8 @@ constexpr bool MayStore() {
 
 /// Whether a node that is computed first offers to be computed into a tensor that it is assigned
 /// to: by ComputeInto(dst, scratch), which writes every element of a contiguous dst. The caller
-/// must know that nothing that the node reads lies there, hence nothing may store.
+/// must know that nothing that the node reads lies there, hence nothing may store. Where a functor
+/// throws, dst is written in part, as by any assignment.
 template <typename E, typename Dst>
 concept ComputesFirstInto =
     !MayStore<E>() &&

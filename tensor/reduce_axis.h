@@ -76,7 +76,7 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
   /// What is read for a result. Where these are one row, which tasks cut, each takes so many that
   /// their elements lie together.
   index_t ElementCost() const {
-    const index_t cost = extent * (1 + CostOf(e));
+    const index_t cost = std::min(extent, kMaxCost) * (1 + CostOf(e));
     if (kIndex || along_row || target.FlatTo2D()[0] > 1) return cost;
     return std::min(cost, ElementsPerTask() / kColumnBlock - 1);
   }

@@ -12,7 +12,8 @@
 ///
 /// A loop over them is compiled for AVX2 (TESSERA_WIDE_LOOP) and runs where RunsWide says
 /// so. All arithmetic is that of the baseline, each operation rounded by itself, so that a result
-/// has the same bits in either loop.
+/// has the same bits in either loop. (Of two NaNs that meet, the compiler may take either, and with
+/// it its sign.)
 ///
 /// They are written in the compiler's vector extensions, which mean the same everywhere: inlined
 /// into a loop for AVX2 an operation becomes one instruction, elsewhere two.
