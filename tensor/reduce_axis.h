@@ -64,7 +64,7 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
   const Shape<N>& shape() const { return target; }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     if constexpr (!kIndex && std::is_same_v<device_type, cpu>) {
-      value_type value;
+      value_type value = value_type();
       EvalRow(y, x, x + 1, &value);  // in its order, for the same bits
       return value;
     } else {

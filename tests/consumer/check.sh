@@ -42,7 +42,7 @@ check_programs() {
 # Both the folders of Tessera's repository, whatever it is called there, and other repositories.
 check_what_comes_along() { # TARGET LIST
   local target="$1" repository reached folder allowed library
-  repository="$(sed -n '/^local_repository/,/^)/s/.*name = "\([a-z_]*\)".*/\1/p' WORKSPACE)"
+  repository="$(awk -v RS= '/path = "\.\.\/\.\.\/\.\."/' WORKSPACE | sed -n 's/.*name = "\([a-z_]*\)".*/\1/p')"
   quietly query "deps($target)" >"$scratch/deps"
   reached="$(sed -n "s|^@*$repository//\([a-z_]*\).*|\1|p" "$scratch/deps" | sort -u)"
   allowed=" third_party tools $(tr '\n' ' ' <"$2") "
