@@ -177,24 +177,29 @@ class BlockAhead {
  public:
   /// None.
   BlockAhead() = default;
-  /// Those of the block of e that begins with element `begin` of row y and goes to `out`.
+  /// Begins with those of the block of e that begins with element `begin` of row y and goes to
+  /// `out`. Apart and small, since it takes nothing beside the functions of a block, and a tenth of
+  /// what a long expression takes to compile otherwise.
   template <typename E>
-  BlockAhead(const E& e, index_t y, index_t begin, const typename E::value_type* out)
-      : calls_(KernelCalls<E>()) {
+  [[gnu::noinline, gnu::cold]] void Begin(const E& e, index_t y, index_t begin,
+                                          const typename E::value_type* out) {
     if constexpr (Outlasts<E>(kFewest)) {
-      AddTensors(e, y, begin);
+      calls_ = KernelCalls<E>();
+      TensorsAt{this, y, begin}.Add(e);
       Add(out);
       if (!Outlasts<E>(count_)) count_ = 0;
     }
   }
 
+  /// Forgets them: no block follows.
+  void Clear() { count_ = 0; }
   /// Goes on to the next block.
-  void MoveOn() {
+  [[gnu::noinline]] void MoveOn() {
     for (int i = 0; i < count_; ++i) places_[i] += steps_[i];
     taken_ = 0;
   }
   /// The next kernel's share.
-  tensor_internal::SpanAhead Take() {
+  [[gnu::noinline]] tensor_internal::SpanAhead Take() {
     if (count_ == 0) return {};
     const int begin = taken_ * count_ / calls_;
     ++taken_;
@@ -203,26 +208,42 @@ class BlockAhead {
 
  private:
   static constexpr int kFewest = 2, kMax = 8;
+  /// Kernels below which the gain, a twentieth, is not worth what an expression takes to compile.
+  static constexpr int kFewestCalls = 3;
 
   /// Whether E's functions take longer than memory for so many places; measured.
   template <typename E>
   static constexpr bool Outlasts(int places) {
-    return KernelCalls<E>() > 0 && 2 * TypeCost<E>::value >= 3 * places;
+    return KernelCalls<E>() >= kFewestCalls && 2 * TypeCost<E>::value >= 3 * places;
   }
-  template <typename E>
-  void AddTensors(const E& e, index_t y, index_t begin) {
-    if constexpr (kIsTensor<E>) {
-      Add(e.dptr_ + y * e.stride_ + begin);
-    } else if constexpr (!MovesElements<E>()) {
-      VisitOperands(e, [&](const auto&... operand) { (AddTensors(operand, y, begin), ...); });
+  /// Adds the tensors of an expression. One visitor for all nodes: a lambda for each would take as
+  /// long to compile as what it does.
+  struct TensorsAt {
+    BlockAhead* ahead;
+    index_t y, begin;
+
+    template <typename... E>
+    void operator()(const E&... e) const {
+      (Add(e), ...);
     }
-  }
+    template <typename E>
+    void Add(const E& e) const {
+      if constexpr (kIsTensor<E>) {
+        ahead->Add(e.dptr_ + y * e.stride_ + begin);
+      } else if constexpr (!MovesElements<E>() && !kIsNumber<E>) {
+        VisitOperands(e, *this);
+      }
+    }
+  };
+
   template <typename T>
   void Add(const T* place) {
-    const auto* const added = reinterpret_cast<const char*>(place);
-    if (count_ == kMax || std::find(places_, places_ + count_, added) != places_ + count_) return;
-    steps_[count_] = kSpanBlock<T> * index_t{sizeof(T)};
-    places_[count_++] = added;
+    Add(reinterpret_cast<const char*>(place), kSpanBlock<T> * index_t{sizeof(T)});
+  }
+  [[gnu::noinline]] void Add(const char* place, index_t step) {
+    if (count_ == kMax || std::find(places_, places_ + count_, place) != places_ + count_) return;
+    steps_[count_] = step;
+    places_[count_++] = place;
   }
 
   const char* places_[kMax];
@@ -383,13 +404,14 @@ template <typename E, typename Body>
 void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
                   const typename E::value_type* out, const Body& body) {
   constexpr index_t kBlock = kSpanBlock<typename E::value_type>;
-  index_t i = 0;
-  if (count > kBlock) {
-    BlockAhead ahead(e, y, begin + kBlock, out + kBlock);
-    for (; i + kBlock < count; i += kBlock, ahead.MoveOn()) body(begin + i, kBlock, &ahead);
+  BlockAhead ahead;
+  if (count > kBlock) ahead.Begin(e, y, begin + kBlock, out + kBlock);
+  // One call for all blocks, the last one too: it is most of what an expression compiles to.
+  for (index_t i = 0; i < count; i += kBlock) {
+    if (i + kBlock >= count) ahead.Clear();
+    body(begin + i, std::min(kBlock, count - i), &ahead);
+    ahead.MoveOn();
   }
-  BlockAhead none;
-  if (i < count) body(begin + i, count - i, &none);
 }
 
 /// EvaluateBlock for a row of any length.

@@ -295,7 +295,8 @@ TEST(BlockAheadTest, KernelsShareTheNextBlocksPlaces) {
   TensorContainer<cpu, 2, double> a(Shape2(2, 2000)), b(a.shape_), c(a.shape_), r(a.shape_);
   const auto e = log(exp((a - b) * (a - b)) + exp(a + b)) - c * log(c);
   const index_t block = expr::kSpanBlock<double>;
-  expr::BlockAhead ahead(e, 1, block, r[1].dptr_ + block);
+  expr::BlockAhead ahead;
+  ahead.Begin(e, 1, block, r[1].dptr_ + block);
   const std::vector<const void*> second{a[1].dptr_ + block, b[1].dptr_ + block, c[1].dptr_ + block,
                                         r[1].dptr_ + block};
   EXPECT_EQ(AskedFor(&ahead, 4), second);
@@ -308,7 +309,8 @@ TEST(BlockAheadTest, KernelsShareTheNextBlocksPlaces) {
 TEST(BlockAheadTest, CheapFunctionsAskForNothing) {
   TensorContainer<cpu, 1> a(Shape1(5000)), b(a.shape_), r(a.shape_);
   const auto e = exp(a + b);
-  expr::BlockAhead ahead(e, 0, 1024, r.dptr_ + 1024);
+  expr::BlockAhead ahead;
+  ahead.Begin(e, 0, 1024, r.dptr_ + 1024);
   EXPECT_TRUE(AskedFor(&ahead, 1).empty());
   expr::BlockAhead none;
   EXPECT_TRUE(AskedFor(&none, 1).empty());
