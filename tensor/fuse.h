@@ -11,6 +11,8 @@
 #include "tessera/tensor/fuse_cuda.h"
 #include "tessera/tensor/lazy.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/view.h"
 

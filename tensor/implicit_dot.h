@@ -5,8 +5,8 @@
 #include <array>
 #include <tuple>
 
+#include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
-#include "tessera/tensor/reduce.h"
 
 namespace tessera {
 namespace expr {

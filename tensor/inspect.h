@@ -18,6 +18,8 @@
 #include "tessera/tensor/parallel.h"
 #include "tessera/tensor/prepare.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/spread.h"
 #include "tessera/tensor/store.h"

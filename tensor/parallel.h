@@ -53,6 +53,17 @@ inline int64_t StepsPerTask(int64_t work, int64_t cost = 0) {
   return std::max<int64_t>(1, ElementsPerTask(cost) / std::max<int64_t>(1, work));
 }
 
+/// What ParallelFor is given: steps, and how many of them a task takes.
+struct TaskPlan {
+  int64_t count;
+  int64_t grain;
+
+  /// For steps that each take `work` elements of a cost.
+  static TaskPlan Of(int64_t count, int64_t work, int64_t cost) {
+    return {count, StepsPerTask(work, cost)};
+  }
+};
+
 /// ParallelFor for a function of which there should be one copy only: function(context, begin, end)
 /// on each range. These are cut where UnitsOfLines(first, step_bytes) says, if such a unit is no
 /// longer than the grain.

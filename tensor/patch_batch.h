@@ -5,9 +5,9 @@
 #include <tuple>
 #include <type_traits>
 
+#include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/patch.h"
-#include "tessera/tensor/reduce.h"
 
 /// Patches of any expression of images, several of them at once:
 /// `unpack_patch2col(pad(images, 1), 3, 3, 1)`. patch.h has the form that pads by itself.

@@ -6,6 +6,8 @@
 #include <type_traits>
 
 #include "tessera/tensor/internal/reducer.h"
+#include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_row.h"
 
 namespace tessera {
 namespace expr {

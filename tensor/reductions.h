@@ -7,6 +7,8 @@
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions_cuda.h"
 #include "tessera/tensor/spread.h"
 

@@ -4,6 +4,7 @@
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_columns.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/row_number.h"
-#include "tessera/tensor/reduce.h"
 #include "tessera/tensor/scatter_cuda.h"
 
 /// Rows written to places that an index names. The numbers may be of any type; a fraction is cut

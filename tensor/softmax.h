@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "tessera/tensor/dense.h"
-#include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/softmax_cuda.h"
 
 namespace tessera {

@@ -5,9 +5,9 @@
 #include <array>
 #include <tuple>
 
+#include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/internal/row_number.h"
-#include "tessera/tensor/reduce.h"
 
 /// Rows chosen by number, as an embedding chooses them. The numbers may be of any type; a fraction
 /// is cut off. A number that is no row stands for the nearest row, the first or the last (NaN for

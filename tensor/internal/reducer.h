@@ -7,6 +7,8 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/adapted_reducer.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_row.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {

@@ -1,0 +1,262 @@
+#ifndef TESSERA_TENSOR_REDUCE_ROW_H_
+#define TESSERA_TENSOR_REDUCE_ROW_H_
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <type_traits>
+
+#include "tessera/tensor/accumulate.h"
+#include "tessera/tensor/dense.h"
+
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Packets that one partial result takes up before it is put aside; where there are no packets, a
+/// row's elements are put aside as often as four such chains would be. The error of a sum grows
+/// with the additions one after another, here at most this many of elements, or four times as many,
+/// and the number of such blocks in a chunk of partial results, instead of all (blocked summation;
+/// N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
+inline constexpr index_t kReduceBlock = 128;
+
+/// Packets that ReduceRow takes up at a time, each into a partial result of its own: four
+/// independent chains hide the latency of the addition. A row with fewer goes one by one.
+inline constexpr index_t kReduceChains = 4;
+
+/// What Red takes in packets: both it and E have them, and its partial results are of E's type.
+template <typename Red, typename E>
+concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::kVectorizable &&
+    HasBinaryPacket<typename Red::OPType, typename E::value_type> &&
+    std::same_as<typename E::value_type, AccumulatorOf<Red, typename E::value_type>>;
+
+/// Whether a reduction also goes in wide packets.
+template <typename Red, typename E>
+concept ReducesWidePackets =
+    ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasWidePacketsOf<typename E::value_type> &&
+    HasWidePacket<E>() && HasWidePacket<typename Red::OPType>();
+
+/// The chains of a row, in packets P: packets of the build's own.
+template <typename Op, typename P>
+struct RowChains {
+  using T = typename pk::unpacket_traits<P>::type;
+  static constexpr index_t kSize = pk::unpacket_traits<P>::size;
+
+  P p0, p1, p2, p3;
+
+  TESSERA_HD explicit RowChains(const T& initial)
+      : p0(pk::pset1<P>(initial)), p1(p0), p2(p0), p3(p0) {}
+  /// Takes up a turn of kReduceChains packets, from element x of row y on.
+  template <typename E>
+  TESSERA_HD void Take(const E& e, index_t y, index_t x) {
+    p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
+    p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
+    p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
+    p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
+  }
+  TESSERA_HD P Combined() const {
+    return MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3));
+  }
+};
+
+#if TESSERA_HAS_WIDE_PACKETS
+/// The same in wide packets, of which each is two chains: the bits are the same.
+template <typename Op, typename T>
+struct RowChains<Op, WidePacket<T>> {
+  using P = WidePacket<T>;
+
+  P p01, p23;
+
+  TESSERA_HD explicit RowChains(const T& initial) : p01(pk::pset1<P>(initial)), p23(p01) {}
+  template <typename E>
+  TESSERA_HD void Take(const E& e, index_t y, index_t x) {
+    p01 = MapPackets<Op>(p01, e.template EvalPacket<P>(y, x));
+    p23 = MapPackets<Op>(p23, e.template EvalPacket<P>(y, x + P::kSize));
+  }
+  TESSERA_HD typename PacketTraits<T>::type Combined() const {
+    return MapPackets<Op>(MapPackets<Op>(LowHalf(p01), HighHalf(p01)),
+                          MapPackets<Op>(LowHalf(p23), HighHalf(p23)));
+  }
+};
+#endif  // TESSERA_HAS_WIDE_PACKETS
+
+/// Elements of a turn of kReduceChains packets, and of as many turns as are put aside together.
+template <typename T>
+inline constexpr index_t kReduceTurn = kReduceChains* PacketTraits<T>::kSize;
+template <typename T>
+inline constexpr index_t kReduceBlockOf = kReduceBlock* kReduceTurn<T>;
+
+/// Op over elements [begin, end) of row y, a whole number of turns.
+template <typename Op, typename P, typename T, typename E>
+[[gnu::always_inline]] inline typename PacketTraits<T>::type ReduceTurns(const T& initial,
+                                                                         const E& e, index_t y,
+                                                                         index_t begin,
+                                                                         index_t end) {
+  RowChains<Op, P> chains(initial);
+  for (index_t x = begin; x < end; x += kReduceTurn<T>) chains.Take(e, y, x);
+  return chains.Combined();
+}
+
+/// What to read elements [x, x + count) of row y from: the expression, or a block of them in
+/// `buffer` where it holds costly functions.
+template <typename E>
+TESSERA_HD decltype(auto) RowElements(const E& e, [[maybe_unused]] index_t y,
+                                      [[maybe_unused]] index_t x, [[maybe_unused]] index_t count,
+                                      [[maybe_unused]] typename E::value_type* buffer) {
+  if constexpr (HoldsSpans<E>()) {
+    EvaluateSpans(e, y, x, count, buffer);
+    return BlockExp<typename E::value_type>(buffer - x);
+  } else {
+    return (e);
+  }
+}
+
+/// ReduceRow in packets P. Inlined always, so that it is compiled for its caller's instructions.
+template <typename Red, typename P, typename E>
+[[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceRowIn(const E& e,
+                                                                                     index_t y,
+                                                                                     index_t begin,
+                                                                                     index_t end) {
+  using T = typename E::value_type;
+  using Accumulator = AccumulatorOf<Red, T>;
+  using Op = typename Red::OPType;
+  constexpr index_t kTurn = kReduceTurn<T>;
+  constexpr index_t kBlock = kReduceBlockOf<T>;
+  T buffer[HoldsSpans<E>() ? kBlock : 1];
+  Accumulator result = Red::template InitialValue<Accumulator>();
+  index_t x = begin;
+  if constexpr (ReducesPackets<Red, E>) {
+    if (end - x >= kTurn) {
+      using Narrow = typename PacketTraits<T>::type;
+      const T initial = Red::template InitialValue<T>();
+      Narrow all = pk::pset1<Narrow>(initial);
+      while (x + kTurn <= end) {
+        const index_t count = std::min(kBlock, (end - x) / kTurn * kTurn);
+        const auto& elements = RowElements(e, y, x, count, buffer);
+        all = MapPackets<Op>(all, ReduceTurns<Op, P>(initial, elements, y, x, x + count));
+        x += count;
+      }
+      alignas(64) std::array<T, static_cast<size_t>(PacketTraits<T>::kSize)> lanes;
+      pk::pstoreu(lanes.data(), all);
+      for (const T lane : lanes) result = Op::Map(result, lane);
+    }
+  }
+  // One by one: what packets leave over, or all of a row that has none, its parts put aside too.
+  constexpr index_t kPart = kReduceBlock * kReduceChains;
+  while (x < end) {
+    const index_t count = std::min(kPart, end - x);
+    const auto& elements = RowElements(e, y, x, count, buffer);
+    Accumulator part = x == begin ? result : Red::template InitialValue<Accumulator>();
+    for (index_t i = x; i < x + count; ++i) {
+      part = Op::Map(part, static_cast<Accumulator>(elements.Eval(y, i)));
+    }
+    result = x == begin ? part : Op::Map(result, part);
+    x += count;
+  }
+  return result;
+}
+
+/// ReduceRow in wide packets. RunsWide() must be true.
+template <typename Red, typename E>
+TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const E e, index_t y,
+                                                                           index_t begin,
+                                                                           index_t end) {
+  return ReduceRowIn<Red, WidePacket<typename E::value_type>>(e, y, begin, end);
+}
+
+/// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
+/// the extent: four packets of partial results, then their lanes, then the rest. Costly functions
+/// are computed over spans, a block of what is reduced at a time.
+template <typename Red, typename E>
+AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
+                                                     index_t end) {
+  if constexpr (ReducesWidePackets<Red, E>) {
+    if (end - begin >= kMinWideRow && RunsWide()) return ReduceRowWide<Red>(e, y, begin, end);
+  }
+  return ReduceRowIn<Red, typename PacketTraits<typename E::value_type>::type>(e, y, begin, end);
+}
+
+/// results[i] = Op over packet i's lanes one after another, from `initial` on, for as many packets
+/// as each has lanes.
+template <typename Op, typename T, typename P, typename... MoreP>
+TESSERA_HD void ReduceLanes(const T& initial, T* results, const P& packet,
+                            const MoreP&... packets) {
+  pk::PacketBlock<P, 1 + sizeof...(MoreP)> lanes{{packet, packets...}};
+  pk::ptranspose(lanes);
+  P result = pk::pset1<P>(initial);
+  for (const P& lane : lanes.packet) result = MapPackets<Op>(result, lane);
+  pk::pstoreu(results, result);
+}
+
+/// Rows that ReduceRowsWide reduces side by side. A row has but two chains of wide packets, for
+/// its order of additions shall be that of four narrow ones: alone it would wait for each addition.
+inline constexpr index_t kRowsSideBySide = 4;
+
+/// Bytes of a row below which rows go side by side. Those of one page, if they are packed, all lie
+/// in the same sets of the first cache: of two operands they drive each other out.
+inline constexpr index_t kSideBySideBytes = 4096;
+
+/// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for kRowsSideBySide rows at a time from
+/// `first` on, as long as so many are left before `last`; returns the first row that is left.
+/// `columns` must hold a turn and no second block. RunsWide() must be true.
+template <typename Red, typename E>
+TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last, index_t columns,
+                                         typename E::value_type* results) {
+  using T = typename E::value_type;
+  using Op = typename Red::OPType;
+  using Narrow = typename PacketTraits<T>::type;
+  const index_t in_turns = columns / kReduceTurn<T> * kReduceTurn<T>;
+  const T initial = Red::template InitialValue<T>();
+  const Narrow none = pk::pset1<Narrow>(initial);
+  index_t y = first;
+  for (; y + kRowsSideBySide <= last; y += kRowsSideBySide, results += kRowsSideBySide) {
+    RowChains<Op, WidePacket<T>> row0(initial), row1(initial), row2(initial), row3(initial);
+    for (index_t x = 0; x < in_turns; x += kReduceTurn<T>) {
+      row0.Take(e, y, x);
+      row1.Take(e, y + 1, x);
+      row2.Take(e, y + 2, x);
+      row3.Take(e, y + 3, x);
+    }
+    const Narrow all0 = MapPackets<Op>(none, row0.Combined());
+    const Narrow all1 = MapPackets<Op>(none, row1.Combined());
+    const Narrow all2 = MapPackets<Op>(none, row2.Combined());
+    const Narrow all3 = MapPackets<Op>(none, row3.Combined());
+    if constexpr (PacketTraits<T>::kSize == 2) {
+      ReduceLanes<Op>(initial, results, all0, all1);
+      ReduceLanes<Op>(initial, results + 2, all2, all3);
+    } else {
+      ReduceLanes<Op>(initial, results, all0, all1, all2, all3);
+    }
+    for (index_t r = 0; r < kRowsSideBySide && in_turns < columns; ++r) {
+      T rest = initial;
+      for (index_t x = in_turns; x < columns; ++x) rest = Op::Map(rest, e.Eval(y + r, x));
+      results[r] = Op::Map(results[r], rest);
+    }
+  }
+  return y;
+}
+
+/// Calls save(y, ReduceRow<Red>(e, y, 0, columns)) for each row y in [first, last).
+template <typename Red, typename E, typename Save>
+void ReduceEachRow(const E& e, index_t first, index_t last, index_t columns, const Save& save) {
+  index_t y = first;
+  if constexpr (ReducesWidePackets<Red, E>) {
+    using T = typename E::value_type;
+    constexpr index_t kLimit = kSideBySideBytes / index_t{sizeof(T)};
+    static_assert(kReduceTurn<T> <= kMinWideRow && kLimit <= kReduceBlockOf<T>);
+    if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
+      constexpr index_t kRows = 16 * kRowsSideBySide;
+      alignas(64) T results[kRows];
+      while (y + kRowsSideBySide <= last) {
+        const index_t begin = y;
+        y = ReduceRowsWide<Red>(e, begin, std::min(last, begin + kRows), columns, results);
+        for (index_t i = begin; i < y; ++i) save(i, results[i - begin]);
+      }
+    }
+  }
+  for (; y < last; ++y) save(y, ReduceRow<Red>(e, y, 0, columns));
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_REDUCE_ROW_H_
