@@ -58,8 +58,13 @@ struct TaskPlan {
   int64_t count;
   int64_t grain;
 
-  /// For steps that each take `work` elements of a cost.
+  /// For steps that each take `work` elements of a cost. Where one task takes all, no division
+  /// tells so: a small loop would pay for it.
   static TaskPlan Of(int64_t count, int64_t work, int64_t cost) {
+    int64_t elements;
+    if (!__builtin_mul_overflow(count, work, &elements) && elements <= ElementsPerTask(cost)) {
+      return {count, std::max<int64_t>(1, count)};
+    }
     return {count, StepsPerTask(work, cost)};
   }
 };

@@ -172,6 +172,17 @@ auto Prepare(const E& e, Scratch<Device>* scratch) {
   }
 }
 
+/// The same for a caller that keeps e as long as the result: e itself where nothing is computed
+/// first, which copies nothing.
+template <typename E, typename Device>
+decltype(auto) PrepareInPlace(const E& e, Scratch<Device>* scratch) {
+  if constexpr (IsComputedFirst<E>()) {
+    return Prepare(e, scratch);
+  } else {
+    return (e);
+  }
+}
+
 /// A contiguous tensor in scratch memory, its elements undefined.
 /// Throws Error(kInvalidArgument) if the size overflows, Error(kResourceExhausted) without memory.
 template <typename Device, int N, typename T>

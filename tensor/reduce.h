@@ -23,12 +23,15 @@ template <typename Red, typename Saver, typename T, typename E>
 void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T scale) {
   using Accumulator = AccumulatorOf<Red, T>;
   Scratch<cpu> scratch;
-  T* const out = dst.dptr_;
-  ReduceAcrossRows<Red>(e, AxisWalk<0, 2>(Shape2(rows, dst.shape_[0])), &scratch,
-                        [=](index_t /*line*/, index_t x, Accumulator value) {
-                          SaveElement<Saver>(out + x, static_cast<T>(op::mul::Map(
-                                                          value, static_cast<Accumulator>(scale))));
-                        });
+  ReduceAcrossRows<Red>(
+      e, AxisWalk<0, 2>(Shape2(rows, dst.shape_[0])), &scratch,
+      [](index_t /*line*/, index_t /*column*/) -> Accumulator* { return nullptr; },
+      [out = dst.dptr_, factor = static_cast<Accumulator>(scale)](
+          index_t /*line*/, index_t column, const Accumulator* results, index_t count) {
+        for (index_t i = 0; i < count; ++i) {
+          SaveElement<Saver>(out + column + i, static_cast<T>(op::mul::Map(results[i], factor)));
+        }
+      });
 }
 
 /// Elements that a full reduction handles as one partial result; fixed, so that the order of

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
@@ -26,7 +27,10 @@ struct AxisWalk {
 
   /// Where the axis is not the last, a line is a row of the result: the first of the operand's rows
   /// that it is reduced from. They lie `inner` apart.
-  index_t FirstRow(index_t line) const { return line / inner * extent * inner + line % inner; }
+  index_t FirstRow(index_t line) const {
+    if constexpr (kAxis == 0) return line;
+    return line / inner * extent * inner + line % inner;
+  }
 };
 
 /// Columns whose results a reduction over rows keeps in the first cache: as many as it can, for
@@ -75,6 +79,27 @@ template <typename Red, typename P, index_t kRows, typename Accumulator, typenam
   }
 }
 
+/// Packets whose results ReduceColumns keeps in registers down all rows, half of the registers that
+/// there are; and packets of a row up to which it goes so, in panels of that many. Longer rows are
+/// read along, a few at a time.
+inline constexpr index_t kPanelPackets = 8;
+inline constexpr index_t kMaxPackets = 2 * kPanelPackets;
+
+/// TakeUpRows for `rows` rows and the panel's packets, i of them each.
+template <typename Op, typename P, typename Accumulator, typename E, size_t... i>
+[[gnu::always_inline]] inline void TakeUpPanel(Accumulator* results, const E& e, index_t row,
+                                               index_t row_step, index_t rows, index_t column,
+                                               std::index_sequence<i...> /*packets*/) {
+  constexpr size_t kSize = pk::unpacket_traits<P>::size;
+  P panel[] = {pk::ploadu<P>(results + i * kSize)...};
+  for (; rows > 0; --rows, row += row_step) {
+    ((panel[i] = MapPackets<Op>(
+          panel[i], e.template EvalPacket<P>(row, column + static_cast<index_t>(i * kSize)))),
+     ...);
+  }
+  (pk::pstoreu(results + i * kSize, panel[i]), ...);
+}
+
 /// Whether combining by Red rounds, so that its order matters: that of real numbers, but for the
 /// choice of one of them.
 template <typename Red, typename Accumulator>
@@ -103,9 +128,25 @@ template <typename Red, typename P, typename Accumulator, typename E>
   alignas(64) Accumulator block[kColumnBlock];
   Accumulator* const taken_up = in_blocks ? block : results;
   std::fill_n(results, count, initial);
+  // What of a short row goes in panels.
+  index_t in_panels = 0;
+  if constexpr (ReducesPackets<Red, E> && !HoldsSpans<E>()) {
+    constexpr index_t kSize = pk::unpacket_traits<P>::size;
+    constexpr index_t kPanel = kPanelPackets * kSize;
+    if (count <= kMaxPackets * kSize) in_panels = count / kPanel * kPanel;
+  }
   for (index_t i = begin; i < end;) {
     const index_t block_end = in_blocks ? std::min(end, i + kRowsPerBlock) : end;
     if (in_blocks) std::fill_n(block, count, initial);
+    if constexpr (ReducesPackets<Red, E> && !HoldsSpans<E>()) {
+      constexpr index_t kPanel = kPanelPackets * index_t{pk::unpacket_traits<P>::size};
+      for (index_t x = 0; x < in_panels; x += kPanel) {
+        TakeUpPanel<typename Red::OPType, P>(taken_up + x, e, first_row + i * row_step, row_step,
+                                             block_end - i, column + x,
+                                             std::make_index_sequence<kPanelPackets>());
+      }
+      if (in_panels == count) i = block_end;
+    }
     if constexpr (HoldsSpans<E>()) {
       T row[kColumnBlock];
       for (; i < block_end; ++i) {
@@ -114,11 +155,12 @@ template <typename Red, typename P, typename Accumulator, typename E>
       }
     }
     for (; i + kRowsAtATime <= block_end; i += kRowsAtATime) {
-      TakeUpRows<Red, P, kRowsAtATime>(taken_up, e, first_row + i * row_step, row_step, column,
-                                       count);
+      TakeUpRows<Red, P, kRowsAtATime>(taken_up + in_panels, e, first_row + i * row_step, row_step,
+                                       column + in_panels, count - in_panels);
     }
     for (; i < block_end; ++i) {
-      TakeUpRows<Red, P, 1>(taken_up, e, first_row + i * row_step, row_step, column, count);
+      TakeUpRows<Red, P, 1>(taken_up + in_panels, e, first_row + i * row_step, row_step,
+                            column + in_panels, count - in_panels);
     }
     if (in_blocks) {
       for (index_t x = 0; x < count; ++x) results[x] = Red::OPType::Map(results[x], block[x]);
@@ -155,11 +197,11 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
 inline constexpr index_t kMaxPieces = 16;
 inline constexpr index_t kElementsPerPiece = index_t{1} << 15;
 
-/// The extent of a piece, where the work falls into `tiles` that are `width` elements wide.
+/// The extent of a piece, where the work falls into `tiles` that are `width` elements wide. Small
+/// work, which a division would make dearer, is told from its number of elements.
 inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
-  if (tiles >= kMaxPieces) return extent;
-  return std::max((extent + kMaxPieces - 1) / kMaxPieces,
-                  kElementsPerPiece / std::max<index_t>(1, width));
+  if (tiles >= kMaxPieces || extent * width <= kElementsPerPiece) return extent;
+  return std::max((extent + kMaxPieces - 1) / kMaxPieces, kElementsPerPiece / width);
 }
 
 /// How ReduceAcrossRows divides its work: into blocks of each line's columns, and the axis into
@@ -174,30 +216,42 @@ struct AcrossRowsPlan {
     lines = walk.outer * walk.inner;
     blocks = (walk.columns + kColumnBlock - 1) / kColumnBlock;
     piece = PieceOfAxis(walk.extent, lines * blocks, width);
-    pieces = std::max<index_t>(1, (walk.extent + piece - 1) / std::max<index_t>(1, piece));
+    pieces = piece < walk.extent ? (walk.extent + piece - 1) / piece : 1;
     tasks = pieces == 1 ? TaskPlan::Of(lines * blocks, walk.extent * width, cost)
                         : TaskPlan{pieces * lines * blocks, 1};
   }
 };
 
-/// Calls save(line, x, the reduction of line's column x along an axis that is not the last) once
-/// for each, which may be from several threads.
-template <typename Red, typename E, typename Walk, typename Save>
-void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const Save& save) {
+/// Reduces every column of every line along an axis that is not the last, and calls save(line,
+/// column, results, count) once for each, some columns at a time, which may be from several
+/// threads. The results lie where place(line, column) points to, or elsewhere where that is null.
+template <typename Red, typename E, typename Walk, typename Place, typename Save>
+void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const Place& place,
+                      const Save& save) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
   using Op = typename Red::OPType;
   const AcrossRowsPlan plan(walk, CostOf(e));
   const index_t lines = plan.lines, blocks = plan.blocks, piece = plan.piece, pieces = plan.pieces;
   if (pieces == 1) {
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
-      alignas(64) Accumulator results[kColumnBlock];
+      alignas(64) Accumulator buffer[kColumnBlock];
+      index_t line = 0, block = first;
+      if (block >= blocks) {  // else no division: a small loop would pay for it
+        line = first / blocks;
+        block = first % blocks;
+      }
       for (index_t i = first; i < last; ++i) {
-        const index_t line = i / blocks;
-        const index_t column = i % blocks * kColumnBlock;
+        const index_t column = block * kColumnBlock;
         const index_t count = std::min(kColumnBlock, walk.columns - column);
+        Accumulator* const there = place(line, column);
+        Accumulator* const results = there != nullptr ? there : buffer;
         ReduceColumns<Red>(results, e, walk.FirstRow(line), walk.inner, 0, walk.extent, column,
                            count);
-        for (index_t x = 0; x < count; ++x) save(line, column + x, results[x]);
+        save(line, column, results, count);
+        if (++block == blocks) {
+          block = 0;
+          ++line;
+        }
       }
     });
     return;
@@ -216,13 +270,11 @@ void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const
                          std::min(kColumnBlock, walk.columns - column));
     }
   });
+  for (index_t i = 0; i < size; ++i) {
+    for (index_t p = 1; p < pieces; ++p) partial[i] = Op::Map(partial[i], partial[i + p * size]);
+  }
   for (index_t line = 0; line < lines; ++line) {
-    for (index_t x = 0; x < walk.columns; ++x) {
-      const Accumulator* const first = partial + line * walk.columns + x;
-      Accumulator value = *first;
-      for (index_t p = 1; p < pieces; ++p) value = Op::Map(value, first[p * size]);
-      save(line, x, value);
-    }
+    save(line, index_t{0}, partial + line * walk.columns, walk.columns);
   }
 }
 

@@ -76,6 +76,11 @@ struct RowChains<Op, WidePacket<T>> {
     return MapPackets<Op>(MapPackets<Op>(LowHalf(p01), HighHalf(p01)),
                           MapPackets<Op>(LowHalf(p23), HighHalf(p23)));
   }
+  /// Combined of two rows, the second in the higher half: half as many operations.
+  TESSERA_HD static P CombinedOf(const RowChains& a, const RowChains& b) {
+    return MapPackets<Op>(MapPackets<Op>(LowHalves(a.p01, b.p01), HighHalves(a.p01, b.p01)),
+                          MapPackets<Op>(LowHalves(a.p23, b.p23), HighHalves(a.p23, b.p23)));
+  }
 };
 #endif  // TESSERA_HAS_WIDE_PACKETS
 
@@ -128,16 +133,18 @@ template <typename Red, typename P, typename E>
     if (end - x >= kTurn) {
       using Narrow = typename PacketTraits<T>::type;
       const T initial = Red::template InitialValue<T>();
-      Narrow all = pk::pset1<Narrow>(initial);
-      while (x + kTurn <= end) {
+      const auto take_turns = [&] {
         const index_t count = std::min(kBlock, (end - x) / kTurn * kTurn);
         const auto& elements = RowElements(e, y, x, count, buffer);
-        all = MapPackets<Op>(all, ReduceTurns<Op, P>(initial, elements, y, x, x + count));
         x += count;
-      }
+        return ReduceTurns<Op, P>(initial, elements, y, x - count, x);
+      };
+      Narrow all = take_turns();
+      while (x + kTurn <= end) all = MapPackets<Op>(all, take_turns());
       alignas(64) std::array<T, static_cast<size_t>(PacketTraits<T>::kSize)> lanes;
       pk::pstoreu(lanes.data(), all);
-      for (const T lane : lanes) result = Op::Map(result, lane);
+      result = lanes[0];
+      for (size_t i = 1; i < lanes.size(); ++i) result = Op::Map(result, lanes[i]);
     }
   }
   // One by one: what packets leave over, or all of a row that has none, its parts put aside too.
@@ -175,15 +182,15 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
   return ReduceRowIn<Red, typename PacketTraits<typename E::value_type>::type>(e, y, begin, end);
 }
 
-/// results[i] = Op over packet i's lanes one after another, from `initial` on, for as many packets
-/// as each has lanes.
+/// results[i] = Op over packet i's lanes one after another, for as many packets as each has lanes.
 template <typename Op, typename T, typename P, typename... MoreP>
-TESSERA_HD void ReduceLanes(const T& initial, T* results, const P& packet,
-                            const MoreP&... packets) {
+TESSERA_HD void ReduceLanes(T* results, const P& packet, const MoreP&... packets) {
   pk::PacketBlock<P, 1 + sizeof...(MoreP)> lanes{{packet, packets...}};
   pk::ptranspose(lanes);
-  P result = pk::pset1<P>(initial);
-  for (const P& lane : lanes.packet) result = MapPackets<Op>(result, lane);
+  P result = lanes.packet[0];
+  for (size_t i = 1; i < 1 + sizeof...(MoreP); ++i) {
+    result = MapPackets<Op>(result, lanes.packet[i]);
+  }
   pk::pstoreu(results, result);
 }
 
@@ -203,10 +210,8 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
                                          typename E::value_type* results) {
   using T = typename E::value_type;
   using Op = typename Red::OPType;
-  using Narrow = typename PacketTraits<T>::type;
   const index_t in_turns = columns / kReduceTurn<T> * kReduceTurn<T>;
   const T initial = Red::template InitialValue<T>();
-  const Narrow none = pk::pset1<Narrow>(initial);
   index_t y = first;
   for (; y + kRowsSideBySide <= last; y += kRowsSideBySide, results += kRowsSideBySide) {
     RowChains<Op, WidePacket<T>> row0(initial), row1(initial), row2(initial), row3(initial);
@@ -216,15 +221,13 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
       row2.Take(e, y + 2, x);
       row3.Take(e, y + 3, x);
     }
-    const Narrow all0 = MapPackets<Op>(none, row0.Combined());
-    const Narrow all1 = MapPackets<Op>(none, row1.Combined());
-    const Narrow all2 = MapPackets<Op>(none, row2.Combined());
-    const Narrow all3 = MapPackets<Op>(none, row3.Combined());
+    const WidePacket<T> all01 = RowChains<Op, WidePacket<T>>::CombinedOf(row0, row1);
+    const WidePacket<T> all23 = RowChains<Op, WidePacket<T>>::CombinedOf(row2, row3);
     if constexpr (PacketTraits<T>::kSize == 2) {
-      ReduceLanes<Op>(initial, results, all0, all1);
-      ReduceLanes<Op>(initial, results + 2, all2, all3);
+      ReduceLanes<Op>(results, LowHalf(all01), HighHalf(all01));
+      ReduceLanes<Op>(results + 2, LowHalf(all23), HighHalf(all23));
     } else {
-      ReduceLanes<Op>(initial, results, all0, all1, all2, all3);
+      ReduceLanes<Op>(results, LowHalf(all01), HighHalf(all01), LowHalf(all23), HighHalf(all23));
     }
     for (index_t r = 0; r < kRowsSideBySide && in_turns < columns; ++r) {
       T rest = initial;

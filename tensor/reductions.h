@@ -61,7 +61,7 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
 
   template <typename Device>
   auto ComputeFirst(Scratch<Device>* scratch) const {
-    const auto ready = Prepare(e, scratch);
+    const auto& ready = PrepareInPlace(e, scratch);
     const index_t count = ready.shape().Size();
     if constexpr (Device::kDevCPU) {
       return ScalarExp<T>(Finish::template Map<T>(ReduceToNumber<Red>(ready), count));
@@ -94,8 +94,7 @@ void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<
   const index_t chunks = plan.chunks;
   if (chunks == 1) {
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
-      const E local = e;
-      ReduceEachRow<Red>(local, first, last, columns, [=](index_t y, Accumulator value) {
+      ReduceEachRow<Red>(e, first, last, columns, [=](index_t y, Accumulator value) {
         dst[y] = Finish::template Map<T>(value, columns);
       });
     });
@@ -152,7 +151,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   /// See ComputesFirstInto.
   template <typename Device>
   void ComputeInto(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
-    const auto ready = Prepare(e, scratch);
+    const auto& ready = PrepareInPlace(e, scratch);
     const AxisWalk<kAxis, E::kRank> walk(ready.shape());
     if (results.shape_.Size() > 0) {
       if constexpr (!Device::kDevCPU) {
@@ -160,11 +159,24 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
       } else if constexpr (walk.kAlongRow) {
         ReduceAlongRows<Red, Finish>(results.dptr_, ready, walk.outer, walk.extent, scratch);
       } else {
+        using Accumulator = AccumulatorOf<Red, typename E::value_type>;
+        constexpr bool kInPlace = std::is_same_v<T, Accumulator>;
         T* const out = results.dptr_;
+        const index_t columns = walk.columns, extent = walk.extent;
         ReduceAcrossRows<Red>(
             ready, walk, scratch,
-            [=](index_t line, index_t x, AccumulatorOf<Red, typename E::value_type> value) {
-              out[line * walk.columns + x] = Finish::template Map<T>(value, walk.extent);
+            [=](index_t line, index_t column) -> Accumulator* {
+              if constexpr (kInPlace) return out + line * columns + column;
+              return nullptr;
+            },
+            [=](index_t line, index_t column, const Accumulator* values, index_t count) {
+              T* const to = out + line * columns + column;
+              if constexpr (kInPlace && std::is_same_v<Finish, finish::None>) {
+                if (values == to) return;
+              }
+              for (index_t i = 0; i < count; ++i) {
+                to[i] = Finish::template Map<T>(values[i], extent);
+              }
             });
       }
     }

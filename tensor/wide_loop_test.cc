@@ -152,7 +152,7 @@ T ColumnByHand(const E& e, index_t rows, index_t x) {
 template <typename Red, typename T>
 void ExpectReducedOverRows() {
   for (const index_t rows : {1, 2, 6, 256, 300}) {
-    for (const index_t columns : {31, 32, 45, 128}) {
+    for (const index_t columns : {7, 17, 31, 32, 45, 64, 77, 128}) {
       const std::vector<T> values = RandomValues<T>(rows * columns, -3, 3);
       GuardedTensor<2, T> a(Shape2(rows, columns), values);
       GuardedTensor<1, T> result(Shape1(columns));
