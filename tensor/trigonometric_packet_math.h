@@ -71,9 +71,9 @@ inline P SineOfTurns(const P& n, const P& sine, const P& cosine) {
 }
 
 /// `result`, but scalar(x) in the lanes whose |x| is not below Constants::kTurnsHighest. A number
-/// in every lane costs one call.
+/// in every lane costs one call. By value: kernels would store all packets for references to them.
 template <typename P, typename Scalar>
-__attribute__((noinline)) P WithLargeLanes(const P& x, const P& result, const Scalar& scalar) {
+__attribute__((noinline)) P WithLargeLanes(P x, P result, Scalar scalar) {
   using T = ScalarOf<P>;
   alignas(64) T lanes[pk::unpacket_traits<P>::size], results[pk::unpacket_traits<P>::size];
   pk::pstore(lanes, x);

@@ -51,29 +51,46 @@ bool StoresLieAhead(const T* in, const T* out) {
   return 0 < bytes && bytes < 8 * sizeof(Packet<T>);
 }
 
-// Calls function(packet of each `in`) on all packets, downwards where StoresLieAhead; the last one
-// is filled up with its first element, so that nothing is calculated (and no exception flag raised)
-// but for what is there.
+// ForEachPacket of a count of whole packets. A function by itself, so that the loop shares its
+// registers with nothing. Nor does it take packets, as part of `function`: GCC 12 passes them in
+// registers, and such a function leaves without vzeroupper, after which the C library's pow took
+// four times as long.
 template <typename T, typename Function, typename... In>
-void ForEachPacket(T* out, int64_t count, SpanAhead ahead, Function function, const In*... in) {
+[[gnu::flatten, gnu::noinline]] void ForEachWholePacket(T* out, int64_t count, SpanAhead ahead,
+                                                        Function function, const In*... in) {
   using P = Packet<T>;
+  static_assert(alignof(Function) < alignof(P), "the function holds packets");
   constexpr int64_t kSize = kLanes<T>, kTurn = 8 * kSize;
-  const int64_t whole = count / kSize * kSize;
   const bool downwards = (StoresLieAhead(in, out) || ...);
   const int64_t step = downwards ? -kSize : kSize;
-  int64_t i = downwards ? whole - kSize : 0;
-  for (int64_t left = whole; left > 0;) {
+  int64_t i = downwards ? count - kSize : 0;
+  for (int64_t left = count; left > 0;) {
     // In turns: asking inside the loop over packets would cost the function its registers.
     const int64_t turn = ahead.count != 0 && left > kTurn ? kTurn : left;
-    AskFor(ahead, (whole - left) * int64_t{sizeof(T)}, turn * int64_t{sizeof(T)});
+    AskFor(ahead, (count - left) * int64_t{sizeof(T)}, turn * int64_t{sizeof(T)});
     for (const int64_t end = left - turn; left > end; left -= kSize, i += step) {
       pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)...));
     }
   }
+}
+
+// Calls function(packet of each `in`) on all packets, downwards where StoresLieAhead; the last one
+// is filled up with its first element, so that nothing is calculated (and no exception flag raised)
+// but for what is there.
+//
+// All that the function calls is compiled into it here. Else GCC 12 decides by how much the file
+// has grown, and a call in the loop, whose packets and constants go through memory, took up to
+// three quarters more of the time: adding one function to the file made others slower.
+template <typename T, typename Function, typename... In>
+[[gnu::flatten]] void ForEachPacket(T* out, int64_t count, SpanAhead ahead, Function function,
+                                    const In*... in) {
+  constexpr int64_t kSize = kLanes<T>;
+  const int64_t whole = count / kSize * kSize;
   if (whole < count) {
     const int64_t rest = count - whole;
     StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, in[whole])...), rest);
   }
+  if (whole > 0) ForEachWholePacket(out, whole, ahead, function, in...);
 }
 
 // out[i] = function(input.scale * in[i] + input.offset)
@@ -83,9 +100,10 @@ void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, SpanAhead a
   if (input.scale == T(1) && input.offset == T(0) && __builtin_signbit(input.offset)) {
     return ForEachPacket(out, count, ahead, function, in);
   }
-  const auto scale = pk::pset1<Packet<T>>(input.scale), offset = pk::pset1<Packet<T>>(input.offset);
-  const auto of_changed = [&](const Packet<T>& x) {
-    return function(packet_math::MultiplyAdd(x, scale, offset));
+  const auto of_changed = [=](const Packet<T>& x) {
+    using P = Packet<T>;
+    return function(
+        packet_math::MultiplyAdd(x, pk::pset1<P>(input.scale), pk::pset1<P>(input.offset)));
   };
   ForEachPacket(out, count, ahead, of_changed, in);
 }
@@ -108,12 +126,12 @@ void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
   if constexpr (packet_math::kManyWideLanes) {
     using P = Packet<T>;
     if (b.repeats) {
-      const P y = pk::pset1<P>(*b.data);
-      const auto power = [&](const P& x) { return packet_math::Power(x, y); };
+      const T y = *b.data;
+      const auto power = [=](const P& x) { return packet_math::Power(x, pk::pset1<P>(y)); };
       ForEachPacket(out, count, SpanAhead(), power, a.data);
     } else if (a.repeats) {
-      const P x = pk::pset1<P>(*a.data);
-      const auto power = [&](const P& y) { return packet_math::Power(x, y); };
+      const T x = *a.data;
+      const auto power = [=](const P& y) { return packet_math::Power(pk::pset1<P>(x), y); };
       ForEachPacket(out, count, SpanAhead(), power, b.data);
     } else {
       const auto power = [](const P& x, const P& y) { return packet_math::Power(x, y); };
