@@ -20,6 +20,8 @@
 /// 4 ulp, of gamma and lgamma more: docs/accuracy.md), or of packet_math.h where there is a packet
 /// form; gelu, power and the gamma functions have one for float alone, and where packets of double
 /// have no more than two lanes none but the C library's.
+/// Which floating-point exceptions (fetestexcept) are raised on the way is not promised: special
+/// values may raise some where the C functions raise none, or others.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
