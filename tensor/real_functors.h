@@ -158,6 +158,25 @@ struct CostlyFloatFunctor {
   }
 };
 
+// What such a function consists of, by macros, for a template takes no function template:
+// `expression` of a number a, and the function of packet_math.h with its kernels for types that are
+// an Element.
+#define TESSERA_DEFINE_OF_NUMBER(expression) \
+  template <typename Real>                   \
+  TESSERA_HD static Real OfNumber(Real a) {  \
+    return expression;                       \
+  }
+#define TESSERA_DEFINE_KERNELS(Name, Element)                                       \
+  template <typename P>                                                             \
+  TESSERA_HD static P OfPacket(const P& a) {                                        \
+    return packet_math::Name(a);                                                    \
+  }                                                                                 \
+  template <Element T>                                                              \
+  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}, \
+                   SpanAhead ahead = {}) {                                          \
+    tensor_internal::Name##Span(in, out, count, input, ahead);                      \
+  }
+
 /// a to the power b, as C's pow; of a signalling NaN and 0, or 1 and a signalling NaN, NaN or 1.
 struct power {
   template <typename T>
@@ -189,427 +208,152 @@ struct power {
 
 /// e to the power a.
 struct exp : CostlyFunctor<exp, 1> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::exp(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Exp(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::ExpSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::exp(a))
+  TESSERA_DEFINE_KERNELS(Exp, SpanElement)
 };
 
 /// 2 to the power a.
 struct exp2 : CostlyFunctor<exp2, 1> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::exp2(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Exp2(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::Exp2Span(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::exp2(a))
+  TESSERA_DEFINE_KERNELS(Exp2, SpanElement)
 };
 
 /// exp(a) - 1, accurate near 0.
 struct expm1 : CostlyFunctor<expm1> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::expm1(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Expm1(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::Expm1Span(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::expm1(a))
+  TESSERA_DEFINE_KERNELS(Expm1, SpanElement)
 };
 
 /// The natural logarithm: -inf for 0, NaN below.
 struct log : CostlyFunctor<log> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::log(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Log(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::LogSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::log(a))
+  TESSERA_DEFINE_KERNELS(Log, SpanElement)
 };
 
 /// The logarithm to base 10.
 struct log10 : CostlyFunctor<log10> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::log10(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Log10(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::Log10Span(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::log10(a))
+  TESSERA_DEFINE_KERNELS(Log10, SpanElement)
 };
 
 /// The logarithm to base 2.
 struct log2 : CostlyFunctor<log2> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::log2(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Log2(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::Log2Span(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::log2(a))
+  TESSERA_DEFINE_KERNELS(Log2, SpanElement)
 };
 
 /// log(1 + a), accurate near 0.
 struct log1p : CostlyFunctor<log1p> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::log1p(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Log1p(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::Log1pSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::log1p(a))
+  TESSERA_DEFINE_KERNELS(Log1p, SpanElement)
 };
 
 /// The sine of a in radians.
 struct sin : CostlyFunctor<sin, 4> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::sin(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Sin(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::SinSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::sin(a))
+  TESSERA_DEFINE_KERNELS(Sin, SpanElement)
 };
 
 /// The cosine of a in radians.
 struct cos : CostlyFunctor<cos, 4> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::cos(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Cos(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::CosSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::cos(a))
+  TESSERA_DEFINE_KERNELS(Cos, SpanElement)
 };
 
 /// The tangent of a in radians.
 struct tan : CostlyFunctor<tan, 4> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::tan(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Tan(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::TanSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::tan(a))
+  TESSERA_DEFINE_KERNELS(Tan, SpanElement)
 };
 
 /// The arc sine in [-pi/2, pi/2]; NaN where |a| > 1.
 struct asin : CostlyFunctor<asin> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::asin(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Asin(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::AsinSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::asin(a))
+  TESSERA_DEFINE_KERNELS(Asin, SpanElement)
 };
 
 /// The arc cosine in [0, pi]; NaN where |a| > 1.
 struct acos : CostlyFunctor<acos> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::acos(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Acos(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::AcosSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::acos(a))
+  TESSERA_DEFINE_KERNELS(Acos, SpanElement)
 };
 
 /// The arc tangent in (-pi/2, pi/2).
 struct atan : CostlyFunctor<atan> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::atan(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Atan(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::AtanSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::atan(a))
+  TESSERA_DEFINE_KERNELS(Atan, SpanElement)
 };
 
 /// The hyperbolic sine.
 struct sinh : CostlyFunctor<sinh, 4> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::sinh(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Sinh(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::SinhSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::sinh(a))
+  TESSERA_DEFINE_KERNELS(Sinh, SpanElement)
 };
 
 /// The hyperbolic cosine.
 struct cosh : CostlyFunctor<cosh> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::cosh(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Cosh(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::CoshSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::cosh(a))
+  TESSERA_DEFINE_KERNELS(Cosh, SpanElement)
 };
 
 /// The hyperbolic tangent.
 struct tanh : CostlyFunctor<tanh, 4> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::tanh(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Tanh(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::TanhSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::tanh(a))
+  TESSERA_DEFINE_KERNELS(Tanh, SpanElement)
 };
 
 /// The inverse hyperbolic sine.
 struct asinh : CostlyFunctor<asinh, 8> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::asinh(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Asinh(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::AsinhSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::asinh(a))
+  TESSERA_DEFINE_KERNELS(Asinh, SpanElement)
 };
 
 /// The inverse hyperbolic cosine; NaN where a < 1.
 struct acosh : CostlyFunctor<acosh, 8> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::acosh(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Acosh(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::AcoshSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::acosh(a))
+  TESSERA_DEFINE_KERNELS(Acosh, SpanElement)
 };
 
 /// The inverse hyperbolic tangent; NaN where |a| > 1.
 struct atanh : CostlyFunctor<atanh, 8> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::atanh(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Atanh(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::AtanhSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::atanh(a))
+  TESSERA_DEFINE_KERNELS(Atanh, SpanElement)
 };
 
 /// The cube root.
 struct cbrt : CostlyFunctor<cbrt, 8> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::cbrt(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Cbrt(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::CbrtSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::cbrt(a))
+  TESSERA_DEFINE_KERNELS(Cbrt, SpanElement)
 };
 
 /// The error function.
 struct erf : CostlyFunctor<erf, 4> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::erf(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Erf(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::ErfSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::erf(a))
+  TESSERA_DEFINE_KERNELS(Erf, SpanElement)
 };
 
 /// 1 - erf(a), accurate for large a.
 struct erfc : CostlyFunctor<erfc, 8> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return std::erfc(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Erfc(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::ErfcSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(std::erfc(a))
+  TESSERA_DEFINE_KERNELS(Erfc, SpanElement)
 };
 
 /// The gamma function, (a - 1)! for whole a.
 struct gamma : CostlyFloatFunctor<gamma> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return Gamma(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Gamma(a);
-  }
-  template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::GammaSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(Gamma(a))
+  TESSERA_DEFINE_KERNELS(Gamma, SpanOfFloat)
 };
 
 /// The logarithm of the gamma function's magnitude.
 struct lgamma : CostlyFloatFunctor<lgamma> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return LogGamma(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::LogGamma(a);
-  }
-  template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::LogGammaSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(LogGamma(a))
+  TESSERA_DEFINE_KERNELS(LogGamma, SpanOfFloat)
 };
 
 /// The derivative of lgamma; see Digamma.
 struct digamma : CostlyFloatFunctor<digamma> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return Digamma(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Digamma(a);
-  }
-  template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::DigammaSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(Digamma(a))
+  TESSERA_DEFINE_KERNELS(Digamma, SpanOfFloat)
 };
 
 /// 1 / (1 + exp(-a))
@@ -620,15 +364,7 @@ struct sigmoid : CostlyFunctor<sigmoid> {
     const Real e = std::exp(a < 0 ? a : -a);
     return (a < 0 ? e : 1) / (1 + e);
   }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Sigmoid(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::SigmoidSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_KERNELS(Sigmoid, SpanElement)
 };
 
 /// log(1 + exp(a)), written so that large |a| neither overflows nor loses everything.
@@ -637,34 +373,18 @@ struct softrelu : CostlyFunctor<softrelu> {
   TESSERA_HD static Real OfNumber(Real a) {
     return (a < 0 ? 0 : a) + std::log1p(std::exp(a < 0 ? a : -a));
   }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Softplus(a);
-  }
-  template <SpanElement T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::SoftplusSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_KERNELS(Softplus, SpanElement)
 };
 using softplus = softrelu;
 
 /// a times the normal distribution's share below a: a (1 + erf(a / sqrt(2))) / 2.
 struct gelu : CostlyFloatFunctor<gelu> {
-  template <typename Real>
-  TESSERA_HD static Real OfNumber(Real a) {
-    return Gelu(a);
-  }
-  template <typename P>
-  TESSERA_HD static P OfPacket(const P& a) {
-    return packet_math::Gelu(a);
-  }
-  template <SpanOfFloat T>
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {},
-                   SpanAhead ahead = {}) {
-    tensor_internal::GeluSpan(in, out, count, input, ahead);
-  }
+  TESSERA_DEFINE_OF_NUMBER(Gelu(a))
+  TESSERA_DEFINE_KERNELS(Gelu, SpanOfFloat)
 };
+
+#undef TESSERA_DEFINE_OF_NUMBER
+#undef TESSERA_DEFINE_KERNELS
 
 /// a / (1 + |a|); of integers 0
 struct softsign : WideFunctor {
