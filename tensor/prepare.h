@@ -160,15 +160,13 @@ auto Prepare(const E& e, Scratch<Device>* scratch) {
       return compute();
     }
   } else {
-    return std::apply(
-        [&]<typename... Part>(const Part&... operand) {
-          constexpr bool kAmongOthers = kMayRecur || (0 + ... + int{IsComputedFirst<Part>()}) > 1;
-          // Braces keep the order of the operands; a call's arguments have none.
-          const std::tuple<decltype(Prepare<kAmongOthers>(operand, scratch))...> ready{
-              Prepare<kAmongOthers>(operand, scratch)...};
-          return std::apply([&](const auto&... part) { return e.WithOperands(part...); }, ready);
-        },
-        OperandsOf(e));
+    return VisitOperands(e, [&]<typename... Part>(const Part&... operand) {
+      constexpr bool kAmongOthers = kMayRecur || (0 + ... + int{IsComputedFirst<Part>()}) > 1;
+      // Braces keep the order of the operands; a call's arguments have none.
+      const std::tuple<decltype(Prepare<kAmongOthers>(operand, scratch))...> ready{
+          Prepare<kAmongOthers>(operand, scratch)...};
+      return std::apply([&](const auto&... part) { return e.WithOperands(part...); }, ready);
+    });
   }
 }
 
