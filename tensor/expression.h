@@ -39,13 +39,12 @@ std::string_view FunctorName() {
   return NameInSignature(__PRETTY_FUNCTION__);
 }
 
-/// The error of two operands of an element-wise function.
-template <int N>
-[[noreturn, gnu::cold, gnu::noinline]] void ThrowShapesDiffer(std::string_view function,
-                                                              const Shape<N>& a,
-                                                              const Shape<N>& b) {
-  throw InvalidArgument("element-wise ", function, ": the operands' shapes ", a, " and ", b,
-                        " differ");
+/// The error of two operands of an element-wise function. By value, so that nobody takes the
+/// address of an operand.
+template <typename Op, int N>
+[[noreturn, gnu::cold, gnu::noinline]] void ThrowShapesDiffer(Shape<N> a, Shape<N> b) {
+  throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ", a, " and ",
+                        b, " differ");
 }
 
 /// A number in as many copies as fill 16 bytes: nodes are copied 16 bytes at a time, and such a
@@ -157,9 +156,7 @@ struct BinaryMapExp
   /// Throws Error(kInvalidArgument) if both operands have a shape and the two differ.
   BinaryMapExp(const A& left, const B& right) : a(left), b(right) {
     if constexpr (A::kRank > 0 && B::kRank > 0) {
-      if (left.shape() != right.shape()) {
-        ThrowShapesDiffer(FunctorName<Op>(), left.shape(), right.shape());
-      }
+      if (left.shape() != right.shape()) ThrowShapesDiffer<Op>(left.shape(), right.shape());
     }
   }
   BinaryMapExp(EqualShapes, const A& left, const B& right) : a(left), b(right) {}
