@@ -75,29 +75,31 @@ index_t ElementsBeforeWide(const T* address) {
   return static_cast<index_t>((kBytes - past) % kBytes / sizeof(T));
 }
 
-/// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. The
-/// expression comes by value: nobody else has the copy's address, so that its fields stay in
-/// registers although packet stores may alias anything. Inlined always: at -O2 GCC would call it,
-/// with the copy in memory, which takes a fourth of what 16 elements take.
+/// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. Inlined
+/// always: at -O2 GCC would call it, with the copy in memory, which takes a fourth of what 16
+/// elements take.
 template <typename Saver, typename T, typename E>
-[[gnu::always_inline]] inline void EvaluateRow(T* row, const E e, index_t y, index_t begin,
-                                               index_t end,
+[[gnu::always_inline]] inline void EvaluateRow(T* row, const E& expression, index_t y,
+                                               index_t begin, index_t end,
                                                [[maybe_unused]] Stores stores = Stores::kCached) {
   constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
   if constexpr (kLoop == RowLoop::kOwn) {
-    e.EvalRow(y, begin, end, row + begin);
+    expression.EvalRow(y, begin, end, row + begin);
   } else if constexpr (kLoop == RowLoop::kSpans) {
     if constexpr (std::is_same_v<Saver, sv::saveto>) {
-      EvaluateSpans(e, y, begin, end - begin, row + begin);
+      EvaluateSpans(expression, y, begin, end - begin, row + begin);
     } else {
       const auto combine = [&](index_t x, index_t count, BlockAhead* ahead) {
         T block[kSpanBlock<T>];
-        EvaluateBlock(e, y, x, count, block, ahead);
+        EvaluateBlock(expression, y, x, count, block, ahead);
         EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);
       };
-      ForEachBlock(e, y, begin, end - begin, row + begin, combine);
+      ForEachBlock(expression, y, begin, end - begin, row + begin, combine);
     }
   } else {
+    // Nobody else has the copy's address, so that its fields stay in registers although packet
+    // stores may alias anything.
+    const E e = expression;
     index_t x = begin;
     if constexpr (HasWideLoop<Saver, T, E>()) {
       if (end - begin >= kMinWideRow && RunsWide()) {
