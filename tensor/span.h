@@ -226,6 +226,15 @@ class BlockAhead {
     void operator()(const E&... e) const {
       (Add(e), ...);
     }
+    template <typename Op, typename A>
+    void Add(const UnaryMapExp<Op, A>& e) const {
+      Add(e.a);
+    }
+    template <typename Op, typename A, typename B>
+    void Add(const BinaryMapExp<Op, A, B>& e) const {
+      Add(e.a);
+      Add(e.b);
+    }
     template <typename E>
     void Add(const E& e) const {
       if constexpr (kIsTensor<E>) {
