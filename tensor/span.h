@@ -290,6 +290,11 @@ constexpr BlockPlace BlockPlaceOf() {
     return (0 + ... + int{!kIsNumber<Operand>}) == 1 ? BlockPlace::kResult : BlockPlace::kBuffer;
   }
 }
+/// The same where operands are of another type than the result, which has no place for them.
+template <typename E>
+constexpr BlockPlace CastPlaceOf() {
+  return HoldsSpans<E>() ? BlockPlace::kBuffer : BlockPlace::kNode;
+}
 
 /// The same of an operand of a kernel of two, whose other one is Other.
 template <typename E, typename Other>
@@ -396,11 +401,27 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename
                    count);
   } else if constexpr (HoldsSpans<E>()) {
     VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
-      const auto evaluate = [&](const auto&... block) {
-        EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
+      using T = typename E::value_type;
+      const auto evaluate = [&](index_t x, index_t size, T* to, const auto&... block) {
+        EvaluatePackets(e.WithOperands(block.node()...), y, x, size, to);
       };
-      evaluate(BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>(
-          BlockOf<Operand>{operand, y, begin, count, out, ahead})...);
+      if constexpr ((std::is_same_v<T, typename Operand::value_type> && ...)) {
+        evaluate(begin, count, out,
+                 BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>(
+                     BlockOf<Operand>{operand, y, begin, count, out, ahead})...);
+      } else {
+        // A cast, in pieces that fit the buffers of either type. They ask for nothing ahead, which
+        // is counted out by blocks.
+        BlockAhead none;
+        constexpr index_t kPiece =
+            std::min({kSpanBlock<T>, kSpanBlock<typename Operand::value_type>...});
+        for (index_t i = 0; i < count; i += kPiece) {
+          const index_t x = begin + i, size = std::min(kPiece, count - i);
+          evaluate(x, size, out + i,
+                   BlockOperand<Operand, CastPlaceOf<Operand>()>(
+                       BlockOf<Operand>{operand, y, x, size, nullptr, &none})...);
+        }
+      }
     });
   } else {
     EvaluatePackets(e, y, begin, count, out);

@@ -281,6 +281,39 @@ TYPED_TEST(SpanTest, SumsIntoTheDestinationAndStoresInside) {
   }
 }
 
+// Blocks of types of different sizes have different numbers of elements.
+template <typename T, typename From>
+void ExpectCastsOfFunctions() {
+  for (const index_t n : {1, 500, 513, 1024, 1025, 3000}) {
+    GuardedTensor<1, From> from(Shape1(n));
+    GuardedTensor<1, T> to(Shape1(n)), result(Shape1(n));
+    for (index_t i = 0; i < n; ++i) {
+      (*from)[i] = static_cast<From>(0.003) * static_cast<From>(i % 1000);
+      (*to)[i] = static_cast<T>(i % 3);
+    }
+    const auto expect = [&](const auto& e) {
+      *result = e;
+      for (index_t i = 0; i < n; ++i) ASSERT_TRUE(SameBits((*result)[i], e.Eval(0, i))) << i;
+    };
+    expect(tcast<T>(exp(*from)));
+    expect(tcast<T>(exp(*from) * log(*from + From(1)) - tanh(From(0.5) * *from)) + *to);
+    if constexpr (std::is_floating_point_v<T>) {
+      expect(exp(T(-0.1) * tcast<T>(log(*from + From(1)))) * pow(*to, T(2)));
+    }
+    *to += tcast<T>(exp(*from));
+    for (index_t i = 0; i < n; ++i) {
+      ASSERT_EQ((*to)[i], static_cast<T>(i % 3) + tcast<T>(exp(*from)).Eval(0, i)) << i;
+    }
+  }
+}
+
+TEST(SpanCastTest, FunctionsStandInCasts) {
+  ExpectCastsOfFunctions<double, float>();
+  ExpectCastsOfFunctions<float, double>();
+  ExpectCastsOfFunctions<int32_t, double>();
+  ExpectCastsOfFunctions<uint8_t, float>();
+}
+
 // The places that the kernels of one block ask for.
 std::vector<const void*> AskedFor(expr::BlockAhead* ahead, int kernels) {
   std::vector<const void*> places;
