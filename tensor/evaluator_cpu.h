@@ -26,13 +26,7 @@ TESSERA_HD void SaveElement(T* dst, T value) {
   }
 }
 
-/// What nodes may offer for whole rows: see operand.h.
-template <typename E, typename T>
-concept HasEvalRow = requires(const E& e, index_t i, T* out) {
-  e.EvalRow(i, i, i, out);
-};
-
-/// The same for all rows at once.
+/// What nodes may offer for all rows at once: see operand.h.
 template <typename E, typename T>
 concept HasEvalRows = requires(const E& e, index_t i, T* out) {
   { e.EvalRows(i, i, out, i) } -> std::same_as<bool>;
@@ -41,7 +35,7 @@ concept HasEvalRows = requires(const E& e, index_t i, T* out) {
 /// How the elements of a row are computed.
 enum class RowLoop {
   kOwn,       ///< by the node's EvalRow, or EvalRows
-  kSpans,     ///< in blocks, and costly functions over buffers; see span.h
+  kSpans,     ///< in blocks, some parts of the expression over buffers; see span.h
   kPackets,   ///< in packets, and one by one what a row has beyond them
   kElements,  ///< one by one
 };

@@ -80,6 +80,29 @@ constexpr Traffic TrafficOf() {
   }
 }
 
+/// What an expression evaluates in blocks; see HoldsSpans.
+struct InBlocks {
+  bool kernels = false;    ///< costly functions
+  bool own_loops = false;  ///< nodes that ComputesBlocks
+
+  constexpr InBlocks operator+(const InBlocks& other) const {
+    return {kernels || other.kernels, own_loops || other.own_loops};
+  }
+};
+template <typename E>
+constexpr InBlocks InBlocksOf() {
+  if constexpr (!HoldsSpans<E>()) {
+    return InBlocks{};
+  } else if constexpr (MovesElements<E>()) {
+    return InBlocks{.own_loops = true};
+  } else {
+    return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
+      return (InBlocks{.kernels = IsSpan<E>::value || IsSpanOfTwo<E>::value} + ... +
+              InBlocksOf<Part>());
+    }(std::type_identity<OperandTupleOf<E>>());
+  }
+}
+
 /// What batch_gemm.h computes: a product for each index of the first dimension.
 template <typename C>
 concept BatchOfProducts = requires(const C& whole) {
@@ -454,15 +477,21 @@ class Inspection {
     }
     return text.str();
   }
-  /// A loop over an expression whose costly functions go over blocks of at most `block` elements.
+  /// A loop over an expression that HoldsSpans, which go over blocks of at most `block` elements.
+  template <typename E>
   static std::string Spans(index_t block, const std::string& rest) {
+    constexpr InBlocks kParts = InBlocksOf<E>();
     std::ostringstream text;
-    text << "costly functions over blocks of " << block << " by kernels for "
-         << tessera::Name(UsedInstructionSet()) << ", the rest: " << rest;
+    if (kParts.kernels) {
+      text << "costly functions over blocks of " << block << " by kernels for "
+           << tessera::Name(UsedInstructionSet()) << ", ";
+    }
+    if (kParts.own_loops) text << "nodes' own loops over blocks of " << block << ", ";
+    text << "the rest: " << rest;
     return text.str();
   }
-  /// A reduction that takes up `packets` packets of `columns` elements at a time, and costly
-  /// functions by blocks of `block`, which EvaluateSpans cuts where it needs buffers.
+  /// A reduction that takes up `packets` packets of `columns` elements at a time, and what is
+  /// evaluated in blocks by `block`, which EvaluateSpans cuts where it needs buffers.
   template <typename Red, typename E>
   static std::string Reduces(index_t columns, index_t packets, index_t block) {
     using T = typename E::value_type;
@@ -471,7 +500,7 @@ class Inspection {
     if constexpr (!HoldsSpans<E>()) {
       return rest;
     } else {
-      return Spans(SpanOfTensor<E> ? block : std::min(block, kSpanBlock<T>), rest);
+      return Spans<E>(SpanOfTensor<E> ? block : std::min(block, kSpanBlock<T>), rest);
     }
   }
   /// A reduction along rows of `columns` elements.
@@ -501,9 +530,12 @@ class Inspection {
       case RowLoop::kOwn:
         return "the node's own loop for a row";
       case RowLoop::kSpans:
-        return Spans(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
-                                    : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
-                                                                    : kOneByOne);
+        if constexpr (HoldsSpans<E>()) {
+          return Spans<E>(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
+                                         : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
+                                                                         : kOneByOne);
+        }
+        break;
       case RowLoop::kPackets:
         return wide && HasWideLoop<Saver, T, E>() ? WidePackets(sizeof(T)) : Packets<T>(columns, 1);
       case RowLoop::kElements:

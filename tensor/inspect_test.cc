@@ -17,6 +17,7 @@
 #include "tessera/tensor/guarded_tensor.h"
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reduce_axis.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/test_values.h"
@@ -179,6 +180,16 @@ TEST_F(InspectTest, LoopsOfANodesOwnAreNotPackets) {
   // They write, and do not combine.
   EXPECT_THAT(Inspect<sv::plusto>(*r, joined), Not(HasSubstr("own loop")));
   EXPECT_THAT(Inspect(*r, joined + 1), Not(HasSubstr("own loop")));
+}
+
+TEST_F(InspectTest, NodesThatShareWorkRunInBlocks) {
+  GuardedTensor<1, float> column_sums(Shape1(9));
+  const auto sums = reduce_with_axis<red::sum, false>(*a, 0);
+  EXPECT_THAT(Inspect(*column_sums, sums), HasSubstr("the node's own loop for a row"));
+  const std::string text = Inspect(*column_sums, 2.0f * sums);
+  EXPECT_THAT(text, HasSubstr("nodes' own loops over blocks of 1024"));
+  EXPECT_THAT(text, Not(HasSubstr("costly functions")));
+  EXPECT_THAT(Inspect<sv::plusto>(*column_sums, sums), HasSubstr("nodes' own loops"));
 }
 
 TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {

@@ -47,6 +47,9 @@
 ///   EvalRows(begin, end, T* data, stride)  writes rows [begin, end) of the whole result, row y at
 ///                             data + y * stride, on the CPU; false if it has nothing better than
 ///                             EvalRow to offer, and then wrote nothing
+///   kSharesWork               true where EvalRow does once for many elements what Eval does for
+///                             each: larger expressions take blocks of the node by EvalRow too; see
+///                             span.h
 namespace tessera {
 
 template <typename Device, int N, typename T>

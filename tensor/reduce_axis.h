@@ -22,6 +22,7 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kSharesWork = !kIndex;  // an index is found for each result by itself
 
   E e;
   int axis;

@@ -181,6 +181,32 @@ TEST(ReduceAxisSumTest, IsTheSameAloneAndInsideAnExpression) {
   }
 }
 
+// Counts the elements that it is asked for one by one.
+struct CountsSingles {
+  static inline int singles = 0;
+  static float Map(float a) {
+    ++singles;
+    return a;
+  }
+  template <typename P>
+  static P PacketMap(const P& a) {
+    return a;
+  }
+};
+
+TEST(ReduceAxisSumTest, TakesPacketsInsideAnExpressionToo) {
+  for (const int axis : {0, 1}) {
+    GuardedTensor<2, float> a(Shape2(64, 64), RandomValues<float>(64 * 64, 0, 1));
+    GuardedTensor<1, float> alone(Shape1(64)), inside(Shape1(64));
+    *alone = reduce_with_axis<red::sum, false>(*a, axis);
+    *alone = 2.0f * *alone + 1.0f;
+    CountsSingles::singles = 0;
+    *inside = 2.0f * reduce_with_axis<red::sum, false>(F<CountsSingles>(*a), axis) + 1.0f;
+    EXPECT_EQ(CountsSingles::singles, 0) << axis;
+    EXPECT_EQ(alone.values(), inside.values()) << axis;
+  }
+}
+
 // Each has as much to read as is several threads' work, in few long rows, one or several, in many
 // short ones, or in the rows of a cube.
 template <typename Expect>

@@ -10,15 +10,22 @@
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/wide_loop.h"
 
-/// Rows of expressions that hold costly functions (exp, log, tanh, …): these run over blocks of
-/// elements in buffers, by kernels for the machine's instruction set, and the rest of the
-/// expression runs over the buffers.
+/// Rows of expressions that hold costly functions (exp, log, tanh, …), or nodes with loops of their
+/// own (a reduction along an axis, a padded image): these run over blocks of elements in buffers,
+/// the functions by kernels for the machine's instruction set, and the rest of the expression runs
+/// over the buffers.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Elements of a block, 4 KiB: buffers of some nested functions stay in the first cache.
 template <typename T>
 inline constexpr index_t kSpanBlock = index_t{4096} / index_t{sizeof(T)};
+
+/// What nodes may offer for whole rows: see operand.h.
+template <typename E, typename T>
+concept HasEvalRow = requires(const E& e, index_t i, T* out) {
+  e.EvalRow(i, i, i, out);
+};
 
 template <typename E>
 constexpr bool HoldsSpans();
@@ -30,6 +37,13 @@ template <typename... E>
 struct AnyHoldsSpans<std::tuple<E...>> {
   static constexpr bool value = (HoldsSpans<E>() || ...);
 };
+
+/// A node that moves elements and computes blocks of them in a loop of its own, for less than they
+/// would cost one by one or in packets: it says so, or its loop takes blocks of an operand that
+/// holds spans.
+template <typename E>
+concept ComputesBlocks = HasEvalRow<E, typename E::value_type> &&
+    (requires { requires E::kSharesWork; } || AnyHoldsSpans<OperandTupleOf<E>>::value);
 
 /// Whether E is a function with a form over spans.
 template <typename E>
@@ -63,11 +77,19 @@ struct IsSpanOfTwo<BinaryMapExp<Op, A, B>> : std::true_type {
   using Second = B;
 };
 
-/// Whether such a function stands in E where its elements are used in place.
+/// Whether E converts elements of another type, of which a buffer holds more or fewer.
+template <typename E>
+inline constexpr bool kConverts = false;
+/// As above.
+template <typename T, typename A>
+inline constexpr bool kConverts<TypecastExp<T, A>> = !std::is_same_v<T, typename A::value_type>;
+
+/// Whether such a function, or a node that ComputesBlocks, stands in E where its elements are used
+/// in place.
 template <typename E>
 constexpr bool HoldsSpans() {
-  if constexpr (!requires { requires !E::kMovesElements; }) {
-    return false;
+  if constexpr (MovesElements<E>()) {
+    return ComputesBlocks<E>;
   } else if constexpr (IsSpan<E>::value || IsSpanOfTwo<E>::value) {
     return true;
   } else {
@@ -147,7 +169,8 @@ struct BlockExp : Exp<BlockExp<T>, T> {
   bool IsFlat() const { return true; }
 };
 
-/// How many calls of kernels with a SpanAhead EvaluateBlock makes.
+/// How many calls of kernels with a SpanAhead EvaluateBlock makes; what is converted, and nodes
+/// that move elements, ask for none.
 template <typename E>
 constexpr int KernelCalls();
 /// The sum of KernelCalls of a tuple of expressions.
@@ -159,7 +182,7 @@ struct KernelCallsOfAll<std::tuple<E...>> {
 };
 template <typename E>
 constexpr int KernelCalls() {
-  if constexpr (!HoldsSpans<E>()) {
+  if constexpr (!HoldsSpans<E>() || MovesElements<E>() || kConverts<E>) {
     return 0;
   } else if constexpr (IsSpan<E>::value) {
     return 1 + KernelCalls<SpanNode<E>>();
@@ -290,11 +313,6 @@ constexpr BlockPlace BlockPlaceOf() {
     return (0 + ... + int{!kIsNumber<Operand>}) == 1 ? BlockPlace::kResult : BlockPlace::kBuffer;
   }
 }
-/// The same where operands are of another type than the result, which has no place for them.
-template <typename E>
-constexpr BlockPlace CastPlaceOf() {
-  return HoldsSpans<E>() ? BlockPlace::kBuffer : BlockPlace::kNode;
-}
 
 /// The same of an operand of a kernel of two, whose other one is Other.
 template <typename E, typename Other>
@@ -399,32 +417,27 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename
     const BlockOperand<B, KernelPlaceOf<B, A>()> b(BlockOf<B>{e.b, y, begin, count, out, ahead});
     Function::Span(KernelOperand(a.node(), y, begin), KernelOperand(b.node(), y, begin), out,
                    count);
-  } else if constexpr (HoldsSpans<E>()) {
-    VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
-      using T = typename E::value_type;
-      const auto evaluate = [&](index_t x, index_t size, T* to, const auto&... block) {
-        EvaluatePackets(e.WithOperands(block.node()...), y, x, size, to);
-      };
-      if constexpr ((std::is_same_v<T, typename Operand::value_type> && ...)) {
-        evaluate(begin, count, out,
-                 BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>(
-                     BlockOf<Operand>{operand, y, begin, count, out, ahead})...);
-      } else {
-        // A cast, in pieces that fit the buffers of either type. They ask for nothing ahead, which
-        // is counted out by blocks.
-        BlockAhead none;
-        constexpr index_t kPiece =
-            std::min({kSpanBlock<T>, kSpanBlock<typename Operand::value_type>...});
-        for (index_t i = 0; i < count; i += kPiece) {
-          const index_t x = begin + i, size = std::min(kPiece, count - i);
-          evaluate(x, size, out + i,
-                   BlockOperand<Operand, CastPlaceOf<Operand>()>(
-                       BlockOf<Operand>{operand, y, x, size, nullptr, &none})...);
-        }
-      }
-    });
-  } else {
+  } else if constexpr (!HoldsSpans<E>()) {
     EvaluatePackets(e, y, begin, count, out);
+  } else if constexpr (MovesElements<E>()) {
+    e.EvalRow(y, begin, begin + count, out);
+  } else if constexpr (kConverts<E>) {
+    using From = typename decltype(e.a)::value_type;
+    From buffer[kSpanBlock<From>];
+    BlockAhead none;
+    for (index_t i = 0; i < count; i += kSpanBlock<From>) {
+      const index_t size = std::min(kSpanBlock<From>, count - i), x = begin + i;
+      EvaluateBlock(e.a, y, x, size, buffer, &none);
+      EvaluatePackets(e.WithOperands(BlockExp<From>(buffer - x)), y, x, size, out + i);
+    }
+  } else {
+    VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
+      const auto evaluate = [&](const auto&... block) {
+        EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
+      };
+      evaluate(BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>(
+          BlockOf<Operand>{operand, y, begin, count, out, ahead})...);
+    });
   }
 }
 
@@ -482,8 +495,8 @@ struct BlocksAreIn<Fits, E, std::tuple<Operand...>> {
                                 ((!HoldsSpans<Operand>() || RestIsIn<Fits, Operand>()) && ...);
 };
 
-/// Whether EvaluateBlock computes whatever is no function with a form over spans in loops that
-/// Fits.
+/// Whether EvaluateBlock computes whatever is neither a function with a form over spans nor a node
+/// with a loop of its own in loops that Fits.
 template <typename Fits, typename E>
 constexpr bool RestIsIn() {
   if constexpr (IsSpan<E>::value) {
@@ -491,10 +504,12 @@ constexpr bool RestIsIn() {
   } else if constexpr (IsSpanOfTwo<E>::value) {
     return RestIsIn<Fits, typename IsSpanOfTwo<E>::First>() &&
            RestIsIn<Fits, typename IsSpanOfTwo<E>::Second>();
-  } else if constexpr (HoldsSpans<E>()) {
-    return BlocksAreIn<Fits, E, OperandTupleOf<E>>::value;
-  } else {
+  } else if constexpr (!HoldsSpans<E>()) {
     return Fits::template kHolds<E>;
+  } else if constexpr (MovesElements<E>()) {
+    return true;
+  } else {
+    return BlocksAreIn<Fits, E, OperandTupleOf<E>>::value;
   }
 }
 

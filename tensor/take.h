@@ -74,6 +74,7 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kSharesWork = true;
 
   I index;
   E e;

@@ -17,6 +17,8 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
   using T = typename E::value_type;
   if constexpr (HasEvalRow<E, T>) {
     expression.EvalRow(y, begin, end, out);
+  } else if constexpr (HoldsSpans<E>()) {
+    EvaluateSpans(expression, y, begin, end - begin, out);
   } else {
     const E e = expression;  // a copy of its own stays in registers although `out` may alias
     index_t x = begin;
