@@ -200,7 +200,10 @@ inline constexpr index_t kElementsPerPiece = index_t{1} << 15;
 /// The extent of a piece, where the work falls into `tiles` that are `width` elements wide. Small
 /// work, which a division would make dearer, is told from its number of elements.
 inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
-  if (tiles >= kMaxPieces || extent * width <= kElementsPerPiece) return extent;
+  index_t elements;
+  const bool is_small =
+      !__builtin_mul_overflow(extent, width, &elements) && elements <= kElementsPerPiece;
+  if (tiles >= kMaxPieces || is_small) return extent;
   return std::max((extent + kMaxPieces - 1) / kMaxPieces, kElementsPerPiece / width);
 }
 

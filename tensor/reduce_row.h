@@ -133,7 +133,7 @@ template <typename Red, typename P, typename E>
     if (end - x >= kTurn) {
       using Narrow = typename PacketTraits<T>::type;
       const T initial = Red::template InitialValue<T>();
-      const auto take_turns = [&] {
+      const auto take_turns = [&]() __attribute__((always_inline)) {
         const index_t count = std::min(kBlock, (end - x) / kTurn * kTurn);
         const auto& elements = RowElements(e, y, x, count, buffer);
         x += count;

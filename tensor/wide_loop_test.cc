@@ -237,6 +237,28 @@ TYPED_TEST(WideLoopTest, ReductionsAlongRows) {
   ExpectReducedAlongRows<red::minimum, TypeParam>();
 }
 
+// Roots have instructions of their own; see psqrt in wide_packet.h.
+TYPED_TEST(WideLoopTest, ReductionsOfRoots) {
+  using T = TypeParam;
+  for (const index_t columns : {40, 700, 3000}) {
+    GuardedTensor<2, T> a(Shape2(6, columns), RandomValues<T>(6 * columns, 0, 3));
+    GuardedTensor<2, T> roots(a->shape_);
+    *roots = sqrt(*a);
+    for (index_t i = 0; i < 6 * columns; ++i) {
+      ASSERT_EQ(roots->dptr_[i], std::sqrt(a->dptr_[i])) << i;
+    }
+    GuardedTensor<1, T> rows(Shape1(6)), of_rows(Shape1(6));
+    *rows = sum<1>(sqrt(*a));
+    *of_rows = sum<1>(*roots);
+    EXPECT_EQ(rows.values(), of_rows.values()) << columns;
+    GuardedTensor<1, T> row(Shape1(columns)), of_columns(Shape1(columns));
+    *row = sum<0>(sqrt(*a));
+    *of_columns = sum<0>(*roots);
+    EXPECT_EQ(row.values(), of_columns.values()) << columns;
+    EXPECT_EQ(ReduceAll<red::maximum>(sqrt(*a)), ReduceAll<red::maximum>(*roots)) << columns;
+  }
+}
+
 // Among elements of -0, whose sum with what a sum begins with is 0.
 TYPED_TEST(WideLoopTest, ReductionsAlongRowsOfSpecialValues) {
   using T = TypeParam;

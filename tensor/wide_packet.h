@@ -233,18 +233,18 @@ TESSERA_HD tessera::WidePacket<T> pselect(const tessera::WidePacket<T>& mask,
                                           const tessera::WidePacket<T>& b) {
   return TESSERA_WIDE_BITS(mask) < 0 ? a.v : b.v;
 }
-// In assembler, for no vector extension is a root: two packets of the build's own would take twice
-// as long. It is inlined into loops for AVX2 alone, as all here is.
-TESSERA_HD tessera::WidePacket<float> psqrt(const tessera::WidePacket<float>& a) {
-  tessera::WidePacket<float>::Vector root;
-  asm("vsqrtps %1, %0" : "=x"(root) : "x"(a.v));
-  return root;
-}
-TESSERA_HD tessera::WidePacket<double> psqrt(const tessera::WidePacket<double>& a) {
-  tessera::WidePacket<double>::Vector root;
-  asm("vsqrtpd %1, %0" : "=x"(root) : "x"(a.v));
-  return root;
-}
+// In assembler, for no vector extension is a root, and two packets of the build's own would take
+// twice as long. Through memory, which costs a twentieth: a build that inlines less, as at -O0 or
+// under sanitizers, compiles it into functions for the baseline, where no register holds a packet.
+#define TESSERA_DEFINE_WIDE_ROOT(T, instruction)                                           \
+  TESSERA_HD tessera::WidePacket<T> psqrt(const tessera::WidePacket<T>& a) {               \
+    tessera::WidePacket<T>::Vector root;                                                   \
+    asm(instruction " %1, %%ymm0\n\tvmovups %%ymm0, %0" : "=m"(root) : "m"(a.v) : "xmm0"); \
+    return root;                                                                           \
+  }
+TESSERA_DEFINE_WIDE_ROOT(float, "vsqrtps")
+TESSERA_DEFINE_WIDE_ROOT(double, "vsqrtpd")
+#undef TESSERA_DEFINE_WIDE_ROOT
 
 #undef TESSERA_WIDE_BITS
 
