@@ -55,8 +55,8 @@ inline int64_t StepsPerTask(int64_t work, int64_t cost = 0) {
 
 /// What ParallelFor is given: steps, and how many of them a task takes.
 struct TaskPlan {
-  int64_t count;
-  int64_t grain;
+  int64_t count;  ///< steps
+  int64_t grain;  ///< steps of a task
 
   /// For steps that each take `work` elements of a cost. Where one task takes all, no division
   /// tells so: a small loop would pay for it.

@@ -158,14 +158,16 @@ struct CostlyFloatFunctor {
   }
 };
 
-// What such a function consists of, by macros, for a template takes no function template:
-// `expression` of a number a, and the function of packet_math.h with its kernels for types that are
-// an Element.
+// What such a function consists of, by macros, for a template takes no function template.
+
+/// OfNumber of a functor: `expression` of a number a.
 #define TESSERA_DEFINE_OF_NUMBER(expression) \
   template <typename Real>                   \
   TESSERA_HD static Real OfNumber(Real a) {  \
     return expression;                       \
   }
+/// OfPacket and Span of a functor: packet_math.h's function of that name, and its kernels for types
+/// that are an Element.
 #define TESSERA_DEFINE_KERNELS(Name, Element)                                       \
   template <typename P>                                                             \
   TESSERA_HD static P OfPacket(const P& a) {                                        \
