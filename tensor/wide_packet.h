@@ -85,39 +85,42 @@ struct WidePacket {
   TESSERA_HD static WidePacket OfBits(const Bits& bits) { return reinterpret_cast<Vector>(bits); }
 };
 
-/// The halves of a wide packet, each of which is a packet of the build's own.
-template <typename T>
-TESSERA_HD typename PacketTraits<T>::type LowHalf(const WidePacket<T>& packet) {
+/// Half of a wide packet, from lane kFrom on: a packet of the build's own.
+template <int kFrom, typename T>
+TESSERA_HD typename PacketTraits<T>::type HalfFrom(const WidePacket<T>& a) {
   if constexpr (sizeof(T) == 4) {
-    return __builtin_shufflevector(packet.v, packet.v, 0, 1, 2, 3);
+    return __builtin_shufflevector(a.v, a.v, kFrom, kFrom + 1, kFrom + 2, kFrom + 3);
   } else {
-    return __builtin_shufflevector(packet.v, packet.v, 0, 1);
+    return __builtin_shufflevector(a.v, a.v, kFrom, kFrom + 1);
   }
 }
-template <typename T>
-TESSERA_HD typename PacketTraits<T>::type HighHalf(const WidePacket<T>& packet) {
+/// That half of two packets in one.
+template <int kFrom, typename T>
+TESSERA_HD WidePacket<T> HalvesFrom(const WidePacket<T>& a, const WidePacket<T>& b) {
   if constexpr (sizeof(T) == 4) {
-    return __builtin_shufflevector(packet.v, packet.v, 4, 5, 6, 7);
+    return __builtin_shufflevector(a.v, b.v, kFrom, kFrom + 1, kFrom + 2, kFrom + 3, kFrom + 8,
+                                   kFrom + 9, kFrom + 10, kFrom + 11);
   } else {
-    return __builtin_shufflevector(packet.v, packet.v, 2, 3);
+    return __builtin_shufflevector(a.v, b.v, kFrom, kFrom + 1, kFrom + 4, kFrom + 5);
   }
 }
-/// The lower halves of two packets in one, and the higher ones.
+
+/// The lower half, and the higher one; of one packet or of two.
 template <typename T>
-TESSERA_HD WidePacket<T> LowHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
-  if constexpr (sizeof(T) == 4) {
-    return __builtin_shufflevector(a.v, b.v, 0, 1, 2, 3, 8, 9, 10, 11);
-  } else {
-    return __builtin_shufflevector(a.v, b.v, 0, 1, 4, 5);
-  }
+TESSERA_HD auto LowHalf(const WidePacket<T>& a) {
+  return HalfFrom<0>(a);
 }
 template <typename T>
-TESSERA_HD WidePacket<T> HighHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
-  if constexpr (sizeof(T) == 4) {
-    return __builtin_shufflevector(a.v, b.v, 4, 5, 6, 7, 12, 13, 14, 15);
-  } else {
-    return __builtin_shufflevector(a.v, b.v, 2, 3, 6, 7);
-  }
+TESSERA_HD auto HighHalf(const WidePacket<T>& a) {
+  return HalfFrom<WidePacket<T>::kSize / 2>(a);
+}
+template <typename T>
+TESSERA_HD auto LowHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
+  return HalvesFrom<0>(a, b);
+}
+template <typename T>
+TESSERA_HD auto HighHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
+  return HalvesFrom<WidePacket<T>::kSize / 2>(a, b);
 }
 
 #endif  // TESSERA_HAS_WIDE_PACKETS
