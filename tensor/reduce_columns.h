@@ -178,7 +178,8 @@ TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_
 }
 
 /// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on,
-/// at most kColumnBlock. The expression comes by value, as EvaluateRow's does.
+/// at most kColumnBlock. The expression comes by value: nobody else has the copy's address, so that
+/// its fields stay in registers although the stores of results may alias anything.
 template <typename Red, typename Accumulator, typename E>
 void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
@@ -227,7 +228,8 @@ struct AcrossRowsPlan {
 
 /// Reduces every column of every line along an axis that is not the last, and calls save(line,
 /// column, results, count) once for each, some columns at a time, which may be from several
-/// threads. The results lie where place(line, column) points to, or elsewhere where that is null.
+/// threads. The results lie where place(line, column) points to, or elsewhere where that is null or
+/// the axis is cut into pieces.
 template <typename Red, typename E, typename Walk, typename Place, typename Save>
 void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const Place& place,
                       const Save& save) {
