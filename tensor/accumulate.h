@@ -6,7 +6,9 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/functors.h"
+#include "tessera/tensor/packet.h"
 #include "tessera/tensor/reducers.h"
+#include "tessera/tensor/wide_packet.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -37,17 +39,22 @@ using TotalOf =
     std::conditional_t<std::is_same_v<Red, red::sum> && std::is_same_v<Accumulator, float>, double,
                        Accumulator>;
 
-/// What becomes of a reduction's value over `count` elements.
+/// What becomes of a reduction's value over `count` elements. PacketMap is Map for packets of
+/// values of the result's type.
 namespace finish {
 
-struct None {
+struct None : WideFunctor {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t) {
     return static_cast<T>(value);
   }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& value, index_t) {
+    return value;
+  }
 };
 /// The mean; NaN for no elements, 0 if T is an integer type, whose means are cut towards 0.
-struct Mean {
+struct Mean : WideFunctor {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t count) {
     if constexpr (std::is_integral_v<Accumulator>) {
@@ -56,12 +63,20 @@ struct Mean {
       return static_cast<T>(value / static_cast<Accumulator>(count));
     }
   }
+  template <DividesPackets P>
+  TESSERA_HD static P PacketMap(const P& value, index_t count) {
+    return pk::pdiv(value, pk::pset1<P>(static_cast<typename pk::unpacket_traits<P>::type>(count)));
+  }
 };
 /// The square root.
-struct Root {
+struct Root : WideFunctor {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t) {
     return static_cast<T>(op::square_root::Map(value));
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& value, index_t) {
+    return op::square_root::PacketMap(value);
   }
 };
 

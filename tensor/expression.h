@@ -130,6 +130,12 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   }
   bool IsFlat() const { return a.IsFlat(); }
   bool GroupsAreAligned(index_t rows) const requires kHasGroups { return a.GroupsAreAligned(rows); }
+  /// See ComputesFirstInto: where the operand is computed first and can apply Op to its results.
+  template <typename Dst, typename ScratchMemory>
+  void ComputeInto(const Dst& dst, ScratchMemory* scratch) const requires requires {
+    a.template ComputeInto<Op>(dst, scratch);
+  }
+  { a.template ComputeInto<Op>(dst, scratch); }
 };
 
 /// F<Op>(a, b), and a + b and so on: Op::Map of each pair of elements.

@@ -250,7 +250,7 @@ class Inspection {
     Into(e);
     return results;
   }
-  /// Its ComputeInto.
+  // What ComputeInto does.
   template <typename Red, typename Finish, int kAxis, typename T, typename E>
   void Into(const ReduceAxisExp<Red, Finish, kAxis, T, E>& e) {
     using Walk = AxisWalk<kAxis, E::kRank>;
@@ -269,6 +269,11 @@ class Inspection {
       End(ReducesColumns<Red>(ready, walk.columns), plan.tasks);
       if (plan.pieces > 1) PartialResults(plan.pieces * plan.lines * walk.columns);
     }
+  }
+
+  template <typename Op, typename A>
+  void Into(const UnaryMapExp<Op, A>& e) {
+    Into(e.a);
   }
 
   template <int kAxis, typename E>

@@ -111,6 +111,9 @@ TEST_F(InspectTest, AReductionAloneGoesStraightToItsDestination) {
   EXPECT_THAT(Inspect(*rows, sum<1>(Store(*b, *a))), HasSubstr(added));
   // Of what it would overwrite it is computed first.
   EXPECT_THAT(Inspect((*a)[0].Slice(0, 5), sum<1>(*a)), HasSubstr(added));
+  // So does a function of one, unless it has kernels of its own.
+  EXPECT_EQ(Inspect(*rows, sqrt(sum<1>(*a))), text);
+  EXPECT_THAT(Inspect(*rows, exp(sum<1>(*a))), HasSubstr("pass 2"));
 }
 
 TEST_F(InspectTest, EqualReductionsOfOneEvaluationShowOnce) {

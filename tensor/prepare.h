@@ -58,20 +58,20 @@ constexpr bool MayStore() {
   }
 }
 
-/// Whether a node that is computed first offers to be computed into a tensor that it is assigned
-/// to: by ComputeInto(dst, scratch), which writes every element of a contiguous dst. The caller
-/// must know that nothing that the node reads lies there, hence nothing may store. Where a functor
-/// throws, dst is written in part, as by any assignment.
+/// Whether a node that is computed first, or a function of one, offers to be computed into a tensor
+/// that it is assigned to: by ComputeInto(dst, scratch), which writes every element of a contiguous
+/// dst. The caller must know that nothing that the node reads lies there, hence nothing may store.
+/// Where a functor throws, dst is written in part, as by any assignment.
 template <typename E, typename Dst>
 concept ComputesFirstInto =
     !MayStore<E>() &&
     requires(const E& e, const Dst& dst, Scratch<typename Dst::device_type>* scratch) {
-  requires E::kComputedFirst && Dst::kDevCPU;
+  requires Dst::kDevCPU;
   e.ComputeInto(dst, scratch);
 };
 
-/// Whether a node that is computed first may be computed into dst instead of a temporary that is
-/// then copied there.
+/// Whether such a node may be computed into dst instead of a temporary that dst is then computed
+/// from.
 template <typename E, typename Dst>
 requires ComputesFirstInto<E, Dst>
 bool FitsFirstInto(const E& e, const Dst& dst) {

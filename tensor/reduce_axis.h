@@ -94,10 +94,7 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
             out[i] = static_cast<value_type>(ReduceLongRow<Red>(e, first + i, extent));
           }
         } else {
-          ReduceEachRow<Red>(e, first, first + end - begin, extent,
-                             [=](index_t row, Accumulator value) {
-                               out[row - first] = static_cast<value_type>(value);
-                             });
+          ReduceEachRow<Red, finish::None>(e, first, end - begin, extent, out);
         }
       } else {
         const RowsToReduce rows{FirstRow(y, begin), inner_rows, extent};

@@ -203,8 +203,8 @@ inline constexpr index_t kRowsSideBySide = 4;
 inline constexpr index_t kSideBySideBytes = 4096;
 
 /// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for kRowsSideBySide rows at a time from
-/// `first` on, as long as so many are left before `last`; returns the first row that is left.
-/// `columns` must hold a turn and no second block. RunsWide() must be true.
+/// `first` on, as long as so many are left before `last`; returns how many. `columns` must hold a
+/// turn and no second block. RunsWide() must be true.
 template <typename Red, typename E>
 TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last, index_t columns,
                                          typename E::value_type* results) {
@@ -235,28 +235,75 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
       results[r] = Op::Map(results[r], rest);
     }
   }
-  return y;
+  return y - first;
 }
 
-/// Calls save(y, ReduceRow<Red>(e, y, 0, columns)) for each row y in [first, last).
-template <typename Red, typename E, typename Save>
-void ReduceEachRow(const E& e, index_t first, index_t last, index_t columns, const Save& save) {
-  index_t y = first;
-  if constexpr (ReducesWidePackets<Red, E>) {
-    using T = typename E::value_type;
-    constexpr index_t kLimit = kSideBySideBytes / index_t{sizeof(T)};
-    static_assert(kReduceTurn<T> <= kMinWideRow && kLimit <= kReduceBlockOf<T>);
-    if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
-      constexpr index_t kRows = 16 * kRowsSideBySide;
-      alignas(64) T results[kRows];
-      while (y + kRowsSideBySide <= last) {
-        const index_t begin = y;
-        y = ReduceRowsWide<Red>(e, begin, std::min(last, begin + kRows), columns, results);
-        for (index_t i = begin; i < y; ++i) save(i, results[i - begin]);
+/// results[i] = Finish of values[i], each of `extent` elements, for as many as are whole packets P;
+/// returns how many these are.
+template <typename Finish, typename P, typename T>
+[[gnu::always_inline]] inline index_t FinishPackets(const T* values, index_t count, index_t extent,
+                                                    T* results) {
+  constexpr index_t kSize = pk::unpacket_traits<P>::size;
+  index_t i = 0;
+  for (; i + kSize <= count; i += kSize) {
+    pk::pstoreu(results + i, Finish::PacketMap(pk::ploadu<P>(values + i), extent));
+  }
+  return i;
+}
+
+/// The same in wide packets. RunsWide() must be true.
+template <typename Finish, typename T>
+TESSERA_WIDE_LOOP index_t FinishWide(const T* values, index_t count, index_t extent, T* results) {
+  return FinishPackets<Finish, WidePacket<T>>(values, count, extent, results);
+}
+
+/// results[i] = Finish of values[i], each of `extent` elements; in place too.
+template <typename Finish, typename Value, typename T>
+void FinishResults(const Value* values, index_t count, index_t extent, T* results) {
+  index_t i = 0;
+  if constexpr (std::is_same_v<T, Value>) {
+    if (std::is_same_v<Finish, finish::None> && values == results) return;
+    if constexpr (PacketTraits<T>::kVectorizable) {
+      using P = typename PacketTraits<T>::type;
+      if constexpr (requires(const P& packet) { Finish::PacketMap(packet, extent); }) {
+        if constexpr (kHasWidePacketsOf<T> && HasWidePacket<Finish>()) {
+          if (count >= kMinWideRow && RunsWide()) {
+            i = FinishWide<Finish>(values, count, extent, results);
+          }
+        }
+        i += FinishPackets<Finish, P>(values + i, count - i, extent, results + i);
       }
     }
   }
-  for (; y < last; ++y) save(y, ReduceRow<Red>(e, y, 0, columns));
+  for (; i < count; ++i) results[i] = Finish::template Map<T>(values[i], extent);
+}
+
+/// results[i] = Finish of ReduceRow<Red>(e, first + i, 0, columns), for `count` rows. Nothing that
+/// e reads lies in `results`.
+template <typename Red, typename Finish, typename E, typename T>
+void ReduceEachRow(const E& e, index_t first, index_t count, index_t columns, T* results) {
+  using Value = AccumulatorOf<Red, typename E::value_type>;
+  constexpr bool kInPlace = std::is_same_v<T, Value>;
+  constexpr index_t kBuffered = 16 * kRowsSideBySide;
+  alignas(64) Value buffer[kInPlace ? 1 : kBuffered];
+  while (count > 0) {
+    const index_t rows = kInPlace ? count : std::min(count, kBuffered);
+    Value* values = buffer;
+    if constexpr (kInPlace) values = results;
+    index_t i = 0;
+    if constexpr (ReducesWidePackets<Red, E>) {
+      constexpr index_t kLimit = kSideBySideBytes / index_t{sizeof(Value)};
+      static_assert(kReduceTurn<Value> <= kMinWideRow && kLimit <= kReduceBlockOf<Value>);
+      if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
+        i = ReduceRowsWide<Red>(e, first, first + rows, columns, values);
+      }
+    }
+    for (; i < rows; ++i) values[i] = ReduceRow<Red>(e, first + i, 0, columns);
+    FinishResults<Finish>(values, rows, columns, results);
+    first += rows;
+    results += rows;
+    count -= rows;
+  }
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -6,10 +6,12 @@
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/expression.h"
 #include "tessera/tensor/reduce.h"
 #include "tessera/tensor/reduce_columns.h"
 #include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions_cuda.h"
+#include "tessera/tensor/span.h"
 #include "tessera/tensor/spread.h"
 
 /// Reductions that stand inside expressions. Of a matrix x:
@@ -73,6 +75,26 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
   }
 };
 
+namespace finish {
+
+/// Op of what Finish makes of it.
+template <typename Finish, typename Op>
+struct Then {
+  static constexpr bool kHasWidePacket = HasWidePacket<Finish>() && HasWidePacket<Op>();
+
+  template <typename T, typename Accumulator>
+  TESSERA_HD static T Map(Accumulator value, index_t count) {
+    return static_cast<T>(Op::Map(Finish::template Map<T>(value, count)));
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& value, index_t count) requires requires {
+    MapPackets<Op>(Finish::PacketMap(value, count));
+  }
+  { return MapPackets<Op>(Finish::PacketMap(value, count)); }
+};
+
+}  // namespace finish
+
 /// How ReduceAlongRows divides its work: by rows, or where these are long, by chunks of them of a
 /// fixed size, so that few rows keep every thread busy too.
 struct AlongRowsPlan {
@@ -94,9 +116,7 @@ void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<
   const index_t chunks = plan.chunks;
   if (chunks == 1) {
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
-      ReduceEachRow<Red>(e, first, last, columns, [=](index_t y, Accumulator value) {
-        dst[y] = Finish::template Map<T>(value, columns);
-      });
+      ReduceEachRow<Red, Finish>(e, first, last - first, columns, dst + first);
     });
     return;
   }
@@ -151,13 +171,26 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   /// See ComputesFirstInto.
   template <typename Device>
   void ComputeInto(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
+    ComputeAs<Finish>(results, scratch);
+  }
+  /// The same for Op of the results; a costly one has its own kernels instead.
+  template <typename Op, typename Device>
+  requires(!IsSpan<UnaryMapExp<Op, Tensor<Device, kRank, T>>>::value) void ComputeInto(
+      const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
+    ComputeAs<finish::Then<Finish, Op>>(results, scratch);
+  }
+
+ private:
+  /// ComputeInto with Last in place of Finish.
+  template <typename Last, typename Device>
+  void ComputeAs(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
     const auto& ready = PrepareInPlace(e, scratch);
     const AxisWalk<kAxis, E::kRank> walk(ready.shape());
     if (results.shape_.Size() > 0) {
       if constexpr (!Device::kDevCPU) {
-        ReduceAxisCuda<Red, Finish>(results, ready, walk, ready.shape()[E::kRank - 1]);
+        ReduceAxisCuda<Red, Last>(results, ready, walk, ready.shape()[E::kRank - 1]);
       } else if constexpr (walk.kAlongRow) {
-        ReduceAlongRows<Red, Finish>(results.dptr_, ready, walk.outer, walk.extent, scratch);
+        ReduceAlongRows<Red, Last>(results.dptr_, ready, walk.outer, walk.extent, scratch);
       } else {
         using Accumulator = AccumulatorOf<Red, typename E::value_type>;
         constexpr bool kInPlace = std::is_same_v<T, Accumulator>;
@@ -170,13 +203,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
               return nullptr;
             },
             [=](index_t line, index_t column, const Accumulator* values, index_t count) {
-              T* const to = out + line * columns + column;
-              if constexpr (kInPlace && std::is_same_v<Finish, finish::None>) {
-                if (values == to) return;
-              }
-              for (index_t i = 0; i < count; ++i) {
-                to[i] = Finish::template Map<T>(values[i], extent);
-              }
+              FinishResults<Last>(values, count, extent, out + line * columns + column);
             });
       }
     }

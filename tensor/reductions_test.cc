@@ -3,9 +3,11 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/reductions_cases.h"
 
 namespace tessera {
@@ -166,7 +168,51 @@ TEST(ReductionsTest, AReductionMayOverwriteItsOperand) {
       expect(along, [](const auto& b) { return sum<1>(b); });
       expect(across, [](const auto& b) { return sum<0>(b); });
       expect(nested, [](const auto& b) { return maximum<1>(b - sum<1>(b).spread()); });
+      *along = abs(*along);
+      expect(along, [](const auto& b) { return abs(sum<1>(b)); });
     }
+  }
+}
+
+struct HalfOf {  // it has no packets
+  template <typename T>
+  static T Map(T a) {
+    return static_cast<T>(a / T(2));
+  }
+};
+
+template <typename T>
+class FunctionsOfReductionsTest : public testing::Test {};
+using AnyTypes = testing::Types<float, double, half_t, int32_t>;
+TYPED_TEST_SUITE(FunctionsOfReductionsTest, AnyTypes);
+
+TYPED_TEST(FunctionsOfReductionsTest, HaveTheBitsOfTwoAssignments) {
+  using T = TypeParam;
+  for (const Shape<2>& shape :
+       {Shape2(3, 5), Shape2(41, 37), Shape2(150, 150), Shape2(3, 40000), Shape2(5000, 70)}) {
+    GuardedTensor<2, T> x(shape, RandomValues<T>(shape.Size(), 0, 3));
+    const auto expect = [&](auto axis, const auto& reduce, const auto& function) {
+      const Shape<1> extent = Shape1(shape[1 - axis.value]);
+      GuardedTensor<1, T> got(extent), reduced(extent), expected(extent);
+      *got = function(reduce(*x));
+      *reduced = reduce(*x);
+      *expected = function(*reduced);
+      EXPECT_EQ(got.values(), expected.values()) << shape << " along axis " << axis.value;
+    };
+    const auto along = [&](auto axis) {
+      constexpr int kAxis = decltype(axis)::value;
+      const auto total = [](const auto& e) { return sum<kAxis>(e); };
+      const auto average = [](const auto& e) { return mean<kAxis>(e); };
+      expect(axis, total, [](const auto& e) { return F<HalfOf>(e); });
+      expect(axis, average, [](const auto& e) { return square(e); });
+      if constexpr (!std::is_integral_v<T>) {
+        expect(axis, total, [](const auto& e) { return sqrt(e); });
+        expect(axis, average, [](const auto& e) { return sqrt(e); });
+        expect(axis, total, [](const auto& e) { return exp(-e); });
+      }
+    };
+    along(std::integral_constant<int, 0>());
+    along(std::integral_constant<int, 1>());
   }
 }
 
