@@ -91,6 +91,10 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
   explicit ReduceExceptExp(const E& operand) : e(operand) {}
   Shape<1> shape() const { return Shape1(e.shape()[kAxis]); }
   std::tuple<E> operands() const { return {e}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(e);
+  }
 
   template <typename Saver, typename Device>
   requires SameDevice<E, Tensor<Device, 1, T>>

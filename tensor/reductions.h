@@ -57,6 +57,10 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
 
   explicit ReduceAllExp(const E& operand) : e(operand) {}
   std::tuple<E> operands() const { return {e}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(e);
+  }
 
   /// A number fits every shape as it is.
   const ReduceAllExp& spread() const { return *this; }
@@ -152,6 +156,10 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
 
   explicit ReduceAxisExp(const E& operand) : e(operand) {}
   std::tuple<E> operands() const { return {e}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(e);
+  }
   Shape<kRank> shape() const {
     const Shape<E::kRank> all = e.shape();
     Shape<kRank> rest;
