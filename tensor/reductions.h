@@ -11,7 +11,7 @@
 #include "tessera/tensor/reduce_columns.h"
 #include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions_cuda.h"
-#include "tessera/tensor/span.h"
+#include "tessera/tensor/span_node.h"
 #include "tessera/tensor/spread.h"
 
 /// Reductions that stand inside expressions. Of a matrix x:
