@@ -16,16 +16,6 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Combines one element: dst = Saver(dst, value).
-template <typename Saver, typename T>
-TESSERA_HD void SaveElement(T* dst, T value) {
-  if constexpr (std::is_same_v<Saver, sv::saveto>) {
-    *dst = value;
-  } else {
-    *dst = Saver::OPType::Map(*dst, value);
-  }
-}
-
 /// What nodes may offer for all rows at once: see operand.h.
 template <typename E, typename T>
 concept HasEvalRows = requires(const E& e, index_t i, T* out) {
@@ -124,6 +114,8 @@ template <typename Saver, typename T, typename E>
         save(x);
         x += kSize;
       }
+    } else {
+      x = EvaluateInBlocks<Saver>(row, e, y, x, end);
     }
     for (; x < end; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
   }

@@ -482,6 +482,11 @@ class Inspection {
     }
     return text.str();
   }
+  /// The same of what has no packets but FitsBlocks.
+  static std::string Vectors(index_t columns) {
+    if (columns < kElementBlock) return kOneByOne;
+    return "blocks of " + std::to_string(kElementBlock) + ", which the compiler puts into vectors";
+  }
   /// A loop over an expression that HoldsSpans, which go over blocks of at most `block` elements.
   template <typename E>
   static std::string Spans(index_t block, const std::string& rest) {
@@ -538,13 +543,14 @@ class Inspection {
         if constexpr (HoldsSpans<E>()) {
           return Spans<E>(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
                                          : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
+                                         : RestIsIn<FitsVectors, E>()    ? Vectors(columns)
                                                                          : kOneByOne);
         }
         break;
       case RowLoop::kPackets:
         return wide && HasWideLoop<Saver, T, E>() ? WidePackets(sizeof(T)) : Packets<T>(columns, 1);
       case RowLoop::kElements:
-        break;
+        return FitsBlocks<E>() ? Vectors(columns) : kOneByOne;
     }
     return kOneByOne;
   }

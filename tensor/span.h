@@ -20,7 +20,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// A block of a row in a buffer; element x of the row is data[x].
 template <typename T>
-struct BlockExp : Exp<BlockExp<T>, T> {
+struct BlockExp : Exp<BlockExp<T>, T, form::kStored> {
   using value_type = T;
   static constexpr int kRank = 0;  // fits every shape
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
@@ -147,6 +147,8 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
     for (; i + kSize <= count; i += kSize) {
       pk::pstoreu(out + i, e.template EvalPacket<P>(y, begin + i));
     }
+  } else {
+    i = EvaluateInBlocks<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
   }
   for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
 }
@@ -251,6 +253,10 @@ void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
 struct FitsPackets {
   template <typename E>
   static constexpr bool kHolds = E::kHasPacket;
+};
+struct FitsVectors {
+  template <typename E>
+  static constexpr bool kHolds = E::kHasPacket || FitsBlocks<E>();
 };
 struct FitsWide {
   template <typename E>

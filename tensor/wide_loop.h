@@ -1,15 +1,26 @@
 #ifndef TESSERA_TENSOR_WIDE_LOOP_H_
 #define TESSERA_TENSOR_WIDE_LOOP_H_
 
+#include <tuple>
 #include <type_traits>
 
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/reducers.h"
 #include "tessera/tensor/wide_packet.h"
 
-/// The loop over a row in wide packets.
+/// The loops over a row: in wide packets, and over elements that have none.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Combines one element: dst = Saver(dst, value).
+template <typename Saver, typename T>
+TESSERA_HD void SaveElement(T* dst, T value) {
+  if constexpr (std::is_same_v<Saver, sv::saveto>) {
+    *dst = value;
+  } else {
+    *dst = Saver::OPType::Map(*dst, value);
+  }
+}
 
 /// Elements of a row from which wide packets pay for the call of their loop.
 inline constexpr index_t kMinWideRow = 32;
@@ -53,6 +64,89 @@ TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t beg
   }
   if (stores == Stores::kStreamed) FenceStreamed();
   return x;
+}
+
+/// Whether elements of E are computed in blocks which the compiler puts into vectors: those of
+/// numbers that depend on the operands' at the same place. Whole numbers of 8 bytes have no vectors
+/// of real ones to go to before AVX-512, or from.
+template <typename E>
+constexpr bool FitsBlocks();
+/// FitsBlocks of all of a tuple of expressions.
+template <typename Tuple>
+struct AllFitBlocks;
+template <typename... E>
+struct AllFitBlocks<std::tuple<E...>> {
+  static constexpr bool value = (FitsBlocks<E>() && ...);
+};
+/// Whether E converts whole numbers of 8 bytes to real ones, or these to such.
+template <typename E>
+inline constexpr bool kConvertsLongs = false;
+/// As above.
+template <typename T, typename A>
+inline constexpr bool kConvertsLongs<TypecastExp<T, A>> =
+    std::is_integral_v<T> != std::is_integral_v<typename A::value_type> &&
+    (std::is_integral_v<T> ? sizeof(T) : sizeof(typename A::value_type)) == 8;
+template <typename E>
+constexpr bool FitsBlocks() {
+  using T = typename E::value_type;
+  constexpr bool kStores = requires(const E& e) { e.Stored(); };
+  if constexpr (!std::is_arithmetic_v<T> || (E::kForm | form::kMapped) != form::kMapped ||
+                kStores) {
+    return false;
+  } else if constexpr (kConvertsLongs<E>) {
+    return false;
+  } else {
+    return AllFitBlocks<OperandTupleOf<E>>::value;
+  }
+}
+
+// Says that no element of a loop reads what another one writes, under other indices at least.
+#if defined(__clang__)
+#define TESSERA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define TESSERA_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define TESSERA_INDEPENDENT
+#endif
+
+/// Elements of a block. Since their number is known, GCC puts the loop into vectors at -O2 too.
+inline constexpr index_t kElementBlock = 32;
+
+/// Evaluates elements from `begin` on of row y, whose element 0 lies at `row`, as long as blocks
+/// fit before `end`; returns the first element that is left. Nothing that e reads under other
+/// indices lies there.
+template <typename Saver, typename T, typename E>
+[[gnu::always_inline]] inline index_t EvaluateBlocks(T* row, const E& e, index_t y, index_t begin,
+                                                     index_t end) {
+  index_t x = begin;
+  for (; x + kElementBlock <= end; x += kElementBlock) {
+    TESSERA_INDEPENDENT
+    for (index_t i = 0; i < kElementBlock; ++i) {
+      SaveElement<Saver>(row + x + i, static_cast<T>(e.Eval(y, x + i)));
+    }
+  }
+  return x;
+}
+#undef TESSERA_INDEPENDENT
+
+/// The same for AVX2. RunsWide() must be true.
+template <typename Saver, typename T, typename E>
+TESSERA_WIDE_LOOP index_t EvaluateBlocksWide(T* row, const E e, index_t y, index_t begin,
+                                             index_t end) {
+  return EvaluateBlocks<Saver>(row, e, y, begin, end);
+}
+
+/// The same for the instructions that the machine has, of an E without packets that FitsBlocks.
+template <typename Saver, typename T, typename E>
+[[gnu::always_inline]] inline index_t EvaluateInBlocks(T* row, const E& e, index_t y, index_t begin,
+                                                       index_t end) {
+  if constexpr (FitsBlocks<E>()) {
+    if (end - begin >= 2 * kElementBlock && RunsWide()) {
+      return EvaluateBlocksWide<Saver>(row, e, y, begin, end);
+    }
+    return EvaluateBlocks<Saver>(row, e, y, begin, end);
+  }
+  return begin;
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
