@@ -135,6 +135,34 @@ TYPED_TEST(WideLoopTest, StreamedResultsAreTheSameAndStayInTheirPlace) {
   this->template Expect<sv::saveto>("streamed", sum, expr::Stores::kStreamed);
 }
 
+// By the bytes that are moved, not by those of the result alone; what is read is in the caches.
+TEST(StreamedStoresTest, BeginWhereTheCachesEnd) {
+  constexpr index_t kElementsOfMiB = (index_t{1} << 20) / index_t{sizeof(float)};
+  const auto streams = [](index_t mib, const auto& make) {
+    // Nothing is read or written here.
+    const Shape<1> shape = Shape1(mib * kElementsOfMiB);
+    const auto at = [&](uintptr_t gib) {
+      return Tensor<cpu, 1, float>(reinterpret_cast<float*>(gib << 30), shape);
+    };
+    const auto e = make(at(1), at(2), at(3));
+    return expr::StoresInto<sv::saveto>(at(1), e, expr::PlanLoop(at(1), e)) ==
+           expr::Stores::kStreamed;
+  };
+  const auto sum = [](const auto&, const auto& a, const auto& b) { return a + b; };
+  const auto twice = [](const auto&, const auto& a, const auto&) { return a * 2.0f; };
+  const auto number = [](const auto&, const auto&, const auto&) {
+    return expr::ScalarExp<float>(1.0f);
+  };
+  const auto update = [](const auto& dst, const auto& a, const auto& b) { return dst - a * b; };
+  EXPECT_FALSE(streams(15, sum));
+  EXPECT_EQ(streams(17, sum), RunsWide() && kHasWidePacketsOf<float>);
+  EXPECT_FALSE(streams(23, twice));
+  EXPECT_EQ(streams(25, twice), RunsWide() && kHasWidePacketsOf<float>);
+  EXPECT_FALSE(streams(31, number));
+  EXPECT_EQ(streams(33, number), RunsWide() && kHasWidePacketsOf<float>);
+  EXPECT_FALSE(streams(100, update));
+}
+
 // Each column by itself, in the order that kRowsPerBlock tells.
 template <typename Red, typename E, typename T>
 T ColumnByHand(const E& e, index_t rows, index_t x) {
