@@ -81,8 +81,8 @@ class RandomSequence {
   /// The numbers are drawn when this is called, so an expression keeps its values however often it
   /// is evaluated and whatever is drawn later. They are those that SampleUniform and SampleGaussian
   /// draw, up to the rounding of a product and a sum, and for normal ones up to the accuracy that
-  /// SampleGaussian states. Each element runs Philox anew, some 10 ns on a CPU; to fill a whole
-  /// array, SampleUniform and SampleGaussian are faster. Parameters and errors are theirs.
+  /// SampleGaussian states. A normal one takes some 30 ns on a CPU; to fill a whole array,
+  /// SampleGaussian is faster. Parameters and errors are theirs.
   template <typename T = float, int N>
   expr::UniformExp<N, T> uniform(const Shape<N>& shape, double low = 0, double high = 1) {
     static_cast<void>(tensor_internal::LastBelow<T>(low, high));  // an error draws nothing

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_RANDOM_EXPRESSION_H_
 #define TESSERA_TENSOR_RANDOM_EXPRESSION_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
@@ -46,7 +47,8 @@ struct RandomExp : Exp<Derived, T> {
   using value_type = T;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;
-  static constexpr bool kMovesElements = false;
+  static constexpr bool kMovesElements = true;  // it has loops of its own
+  static constexpr bool kSharesWork = true;
   static constexpr index_t kElementCost = op::kLibraryCost;
   static constexpr int kBlocks = tensor_internal::kBlocksPerTile;
   static constexpr int kPerTile = std::is_same_v<T, double> ? 2 * kBlocks : 4 * kBlocks;
@@ -97,13 +99,46 @@ struct UniformExp : RandomExp<UniformExp<N, T>, N, T> {
     const index_t element = this->ElementAt(y, x);
     const PhiloxWords words = this->BlockOf(element);
     const auto part = static_cast<int>(element % Base::kPerTile) / Base::kBlocks;
-    Number unit;
     if constexpr (std::is_same_v<T, double>) {
-      unit = Base::UnitDouble(words.word[2 * part], words.word[2 * part + 1]);
+      return FromUnit(Base::UnitDouble(words.word[2 * part], words.word[2 * part + 1]));
     } else {
-      constexpr int kBits = std::is_same_v<T, float> ? 24 : tensor_internal::kUniformBits<T>;
-      unit = static_cast<float>(words.word[part] >> (32 - kBits)) * (1.0f / (1 << kBits));
+      return FromUnit(UnitFloat(words.word[part]));
     }
+  }
+
+  /// By whole tiles, of which Eval computes a block for each element.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+    constexpr index_t kPerTile = Base::kPerTile;
+    const tensor_internal::RandomKernels& kernels = tensor_internal::BestRandomKernels();
+    const UniformExp local = *this;
+    const index_t first_element = this->ElementAt(y, begin), end_element = this->ElementAt(y, end);
+    for (index_t element = first_element; element < end_element;) {
+      const index_t tile = element / kPerTile, done = element % kPerTile;
+      uint32_t words[tensor_internal::kWordsPerTile];
+      kernels.words({local.from.seed, local.from.stream,
+                     local.first_block + static_cast<uint64_t>(tile) * Base::kBlocks},
+                    1, words);
+      T values[kPerTile];
+      for (int i = 0; i < kPerTile; ++i) {
+        if constexpr (std::is_same_v<T, double>) {
+          const int high = i / Base::kBlocks * 2 * Base::kBlocks + i % Base::kBlocks;
+          values[i] = local.FromUnit(Base::UnitDouble(words[high], words[high + Base::kBlocks]));
+        } else {
+          values[i] = local.FromUnit(UnitFloat(words[i]));
+        }
+      }
+      const index_t count = std::min(kPerTile - done, end_element - element);
+      out = std::copy_n(values + done, count, out);
+      element += count;
+    }
+  }
+
+ private:
+  TESSERA_HD static float UnitFloat(uint32_t word) {
+    constexpr int kBits = std::is_same_v<T, float> ? 24 : tensor_internal::kUniformBits<T>;
+    return static_cast<float>(static_cast<int32_t>(word >> (32 - kBits))) * (1.0f / (1 << kBits));
+  }
+  TESSERA_HD T FromUnit(Number unit) const {
     const T value = static_cast<T>(first + width * unit);
     return value < last ? value : last;
   }

@@ -39,12 +39,14 @@ TYPED_TEST(RandomExpressionTest, UniformNumbersAreThoseOfSampleUniform) {
     got.set_pad(true);
     for (const double high : {1.0, 5.0}) {
       filled.SampleUniform(&expected, -1, high);
-      got = evaluated.uniform<T>(shape, -1, high);
+      const auto numbers = evaluated.uniform<T>(shape, -1, high);
+      got = numbers;
       for (index_t y = 0; y < shape[0]; ++y) {
         for (index_t x = 0; x < shape[1]; ++x) {
           const auto e = static_cast<double>(expected[y][x]);
           // A compiler may contract first + width * unit.
           EXPECT_NEAR(static_cast<double>(got[y][x]), e, 8 * UnitRoundoff<T>()) << shape;
+          EXPECT_EQ(got[y][x], numbers.Eval(y, x)) << shape << " element by element";
         }
       }
     }
