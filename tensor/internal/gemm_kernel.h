@@ -256,14 +256,21 @@ void Dots(int64_t depth, const T* x, int64_t x_stride, const T* y, int64_t y_str
   TESSERA_UNROLL for (int i = 0; i < R; ++i) {
     TESSERA_UNROLL for (int j = 0; j < Q; ++j) sum[i][j] = pk::pset1<P>(T(0));
   }
-  int64_t p = 0;
-  for (; p + kLanes<T> <= depth; p += kLanes<T>) {
+  const auto add = [&](const auto& load) {
     P right[Q];
-    TESSERA_UNROLL for (int j = 0; j < Q; ++j) right[j] = pk::ploadu<P>(y + j * y_stride + p);
+    TESSERA_UNROLL for (int j = 0; j < Q; ++j) right[j] = load(y + j * y_stride);
     TESSERA_UNROLL for (int i = 0; i < R; ++i) {
-      const P left = pk::ploadu<P>(x + i * x_stride + p);
+      const P left = load(x + i * x_stride);
       TESSERA_UNROLL for (int j = 0; j < Q; ++j) sum[i][j] = pk::pmadd(left, right[j], sum[i][j]);
     }
+  };
+  int64_t p = 0;
+  for (; p + kLanes<T> <= depth; p += kLanes<T>) {
+    add([p](const T* from) { return pk::ploadu<P>(from + p); });
+  }
+  if (kHasMasks && p < depth) {
+    add([=](const T* from) { return LoadFirst(from + p, depth - p); });
+    p = depth;
   }
   for (int i = 0; i < R; ++i) {
     for (int j = 0; j < Q; ++j) {
@@ -493,12 +500,14 @@ struct Product {
 
   void Run(T* scratch) const {
     constexpr int64_t kFew = 4;
-    // Few rows times rows of B: to pack B would cost more than to multiply by it.
-    if (!transpose_a && transpose_b && m <= kFew) {
+    // Few rows times rows of B: to pack B would cost more than to multiply by it, unless the rows
+    // are so short that most of the work were to add up packets.
+    const auto pays = [this](int64_t rows) { return rows <= kFew && 2 * k > rows * kLanes<T>; };
+    if (!transpose_a && transpose_b && pays(m)) {
       DotRows(m, n, k, a, lda, b, ldb, alpha, beta, c, ldc, int64_t{1});
       return;
     }
-    if (!transpose_a && ((transpose_b && n <= kFew) || (n == 1 && ldb == 1))) {
+    if (!transpose_a && ((transpose_b && pays(n)) || (n == 1 && ldb == 1))) {
       DotRows(n, m, k, b, ldb, a, lda, alpha, beta, c, int64_t{1}, ldc);
       return;
     }

@@ -17,6 +17,13 @@ using Packet = typename pk::packet_traits<T>::type;
 template <typename T>
 constexpr int kLanes = pk::packet_traits<T>::size;
 
+// Whether LoadFirst and StoreFirst are instructions, and not loops over the elements.
+#if defined(__AVX2__)
+constexpr bool kHasMasks = true;
+#else
+constexpr bool kHasMasks = false;
+#endif
+
 // The first `count` elements of a packet, fewer than all; the others are `rest`.
 template <typename T>
 inline Packet<T> LoadFirst(const T* from, int64_t count, T rest = T(0)) {
