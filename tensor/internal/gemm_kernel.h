@@ -512,6 +512,12 @@ struct Product {
       return;
     }
     if (RunNarrow()) return;
+    // Few columns become rows once they are copied.
+    if (!transpose_a && !transpose_b && pays(n) && n * k <= PackedBSize()) {
+      PackTransposed(b, ldb, k, n, scratch, k);
+      DotRows(n, m, k, scratch, k, a, lda, alpha, beta, c, int64_t{1}, ldc);
+      return;
+    }
     if (n == 1 && ldc == 1 && transpose_a) {
       const Product transposed{!transpose_b, false, 1, m, k, alpha, b, ldb, a, lda, beta, c, m};
       transposed.RunTiles(scratch);
