@@ -12,6 +12,60 @@
 
 namespace tessera {
 
+namespace base_internal {
+
+// Encodings of numbers in 16 bits without a branch, so that compilers put loops over them into
+// vectors.
+
+/// a or b, by arithmetic: of `condition ? a : b` compilers make a branch around what a or b alone
+/// needs, and a sum of floats in a branch cannot become a vector's.
+TESSERA_HD uint32_t Choose(bool condition, uint32_t a, uint32_t b) {
+  return b ^ ((a ^ b) & (0u - uint32_t{condition}));
+}
+
+/// The float that a binary16 encodes. Normal numbers, infinities and NaN get an exponent so large
+/// that a product scales all of them down to their own; below the normal numbers m 2^-24 is
+/// (1/2 + m 2^-24) - 1/2. After M. Dukhan's FP16 library.
+TESSERA_HD float DecodeHalf(uint16_t half) {
+  using Eigen::numext::bit_cast;
+  const uint32_t magnitude = uint32_t{half} << 17;  // without the sign
+  const float normal = bit_cast<float>((magnitude >> 4) + (uint32_t{0xe0} << 23)) * 0x1p-112f;
+  const float small = bit_cast<float>((magnitude >> 17) | bit_cast<uint32_t>(0.5f)) - 0.5f;
+  constexpr uint32_t kLeastNormal = uint32_t{1} << 27;
+  const uint32_t bits =
+      Choose(magnitude < kLeastNormal, bit_cast<uint32_t>(small), bit_cast<uint32_t>(normal));
+  return bit_cast<float>(bits | (half & 0x8000u) << 16);
+}
+/// The binary16 next to a float, ties to even; of a NaN the quiet one of its sign. A power of two
+/// is added below whose last place the number is cut off, which rounds it; numbers too large became
+/// infinite before. After the same library.
+TESSERA_HD uint16_t EncodeHalf(float value) {
+  using Eigen::numext::bit_cast;
+  const uint32_t bits = bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits << 1;
+  const float scaled = bit_cast<float>(magnitude >> 1) * 0x1p112f * 0x1p-110f;
+  constexpr uint32_t kLeast = uint32_t{0x71} << 24;  // the exponent of the least normal number
+  const uint32_t exponent = magnitude & 0xff000000u;
+  const uint32_t rounding = (exponent < kLeast ? kLeast : exponent) / 2 + (uint32_t{15} << 23);
+  const uint32_t rounded = bit_cast<uint32_t>(bit_cast<float>(rounding) + scaled);
+  const uint32_t encoded = (rounded >> 13 & 0x7c00u) + (rounded & 0x0fffu);
+  return static_cast<uint16_t>(Choose(magnitude > 0xff000000u, 0x7e00u, encoded) |
+                               (bits >> 16 & 0x8000u));
+}
+
+/// The same of bfloat16.
+TESSERA_HD float DecodeBfloat(uint16_t half) {
+  return Eigen::numext::bit_cast<float>(uint32_t{half} << 16);
+}
+TESSERA_HD uint16_t EncodeBfloat(float value) {
+  const uint32_t bits = Eigen::numext::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  const uint32_t quiet = 0x7fc0u | (bits >> 16 & 0x8000u);
+  return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+}  // namespace base_internal
+
 template <typename Format>
 class Float16;
 
@@ -85,13 +139,32 @@ class Float16 {
   };
   TESSERA_HD explicit constexpr Float16(Encoding encoding) : half_(encoding.bits) {}
 
+  // A binary16 alone is found sooner by Eigen's branches; a bfloat16 has no more work than this.
+  static constexpr bool kIsBfloat = std::is_same_v<Format, Eigen::bfloat16> && !TESSERA_DEVICE_CODE;
+
   TESSERA_HD static uint16_t Encode(float value) {
+    if constexpr (kIsBfloat) return base_internal::EncodeBfloat(value);
     return Eigen::numext::bit_cast<uint16_t>(Format(value));
   }
   TESSERA_HD static float Decode(uint16_t bits) {
+    if constexpr (kIsBfloat) return base_internal::DecodeBfloat(bits);
     return static_cast<float>(Eigen::numext::bit_cast<Format>(bits));
   }
 };
+
+/// static_cast<To>(value), in a form of which compilers make vectors in a loop: of half_t it takes
+/// longer alone. The bits are the same, but for signaling NaNs, which become quiet.
+template <typename To, typename From>
+TESSERA_HD To ConvertInLoop(const From& value) {
+#if !TESSERA_DEVICE_CODE
+  if constexpr (std::is_same_v<To, half_t> && std::is_arithmetic_v<From>) {
+    return half_t::Binary(base_internal::EncodeHalf(static_cast<float>(value)));
+  } else if constexpr (std::is_same_v<From, half_t> && std::is_arithmetic_v<To>) {
+    return static_cast<To>(base_internal::DecodeHalf(value.bits()));
+  }
+#endif
+  return static_cast<To>(value);
+}
 
 /// What may stand beside a Float16 in arithmetic and leave the result 16 bits wide.
 template <typename T>

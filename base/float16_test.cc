@@ -1,5 +1,6 @@
 #include "tessera/base/float16.h"
 
+#include <bit>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -25,6 +26,13 @@ static_assert(std::same_as<decltype(half_t() < 1), bool>);
 template <typename T>
 class Float16Test : public testing::Test {};
 using Formats = testing::Types<half_t, bfloat16_t>;
+/// Eigen's type, whose conversions are the ones to agree with.
+template <typename T>
+struct FormatOf;
+template <typename Format>
+struct FormatOf<Float16<Format>> {
+  using type = Format;
+};
 TYPED_TEST_SUITE(Float16Test, Formats);
 
 TYPED_TEST(Float16Test, EveryEncodingSurvivesTheWayThroughFloat) {
@@ -115,6 +123,29 @@ TYPED_TEST(Float16Test, ComparesAsFloatDoes) {
   EXPECT_TRUE(TypeParam(0) == -TypeParam(0));
   EXPECT_TRUE(TypeParam(1) < 2);
   EXPECT_TRUE(1.5 > TypeParam(1));
+}
+
+// In vectors as alone: every number of 16 bits; and floats around all of these and halfway between
+// them, where rounding decides.
+TYPED_TEST(Float16Test, ConvertsInLoopsAsAlone) {
+  const auto bits_of = [](float value) { return std::bit_cast<uint32_t>(value); };
+  for (uint32_t i = 0; i < 0x10000; ++i) {
+    const TypeParam half = TypeParam::Binary(static_cast<uint16_t>(i));
+    const float alone = Eigen::numext::bit_cast<typename FormatOf<TypeParam>::type>(half.bits());
+    const float in_loop = ConvertInLoop<float>(half);
+    ASSERT_TRUE(std::isnan(alone) ? std::isnan(in_loop) : bits_of(in_loop) == bits_of(alone)) << i;
+    ASSERT_EQ(bits_of(half), bits_of(alone)) << i;
+    for (const uint32_t last : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u}) {
+      const float number = std::bit_cast<float>(bits_of(alone) + last);
+      const uint16_t expected = Eigen::numext::bit_cast<uint16_t>(
+          static_cast<typename FormatOf<TypeParam>::type>(number));
+      ASSERT_EQ(ConvertInLoop<TypeParam>(number).bits(), expected) << number;
+      ASSERT_EQ(TypeParam(number).bits(), expected) << number;
+    }
+  }
+  EXPECT_EQ(ConvertInLoop<TypeParam>(2.5).bits(), TypeParam(2.5f).bits());
+  EXPECT_EQ(ConvertInLoop<int32_t>(TypeParam(7.5f)), 7);
+  EXPECT_EQ(ConvertInLoop<double>(TypeParam(7.5f)), 7.5);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class ElementBlocksTest : public testing::Test {
   }
 };
 
-using NumberTypes = testing::Types<uint8_t, int8_t, int64_t>;
+using NumberTypes = testing::Types<uint8_t, int8_t, int64_t, bfloat16_t>;
 TYPED_TEST_SUITE(ElementBlocksTest, NumberTypes);
 
 #define TESSERA_EXPECT_BLOCKS(Saver, ...)                                              \
@@ -86,6 +86,8 @@ TYPED_TEST(ElementBlocksTest, Arithmetic) {
 }
 
 TYPED_TEST(ElementBlocksTest, Conversions) {
+  TESSERA_EXPECT_BLOCKS(saveto, tcast<half_t>(f * 0.37f));
+  TESSERA_EXPECT_BLOCKS(saveto, tcast<float>(tcast<half_t>(f)) + f);
   if constexpr (sizeof(TypeParam) < 8) {
     TESSERA_EXPECT_BLOCKS(saveto, (tcast<float>(a) - 3.0f) * 0.25f);
     TESSERA_EXPECT_BLOCKS(plusto, tcast<float>(a) + f);
@@ -115,6 +117,8 @@ static_assert(
 // The vectors would be put together number by number.
 static_assert(!expr::FitsBlocks<decltype(tcast<float>(Tensor<cpu, 1, int64_t>()))>());
 static_assert(!expr::FitsBlocks<decltype(tcast<int64_t>(Tensor<cpu, 1, float>()))>());
+// Each sum is rounded by branches.
+static_assert(!expr::FitsBlocks<decltype(Tensor<cpu, 1, half_t>() + Tensor<cpu, 1, half_t>())>());
 
 }  // namespace
 }  // namespace tessera

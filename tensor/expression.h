@@ -302,7 +302,7 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   auto WithOperands(const NewA& new_a) const {
     return TypecastExp<T, NewA>(new_a);
   }
-  TESSERA_HD T Eval(index_t y, index_t x) const { return static_cast<T>(a.Eval(y, x)); }
+  TESSERA_HD T Eval(index_t y, index_t x) const { return ConvertInLoop<T>(a.Eval(y, x)); }
   bool IsFlat() const { return a.IsFlat(); }
 };
 

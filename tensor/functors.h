@@ -134,7 +134,8 @@ struct negation : WideFunctor {
 struct maximum : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
-    return a != a ? a : (a > b ? a : b);
+    const bool is_nan = a != a, is_larger = a > b;  // both, without a branch
+    return is_nan | is_larger ? a : b;
   }
   template <ComparesPackets P>
   TESSERA_HD static P PacketMap(const P& a, const P& b) {
@@ -146,7 +147,8 @@ struct maximum : WideFunctor {
 struct minimum : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
-    return a != a ? a : (a < b ? a : b);
+    const bool is_nan = a != a, is_smaller = a < b;
+    return is_nan | is_smaller ? a : b;
   }
   template <ComparesPackets P>
   TESSERA_HD static P PacketMap(const P& a, const P& b) {
@@ -158,7 +160,9 @@ struct minimum : WideFunctor {
 struct clamp : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T low, T high) {
-    return a < low ? low : (high < a ? high : a);
+    const bool below = a < low, above = high < a;
+    const T held = above ? high : a;
+    return below ? low : held;
   }
   template <ComparesPackets P>
   TESSERA_HD static P PacketMap(const P& a, const P& low, const P& high) {

@@ -86,14 +86,22 @@ template <typename T, typename A>
 inline constexpr bool kConvertsLongs<TypecastExp<T, A>> =
     std::is_integral_v<T> != std::is_integral_v<typename A::value_type> &&
     (std::is_integral_v<T> ? sizeof(T) : sizeof(typename A::value_type)) == 8;
+/// Whether elements of E's own type can be in vectors. Those of half_t are in conversions alone:
+/// arithmetic rounds each result by branches, which alone are faster.
+template <typename E, typename T = typename E::value_type>
+inline constexpr bool kHasVectors = std::is_arithmetic_v<T> || std::is_same_v<T, bfloat16_t>;
+/// As above.
+template <typename E>
+inline constexpr bool kHasVectors<E, half_t> = E::kForm == form::kStored;
+/// As above.
+template <typename A>
+inline constexpr bool kHasVectors<TypecastExp<half_t, A>, half_t> = true;
+
 template <typename E>
 constexpr bool FitsBlocks() {
-  using T = typename E::value_type;
   constexpr bool kStores = requires(const E& e) { e.Stored(); };
-  if constexpr (!std::is_arithmetic_v<T> || (E::kForm | form::kMapped) != form::kMapped ||
-                kStores) {
-    return false;
-  } else if constexpr (kConvertsLongs<E>) {
+  constexpr bool kStays = (E::kForm | form::kMapped) == form::kMapped;
+  if constexpr (!kHasVectors<E> || !kStays || kStores || kConvertsLongs<E>) {
     return false;
   } else {
     return AllFitBlocks<OperandTupleOf<E>>::value;

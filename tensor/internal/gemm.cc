@@ -173,15 +173,24 @@ float* FloatsFrom(Scratch<cpu>* scratch, index_t count) {
   return static_cast<float*>(scratch->Allocate(count * static_cast<index_t>(sizeof(float))));
 }
 
+// to[i] = from[i]; in blocks of a number that is known, which the compiler puts into vectors.
+template <typename From, typename To>
+void Convert(const From* from, index_t count, To* to) {
+  constexpr index_t kBlock = 32;
+  index_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    for (index_t j = 0; j < kBlock; ++j) to[i + j] = ConvertInLoop<To>(from[i + j]);
+  }
+  for (; i < count; ++i) to[i] = ConvertInLoop<To>(from[i]);
+}
+
 // A copy in float, one row after the other.
 template <typename T>
 float* ToFloat(const T* data, index_t rows, index_t columns, index_t stride,
                Scratch<cpu>* scratch) {
   auto* const converted = FloatsFrom(scratch, rows * columns);
   for (index_t y = 0; y < rows; ++y) {
-    for (index_t x = 0; x < columns; ++x) {
-      converted[y * columns + x] = static_cast<float>(data[y * stride + x]);
-    }
+    Convert(data + y * stride, columns, converted + y * columns);
   }
   return converted;
 }
@@ -212,9 +221,7 @@ void RunInFloat(const GemmArguments<T>& g) {
                             .beta = beta,
                             .c = c,
                             .ldc = g.n});
-  for (index_t y = 0; y < g.m; ++y) {
-    for (index_t x = 0; x < g.n; ++x) g.c[y * g.ldc + x] = static_cast<T>(c[y * g.n + x]);
-  }
+  for (index_t y = 0; y < g.m; ++y) Convert(c + y * g.n, g.n, g.c + y * g.ldc);
 }
 
 }  // namespace
