@@ -58,7 +58,10 @@ struct RangeExp : Exp<RangeExp<T>, T> {
 
   Shape<1> shape() const { return Shape1(count); }
   TESSERA_HD T Eval(index_t, index_t x) const {
-    return static_cast<T>(start + static_cast<Wide>(x / repeat) * step);
+    // A division takes several times as long as all the rest, and most ranges repeat nothing.
+    // (Asked as repeat == 1, a compiler sees that the division would give the same, and divides.)
+    const index_t position = repeat > 1 ? x / repeat : x;
+    return static_cast<T>(start + static_cast<Wide>(position) * step);
   }
   bool IsFlat() const { return true; }
 };
