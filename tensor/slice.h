@@ -14,6 +14,7 @@ template <int N, int kAxis>
 struct AxisSliceMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = true;
+  static constexpr bool kSharesWork = false;
   static constexpr bool kOneToOne = true;
 
   Shape<N> target;
@@ -46,6 +47,8 @@ template <int N>
 struct BlockMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = false;
+  // For a matrix the map does next to nothing, and a short row is done before a buffer is filled.
+  static constexpr bool kSharesWork = N > 2;
   static constexpr bool kOneToOne = true;
 
   Shape<N> source;
@@ -81,6 +84,7 @@ template <int N>
 struct CropMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = true;
+  static constexpr bool kSharesWork = false;
   static constexpr bool kOneToOne = true;
 
   Shape<N> target;
@@ -110,6 +114,7 @@ template <int N>
 struct FlipMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = false;
+  static constexpr bool kSharesWork = true;
   static constexpr bool kOneToOne = true;
 
   Shape<N> target;

@@ -73,6 +73,20 @@ TYPED_TEST(SliceTest, OfEachAxisOnBothSides) {
   }
 }
 
+// Long enough for whatever copies rows, in the order of the operand or backwards.
+TYPED_TEST(SliceTest, LongRows) {
+  using T = TypeParam;
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<2, T> a(Shape2(3, 301), layout);
+    const auto below = [&](const Shape<2>& i) { return a.at(Shape2(i[0] + 1, i[1])); };
+    ExpectElements<2>(slice<0>(*a, 1, 3), Shape2(2, 301), below, "slice<0>");
+    const auto inside = [&](const Shape<2>& i) { return a.at(Shape2(i[0], i[1] + 5)); };
+    ExpectElements<2>(slice<1>(*a, 5, 298), Shape2(3, 293), inside, "slice<1>");
+    const auto backwards = [&](const Shape<2>& i) { return a.at(Shape2(i[0], 300 - i[1])); };
+    ExpectElements<2>(mirror(*a), a.shape(), backwards, "mirror");
+  }
+}
+
 TYPED_TEST(SliceTest, BlocksWithSteps) {
   using T = TypeParam;
   for (const GuardedLayout& layout : OperandLayouts()) {

@@ -14,6 +14,7 @@ template <int N>
 struct ScalarMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = true;
+  static constexpr bool kSharesWork = false;
   static constexpr bool kOneToOne = false;
 
   Shape<N> target;
@@ -33,6 +34,7 @@ template <int N>
 struct StretchMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = true;
+  static constexpr bool kSharesWork = false;
   static constexpr bool kOneToOne = false;
 
   Shape<N> target;
@@ -70,6 +72,7 @@ template <int N>
 struct InsertAxisMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = true;
+  static constexpr bool kSharesWork = false;
   static constexpr bool kOneToOne = false;
 
   Shape<N> target;

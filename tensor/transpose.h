@@ -16,6 +16,7 @@ template <int N, bool kKeepsLast>
 struct TransposeMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = kKeepsLast;
+  static constexpr bool kSharesWork = !kKeepsLast;
   static constexpr bool kOneToOne = true;
 
   Shape<N> target;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <type_traits>
 
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/reference.h"
@@ -15,6 +16,13 @@ template <typename E>
 void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
               typename E::value_type* out) {
   using T = typename E::value_type;
+  if constexpr (kIsTensor<E>) {
+    // From about 256 bytes on the library's copy, which is wider, pays for its call.
+    if (end - begin >= index_t{256} / index_t{sizeof(T)}) {
+      std::copy_n(expression.dptr_ + y * expression.stride_ + begin, end - begin, out);
+      return;
+    }
+  }
   if constexpr (HasEvalRow<E, T>) {
     expression.EvalRow(y, begin, end, out);
   } else if constexpr (HoldsSpans<E>()) {
@@ -31,6 +39,24 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
     }
     for (; x < end; ++x) *out++ = e.Eval(y, x);
   }
+}
+
+/// Writes `count` elements of row y of a CPU expression backwards, element `last` to out[0].
+template <typename E>
+void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
+                   typename E::value_type* out) {
+  using T = typename E::value_type;
+  const E e = expression;  // as in EvalSpan
+  index_t i = 0;
+  // Some packets of integers Eigen 3.4 cannot reverse, and returns them as they are.
+  if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable && !std::is_integral_v<T>) {
+    using P = typename PacketTraits<T>::type;
+    constexpr index_t kSize = PacketTraits<T>::kSize;
+    for (; i + kSize <= count; i += kSize) {
+      pk::pstoreu(out + i, pk::preverse(e.template EvalPacket<P>(y, last - i - (kSize - 1))));
+    }
+  }
+  for (; i < count; ++i) out[i] = e.Eval(y, last - i);
 }
 
 /// Where a row's elements come from: element x is the operand's element
@@ -54,6 +80,9 @@ struct RowSource {
 ///   kRank, shape()       of the result
 ///   operator()(y)        the RowSource of row y, on host and device
 ///   kWholeRows           true if every row is part of one of the operand's or one element repeated
+///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, since it asks the
+///   map
+///                        once for a row and knows packets where Eval has but elements
 ///   kOneToOne            true if no element of the operand occurs twice.
 /// With kOneToOne over a tensor it may also be assigned to; see reference.h.
 template <typename Map, typename E>
@@ -63,6 +92,7 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   static constexpr int kRank = Map::kRank;
   static constexpr bool kHasPacket = Map::kWholeRows && E::kHasPacket;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kSharesWork = Map::kSharesWork;
   static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;
 
   Map map;
@@ -99,6 +129,8 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
       EvalSpan(e, s.y, s.x0 + begin, s.x0 + end, out);
     } else if (s.step_y == 0 && s.step_x == 0) {
       std::fill_n(out, end - begin, e.Eval(s.y, s.x0));
+    } else if (s.step_y == 0 && s.step_x == -1) {
+      EvalBackwards(e, s.y, s.x0 - begin, end - begin, out);
     } else {
       const E operand = e;
       for (index_t x = begin; x < end; ++x) {
