@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <type_traits>
 
 #include "tessera/tensor/dense.h"
@@ -27,9 +29,15 @@ struct Range {
       : begin(first), end(past), step(stride) {}
   /// How many indices there are; 0 if step leads away from end, or is 0.
   constexpr index_t count() const {
-    if (step > 0) return end > begin ? (end - begin - 1) / step + 1 : 0;
-    if (step < 0) return begin > end ? (end - begin + 1) / step + 1 : 0;
-    return 0;
+    if (step == 0 || (step > 0 ? end <= begin : end >= begin)) return 0;
+    const auto from = static_cast<uint64_t>(begin), to = static_cast<uint64_t>(end);
+    const uint64_t after_first = ((step > 0 ? to - from : from - to) - 1) / stride();
+    constexpr uint64_t kMost = std::numeric_limits<index_t>::max();
+    return static_cast<index_t>(std::min(after_first, kMost - 1)) + 1;
+  }
+  /// The distance from one index to the next; of the least step it is no index_t.
+  constexpr uint64_t stride() const {
+    return step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step);
   }
 };
 
@@ -214,10 +222,12 @@ namespace tensor_internal {
 template <int N>
 Range CheckedRange(const Range& range, int dimension, const Shape<N>& shape) {
   const index_t count = range.count();
-  const index_t last = range.begin + (count - 1) * range.step;
   const index_t extent = shape[dimension];
-  const bool inside =
-      count == 0 || (std::min(range.begin, last) >= 0 && std::max(range.begin, last) < extent);
+  const auto last_is_inside = [&] {
+    const index_t room = range.step > 0 ? extent - 1 - range.begin : range.begin;
+    return static_cast<uint64_t>(count - 1) <= static_cast<uint64_t>(room) / range.stride();
+  };
+  const bool inside = count == 0 || (0 <= range.begin && range.begin < extent && last_is_inside());
   if (range.step == 0 || !inside) {
     throw InvalidArgument("View: the range from ", range.begin, " to ", range.end, " in steps of ",
                           range.step, " does not fit dimension ", dimension, " of shape ", shape,

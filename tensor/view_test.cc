@@ -157,7 +157,14 @@ TEST(ViewTest, StepsMayBeOfAnySize) {
   static_assert(Range(4, 1, -3).count() == 1 && Range(4, 0, -3).count() == 2);
   static_assert(Range(1, 4, kMost).count() == 1 && Range(3, -1, kLeast).count() == 1);
   static_assert(Range(4, 4, kMost).count() == 0 && Range(3, 3, kLeast).count() == 0);
+  // Distances beyond index_t.
+  static_assert(Range(5, kLeast, kLeast).count() == 2 && Range(kLeast, kMost, kMost).count() == 3);
+  static_assert(Range(kLeast, kMost).count() == kMost && Range(kMost, kLeast, -1).count() == kMost);
   GuardedTensor<1, float> v(Shape1(4), std::vector<float>{1, 2, 3, 4});
+  for (const Range& range : {Range(3, kLeast, kLeast), Range(0, kMost), Range(3, kLeast, -2),
+                             Range(kMost, kLeast, -1), Range(kLeast, kMost, kMost)}) {
+    ExpectError([&] { View(*v, range); }, kInvalidArgument, {"View", "range"});
+  }
   View(*v, Range(1, 4, kMost)) = 7;
   View(*v, Range(3, -1, kLeast)) += 1;
   EXPECT_EQ(v.values(), (std::vector<float>{1, 7, 3, 5}));

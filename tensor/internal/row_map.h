@@ -80,8 +80,7 @@ struct RowSource {
 ///   kRank, shape()       of the result
 ///   operator()(y)        the RowSource of row y, on host and device
 ///   kWholeRows           true if every row is part of one of the operand's or one element repeated
-///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, since it asks the
-///   map
+///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, for it asks the map
 ///                        once for a row and knows packets where Eval has but elements
 ///   kOneToOne            true if no element of the operand occurs twice.
 /// With kOneToOne over a tensor it may also be assigned to; see reference.h.
