@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/merge_dimensions.h"
 
 namespace tessera {
 namespace expr {
@@ -56,6 +57,10 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
     }
   }
   bool IsFlat() const { return N == 1; }
+  int MergeableDimensions() const { return kAlongRow ? 1 : N - 1 - kAxis; }
+  BroadcastExp MergeDimensions(int count) const {
+    return {vector, expr::MergeDimensions(target, count)};
+  }
 };
 
 /// Spreads a vector over `shape` along dimension kAxis: out[…, i at kAxis, …] = vector[i].

@@ -9,6 +9,7 @@
 #include "tessera/base/device.h"
 #include "tessera/tensor/cost.h"
 #include "tessera/tensor/expression.h"
+#include "tessera/tensor/merge_dimensions.h"
 #include "tessera/tensor/overlap.h"
 #include "tessera/tensor/parallel.h"
 #include "tessera/tensor/span.h"
@@ -222,6 +223,12 @@ Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]
 /// have been checked.
 template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
+  if constexpr (MergesShortRows<Tensor<cpu, N, T>, E>) {
+    if (const int count = DimensionsToMerge(dst, e); count > 1) {
+      Evaluate<Saver>(MergeDimensions(dst, count), MergeDimensions(e, count));
+      return;
+    }
+  }
   using Task = RowsTask<Saver, T, E>;
   const LoopPlan plan = PlanLoop(dst, e);
   const Task task{

@@ -81,6 +81,7 @@ struct ScalarExp : NumberBlock<T>, Exp<ScalarExp<T>, T, form::kMapped>, Number<S
   static constexpr bool kHasGroups = true;
   static constexpr bool kHasWidePacket = true;
   static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
 
   using NumberBlock<T>::value;
 
@@ -105,6 +106,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   static constexpr bool kHasGroups = HasGroups<A>();
   static constexpr bool kHasWidePacket = HasWidePacket<Op>() && HasWidePacket<A>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
   static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
 
@@ -153,6 +155,7 @@ struct BinaryMapExp
   static constexpr bool kHasWidePacket =
       HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
   static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
 
@@ -211,6 +214,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
   static constexpr bool kHasWidePacket =
       HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>() && HasWidePacket<C>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
   static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
 
@@ -291,6 +295,7 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
 
   A a;

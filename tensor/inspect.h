@@ -431,6 +431,13 @@ class Inspection {
       Begin(what + Rows(dst.IsFlat() && e.IsFlat()), kTraffic + kOfDst);
       EndKernel();
     } else {
+      if constexpr (MergesShortRows<Dst, E>) {
+        if (const int count = DimensionsToMerge(dst, e); count > 1) {
+          Loop<Saver>(what + ", its last " + std::to_string(count) + " dimensions as one,",
+                      MergeDimensions(dst, count), MergeDimensions(e, count));
+          return;
+        }
+      }
       const LoopPlan plan = PlanLoop(dst, e);
       Begin(what + Rows(plan.cuts_row), kTraffic + kOfDst);
       const bool streamed = StoresInto<Saver>(dst, e, plan) == Stores::kStreamed;

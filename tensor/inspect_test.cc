@@ -11,6 +11,7 @@
 #include "tbb/task_arena.h"
 #include "tessera/tensor/allocate.h"
 #include "tessera/tensor/batch_gemm.h"
+#include "tessera/tensor/broadcast.h"
 #include "tessera/tensor/concat.h"
 #include "tessera/tensor/dot.h"
 #include "tessera/tensor/elementwise.h"
@@ -20,6 +21,7 @@
 #include "tessera/tensor/reduce_axis.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/store.h"
+#include "tessera/tensor/stretch.h"
 #include "tessera/tensor/test_values.h"
 #include "tessera/tensor/view.h"
 
@@ -87,6 +89,20 @@ TEST_F(InspectTest, ElementwiseExpressionsTakeOnePass) {
   EXPECT_THAT(Inspect(*r, 3), HasSubstr("reads 0, writes 1"));
   EXPECT_THAT(Inspect<sv::plusto>(*r, *a), HasSubstr("reads 2, writes 1"));
   EXPECT_THAT(Inspect(*r, Store(*b, *a * 2) + *a), HasSubstr("reads 2, writes 2"));
+}
+
+TEST_F(InspectTest, ShortRowsAreMerged) {
+  const Tensor<cpu, 4> images(nullptr, Shape4(2, 3, 7, 7)), padded(nullptr, Shape4(2, 3, 7, 7), 8);
+  const Tensor<cpu, 1> channels(nullptr, Shape1(3));
+  const auto channel = broadcast<1>(channels, images.shape_);
+  EXPECT_THAT(Inspect(images * channel),
+              HasSubstr("writes (2,3,7,7) float32, its last 2 dimensions as one, row by row; "));
+  EXPECT_THAT(Inspect(images * channel), HasSubstr("; packets"));
+  EXPECT_THAT(Inspect(padded, images * channel), HasSubstr("(2,3,7,7) float32 row by row"));
+  EXPECT_THAT(Inspect(padded * channel), HasSubstr("(2,3,7,7) float32 row by row"));
+  EXPECT_THAT(
+      Inspect(images * broadcast_to(Tensor<cpu, 4>(nullptr, Shape4(1, 1, 1, 1)), images.shape_)),
+      HasSubstr("its last 4 dimensions as one"));
 }
 
 TEST_F(InspectTest, ReductionsInsideAreCountedAndNotRun) {

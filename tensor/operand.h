@@ -36,6 +36,11 @@
 ///                             for a node that cannot name them
 ///   kMovesElements            false if element i depends on the operands' elements i alone; true,
 ///                             or absent, for a node that reads other places (a.T(), broadcast)
+///   kMergesOperands           true for a node without shape of its own: over operands whose last
+///                             dimensions are merged it has the same elements, so that rows are
+///                             longer; see merge_dimensions.h. Other nodes may offer instead
+///   MergeableDimensions()     how many of the last dimensions may be merged into the last one, and
+///   MergeDimensions(count)    the node, of the same type, over a shape with `count` of them merged
 ///   kIsItsOperands            true where type, shape and operands say what its elements are:
 ///                             equal ones that are computed first are then computed once
 ///   kComputedFirst            true for a node that has no elements before ComputeFirst; see

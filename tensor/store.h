@@ -19,6 +19,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
   static constexpr bool kHasGroups = HasGroups<E>();
   static constexpr bool kHasWidePacket = HasWidePacket<E>();
   static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
 
   Tensor<Device, N, T> target;
   E e;

@@ -1,6 +1,8 @@
 #ifndef TESSERA_TENSOR_STRETCH_H_
 #define TESSERA_TENSOR_STRETCH_H_
 
+#include <algorithm>
+
 #include "tessera/tensor/internal/row_map.h"
 
 /// Broadcasts: elements repeated along new or stretched dimensions. broadcast.h has the commonest
@@ -27,6 +29,13 @@ struct ScalarMap {
   }
   const Shape<N>& shape() const { return target; }
   TESSERA_HD RowSource operator()(index_t) const { return RowSource::Repeated(0, 0); }
+  int MergeableDimensions() const { return N; }
+  ScalarMap MergeDimensions(int count) const {
+    ScalarMap merged = *this;
+    merged.target = expr::MergeDimensions(target, count);
+    return merged;
+  }
+  bool MergesOperand() const { return false; }
 };
 
 /// Dimensions of extent 1 stretched to those of `target`.
@@ -65,6 +74,25 @@ struct StretchMap {
     }
     return repeats_columns ? RowSource::Repeated(row, 0) : RowSource::Whole(row, 0);
   }
+  /// Those that are stretched like the last, or like it are not.
+  int MergeableDimensions() const {
+    int count = 1;
+    for (int i = N - 2; i >= 0; --i, ++count) {
+      const bool stretched = row_step[i] == 0;
+      if (stretched != repeats_columns && target[i] != 1) break;
+    }
+    return count;
+  }
+  StretchMap MergeDimensions(int count) const {
+    StretchMap merged = *this;
+    merged.target = expr::MergeDimensions(target, count);
+    if (MergesOperand()) {  // of which that many rows become one
+      const index_t rows = target.ProdShape(N - count, N - 1);
+      for (int i = 0; i < N - count; ++i) merged.row_step[i] /= rows;
+    }
+    return merged;
+  }
+  bool MergesOperand() const { return !repeats_columns; }
 };
 
 /// broadcast_with_axis: see the function below.
@@ -77,6 +105,7 @@ struct InsertAxisMap {
 
   Shape<N> target;
   bool innermost;      // the new dimension is the last
+  int behind;          // dimensions behind it
   index_t columns;     // of the operand
   index_t inner_rows;  // rows of the operand in one step of the dimensions before the new one
   index_t rows;        // rows of the result in the same
@@ -88,7 +117,8 @@ struct InsertAxisMap {
     }
     for (int i = 0; i < N; ++i) target[i] = i <= axis ? source[i] : source[i == 0 ? 0 : i - 1];
     target[axis + 1] = size;
-    innermost = axis + 1 == N - 1;
+    behind = N - 2 - axis;
+    innermost = behind == 0;
     columns = source[N - 2];
     inner_rows = innermost ? 1 : source.ProdShape(axis + 1, N - 2);
     rows = size * inner_rows;
@@ -102,6 +132,17 @@ struct InsertAxisMap {
     const index_t outer = y / rows;
     return RowSource::Whole(outer * inner_rows + (y - outer * rows) % inner_rows, 0);
   }
+  /// Those behind the new one.
+  int MergeableDimensions() const { return std::max(1, behind); }
+  InsertAxisMap MergeDimensions(int count) const {
+    InsertAxisMap merged = *this;
+    const index_t merged_rows = target.ProdShape(N - count, N - 1);
+    merged.target = expr::MergeDimensions(target, count);
+    merged.inner_rows /= merged_rows;
+    merged.rows /= merged_rows;
+    return merged;
+  }
+  bool MergesOperand() const { return true; }
 };
 
 /// The one element of e everywhere in `shape`.

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/merge_dimensions.h"
 #include "tessera/tensor/reference.h"
 
 namespace tessera::expr {
@@ -82,7 +83,10 @@ struct RowSource {
 ///   kWholeRows           true if every row is part of one of the operand's or one element repeated
 ///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, for it asks the map
 ///                        once for a row and knows packets where Eval has but elements
-///   kOneToOne            true if no element of the operand occurs twice.
+///   kOneToOne            true if no element of the operand occurs twice
+/// and optionally
+///   MergeableDimensions(), MergeDimensions(count)  as a node does; see operand.h
+///   MergesOperand()      whether the operand's last dimensions, too, are then merged.
 /// With kOneToOne over a tensor it may also be assigned to; see reference.h.
 template <typename Map, typename E>
 struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<RowMapExp<Map, E>> {
@@ -93,6 +97,9 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   static constexpr bool kMovesElements = true;
   static constexpr bool kSharesWork = Map::kSharesWork;
   static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;
+  static constexpr bool kMerges = MergesDimensions<E>() && requires(const Map& m) {
+    m.MergeDimensions(2);
+  };
 
   Map map;
   E e;
@@ -120,6 +127,13 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
     return pk::pset1<P>(e.Eval(s.y, s.x0));
   }
   bool IsFlat() const { return false; }
+  int MergeableDimensions() const requires kMerges {
+    const int count = map.MergeableDimensions();
+    return map.MergesOperand() ? std::min(count, expr::MergeableDimensions(e)) : count;
+  }
+  RowMapExp MergeDimensions(int count) const requires kMerges {
+    return {map.MergeDimensions(count), map.MergesOperand() ? expr::MergeDimensions(e, count) : e};
+  }
 
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     if (begin >= end) return;
