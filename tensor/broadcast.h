@@ -16,11 +16,12 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
-  static constexpr bool kHasPacket = E::kHasPacket;
-  static constexpr bool kHasWidePacket = HasWidePacket<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
   static constexpr bool kAlongRow = kAxis == N - 1;
+  static constexpr bool kHasPacket =
+      kAlongRow ? E::kHasPacket : PacketTraits<value_type>::kVectorizable;
+  static constexpr bool kHasWidePacket = !kAlongRow || HasWidePacket<E>();
 
   E vector;
   Shape<N> target;
@@ -45,7 +46,9 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
     if constexpr (kAlongRow) {
       return vector.Eval(0, x);
     } else {
-      return vector.Eval(0, (y / inner_rows) % target[kAxis]);
+      // Of merged dimensions there are none behind kAxis, and none lie before the first.
+      const index_t i = inner_rows == 1 ? y : y / inner_rows;
+      return vector.Eval(0, kAxis == 0 ? i : i % target[kAxis]);
     }
   }
   template <typename P>
@@ -55,6 +58,9 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
     } else {
       return pk::pset1<P>(Eval(y, x));
     }
+  }
+  ScalarExp<value_type> AtRow(index_t y) const requires(!kAlongRow) {
+    return ScalarExp<value_type>(Eval(y, 0));
   }
   bool IsFlat() const { return N == 1; }
   int MergeableDimensions() const { return kAlongRow ? 1 : N - 1 - kAxis; }

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tessera/base/device.h"
+#include "tessera/tensor/at_row.h"
 #include "tessera/tensor/cost.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/merge_dimensions.h"
@@ -82,6 +83,8 @@ template <typename Saver, typename T, typename E>
       };
       ForEachBlock(expression, y, begin, end - begin, row + begin, combine);
     }
+  } else if constexpr (HasAtRow<E>) {
+    EvaluateRow<Saver>(row, AtRow(expression, y), y, begin, end, stores);
   } else {
     // Nobody else has the copy's address, so that its fields stay in registers although packet
     // stores may alias anything.

@@ -74,6 +74,29 @@ struct RowSource {
   TESSERA_HD bool IsWhole() const { return step_y == 0 && step_x == 1; }
 };
 
+/// A row of a RowMapExp with kWholeRows.
+template <typename E>
+struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
+  using value_type = typename E::value_type;
+  static constexpr int kRank = 0;  // fits every shape
+  static constexpr bool kHasPacket = E::kHasPacket;
+  static constexpr bool kHasWidePacket = HasWidePacket<E>();
+
+  E e;
+  index_t row;
+  index_t x0;
+  index_t step;  // 1, or 0 for one element repeated
+
+  MappedRowExp(const E& operand, const RowSource& s)
+      : e(operand), row(s.y), x0(s.x0), step(s.step_x) {}
+  value_type Eval(index_t, index_t x) const { return e.Eval(row, x0 + x * step); }
+  template <typename P>
+  P EvalPacket(index_t, index_t x) const {
+    return step == 1 ? e.template EvalPacket<P>(row, x0 + x) : pk::pset1<P>(e.Eval(row, x0));
+  }
+  bool IsFlat() const { return true; }
+};
+
 /// An expression whose elements are the operand's at other places, so that each row runs through
 /// the operand in even steps: slices, reversals, permutations of axes, broadcasts.
 ///
@@ -94,6 +117,7 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   using device_type = DeviceOf<E>;
   static constexpr int kRank = Map::kRank;
   static constexpr bool kHasPacket = Map::kWholeRows && E::kHasPacket;
+  static constexpr bool kHasWidePacket = Map::kWholeRows && HasWidePacket<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kSharesWork = Map::kSharesWork;
   static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;
@@ -125,6 +149,10 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
     const RowSource s = map(y);
     if (s.step_x == 1) return e.template EvalPacket<P>(s.y, s.x0 + x);
     return pk::pset1<P>(e.Eval(s.y, s.x0));
+  }
+  auto AtRow(index_t y) const requires Map::kWholeRows {
+    const RowSource s = map(y);
+    return MappedRowExp(expr::AtRow(e, s.y), s);
   }
   bool IsFlat() const { return false; }
   int MergeableDimensions() const requires kMerges {
