@@ -165,6 +165,23 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
                            static_cast<T>(op::mul::Map(static_cast<Accumulator>(total), factor)));
       };
       const ExceptPlan plan(kept, rows, columns, CostOf(ready));
+      if constexpr (kAxis == E::kRank - 2) {
+        // A row for each result: many at a time.
+        if (rows == 1 && columns <= kReduceChunk && !plan.in_chunks) {
+          ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
+            constexpr index_t kResults = 64;
+            alignas(64) Accumulator values[kResults];
+            for (index_t i = first; i < last; i += kResults) {
+              const index_t count = std::min(kResults, last - i);
+              ReduceEachRow<Red, finish::None>(ready, i, count, columns, values);
+              for (index_t k = 0; k < count; ++k) {
+                save(i + k, Op::Map(Red::template InitialValue<Total>(), Total(values[k])));
+              }
+            }
+          });
+          return;
+        }
+      }
       if (!plan.in_chunks) {
         ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
           const Ready local = ready;

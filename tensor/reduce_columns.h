@@ -53,6 +53,18 @@ TESSERA_HD P TakeUpPackets(const P& result, const E& e, index_t row, index_t row
   }
 }
 
+/// The same for element x.
+template <typename Op, index_t kRows, typename Accumulator, typename E>
+TESSERA_HD Accumulator TakeUpElements(Accumulator result, const E& e, index_t row, index_t row_step,
+                                      index_t x) {
+  if constexpr (kRows == 0) {
+    return result;
+  } else {
+    return TakeUpElements<Op, kRows - 1>(Op::Map(result, static_cast<Accumulator>(e.Eval(row, x))),
+                                         e, row + row_step, row_step, x);
+  }
+}
+
 /// results[x] = Op(results[x], e(y, column + x)) for kRows rows y from first_row on, row_step
 /// apart, in this order, and x in [0, count), in packets P if Red takes any. Inlined always, so
 /// that e stays its caller's copy that nobody else knows, and is not copied anew for every few
@@ -69,13 +81,21 @@ template <typename Red, typename P, index_t kRows, typename Accumulator, typenam
                                                         row_step, column + x));
     }
   }
-  for (; x < count; ++x) {
-    Accumulator result = results[x];
-    for (index_t r = 0; r < kRows; ++r) {
-      result =
-          Op::Map(result, static_cast<Accumulator>(e.Eval(first_row + r * row_step, column + x)));
+  if constexpr (!ReducesPackets<Red, E>) {
+    // At -O2 GCC makes packets only of loops whose extent it knows, and of stores to where nothing
+    // else may lie.
+    constexpr index_t kBlock = 32;
+    for (; x + kBlock <= count; x += kBlock) {
+      Accumulator block[kBlock];
+      for (index_t i = 0; i < kBlock; ++i) {
+        block[i] =
+            TakeUpElements<Op, kRows>(results[x + i], e, first_row, row_step, column + x + i);
+      }
+      std::copy_n(block, kBlock, results + x);
     }
-    results[x] = result;
+  }
+  for (; x < count; ++x) {
+    results[x] = TakeUpElements<Op, kRows>(results[x], e, first_row, row_step, column + x);
   }
 }
 
@@ -168,7 +188,8 @@ template <typename Red, typename P, typename Accumulator, typename E>
   }
 }
 
-/// ReduceColumns in wide packets. RunsWide() must be true.
+/// ReduceColumns in wide packets, or whatever the compiler makes of its blocks for AVX2. RunsWide()
+/// must be true.
 template <typename Red, typename Accumulator, typename E>
 TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_t first_row,
                                          index_t row_step, index_t begin, index_t end,
@@ -183,7 +204,9 @@ TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_
 template <typename Red, typename Accumulator, typename E>
 void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
-  if constexpr (ReducesWidePackets<Red, E>) {
+  if constexpr (ReducesWidePackets<Red, E> ||
+                (!ReducesPackets<Red, E> && std::is_arithmetic_v<Accumulator> &&
+                 TESSERA_HAS_WIDE_PACKETS && !HoldsSpans<E>())) {
     if (count >= kMinWideRow && RunsWide()) {
       ReduceColumnsWide<Red>(results, e, first_row, row_step, begin, end, column, count);
       return;

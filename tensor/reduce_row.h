@@ -5,6 +5,7 @@
 #include <array>
 #include <concepts>
 #include <type_traits>
+#include <utility>
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
@@ -34,6 +35,13 @@ template <typename Red, typename E>
 concept ReducesWidePackets =
     ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasWidePacketsOf<typename E::value_type> &&
     HasWidePacket<E>() && HasWidePacket<typename Red::OPType>();
+
+/// What Red reduces in any order with the same bits, so that the compiler may choose it: whole
+/// numbers, of which sums wrap, where they are not taken in packets.
+template <typename Red, typename E>
+concept ReducesInAnyOrder = std::integral<typename E::value_type> && !ReducesPackets<Red, E> &&
+                            (std::same_as<Red, red::sum> || std::same_as<Red, red::maximum> ||
+                             std::same_as<Red, red::minimum>);
 
 /// The chains of a row, in packets P: packets of the build's own.
 template <typename Op, typename P>
@@ -115,6 +123,40 @@ TESSERA_HD decltype(auto) RowElements(const E& e, [[maybe_unused]] index_t y,
   }
 }
 
+/// Elements that are reduced together in any order: most of a row, and what this leaves of it. At
+/// -O2 GCC makes packets only of loops whose extent it knows.
+inline constexpr index_t kAnyOrderBlock = kReduceBlock * kReduceChains;
+inline constexpr index_t kShortAnyOrderBlock = 32;
+
+/// Red over kCount elements of row y from x on, in any order, in kChains chains. Small numbers are
+/// added in 32 bits, of which a block does not need more, as many at a time again.
+template <typename Red, index_t kCount, index_t kChains, typename E>
+[[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceInAnyOrder(
+    const E& e, index_t y, index_t x) {
+  using T = typename E::value_type;
+  using Accumulator = AccumulatorOf<Red, T>;
+  using Part =
+      std::conditional_t<std::is_same_v<Red, red::sum> && sizeof(T) <= 2, int32_t, Accumulator>;
+  static_assert(kCount <= 1 << 15, "so many 16-bit numbers add up to 32 bits");
+  using Op = typename Red::OPType;
+  constexpr index_t kChain = kCount / kChains;
+  Part p0 = Red::template InitialValue<Part>();
+  if constexpr (kChains == 1) {
+    for (index_t i = 0; i < kChain; ++i) p0 = Op::Map(p0, static_cast<Part>(e.Eval(y, x + i)));
+    return p0;
+  } else {
+    static_assert(kChains == 4);
+    Part p1 = p0, p2 = p0, p3 = p0;
+    for (index_t i = x; i < x + kChain; ++i) {
+      p0 = Op::Map(p0, static_cast<Part>(e.Eval(y, i)));
+      p1 = Op::Map(p1, static_cast<Part>(e.Eval(y, i + kChain)));
+      p2 = Op::Map(p2, static_cast<Part>(e.Eval(y, i + 2 * kChain)));
+      p3 = Op::Map(p3, static_cast<Part>(e.Eval(y, i + 3 * kChain)));
+    }
+    return Op::Map(Op::Map(p0, p1), Op::Map(p2, p3));
+  }
+}
+
 /// ReduceRow in packets P. Inlined always, so that it is compiled for its caller's instructions.
 template <typename Red, typename P, typename E>
 [[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceRowIn(const E& e,
@@ -147,6 +189,14 @@ template <typename Red, typename P, typename E>
       for (size_t i = 1; i < lanes.size(); ++i) result = Op::Map(result, lanes[i]);
     }
   }
+  if constexpr (ReducesInAnyOrder<Red, E> && !HoldsSpans<E>()) {
+    for (; x + kAnyOrderBlock <= end; x += kAnyOrderBlock) {
+      result = Op::Map(result, ReduceInAnyOrder<Red, kAnyOrderBlock, kReduceChains>(e, y, x));
+    }
+    for (; x + kShortAnyOrderBlock <= end; x += kShortAnyOrderBlock) {
+      result = Op::Map(result, ReduceInAnyOrder<Red, kShortAnyOrderBlock, 1>(e, y, x));
+    }
+  }
   // One by one: what packets leave over, or all of a row that has none, its parts put aside too.
   constexpr index_t kPart = kReduceBlock * kReduceChains;
   while (x < end) {
@@ -162,7 +212,8 @@ template <typename Red, typename P, typename E>
   return result;
 }
 
-/// ReduceRow in wide packets. RunsWide() must be true.
+/// ReduceRow in wide packets, or whatever the compiler makes of the loops for AVX2. RunsWide() must
+/// be true.
 template <typename Red, typename E>
 TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const E e, index_t y,
                                                                            index_t begin,
@@ -176,7 +227,8 @@ TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
                                                      index_t end) {
-  if constexpr (ReducesWidePackets<Red, E>) {
+  if constexpr (ReducesWidePackets<Red, E> ||
+                (ReducesInAnyOrder<Red, E> && TESSERA_HAS_WIDE_PACKETS && !HoldsSpans<E>())) {
     if (end - begin >= kMinWideRow && RunsWide()) return ReduceRowWide<Red>(e, y, begin, end);
   }
   return ReduceRowIn<Red, typename PacketTraits<typename E::value_type>::type>(e, y, begin, end);
@@ -234,6 +286,66 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
       for (index_t x = in_turns; x < columns; ++x) rest = Op::Map(rest, e.Eval(y + r, x));
       results[r] = Op::Map(results[r], rest);
     }
+  }
+  return y - first;
+}
+
+/// `result`, whose lane i is that of row y + i, with the packets at x of these rows taken up but
+/// for their first `skipped` elements, each row's in their order.
+template <typename Op, typename P, typename E, size_t... i>
+TESSERA_HD P TakeUpTransposed(P result, const E& e, index_t y, index_t x, size_t skipped,
+                              std::index_sequence<i...> /*rows*/) {
+  pk::PacketBlock<P, sizeof...(i)> block{
+      {e.template EvalPacket<P>(y + static_cast<index_t>(i), x)...}};
+  pk::ptranspose(block);
+  ((result = i < skipped ? result : MapPackets<Op>(result, block.packet[i])), ...);
+  return result;
+}
+
+/// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for rows that ReduceRow takes one by one,
+/// four at a time, or one for each lane of a packet, from `first` on as long as so many are left
+/// before `last`; returns how many. A row alone waits for each addition, and is hardly longer than
+/// what it costs to begin it.
+template <typename Red, typename E>
+index_t ReduceShortRows(const E e, index_t first, index_t last, index_t columns,
+                        AccumulatorOf<Red, typename E::value_type>* results) {
+  using T = typename E::value_type;
+  using Accumulator = AccumulatorOf<Red, T>;
+  using Op = typename Red::OPType;
+  const Accumulator initial = Red::template InitialValue<Accumulator>();
+  index_t y = first;
+  if constexpr (ReducesPackets<Red, E> && std::is_floating_point_v<T>) {
+    using P = typename PacketTraits<T>::type;
+    constexpr index_t kSize = PacketTraits<T>::kSize;
+    constexpr auto kRows = std::make_index_sequence<static_cast<size_t>(kSize)>();
+    // What whole packets leave of a row lies in one that ends with it.
+    const index_t rest = columns % kSize;
+    if (columns >= kSize) {
+      for (; y + kSize <= last; y += kSize, results += kSize) {
+        P result = pk::pset1<P>(initial);
+        for (index_t x = 0; x + kSize <= columns; x += kSize) {
+          result = TakeUpTransposed<Op>(result, e, y, x, 0, kRows);
+        }
+        if (rest > 0) {
+          result = TakeUpTransposed<Op>(result, e, y, columns - kSize,
+                                        static_cast<size_t>(kSize - rest), kRows);
+        }
+        pk::pstoreu(results, result);
+      }
+    }
+  }
+  for (; y + 4 <= last; y += 4) {
+    Accumulator p0 = initial, p1 = initial, p2 = initial, p3 = initial;
+    for (index_t x = 0; x < columns; ++x) {
+      p0 = Op::Map(p0, static_cast<Accumulator>(e.Eval(y, x)));
+      p1 = Op::Map(p1, static_cast<Accumulator>(e.Eval(y + 1, x)));
+      p2 = Op::Map(p2, static_cast<Accumulator>(e.Eval(y + 2, x)));
+      p3 = Op::Map(p3, static_cast<Accumulator>(e.Eval(y + 3, x)));
+    }
+    *results++ = p0;
+    *results++ = p1;
+    *results++ = p2;
+    *results++ = p3;
   }
   return y - first;
 }
@@ -296,6 +408,15 @@ void ReduceEachRow(const E& e, index_t first, index_t count, index_t columns, T*
       static_assert(kReduceTurn<Value> <= kMinWideRow && kLimit <= kReduceBlockOf<Value>);
       if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
         i = ReduceRowsWide<Red>(e, first, first + rows, columns, values);
+      }
+    }
+    if constexpr (!HoldsSpans<E>()) {
+      // Rows up to this length are reduced one element after another.
+      constexpr index_t kLimit = ReducesPackets<Red, E>      ? kReduceTurn<Value>
+                                 : ReducesInAnyOrder<Red, E> ? kShortAnyOrderBlock
+                                                             : kAnyOrderBlock + 1;
+      if (columns < kLimit) {
+        i += ReduceShortRows<Red>(e, first + i, first + rows, columns, values + i);
       }
     }
     for (; i < rows; ++i) values[i] = ReduceRow<Red>(e, first + i, 0, columns);
