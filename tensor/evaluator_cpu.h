@@ -226,8 +226,8 @@ Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]
 /// have been checked.
 template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
-  if constexpr (MergesShortRows<Tensor<cpu, N, T>, E>) {
-    if (const int count = DimensionsToMerge(dst, e); count > 1) {
+  if constexpr (N > 1 && MergesShortRows<E>) {
+    if (const int count = DimensionsToMerge(dst.shape_, e, MergeableDimensions(dst)); count > 1) {
       Evaluate<Saver>(MergeDimensions(dst, count), MergeDimensions(e, count));
       return;
     }

@@ -237,7 +237,7 @@ class Inspection {
     if constexpr (kOnGpu<E>) {
       EndKernel();
     } else {
-      const ChunkPlan plan = PlanChunks(ready);
+      const ChunkPlan plan = PlanChunks(MergeShortRows(ready, E::kRank));
       End(ReducesRows<Red>(ready, plan.shape[1]),
           {std::min(plan.count, kReducePartials), ReduceGrain(CostOf(ready))});
     }
@@ -332,7 +332,7 @@ class Inspection {
     if constexpr (kOnGpu<E>) {
       EndKernel();
     } else {
-      const auto shape = ready.shape();
+      const auto shape = MergeShortRows(ready, E::kRank - 1 - kAxis).shape();
       const index_t outer = shape.ProdShape(0, kAxis);
       const index_t columns = shape[E::kRank - 1];
       if constexpr (kAxis == E::kRank - 1) {
@@ -431,8 +431,9 @@ class Inspection {
       Begin(what + Rows(dst.IsFlat() && e.IsFlat()), kTraffic + kOfDst);
       EndKernel();
     } else {
-      if constexpr (MergesShortRows<Dst, E>) {
-        if (const int count = DimensionsToMerge(dst, e); count > 1) {
+      if constexpr (kIsTensor<Dst> && Dst::kRank > 1 && MergesShortRows<E>) {
+        if (const int count = DimensionsToMerge(dst.shape_, e, MergeableDimensions(dst));
+            count > 1) {
           Loop<Saver>(what + ", its last " + std::to_string(count) + " dimensions as one,",
                       MergeDimensions(dst, count), MergeDimensions(e, count));
           return;

@@ -78,24 +78,33 @@ E MergeDimensions(const E& e, int count) {
 /// hundredths, and more rows are more that threads can divide.
 inline constexpr index_t kLongRow = 512;
 
-/// Whether a loop over E into a Dst may have to merge dimensions. If E moves no elements it is flat
-/// where its tensors are contiguous, and if they are not there is nothing to merge.
-template <typename Dst, typename E>
-concept MergesShortRows = kIsTensor<Dst> &&(Dst::kRank > 1) && (E::kForm == form::kMoved) &&
-                          (MergesDimensions<E>());
+/// Whether a loop over E may have to merge dimensions. If E moves no elements it is flat where its
+/// tensors are contiguous, and if they are not there is nothing to merge.
+template <typename E>
+concept MergesShortRows = (E::kRank > 1) && (E::kForm == form::kMoved) && (MergesDimensions<E>());
 
-/// How many of its last dimensions a loop over `e` into `dst` should merge; 1 where its rows are
-/// long or cannot become longer.
-template <typename Dst, typename E>
-requires MergesShortRows<Dst, E>
-int DimensionsToMerge(const Dst& dst, const E& e) {
-  constexpr int kRank = Dst::kRank;
-  index_t columns = dst.shape_[kRank - 1];
+/// How many of its last dimensions a loop over `e`, of this shape, should merge, at most `most`; 1
+/// where its rows are long or cannot become longer.
+template <int N, typename E>
+requires MergesShortRows<E>
+int DimensionsToMerge(const Shape<N>& shape, const E& e, int most) {
+  index_t columns = shape[N - 1];
   if (columns >= kLongRow) return 1;
-  const int mergeable = std::min(MergeableDimensions(dst), MergeableDimensions(e));
+  const int mergeable = std::min(most, MergeableDimensions(e));
   int count = 1;
-  while (count < mergeable && columns < kLongRow) columns *= dst.shape_[kRank - ++count];
-  return columns > dst.shape_[kRank - 1] ? count : 1;
+  while (count < mergeable && columns < kLongRow) columns *= shape[N - ++count];
+  return columns > shape[N - 1] ? count : 1;
+}
+
+/// `e` as a reduction should go over it, at most `most` of its last dimensions merged.
+template <typename E>
+decltype(auto) MergeShortRows(const E& e, [[maybe_unused]] int most) {
+  if constexpr (MergesShortRows<E>) {
+    const int count = DimensionsToMerge(e.shape(), e, most);
+    return count > 1 ? E(MergeDimensions(e, count)) : e;
+  } else {
+    return (e);
+  }
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

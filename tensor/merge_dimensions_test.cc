@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/broadcast.h"
+#include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/node_test_util.h"
+#include "tessera/tensor/reduce.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/reshape.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/stretch.h"
@@ -27,10 +31,9 @@ struct Clip {
 using Image = Tensor<cpu, 4>;
 
 // Where nothing is repeated rows are merged as one, if at all, and nothing here is compiled.
-static_assert(!MergesShortRows<Image, decltype(Image() + Image() * 2.0f)>);
-static_assert(
-    MergesShortRows<Image, decltype(Image() + broadcast<1>(Tensor<cpu, 1>(), Shape<4>()))>);
-static_assert(!MergesShortRows<Image, decltype(Image() + reshape(Tensor<cpu, 1>(), Shape<4>()))>);
+static_assert(!MergesShortRows<decltype(Image() + Image() * 2.0f)>);
+static_assert(MergesShortRows<decltype(Image() + broadcast<1>(Tensor<cpu, 1>(), Shape<4>()))>);
+static_assert(!MergesShortRows<decltype(Image() + reshape(Tensor<cpu, 1>(), Shape<4>()))>);
 
 TEST(MergeDimensionsTest, WhichDimensionsMayBeMerged) {
   const Shape<4> shape = Shape4(2, 3, 5, 7);
@@ -69,7 +72,7 @@ TEST(MergeDimensionsTest, WhichDimensionsMayBeMerged) {
 TEST(MergeDimensionsTest, OnlyShortRowsInContiguousMemory) {
   Sample<1, float> v(Shape1(3));
   const auto merged = [&v](const Shape<4>& shape) {
-    return DimensionsToMerge(Image(nullptr, shape), broadcast<0>(*v, shape));
+    return DimensionsToMerge(shape, broadcast<0>(*v, shape), 4);
   };
   EXPECT_EQ(merged(Shape4(3, 30, 7, 7)), 3);
   EXPECT_EQ(merged(Shape4(3, 3, 30, 30)), 2) << "rows are then long enough";
@@ -78,7 +81,9 @@ TEST(MergeDimensionsTest, OnlyShortRowsInContiguousMemory) {
   EXPECT_EQ(merged(Shape4(3, 0, 5, 7)), 1);
   EXPECT_EQ(merged(Shape4(3, 5, 7, 0)), 1);
   Sample<4, float> padded(Shape4(3, 3, 5, 7), GuardedLayout{.row_padding = 1});
-  EXPECT_EQ(DimensionsToMerge(*padded, broadcast<0>(*v, padded.shape())), 1);
+  EXPECT_EQ(DimensionsToMerge(padded.shape(), broadcast<0>(*v, padded.shape()),
+                              MergeableDimensions(*padded)),
+            1);
 }
 
 template <typename T>
@@ -130,6 +135,35 @@ TEST(MergedRowsTest, OfEveryElementWiseNode) {
   *out = *a * Store(*stored, *a + channel);
   stored.Expect([&](const auto& i) { return a.at(i) + v.at(Shape1(i[1])); }, "stored");
   out.Expect([&](const auto& i) { return a.at(i) * (a.at(i) + v.at(Shape1(i[1]))); }, "out");
+}
+
+// Reductions go over merged rows too.
+TEST(MergedRowsTest, OfReductions) {
+  for (const Shape<4>& shape : {Shape4(3, 4, 5, 7), Shape4(2, 5, 1, 3), Shape4(3, 2, 40, 30)}) {
+    for (const GuardedLayout& layout : OperandLayouts()) {
+      Sample<4, double> a(shape, layout);
+      Sample<1, double> v(Shape1(shape[1]), layout, 1), w(Shape1(shape[0]), layout, 2);
+      const auto centered = *a - broadcast<1>(*v, shape);
+      std::vector<double> of_channel(static_cast<size_t>(shape[1]), 0);
+      double total = 0;
+      for (index_t n = 0; n < shape[0]; ++n) {
+        for (index_t c = 0; c < shape[1]; ++c) {
+          for (index_t i = 0; i < shape[2] * shape[3]; ++i) {
+            const Shape<4> at = Shape4(n, c, i / shape[3], i % shape[3]);
+            const double value = a.at(at) - v.at(Shape1(c));  // whole numbers: sums are exact
+            of_channel[static_cast<size_t>(c)] += value * value;
+            total += value * value * w.at(Shape1(n));
+          }
+        }
+      }
+      Sample<1, double> sums(Shape1(shape[1]));
+      *sums = sumall_except_dim<1>(square(centered));
+      sums.Expect([&](const Shape<1>& c) { return of_channel[static_cast<size_t>(c[0])]; },
+                  "sumall_except_dim");
+      const double number = sum(square(centered) * broadcast<0>(*w, shape));
+      EXPECT_EQ(number, total) << shape;
+    }
+  }
 }
 
 // The destination may be an operand in its own place, and goes through a temporary in others.

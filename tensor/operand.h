@@ -41,8 +41,8 @@
 ///                             longer; see merge_dimensions.h. Other nodes may offer instead
 ///   MergeableDimensions()     how many of the last dimensions may be merged into the last one, and
 ///   MergeDimensions(count)    the node, of the same type, over a shape with `count` of them merged
-///   AtRow(y)                  optionally, on the CPU, a node with the elements of row y, whatever y
-///                             its Eval is given, which takes no divisions to find them; see
+///   AtRow(y)                  optionally, on the CPU, a node with the elements of row y, whatever
+///                             row its Eval is given, that divides nothing to find them; see
 ///                             at_row.h
 ///   kIsItsOperands            true where type, shape and operands say what its elements are:
 ///                             equal ones that are computed first are then computed once

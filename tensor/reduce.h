@@ -10,6 +10,7 @@
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/adapted_reducer.h"
+#include "tessera/tensor/merge_dimensions.h"
 #include "tessera/tensor/reduce_columns.h"
 #include "tessera/tensor/reduce_cuda.h"
 #include "tessera/tensor/reduce_row.h"
@@ -127,6 +128,15 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
 
   template <typename Saver, typename Device, typename Ready>
   void ReduceTo(const Tensor<Device, 1, T>& dst, const Ready& ready) const {
+    if constexpr (Device::kDevCPU) {
+      ReduceWhole<Saver>(dst, MergeShortRows(ready, E::kRank - 1 - kAxis));
+    } else {
+      ReduceWhole<Saver>(dst, ready);
+    }
+  }
+
+  template <typename Saver, typename Device, typename Ready>
+  void ReduceWhole(const Tensor<Device, 1, T>& dst, const Ready& ready) const {
     const auto shape = ready.shape();
     const index_t outer = shape.ProdShape(0, kAxis);
     const index_t kept = shape[kAxis];
@@ -274,8 +284,9 @@ AccumulatorOf<Red, typename E::value_type> ReduceChunks(const E& e, index_t coun
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   static_assert(!std::is_same_v<DeviceOf<E>, gpu>, "the host cannot read a GPU's memory");
-  const ChunkPlan plan = PlanChunks(e);
-  return ReduceChunks<Red>(e, plan.count, [&plan](const E& local, index_t c) {
+  const auto& merged = MergeShortRows(e, E::kRank);
+  const ChunkPlan plan = PlanChunks(merged);
+  return ReduceChunks<Red>(merged, plan.count, [&plan](const E& local, index_t c) {
     using Accumulator = AccumulatorOf<Red, typename E::value_type>;
     const index_t begin = c * plan.chunk;
     const index_t end = std::min(plan.extent, begin + plan.chunk);

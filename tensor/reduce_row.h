@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tessera/tensor/accumulate.h"
+#include "tessera/tensor/at_row.h"
 #include "tessera/tensor/dense.h"
 
 namespace tessera::expr {
@@ -157,6 +158,16 @@ template <typename Red, index_t kCount, index_t kChains, typename E>
   }
 }
 
+/// The expression to read row y from: bound to it, where finding it takes divisions.
+template <typename E>
+decltype(auto) RowOf(const E& e, [[maybe_unused]] index_t y) {
+  if constexpr (HasAtRow<E>) {
+    return AtRow(e, y);
+  } else {
+    return (e);
+  }
+}
+
 /// ReduceRow in packets P. Inlined always, so that it is compiled for its caller's instructions.
 template <typename Red, typename P, typename E>
 [[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceRowIn(const E& e,
@@ -227,6 +238,7 @@ TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
                                                      index_t end) {
+  if constexpr (HasAtRow<E> && !HoldsSpans<E>()) return ReduceRow<Red>(AtRow(e, y), y, begin, end);
   if constexpr (ReducesWidePackets<Red, E> ||
                 (ReducesInAnyOrder<Red, E> && TESSERA_HAS_WIDE_PACKETS && !HoldsSpans<E>())) {
     if (end - begin >= kMinWideRow && RunsWide()) return ReduceRowWide<Red>(e, y, begin, end);
@@ -267,11 +279,13 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
   index_t y = first;
   for (; y + kRowsSideBySide <= last; y += kRowsSideBySide, results += kRowsSideBySide) {
     RowChains<Op, WidePacket<T>> row0(initial), row1(initial), row2(initial), row3(initial);
+    const auto &e0 = RowOf(e, y), &e1 = RowOf(e, y + 1), &e2 = RowOf(e, y + 2),
+               &e3 = RowOf(e, y + 3);
     for (index_t x = 0; x < in_turns; x += kReduceTurn<T>) {
-      row0.Take(e, y, x);
-      row1.Take(e, y + 1, x);
-      row2.Take(e, y + 2, x);
-      row3.Take(e, y + 3, x);
+      row0.Take(e0, y, x);
+      row1.Take(e1, y + 1, x);
+      row2.Take(e2, y + 2, x);
+      row3.Take(e3, y + 3, x);
     }
     const WidePacket<T> all01 = RowChains<Op, WidePacket<T>>::CombinedOf(row0, row1);
     const WidePacket<T> all23 = RowChains<Op, WidePacket<T>>::CombinedOf(row2, row3);
