@@ -14,6 +14,7 @@
 #include "tessera/tensor/overlap.h"
 #include "tessera/tensor/parallel.h"
 #include "tessera/tensor/span.h"
+#include "tessera/tensor/tile.h"
 #include "tessera/tensor/wide_loop.h"
 
 namespace tessera::expr {
@@ -126,6 +127,44 @@ template <typename Saver, typename T, typename E>
   }
 }
 
+template <typename Saver, typename T, typename E>
+void EvaluateTile(T* data, index_t stride, const E& e, const Tile& tile) {
+  const auto evaluate = [&](const auto& over_tiles) {
+    for (index_t y = tile.begin_y; y < tile.end_y; ++y) {
+      EvaluateRow<Saver>(data + y * stride, over_tiles, y, tile.begin_x, tile.end_x);
+    }
+  };
+  if constexpr (HasEvalTile<E, T>) {
+    evaluate(TileOperand<E>(e, tile).node());
+  } else {
+    VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
+      const auto evaluate_over = [&](const auto&... in_tile) {
+        evaluate(e.WithOperands(in_tile.node()...));
+      };
+      evaluate_over(TileOperand<Operand>(operand, tile)...);
+    });
+  }
+}
+
+/// Evaluates rows [begin, end) of an E that HoldsTiles; element x of row y lies at
+/// data[y * stride + x].
+template <typename Saver, typename T, typename E>
+void EvaluateTiles(T* data, index_t stride, index_t columns, const E& e, index_t begin,
+                   index_t end) {
+  if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalTile<E, T>) {
+    e.EvalTile(begin, end, 0, columns, data + begin * stride, stride);
+  } else if (columns > 0) {
+    const index_t width = std::min(columns, kTileColumns);
+    const index_t height = kTileElements / width;
+    for (index_t y = begin; y < end; y += height) {
+      for (index_t x = 0; x < columns; x += width) {
+        EvaluateTile<Saver>(data, stride, e,
+                            Tile{y, std::min(end, y + height), x, std::min(columns, x + width)});
+      }
+    }
+  }
+}
+
 /// What Evaluate asks of a kind of destination, here of a tensor: the loop that computes a row, and
 /// elements [begin, end) of row y.
 template <typename Saver, int N, typename T, typename E>
@@ -177,6 +216,12 @@ struct RowsTask {
     const auto& task = *static_cast<const RowsTask*>(context);
     if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRows<E, T>) {
       if (!task.flat && task.e.EvalRows(begin, end, task.data, task.stride)) return;
+    }
+    if constexpr (HoldsTiles<E>()) {
+      if (!task.flat) {
+        EvaluateTiles<Saver>(task.data, task.stride, task.columns, task.e, begin, end);
+        return;
+      }
     }
     const index_t first_row = task.flat ? 0 : begin;
     const index_t end_row = task.flat ? 1 : end;
@@ -236,7 +281,10 @@ void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   const LoopPlan plan = PlanLoop(dst, e);
   const Task task{
       dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, StoresInto<Saver>(dst, e, plan), e};
-  ParallelForRange(plan.count(), plan.grain(), dst.dptr_,
+  index_t grain = plan.grain();
+  // A task of fewer rows would read whole lines for a few elements of each.
+  if (HoldsTiles<E>() && !plan.cuts_row) grain = std::max(grain, kTileRows);
+  ParallelForRange(plan.count(), grain, dst.dptr_,
                    (plan.cuts_row ? 1 : dst.stride_) * static_cast<index_t>(sizeof(T)), &Task::Run,
                    &task);
 }

@@ -311,6 +311,11 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   bool IsFlat() const { return a.IsFlat(); }
 };
 
+// In tile.h.
+template <typename E>
+void EvalTransposed(const E& e, index_t row, index_t step, index_t column, index_t rows,
+                    index_t columns, typename E::value_type* out, index_t stride);
+
 /// a.T(): a matrix with rows and columns exchanged; inside dot, a flag for the GEMM.
 template <typename A>
 struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
@@ -333,6 +338,11 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   TESSERA_HD value_type Eval(index_t y, index_t x) const { return a.Eval(x, y); }
   bool IsFlat() const { return false; }
   const A& T() const { return a; }
+
+  void EvalTile(index_t begin_y, index_t end_y, index_t begin_x, index_t end_x, value_type* out,
+                index_t stride) const {
+    EvalTransposed(a, begin_x, 1, begin_y, end_y - begin_y, end_x - begin_x, out, stride);
+  }
 };
 
 // In prepare.h.

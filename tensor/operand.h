@@ -55,6 +55,11 @@
 ///   EvalRows(begin, end, T* data, stride)  writes rows [begin, end) of the whole result, row y at
 ///                             data + y * stride, on the CPU; false if it has nothing better than
 ///                             EvalRow to offer, and then wrote nothing
+///   EvalTile(begin_y, end_y, begin_x, end_x, T* out, stride)  writes columns [begin_x, end_x) of
+///                             rows [begin_y, end_y), row begin_y at out and each other one
+///                             `stride` behind the one before, on the CPU; for a node that reads
+///                             columns of its operand: larger expressions take tiles of it too; see
+///                             tile.h
 ///   kSharesWork               true where EvalRow does once for many elements what Eval does for
 ///                             each: larger expressions take blocks of the node by EvalRow too; see
 ///                             span.h

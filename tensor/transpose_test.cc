@@ -1,5 +1,6 @@
 #include "tessera/tensor/transpose.h"
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -58,6 +59,60 @@ TYPED_TEST(TransposeTest, AnyOrderOfAxes) {
   }
   ExpectTransposed<T>(Shape4(2, 3, 4, 5), Shape4(3, 1, 0, 2));
   ExpectTransposed<T>(Shape5(2, 1, 3, 2, 5), Shape5(1, 4, 0, 3, 2));
+}
+
+// Results of several tiles, whose rows lie apart by any number of elements or by 1 KiB of floats,
+// that several threads may share.
+TYPED_TEST(TransposeTest, LargerThanTiles) {
+  using T = TypeParam;
+  for (const Shape<2>& shape : {Shape2(37, 150), Shape2(256, 70), Shape2(3, 301), Shape2(301, 3)}) {
+    for (const GuardedLayout& layout : OperandLayouts()) {
+      Sample<2, T> a(shape, layout);
+      const auto expected = [&](const Shape<2>& i) { return a.at(Shape2(i[1], i[0])); };
+      ExpectElements<2>((*a).T(), Shape2(shape[1], shape[0]), expected, ".T()");
+    }
+  }
+  if constexpr (!std::is_same_v<T, float>) {
+    ExpectTransposed<T>(Shape3(2, 19, 70), Shape3(0, 2, 1));
+  } else {
+    for (const Shape<4>& axes :
+         {Shape4(0, 1, 3, 2), Shape4(0, 2, 3, 1), Shape4(0, 3, 1, 2), Shape4(3, 2, 1, 0)}) {
+      ExpectTransposed<T>(Shape4(2, 3, 19, 70), axes);
+      ExpectTransposed<T>(Shape4(2, 66, 17, 18), axes);
+    }
+    ExpectTransposed<T>(Shape2(300, 401), Shape2(1, 0));
+    ExpectTransposed<T>(Shape4(2, 257, 10, 20), Shape4(0, 3, 1, 2));
+  }
+}
+
+TEST(TransposeInExpressionsTest, WithWhateverStandsBesideThem) {
+  const Shape<2> shape = Shape2(41, 133);
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<2, float> a(shape, layout), b(Shape2(133, 41), layout, 1), r(shape, layout, 2);
+    Sample<2, double> wide(shape, layout, 3);
+    const auto at_b = [&](const Shape<2>& i) { return b.at(Shape2(i[1], i[0])); };
+    *r = (*a + (*b).T()) * *a - swapaxis<1, 0>(*b * 2.0f);
+    r.Expect([&](const Shape<2>& i) { return (a.at(i) + at_b(i)) * a.at(i) - 2 * at_b(i); },
+             "several");
+    *r = *a * 1.0f;
+    *r -= (*b).T() * 3.0f;
+    r.Expect([&](const Shape<2>& i) { return a.at(i) - 3 * at_b(i); }, "subtracted");
+    *r = *a * 1.0f;
+    *r *= (*b).T();
+    r.Expect([&](const Shape<2>& i) { return a.at(i) * at_b(i); }, "multiplied");
+    *r = tcast<float>(*wide * tcast<double>((*b).T()));
+    r.Expect([&](const Shape<2>& i) { return wide.at(i) * at_b(i); }, "converted");
+    *r = expr::F<op::exp>((*b).T());
+    r.Expect([&](const Shape<2>& i) { return std::exp(at_b(i)); }, "inside a function", 1e-6);
+    *r = expr::F<op::exp>(*b).T() + *a;
+    r.Expect([&](const Shape<2>& i) { return std::exp(at_b(i)) + a.at(i); }, "of a function", 1e-5);
+  }
+}
+
+TEST(TransposeInExpressionsTest, OfTheDestination) {
+  Sample<2, float> a(Shape2(70, 70)), b(Shape2(70, 70), {}, 1);
+  *a = *b + (*a).T() + *a;
+  a.Expect([&](const Shape<2>& i) { return a.at(i) + a.at(Shape2(i[1], i[0])) + b.at(i); }, "");
 }
 
 template <int kA, int kB, typename T, int N>
