@@ -304,10 +304,14 @@ class Inspection {
       text_ << "\n";
       return ScalarExp<typename E::value_type>(typename E::value_type());
     } else {
-      Begin("computes " + Described(e) + " by code of its own");
-      text_ << "\n";
+      Into(e);
       return Stored(e);
     }
+  }
+  template <typename E>
+  void Into(const E& e) {
+    Begin("computes " + Described(e) + " by code of its own");
+    text_ << "\n";
   }
 
   // What runs when an expression that is computed as a whole is assigned: see its AssignTo.

@@ -22,6 +22,7 @@
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/stretch.h"
+#include "tessera/tensor/take.h"
 #include "tessera/tensor/test_values.h"
 #include "tessera/tensor/view.h"
 
@@ -436,6 +437,17 @@ TEST_F(InspectTest, OnAGpuEachPassIsAKernel) {
   EXPECT_THAT(Inspect(dot(x.T(), y)), HasSubstr("multiplies (5,9) and (5,9) float32 by cuBLAS\n"));
   // On the CPU numbers are divided without a pass.
   EXPECT_THAT(Inspect(sum(*a * *b) / norm(*b)), Not(HasSubstr("pass 3")));
+}
+
+// A gradient of take, that is computed for all rows at once, straight into a tensor.
+TEST_F(InspectTest, PartsComputedByCodeOfTheirOwnAreNamed) {
+  const Tensor<cpu, 1, int32_t> index = Unallocated<int32_t>(Shape1(5));
+  EXPECT_EQ(Inspect(Unallocated(Shape2(6, 9)), take_grad(index, *a, 6)),
+            "pass 1: computes (6,9) float32 by code of its own\ntemporaries: none\n");
+  const std::string inside = Inspect(Unallocated(Shape2(6, 9)), take_grad(index, *a, 6) * 2.0f);
+  EXPECT_THAT(inside, HasSubstr("pass 1: computes (6,9) float32 by code of its own\n"));
+  EXPECT_THAT(inside, HasSubstr("pass 2: writes (6,9) float32"));
+  EXPECT_THAT(inside, HasSubstr("temporaries: (6,9) float32\n"));
 }
 
 TEST_F(InspectTest, ShapesThatDifferAreRefused) {

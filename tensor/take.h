@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <type_traits>
 
 #include "tessera/tensor/accumulate.h"
+#include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/internal/row_number.h"
 
@@ -74,7 +76,9 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  static constexpr bool kSharesWork = true;
+  static constexpr bool kIsItsOperands = true;
+  // All rows at once look at each number once; on a GPU each element looks at every number.
+  static constexpr bool kComputedFirst = std::is_same_v<device_type, cpu>;
 
   I index;
   E e;
@@ -102,36 +106,69 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     Accumulator sum = Accumulator(0);
     for (index_t i = 0; i < count; ++i) {
-      if (RowOf(i) == y) sum += static_cast<Accumulator>(e.Eval(i, x));
+      if (RowOf(index, i) == y) sum += static_cast<Accumulator>(e.Eval(i, x));
     }
     return static_cast<value_type>(sum);
   }
   bool IsFlat() const { return false; }
 
-  /// Looks at each number once for a block of columns.
-  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
-    constexpr index_t kBlock = 256;
-    const TakeGradExp local = *this;
-    alignas(64) std::array<Accumulator, kBlock> sums;
-    for (index_t x = begin; x < end; x += kBlock) {
-      const index_t width = std::min(kBlock, end - x);
-      std::fill_n(sums.data(), width, Accumulator(0));
-      for (index_t i = 0; i < local.count; ++i) {
-        if (local.RowOf(i) != y) continue;
-        for (index_t k = 0; k < width; ++k) {
-          sums[static_cast<size_t>(k)] += static_cast<Accumulator>(local.e.Eval(i, x + k));
-        }
-      }
-      for (index_t k = 0; k < width; ++k) {
-        *out++ = static_cast<value_type>(sums[static_cast<size_t>(k)]);
-      }
+  auto ComputeFirst(Scratch<cpu>* scratch) const {
+    const auto results = TemporaryTensor<cpu, 2, value_type>(target, scratch->stream(), scratch);
+    ComputeInto(results, scratch);
+    return results;
+  }
+  /// See ComputesFirstInto.
+  void ComputeInto(const Tensor<cpu, 2, value_type>& results, Scratch<cpu>* scratch) const {
+    const auto& numbers = PrepareInPlace(index, scratch);
+    const auto& gradient = PrepareInPlace(e, scratch);
+    const index_t rows = target[0], columns = target[1];
+    if (target.Size() == 0) return;
+    // Of each row the gradient's rows that it sums, as a list: the first, and after each the next.
+    index_t* const first = TemporaryTensor<cpu, 1, index_t>(Shape1(rows), nullptr, scratch).dptr_;
+    index_t* const next = TemporaryTensor<cpu, 1, index_t>(Shape1(count), nullptr, scratch).dptr_;
+    std::fill_n(first, rows, index_t{-1});
+    for (index_t i = count - 1; i >= 0; --i) {  // so that the lists are in order
+      index_t* const head = first + RowOf(numbers, i);
+      next[i] = *head;
+      *head = i;
     }
+    const TaskPlan tasks = TaskPlan::Of(rows, (count / rows + 1) * columns, CostOf(gradient));
+    ParallelFor(tasks.count, tasks.grain, [&](index_t begin, index_t end) {
+      for (index_t y = begin; y < end; ++y) {
+        SumRows(gradient, first[y], next, columns, results.dptr_ + y * columns);
+      }
+    });
   }
 
  private:
-  TESSERA_HD index_t RowOf(index_t i) const {
-    return tensor_internal::RowFor<tensor_internal::OutOfRange::kNearest>(index.Eval(0, i),
+  template <typename Numbers>
+  TESSERA_HD index_t RowOf(const Numbers& numbers, index_t i) const {
+    return tensor_internal::RowFor<tensor_internal::OutOfRange::kNearest>(numbers.Eval(0, i),
                                                                           target[0]);
+  }
+
+  /// The sum of the gradient's rows i, next[i] and so on until -1.
+  template <typename Gradient>
+  static void SumRows(const Gradient& gradient, index_t i, const index_t* next, index_t columns,
+                      value_type* out) {
+    if constexpr (std::is_same_v<value_type, Accumulator>) {
+      std::fill_n(out, columns, value_type(0));
+      for (; i >= 0; i = next[i]) EvaluateRow<sv::plusto>(out, gradient, i, 0, columns);
+    } else {
+      constexpr index_t kBlock = 256;
+      const TypecastExp<Accumulator, Gradient> wide(gradient);
+      alignas(64) std::array<Accumulator, kBlock> sums;
+      for (index_t x = 0; x < columns; x += kBlock) {
+        const index_t width = std::min(kBlock, columns - x);
+        std::fill_n(sums.data(), width, Accumulator(0));
+        for (index_t from = i; from >= 0; from = next[from]) {
+          EvaluateRow<sv::plusto>(sums.data() - x, wide, from, x, x + width);
+        }
+        for (index_t k = 0; k < width; ++k) {
+          out[x + k] = static_cast<value_type>(sums[static_cast<size_t>(k)]);
+        }
+      }
+    }
   }
 };
 
@@ -149,8 +186,9 @@ requires OnOneDevice<I, E> TakeExp<OperandNode<I>, OperandNode<E>> take(const I&
 }
 
 /// The gradient of take with respect to its matrix of `rows` rows: row r is the sum of the
-/// gradient's rows y with index[y] == r, in order; half and bfloat16 add up in float. Every row
-/// looks at every index: where there are many, AddTakeGrad is the faster way.
+/// gradient's rows y with index[y] == r, in order; half and bfloat16 add up in float. In a larger
+/// expression it is computed into a temporary of its own size first; to add it to a matrix, most of
+/// whose rows it leaves alone, AddTakeGrad is the faster way.
 /// Throws Error(kInvalidArgument) unless index and gradient have equally many rows.
 template <typename I, typename E>
 requires OnOneDevice<I, E> TakeGradExp<OperandNode<I>, OperandNode<E>> take_grad(const I& index,

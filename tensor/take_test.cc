@@ -114,6 +114,69 @@ TEST(TakeSpecialTest, EmptyAndComputedOperands) {
   a.Expect([&](const Shape<2>& i) { return a.at(Shape2(2 - i[0], i[1])); }, "in place");
 }
 
+// Counts how often an index is read.
+struct Counted {
+  static inline index_t reads = 0;
+  static float Map(float number) {
+    ++reads;
+    return number;
+  }
+};
+
+TEST(TakeGradSpecialTest, LooksAtEachNumberOnce) {
+  Sample<1, float> index(Shape1(50));
+  Sample<2, float> grad(Shape2(50, 7)), sums(Shape2(9, 7)), more(Shape2(9, 7), {}, 3);
+  const auto expect = [&](auto&& assign, const char* what) {
+    Counted::reads = 0;
+    assign(take_grad(F<Counted>(*index), *grad, 9));
+    EXPECT_EQ(Counted::reads, 50) << what;
+  };
+  expect([&](const auto& e) { *sums = e; }, "assigned");
+  expect([&](const auto& e) { *sums += e; }, "added");
+  expect([&](const auto& e) { *sums = *more * e + 1.0f; }, "in an expression");
+  expect([&](const auto& e) { *sums = e - e * e; }, "three times");
+}
+
+// More rows than one task takes, most of them sums of several rows of a computed gradient, in the
+// order of the index: other orders round otherwise.
+TEST(TakeGradSpecialTest, ManyRowsAddUpInOrder) {
+  constexpr index_t kCount = 5000, kRows = 1500, kColumns = 37;
+  std::vector<int32_t> numbers;
+  std::vector<float> values;
+  for (index_t i = 0; i < kCount; ++i) numbers.push_back(static_cast<int32_t>(i * i % 1601 - 50));
+  for (index_t i = 0; i < kCount * kColumns; ++i) {
+    values.push_back(1.0f / static_cast<float>(1 + i * 7919 % 1009));
+  }
+  std::vector<float> expected(kRows * kColumns);
+  for (index_t i = 0; i < kCount; ++i) {
+    const index_t row = std::clamp<index_t>(numbers[static_cast<size_t>(i)], 0, kRows - 1);
+    for (index_t x = 0; x < kColumns; ++x) {
+      expected[static_cast<size_t>(row * kColumns + x)] +=
+          values[static_cast<size_t>(i * kColumns + x)] * 2.0f;
+    }
+  }
+  GuardedTensor<1, int32_t> index(Shape1(kCount), numbers);
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    GuardedTensor<2, float> grad(Shape2(kCount, kColumns), values, layout);
+    GuardedTensor<2, float> sums(Shape2(kRows, kColumns), layout);
+    *sums = take_grad(*index, *grad * 2.0f, kRows);
+    EXPECT_EQ(sums.values(), expected);
+    EXPECT_TRUE(sums.GuardsIntact());
+  }
+}
+
+TEST(TakeGradSpecialTest, TheDestinationMayBeAnOperand) {
+  GuardedTensor<1, int32_t> index(Shape1(4), {1, 3, 1, 0});
+  Sample<2, float> a(Shape2(4, 21));
+  *a = take_grad(*index, *a, 4);
+  a.Expect(
+      [&](const Shape<2>& i) {
+        const auto at = [&](index_t y) { return a.at(Shape2(y, i[1])); };
+        return i[0] == 0 ? at(3) : i[0] == 1 ? at(0) + at(2) : i[0] == 3 ? at(1) : 0;
+      },
+      "in place");
+}
+
 TEST(TakeErrorTest, WhatDoesNotFitIsRefused) {
   GuardedTensor<1, float> index(Shape1(2), std::vector<float>{0, 0});
   GuardedTensor<2, float> empty(Shape2(0, 5)), three(Shape2(3, 5));
