@@ -85,6 +85,26 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
     }
   }
 
+  /// Where rows lie one behind the other, here and in the operands, an operand's rows up to the
+  /// next change of operand are copied as one: of small images a row is shorter than what it costs.
+  bool EvalRows(index_t begin, index_t end, value_type* data, index_t stride) const
+      requires(!kAlongRow) {
+    const index_t columns = target[kRank - 1];
+    if (stride != columns || !a.IsFlat() || !b.IsFlat()) return false;
+    for (index_t y = begin; y < end;) {
+      const Row row(*this, y);
+      const index_t count = std::min(row.left, end - y);
+      const index_t first = row.y * columns, last = (row.y + count) * columns;
+      if (row.in_a) {
+        EvalSpan(a, 0, first, last, data + y * columns);
+      } else {
+        EvalSpan(b, 0, first, last, data + y * columns);
+      }
+      y += count;
+    }
+    return true;
+  }
+
   // What a destination offers; see reference.h.
   TESSERA_HD value_type* Address(index_t y, index_t x) const requires kIsReference {
     if constexpr (kAlongRow) {
@@ -119,6 +139,7 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
   struct Row {
     bool in_a;
     index_t y;
+    index_t left;  // rows from here to the next one of the other operand
 
     TESSERA_HD Row(const ConcatExp& concat, index_t at) {
       const index_t rows = concat.rows_a + concat.rows_b;
@@ -126,6 +147,7 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
       const index_t row = at - outer * rows;
       in_a = row < concat.rows_a;
       y = in_a ? outer * concat.rows_a + row : outer * concat.rows_b + row - concat.rows_a;
+      left = (in_a ? concat.rows_a : rows) - row;
     }
   };
 };
