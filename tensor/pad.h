@@ -79,6 +79,7 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type> {
   static constexpr int kRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kSharesWork = true;  // Eval divides twice for each element
 
   E e;
   index_t scale;
@@ -103,13 +104,27 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type> {
   bool IsFlat() const { return false; }
 
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    const E operand = e;  // a copy of its own stays in registers although `out` may alias
     const index_t row = y / scale;
-    for (index_t x = begin; x < end;) {
-      const index_t column = x / scale;
+    index_t column = begin / scale;
+    for (index_t x = begin; x < end; ++column) {
+      const value_type value = operand.Eval(row, column);
       const index_t next = std::min(end, (column + 1) * scale);
-      out = std::fill_n(out, next - x, e.Eval(row, column));
-      x = next;
+      for (; x < next; ++x) *out++ = value;
     }
+  }
+  /// Of `scale` equal rows all but the first are copies.
+  bool EvalRows(index_t begin, index_t end, value_type* data, index_t stride) const {
+    const index_t columns = target[kRank - 1];
+    for (index_t y = begin; y < end; ++y) {
+      value_type* const row = data + y * stride;
+      if (y == begin || y % scale == 0) {
+        EvalRow(y, 0, columns, row);
+      } else {
+        std::copy_n(row - stride, columns, row);
+      }
+    }
+    return true;
   }
 };
 

@@ -54,6 +54,14 @@ TYPED_TEST(PadTest, BordersAreZeros) {
       "one border");
 }
 
+// Of so many rows that a thread may begin in the midst of a square.
+TEST(PadParallelTest, UpsamplingOfManyRows) {
+  Sample<3, float> a(Shape3(2, 101, 37));
+  ExpectElements<3>(
+      upsampling_nearest(*a, 3), Shape3(2, 303, 111),
+      [&](const Shape<3>& i) { return a.at(Shape3(i[0], i[1] / 3, i[2] / 3)); }, "upsampling");
+}
+
 TYPED_TEST(PadTest, UpsamplingRepeatsElements) {
   using T = TypeParam;
   for (const Shape<3>& shape : {Shape3(2, 3, 5), Shape3(1, 1, 1), Shape3(2, 0, 3)}) {
