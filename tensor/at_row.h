@@ -5,12 +5,32 @@
 #include <utility>
 
 #include "tessera/tensor/expression.h"
-#include "tessera/tensor/span.h"
+#include "tessera/tensor/packet.h"
 
 /// Expressions bound to a row, before the loop over its elements: where a node's elements come from
 /// takes divisions, which are the same for all elements of a row.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
+
+/// A row that lies in memory, or a block of one in a buffer; element x of the row is data[x].
+template <typename T>
+struct BlockExp : Exp<BlockExp<T>, T, form::kStored> {
+  using value_type = T;
+  static constexpr int kRank = 0;  // fits every shape
+  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kHasWidePacket = true;
+  static constexpr bool kMovesElements = false;
+
+  const T* data;
+
+  explicit BlockExp(const T* row) : data(row) {}
+  TESSERA_HD T Eval(index_t, index_t x) const { return data[x]; }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t, index_t x) const {
+    return pk::ploadu<P>(data + x);
+  }
+  bool IsFlat() const { return true; }
+};
 
 /// `e` for row y alone: the address of a tensor's row, and what nodes offer as AtRow(y). A Store
 /// stays as it is, for it compares shapes, and a row has none.

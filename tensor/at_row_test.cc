@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/broadcast.h"
+#include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/node_test_util.h"
 #include "tessera/tensor/slice.h"
 #include "tessera/tensor/store.h"
@@ -95,6 +96,23 @@ TYPED_TEST(AtRowTest, HasTheRowsElements) {
     ExpectRows(swapaxis<0, 1>(*a) + T(1));
     ExpectRows(flip(broadcast<0>(*v1, Shape2(5, 9)), 1) +
                View(*wide, Range(0, 10, 2), Range(0, 9)));
+  }
+}
+
+// Of an expression that runs in blocks the part around the costly functions is bound.
+TEST(AtRowInBlocksTest, HasTheElementsThatEvalHas) {
+  const Shape<3> shape = Shape3(3, 5, 300);
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    Sample<3, float> a(shape, layout), planes(Shape3(3, 1, 1), layout, 1), out(shape, layout);
+    Sample<2, float> rows(Shape2(3, 300), layout, 2);
+    Sample<1, float> v(Shape1(5), layout, 3);
+    const auto e = tanh(*a * broadcast_to(*planes, shape)) * broadcast<1>(*v, shape) +
+                   exp(broadcast_with_axis(*rows, 0, 5) - 1.0f);
+    static_assert(RowLoopOf<sv::saveto, float, decltype(e)>() == expr::RowLoop::kSpans);
+    *out = e;
+    for (index_t y = 0; y < 15; ++y) {
+      for (index_t x = 0; x < 300; ++x) ASSERT_EQ(out->Eval(y, x), e.Eval(y, x)) << y << ' ' << x;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tessera/tensor/at_row.h"
 #include "tessera/tensor/block_ahead.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/span_node.h"
@@ -17,26 +18,6 @@
 /// over the buffers.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
-
-/// A block of a row in a buffer; element x of the row is data[x].
-template <typename T>
-struct BlockExp : Exp<BlockExp<T>, T, form::kStored> {
-  using value_type = T;
-  static constexpr int kRank = 0;  // fits every shape
-  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
-  static constexpr bool kHasWidePacket = true;
-  static constexpr bool kMovesElements = false;
-
-  const T* data;
-
-  explicit BlockExp(const T* row) : data(row) {}
-  TESSERA_HD T Eval(index_t, index_t x) const { return data[x]; }
-  template <typename P>
-  TESSERA_HD P EvalPacket(index_t, index_t x) const {
-    return pk::ploadu<P>(data + x);
-  }
-  bool IsFlat() const { return true; }
-};
 
 template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
@@ -135,22 +116,26 @@ op::SpanOperand<typename E::value_type> KernelOperand(const E& e, index_t y, ind
 /// stores may alias anything.
 template <typename E, typename T>
 void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out) {
-  index_t i = 0;
-  if constexpr (FitsWidePackets<sv::saveto, T, E>()) {
-    if (count >= kMinWideRow && RunsWide()) {
-      i = EvaluateWide<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
-    }
-  }
-  if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
-    using P = typename PacketTraits<T>::type;
-    constexpr index_t kSize = PacketTraits<T>::kSize;
-    for (; i + kSize <= count; i += kSize) {
-      pk::pstoreu(out + i, e.template EvalPacket<P>(y, begin + i));
-    }
+  if constexpr (HasAtRow<E>) {
+    EvaluatePackets(AtRow(e, y), y, begin, count, out);
   } else {
-    i = EvaluateInBlocks<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+    index_t i = 0;
+    if constexpr (FitsWidePackets<sv::saveto, T, E>()) {
+      if (count >= kMinWideRow && RunsWide()) {
+        i = EvaluateWide<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+      }
+    }
+    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
+      using P = typename PacketTraits<T>::type;
+      constexpr index_t kSize = PacketTraits<T>::kSize;
+      for (; i + kSize <= count; i += kSize) {
+        pk::pstoreu(out + i, e.template EvalPacket<P>(y, begin + i));
+      }
+    } else {
+      i = EvaluateInBlocks<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+    }
+    for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
   }
-  for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
 }
 
 /// EvaluatePackets of a node that HoldsSpans in its operands, over blocks of these. Most nodes have
