@@ -102,6 +102,54 @@ TEST(ReduceAxisSpecialTest, NanWinsAndKeepsItsIndex) {
   ExpectSameValues(out.values(), {nan, 2, 7});
 }
 
+// Which of the elements first, first + step, … is the extreme: the first NaN, if there is one.
+template <bool kMaximum, typename T>
+index_t IndexByHand(const std::vector<T>& values, size_t first, size_t step, index_t extent) {
+  const auto at = [&](index_t k) {
+    return static_cast<double>(values[first + static_cast<size_t>(k) * step]);
+  };
+  index_t index = 0;
+  for (index_t k = 0; k < extent; ++k) {
+    if (std::isnan(at(k))) return k;
+    if (kMaximum ? at(k) > at(index) : at(k) < at(index)) index = k;
+  }
+  return index;
+}
+
+// Columns in packets and blocks, with what they leave, down rows that lie apart.
+TYPED_TEST(ReduceAxisTest, IndicesOfManyColumns) {
+  using T = TypeParam;
+  constexpr index_t kOuter = 2, kInner = 3;
+  for (const index_t columns : {index_t{1}, index_t{7}, index_t{31}, index_t{32}, index_t{45},
+                                expr::kIndexedColumns, expr::kIndexedColumns + 39}) {
+    for (const index_t extent : {1, 2, 40}) {
+      const Shape<4> shape = Shape4(kOuter, extent, kInner, columns);
+      std::vector<T> values = RandomValues<T>(shape.Size(), 0, 9);
+      if constexpr (kIsReal<T>) {
+        const std::vector<T> special = SpecialValues<T>();
+        for (size_t i = 0; i < values.size(); i += 17) values[i] = special[i / 17 % special.size()];
+      }
+      GuardedTensor<4, T> a(shape, values, {3, 1});
+      GuardedTensor<3, T> largest(Shape3(kOuter, kInner, columns), GuardedLayout{1, 0});
+      GuardedTensor<3, T> smallest(Shape3(kOuter, kInner, columns));
+      *largest = reduce_with_axis<red::maximum, true>(*a, 1);
+      *smallest = reduce_with_axis<red::minimum, true>(*a, 1);
+      EXPECT_TRUE(largest.GuardsIntact() && smallest.GuardsIntact());
+      const size_t step = static_cast<size_t>(kInner * columns);
+      const std::vector<T> of_largest = largest.values(), of_smallest = smallest.values();
+      for (size_t i = 0; i < kOuter * step; ++i) {
+        const size_t first = i / step * step * static_cast<size_t>(extent) + i % step;
+        ASSERT_EQ(static_cast<double>(of_largest[i]),
+                  static_cast<double>(IndexByHand<true>(values, first, step, extent)))
+            << "result " << i << " of " << shape;
+        ASSERT_EQ(static_cast<double>(of_smallest[i]),
+                  static_cast<double>(IndexByHand<false>(values, first, step, extent)))
+            << "result " << i << " of " << shape;
+      }
+    }
+  }
+}
+
 // A reducer in the form of programs that were written for mshadow.
 struct AbsoluteSum {
   template <typename T>
