@@ -1,10 +1,13 @@
 #ifndef TESSERA_TENSOR_EVALUATOR_CUDA_H_
 #define TESSERA_TENSOR_EVALUATOR_CUDA_H_
 
+#include <algorithm>
+
 #include "tessera/tensor/element_group.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/scratch_cuda.h"
 #include "tessera/tensor/stream.h"
+#include "tessera/tensor/wide_loop.h"
 
 #if defined(__CUDACC__)
 
@@ -62,6 +65,67 @@ __global__ void EvaluateGroupsKernel(T* dst, index_t stride, index_t rows, index
   }
 }
 
+/// Rows and columns of what EvaluateTilesKernel takes at a time: for 4 bytes 16 KiB.
+template <typename T>
+inline constexpr int kTile = sizeof(T) <= 4 ? 64 : 32;
+
+/// The same for an expression that lies side by side in memory along other rows than the
+/// destination: tiles are computed with neighbouring threads on neighbouring rows, and go through
+/// shared memory to be written with neighbouring threads on neighbouring columns. The odd width
+/// keeps either from meeting in one bank.
+template <typename Saver, typename T, typename E>
+__global__ void EvaluateTilesKernel(T* dst, index_t stride, index_t rows, index_t columns,
+                                    RowsAcross across, E e) {
+  constexpr int kExtent = kTile<T>;
+  constexpr int kThreads = 256;
+  constexpr int kStep = kThreads / kExtent;
+  constexpr int kPasses = kExtent / kStep;
+  // Raw bytes, since a type with a constructor cannot be shared.
+  alignas(16) __shared__ unsigned char memory[kExtent * (kExtent + 1) * sizeof(T)];
+  T* const tile = reinterpret_cast<T*>(memory);
+  const int near = static_cast<int>(threadIdx.x) % kExtent;
+  const int far = static_cast<int>(threadIdx.x) / kExtent;
+  const index_t tiles_x = (columns + kExtent - 1) / kExtent;
+  const index_t tiles_y = (across.extent + kExtent - 1) / kExtent;
+  const index_t tiles = rows / across.extent * tiles_y * tiles_x;
+  for (index_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+    const index_t band = t / tiles_x;
+    const index_t plane = band / tiles_y;
+    const index_t x0 = (t - band * tiles_x) * kExtent;
+    const index_t i0 = (band - plane * tiles_y) * kExtent;
+    const index_t outer = plane / across.step;
+    const index_t first = outer * across.extent * across.step + (plane - outer * across.step);
+    T values[kPasses] = {};  // what lies outside is stored to the tile as well
+    const bool whole = x0 + kExtent <= columns && i0 + kExtent <= across.extent;
+    if (whole) {  // without the comparisons, which would be a third of the instructions
+      const index_t y = first + (i0 + near) * across.step;
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) values[p] = e.Eval(y, x0 + far + p * kStep);
+    } else if (i0 + near < across.extent) {
+      const index_t y = first + (i0 + near) * across.step;
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) {
+        const index_t x = x0 + far + p * kStep;
+        if (x < columns) values[p] = e.Eval(y, x);
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kPasses; ++p) tile[(far + p * kStep) * (kExtent + 1) + near] = values[p];
+    __syncthreads();
+    if (whole || x0 + near < columns) {
+#pragma unroll
+      for (int p = 0; p < kPasses; ++p) {
+        const index_t i = i0 + far + p * kStep;
+        if (whole || i < across.extent) {
+          SaveElement<Saver>(dst + (first + i * across.step) * stride + x0 + near,
+                             tile[near * (kExtent + 1) + far + p * kStep]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+}
+
 /// True if an expression over rows that lie `stride` apart can be evaluated in groups.
 template <typename T, typename E>
 bool MovesInGroups(const T* dst, index_t rows, index_t stride, const E& e) {
@@ -78,6 +142,20 @@ void EvaluateOnStream(T* dst, index_t stride, const Shape<2>& shape, const E& e,
                       cudaStream_t stream) {
   const index_t size = shape.Size();
   if (size == 0) return;
+  if constexpr (MayReadAcross<E>()) {
+    // Of a few rows or columns most of each tile would be empty.
+    const RowsAcross across = RowsAcrossOf(e);
+    if (std::min(across.extent, shape[1]) >= 8) {
+      constexpr index_t kExtent = kTile<T>;
+      const index_t tiles = shape[0] / across.extent * ((across.extent + kExtent - 1) / kExtent) *
+                            ((shape[1] + kExtent - 1) / kExtent);
+      const auto blocks = static_cast<unsigned>(std::min(tiles, index_t{1} << 20));
+      EvaluateTilesKernel<Saver>
+          <<<blocks, 256, 0, stream>>>(dst, stride, shape[0], shape[1], across, e);
+      tensor_internal::CheckCuda(cudaGetLastError(), "expression kernel");
+      return;
+    }
+  }
   if (MovesInGroups(dst, shape[0], stride, e)) {
     if constexpr (HasGroups<E>() && ElementGroup<T>::kSize > 1) {
       const index_t row_groups = (shape[1] + ElementGroup<T>::kSize - 1) / ElementGroup<T>::kSize;

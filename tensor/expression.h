@@ -337,6 +337,7 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const { return a.Eval(x, y); }
   bool IsFlat() const { return false; }
+  RowsAcross Across() const requires(!MovesElements<A>()) { return {a.shape()[1], 1}; }
   const A& T() const { return a; }
 
   void EvalTile(index_t begin_y, index_t end_y, index_t begin_x, index_t end_x, value_type* out,

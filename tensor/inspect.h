@@ -12,6 +12,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/dot.h"
+#include "tessera/tensor/element_group.h"
 #include "tessera/tensor/instruction_set.h"
 #include "tessera/tensor/internal/gemm.h"
 #include "tessera/tensor/packet.h"
@@ -19,6 +20,7 @@
 #include "tessera/tensor/prepare.h"
 #include "tessera/tensor/reduce.h"
 #include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_cuda.h"
 #include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/spread.h"
@@ -256,15 +258,19 @@ class Inspection {
     using Walk = AxisWalk<kAxis, E::kRank>;
     const auto ready = Ready(e.e);
     BeginReduction(ready, Described(e));
+    const Walk walk(ready.shape());
     if constexpr (kOnGpu<E>) {
-      EndKernel();
+      constexpr index_t kGroup = ElementGroup<typename E::value_type>::kSize;
+      const index_t columns = ready.shape()[E::kRank - 1];
+      EndKernels(e.shape().Size(), Walk::kAlongRow
+                                       ? ReductionPieces::AlongRows(walk.outer, columns, kGroup)
+                                       : ReductionPieces::AcrossRows(walk.outer * walk.inner,
+                                                                     walk.extent, columns, kGroup));
     } else if constexpr (Walk::kAlongRow) {
-      const Walk walk(ready.shape());
       const AlongRowsPlan plan(walk.outer, walk.extent, CostOf(ready));
       End(ReducesRows<Red>(ready, walk.extent), plan.tasks);
       if (plan.chunks > 1) PartialResults(plan.tasks.count);
     } else {
-      const Walk walk(ready.shape());
       const AcrossRowsPlan plan(walk, CostOf(ready));
       End(ReducesColumns<Red>(ready, walk.columns), plan.tasks);
       if (plan.pieces > 1) PartialResults(plan.pieces * plan.lines * walk.columns);
@@ -474,6 +480,12 @@ class Inspection {
     text_ << loop << "; " << Threads(ParallelWidth(tasks.count, tasks.grain)) << "\n";
   }
   void EndKernel() { text_ << "one CUDA kernel\n"; }
+  /// Of a reduction on a GPU to `results` results.
+  void EndKernels(index_t results, const ReductionPieces& pieces) {
+    if (pieces.count == 1 || results == 0) return EndKernel();
+    text_ << "a CUDA kernel for " << pieces.count << " pieces of each, and for these\n";
+    PartialResults(results * pieces.count);
+  }
 
   static std::string Rows(bool one) { return one ? " as one row" : " row by row"; }
   static std::string Threads(int64_t threads) {

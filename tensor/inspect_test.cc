@@ -435,6 +435,16 @@ TEST_F(InspectTest, OnAGpuEachPassIsAKernel) {
   EXPECT_THAT(centred, Not(HasSubstr("pass 3")));
   EXPECT_THAT(Inspect(v, 2 * sum_rows(x)), HasSubstr("pass 1: reduces (5,9) float32 to (9,)"));
   EXPECT_THAT(Inspect(dot(x.T(), y)), HasSubstr("multiplies (5,9) and (5,9) float32 by cuBLAS\n"));
+  // A reduction goes straight to the tensor that it is assigned to, by way of parts where it would
+  // have too few threads.
+  EXPECT_EQ(Inspect(v, sum<0>(x)),
+            "pass 1: reduces (5,9) float32 to (9,) float32; reads 1 per element; one CUDA kernel\n"
+            "temporaries: none\n");
+  const Tensor<gpu, 2, float> tall(nullptr, Shape2(1 << 16, 9)), wide(nullptr, Shape2(9, 1 << 16));
+  EXPECT_EQ(Inspect(v, sum<0>(tall)),
+            "pass 1: reduces (65536,9) float32 to (9,) float32; reads 1 per element; a CUDA kernel "
+            "for 1024 pieces of each, and for these\ntemporaries: 9216 partial results\n");
+  EXPECT_THAT(Inspect(v, maximum<1>(wide)), HasSubstr("for 16 pieces of each"));
   // On the CPU numbers are divided without a pass.
   EXPECT_THAT(Inspect(sum(*a * *b) / norm(*b)), Not(HasSubstr("pass 3")));
 }

@@ -26,6 +26,8 @@
 ///                             absent. Then also GroupsAreAligned(rows): whether in all memory that
 ///                             is read each of `rows` rows begins at a multiple of 16 bytes
 ///   kHasWidePacket            the same for a WidePacket
+///   Across()                  optionally, of a node such as a transpose, the RowsAcross whose
+///                             elements of one column it reads side by side in memory
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
 ///                             row-major order, so that the rows may be run as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
@@ -272,6 +274,58 @@ decltype(auto) VisitOperands(const E& e, const Visitor& visit) {
     return e.VisitOperands(visit);
   } else {
     return std::apply(visit, OperandsOf(e));
+  }
+}
+
+/// Rows of an expression whose elements of one column lie side by side in memory: `extent` of them,
+/// each `step` rows after the one before; 0 if there are none such.
+struct RowsAcross {
+  index_t extent = 0;  ///< how many
+  index_t step = 1;    ///< how far apart
+
+  bool operator==(const RowsAcross&) const = default;
+};
+
+/// Whether any of a tuple of expressions may read across rows.
+template <typename Tuple>
+struct AnyMayReadAcross;
+/// Whether RowsAcrossOf an expression may be anything but none.
+template <typename E>
+constexpr bool MayReadAcross() {
+  if constexpr (requires(const E& e) { e.Across(); }) {
+    return true;
+  } else {
+    return !MovesElements<E>() && AnyMayReadAcross<OperandTupleOf<E>>::value;
+  }
+}
+template <typename... E>
+struct AnyMayReadAcross<std::tuple<E...>> {
+  static constexpr bool value = (MayReadAcross<E>() || ...);
+};
+
+/// The rows whose elements of one column lie side by side in all memory that `e` reads.
+template <typename E>
+RowsAcross RowsAcrossOf(const E& e) {
+  if constexpr (!MayReadAcross<E>()) {
+    return {};
+  } else if constexpr (requires { e.Across(); }) {
+    return e.Across();
+  } else {
+    RowsAcross all;
+    bool any = false;
+    const auto take = [&]<typename Part>(const Part& operand) {
+      if constexpr (Part::kRank > 0) {
+        const RowsAcross part = RowsAcrossOf(operand);
+        if (!any) {
+          all = part;
+        } else if (!(part == all)) {
+          all = {};
+        }
+        any = true;
+      }
+    };
+    VisitOperands(e, [&](const auto&... operand) { (take(operand), ...); });
+    return all;
   }
 }
 

@@ -66,7 +66,6 @@ template <typename E, typename Dst>
 concept ComputesFirstInto =
     !MayStore<E>() &&
     requires(const E& e, const Dst& dst, Scratch<typename Dst::device_type>* scratch) {
-  requires Dst::kDevCPU;
   e.ComputeInto(dst, scratch);
 };
 

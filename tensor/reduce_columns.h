@@ -132,7 +132,7 @@ inline constexpr bool kRounds =
 /// and one for each such block: the sum of n rows is off by at most (256 + n / 256) u times the sum
 /// of the magnitudes, where one row after the other would have it n u (u the unit roundoff). Where
 /// the axis is cut into pieces n is a piece's extent, and the pieces add at most 16 u. Fuse has
-/// the same blocks, and so has ReduceAcrossRowsKernel, which cuts no pieces.
+/// the same blocks, and so has ReduceAcrossRowsKernel, whose pieces ReductionPieces cuts.
 inline constexpr index_t kRowsPerBlock = 256;
 
 /// ReduceColumns in packets P. Inlined always, so that it is compiled for its caller's

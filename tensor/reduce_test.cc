@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tessera/tensor/broadcast.h"
 #include "tessera/tensor/guarded_tensor.h"
+#include "tessera/tensor/reduce_cuda.h"
 #include "tessera/tensor/test_values.h"
 
 namespace tessera {
@@ -339,6 +340,32 @@ static_assert(CanAssign<Tensor<cpu, 1, float>, Sums>);
 static_assert(!CanAssign<Tensor<cpu, 2, float>, Sums>);
 static_assert(!CanAssign<Tensor<cpu, 1, double>, Sums>);
 static_assert(!CanAssign<Tensor<gpu, 1, float>, Sums>);
+
+TEST(ReductionPiecesTest, CoverEveryElementOnceAndEndByThemselves) {
+  using expr::ReductionPieces;
+  constexpr index_t kExtents[] = {0, 1, 3, 63, 64, 129, 4096, 40001, 1 << 20, index_t{1} << 33};
+  for (const index_t group : {1, 4, 16}) {
+    for (const index_t results : {0, 1, 3, 1000, 1 << 20}) {
+      for (const index_t extent : kExtents) {
+        const auto along = ReductionPieces::AlongRows(results, extent, group);
+        EXPECT_EQ(along.size % group, 0);
+        const auto across = ReductionPieces::AcrossRows(1, extent, results, group);
+        for (const auto& pieces : {along, across}) {
+          ASSERT_GE(pieces.count, 1);
+          EXPECT_GE(pieces.size * pieces.count, extent);
+          if (pieces.count == 1) continue;
+          EXPECT_LT(pieces.size * (pieces.count - 1), extent) << "an empty piece";
+          EXPECT_LE(pieces.count, extent / 32) << "the next pass has little less to do";
+        }
+      }
+    }
+  }
+  // What fills a GPU is left whole.
+  EXPECT_EQ(ReductionPieces::AlongRows(1 << 14, 1 << 14, 4).count, 1);
+  EXPECT_GT(ReductionPieces::AlongRows(1, 1 << 20, 4).count, 1);
+  EXPECT_EQ(ReductionPieces::AcrossRows(1, 1 << 14, 1 << 20, 4).count, 1);
+  EXPECT_GT(ReductionPieces::AcrossRows(1, 1 << 14, 1 << 14, 4).count, 1);
+}
 
 }  // namespace
 }  // namespace tessera

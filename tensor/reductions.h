@@ -196,7 +196,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
     const AxisWalk<kAxis, E::kRank> walk(ready.shape());
     if (results.shape_.Size() > 0) {
       if constexpr (!Device::kDevCPU) {
-        ReduceAxisCuda<Red, Last>(results, ready, walk, ready.shape()[E::kRank - 1]);
+        ReduceAxisCuda<Red, Last>(results, ready, walk, ready.shape()[E::kRank - 1], scratch);
       } else if constexpr (walk.kAlongRow) {
         ReduceAlongRows<Red, Last>(results.dptr_, ready, walk.outer, walk.extent, scratch);
       } else {

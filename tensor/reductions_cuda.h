@@ -3,8 +3,7 @@
 
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/dense.h"
-#include "tessera/tensor/reduce.h"
-#include "tessera/tensor/reduce_columns.h"
+#include "tessera/tensor/reduce_cuda.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -46,54 +45,6 @@ struct DeviceNumberExp : Exp<DeviceNumberExp<T>, T>, Number<DeviceNumberExp<T>, 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Combines the values of a block's 256 threads by a tree in shared memory; thread 0 has the
-/// result.
-template <typename Op, typename Accumulator>
-__device__ Accumulator CombineBlock(Accumulator value) {
-  __shared__ Accumulator partial[256];
-  __syncthreads();
-  partial[threadIdx.x] = value;
-  __syncthreads();
-  for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) {
-      partial[threadIdx.x] = Op::Map(partial[threadIdx.x], partial[threadIdx.x + half]);
-    }
-    __syncthreads();
-  }
-  return partial[0];
-}
-
-/// Reduces the elements or, with kGroups, the groups that this thread visits of row y, from its
-/// `first` on in steps of `step` (counted in elements, or groups). A group's elements go to sums of
-/// their own, which are combined at the end.
-template <typename Red, typename Accumulator, bool kGroups, typename E>
-__device__ Accumulator ReduceStrided(const E& e, index_t y, index_t columns, index_t first,
-                                     index_t step) {
-  using Op = typename Red::OPType;
-  Accumulator value = Red::template InitialValue<Accumulator>();
-  if constexpr (kGroups) {
-    using Group = ElementGroup<typename E::value_type>;
-    const index_t groups = columns / Group::kSize;
-    Accumulator parts[static_cast<size_t>(Group::kSize)];
-    for (Accumulator& part : parts) part = value;
-    for (index_t i = first; i < groups; i += step) {
-      const Group group = e.template EvalPacket<Group>(y, i * Group::kSize);
-      for (index_t k = 0; k < Group::kSize; ++k) {
-        parts[k] = Op::Map(parts[k], static_cast<Accumulator>(group[k]));
-      }
-    }
-    for (const Accumulator part : parts) value = Op::Map(value, part);
-    for (index_t x = groups * Group::kSize + first; x < columns; x += step) {
-      value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, x)));
-    }
-  } else {
-    for (index_t x = first; x < columns; x += step) {
-      value = Op::Map(value, static_cast<Accumulator>(e.Eval(y, x)));
-    }
-  }
-  return value;
-}
-
 /// True for the block that is the last of its grid to come here; what every block wrote before is
 /// then visible to it. `*arrivals` begins at 0.
 inline __device__ bool IsLastBlock(unsigned* arrivals) {
@@ -116,7 +67,7 @@ __global__ void ReduceAllKernel(T* dst, Accumulator* partial, unsigned* arrivals
   const index_t threads = index_t{gridDim.x} * blockDim.x;
   Accumulator value = Red::template InitialValue<Accumulator>();
   if (rows == 1) {
-    value = ReduceStrided<Red, Accumulator, kGroups>(e, 0, columns, first, threads);
+    value = ReduceStrided<Red, Accumulator, kGroups>(e, 0, 0, columns, first, threads);
   } else {
     for (index_t i = first; i < rows * columns; i += threads) {
       const index_t y = i / columns;
@@ -172,68 +123,18 @@ void ReduceAllCuda(T* dst, const E& e, index_t size, Scratch<gpu>* scratch) {
   tensor_internal::CheckCuda(cudaGetLastError(), "reduction kernel");
 }
 
-/// One block for each row.
-template <typename Red, typename Finish, bool kGroups, typename Accumulator, typename T, typename E>
-__global__ void ReduceAlongRowsKernel(T* dst, E e, index_t rows, index_t columns) {
-  using Op = typename Red::OPType;
-  for (index_t y = blockIdx.x; y < rows; y += gridDim.x) {
-    const Accumulator value = CombineBlock<Op>(
-        ReduceStrided<Red, Accumulator, kGroups>(e, y, columns, threadIdx.x, blockDim.x));
-    if (threadIdx.x == 0) dst[y] = Finish::template Map<T>(value, columns);
-  }
-}
-
-/// One thread for each result, in blocks of rows (see kRowsPerBlock); neighbouring threads read
-/// neighbouring columns.
-template <typename Red, typename Finish, typename Accumulator, typename T, typename E>
-__global__ void ReduceAcrossRowsKernel(T* dst, E e, index_t outer, index_t extent, index_t inner,
-                                       index_t columns) {
-  using Op = typename Red::OPType;
-  const index_t size = outer * inner * columns;
-  for (index_t i = blockIdx.x * index_t{blockDim.x} + threadIdx.x; i < size;
-       i += index_t{gridDim.x} * blockDim.x) {
-    const index_t line = i / columns;
-    const index_t x = i - line * columns;
-    const index_t first_row = line / inner * extent * inner + line % inner;
-    Accumulator value = Red::template InitialValue<Accumulator>();
-    for (index_t k = 0; k < extent;) {
-      const index_t end = kRounds<Red, Accumulator> ? std::min(extent, k + kRowsPerBlock) : extent;
-      Accumulator block = Red::template InitialValue<Accumulator>();
-      for (; k < end; ++k) {
-        block = Op::Map(block, static_cast<Accumulator>(e.Eval(first_row + k * inner, x)));
-      }
-      value = Op::Map(value, block);
-    }
-    dst[i] = Finish::template Map<T>(value, extent);
-  }
-}
-
 /// Enqueues a reduction along one axis. `dst` has at least one element.
 template <typename Red, typename Finish, int N, typename T, typename E, typename Walk>
-void ReduceAxisCuda(const Tensor<gpu, N, T>& dst, const E& e, const Walk& walk, index_t columns) {
+void ReduceAxisCuda(const Tensor<gpu, N, T>& dst, const E& e, const Walk& walk, index_t columns,
+                    Scratch<gpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
-  const cudaStream_t stream = tensor_internal::CudaStream(dst.stream_);
   if constexpr (Walk::kAlongRow) {
-    const auto run = [&](auto in_groups) {
-      const auto launch = tensor_internal::LaunchShapePerResult(walk.outer);
-      ReduceAlongRowsKernel<Red, Finish, decltype(in_groups)::value, Accumulator>
-          <<<launch.blocks, launch.threads, 0, stream>>>(dst.dptr_, e, walk.outer, columns);
-    };
-    if constexpr (HasGroups<E>()) {
-      if (e.GroupsAreAligned(walk.outer)) {
-        run(std::true_type());
-      } else {
-        run(std::false_type());
-      }
-    } else {
-      run(std::false_type());
-    }
+    ReduceAlongRowsCuda<Red, Finish, Accumulator>(dst.dptr_, e, walk.outer, columns, columns,
+                                                  scratch);
   } else {
-    const auto launch = tensor_internal::LaunchShapeFor(dst.shape_.Size());
-    ReduceAcrossRowsKernel<Red, Finish, Accumulator><<<launch.blocks, launch.threads, 0, stream>>>(
-        dst.dptr_, e, walk.outer, walk.extent, walk.inner, columns);
+    ReduceAcrossRowsCuda<Red, Finish, Accumulator>(dst.dptr_, e, walk.outer, walk.extent,
+                                                   walk.inner, columns, walk.extent, scratch);
   }
-  tensor_internal::CheckCuda(cudaGetLastError(), "reduction kernel");
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

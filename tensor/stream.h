@@ -76,6 +76,9 @@ inline const Stream<gpu>& Stream<gpu>::OrFallback(const Stream* stream) {
 }
 
 /// Makes a stream on the device with that number; release it with DeleteStream.
+/// On a GPU that becomes the thread's current device, and its default memory pool, from which the
+/// temporaries of expressions come, keeps up to 1 GiB that is free, unless the program has set
+/// cudaMemPoolAttrReleaseThreshold itself.
 /// Throws Error(kFailedPrecondition) if CUDA refuses. NewStream<gpu> is defined by CUDA builds
 /// only.
 template <typename Device>

@@ -46,13 +46,13 @@ struct TransposeMap {
     }
   }
   const Shape<N>& shape() const { return target; }
-  ColumnAxis columns() const requires(!kKeepsLast) {
-    index_t apart = 1;
+  RowsAcross Across() const requires(!kKeepsLast) {
+    index_t step = 1;
     for (int i = N - 2; i >= 0; --i) {
-      if (column_step[i] == 1) return {target[i], apart};
-      apart *= target[i];
+      if (column_step[i] == 1) return {target[i], step};
+      step *= target[i];
     }
-    return {0, 1};
+    return {};
   }
   TESSERA_HD RowSource operator()(index_t y) const {
     RowSource s{0, 0, row_step[N - 1], column_step[N - 1]};

@@ -165,5 +165,61 @@ TEST(TransposeErrorTest, AxesMustBeAPermutation) {
               {"transpose", "(0,0)"});
 }
 
+using expr::AsNode;
+using expr::MayReadAcross;
+using expr::RowsAcross;
+using expr::RowsAcrossOf;
+
+TEST(RowsAcrossTest, TransposesThatMoveTheLastAxisNameItsRows) {
+  const Tensor<cpu, 2> a(nullptr, Shape2(4, 9));
+  const Tensor<cpu, 3> b(nullptr, Shape3(3, 4, 9));
+  const Tensor<cpu, 4> c(nullptr, Shape4(2, 3, 4, 9));
+  EXPECT_EQ(RowsAcrossOf(AsNode(a.T())), (RowsAcross{9, 1}));
+  EXPECT_EQ(RowsAcrossOf(transpose(a, Shape2(1, 0))), (RowsAcross{9, 1}));
+  EXPECT_EQ((RowsAcrossOf(swapaxis<2, 1>(b))), (RowsAcross{9, 1}));
+  EXPECT_EQ((RowsAcrossOf(swapaxis<2, 0>(b))), (RowsAcross{9, 4}));
+  EXPECT_EQ(RowsAcrossOf(transpose(c, Shape4(0, 3, 1, 2))), (RowsAcross{9, 3}));
+  EXPECT_EQ(RowsAcrossOf(transpose(c, Shape4(3, 2, 1, 0))), (RowsAcross{9, 12}));
+  // Known to keep the last axis only when it runs.
+  EXPECT_TRUE(MayReadAcross<decltype(transpose(b, Shape3(1, 0, 2)))>());
+  EXPECT_EQ(RowsAcrossOf(transpose(b, Shape3(1, 0, 2))).extent, 0);
+  EXPECT_FALSE(MayReadAcross<decltype(swapaxis<0, 1>(b))>());
+  EXPECT_FALSE((MayReadAcross<Tensor<cpu, 2>>()));
+}
+
+// The destination's rows are the expression's, so that every element of a row is read at the same
+// place of its column in each of the rows: that step's worth of memory is one element.
+TEST(RowsAcrossTest, TheirElementsOfAColumnLieSideBySide) {
+  Sample<4, float> c(Shape4(2, 3, 4, 9), GuardedLayout{.row_padding = 3});
+  for (const Shape<4>& axes : {Shape4(0, 3, 1, 2), Shape4(3, 2, 1, 0), Shape4(1, 3, 0, 2),
+                               Shape4(2, 0, 3, 1), Shape4(0, 1, 3, 2)}) {
+    const auto e = transpose(*c, axes);
+    const RowsAcross across = RowsAcrossOf(e);
+    ASSERT_EQ(across.extent, 9);
+    const index_t rows = e.shape().FlatTo2D()[0], columns = e.shape()[3];
+    for (index_t y = 0; y + across.step < rows; ++y) {
+      if (y / across.step % across.extent == across.extent - 1) continue;
+      for (index_t x = 0; x < columns; ++x) {
+        const auto from = e.map(y), next = e.map(y + across.step);
+        ASSERT_EQ(next.y + x * next.step_y, from.y + x * from.step_y) << axes << y;
+        ASSERT_EQ(next.x0 + x * next.step_x, from.x0 + x * from.step_x + 1) << axes << y;
+      }
+    }
+  }
+}
+
+TEST(RowsAcrossTest, OperandsMustAgree) {
+  const Tensor<cpu, 2> a(nullptr, Shape2(5, 5)), b(nullptr, Shape2(5, 5));
+  const Tensor<cpu, 3> c(nullptr, Shape3(4, 4, 4));
+  const RowsAcross none;
+  EXPECT_EQ(RowsAcrossOf(a.T() * 2.0f + b.T()), (RowsAcross{5, 1}));
+  EXPECT_EQ(RowsAcrossOf(a.T() + b), none);
+  EXPECT_EQ(RowsAcrossOf(b - a.T()), none);
+  EXPECT_EQ(RowsAcrossOf(transpose(c, Shape3(2, 1, 0)) + transpose(c, Shape3(0, 2, 1))), none);
+  // Of what moves elements itself no memory is known.
+  const auto twice = AsNode(AsNode(a.T()).T() + swapaxis<0, 1>(b).T());
+  EXPECT_FALSE(MayReadAcross<std::remove_const_t<decltype(twice)>>());
+}
+
 }  // namespace
 }  // namespace tessera

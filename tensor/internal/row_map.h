@@ -97,13 +97,6 @@ struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
   bool IsFlat() const { return true; }
 };
 
-/// The axis of a result, other than its last one, along which the operand's columns go: its extent,
-/// and how many rows of the result lie from one step to the next.
-struct ColumnAxis {
-  index_t extent;  // 0 if there is no such axis
-  index_t apart;
-};
-
 /// An expression whose elements are the operand's at other places, so that each row runs through
 /// the operand in even steps: slices, reversals, permutations of axes, broadcasts.
 ///
@@ -117,7 +110,7 @@ struct ColumnAxis {
 /// and optionally
 ///   MergeableDimensions(), MergeDimensions(count)  as a node does; see operand.h
 ///   MergesOperand()      whether the operand's last dimensions, too, are then merged
-///   columns()            where rows may be columns of the operand's, the ColumnAxis.
+///   Across()             where rows may be columns of the operand's, as a node has it.
 /// With kOneToOne over a tensor it may also be assigned to; see reference.h.
 template <typename Map, typename E>
 struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<RowMapExp<Map, E>> {
@@ -170,6 +163,10 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   RowMapExp MergeDimensions(int count) const requires kMerges {
     return {map.MergeDimensions(count), map.MergesOperand() ? expr::MergeDimensions(e, count) : e};
   }
+  RowsAcross Across() const
+      requires(!MovesElements<E>() && requires(const Map& m) { m.Across(); }) {
+    return map.Across();
+  }
 
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     if (begin >= end) return;
@@ -190,27 +187,27 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
 
   void EvalTile(index_t begin_y, index_t end_y, index_t begin_x, index_t end_x, value_type* out,
                 index_t stride) const requires requires(const Map& m) {
-    m.columns();
+    m.Across();
   }
   {
-    const ColumnAxis axis = map.columns();
-    if (end_y - begin_y < 2 * axis.apart || axis.extent < 2) {  // too few rows along the axis
+    const RowsAcross axis = map.Across();
+    if (end_y - begin_y < 2 * axis.step || axis.extent < 2) {  // too few rows along the axis
       for (index_t y = begin_y; y < end_y; ++y, out += stride) EvalRow(y, begin_x, end_x, out);
       return;
     }
-    // Rows first, first + apart, first + 2 * apart, … are columns of the same rows of the operand.
+    // Rows first, first + step, first + 2 * step, … are columns of the same rows of the operand.
     const auto steps_to = [&axis](index_t first, index_t y) {
-      return y <= first ? 0 : std::min(axis.extent, (y - first + axis.apart - 1) / axis.apart);
+      return y <= first ? 0 : std::min(axis.extent, (y - first + axis.step - 1) / axis.step);
     };
-    const index_t rows = axis.extent * axis.apart;
+    const index_t rows = axis.extent * axis.step;
     for (index_t begin = begin_y / rows * rows; begin < end_y; begin += rows) {
-      for (index_t first = begin; first < begin + axis.apart; ++first) {
+      for (index_t first = begin; first < begin + axis.step; ++first) {
         const index_t from = steps_to(first, begin_y), to = steps_to(first, end_y);
         if (from == to) continue;
         const RowSource s = map(first);
         EvalTransposed(e, s.y + begin_x * s.step_y, s.step_y, s.x0 + from, to - from,
-                       end_x - begin_x, out + (first + from * axis.apart - begin_y) * stride,
-                       axis.apart * stride);
+                       end_x - begin_x, out + (first + from * axis.step - begin_y) * stride,
+                       axis.step * stride);
       }
     }
   }

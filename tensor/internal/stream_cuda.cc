@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <memory>
 
@@ -96,6 +97,18 @@ using tensor_internal::CudaStream;
 template <>
 Stream<gpu>* NewStream<gpu>(int dev_id) {
   CheckCuda(cudaSetDevice(dev_id), "NewStream<gpu>: cudaSetDevice");
+  // The temporaries of expressions come from the device's pool, which by default gives all that is
+  // free back to the system whenever somebody waits for a stream.
+  cudaMemPool_t pool = nullptr;
+  CheckCuda(cudaDeviceGetDefaultMemPool(&pool, dev_id), "NewStream<gpu>: default memory pool");
+  uint64_t kept_bytes = 0;
+  CheckCuda(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes),
+            "NewStream<gpu>: cudaMemPoolGetAttribute");
+  if (kept_bytes == 0) {  // not if the program has chosen
+    kept_bytes = uint64_t{1} << 30;
+    CheckCuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes),
+              "NewStream<gpu>: cudaMemPoolSetAttribute");
+  }
   auto stream = std::make_unique<Stream<gpu>>();
   stream->dev_id = dev_id;
   cudaStream_t cuda_stream = nullptr;
