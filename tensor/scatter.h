@@ -69,9 +69,7 @@ void AddTakeGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
     ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
       for (index_t i = 0; i < count; ++i) {
         const index_t row = tensor_internal::RowFor<kRule>(index.dptr_[i], dst.shape_[0]);
-        T* const to = dst.dptr_ + row * dst.stride_;
-        const T* const from = src.dptr_ + i * src.stride_;
-        for (index_t x = begin; x < end; ++x) to[x] = static_cast<T>(to[x] + from[x]);
+        expr::EvaluateRow<sv::plusto>(dst.dptr_ + row * dst.stride_, src, i, begin, end);
       }
     });
   } else {

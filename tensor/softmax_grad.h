@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_SOFTMAX_GRAD_H_
 #define TESSERA_TENSOR_SOFTMAX_GRAD_H_
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <type_traits>
@@ -53,23 +54,57 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
 
   const Shape<N>& shape() const { return src.shape_; }
   TESSERA_HD T Eval(index_t y, index_t x) const {
-    index_t of_class = x;
-    L at;
     if constexpr (N == 2) {
-      at = label.dptr_[y];
+      return Element(y, x, x, label.dptr_[y]);
     } else {
       const index_t sample = y / src.shape_[1];
-      of_class = y - sample * src.shape_[1];
-      at = label.dptr_[sample * label.stride_ + x];
+      return Element(y, x, y - sample * src.shape_[1], label.dptr_[sample * label.stride_ + x]);
     }
-    const index_t wanted = SignedNumber(at);
-    if (ignored != kNone && wanted == ignored) return T(0);
-    const Wide value = static_cast<Wide>(src.Eval(y, x));
-    return static_cast<T>(value - (of_class == wanted ? on_label : elsewhere));
   }
   bool IsFlat() const { return false; }
 
+  /// A row of a matrix as if it had no label first, whose place is then corrected.
+  void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
+    if constexpr (N == 2) {
+      const L at = label.dptr_[y];
+      const index_t wanted = SignedNumber(at);
+      if (ignored != kNone && wanted == ignored) {
+        std::fill(out, out + (end - begin), T(0));
+        return;
+      }
+      const bool holds_label = begin <= wanted && wanted < end;
+      // Before the row is written, which may be src's.
+      const T at_label = holds_label ? Element(y, wanted, wanted, at) : T(0);
+      if constexpr (std::is_same_v<T, Wide>) {
+        EvaluateRow<sv::saveto>(out - begin, F<op::minus>(src, ScalarExp<T>(elsewhere)), y, begin,
+                                end);
+      } else {
+        const T* const row = src.dptr_ + y * src.stride_;
+        const Wide by = elsewhere;
+        for (index_t x = begin; x < end; ++x) out[x - begin] = Less(row[x], by);
+      }
+      if (holds_label) out[wanted - begin] = at_label;
+    } else {
+      const LabelGradExp local = *this;
+      const index_t sample = y / local.src.shape_[1];
+      const index_t of_class = y - sample * local.src.shape_[1];
+      const L* const labels = local.label.dptr_ + sample * local.label.stride_;
+      for (index_t x = begin; x < end; ++x) {
+        out[x - begin] = local.Element(y, x, of_class, labels[x]);
+      }
+    }
+  }
+
  private:
+  /// The gradient at an element, of a class, where the label is `at`.
+  TESSERA_HD T Element(index_t y, index_t x, index_t of_class, L at) const {
+    const index_t wanted = SignedNumber(at);
+    if (ignored != kNone && wanted == ignored) return T(0);
+    return Less(src.Eval(y, x), of_class == wanted ? on_label : elsewhere);
+  }
+  TESSERA_HD static T Less(T value, Wide by) {
+    return static_cast<T>(static_cast<Wide>(value) - by);
+  }
   /// The whole number of a label, negative ones included, as a label to ignore often is.
   TESSERA_HD static index_t SignedNumber(L at) {
     if constexpr (std::is_integral_v<L> && std::is_signed_v<L>) {
