@@ -71,7 +71,7 @@ template <typename Red, typename P, typename Index, typename E>
           const Accumulator result = best[x + i];
           const Index at = index[x + i];
           combined[i] = Op::Map(result, static_cast<Accumulator>(e.Eval(row, column + x + i)));
-          moved[i] = (combined[i] != result) & (result == result) ? k : at;
+          moved[i] = ((combined[i] != result) & (result == result)) ? k : at;
         }
         std::copy_n(combined, kStep, best + x);
         std::copy_n(moved, kStep, index + x);
