@@ -115,9 +115,10 @@ struct UniformExp : RandomExp<UniformExp<N, T>, N, T> {
     for (index_t element = first_element; element < end_element;) {
       const index_t tile = element / kPerTile, done = element % kPerTile;
       uint32_t words[tensor_internal::kWordsPerTile];
-      kernels.words({local.from.seed, local.from.stream,
-                     local.first_block + static_cast<uint64_t>(tile) * Base::kBlocks},
-                    1, words);
+      const tensor_internal::PhiloxOrigin origin = {
+          local.from.seed, local.from.stream,
+          local.first_block + static_cast<uint64_t>(tile) * Base::kBlocks};
+      kernels.words(origin, 1, words);
       T values[kPerTile];
       for (int i = 0; i < kPerTile; ++i) {
         if constexpr (std::is_same_v<T, double>) {
