@@ -1,9 +1,12 @@
 #ifndef TESSERA_TENSOR_WINDOW_POOL_H_
 #define TESSERA_TENSOR_WINDOW_POOL_H_
 
+#include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "tessera/tensor/internal/reducer.h"
+#include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/pool.h"
 
 /// Pooling of any expression with a reducer: `pool<red::maximum>(pad(image, 1), 3, 3, 2)`. pool.h
@@ -137,6 +140,45 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
     return static_cast<value_type>(sum);
   }
   bool IsFlat() const { return false; }
+
+  /// Goes over the windows that hold elements of a block, in the order in which Eval adds: where an
+  /// element's windows begin is then not asked of each element, nor are its operands read again.
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    constexpr index_t kBlock = 256;
+    const WindowUnpoolExp local = *this;
+    const PoolGeometry window = g;
+    const index_t plane = y / target[kRank - 2];
+    const index_t iy = y - plane * target[kRank - 2];
+    const index_t begin_y = First(iy, g.pad_y, g.kernel_y, g.stride_y);
+    const index_t end_y = End(iy, g.pad_y, g.stride_y, positions_y);
+    alignas(64) std::array<value_type, kBlock> elements;
+    alignas(64) std::array<Accumulator, kBlock> sums;
+    for (index_t first = begin; first < end; first += kBlock) {
+      const index_t width = std::min(kBlock, end - first);
+      EvalSpan(e, y, first, first + width, elements.data());
+      std::fill_n(sums.data(), width, Accumulator(0));
+      const index_t begin_x = First(first, window.pad_x, window.kernel_x, window.stride_x);
+      const index_t end_x = End(first + width - 1, window.pad_x, window.stride_x, positions_x);
+      for (index_t oy = begin_y; oy < end_y; ++oy) {
+        const index_t row = plane * positions_y + oy;
+        for (index_t ox = begin_x; ox < end_x; ++ox) {
+          const auto result = local.pooled.Eval(row, ox);
+          const auto gradient = static_cast<Accumulator>(local.grad.Eval(row, ox));
+          const index_t from = ox * window.stride_x - window.pad_x - first;
+          const index_t to = std::min(from + window.kernel_x, width);
+          for (index_t x = std::max<index_t>(from, 0); x < to; ++x) {
+            const auto at = static_cast<size_t>(x);
+            sums[at] = static_cast<Accumulator>(
+                sums[at] +
+                static_cast<Accumulator>(Red::PartialGrad(result, elements[at])) * gradient);
+          }
+        }
+      }
+      for (index_t x = 0; x < width; ++x) {
+        *out++ = static_cast<value_type>(sums[static_cast<size_t>(x)]);
+      }
+    }
+  }
 
  private:
   /// The positions [First, End) whose windows hold image coordinate `at`.

@@ -165,6 +165,40 @@ TEST(WindowPoolFormsTest, PaddedImagesAreExpressions) {
   ExpectSameValues(std::vector<float>(expected->dptr_, expected->dptr_ + c.shape.Size()), right);
 }
 
+// Rows longer than the blocks in which a gradient is computed, whose ends windows go across; each
+// element has the bits that it has alone.
+TEST(WindowPoolFormsTest, GradientsOfLongRows) {
+  const Shape<3> shape = Shape3(2, 7, 700);
+  struct Window {
+    index_t kernel_y, kernel_x, stride_y, stride_x, pad_y, pad_x;
+  };
+  for (const Window& w : {Window{3, 5, 2, 3, 1, 2}, Window{2, 2, 2, 2, 0, 0},
+                          Window{3, 3, 1, 1, 1, 1}, Window{1, 2, 1, 5, 0, 0}}) {
+    const auto positions = [](index_t extent, index_t pad, index_t kernel, index_t stride) {
+      return (extent + 2 * pad - kernel) / stride + 1;
+    };
+    const Shape<3> small = Shape3(2, positions(7, w.pad_y, w.kernel_y, w.stride_y),
+                                  positions(700, w.pad_x, w.kernel_x, w.stride_x));
+    for (const GuardedLayout& layout : OperandLayouts()) {
+      Sample<3, float> data(shape, layout), pooled(small, layout, 1), grad(small, layout, 2),
+          got(shape, layout, 3);
+      *grad = *grad * 0.1f;  // sums that depend on the order
+      const auto check = [&](const auto& e, const char* what) {
+        *got = e;
+        got.Expect([&](const Shape<3>& i) { return e.Eval(i[0] * shape[1] + i[1], i[2]); }, what);
+      };
+      check(unpool<red::sum>(*data, *pooled, *grad, w.kernel_y, w.kernel_x, w.stride_y, w.stride_x,
+                             w.pad_y, w.pad_x),
+            "sum");
+      // The results are other numbers than the data's, so that few equal them; those do.
+      *pooled = *pooled * 0.0f;
+      check(unpool<red::maximum>(*data, *pooled, *grad, w.kernel_y, w.kernel_x, w.stride_y,
+                                 w.stride_x, w.pad_y, w.pad_x),
+            "maximum");
+    }
+  }
+}
+
 TEST(WindowPoolErrorTest, WhatDoesNotFitIsRefused) {
   GuardedTensor<4, float> a(Shape4(1, 2, 4, 5)), b(Shape4(1, 2, 2, 2)), c(Shape4(1, 1, 2, 2));
   ExpectError([&] { pool<red::sum>(*a, 5, 3, 1); }, kInvalidArgument, {"pool", "5x3", "(1,2,4,5)"});
