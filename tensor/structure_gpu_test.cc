@@ -32,6 +32,14 @@ TEST(StructureGpuTest, ShapesAndAxesInAnotherOrder) {
   });
 }
 
+// In tiles, whole ones and parts of them; and two transposes that agree, or do not.
+TEST(StructureGpuTest, LargeTransposes) {
+  ExpectSame(Shape2(130, 65), [](const auto& x) { return x.T() * 2.0f + x.T(); });
+  ExpectSame(Shape3(66, 3, 70), [](const auto& x) { return swapaxis<0, 2>(x); });
+  ExpectSame(Shape3(9, 20, 33), [](const auto& x) { return transpose(x, Shape3(1, 2, 0)); });
+  ExpectSame(Shape2(70, 70), [](const auto& x) { return x.T() - x; });
+}
+
 TEST(StructureGpuTest, Parts) {
   ExpectSame(Shape1(100), [](const auto& x) { return slice<0>(x, 3, 90); });
   ExpectSame(Shape3(4, 6, 7), [](const auto& x) { return slice<0>(x, 1, 3); });
