@@ -54,7 +54,9 @@ TYPED_TEST(ElementwiseGpuTest, BroadcastAlongEitherAxis) {
 
 TYPED_TEST(ElementwiseGpuTest, SumsOfRowsAndColumns) {
   using T = TypeParam;
-  for (const Shape<2> shape : {Shape2(1, 1), Shape2(300, 5), Shape2(7, 4097), Shape2(64, 64)}) {
+  // The last two are reduced in pieces.
+  for (const Shape<2> shape : {Shape2(1, 1), Shape2(300, 5), Shape2(7, 4097), Shape2(64, 64),
+                               Shape2(3, 40001), Shape2(9000, 8)}) {
     // Sums round once for each element, in another order.
     const double tolerance = 4 * this->kTolerance * std::sqrt(static_cast<double>(shape.Size()));
     ExpectDevicesAgree(tolerance, [&](auto* side) {
@@ -69,6 +71,28 @@ TYPED_TEST(ElementwiseGpuTest, SumsOfRowsAndColumns) {
       sums = sumall_except_dim<0>(m);
       return sums;
     });
+  }
+}
+
+// Kept in the middle, and of rows with gaps or without; scaled, and combined with what there is.
+TYPED_TEST(ElementwiseGpuTest, SumsOverAllButOneDimension) {
+  using T = TypeParam;
+  for (const Shape<4> shape : {Shape4(3, 5, 7, 8), Shape4(1, 4, 9, 33), Shape4(300, 4, 1, 1)}) {
+    const double tolerance = 8 * this->kTolerance * std::sqrt(static_cast<double>(shape.Size()));
+    for (const bool padded : {false, true}) {
+      ExpectDevicesAgree(tolerance, [&](auto* side) {
+        const auto x = side->template Numbers<T>(shape, 1, -1, 1, padded);
+        auto sums = side->template Numbers<T>(Shape1(shape[1]), 2);
+        sums += T(2) * sumall_except_dim<1>(x * x);
+        return sums;
+      });
+      ExpectDevicesAgree(0, [&](auto* side) {
+        const auto x = side->template Numbers<T>(shape, 1, -1, 1, padded);
+        auto greatest = side->template Empty<T>(Shape1(shape[0]));
+        greatest = reduce_except_dim<0, red::maximum>(x);
+        return greatest;
+      });
+    }
   }
 }
 

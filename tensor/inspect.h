@@ -262,10 +262,11 @@ class Inspection {
     if constexpr (kOnGpu<E>) {
       constexpr index_t kGroup = ElementGroup<typename E::value_type>::kSize;
       const index_t columns = ready.shape()[E::kRank - 1];
-      EndKernels(e.shape().Size(), Walk::kAlongRow
-                                       ? ReductionPieces::AlongRows(walk.outer, columns, kGroup)
-                                       : ReductionPieces::AcrossRows(walk.outer * walk.inner,
-                                                                     walk.extent, columns, kGroup));
+      const auto pieces =
+          Walk::kAlongRow
+              ? ReductionPieces::AlongRows(walk.outer, columns, kGroup)
+              : ReductionPieces::AcrossRows(walk.outer * walk.inner, walk.extent, columns, kGroup);
+      EndKernels(e.shape().Size(), pieces.count);
     } else if constexpr (Walk::kAlongRow) {
       const AlongRowsPlan plan(walk.outer, walk.extent, CostOf(ready));
       End(ReducesRows<Red>(ready, walk.extent), plan.tasks);
@@ -339,12 +340,36 @@ class Inspection {
     const auto ready = Ready(reduction.e);
     const bool shared = HasMemory(dst) && ReadsElsewhere<true>(ready, PlaceOf(dst));
     BeginReduction(ready, Described(dst) + (shared ? " in a temporary" : ""));
+    const auto shape = [&ready] {
+      if constexpr (kOnGpu<E>) {
+        return ready.shape();
+      } else {
+        return MergeShortRows(ready, E::kRank - 1 - kAxis).shape();
+      }
+    }();
+    const index_t outer = shape.ProdShape(0, kAxis);
+    const index_t columns = shape[E::kRank - 1];
     if constexpr (kOnGpu<E>) {
-      EndKernel();
+      constexpr index_t kGroup = ElementGroup<typename E::value_type>::kSize;
+      const index_t kept = shape[kAxis];
+      const bool flat = ready.IsFlat();
+      const index_t width = shape.ProdShape(flat ? kAxis + 1 : E::kRank - 1, E::kRank);
+      if (kAxis == E::kRank - 1 || (flat && width == 1)) {
+        EndKernels(kept, ReductionPieces::AcrossRows(1, outer, kept, kGroup).count);
+      } else {
+        const index_t rows = outer * (flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1));
+        EndKernels(kept, rows * ReductionPieces::AlongRows(kept * rows, width, kGroup).count);
+      }
+      using T = typename E::value_type;
+      if (reduction.scale != T(1) || !(shared || std::is_same_v<Saver, sv::saveto>)) {
+        const std::string what = "scales these, or combines them, to " + Described(dst);
+        if (shared) {
+          Loop<sv::saveto>(what, dst, Stored(dst));
+        } else {
+          Loop<Saver>(what, dst, Stored(dst));
+        }
+      }
     } else {
-      const auto shape = MergeShortRows(ready, E::kRank - 1 - kAxis).shape();
-      const index_t outer = shape.ProdShape(0, kAxis);
-      const index_t columns = shape[E::kRank - 1];
       if constexpr (kAxis == E::kRank - 1) {
         const AcrossRowsPlan plan(AxisWalk<0, 2>(Shape2(outer, columns)), CostOf(ready));
         End(ReducesColumns<Red>(ready, columns), plan.tasks);
@@ -480,11 +505,11 @@ class Inspection {
     text_ << loop << "; " << Threads(ParallelWidth(tasks.count, tasks.grain)) << "\n";
   }
   void EndKernel() { text_ << "one CUDA kernel\n"; }
-  /// Of a reduction on a GPU to `results` results.
-  void EndKernels(index_t results, const ReductionPieces& pieces) {
-    if (pieces.count == 1 || results == 0) return EndKernel();
-    text_ << "a CUDA kernel for " << pieces.count << " pieces of each, and for these\n";
-    PartialResults(results * pieces.count);
+  /// Of a reduction on a GPU to `results` results, by way of so many pieces of each.
+  void EndKernels(index_t results, index_t pieces) {
+    if (pieces <= 1 || results == 0) return EndKernel();
+    text_ << "a CUDA kernel for " << pieces << " pieces of each, and for these\n";
+    PartialResults(results * pieces);
   }
 
   static std::string Rows(bool one) { return one ? " as one row" : " row by row"; }

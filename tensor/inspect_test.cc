@@ -433,7 +433,11 @@ TEST_F(InspectTest, OnAGpuEachPassIsAKernel) {
   const std::string centred = Inspect(y, x - mean(x));
   EXPECT_THAT(centred, HasSubstr("pass 2: writes (5,9) float32"));
   EXPECT_THAT(centred, Not(HasSubstr("pass 3")));
-  EXPECT_THAT(Inspect(v, 2 * sum_rows(x)), HasSubstr("pass 1: reduces (5,9) float32 to (9,)"));
+  const std::string doubled = Inspect(v, 2 * sum_rows(x));
+  EXPECT_THAT(doubled, HasSubstr("pass 1: reduces (5,9) float32 to (9,) float32; reads 1"));
+  EXPECT_THAT(doubled, HasSubstr("pass 2: scales these"));
+  EXPECT_THAT(Inspect(v, sum_rows(x)), Not(HasSubstr("pass 2")));
+  EXPECT_THAT(Inspect<sv::plusto>(v, sum_rows(x)), HasSubstr("pass 2"));
   EXPECT_THAT(Inspect(dot(x.T(), y)), HasSubstr("multiplies (5,9) and (5,9) float32 by cuBLAS\n"));
   // A reduction goes straight to the tensor that it is assigned to, by way of parts where it would
   // have too few threads.
@@ -445,6 +449,10 @@ TEST_F(InspectTest, OnAGpuEachPassIsAKernel) {
             "pass 1: reduces (65536,9) float32 to (9,) float32; reads 1 per element; a CUDA kernel "
             "for 1024 pieces of each, and for these\ntemporaries: 9216 partial results\n");
   EXPECT_THAT(Inspect(v, maximum<1>(wide)), HasSubstr("for 16 pieces of each"));
+  EXPECT_THAT(Inspect(v, sum_rows(tall)), HasSubstr("for 1024 pieces of each"));
+  EXPECT_THAT(Inspect(v, sumall_except_dim<0>(wide)), HasSubstr("for 16 pieces of each"));
+  const Tensor<gpu, 4, float> images(nullptr, Shape4(7, 9, 3, 2));
+  EXPECT_THAT(Inspect(v, sumall_except_dim<1>(images)), HasSubstr("for 7 pieces of each"));
   // On the CPU numbers are divided without a pass.
   EXPECT_THAT(Inspect(sum(*a * *b) / norm(*b)), Not(HasSubstr("pass 3")));
 }

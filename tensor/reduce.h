@@ -141,8 +141,7 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
     const index_t outer = shape.ProdShape(0, kAxis);
     const index_t kept = shape[kAxis];
     if constexpr (!Device::kDevCPU) {
-      ReduceExceptCuda<Red, Saver>(dst, ready, outer, kept, shape.ProdShape(kAxis + 1, E::kRank),
-                                   shape[E::kRank - 1], scale);
+      ReduceExceptCuda<Red, Saver, kAxis>(dst, ready, scale);
     } else if constexpr (kAxis == E::kRank - 1) {
       ReduceOverRows<Red, Saver>(dst, ready, outer, scale);
     } else {
@@ -226,9 +225,10 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
 /// The sum over every dimension but kAxis, for `dst = scale * sumall_except_dim<1>(a * b)` with a
 /// vector dst of shape()[kAxis] elements: 0 keeps a matrix's rows, 1 its columns.
 ///
-/// No temporary of the operand's size. half and bfloat16 add up in float, integers in 64 bits. The
-/// order of additions depends on the shape and on whether rows are padded, not on the number of
-/// threads. An empty sum is 0.
+/// No temporary of the operand's size, but on a GPU one of a value for each of its rows where kAxis
+/// is not the last. half and bfloat16 add up in float, integers in 64 bits. The order of additions
+/// depends on the shape and on whether rows are padded, not on the number of threads. An empty sum
+/// is 0.
 template <int kAxis, Operand E>
 ReduceExceptExp<red::sum, kAxis, OperandNode<E>> sumall_except_dim(const E& e) {
   return ReduceExceptExp<red::sum, kAxis, OperandNode<E>>(AsNode(e));

@@ -258,48 +258,87 @@ void ReduceAcrossRowsCuda(T* dst, const E& e, index_t outer, index_t extent, ind
                                                  count, scratch);
 }
 
-/// One block for each kept index: strided partial results for each thread, then a tree in shared
-/// memory, in an order that the launch shape fixes.
-template <typename Red, typename Saver, typename Accumulator, typename T, typename E>
-__global__ void ReduceExceptKernel(T* dst, E e, index_t outer, index_t kept, index_t inner,
-                                   index_t columns, T scale) {
-  using Op = typename Red::OPType;
-  __shared__ Accumulator partial[256];
-  for (index_t i = blockIdx.x; i < kept; i += gridDim.x) {
-    Accumulator sum = Red::template InitialValue<Accumulator>();
-    for (index_t j = threadIdx.x; j < outer * inner; j += blockDim.x) {
-      const index_t o = j / inner;
-      const index_t flat = (o * kept + i) * inner + (j - o * inner);
-      const index_t y = flat / columns;
-      sum = Op::Map(sum, static_cast<Accumulator>(e.Eval(y, flat - y * columns)));
+/// A flat expression as rows of `columns` elements.
+template <typename E>
+struct FlatRows {
+  using value_type = typename E::value_type;
+  static constexpr bool kHasGroups = HasGroups<E>();
+
+  E e;
+  index_t columns;
+
+  TESSERA_HD value_type Eval(index_t y, index_t x) const { return e.Eval(0, y * columns + x); }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    return e.template EvalPacket<P>(0, y * columns + x);
+  }
+  bool GroupsAreAligned(index_t) const {
+    return columns % ElementGroup<value_type>::kSize == 0 && e.GroupsAreAligned(1);
+  }
+};
+
+/// Enqueues to[i] = Red over all but dimension kAxis: where that is the last, over rows; else along
+/// rows, which reach to the end of the expression where it is flat, then over what these come to.
+template <typename Red, typename Accumulator, int kAxis, typename T, typename E>
+void ReduceToAxisCuda(T* to, const E& e, Scratch<gpu>* scratch) {
+  using finish::None;
+  const auto shape = e.shape();
+  const index_t outer = shape.ProdShape(0, kAxis), kept = shape[kAxis];
+  if constexpr (kAxis == E::kRank - 1) {
+    ReduceAcrossRowsCuda<Red, None, Accumulator>(to, e, 1, outer, 1, kept, outer, scratch);
+  } else {
+    const bool flat = e.IsFlat();
+    const index_t columns = shape.ProdShape(flat ? kAxis + 1 : E::kRank - 1, E::kRank);
+    const index_t inner_rows = flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1);
+    if (flat && columns == 1) {  // nothing to reduce along
+      ReduceAcrossRowsCuda<Red, None, Accumulator>(to, FlatRows<E>{e, kept}, 1, outer, 1, kept,
+                                                   outer, scratch);
+      return;
     }
-    partial[threadIdx.x] = sum;
-    __syncthreads();
-    for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
-      if (threadIdx.x < half) {
-        partial[threadIdx.x] = Op::Map(partial[threadIdx.x], partial[threadIdx.x + half]);
+    const auto along = [&](auto* results, const auto& rows, index_t count, index_t extent) {
+      if (count == 0) return;
+      ReduceAlongRowsCuda<Red, None, Accumulator>(results, rows, count, extent, extent, scratch);
+    };
+    const auto first = [&](auto* results) {
+      const index_t count = outer * kept * inner_rows;
+      if (flat) {
+        along(results, FlatRows<E>{e, columns}, count, columns);
+      } else {
+        along(results, e, count, columns);
       }
-      __syncthreads();
-    }
-    if (threadIdx.x == 0) {
-      SaveElement<Saver>(dst + i,
-                         static_cast<T>(op::mul::Map(partial[0], static_cast<Accumulator>(scale))));
-    }
-    __syncthreads();
+    };
+    const auto part = [&](index_t rows, index_t of_each) {
+      return TemporaryTensor<gpu, 2, Accumulator>(Shape2(rows, of_each), scratch->stream(),
+                                                  scratch);
+    };
+    const auto second = [&](auto* results) {
+      if (inner_rows == 1) return first(results);
+      const auto rows = part(outer * kept, inner_rows);
+      first(rows.dptr_);
+      along(results, rows, outer * kept, inner_rows);
+    };
+    if (outer == 1) return second(to);
+    const auto places = part(outer, kept);
+    second(places.dptr_);
+    ReduceAcrossRowsCuda<Red, None, Accumulator>(to, places, 1, outer, 1, kept, outer, scratch);
   }
 }
 
-/// Enqueues dst[i] = scale * Red over (outer, inner) of the expression seen as (outer, kept,
-/// inner).
-template <typename Red, typename Saver, typename T, typename E>
-void ReduceExceptCuda(const Tensor<gpu, 1, T>& dst, const E& e, index_t outer, index_t kept,
-                      index_t inner, index_t columns, T scale) {
-  if (kept == 0) return;
-  const auto launch = tensor_internal::LaunchShapePerResult(kept);
-  ReduceExceptKernel<Red, Saver, AccumulatorOf<Red, T>>
-      <<<launch.blocks, launch.threads, 0, tensor_internal::CudaStream(dst.stream_)>>>(
-          dst.dptr_, e, outer, kept, inner, columns, scale);
-  tensor_internal::CheckCuda(cudaGetLastError(), "reduction kernel");
+/// Enqueues dst[i] = scale * Red over all of the expression but dimension kAxis, combined with dst.
+template <typename Red, typename Saver, int kAxis, typename T, typename E>
+void ReduceExceptCuda(const Tensor<gpu, 1, T>& dst, const E& e, T scale) {
+  using Accumulator = AccumulatorOf<Red, T>;
+  if (dst.shape_[0] == 0) return;
+  Scratch<gpu> scratch(dst.stream_);
+  if constexpr (std::is_same_v<Saver, sv::saveto>) {
+    if (scale == T(1)) {
+      ReduceToAxisCuda<Red, Accumulator, kAxis>(dst.dptr_, e, &scratch);
+      return;
+    }
+  }
+  const auto results = TemporaryTensor<gpu, 1, Accumulator>(dst.shape_, dst.stream_, &scratch);
+  ReduceToAxisCuda<Red, Accumulator, kAxis>(results.dptr_, e, &scratch);
+  Evaluate<Saver>(dst, tcast<T>(F<op::mul>(results, static_cast<Accumulator>(scale))));
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

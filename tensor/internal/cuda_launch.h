@@ -23,11 +23,6 @@ inline LaunchShape LaunchShapeFor(index_t size) {
       static_cast<unsigned>(kThreads)};
 }
 
-/// One block for each of `count` independent results.
-inline LaunchShape LaunchShapePerResult(index_t count) {
-  return {static_cast<unsigned>(std::clamp<index_t>(count, 1, 65535)), 256};
-}
-
 }  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_INTERNAL_CUDA_LAUNCH_H_
