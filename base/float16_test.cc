@@ -1,5 +1,6 @@
 #include "tessera/base/float16.h"
 
+#include <Eigen/Core>
 #include <bit>
 #include <cmath>
 #include <concepts>

@@ -1,6 +1,8 @@
 #include "tessera/tensor/at_row.h"
 
+#include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/broadcast.h"

@@ -1,6 +1,7 @@
 #include "tessera/tensor/merge_dimensions.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

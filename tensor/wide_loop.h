@@ -108,8 +108,8 @@ constexpr bool FitsBlocks() {
   }
 }
 
-// Says that no element of a loop reads what another one writes, under other indices at least.
 #if defined(__clang__)
+/// Says that no element of a loop reads what another one writes, under other indices at least.
 #define TESSERA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
 #define TESSERA_INDEPENDENT _Pragma("GCC ivdep")
