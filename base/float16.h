@@ -43,9 +43,11 @@ TESSERA_HD uint16_t EncodeHalf(float value) {
   using Eigen::numext::bit_cast;
   const uint32_t bits = bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits << 1;
-  const float scaled = bit_cast<float>(magnitude >> 1) * 0x1p112f * 0x1p-110f;
+  constexpr uint32_t kTooLarge = uint32_t{0x8f} << 24;  // 2^16
+  const uint32_t held = magnitude < kTooLarge ? magnitude : kTooLarge;
+  const float scaled = bit_cast<float>(held >> 1) * 4.0f;
   constexpr uint32_t kLeast = uint32_t{0x71} << 24;  // the exponent of the least normal number
-  const uint32_t exponent = magnitude & 0xff000000u;
+  const uint32_t exponent = held & 0xff000000u;
   const uint32_t rounding = (exponent < kLeast ? kLeast : exponent) / 2 + (uint32_t{15} << 23);
   const uint32_t rounded = bit_cast<uint32_t>(bit_cast<float>(rounding) + scaled);
   const uint32_t encoded = (rounded >> 13 & 0x7c00u) + (rounded & 0x0fffu);

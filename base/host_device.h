@@ -25,12 +25,19 @@
 #if defined(TESSERA_ISA_NAMESPACE)
 #elif defined(__CUDACC__)
 #define TESSERA_ISA_NAMESPACE isa_nvcc
-#elif defined(__AVX512F__)
+#elif defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
+    defined(__AVX512VL__)
 #define TESSERA_ISA_NAMESPACE isa_avx512
+#elif defined(__AVX512F__)
+#define TESSERA_ISA_NAMESPACE isa_avx512f
 #elif defined(__AVX2__) && defined(__FMA__)
 #define TESSERA_ISA_NAMESPACE isa_avx2
+#elif defined(__AVX2__)
+#define TESSERA_ISA_NAMESPACE isa_avx2_without_fma
 #elif defined(__AVX__)
 #define TESSERA_ISA_NAMESPACE isa_avx
+#elif defined(__SSE4_1__)
+#define TESSERA_ISA_NAMESPACE isa_sse4
 #else
 #define TESSERA_ISA_NAMESPACE isa_baseline
 #endif

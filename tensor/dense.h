@@ -94,7 +94,8 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     return Tensor<Device, 1, Value>(dptr_, shape_.FlatTo1D(), stream_);
   }
 
-  /// Sub-tensor i of the first dimension; for one dimension, element i itself, in host memory.
+  /// Sub-tensor i of the first dimension; for one dimension, element i itself, in host memory. i
+  /// must lie in it, which only builds without NDEBUG check.
   decltype(auto) operator[](index_t i) const {
     TESSERA_DCHECK(i >= 0 && i < shape_[0]);
     if constexpr (N == 1) {
@@ -107,9 +108,13 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     }
   }
 
-  /// Sub-tensors [begin, end) of the first dimension; the memory is shared.
+  /// Sub-tensors [begin, end) of the first dimension; the memory is shared. Throws
+  /// Error(kInvalidArgument) if they do not lie in it.
   Tensor Slice(index_t begin, index_t end) const {
-    TESSERA_DCHECK(0 <= begin && begin <= end && end <= shape_[0]);
+    if (begin < 0 || end < begin || end > shape_[0]) {
+      throw InvalidArgument("Tensor::Slice: [", begin, ", ", end,
+                            ") does not lie in dimension 0 of shape ", shape_);
+    }
     Tensor slice = *this;
     slice.shape_[0] = end - begin;
     if constexpr (N == 1) {

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <numeric>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -139,6 +141,20 @@ TEST(TensorTest, SliceSharesMemoryAndKeepsTheStride) {
   EXPECT_EQ(guarded.values(), (std::vector<float>{0, 1, 2, 0, 0, 0, 0, 0, 0, 9, 10, 11}));
   EXPECT_EQ(guarded->Slice(2, 2).shape_.Size(), 0);
   EXPECT_EQ(guarded->Slice(0, 4).dptr_, guarded->dptr_);
+}
+
+TEST(TensorTest, ASliceMustLieInTheTensor) {
+  GuardedTensor<2, float> guarded(Shape2(2, 3));
+  for (const auto& [begin, end] : {std::pair<index_t, index_t>{1, 3}, {-1, 1}, {2, 1}}) {
+    try {
+      guarded->Slice(begin, end);
+      ADD_FAILURE() << begin << " to " << end << " passed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kInvalidArgument);
+      EXPECT_NE(std::string_view(error.what()).find("Tensor::Slice: ["), std::string_view::npos);
+      EXPECT_NE(std::string_view(error.what()).find("(2,3)"), std::string_view::npos);
+    }
+  }
 }
 
 TEST(TensorTest, SliceOfAVectorIsContiguous) {

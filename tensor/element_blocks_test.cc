@@ -111,6 +111,24 @@ TYPED_TEST(ElementBlocksTest, TheDestinationMayBeAnOperand) {
   }
 }
 
+// A functor that reads what it wrote for an element before.
+struct Occurrences {
+  static inline int32_t seen[8] = {};
+  static int32_t Map(int32_t a) { return seen[a & 7]++; }
+};
+TEST(ElementBlocksOfFunctorsTest, MayKeepState) {
+  GuardedTensor<1, int32_t> x(Shape1(kLongest)), counts(Shape1(kLongest));
+  std::vector<int32_t> expected;
+  for (index_t i = 0; i < kLongest; ++i) {
+    (*x)[i] = static_cast<int32_t>(i % 3);
+    expected.push_back(static_cast<int32_t>(i / 3));
+  }
+  *counts = F<Occurrences>(*x);
+  EXPECT_EQ(counts.values(), expected);
+}
+static_assert(!expr::KeepsNoState<decltype(F<Occurrences>(Tensor<cpu, 1, int32_t>()) + 1)>());
+static_assert(expr::KeepsNoState<decltype(tcast<float>(Tensor<cpu, 1, uint8_t>()) * 2.0f)>());
+
 // What is stored on the way may be read by a later element.
 static_assert(
     !expr::FitsBlocks<decltype(Store(Tensor<cpu, 1, uint8_t>(), Tensor<cpu, 1, uint8_t>()))>());

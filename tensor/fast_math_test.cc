@@ -31,5 +31,18 @@ TEST(FastMathTest, ExpAndItsKinStayAccurate) {
   FreeSpace(&y);
 }
 
+// Numbers beyond those of 16 bits, which a product that a compiler is free to rewrite may lose.
+TEST(FastMathTest, LargeNumbersOverflowIn16Bits) {
+  constexpr index_t kSize = 100;
+  TensorContainer<cpu, 1, float> x(Shape1(kSize));
+  TensorContainer<cpu, 1, half_t> y(Shape1(kSize));
+  for (index_t i = 0; i < kSize; ++i) x[i] = std::ldexp(65519.0f + 1.0f * (i % 2), i / 2);
+  y = tcast<half_t>(x);
+  for (index_t i = 0; i < kSize; ++i) {
+    EXPECT_EQ(y[i].bits(), i == 0 ? 0x7bff : 0x7c00) << x[i];
+    EXPECT_EQ(half_t(x[i]).bits(), y[i].bits()) << x[i];
+  }
+}
+
 }  // namespace
 }  // namespace tessera

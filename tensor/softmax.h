@@ -89,6 +89,7 @@ SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 2, std::remove_const_t<T>>& 
 template <typename Device, int N, typename T>
 requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
                                         const Tensor<Device, N, T>& src) {
+  static_assert(!std::is_integral_v<T>, "Softmax: the elements must be real numbers");
   if (dst.shape_ != src.shape_) {
     throw InvalidArgument("Softmax: destination ", dst.shape_, " and source ", src.shape_,
                           " differ in shape");

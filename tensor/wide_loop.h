@@ -108,6 +108,29 @@ constexpr bool FitsBlocks() {
   }
 }
 
+/// Whether the functors of E read and write no memory of their own: Tessera's do not, and those of
+/// a program's that derive from WideFunctor.
+template <typename E>
+constexpr bool KeepsNoState();
+/// Whether a node's own functor, if it has one, does.
+template <typename E>
+inline constexpr bool kFunctorKeepsNoState = true;
+/// As above.
+template <typename Op, typename A>
+inline constexpr bool kFunctorKeepsNoState<UnaryMapExp<Op, A>> = HasWidePacket<Op>();
+/// As above.
+template <typename Op, typename A, typename B>
+inline constexpr bool kFunctorKeepsNoState<BinaryMapExp<Op, A, B>> = HasWidePacket<Op>();
+/// As above.
+template <typename Op, typename A, typename B, typename C>
+inline constexpr bool kFunctorKeepsNoState<TernaryMapExp<Op, A, B, C>> = HasWidePacket<Op>();
+template <typename E>
+constexpr bool KeepsNoState() {
+  return kFunctorKeepsNoState<E> && []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
+    return (KeepsNoState<Part>() && ...);
+  }(std::type_identity<OperandTupleOf<E>>());
+}
+
 #if defined(__clang__)
 /// Says that no element of a loop reads what another one writes, under other indices at least.
 #define TESSERA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -128,9 +151,16 @@ template <typename Saver, typename T, typename E>
                                                      index_t end) {
   index_t x = begin;
   for (; x + kElementBlock <= end; x += kElementBlock) {
-    TESSERA_INDEPENDENT
-    for (index_t i = 0; i < kElementBlock; ++i) {
-      SaveElement<Saver>(row + x + i, static_cast<T>(e.Eval(y, x + i)));
+    if constexpr (KeepsNoState<E>()) {
+      TESSERA_INDEPENDENT
+      for (index_t i = 0; i < kElementBlock; ++i) {
+        SaveElement<Saver>(row + x + i, static_cast<T>(e.Eval(y, x + i)));
+      }
+    } else {  // nothing else can lie where the elements go, which is all that the compiler may
+              // suppose
+      T block[kElementBlock];
+      for (index_t i = 0; i < kElementBlock; ++i) block[i] = static_cast<T>(e.Eval(y, x + i));
+      for (index_t i = 0; i < kElementBlock; ++i) SaveElement<Saver>(row + x + i, block[i]);
     }
   }
   return x;
