@@ -8,6 +8,7 @@
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
 #include "tessera/base/host_device.h"
+#include "tessera/base/shape.h"
 
 /// Expression nodes. A node is a small trivially copyable value that holds its operands by value,
 /// so an expression kept in an `auto` variable stays valid for as long as the memory behind its
