@@ -156,8 +156,8 @@ template <typename Saver, typename T, typename E>
       for (index_t i = 0; i < kElementBlock; ++i) {
         SaveElement<Saver>(row + x + i, static_cast<T>(e.Eval(y, x + i)));
       }
-    } else {  // nothing else can lie where the elements go, which is all that the compiler may
-              // suppose
+    } else {
+      // Through memory that is nobody else's: the compiler need suppose nothing about the functor.
       T block[kElementBlock];
       for (index_t i = 0; i < kElementBlock; ++i) block[i] = static_cast<T>(e.Eval(y, x + i));
       for (index_t i = 0; i < kElementBlock; ++i) SaveElement<Saver>(row + x + i, block[i]);
