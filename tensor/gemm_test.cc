@@ -114,11 +114,12 @@ TYPED_TEST(GemmTest, ShapesBeyondOneBlock) {
     index_t m, n, k;
   };
   // Past the depth of a pass, the columns and the rows of a block; far rows of either operand; many
-  // near rows of whole packets.
+  // near rows of whole packets; few rows or columns of great depth.
   for (const Shape s :
        {Shape{30, 40, 600}, Shape{20, 1700, 30}, Shape{1400, 20, 40}, Shape{300, 300, 300},
         Shape{1, 900, 700}, Shape{900, 1, 700}, Shape{3, 700, 600}, Shape{700, 3, 600},
-        Shape{130, 1100, 260}, Shape{20, 300, 600}, Shape{200, 208, 300}}) {
+        Shape{130, 1100, 260}, Shape{20, 300, 600}, Shape{200, 208, 300}, Shape{12, 50, 800},
+        Shape{50, 12, 5000}}) {
     for (const bool ta : {false, true}) {
       for (const bool tb : {false, true}) {
         Case<T>(ta, tb, s.m, s.n, s.k, ta ? 600 : 0, T(1), tb ? T(1) : T(0), random).Check();
@@ -144,6 +145,44 @@ TYPED_TEST(GemmTest, AProductHasTheSameBitsForAnyNumberOfThreads) {
       tbb::task_arena arena(threads);
       arena.execute([&] { Gemm(one.g); });
       EXPECT_EQ(one.c, expected) << threads << " threads, n=" << n;
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, FewRowsTimesABOfMoreThanTheCaches) {
+  using T = TypeParam;
+  std::mt19937 random(7);
+  // On one thread, that B is not cut.
+  tbb::task_arena(1).execute([&] {
+    for (const bool ta : {false, true}) {
+      Case<T>(ta, false, 5, 3601, 603, 1, T(-0.5), T(0.5), random).Check();
+      Case<T>(ta, false, 1, 3601, 603, 1, T(1), T(0), random).Check();
+      // The sums take more memory than packing would.
+      Case<T>(ta, false, 3, 400000, 9, 0, T(1), T(0), random).Check();
+    }
+  });
+}
+
+// Of a large B few rows go another way than many; the sums are the same.
+TYPED_TEST(GemmTest, FewRowsHaveTheBitsThatTheyHaveAmongMany) {
+  using T = TypeParam;
+  constexpr index_t kDepth = 603, kColumns = 3601;
+  std::mt19937 random(6);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (const bool transpose_a : {false, true}) {
+    Case<T> many(transpose_a, false, 13, kColumns, kDepth, 0, T(0.75), T(0.5), random);
+    for (auto* operand : {&many.a, &many.b, &many.c}) {
+      for (T& value : *operand) value = uniform(random);
+    }
+    const std::vector<T> old = many.c;
+    Gemm(many.g);
+    for (const index_t rows : {1, 2, 3, 4, 7, 12}) {
+      std::vector<T> few(old.begin(), old.begin() + rows * kColumns);
+      GemmArguments<T> g = many.g;
+      g.m = rows;
+      g.c = few.data();
+      tbb::task_arena(1).execute([&] { Gemm(g); });
+      EXPECT_TRUE(std::equal(few.begin(), few.end(), many.c.begin())) << rows << transpose_a;
     }
   }
 }

@@ -53,12 +53,18 @@ constexpr int64_t kDirectStrideBytes = 2048;
 constexpr int64_t kDirectBytes = 64 * 1024;
 // Rows of an operand that are packed at a time, from one end to the other.
 constexpr int64_t kPackedRows = 8;
+// Rows of C that are few: they go without tiles.
+constexpr int64_t kFew = 12;
+// Their sums that are kept while B is read.
+template <typename T>
+constexpr int64_t kRowSums = 24 * 1024 / sizeof(T);
 // Reads of a transposed A from which packing it pays.
 constexpr int64_t kDirectReads = 8;
 // For __builtin_prefetch: far rows would crowd the first cache.
 constexpr int kIntoSecondCache = 2;
 
 constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
+constexpr int64_t Max(int64_t a, int64_t b) { return a < b ? b : a; }
 constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -282,18 +288,34 @@ void Dots(int64_t depth, const T* x, int64_t x_stride, const T* y, int64_t y_str
   }
 }
 
-// All products of `rows` vectors x, at most four, with `columns` vectors y. As RunTiles does, takes
-// a part of long ones at a time, here kDepth packets, and adds its sums to C, so that they do not
-// stagnate.
+// Calls function.operator()<R>() for R = rows, which is 1 to kRowsAtOnce.
+constexpr int64_t kRowsAtOnce = 4;
+template <typename Function>
+void ForRows(int64_t rows, const Function& function) {
+  switch (rows) {
+    case 1:
+      return function.template operator()<1>();
+    case 2:
+      return function.template operator()<2>();
+    case 3:
+      return function.template operator()<3>();
+    default:
+      return function.template operator()<4>();
+  }
+}
+
+// All products of `rows` vectors x with `columns` vectors y. As RunTiles does, takes a part of long
+// ones at a time, here kDepth packets, and adds its sums to C, so that they do not stagnate.
+template <typename T>
+constexpr int64_t kDotsDepth = kDepth* kLanes<T>;
 template <typename T>
 void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x_stride, const T* y,
              int64_t y_stride, T alpha, T beta, T* to, int64_t row_step, int64_t column_step) {
   constexpr int64_t kColumns = 4;
-  constexpr int64_t kPart = kDepth * kLanes<T>;
-  if (depth > kPart) {
+  if (depth > kDotsDepth<T>) {
     for (int64_t j = 0; j < columns; j += kColumns) {
-      for (int64_t p = 0; p < depth; p += kPart) {
-        DotRows(rows, Min(columns - j, kColumns), Min(depth - p, kPart), x + p, x_stride,
+      for (int64_t p = 0; p < depth; p += kDotsDepth<T>) {
+        DotRows(rows, Min(columns - j, kColumns), Min(depth - p, kDotsDepth<T>), x + p, x_stride,
                 y + j * y_stride + p, y_stride, alpha, p == 0 ? beta : T(1), to + j * column_step,
                 row_step, column_step);
       }
@@ -301,29 +323,50 @@ void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x
     return;
   }
   for (int64_t j = 0; j < columns; j += kColumns) {
-    const auto run = [&](auto function) {
-      function(depth, x, x_stride, y + j * y_stride, y_stride, alpha, beta, to + j * column_step,
-               row_step, column_step);
-    };
-    // Every pair is summed alike, wherever it stands.
-    const bool four = columns - j >= kColumns;
-    if (four && rows == 1) {
-      run(Dots<T, 1, kColumns>);
-    } else if (four && rows == 2) {
-      run(Dots<T, 2, kColumns>);
-    } else if (four && rows == 3) {
-      run(Dots<T, 3, kColumns>);
-    } else if (four) {
-      run(Dots<T, 4, kColumns>);
-    } else {
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t q = j; q < columns; ++q) {
-          Dots<T, 1, 1>(depth, x + i * x_stride, x_stride, y + q * y_stride, y_stride, alpha, beta,
-                        to + i * row_step + q * column_step, row_step, column_step);
+    for (int64_t i = 0; i < rows; i += kRowsAtOnce) {
+      const auto run = [&](auto function, int64_t column) {
+        function(depth, x + i * x_stride, x_stride, y + column * y_stride, y_stride, alpha, beta,
+                 to + i * row_step + column * column_step, row_step, column_step);
+      };
+      const bool four = columns - j >= kColumns;
+      // Every pair is summed alike, wherever it stands.
+      ForRows(Min(rows - i, kRowsAtOnce), [&]<int R>() {
+        if (four) {
+          run(Dots<T, R, kColumns>, j);
+        } else {
+          for (int64_t q = j; q < columns; ++q) run(Dots<T, R, 1>, q);
         }
-      }
+      });
     }
   }
+}
+
+// sums[i * width + x] += <a_i, column x of B> for `rows` rows of A and kRowsOfB of B, or fewer: the
+// sums of Tile, in the same order. a_i is a[i * a_row], a[i * a_row + a_step] and so on.
+template <typename T, int R, int kRows>
+void AddRowsOfB(const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, int64_t columns,
+                T* sums, int64_t width) {
+  using P = Packet<T>;
+  P factor[kRows][R];
+  TESSERA_UNROLL for (int p = 0; p < kRows; ++p) {
+    TESSERA_UNROLL for (int i = 0; i < R; ++i) {
+      factor[p][i] = pk::pset1<P>(a[i * a_row + p * a_step]);
+    }
+  }
+  const auto add = [&](int64_t x, const auto& load) {
+    P sum[R];
+    TESSERA_UNROLL for (int i = 0; i < R; ++i) sum[i] = pk::ploadu<P>(sums + i * width + x);
+    TESSERA_UNROLL for (int p = 0; p < kRows; ++p) {
+      const P packet = load(b + p * ldb + x);
+      TESSERA_UNROLL for (int i = 0; i < R; ++i) sum[i] = pk::pmadd(factor[p][i], packet, sum[i]);
+    }
+    TESSERA_UNROLL for (int i = 0; i < R; ++i) pk::pstoreu(sums + i * width + x, sum[i]);
+  };
+  int64_t x = 0;
+  for (; x + kLanes<T> <= columns; x += kLanes<T>) {
+    add(x, [](const T* from) { return pk::ploadu<P>(from); });
+  }
+  if (x < columns) add(x, [=](const T* from) { return LoadFirst<T>(from, columns - x); });
 }
 
 // How one side of C is cut into tiles of nearly equal size: a last tile of few rows would wait for
@@ -382,9 +425,10 @@ struct Product {
   }
   // Packed columns of B, or at least one slab for a remainder of less than a packet.
   int64_t PackedBSize() const {
+    if (CopiesColumns()) return n * Min(k, kDotsDepth<T>);
     int64_t columns = kMaxVectors * kLanes<T>;
     if (PacksB()) columns += Min(n, kBlockColumns);
-    return columns * Min(k, kDepth);
+    return Max(columns * Min(k, kDepth), kRowSums<T>);
   }
 
   // A slab of B as the tiles read it.
@@ -498,24 +542,32 @@ struct Product {
     return true;
   }
 
+  // Few rows times rows of B: to pack B would cost more than to multiply by it, unless the rows are
+  // so short that most of the work were to add up packets.
+  bool DotsPay(int64_t rows) const {
+    return (rows <= 4 && 2 * k > rows * kLanes<T>) || (rows <= kFew && k >= 64 * rows);
+  }
+
+  // Few columns become rows once they are copied.
+  bool CopiesColumns() const { return !transpose_a && !transpose_b && DotsPay(n); }
+
   void Run(T* scratch) const {
-    constexpr int64_t kFew = 4;
-    // Few rows times rows of B: to pack B would cost more than to multiply by it, unless the rows
-    // are so short that most of the work were to add up packets.
-    const auto pays = [this](int64_t rows) { return rows <= kFew && 2 * k > rows * kLanes<T>; };
-    if (!transpose_a && transpose_b && pays(m)) {
+    if (!transpose_a && transpose_b && DotsPay(m)) {
       DotRows(m, n, k, a, lda, b, ldb, alpha, beta, c, ldc, int64_t{1});
       return;
     }
-    if (!transpose_a && ((transpose_b && pays(n)) || (n == 1 && ldb == 1))) {
+    if (!transpose_a && ((transpose_b && DotsPay(n)) || (n == 1 && ldb == 1))) {
       DotRows(n, m, k, b, ldb, a, lda, alpha, beta, c, int64_t{1}, ldc);
       return;
     }
     if (RunNarrow()) return;
-    // Few columns become rows once they are copied.
-    if (!transpose_a && !transpose_b && pays(n) && n * k <= PackedBSize()) {
-      PackTransposed(b, ldb, k, n, scratch, k);
-      DotRows(n, m, k, scratch, k, a, lda, alpha, beta, c, int64_t{1}, ldc);
+    if (CopiesColumns()) {
+      for (int64_t p = 0; p < k; p += kDotsDepth<T>) {
+        const int64_t depth = Min(k - p, kDotsDepth<T>);
+        PackTransposed(b + p * ldb, ldb, depth, n, scratch, depth);
+        DotRows(n, m, depth, scratch, depth, a + p, lda, alpha, p == 0 ? beta : T(1), c, int64_t{1},
+                ldc);
+      }
       return;
     }
     if (n == 1 && ldc == 1 && transpose_a) {
@@ -526,7 +578,60 @@ struct Product {
     RunTiles(scratch);
   }
 
+  // Of a B past the caches tiles read pieces of rows that lie far apart, at a third of the
+  // pace at which whole rows come. The sums of few rows of C stay in a near cache beside them.
+  bool ReadsWholeRows() const {
+    constexpr int64_t kPastCaches = 8 << 20;
+    return m <= kFew && !transpose_b && !Near(ldb) &&
+           k * n * static_cast<int64_t>(sizeof(T)) > kPastCaches;
+  }
+
+  void RunWholeRows(T* sums) const {
+    constexpr int kRowsOfB = 8;
+    const int64_t a_row = transpose_a ? 1 : lda, a_step = transpose_a ? lda : 1;
+    const int64_t block = kRowSums<T> / m / kLanes<T> * kLanes<T>;
+    for (int64_t x = 0; x < n; x += block) {
+      const int64_t columns = Min(n - x, block), width = RoundUp(columns, kLanes<T>);
+      for (int64_t begin = 0; begin < k; begin += kDepth) {
+        const int64_t end = Min(begin + kDepth, k);
+        for (int64_t i = 0; i < m * width; ++i) sums[i] = T(0);
+        for (int64_t p = begin; p < end;) {
+          const bool all = end - p >= kRowsOfB;
+          for (int64_t i = 0; i < m; i += kRowsAtOnce) {
+            ForRows(Min(m - i, kRowsAtOnce), [&]<int R>() {
+              const auto function = all ? AddRowsOfB<T, R, kRowsOfB> : AddRowsOfB<T, R, 1>;
+              function(a + i * a_row + p * a_step, a_row, a_step, b + p * ldb + x, ldb, columns,
+                       sums + i * width, width);
+            });
+          }
+          p += all ? kRowsOfB : 1;
+        }
+        AddSums(sums, width, columns, begin == 0 ? beta : T(1), c + x);
+      }
+    }
+  }
+
+  // As a tile's end.
+  void AddSums(const T* sums, int64_t width, int64_t columns, T keep, T* to) const {
+    using P = Packet<T>;
+    const P scale = pk::pset1<P>(alpha), old = pk::pset1<P>(keep);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < columns; j += kLanes<T>) {
+        T* const at = to + i * ldc + j;
+        const int64_t last = Min(columns - j, kLanes<T>);
+        P sum = pk::ploadu<P>(sums + i * width + j);
+        if (alpha != T(1)) sum = pk::pmul(scale, sum);
+        if (keep != T(0)) sum = pk::pmadd(old, LoadFirst<T>(at, last), sum);
+        StoreFirst<T>(at, sum, last);
+      }
+    }
+  }
+
   void RunTiles(T* scratch) const {
+    if (ReadsWholeRows()) {
+      RunWholeRows(scratch);
+      return;
+    }
     T* const packed_a = PacksA() ? scratch : nullptr;
     T* const packed_b = PacksB() ? scratch + PackedASize() : nullptr;
     T* const tail = scratch + PackedASize();
