@@ -1,11 +1,12 @@
 #ifndef TESSERA_TENSOR_ALLOCATE_H_
 #define TESSERA_TENSOR_ALLOCATE_H_
 
+#include <limits>
 #include <memory>
 #include <utility>
 
-#include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
 
@@ -49,8 +50,9 @@ void FreeHostBytes<gpu>(void* memory);
 /// that every row starts on a cache line.
 template <typename T>
 index_t RowStride(index_t columns, bool pad) {
-  if (!pad) return columns;
   constexpr index_t kMultiple = 64 / static_cast<index_t>(sizeof(T));
+  // What could not be rounded up is more than any memory has.
+  if (!pad || columns > std::numeric_limits<index_t>::max() - kMultiple) return columns;
   return (columns + kMultiple - 1) / kMultiple * kMultiple;
 }
 
@@ -64,10 +66,8 @@ index_t RowStride(index_t columns, bool pad) {
 template <typename Device, int N, typename T>
 void AllocSpace(Tensor<Device, N, T>* tensor, bool pad = true) {
   const index_t stride = tensor_internal::RowStride<T>(tensor->shape_[N - 1], pad && N > 1);
-  CheckedSize size_bytes = CheckedSize(stride) * static_cast<int64_t>(sizeof(T));
-  for (int i = 0; i < N - 1; ++i) size_bytes = size_bytes * tensor->shape_[i];
-  void* memory =
-      tensor_internal::AllocateBytes<Device>(size_bytes.ValueOrThrow("AllocSpace: size in bytes"));
+  void* memory = tensor_internal::AllocateBytes<Device>(
+      tensor_internal::SizeBytes<T>(tensor->shape_, stride, "AllocSpace"));
   tensor->dptr_ = static_cast<T*>(memory);
   tensor->stride_ = stride;
 }
@@ -86,11 +86,10 @@ void FreeSpace(Tensor<Device, N, T>* tensor) {
 /// FreeHost<Device>(&tensor), which throws as FreeSpace does. Throws as AllocSpace does.
 template <typename Device, int N, typename T>
 void AllocHost(Tensor<cpu, N, T>* tensor) {
-  CheckedSize size_bytes = static_cast<int64_t>(sizeof(T));
-  for (int i = 0; i < N; ++i) size_bytes = size_bytes * tensor->shape_[i];
+  const index_t stride = tensor->shape_[N - 1];
   tensor->dptr_ = static_cast<T*>(tensor_internal::AllocateHostBytes<Device>(
-      size_bytes.ValueOrThrow("AllocHost: size in bytes")));
-  tensor->stride_ = tensor->shape_[N - 1];
+      tensor_internal::SizeBytes<T>(tensor->shape_, stride, "AllocHost")));
+  tensor->stride_ = stride;
 }
 template <typename Device, int N, typename T>
 void FreeHost(Tensor<cpu, N, T>* tensor) {
@@ -171,6 +170,8 @@ class TensorContainer : public Tensor<Device, N, T> {
   void set_pad(bool pad) { pad_ = pad; }
 
   /// Changes the shape. The contents are then undefined, unless shape and padding were the same.
+  /// Throws Error(kInvalidArgument) if the size overflows or is negative, Error(kResourceExhausted)
+  /// if there is no memory; the container is then unchanged.
   void Resize(const Shape<N>& shape) { TakeShape(shape); }
   void Resize(const Shape<N>& shape, T initial) {
     Resize(shape);
@@ -178,7 +179,7 @@ class TensorContainer : public Tensor<Device, N, T> {
   }
 
   /// The tensor that Resize(shape) would leave, without memory where that would take new memory.
-  /// Throws Error(kInvalidArgument) if the size overflows.
+  /// Throws Error(kInvalidArgument) if the size overflows or is negative.
   Base AfterResize(const Shape<N>& shape) const {
     Base resized = *this;
     resized.shape_ = shape;
@@ -230,10 +231,7 @@ class TensorContainer : public Tensor<Device, N, T> {
     return tensor_internal::RowStride<T>(shape[N - 1], pad_ && N > 1);
   }
   static int64_t SizeBytes(const Base& tensor) {
-    CheckedSize elements = tensor.stride_;
-    for (int i = 0; i < N - 1; ++i) elements = elements * tensor.shape_[i];
-    return (elements * static_cast<int64_t>(sizeof(T)))
-        .ValueOrThrow("TensorContainer::Resize: size in bytes");
+    return tensor_internal::SizeBytes<T>(tensor.shape_, tensor.stride_, "TensorContainer::Resize");
   }
   void Swap(TensorContainer* other) {
     std::swap(static_cast<Base&>(*this), static_cast<Base&>(*other));

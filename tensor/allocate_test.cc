@@ -1,6 +1,7 @@
 #include "tessera/tensor/allocate.h"
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,12 +82,23 @@ TEST(AllocSpaceTest, EmptyTensorsNeedNoMemory) {
 TEST(AllocSpaceTest, ImpossibleSizesAreRefusedAndChangeNothing) {
   const index_t large = index_t{1} << 40;
   Tensor<cpu, 2, float> overflowing(Shape2(large, large));
-  ExpectError([&] { AllocSpace(&overflowing); }, kInvalidArgument, {"AllocSpace", "size in bytes"});
+  ExpectError([&] { AllocSpace(&overflowing); }, kInvalidArgument,
+              {"AllocSpace", "(1099511627776,1099511627776)", "4 bytes", "size in bytes",
+               "9223372036854775807"});
   Tensor<cpu, 2, float> negative(Shape2(3, -1));
-  ExpectError([&] { AllocSpace(&negative, false); }, kInvalidArgument, {"AllocSpace", "negative"});
+  for (const bool pad : {false, true}) {
+    ExpectError([&] { AllocSpace(&negative, pad); }, kInvalidArgument,
+                {"AllocSpace", "dimension 1 of shape (3,-1) is negative"});
+  }
   Tensor<cpu, 2, float> huge(Shape2(index_t{1} << 20, large));
   ExpectError([&] { AllocSpace(&huge); }, kResourceExhausted, {"AllocSpace", "CPU"});
   EXPECT_EQ(huge.dptr_, nullptr);
+  // Too many even to be rounded up to whole cache lines.
+  constexpr index_t kMost = std::numeric_limits<index_t>::max();
+  Tensor<cpu, 2, float> longest(Shape2(1, kMost));
+  ExpectError([&] { AllocSpace(&longest); }, kInvalidArgument, {"AllocSpace", "(1,9223372036854"});
+  Tensor<cpu, 2, int8_t> bytes(Shape2(1, kMost));
+  ExpectError([&] { AllocSpace(&bytes); }, kResourceExhausted, {"9223372036854775807 bytes"});
 }
 
 TEST(AllocHostTest, GivesContiguousHostMemory) {
@@ -179,8 +191,13 @@ TEST(TensorContainerTest, PaddingHoldsFromTheNextResize) {
 TEST(TensorContainerTest, ImpossibleSizesAreRefusedAndChangeNothing) {
   TensorContainer<cpu, 2, float> a(Shape2(2, 3), 1.0f);
   const index_t large = index_t{1} << 40;
-  ExpectError([&] { a.Resize(Shape2(large, large)); }, kInvalidArgument, {"Resize"});
-  ExpectError([&] { a.Resize(Shape2(2, -3)); }, kInvalidArgument, {"Resize", "negative"});
+  for (const bool pad : {false, true}) {
+    a.set_pad(pad);
+    ExpectError([&] { a.Resize(Shape2(large, large)); }, kInvalidArgument,
+                {"Resize", "(1099511627776,1099511627776)", "size in bytes"});
+    ExpectError([&] { a.Resize(Shape2(2, -3)); }, kInvalidArgument,
+                {"Resize", "dimension 1 of shape (2,-3) is negative"});
+  }
   ExpectError([&] { a.Resize(Shape2(index_t{1} << 20, large)); }, kResourceExhausted, {"memory"});
   EXPECT_EQ(a.shape_, Shape2(2, 3));
   EXPECT_EQ(Elements(a), std::vector<float>(6, 1.0f));

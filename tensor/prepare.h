@@ -7,11 +7,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "tessera/base/checked_size.h"
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/overlap.h"
 #include "tessera/tensor/scratch.h"
 #include "tessera/tensor/scratch_cuda.h"
+#include "tessera/tensor/size_bytes.h"
 
 /// Expressions that no single loop can compute: a reduction or a product inside an element-wise
 /// expression (`(a - sum(a)) * b`). Before the loop each such part is computed into a number or
@@ -185,10 +185,8 @@ decltype(auto) PrepareInPlace(const E& e, Scratch<Device>* scratch) {
 template <typename Device, int N, typename T>
 Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stream,
                                      Scratch<Device>* scratch) {
-  CheckedSize size_bytes = static_cast<int64_t>(sizeof(T));
-  for (int i = 0; i < N; ++i) size_bytes = size_bytes * shape[i];
-  void* const memory =
-      scratch->Allocate(size_bytes.ValueOrThrow("tensor expression: size of a temporary in bytes"));
+  void* const memory = scratch->Allocate(
+      tensor_internal::SizeBytes<T>(shape, shape[N - 1], "temporary of an expression"));
   return Tensor<Device, N, T>(static_cast<T*>(memory), shape, stream);
 }
 
