@@ -7,12 +7,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tessera/tensor/node_example.h"
+#include "tessera/tensor/node_test_util.h"
 #include "tessera/tensor/tensor.h"
 
 // Where programs have their functors: beside Tessera's names and not among them.
 namespace user {
-
-using namespace tessera;
 
 struct Squared : WideFunctor {
   template <typename T>
@@ -32,6 +32,43 @@ TEST(DocsTest, FunctorsOfOnesOwnHavePackets) {
 
   for (index_t i = 0; i < 1000; ++i) ASSERT_EQ(r[i], 10.0f);
   EXPECT_THAT(Inspect(r, F<Squared>(a) + b), testing::HasSubstr("packets"));
+}
+
+TEST(DocsTest, NodesOfOnesOwnStandWhereOthersDo) {
+  TensorContainer<cpu, 2> x(Shape2(2, 3)), r(x.shape_), w(Shape2(3, 2), 1.0f), s;
+  TensorContainer<cpu, 1> rows;
+  x = reshape(range<float>(0, 6), x.shape_);
+
+  r = 0.5f * (roll(x, 1) + roll(x, -1));  // of each element's two neighbours the mean
+  x = roll(x, 1);                         // through a temporary
+
+  EXPECT_EQ(r[0][0], 1.5f);
+  EXPECT_EQ(r[1][1], 4.0f);
+  EXPECT_EQ(x[0][0], 2.0f);
+  EXPECT_EQ(x[0][1], 0.0f);
+  EXPECT_EQ(x[1][2], 4.0f);
+  EXPECT_THAT(Inspect(x, roll(x, 1)), testing::HasSubstr("an operand shares memory"));
+  rows = sum<1>(roll(x - mean(x), 1));  // over what is computed first
+  EXPECT_EQ(rows[1], 4.5f);
+  s = roll(dot(x, w), 1);
+  EXPECT_EQ(s[0][1], 3.0f);
+}
+
+TEST(DocsTest, NodesOfOnesOwnHaveTheirElementsInEveryLoop) {
+  for (const index_t columns : {0, 1, 2, 7, 33, 1500}) {
+    const Shape<3> shape = Shape3(2, 2, columns);
+    for (const GuardedLayout& layout : OperandLayouts()) {
+      Sample<3, float> x(shape, layout);
+      for (const index_t n : {index_t{0}, index_t{1}, index_t{-1}, columns, 3 * columns + 2}) {
+        const auto expected = [&](Shape<3> index) {
+          index[2] = ((index[2] - n) % columns + columns) % columns;
+          return x.at(index);
+        };
+        ExpectElements<3>(roll(*x, n), shape, expected, "roll");
+        ExpectElements<3>(roll(2.0f * *x, n) - roll(*x, n), shape, expected, "twice less once");
+      }
+    }
+  }
 }
 
 }  // namespace user

@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/device_agreement.h"
+#include "tessera/tensor/node_example.h"
 
 namespace tessera {
 namespace {
@@ -69,6 +70,13 @@ TEST(StructureGpuTest, Borders) {
   ExpectSame(Shape4(2, 3, 4, 5), [](const auto& x) { return upsampling_nearest(x, 3); });
 }
 
+TEST(StructureGpuTest, NodesOfOnesOwn) {
+  for (const index_t n : {1, -1, 100}) {
+    ExpectSame(Shape2(6, 31), [&](const auto& x) { return user::roll(x, n); });
+    ExpectSame(Shape2(6, 31), [&](const auto& x) { return x - user::roll(2.0f * x, n); });
+  }
+}
+
 TEST(StructureGpuTest, Repetitions) {
   ExpectSame(Shape1(5), [](const auto& x) { return repmat(x, 9); });
   ExpectSame(Shape1(5), [](const auto& x) { return broadcast<1>(x, Shape4(2, 5, 3, 4)); });
@@ -107,6 +115,7 @@ TEST(StructureGpuTest, PartsAreAssignedTo) {
   ExpectSameAssigned([](auto& x, const auto& y) { flip(x, 0) -= y; });
   // Reads what it writes, at other places.
   ExpectSameAssigned([](auto& x, const auto&) { mirror(x) = flip(x, 1); });
+  ExpectSameAssigned([](auto& x, const auto&) { x = user::roll(x, 2); });
   ExpectSameAssigned(
       [](auto& x, const auto& y) { swapaxis<0, 1>(x) = transpose(y, Shape3(1, 0, 2)); });
   ExpectSameAssigned([](auto& x, const auto&) { slice<2>(x, 0, 3) = 0.5f; });
