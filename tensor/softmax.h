@@ -83,8 +83,9 @@ SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 2, std::remove_const_t<T>>& 
 /// Softmax over dimension 1: every out[n][·][p] is positive and sums to 1.
 ///
 /// Shapes: dst and src (n, classes, positions), or as matrices (n, classes), or as vectors
-/// (classes), equal; rows may be padded. dst may be src itself, no other overlap. half and bfloat16
-/// compute in float. NaN or +inf among the classes gives NaN.
+/// (classes), equal; rows may be padded. dst may be src itself; another overlap is not looked
+/// for, and dst's elements are then undefined. half and bfloat16 compute in float. NaN or +inf
+/// among the classes gives NaN.
 /// Throws Error(kInvalidArgument) if the shapes differ.
 template <typename Device, int N, typename T>
 requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,

@@ -144,7 +144,8 @@ void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>
 /// Shapes: dst and src (n, classes) with labels (n), or (n, classes, positions) with labels
 /// (n, positions); rows may be padded. Labels may be of any numeric type, a fraction cut off; one
 /// that is no class changes nothing. With `ignore_label`, samples of that label get the gradient 0.
-/// dst may be src itself, no other overlap. half and bfloat16 compute in float.
+/// dst may be src itself; another overlap of dst, with the labels too, is not looked for, and its
+/// elements are then undefined. half and bfloat16 compute in float.
 /// Throws Error(kInvalidArgument) if the shapes do not fit; dst is then unchanged.
 template <typename Device, typename T, typename L>
 void SoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
