@@ -119,6 +119,12 @@ void AddCases() {
   AddPeerCase({128, 1024, 32, true, false}, 0.95);
   AddPeerCase({64, 64, 288}, 0.95);
   AddPeerCase({33, 47, 61}, 0.95);
+  // A large layer at a batch of 1 and 8, forwards and backwards; ten classes.
+  for (const index_t batch : {1, 8}) {
+    AddPeerCase({batch, 4096, 4096, false, true}, 0.95);
+    AddPeerCase({batch, 4096, 4096}, 0.95);
+  }
+  AddPeerCase({200, 10, 2048}, 0.95);
   // Just above and not far above kParallelMultiplyAdds of internal/gemm.cc.
   AddThreadsCase({128, 128, 128}, 1);
   AddThreadsCase({32, 512, 128}, 1);
