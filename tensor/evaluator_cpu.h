@@ -49,10 +49,12 @@ constexpr RowLoop RowLoopOf() {
   }
 }
 
-/// Whether the loop over packets has a form over wide ones.
+/// Whether the loop over packets, or over elements, has a form over wide packets.
 template <typename Saver, typename T, typename E>
 constexpr bool HasWideLoop() {
-  return FitsWidePackets<Saver, T, E>() && RowLoopOf<Saver, T, E>() == RowLoop::kPackets;
+  constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
+  return FitsWidePackets<Saver, T, E>() &&
+         (kLoop == RowLoop::kPackets || kLoop == RowLoop::kElements);
 }
 
 /// How many of the elements from `address` on lie before a multiple of 32 bytes.
@@ -92,9 +94,9 @@ template <typename Saver, typename T, typename E>
     const E e = expression;
     index_t x = begin;
     if constexpr (HasWideLoop<Saver, T, E>()) {
-      if (end - begin >= kMinWideRow && RunsWide()) {
+      if (end - begin >= kMinWideRowOf<T, E> && RunsWide()) {
         if (stores == Stores::kStreamed) {
-          const index_t aligned = x + ElementsBeforeWide(row + x);
+          const index_t aligned = std::min(end, x + ElementsBeforeWide(row + x));
           for (; x < aligned; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
         }
         x = EvaluateWide<Saver>(row, e, y, x, end, stores);

@@ -104,7 +104,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>();
-  static constexpr bool kHasWidePacket = HasWidePacket<Op>() && HasWidePacket<A>();
+  static constexpr bool kHasWidePacket = HasWidePacketOf<Op, value_type>() && HasWidePacket<A>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -153,7 +153,7 @@ struct BinaryMapExp
       A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>();
   static constexpr bool kHasWidePacket =
-      HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>();
+      HasWidePacketOf<Op, value_type>() && HasWidePacket<A>() && HasWidePacket<B>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -211,8 +211,8 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>() && HasGroups<C>();
-  static constexpr bool kHasWidePacket =
-      HasWidePacket<Op>() && HasWidePacket<A>() && HasWidePacket<B>() && HasWidePacket<C>();
+  static constexpr bool kHasWidePacket = HasWidePacketOf<Op, value_type>() && HasWidePacket<A>() &&
+                                         HasWidePacket<B>() && HasWidePacket<C>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -292,8 +292,13 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
                      Number<TypecastExp<T, A>, T, A::kRank> {
   using value_type = T;
   using device_type = DeviceOf<A>;
+  using From = typename A::value_type;
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = false;
+  // Of packets with equally many numbers.
+  static constexpr bool kHasWidePacket =
+      HasWidePacket<A>() && ((std::is_same_v<T, half_t> && std::is_same_v<From, float>) ||
+                             (std::is_same_v<T, float> && std::is_same_v<From, half_t>));
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -308,6 +313,10 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
     return TypecastExp<T, NewA>(new_a);
   }
   TESSERA_HD T Eval(index_t y, index_t x) const { return ConvertInLoop<T>(a.Eval(y, x)); }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const requires kHasWidePacket {
+    return ConvertPacket<T>(a.template EvalPacket<WidePacket<From>>(y, x));
+  }
   bool IsFlat() const { return a.IsFlat(); }
 };
 

@@ -44,5 +44,23 @@ TEST(FastMathTest, LargeNumbersOverflowIn16Bits) {
   }
 }
 
+// Each step of an expression of half_t rounds, whatever a compiler may put together.
+TEST(FastMathTest, ArithmeticOf16BitsIsThatOfEachNumber) {
+  constexpr index_t kFinite = 0x7c00, kSize = 2 * kFinite;
+  TensorContainer<cpu, 1, half_t> a(Shape1(kSize)), b(Shape1(kSize)), r(Shape1(kSize));
+  for (index_t i = 0; i < kSize; ++i) {
+    const index_t magnitude = i % kFinite, sign = i < kFinite ? 0 : 0x8000;
+    a[i] = half_t::Binary(static_cast<uint16_t>(magnitude | sign));
+    b[i] = half_t::Binary(static_cast<uint16_t>((magnitude * 37 + 11) % kFinite));
+  }
+  r = a * b + a / b - a;
+  for (index_t i = 0; i < kSize; ++i) {
+    const half_t x = a[i], y = b[i];
+    const half_t product = x * y, quotient = x / y;
+    const half_t sum = product + quotient;
+    EXPECT_EQ(r[i].bits(), (sum - x).bits()) << x << ", " << y;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

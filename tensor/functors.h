@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "tessera/tensor/half_packet.h"
 #include "tessera/tensor/packet.h"
 #include "tessera/tensor/packet_math.h"
 #include "tessera/tensor/real_functors.h"
@@ -22,7 +23,10 @@
 ///     };
 ///
 /// WideFunctor says that it uses nothing but the functions of pk in wide_packet.h, so that its
-/// loops may run over AVX2 packets in a build for less.
+/// loops may run over AVX2 packets in a build for less. StepwiseFunctor says besides that MapPacket
+/// does to each number the operations that Map does to one of half_t, each of which rounds, and
+/// with no number but `pset1<P>(typename pk::unpacket_traits<P>::type(1))`, so that loops over
+/// half_t may too.
 ///
 /// A functor that costs more than arithmetic may say so, which brings a second thread in sooner:
 /// `static constexpr index_t kElementCost = 30;` for a call of std::exp, 3 ns; see cost.h.
@@ -43,7 +47,7 @@ using WrapsIn =
                        std::conditional_t<sizeof(T) <= sizeof(unsigned), unsigned, uint64_t>>;
 
 /// a + b
-struct plus : WideFunctor {
+struct plus : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(static_cast<WrapsIn<T>>(a) + static_cast<WrapsIn<T>>(b));
@@ -55,7 +59,7 @@ struct plus : WideFunctor {
 };
 
 /// a - b
-struct minus : WideFunctor {
+struct minus : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(static_cast<WrapsIn<T>>(a) - static_cast<WrapsIn<T>>(b));
@@ -67,7 +71,7 @@ struct minus : WideFunctor {
 };
 
 /// a * b
-struct mul : WideFunctor {
+struct mul : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(static_cast<WrapsIn<T>>(a) * static_cast<WrapsIn<T>>(b));
@@ -79,7 +83,7 @@ struct mul : WideFunctor {
 };
 
 /// a / b, of integers cut off towards 0; these must not be divided by 0, nor the least one by -1.
-struct div : WideFunctor {
+struct div : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return static_cast<T>(a / b);
@@ -91,7 +95,7 @@ struct div : WideFunctor {
 };
 
 /// The right operand.
-struct right : WideFunctor {
+struct right : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T, T b) {
     return b;
@@ -103,7 +107,7 @@ struct right : WideFunctor {
 };
 
 /// a
-struct identity : WideFunctor {
+struct identity : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return a;
@@ -115,14 +119,14 @@ struct identity : WideFunctor {
 };
 
 /// -a; of 0.0 it is -0.0
-struct negation : WideFunctor {
+struct negation : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(-static_cast<WrapsIn<T>>(a));
   }
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (RealPacket<P>) {
+    if constexpr (FloatingPacket<P>) {
       return pk::pxor(a, packet_math::Set<P>(-0.0));  // 0 - a, which AVX's form is, loses -0
     } else {
       return pk::pnegate(a);
@@ -131,7 +135,7 @@ struct negation : WideFunctor {
 };
 
 /// The larger operand; NaN if either is NaN.
-struct maximum : WideFunctor {
+struct maximum : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     const bool is_nan = a != a, is_larger = a > b;  // both, without a branch
@@ -144,7 +148,7 @@ struct maximum : WideFunctor {
 };
 
 /// The smaller operand; NaN if either is NaN.
-struct minimum : WideFunctor {
+struct minimum : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     const bool is_nan = a != a, is_smaller = a < b;
@@ -157,7 +161,7 @@ struct minimum : WideFunctor {
 };
 
 /// a held between low and high: low where a < low, high where a > high, and NaN where a is NaN.
-struct clamp : WideFunctor {
+struct clamp : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T low, T high) {
     const bool below = a < low, above = high < a;
@@ -171,7 +175,7 @@ struct clamp : WideFunctor {
 };
 
 /// a where condition is not 0, else b. NaN is not 0.
-struct blend : WideFunctor {
+struct blend : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T condition, T a, T b) {
     return condition != T(0) ? a : b;
@@ -190,7 +194,7 @@ TESSERA_HD P OneWhere(const P& mask) {
 }
 
 /// 1 where a == b, else 0; 0 where either is NaN.
-struct eq : WideFunctor {
+struct eq : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a == b ? T(1) : T(0);
@@ -202,7 +206,7 @@ struct eq : WideFunctor {
 };
 
 /// 1 where a < b, else 0; 0 where either is NaN.
-struct lt : WideFunctor {
+struct lt : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a < b ? T(1) : T(0);
@@ -214,7 +218,7 @@ struct lt : WideFunctor {
 };
 
 /// 1 where a <= b, else 0; 0 where either is NaN.
-struct le : WideFunctor {
+struct le : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a <= b ? T(1) : T(0);
@@ -226,7 +230,7 @@ struct le : WideFunctor {
 };
 
 /// 1 where a > b, else 0; 0 where either is NaN.
-struct gt : WideFunctor {
+struct gt : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a > b ? T(1) : T(0);
@@ -238,7 +242,7 @@ struct gt : WideFunctor {
 };
 
 /// 1 where a >= b, else 0; 0 where either is NaN.
-struct ge : WideFunctor {
+struct ge : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a >= b ? T(1) : T(0);
@@ -250,7 +254,7 @@ struct ge : WideFunctor {
 };
 
 /// 1 where a != b, else 0; 1 where either is NaN.
-struct ne : WideFunctor {
+struct ne : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
     return a != b ? T(1) : T(0);
@@ -262,7 +266,7 @@ struct ne : WideFunctor {
 };
 
 /// a * a
-struct square : WideFunctor {
+struct square : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return mul::Map(a, a);
@@ -276,12 +280,12 @@ struct square : WideFunctor {
 using sqr = square;
 
 /// Correctly rounded.
-struct square_root : WideFunctor {
+struct square_root : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(std::sqrt(ToReal(a)));
   }
-  template <RealPacket P>
+  template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
     return packet_math::SquareRoot(a);
   }
@@ -291,12 +295,12 @@ struct square_root : WideFunctor {
 using sqrt = square_root;
 
 /// 1 / a
-struct rcp : WideFunctor {
+struct rcp : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return static_cast<T>(T(1) / a);
   }
-  template <RealPacket P>
+  template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
     return pk::pdiv(packet_math::Set<P>(1), a);
   }
@@ -367,7 +371,7 @@ struct trunc {
 };
 
 /// max(a, 0); NaN stays NaN.
-struct relu : WideFunctor {
+struct relu : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return a < T(0) ? T(0) : a;
@@ -379,7 +383,7 @@ struct relu : WideFunctor {
 };
 
 /// 1 where a > 0, else 0: the derivative of relu, from its input or its output.
-struct relu_grad : WideFunctor {
+struct relu_grad : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     return a > T(0) ? T(1) : T(0);
@@ -392,7 +396,7 @@ struct relu_grad : WideFunctor {
 };
 
 /// |a|; the absolute value of either zero is +0, of the least integer that integer.
-struct abs : WideFunctor {
+struct abs : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (std::numeric_limits<T>::is_signed) {
@@ -401,7 +405,7 @@ struct abs : WideFunctor {
       return a;
     }
   }
-  template <RealPacket P>
+  template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
     return pk::pabs(a);
   }
@@ -409,7 +413,7 @@ struct abs : WideFunctor {
 using fabs = abs;
 
 /// -1, 0 or 1 as a's sign; zeros keep theirs, and NaN stays NaN.
-struct sign : WideFunctor {
+struct sign : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
     if constexpr (std::numeric_limits<T>::is_signed) {
@@ -417,7 +421,7 @@ struct sign : WideFunctor {
     }
     return a > T(0) ? T(1) : a;
   }
-  template <RealPacket P>
+  template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
     const P zero = pk::pzero(a), one = packet_math::Set<P>(1), less = packet_math::Set<P>(-1);
     return pk::pselect(pk::pcmp_lt(zero, a), one, pk::pselect(pk::pcmp_lt(a, zero), less, a));

@@ -517,8 +517,10 @@ class Inspection {
     return threads <= 1 ? "1 thread" : "up to " + std::to_string(threads) + " threads";
   }
   /// What kInstructionSet says of a build's packets, of those that this machine adds.
-  static std::string WidePackets(size_t element_bytes) {
-    return "packets of " + std::to_string(32 / element_bytes) + " (AVX2, chosen at run time)";
+  template <typename T>
+  static std::string WidePackets() {
+    constexpr size_t kBytes = std::is_same_v<T, half_t> ? 16 : 32;
+    return "packets of " + std::to_string(kBytes / sizeof(T)) + " (AVX2, chosen at run time)";
   }
   /// A loop over `columns` elements that takes up `packets` packets at a time.
   template <typename T>
@@ -568,7 +570,7 @@ class Inspection {
     constexpr index_t kSize =
         ReducesPackets<Red, E> ? PacketTraits<typename E::value_type>::kSize : 1;
     if constexpr (ReducesWidePackets<Red, E>) {
-      if (columns >= kMinWideRow && RunsWide()) return WidePackets(sizeof(typename E::value_type));
+      if (columns >= kMinWideRow && RunsWide()) return WidePackets<typename E::value_type>();
     }
     return Reduces<Red, E>(columns, kReduceChains, kReduceBlock * kReduceChains * kSize);
   }
@@ -577,29 +579,31 @@ class Inspection {
   static std::string ReducesColumns(const E& /*e*/, index_t columns) {
     const index_t count = std::min(columns, kColumnBlock);
     if constexpr (ReducesWidePackets<Red, E>) {
-      if (count >= kMinWideRow && RunsWide()) return WidePackets(sizeof(typename E::value_type));
+      if (count >= kMinWideRow && RunsWide()) return WidePackets<typename E::value_type>();
     }
     return Reduces<Red, E>(count, 1, kColumnBlock);
   }
   template <typename Saver, typename E>
   static std::string Runs(RowLoop loop, index_t columns) {
     using T = typename E::value_type;
-    const bool wide = columns >= kMinWideRow && RunsWide();
+    const bool wide = columns >= kMinWideRowOf<T, E> && RunsWide();
     switch (loop) {
       case RowLoop::kOwn:
         return "the node's own loop for a row";
       case RowLoop::kSpans:
         if constexpr (HoldsSpans<E>()) {
-          return Spans<E>(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets(sizeof(T))
+          return Spans<E>(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets<T>()
                                          : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
                                          : RestIsIn<FitsVectors, E>()    ? Vectors(columns)
                                                                          : kOneByOne);
         }
         break;
       case RowLoop::kPackets:
-        return wide && HasWideLoop<Saver, T, E>() ? WidePackets(sizeof(T)) : Packets<T>(columns, 1);
+        return wide && HasWideLoop<Saver, T, E>() ? WidePackets<T>() : Packets<T>(columns, 1);
       case RowLoop::kElements:
-        return FitsBlocks<E>() ? Vectors(columns) : kOneByOne;
+        return wide && HasWideLoop<Saver, T, E>() ? WidePackets<T>()
+               : FitsBlocks<E>()                  ? Vectors(columns)
+                                                  : kOneByOne;
     }
     return kOneByOne;
   }

@@ -1,5 +1,9 @@
 #include "tessera/tensor/instruction_set.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <string>
 
@@ -9,9 +13,17 @@
 namespace tessera {
 namespace {
 
+#if defined(__x86_64__)
+// Not every compiler's __builtin_cpu_supports knows it.
+bool HasF16c() {
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 InstructionSet MachinesInstructionSet() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c()) {
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
     return avx512 ? InstructionSet::kAvx512 : InstructionSet::kAvx2;

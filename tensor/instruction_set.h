@@ -8,7 +8,8 @@
 namespace tessera {
 
 /// What kernels are compiled for, one of which runs: x86-64 with SSE2 (or whatever the build asks
-/// for), with AVX2 and FMA, or with AVX-512 F, DQ, BW and VL. Off x86-64 there is the first alone.
+/// for), with AVX2, FMA and F16C (half_t), or with AVX-512 F, DQ, BW and VL. Off x86-64 there is
+/// the first alone.
 enum class InstructionSet { kBaseline, kAvx2, kAvx512 };
 
 /// The best one that this machine has, or what the environment variable TESSERA_INSTRUCTION_SET

@@ -26,7 +26,7 @@
 ///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false where
 ///                             absent. Then also GroupsAreAligned(rows): whether in all memory that
 ///                             is read each of `rows` rows begins at a multiple of 16 bytes
-///   kHasWidePacket            the same for a WidePacket
+///   kHasWidePacket            the same for a WidePacket, of half_t too
 ///   Across()                  optionally, of a node such as a transpose, the RowsAcross whose
 ///                             elements of one column it reads side by side in memory
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
@@ -350,6 +350,16 @@ constexpr bool HasWidePacket() {
     return E::kHasWidePacket;
   } else {
     return false;
+  }
+}
+
+/// True if functor Op has a form over wide packets of T.
+template <typename Op, typename T>
+constexpr bool HasWidePacketOf() {
+  if constexpr (std::same_as<T, half_t>) {
+    return requires { requires Op::kHasHalfPacket; };
+  } else {
+    return HasWidePacket<Op>();
   }
 }
 

@@ -31,13 +31,17 @@ inline constexpr std::string_view kInstructionSet = PacketTraits<float>::kSize =
                                                         ? "SSE or NEON"
                                                         : "none";
 
+/// Whether P is the packet of half_packet.h.
+template <typename P>
+inline constexpr bool kIsHalfPacket = false;
+
 /// What not every packet can do (those of int32_t cannot be divided): a functor requires it for its
 /// packet form, and works element by element where it is missing.
 template <typename P>
-concept DividesPackets =
+concept DividesPackets = kIsHalfPacket<P> ||
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasDiv);
 template <typename P>
-concept ComparesPackets =
+concept ComparesPackets = kIsHalfPacket<P> ||
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
 
 template <typename T>

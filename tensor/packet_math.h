@@ -8,8 +8,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "tessera/tensor/half_packet.h"
 #include "tessera/tensor/packet.h"
-#include "tessera/tensor/wide_packet.h"
 
 /// Elementary functions of whole packets of float or double; trigonometric_packet_math.h,
 /// power_packet_math.h and gamma_packet_math.h have more of them.
@@ -38,6 +38,10 @@ inline constexpr bool kUsesSpans = true;
 #else
 inline constexpr bool kUsesSpans = false;
 #endif
+
+/// Those, and packets of half_t.
+template <typename P>
+concept FloatingPacket = RealPacket<P> || kIsHalfPacket<P>;
 
 namespace packet_math {
 

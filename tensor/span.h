@@ -121,7 +121,7 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
   } else {
     index_t i = 0;
     if constexpr (FitsWidePackets<sv::saveto, T, E>()) {
-      if (count >= kMinWideRow && RunsWide()) {
+      if (count >= kMinWideRowOf<T, E> && RunsWide()) {
         i = EvaluateWide<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
       }
     }

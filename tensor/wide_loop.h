@@ -25,10 +25,26 @@ TESSERA_HD void SaveElement(T* dst, T value) {
 /// Elements of a row from which wide packets pay for the call of their loop.
 inline constexpr index_t kMinWideRow = 32;
 
-/// Whether E and Saver have a form over wide packets of T.
+/// The same of a loop over E: where there are no packets but wide ones, one of these.
+template <typename T, typename E>
+inline constexpr index_t kMinWideRowOf = kMinWideRow;
+/// As above.
+template <typename T, typename E>
+requires(!E::kHasPacket) inline constexpr index_t kMinWideRowOf<T, E> = 8;
+
+/// Whether E names elements that are there, or one number, and computes nothing.
+template <typename E>
+inline constexpr bool kHasNoOperands = std::tuple_size_v<OperandTupleOf<E>> == 0;
+
+/// Whether E and Saver have a form over wide packets of T. Numbers of half_t that are only copied
+/// are so in longer vectors, as others of 2 bytes.
 template <typename Saver, typename T, typename E>
 constexpr bool FitsWidePackets() {
-  return kHasWidePacketsOf<T> && HasWidePacket<E>() && HasWidePacket<typename Saver::OPType>();
+  if constexpr (std::is_same_v<T, half_t> && std::is_same_v<Saver, sv::saveto> &&
+                kHasNoOperands<E>) {
+    return false;
+  }
+  return kHasWidePacketsOf<T> && HasWidePacket<E>() && HasWidePacketOf<typename Saver::OPType, T>();
 }
 
 /// Where a loop's results go.
@@ -38,7 +54,8 @@ enum class Stores {
 };
 
 /// Evaluates elements from `begin` on of row y, whose element 0 lies at `row`, as long as two
-/// packets fit before `end`; returns the first element that is left. RunsWide() must be true.
+/// packets fit before `end`, or one of an E without others; returns the first element that is left.
+/// RunsWide() must be true.
 template <typename Saver, typename T, typename E>
 TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t begin, index_t end,
                                        Stores stores = Stores::kCached) {
@@ -63,6 +80,16 @@ TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t beg
     pk::pstoreu(row + x + kSize, second);
   }
   if (stores == Stores::kStreamed) FenceStreamed();
+  if constexpr (!E::kHasPacket) {
+    if (x + kSize <= end) {
+      P last = e.template EvalPacket<P>(y, x);
+      if constexpr (!std::is_same_v<Saver, sv::saveto>) {
+        last = MapPackets<typename Saver::OPType>(pk::ploadu<P>(row + x), last);
+      }
+      pk::pstoreu(row + x, last);
+      x += kSize;
+    }
+  }
   return x;
 }
 
@@ -86,13 +113,14 @@ template <typename T, typename A>
 inline constexpr bool kConvertsLongs<TypecastExp<T, A>> =
     std::is_integral_v<T> != std::is_integral_v<typename A::value_type> &&
     (std::is_integral_v<T> ? sizeof(T) : sizeof(typename A::value_type)) == 8;
-/// Whether elements of E's own type can be in vectors. Those of half_t are in conversions alone:
-/// arithmetic rounds each result by branches, which alone are faster.
+/// Whether elements of E's own type can be in vectors. Those of half_t are where they are copied or
+/// converted: arithmetic rounds each result by branches, which alone are faster, and goes in wide
+/// packets.
 template <typename E, typename T = typename E::value_type>
 inline constexpr bool kHasVectors = std::is_arithmetic_v<T> || std::is_same_v<T, bfloat16_t>;
 /// As above.
 template <typename E>
-inline constexpr bool kHasVectors<E, half_t> = E::kForm == form::kStored;
+inline constexpr bool kHasVectors<E, half_t> = kHasNoOperands<E>;
 /// As above.
 template <typename A>
 inline constexpr bool kHasVectors<TypecastExp<half_t, A>, half_t> = true;
@@ -179,8 +207,10 @@ template <typename Saver, typename T, typename E>
 [[gnu::always_inline]] inline index_t EvaluateInBlocks(T* row, const E& e, index_t y, index_t begin,
                                                        index_t end) {
   if constexpr (FitsBlocks<E>()) {
-    if (end - begin >= 2 * kElementBlock && RunsWide()) {
-      return EvaluateBlocksWide<Saver>(row, e, y, begin, end);
+    if constexpr (!FitsWidePackets<Saver, T, E>()) {
+      if (end - begin >= 2 * kElementBlock && RunsWide()) {
+        return EvaluateBlocksWide<Saver>(row, e, y, begin, end);
+      }
     }
     return EvaluateBlocks<Saver>(row, e, y, begin, end);
   }

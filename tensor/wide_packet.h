@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tessera/base/float16.h"
 #include "tessera/tensor/instruction_set.h"
 #include "tessera/tensor/packet.h"
 
@@ -39,15 +40,21 @@ inline namespace TESSERA_ISA_NAMESPACE {
 struct WideFunctor {
   static constexpr bool kHasWidePacket = true;  ///< see WidePacket
 };
+/// The base of those whose PacketMap rounds where Map does, step by step, so that it is the same of
+/// packets of half_t.
+struct StepwiseFunctor : WideFunctor {
+  static constexpr bool kHasHalfPacket = true;  ///< see half_packet.h
+};
 
-/// 32 bytes of float or double.
+/// 32 bytes of float or double; half_packet.h has that of half_t.
 template <typename T>
 struct WidePacket;
 
 /// Whether loops over elements of T may use wide packets.
 template <typename T>
 inline constexpr bool kHasWidePacketsOf = TESSERA_HAS_WIDE_PACKETS &&
-                                          (std::same_as<T, float> || std::same_as<T, double>);
+                                          (std::same_as<T, float> || std::same_as<T, double> ||
+                                           std::same_as<T, half_t>);
 
 /// Whether loops that fit wide packets run over them: this build has such, the machine has what
 /// they are compiled for, and TESSERA_INSTRUCTION_SET allows it. Throws what UsedInstructionSet
