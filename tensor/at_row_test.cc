@@ -54,6 +54,8 @@ static_assert(
     RunsTheSameLoop<decltype(broadcast_to(tcast<float>(Tensor<cpu, 2, int32_t>()), Shape<2>()) *
                              2.0f)>());
 static_assert(RunsTheSameLoop<decltype(swapaxis<0, 1>(Matrix()) * 2.0f)>());
+static_assert(RunsTheSameLoop<decltype(mirror(Matrix()) * 2.0f)>());
+static_assert(RunsTheSameLoop<decltype(mirror(Tensor<cpu, 2, int32_t>()) * 2)>());
 static_assert(expr::HasWidePacket<Stretched>());
 
 template <typename E>
@@ -96,6 +98,9 @@ TYPED_TEST(AtRowTest, HasTheRowsElements) {
     ExpectRows(broadcast_with_axis(*matrix, 1, 5) * T(2));
     ExpectRows(slice<1>(*wide, 3, 12) + T(1));
     ExpectRows(swapaxis<0, 1>(*a) + T(1));
+    ExpectRows(mirror(*a) + T(1));
+    ExpectRows(flip(*a, 1) + T(1));
+    ExpectRows(slice(*wide, Shape2(1, 0), wide.shape(), Shape2(2, 2)) + T(1));
     ExpectRows(flip(broadcast<0>(*v1, Shape2(5, 9)), 1) +
                View(*wide, Range(0, 10, 2), Range(0, 9)));
   }

@@ -35,6 +35,20 @@ inline constexpr std::string_view kInstructionSet = PacketTraits<float>::kSize =
 template <typename P>
 inline constexpr bool kIsHalfPacket = false;
 
+/// Whether PacketInSteps has packets of T: some of integers Eigen 3.4 can neither gather nor
+/// reverse.
+template <typename T>
+inline constexpr bool kHasPacketsInSteps = PacketTraits<T>::kVectorizable && !std::is_integral_v<T>;
+
+/// first[0], first[step], first[2 * step] and so on; `step` may be negative.
+template <typename P, typename T>
+TESSERA_HD P PacketInSteps(const T* first, index_t step) {
+  constexpr index_t kSize = pk::unpacket_traits<P>::size;
+  if (step == 1) return pk::ploadu<P>(first);
+  if (step == -1) return pk::preverse(pk::ploadu<P>(first - (kSize - 1)));
+  return pk::pgather<T, P>(first, step);
+}
+
 /// What not every packet can do (those of int32_t cannot be divided): a functor requires it for its
 /// packet form, and works element by element where it is missing.
 template <typename P>

@@ -47,6 +47,7 @@ template <int N>
 struct BlockMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = false;
+  static constexpr bool kStepsAlongRows = true;
   // For a matrix the map does next to nothing, and a short row is done before a buffer is filled.
   static constexpr bool kSharesWork = N > 2;
   static constexpr bool kOneToOne = true;
@@ -71,8 +72,9 @@ struct BlockMap {
     index_t row = 0;
     index_t scale = 1;
     for (int i = N - 2; i >= 0; --i) {
-      row += (begin[i] + y % target[i] * step[i]) * scale;
-      y /= target[i];
+      const index_t rest = i == 0 ? 0 : y / target[i];
+      row += (begin[i] + (y - rest * target[i]) * step[i]) * scale;
+      y = rest;
       scale *= source[i];
     }
     return {row, begin[N - 1], 0, step[N - 1]};
@@ -114,6 +116,7 @@ template <int N>
 struct FlipMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = false;
+  static constexpr bool kStepsAlongRows = true;
   static constexpr bool kSharesWork = true;
   static constexpr bool kOneToOne = true;
 

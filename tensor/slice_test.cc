@@ -7,6 +7,7 @@
 #include "tessera/tensor/dot.h"
 #include "tessera/tensor/fuse.h"
 #include "tessera/tensor/node_test_util.h"
+#include "tessera/tensor/reductions.h"
 
 namespace tessera {
 namespace {
@@ -125,6 +126,50 @@ TYPED_TEST(SliceTest, BlocksWithSteps) {
       [&](const Shape<1>& i) { return vector.at(Shape1(1 + 3 * i[0])); }, "vector");
 }
 
+// Rows of every length around those of packets, alone and inside an expression.
+TYPED_TEST(SliceTest, RowsInStepsOfEveryLength) {
+  using T = TypeParam;
+  for (const GuardedLayout& layout : OperandLayouts()) {
+    for (index_t columns = 1; columns < 70; columns += columns < 40 ? 1 : 7) {
+      Sample<3, T> a(Shape3(2, 3, columns), layout);
+      const auto backwards = [&](const Shape<3>& i) {
+        return a.at(Shape3(i[0], i[1], columns - 1 - i[2]));
+      };
+      ExpectElements<3>(mirror(*a), a.shape(), backwards, "mirror");
+      for (const index_t step : {1, 2, 3, 7}) {
+        const index_t first = columns / 5;
+        const Shape<3> shape = Shape3(2, 2, (columns - first + step - 1) / step);
+        const auto in_steps = [&](const Shape<3>& i) {
+          return a.at(Shape3(i[0], 1 + i[1], first + i[2] * step));
+        };
+        ExpectElements<3>(slice(*a, Shape3(0, 1, first), a.shape(), Shape3(1, 1, step)), shape,
+                          in_steps, "steps");
+      }
+    }
+  }
+}
+
+// Where the memory ends with the row, so that a sanitizer sees what is read beyond it.
+TYPED_TEST(SliceTest, NothingIsReadBeyondARow) {
+  using T = TypeParam;
+  for (index_t columns = 1; columns < 40; ++columns) {
+    for (const index_t step : {1, 2, 3}) {
+      const index_t count = (columns + step - 1) / step;
+      std::vector<T> memory(static_cast<size_t>(columns)), result(static_cast<size_t>(count));
+      for (index_t i = 0; i < columns; ++i) memory[static_cast<size_t>(i)] = static_cast<T>(i);
+      const Tensor<cpu, 1, T> row(memory.data(), Shape1(columns));
+      Tensor<cpu, 1, T> out(result.data(), Shape1(count));
+      out = slice(row, Shape1(0), Shape1(columns), Shape1(step));
+      for (index_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<T>(i * step));
+      if (step != 1) continue;
+      out = mirror(row);
+      for (index_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<T>(columns - 1 - i));
+      out = mirror(row) + T(1);
+      for (index_t i = 0; i < count; ++i) ASSERT_EQ(out[i], static_cast<T>(columns - i));
+    }
+  }
+}
+
 TYPED_TEST(SliceTest, CropTakesAWindow) {
   using T = TypeParam;
   for (const GuardedLayout& layout : OperandLayouts()) {
@@ -198,6 +243,29 @@ TEST(SliceOfExpressionsTest, ProductsAndSlicesOfEqualTypeAreEvaluated) {
         return i[1] == 3 ? product(i[0], 1) : a.at(Shape2(i[0], i[1] % 4));
       },
       "same type");
+}
+
+// Rows that are read in steps, whether by packets, side by side with others or alone.
+TEST(SliceOfExpressionsTest, SumsOfARowHaveTheSameBitsAlone) {
+  constexpr index_t kRows = 9;
+  std::vector<float> memory(static_cast<size_t>(kRows * 1100)), sums(static_cast<size_t>(kRows));
+  for (size_t i = 0; i < memory.size(); ++i) memory[i] = 1.0f / static_cast<float>(i + 3);
+  for (const index_t columns : {1, 3, 4, 7, 15, 16, 17, 33, 100, 511, 512, 513, 1100}) {
+    const Tensor<cpu, 2, float> a(memory.data(), Shape2(kRows, columns));
+    const auto expect_sums = [&](const auto& of) {
+      Tensor<cpu, 1, float> out(sums.data(), Shape1(kRows));
+      out = sum<1>(of(a));
+      for (index_t y = 0; y < kRows; ++y) {
+        std::vector<float> alone(1);
+        Tensor<cpu, 1, float>(alone.data(), Shape1(1)) = sum<1>(of(a.Slice(y, y + 1)));
+        ASSERT_EQ(alone[0], out[y]) << columns << ' ' << y;
+      }
+    };
+    expect_sums([](const auto& m) { return mirror(m); });
+    expect_sums([](const auto& m) { return mirror(m) * 3.0f; });
+    expect_sums(
+        [](const auto& m) { return slice(m, Shape2(0, 0), m.shape_, Shape2(1, 2)) * 3.0f; });
+  }
 }
 
 TEST(SliceOverlapTest, ReadsTheOldElements) {

@@ -55,8 +55,7 @@ struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
   using value_type = T;
   using device_type = Device;
   static constexpr int kRank = N;
-  // For some packets of integers Eigen 3.4 has no gather and loads neighbours instead.
-  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable && !std::is_integral_v<T>;
+  static constexpr bool kHasPacket = kHasPacketsInSteps<T>;
   static constexpr bool kMovesElements = false;
 
   T* dptr_;  // the element at index 0 of every dimension
@@ -76,8 +75,7 @@ struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
   TESSERA_HD T Eval(index_t y, index_t x) const { return dptr_[y * row_step_ + x * column_step_]; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
-    const T* const first = dptr_ + y * row_step_ + x * column_step_;
-    return column_step_ == 1 ? pk::ploadu<P>(first) : pk::pgather<T, P>(first, column_step_);
+    return PacketInSteps<P>(dptr_ + y * row_step_ + x * column_step_, column_step_);
   }
   bool IsFlat() const { return N == 1 || shape_[0] == 1; }
 };

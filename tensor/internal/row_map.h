@@ -60,6 +60,40 @@ void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
   for (; i < count; ++i) out[i] = e.Eval(y, last - i);
 }
 
+/// out[i] = first[i * step] for i in [0, count), in packets that load(first + i * step) makes. The
+/// last one ends with the row, though elements before are then written twice: one by one, a short
+/// row's would be most of what it takes.
+template <typename T, typename Load>
+[[gnu::always_inline]] inline void CopyPacketsInSteps(const T* first, index_t step, index_t count,
+                                                      T* out, const Load& load) {
+  constexpr index_t kSize = PacketTraits<T>::kSize;
+  index_t i = 0;
+  for (; i + kSize <= count; i += kSize) pk::pstoreu(out + i, load(first + i * step));
+  if (i > 0) {
+    if (i < count) pk::pstoreu(out + count - kSize, load(first + (count - kSize) * step));
+    return;
+  }
+  for (; i < count; ++i) out[i] = first[i * step];
+}
+
+/// out[i] = first[i * step] for i in [0, count), of a T that kHasPacketsInSteps.
+template <typename T>
+[[gnu::always_inline]] inline void CopyInSteps(const T* first, index_t step, index_t count,
+                                               T* out) {
+  using P = typename PacketTraits<T>::type;
+  // PacketInSteps, with its questions before the loops: at -O2 the compiler does not move them.
+  if (step == 1) {
+    const auto load = [](const T* from) { return PacketInSteps<P>(from, 1); };
+    CopyPacketsInSteps(first, 1, count, out, load);
+  } else if (step == -1) {
+    const auto load = [](const T* from) { return PacketInSteps<P>(from, -1); };
+    CopyPacketsInSteps(first, -1, count, out, load);
+  } else {
+    const auto load = [step](const T* from) { return pk::pgather<T, P>(from, step); };
+    CopyPacketsInSteps(first, step, count, out, load);
+  }
+}
+
 /// Where a row's elements come from: element x is the operand's element
 /// (y + x * step_y, x0 + x * step_x).
 struct RowSource {
@@ -97,6 +131,33 @@ struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
   bool IsFlat() const { return true; }
 };
 
+/// A row of a RowMapExp with kInSteps.
+template <typename T>
+struct RowInStepsExp : Exp<RowInStepsExp<T>, T, form::kStored> {
+  using value_type = T;
+  static constexpr int kRank = 0;  // fits every shape
+  static constexpr bool kHasPacket = kHasPacketsInSteps<T>;
+  static constexpr bool kMovesElements = false;
+
+  const T* first;
+  index_t step;
+
+  RowInStepsExp(const T* element, index_t distance) : first(element), step(distance) {}
+  T Eval(index_t, index_t x) const { return first[x * step]; }
+  template <typename P>
+  P EvalPacket(index_t, index_t x) const {
+    return PacketInSteps<P>(first + x * step, step);
+  }
+  bool IsFlat() const { return true; }
+};
+
+/// Whether rows as Map says run through rows of a tensor in steps, with packets.
+template <typename Map, typename E>
+inline constexpr bool kReadsInSteps =
+    kIsTensor<E>&& kHasPacketsInSteps<typename E::value_type>&& requires {
+  requires Map::kStepsAlongRows;
+};
+
 /// An expression whose elements are the operand's at other places, so that each row runs through
 /// the operand in even steps: slices, reversals, permutations of axes, broadcasts.
 ///
@@ -105,9 +166,12 @@ struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
 ///   operator()(y)        the RowSource of row y, on host and device
 ///   kWholeRows           true if every row is part of one of the operand's or one element repeated
 ///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, for it asks the map
-///                        once for a row and knows packets where Eval has but elements
+///                        once for a row and knows packets where Eval has but elements; not asked
+///                        where there are packets
 ///   kOneToOne            true if no element of the operand occurs twice
 /// and optionally
+///   kStepsAlongRows      true if every row lies in one of the operand's, its elements any step
+///                        apart: step_y is always 0
 ///   MergeableDimensions(), MergeDimensions(count)  as a node does; see operand.h
 ///   MergesOperand()      whether the operand's last dimensions, too, are then merged
 ///   Across()             where rows may be columns of the operand's, as a node has it.
@@ -117,10 +181,11 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = Map::kRank;
-  static constexpr bool kHasPacket = Map::kWholeRows && E::kHasPacket;
+  static constexpr bool kInSteps = kReadsInSteps<Map, E>;
+  static constexpr bool kHasPacket = (Map::kWholeRows && E::kHasPacket) || kInSteps;
   static constexpr bool kHasWidePacket = Map::kWholeRows && HasWidePacket<E>();
   static constexpr bool kMovesElements = true;
-  static constexpr bool kSharesWork = Map::kSharesWork;
+  static constexpr bool kSharesWork = Map::kSharesWork && !kInSteps;
   static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;
   static constexpr bool kMerges = MergesDimensions<E>() && requires(const Map& m) {
     m.MergeDimensions(2);
@@ -148,12 +213,17 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
     const RowSource s = map(y);
+    if constexpr (kInSteps) return PacketInSteps<P>(RowAt(s) + x * s.step_x, s.step_x);
     if (s.step_x == 1) return e.template EvalPacket<P>(s.y, s.x0 + x);
     return pk::pset1<P>(e.Eval(s.y, s.x0));
   }
   auto AtRow(index_t y) const requires Map::kWholeRows {
     const RowSource s = map(y);
     return MappedRowExp(expr::AtRow(e, s.y), s);
+  }
+  RowInStepsExp<value_type> AtRow(index_t y) const requires kInSteps {
+    const RowSource s = map(y);
+    return {RowAt(s), s.step_x};
   }
   bool IsFlat() const { return false; }
   int MergeableDimensions() const requires kMerges {
@@ -175,6 +245,8 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
       EvalSpan(e, s.y, s.x0 + begin, s.x0 + end, out);
     } else if (s.step_y == 0 && s.step_x == 0) {
       std::fill_n(out, end - begin, e.Eval(s.y, s.x0));
+    } else if constexpr (kInSteps) {
+      CopyInSteps(RowAt(s) + begin * s.step_x, s.step_x, end - begin, out);
     } else if (s.step_y == 0 && s.step_x == -1) {
       EvalBackwards(e, s.y, s.x0 - begin, end - begin, out);
     } else {
@@ -183,6 +255,18 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
         *out++ = operand.Eval(s.y + x * s.step_y, s.x0 + x * s.step_x);
       }
     }
+  }
+  /// Rows below 64 elements: the call of EvalRow is most of what a short one takes.
+  bool EvalRows(index_t begin, index_t end, value_type* data,
+                index_t stride) const requires kInSteps {
+    const index_t columns = map.shape()[kRank - 1];
+    if (columns >= 64) return false;
+    const RowMapExp local = *this;  // as in EvalSpan
+    for (index_t y = begin; y < end; ++y) {
+      const RowSource s = local.map(y);
+      CopyInSteps(local.RowAt(s), s.step_x, columns, data + y * stride);
+    }
+    return true;
   }
 
   void EvalTile(index_t begin_y, index_t end_y, index_t begin_x, index_t end_x, value_type* out,
@@ -222,6 +306,11 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
     if (!s.IsWhole()) return nullptr;
     value_type* const row = RowAddressIn(e, s.y);
     return row == nullptr ? nullptr : row + s.x0;
+  }
+
+ private:
+  TESSERA_HD const value_type* RowAt(const RowSource& s) const requires kInSteps {
+    return e.dptr_ + s.y * e.stride_ + s.x0;
   }
 };
 
