@@ -5,6 +5,7 @@
 
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/merge_dimensions.h"
+#include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
 namespace expr {
@@ -29,7 +30,7 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
 
   BroadcastExp(const E& source, const Shape<N>& shape)
       : vector(source),
-        target(shape),
+        target(tensor_internal::CountableShape(shape, "broadcast")),
         inner_rows(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)) {
     if (source.shape()[0] != shape[kAxis]) {
       throw InvalidArgument("broadcast<", kAxis, ">: a vector of shape ", source.shape(),
@@ -73,7 +74,8 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
 ///
 /// The vector may be any expression of one dimension; it is then computed anew wherever it is read,
 /// so that a dear one is better stored first.
-/// Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements.
+/// Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements, or if the shape is
+/// negative or has 2^63 elements or more, as do the others that make shapes.
 template <int kAxis, Operand E, int N>
 BroadcastExp<OperandNode<E>, N, kAxis> broadcast(const E& vector, const Shape<N>& shape) {
   static_assert(0 <= kAxis && kAxis < N, "broadcast<axis>: the axis must lie in the shape");
@@ -81,7 +83,7 @@ BroadcastExp<OperandNode<E>, N, kAxis> broadcast(const E& vector, const Shape<N>
   return {AsNode(vector), shape};
 }
 
-/// `rows` copies of a vector, one below the other.
+/// `rows` copies of a vector, one below the other. Throws as broadcast does.
 template <Operand E>
 BroadcastExp<OperandNode<E>, 2, 1> repmat(const E& vector, index_t rows) {
   static_assert(E::kRank == 1, "repmat: only a vector is repeated");

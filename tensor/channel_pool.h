@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include "tessera/base/checked_size.h"
 #include "tessera/tensor/internal/reducer.h"
 
 namespace tessera {
@@ -17,10 +18,18 @@ struct ChannelWindow {
 
 namespace tensor_internal {
 
-inline const ChannelWindow& CheckedWindow(const ChannelWindow& w, const char* operation) {
+/// Returns the window. Throws Error(kInvalidArgument) unless its numbers make sense and all that is
+/// computed of its ends over so many channels is below 2^63.
+inline const ChannelWindow& CheckedWindow(const ChannelWindow& w, index_t channels,
+                                          const char* operation) {
   if (w.size < 1 || w.stride < 1 || w.pad < 0) {
     throw InvalidArgument(operation, ": a window of ", w.size, " channels and its stride ",
                           w.stride, " must be at least 1, padding ", w.pad, " at least 0");
+  }
+  if (!(CheckedSize(channels) + w.pad + w.pad).valid() ||
+      !(CheckedSize(channels) + w.size).valid()) {
+    throw InvalidArgument(operation, ": ", channels, " channels with padding ", w.pad,
+                          " and a window of ", w.size, " are not below 2^63");
   }
   return w;
 }
@@ -47,7 +56,7 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
 
   ChannelPoolExp(const E& operand, const ChannelWindow& window, index_t positions)
       : e(operand),
-        w(tensor_internal::CheckedWindow(window, "chpool")),
+        w(tensor_internal::CheckedWindow(window, operand.shape()[kRank - 3], "chpool")),
         channels(operand.shape()[kRank - 3]),
         target(operand.shape()) {
     if (positions < 1) {
@@ -114,7 +123,7 @@ struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E
       : e(data),
         pooled(result),
         grad(gradient),
-        w(tensor_internal::CheckedWindow(window, "ch_unpool")),
+        w(tensor_internal::CheckedWindow(window, data.shape()[kRank - 3], "ch_unpool")),
         target(data.shape()),
         positions(result.shape()[kRank - 3]) {
     Shape<kRank> expected = target;
@@ -140,7 +149,7 @@ struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E
     const index_t batch = plane / target[kRank - 3];
     const index_t channel = plane - batch * target[kRank - 3];
     const index_t from = channel + w.pad - w.size + 1;
-    index_t position = from <= 0 ? 0 : (from + w.stride - 1) / w.stride;
+    index_t position = from <= 0 ? 0 : (from - 1) / w.stride + 1;
     index_t end = (channel + w.pad) / w.stride + 1;
     if (end > positions) end = positions;
     const value_type element = e.Eval(y, x);
@@ -167,8 +176,10 @@ ChannelPoolExp<ReducerOf<Red>, OperandNode<E>> chpool(const E& e, index_t size, 
                                                       index_t pad) {
   static_assert(E::kRank >= 3, "chpool: the last three dimensions are (channel, height, width)");
   // Before anything is divided by the stride.
-  const ChannelWindow window = tensor_internal::CheckedWindow({size, stride, pad}, "chpool");
-  const index_t padded = e.shape()[E::kRank - 3] + 2 * pad;
+  const index_t channels = e.shape()[E::kRank - 3];
+  const ChannelWindow window =
+      tensor_internal::CheckedWindow({size, stride, pad}, channels, "chpool");
+  const index_t padded = channels + 2 * pad;
   return {AsNode(e), window, padded < size ? 0 : (padded - size) / stride + 1};
 }
 template <typename Red, Operand E>

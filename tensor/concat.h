@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tessera/base/checked_size.h"
 #include "tessera/tensor/internal/row_map.h"
+#include "tessera/tensor/size_bytes.h"
 #include "tessera/tensor/slice.h"
 
 namespace tessera {
@@ -41,7 +43,9 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
       throw InvalidArgument("concat<", kAxis, ">: the shapes ", first.shape(), " and ", shape_b,
                             " differ in another dimension than ", kAxis);
     }
-    target[kAxis] += extent_a;
+    target[kAxis] = (CheckedSize(extent_a) + target[kAxis])
+                        .ValueOrThrow("concat: the extent of the result along the axis");
+    tensor_internal::CountableShape(target, "concat");
   }
   ConcatExp(const ConcatExp&) = default;
   ConcatExp& operator=(const ConcatExp&) & = delete;  // see ReferenceExp

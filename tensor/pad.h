@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tessera/base/checked_size.h"
 #include "tessera/tensor/internal/row_map.h"
+#include "tessera/tensor/size_bytes.h"
 
 /// Images made larger: borders of zeros, elements repeated.
 namespace tessera {
@@ -33,8 +35,15 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type> {
     }
     height = target[kRank - 2];
     width = target[kRank - 1];
-    target[kRank - 2] += 2 * pad_y;
-    target[kRank - 1] += 2 * pad_x;
+    const auto rows = (CheckedSize(height) + pad_y + pad_y).value();
+    const auto columns = (CheckedSize(width) + pad_x + pad_x).value();
+    if (!rows || !columns) {
+      throw InvalidArgument("pad: a border of ", pad_y, "x", pad_x, " around shape ", target,
+                            " gives an extent that is not below 2^63");
+    }
+    target[kRank - 2] = *rows;
+    target[kRank - 1] = *columns;
+    tensor_internal::CountableShape(target, "pad");
   }
 
   auto operands() const { return std::tuple<E>(e); }
@@ -88,8 +97,15 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type> {
   UpsamplingExp(const E& operand, index_t factor)
       : e(operand), scale(factor), target(operand.shape()) {
     if (scale < 1) throw InvalidArgument("upsampling_nearest: scale ", scale, " is less than 1");
-    target[kRank - 2] *= scale;
-    target[kRank - 1] *= scale;
+    const auto rows = (CheckedSize(target[kRank - 2]) * scale).value();
+    const auto columns = (CheckedSize(target[kRank - 1]) * scale).value();
+    if (!rows || !columns) {
+      throw InvalidArgument("upsampling_nearest: ", scale, " times shape ", target,
+                            " gives an extent that is not below 2^63");
+    }
+    target[kRank - 2] = *rows;
+    target[kRank - 1] = *columns;
+    tensor_internal::CountableShape(target, "upsampling_nearest");
   }
 
   auto operands() const { return std::tuple<E>(e); }

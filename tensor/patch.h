@@ -6,8 +6,10 @@
 #include <tuple>
 #include <type_traits>
 
+#include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/patch_planes.h"
+#include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
 
@@ -19,16 +21,27 @@ struct PatchGeometry {
   index_t pad_y = 0, pad_x = 0;        ///< zeros on each side
 
   /// The positions that a window has along an axis of `extent` elements; 0 if it never fits.
-  TESSERA_HD index_t OutputY(index_t extent) const {
-    return Positions(extent + 2 * pad_y, (kernel_y - 1) * dilate_y + 1, stride_y);
+  /// Throws Error(kInvalidArgument) if a number makes no sense, or if the padded axis or the window
+  /// overflows.
+  index_t OutputY(index_t extent) const {
+    return Positions(extent, pad_y, kernel_y, dilate_y, stride_y);
   }
-  TESSERA_HD index_t OutputX(index_t extent) const {
-    return Positions(extent + 2 * pad_x, (kernel_x - 1) * dilate_x + 1, stride_x);
+  index_t OutputX(index_t extent) const {
+    return Positions(extent, pad_x, kernel_x, dilate_x, stride_x);
   }
 
  private:
-  TESSERA_HD static index_t Positions(index_t extent, index_t window, index_t stride) {
-    return extent < window ? 0 : (extent - window) / stride + 1;
+  static index_t Positions(index_t extent, index_t pad, index_t kernel, index_t dilate,
+                           index_t stride) {
+    const auto padded = (CheckedSize(extent) + pad + pad).value();
+    const auto window = kernel < 1 ? std::nullopt : (CheckedSize(kernel - 1) * dilate + 1).value();
+    if (!padded || !window || stride < 1) {
+      throw InvalidArgument("PatchGeometry: an axis of ", extent, " elements padded by ", pad,
+                            " and a window of ", kernel, " taps that lie ", dilate,
+                            " apart, in steps of ", stride,
+                            ", must be positive and their lengths below 2^63");
+    }
+    return *padded < *window ? 0 : (*padded - *window) / stride + 1;
   }
 };
 
@@ -45,6 +58,21 @@ inline const PatchGeometry& CheckedGeometry(const PatchGeometry& g, const char* 
                           " at least 0");
   }
   return g;
+}
+
+/// The shape of the matrix that images unpack to.
+/// Throws Error(kInvalidArgument) if it overflows, or if an extent of the images is negative.
+inline Shape<2> UnpackedShape(const PatchGeometry& g, CheckedSize images, index_t channels,
+                              index_t out_y, index_t out_x, const char* operation) {
+  const auto rows = (CheckedSize(channels) * g.kernel_y * g.kernel_x).value();
+  const auto columns = (images * out_y * out_x).value();
+  if (!rows || !columns) {
+    throw InvalidArgument(operation, ": a kernel of ", g.kernel_y, "x", g.kernel_x, " over ",
+                          channels, " channels at ", out_y, "x", out_x,
+                          " positions gives a matrix with an extent that is negative or not below "
+                          "2^63");
+  }
+  return CountableShape(Shape2(*rows, *columns), operation);
 }
 
 /// The window over planes of image's (channel, height, width) that moves by single steps; none if
@@ -71,7 +99,7 @@ struct TapRange {
       begin = offset >= 0 ? 0 : -offset;
       end = extent - offset;
     } else {
-      begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+      begin = offset >= 0 ? 0 : (-offset - 1) / stride + 1;
       end = offset >= extent ? 0 : (extent - 1 - offset) / stride + 1;
     }
     if (begin > positions) begin = positions;
@@ -94,6 +122,7 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   Shape<3> image_shape;
   PatchGeometry g;
   index_t out_y, out_x;
+  Shape<2> target;
 
   UnpackPatchExp(const E& source, const PatchGeometry& geometry)
       : image(source),
@@ -107,8 +136,9 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
                             " does not fit an image of shape ", image_shape, " padded by ", g.pad_y,
                             "x", g.pad_x);
     }
+    target = tensor_internal::UnpackedShape(g, 1, image_shape[0], out_y, out_x, "unpack_patch2col");
   }
-  Shape<2> shape() const { return Shape2(image_shape[0] * g.kernel_y * g.kernel_x, out_y * out_x); }
+  const Shape<2>& shape() const { return target; }
   std::tuple<E> operands() const { return {image}; }
   template <typename NewE>
   auto WithOperands(const NewE& new_image) const {
@@ -162,9 +192,10 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
       std::copy(from + columns.begin, from + (rows.end - 1 - rows.begin) * out_x + columns.end,
                 out + rows.begin * out_x + columns.begin);
     } else {
-      for (index_t oy = rows.begin; oy < rows.end; ++oy, from += g.stride_y * image.stride_) {
+      for (index_t oy = rows.begin; oy < rows.end; ++oy) {
+        const T* const row = from + (oy - rows.begin) * g.stride_y * image.stride_;
         T* const to = out + oy * out_x;
-        for (index_t ox = columns.begin; ox < columns.end; ++ox) to[ox] = from[ox * g.stride_x];
+        for (index_t ox = columns.begin; ox < columns.end; ++ox) to[ox] = row[ox * g.stride_x];
       }
     }
     for (index_t oy = rows.begin; oy < rows.end; ++oy) {
@@ -196,7 +227,8 @@ struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
         g(tensor_internal::CheckedGeometry(geometry, "pack_col2patch")),
         out_y(geometry.OutputY(target[1])),
         out_x(geometry.OutputX(target[2])) {
-    const Shape<2> expected = Shape2(target[0] * g.kernel_y * g.kernel_x, out_y * out_x);
+    const Shape<2> expected =
+        tensor_internal::UnpackedShape(g, 1, target[0], out_y, out_x, "pack_col2patch");
     if (source.shape() != expected) {
       throw InvalidArgument("pack_col2patch: the matrix has shape ", source.shape(),
                             ", but an image of shape ", target, " unpacks to ", expected);

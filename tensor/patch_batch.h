@@ -8,6 +8,7 @@
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/patch.h"
+#include "tessera/tensor/size_bytes.h"
 
 /// Patches of any expression of images, several of them at once:
 /// `unpack_patch2col(pad(images, 1), 3, 3, 1)`. patch.h has the form that pads by itself.
@@ -43,8 +44,9 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
                             " with dilation ", g.dilate_y, "x", g.dilate_x,
                             " does not fit images of shape ", source);
     }
-    target = Shape2(channels * g.kernel_y * g.kernel_x,
-                    source.ProdShape(0, kImageRank - 3) * out_y * out_x);
+    target = tensor_internal::UnpackedShape(
+        g, tensor_internal::CheckedProduct(source, 0, kImageRank - 3), channels, out_y, out_x,
+        "unpack_patch2col");
   }
 
   auto operands() const { return std::tuple<E>(e); }
@@ -124,7 +126,8 @@ struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
         out_y(geometry.OutputY(images[N - 2])),
         out_x(geometry.OutputX(images[N - 1])) {
     const Shape<2> expected =
-        Shape2(images[N - 3] * g.kernel_y * g.kernel_x, images.ProdShape(0, N - 3) * out_y * out_x);
+        tensor_internal::UnpackedShape(g, tensor_internal::CheckedProduct(images, 0, N - 3),
+                                       images[N - 3], out_y, out_x, "pack_col2patch");
     if (matrix.shape() != expected || out_y <= 0 || out_x <= 0) {
       throw InvalidArgument("pack_col2patch: the matrix has shape ", matrix.shape(),
                             ", but images of shape ", images, " unpack to ", expected);
@@ -172,7 +175,7 @@ struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
           const index_t row = (line.channel * g.kernel_y + tap_y) * g.kernel_x + tap_x;
           const index_t offset = tap_x * g.dilate_x;
           const index_t free = begin - offset;
-          const index_t first = free <= 0 ? 0 : (free + g.stride_x - 1) / g.stride_x;
+          const index_t first = free <= 0 ? 0 : (free - 1) / g.stride_x + 1;
           const index_t last =
               end <= offset ? 0 : std::min(out_x, (end - 1 - offset) / g.stride_x + 1);
           for (index_t ox = first; ox < last; ++ox) {

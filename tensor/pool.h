@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense.h"
 
 namespace tessera {
@@ -38,6 +39,27 @@ inline const PoolGeometry& CheckedGeometry(const PoolGeometry& g, const char* op
   return g;
 }
 
+/// Throws Error(kInvalidArgument) unless the windows at out_y x out_x positions over images of
+/// height x width, and the elements in one of them, can be counted.
+inline void RequireCountable(const PoolGeometry& g, index_t height, index_t width, index_t out_y,
+                             index_t out_x, const char* operation) {
+  // The elements of a window along an axis. Nothing computed of its ends overflows.
+  const auto length = [](index_t extent, index_t positions, index_t kernel, index_t stride,
+                         index_t pad) -> CheckedSize {
+    const auto padded = (CheckedSize(extent) + pad + pad).value();
+    const bool ends = (CheckedSize(std::max(positions, index_t{1}) - 1) * stride + kernel).valid();
+    return padded && ends ? std::min(kernel, *padded) : -1;
+  };
+  const CheckedSize elements = length(height, out_y, g.kernel_y, g.stride_y, g.pad_y) *
+                               length(width, out_x, g.kernel_x, g.stride_x, g.pad_x);
+  if (!elements.valid()) {
+    throw InvalidArgument(operation, ": kernel ", g.kernel_y, "x", g.kernel_x, ", stride ",
+                          g.stride_y, "x", g.stride_x, " and padding ", g.pad_y, "x", g.pad_x,
+                          " at ", out_y, "x", out_x, " positions over images of ", height, "x",
+                          width, " give coordinates or sizes that are not below 2^63");
+  }
+}
+
 }  // namespace tensor_internal
 
 namespace expr {
@@ -54,14 +76,18 @@ struct PoolWindow {
     x_begin = ox * g.stride_x - g.pad_x;
     y_end = Min(y_begin + g.kernel_y, height + g.pad_y);
     x_end = Min(x_begin + g.kernel_x, width + g.pad_x);
-    count = (y_end - y_begin) * (x_end - x_begin);
+    const index_t padded_y = y_end - y_begin, padded_x = x_end - x_begin;
     y_begin = y_begin < 0 ? 0 : y_begin;
     x_begin = x_begin < 0 ? 0 : x_begin;
     y_end = Min(y_end, height);
     x_end = Min(x_end, width);
-    if (kind == PoolKind::kAverageWithoutPad) count = (y_end - y_begin) * (x_end - x_begin);
-    // In a window without elements nothing is summed; the average is 0, not 0/0.
-    if (y_begin >= y_end || x_begin >= x_end) count = 1;
+    if (y_begin >= y_end || x_begin >= x_end) {
+      count = 1;  // nothing is summed; the average is 0, not 0/0
+    } else if (kind == PoolKind::kAverageWithoutPad) {
+      count = (y_end - y_begin) * (x_end - x_begin);
+    } else {
+      count = padded_y * padded_x;
+    }
   }
 
  private:
@@ -92,6 +118,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     if (out_y < 0 || out_x < 0) {
       throw InvalidArgument("pool: the result cannot have ", out_y, "x", out_x, " positions");
     }
+    tensor_internal::RequireCountable(g, image_shape[2], image_shape[3], out_y, out_x, "pool");
   }
   const Shape<4>& shape() const { return target; }
   std::tuple<E> operands() const { return {image}; }
@@ -164,6 +191,8 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
       throw InvalidArgument("unpool: pooled data of shape ", pooled.shape_,
                             " does not come from an image of shape ", image.shape_);
     }
+    tensor_internal::RequireCountable(g, image.shape_[2], image.shape_[3], pooled.shape_[2],
+                                      pooled.shape_[3], "unpool");
   }
   const Shape<4>& shape() const { return image.shape_; }
   std::tuple<Tensor<Device, 4, T>, Tensor<Device, 4, T>, Tensor<Device, 4, T>> operands() const {
@@ -265,7 +294,7 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
 
   TESSERA_HD static index_t FirstWindow(index_t at, index_t pad, index_t kernel, index_t stride) {
     const index_t from = at + pad - kernel + 1;
-    return from <= 0 ? 0 : (from + stride - 1) / stride;
+    return from <= 0 ? 0 : (from - 1) / stride + 1;
   }
   TESSERA_HD static index_t EndWindow(index_t at, index_t pad, index_t stride, index_t windows) {
     const index_t end = (at + pad) / stride + 1;

@@ -61,7 +61,14 @@ struct RangeExp : Exp<RangeExp<T>, T> {
     // A division takes several times as long as all the rest, and most ranges repeat nothing.
     // (Asked as repeat == 1, a compiler sees that the division would give the same, and divides.)
     const index_t position = repeat > 1 ? x / repeat : x;
-    return static_cast<T>(start + static_cast<Wide>(position) * step);
+    if constexpr (std::is_integral_v<T>) {
+      // Without a sign, since the step's multiple may overflow where the sum does not.
+      using Unsigned = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
+      return static_cast<T>(static_cast<Unsigned>(start) +
+                            static_cast<Unsigned>(position) * static_cast<Unsigned>(step));
+    } else {
+      return static_cast<T>(start + static_cast<Wide>(position) * step);
+    }
   }
   bool IsFlat() const { return true; }
 };

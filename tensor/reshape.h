@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tessera/tensor/internal/row_map.h"
+#include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
 namespace expr {
@@ -32,10 +33,16 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
     for (int i = 0; i < N; ++i) {
       if (shape[i] < 0) throw InvalidArgument("reshape: the shape ", shape, " is negative");
     }
-    if (operand.shape().Size() != shape.Size()) {
+    const auto elements = tensor_internal::CheckedProduct(shape, 0, N).value();
+    if (!elements) {
+      throw InvalidArgument("reshape: shape ", shape,
+                            " has a number of elements that is not below "
+                            "2^63");
+    }
+    if (operand.shape().Size() != *elements) {
       throw InvalidArgument("reshape: an expression of shape ", operand.shape(), " has ",
                             operand.shape().Size(), " elements, but shape ", shape, " needs ",
-                            shape.Size());
+                            *elements);
     }
   }
 

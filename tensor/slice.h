@@ -64,7 +64,7 @@ struct BlockMap {
         throw InvalidArgument("slice: from ", first, " to ", end, " does not lie in shape ", from);
       }
       if (steps[i] < 1) throw InvalidArgument("slice: the steps ", steps, " must be at least 1");
-      target[i] = (end[i] - first[i] + steps[i] - 1) / steps[i];
+      target[i] = end[i] == first[i] ? 0 : (end[i] - first[i] - 1) / steps[i] + 1;
     }
   }
   const Shape<N>& shape() const { return target; }
@@ -178,8 +178,10 @@ RowMapOf<CropMap<E::kRank>, E> crop(const E& e, const Shape<2>& extent, index_t 
 template <Operand E>
 RowMapOf<CropMap<E::kRank>, E> crop(const E& e, const Shape<2>& extent) {
   const auto shape = e.shape();
-  return crop(e, extent, (shape[E::kRank - 2] - extent[0]) / 2,
-              (shape[E::kRank - 1] - extent[1]) / 2);
+  // A negative extent is refused, wherever it begins.
+  const auto middle = [](index_t all, index_t part) { return part < 0 ? 0 : (all - part) / 2; };
+  return crop(e, extent, middle(shape[E::kRank - 2], extent[0]),
+              middle(shape[E::kRank - 1], extent[1]));
 }
 
 /// Dimension `axis` in reverse order. Throws Error(kInvalidArgument) if there is no such dimension.

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
 namespace expr {
@@ -36,6 +37,7 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
       throw InvalidArgument("spread<", kAxis, ">: an expression of shape ", inner,
                             " cannot be spread over ", extent, " places");
     }
+    tensor_internal::CountableShape(shape(), "spread");
   }
   Shape<kRank> shape() const {
     const Shape<E::kRank> inner = e.shape();

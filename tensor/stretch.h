@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tessera/tensor/internal/row_map.h"
+#include "tessera/tensor/size_bytes.h"
 
 /// Broadcasts: elements repeated along new or stretched dimensions. broadcast.h has the commonest
 /// form, a vector spread over a shape.
@@ -21,7 +22,8 @@ struct ScalarMap {
 
   Shape<N> target;
 
-  ScalarMap(const Shape<1>& source, const Shape<N>& shape) : target(shape) {
+  ScalarMap(const Shape<1>& source, const Shape<N>& shape)
+      : target(tensor_internal::CountableShape(shape, "broadcast_scalar")) {
     if (source[0] != 1) {
       throw InvalidArgument("broadcast_scalar: an expression of shape ", source,
                             " has not one element to spread over shape ", shape);
@@ -63,6 +65,7 @@ struct StretchMap {
       row_step[i] = source[i] == 1 ? 0 : step;
       step *= source[i];
     }
+    tensor_internal::CountableShape(target, operation);
   }
   const Shape<N>& shape() const { return target; }
   TESSERA_HD RowSource operator()(index_t y) const {
@@ -117,6 +120,7 @@ struct InsertAxisMap {
     }
     for (int i = 0; i < N; ++i) target[i] = i <= axis ? source[i] : source[i == 0 ? 0 : i - 1];
     target[axis + 1] = size;
+    tensor_internal::CountableShape(target, "broadcast_with_axis");
     behind = N - 2 - axis;
     innermost = behind == 0;
     columns = source[N - 2];

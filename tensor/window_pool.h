@@ -39,6 +39,7 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
     }
     target[kRank - 2] = positions[0];
     target[kRank - 1] = positions[1];
+    tensor_internal::RequireCountable(g, height, width, positions[0], positions[1], "pool");
   }
 
   auto operands() const { return std::tuple<E>(e); }
@@ -112,6 +113,8 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
                             " and its gradient of shape ", grad.shape(),
                             " do not come from an image of shape ", target);
     }
+    tensor_internal::RequireCountable(g, target[kRank - 2], target[kRank - 1], positions_y,
+                                      positions_x, "unpool");
   }
 
   auto operands() const { return std::tuple<E, Pooled, Grad>(e, pooled, grad); }
@@ -184,7 +187,7 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
   /// The positions [First, End) whose windows hold image coordinate `at`.
   TESSERA_HD static index_t First(index_t at, index_t pad, index_t kernel, index_t stride) {
     const index_t from = at + pad - kernel + 1;
-    return from <= 0 ? 0 : (from + stride - 1) / stride;
+    return from <= 0 ? 0 : (from - 1) / stride + 1;
   }
   TESSERA_HD static index_t End(index_t at, index_t pad, index_t stride, index_t positions) {
     const index_t end = (at + pad) / stride + 1;
@@ -225,8 +228,10 @@ auto pool(const E& e, index_t kernel_y, index_t kernel_x, index_t stride_y, inde
   const PoolGeometry g = tensor_internal::CheckedGeometry(
       PoolGeometry{kernel_y, kernel_x, stride_y, stride_x, pad_y, pad_x}, "pool");
   const auto shape = e.shape();
-  const index_t free_y = shape[E::kRank - 2] + 2 * pad_y - kernel_y;
-  const index_t free_x = shape[E::kRank - 1] + 2 * pad_x - kernel_x;
+  const index_t height = shape[E::kRank - 2], width = shape[E::kRank - 1];
+  tensor_internal::RequireCountable(g, height, width, 1, 1, "pool");
+  const index_t free_y = height + 2 * pad_y - kernel_y;
+  const index_t free_x = width + 2 * pad_x - kernel_x;
   if (free_y < 0 || free_x < 0) {
     throw InvalidArgument("pool: a kernel of ", kernel_y, "x", kernel_x,
                           " does not fit an image of shape ", shape, " padded by ", pad_y, "x",
