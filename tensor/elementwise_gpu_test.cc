@@ -108,5 +108,23 @@ TYPED_TEST(ElementwiseGpuTest, ReductionsAlongEachAxisInsideExpressions) {
   });
 }
 
+// The sample of docs/tensor.md.
+TEST(DocsGpuTest, WhatRunsOnAGpu) {
+  TensorContainer<cpu, 2> host(Shape2(300, 41), 2.0f);
+  host[7][0] = 3.0f;
+
+  Stream<gpu>* const stream = NewStream<gpu>();
+  TensorContainer<gpu, 2> x(host.shape_, 0.0f, /*pad=*/false, stream), y = x;
+  Copy(x, host);                        // done when it returns
+  y = exp(x - maximum<1>(x).spread());  // goes to y's stream, and returns at once
+  const float total = sum(y);           // a number: waits for the stream
+  Copy(host, y);
+  DeleteStream(stream);
+
+  EXPECT_EQ(host[8][1], 1.0f);
+  EXPECT_NEAR(host[7][1], std::exp(-1.0), 1e-6);
+  EXPECT_NEAR(total, 299 * 41 + 1 + 40 * std::exp(-1.0), 0.01);
+}
+
 }  // namespace
 }  // namespace tessera
