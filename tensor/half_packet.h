@@ -36,7 +36,8 @@ struct WidePacket<half_t> {
 template <>
 inline constexpr bool kIsHalfPacket<WidePacket<half_t>> = true;
 
-/// The numbers of a packet in float.
+/// The numbers of a packet in float. (A field that an assembler instruction writes would be kept in
+/// memory besides, so these write variables.)
 struct DecodedHalves {
   using Vector __attribute__((vector_size(16))) = float;
 
@@ -47,10 +48,10 @@ struct DecodedHalves {
 TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
   const WidePacket<half_t>::Vector upper =
       __builtin_shufflevector(a.v, a.v, 4, 5, 6, 7, 4, 5, 6, 7);
-  DecodedHalves decoded;
-  asm("vcvtph2ps %1, %0" : "=x"(decoded.low) : "x"(a.v));
-  asm("vcvtph2ps %1, %0" : "=x"(decoded.high) : "x"(upper));
-  return decoded;
+  DecodedHalves::Vector low, high;
+  asm("vcvtph2ps %1, %0" : "=x"(low) : "x"(a.v));
+  asm("vcvtph2ps %1, %0" : "=x"(high) : "x"(upper));
+  return {low, high};
 }
 /// Rounded to the nearest, ties to even, and NaN to the one that base_internal::EncodeHalf gives.
 TESSERA_HD WidePacket<half_t> EncodeHalves(const DecodedHalves& a) {
@@ -109,10 +110,10 @@ TESSERA_HD tessera::WidePacket<tessera::half_t> pset1<tessera::WidePacket<tesser
       const tessera::WidePacket<tessera::half_t>& a,                                         \
       const tessera::WidePacket<tessera::half_t>& b) {                                       \
     const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
-    tessera::DecodedHalves result;                                                           \
-    asm(instruction " %2, %1, %0" : "=x"(result.low) : "x"(x.low), "x"(y.low));              \
-    asm(instruction " %2, %1, %0" : "=x"(result.high) : "x"(x.high), "x"(y.high));           \
-    return tessera::EncodeHalves(result);                                                    \
+    tessera::DecodedHalves::Vector low, high;                                                \
+    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
+    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                  \
+    return tessera::EncodeHalves({low, high});                                               \
   }
 TESSERA_DEFINE_HALF_ARITHMETIC(padd, "vaddps")
 TESSERA_DEFINE_HALF_ARITHMETIC(psub, "vsubps")
@@ -150,10 +151,10 @@ TESSERA_HD tessera::WidePacket<tessera::half_t> pabs(
 TESSERA_HD tessera::WidePacket<tessera::half_t> psqrt(
     const tessera::WidePacket<tessera::half_t>& a) {
   const tessera::DecodedHalves x = tessera::DecodeHalves(a);
-  tessera::DecodedHalves root;
-  asm("vsqrtps %1, %0" : "=x"(root.low) : "x"(x.low));
-  asm("vsqrtps %1, %0" : "=x"(root.high) : "x"(x.high));
-  return tessera::EncodeHalves(root);
+  tessera::DecodedHalves::Vector low, high;
+  asm("vsqrtps %1, %0" : "=x"(low) : "x"(x.low));
+  asm("vsqrtps %1, %0" : "=x"(high) : "x"(x.high));
+  return tessera::EncodeHalves({low, high});
 }
 
 }  // namespace Eigen::internal

@@ -132,7 +132,7 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
         pk::pstoreu(out + i, e.template EvalPacket<P>(y, begin + i));
       }
     } else {
-      i = EvaluateInBlocks<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+      i = EvaluateInBlocks<sv::saveto>(out - begin, e, y, begin + i, begin + count) - begin;
     }
     for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
   }
