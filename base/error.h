@@ -7,6 +7,7 @@
 
 #include "absl/base/config.h"
 #include "tessera/base/dialect.h"
+#include "tessera/base/host_device.h"
 
 // Declared here instead of including absl/status/status.h, which every file would pay for with a
 // second of compilation. error.cc holds this, and the values below, against Abseil's.
@@ -45,6 +46,8 @@ class Error : public std::runtime_error {
 
 namespace base_internal {
 
+inline namespace TESSERA_ISA_NAMESPACE {
+
 template <typename... Pieces>
 Error MakeError(absl::StatusCode code, const Pieces&... pieces) {
   std::ostringstream message;
@@ -52,9 +55,13 @@ Error MakeError(absl::StatusCode code, const Pieces&... pieces) {
   return Error(code, message.str());
 }
 
+}  // namespace TESSERA_ISA_NAMESPACE
+
 [[noreturn]] void DcheckFailed(const char* condition, const char* file, int line);
 
 }  // namespace base_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
 
 /// These build an Error from any number of streamable pieces: `throw InvalidArgument("dot: ", a);`.
 template <typename... Pieces>
@@ -90,6 +97,7 @@ Error Internal(const Pieces&... pieces) {
   return base_internal::MakeError(Error::kInternal, pieces...);
 }
 
+}  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera
 
 /// Checks an invariant of Tessera's own, never something that a user can cause. Active in debug and
