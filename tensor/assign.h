@@ -42,7 +42,8 @@ concept AssignableTo = FillsElements<E, Dst> || MatchingExpressions<E, Dst> || C
 template <typename E, typename Dst>
 concept MismatchedWith = !AssignableTo<E, Dst> && MismatchedExpressions<E, Dst>;
 
-/// Runs an expression that is ready for a loop into `dst`. The shapes have been checked.
+/// Runs an expression that is ready for a loop into `dst`. The shapes have been checked. Throws
+/// Error(kInvalidArgument) if a tensor of the expression has no memory.
 template <typename Saver, Aliasing kAliasing, typename Dst, typename E>
 void EvaluateSafely(const Dst& dst, const E& e) {
   if constexpr (kAliasing == Aliasing::kChecked) {
@@ -55,6 +56,8 @@ void EvaluateSafely(const Dst& dst, const E& e) {
       Evaluate<Saver>(dst, temporary);
       return;
     }
+  } else {
+    RequireMemory(e);
   }
   Evaluate<Saver>(dst, e);
 }
@@ -67,6 +70,7 @@ template <AnySaver Saver, Aliasing kAliasing = Aliasing::kChecked, Expression To
 void Assign(const To& to, const E& e) {
   using Dst = NodeOf<To>;
   const Dst& dst = AsNode(to);
+  RequireMemoryOf(dst, kDestination);
   if constexpr (ComputesInto<E, Dst>) {
     e.template AssignTo<Saver>(dst);
   } else if constexpr (ComplexExpression<E>) {
@@ -85,6 +89,7 @@ void Assign(const To& to, const E& e) {
       Scratch<typename Dst::device_type> scratch(dst.stream_);
       if constexpr (std::same_as<Saver, sv::saveto> && ComputesFirstInto<NodeOf<E>, Dst>) {
         if (FitsFirstInto(AsNode(e), dst)) {
+          RequireMemory(AsNode(e));
           AsNode(e).ComputeInto(dst, &scratch);
           return;
         }

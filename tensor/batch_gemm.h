@@ -35,6 +35,8 @@ void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
                           kTransposeRight ? " transposed" : "",
                           " do not give the destination's shape ", dst.shape_);
   }
+  expr::RequireMemoryOf(dst, expr::kDestination);
+  expr::RequireMemory(lhs, rhs);
   if (expr::ReadsElsewhere<true>(lhs, expr::PlaceOf(dst)) ||
       expr::ReadsElsewhere<true>(rhs, expr::PlaceOf(dst))) {
     throw InvalidArgument("BatchGEMM: the destination of shape ", dst.shape_,

@@ -29,7 +29,8 @@ struct RowStride {
 /// place, and `a = a.T()` goes through a temporary, as does every expression that would read
 /// elements which the loop has already written. NoAlias(a) = … leaves the check for that out.
 ///
-/// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's. Concurrent
+/// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's, or when the
+/// tensor or one that the expression reads has elements but no memory (dptr_ is null). Concurrent
 /// evaluations are safe if nobody writes what another reads or writes.
 template <typename Device, int N, typename Value = float>
 class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {

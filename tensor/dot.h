@@ -64,6 +64,7 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
                             " and ", b.shape(), kTransposeB ? " transposed" : "",
                             " do not give the destination's shape ", dst.shape_);
     }
+    RequireMemory(a, b);
     const bool direct = sv::DoneByGemm<Saver> && !SharesMemory(a, dst) && !SharesMemory(b, dst);
     if constexpr (sv::DoneByGemm<Saver> && kIsTensor<A> && kIsTensor<B>) {
       if (direct) {  // without the few nanoseconds that a Scratch takes

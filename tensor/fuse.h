@@ -356,6 +356,8 @@ struct FusedAcrossRows : KeepsNothing {
 /// A statement with what must be known before its loop computed, into memory of `scratch`.
 template <typename Saver, typename Dst, typename E>
 auto MakeReady(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<cpu>* scratch) {
+  RequireMemoryOf(statement.dst, kDestination);
+  RequireMemory(statement.e);
   const auto ready = Prepare(statement.e, scratch);
   return FusedAssignment<Saver, Dst, std::remove_cv_t<decltype(ready)>>(statement.dst, ready);
 }
@@ -363,6 +365,7 @@ template <typename Saver, typename Red, typename Finisher, typename T, typename 
 auto MakeReady(const DeferredReduction<Saver, Red, Finisher, T, E>& statement,
                Scratch<cpu>* scratch) {
   using Statement = DeferredReduction<Saver, Red, Finisher, T, E>;
+  RequireMemory(statement.e);
   const auto ready = Prepare(statement.e, scratch);
   using Ready = std::remove_cv_t<decltype(ready)>;
   return FusedReduction<Statement, Red, Finisher, T, Ready>{&statement, ready};
@@ -370,6 +373,8 @@ auto MakeReady(const DeferredReduction<Saver, Red, Finisher, T, E>& statement,
 template <typename Saver, typename Dst, typename Red, typename Finisher, int kAxis, typename E>
 auto MakeReady(const DeferredAxisReduction<Saver, Dst, Red, Finisher, kAxis, E>& statement,
                Scratch<cpu>* scratch) {
+  RequireMemoryOf(statement.dst, kDestination);
+  RequireMemory(statement.e);
   const auto ready = Prepare(statement.e, scratch);
   using Ready = std::remove_cv_t<decltype(ready)>;
   if constexpr (kAxis == E::kRank - 1) {
@@ -446,6 +451,7 @@ bool ReadsAtAnotherTime(const Reader& reader, const MemoryPlace& written, index_
   using E = decltype(reader.e);
   if (IsComputedFirst<E>() && distance > 0 && ReadsAnywhere(reader.e, written)) return true;
   if constexpr (!kReduces<Reader>) {
+    RequireMemoryOf(reader.dst, kDestination);
     if (ReadsElsewhere(reader.dst, written)) return true;
   }
   return ReadsElsewhere(reader.e, written);

@@ -138,8 +138,7 @@ class Inspection {
         }
       }
       const auto ready = Ready(AsNode(e));
-      if (kAliasing == Aliasing::kChecked && HasMemory(dst) &&
-          ReadsElsewhere(ready, PlaceOf(dst))) {
+      if (kAliasing == Aliasing::kChecked && ReadsShared<false>(ready, dst)) {
         const auto temporary = Stored(dst, kOverlap);
         Loop<sv::saveto>("writes " + Described(dst) + " to a temporary", temporary, ready);
         Copy<Saver>(dst, temporary);
@@ -219,6 +218,13 @@ class Inspection {
   template <typename Dst>
   static bool HasMemory(const Dst& dst) {
     return PlaceOf(dst).begin != 0;
+  }
+  /// ReadsElsewhere, where temporaries that evaluation would have stand without memory.
+  template <bool kMoved, typename E, typename Dst>
+  static bool ReadsShared(const E& e, const Dst& dst) {
+    const MemoryPlace place = PlaceOf(dst);
+    OverlapSearch search{place, kNoneIsRefused};
+    return HasMemory(dst) && FindsElsewhere<kMoved>(e, search);
   }
   template <typename Dst, typename E>
   static void RequireShape(const Dst& dst, const E& e) {
@@ -338,7 +344,7 @@ class Inspection {
   template <typename Saver, typename Red, int kAxis, typename E, typename Dst>
   void Whole(const ReduceExceptExp<Red, kAxis, E>& reduction, const Dst& dst) {
     const auto ready = Ready(reduction.e);
-    const bool shared = HasMemory(dst) && ReadsElsewhere<true>(ready, PlaceOf(dst));
+    const bool shared = ReadsShared<true>(ready, dst);
     BeginReduction(ready, Described(dst) + (shared ? " in a temporary" : ""));
     const auto shape = [&ready] {
       if constexpr (kOnGpu<E>) {
@@ -393,8 +399,8 @@ class Inspection {
       const index_t inner = whole.lhs.shape_.Size() / std::max<index_t>(1, shape[0] * shape[1]);
       Begin(Factors(whole.lhs, whole.rhs) + (kOnGpu<Dst> ? " at once" : " one after another"));
       Gemm<Dst>({shape[1], shape[2], inner}, shape[0]);
-      AfterProduct<Saver>(dst, HasMemory(dst) && (ReadsElsewhere<true>(whole.lhs, PlaceOf(dst)) ||
-                                                  ReadsElsewhere<true>(whole.rhs, PlaceOf(dst))));
+      AfterProduct<Saver>(dst,
+                          ReadsShared<true>(whole.lhs, dst) || ReadsShared<true>(whole.rhs, dst));
     } else {
       Begin("computes " + Described(dst) + " by code of its own");
       text_ << "\n";

@@ -2,6 +2,8 @@
 #define TESSERA_TENSOR_OVERLAP_H_
 
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <tuple>
 
 #include "tessera/tensor/expression.h"
@@ -84,23 +86,75 @@ MemoryPlace PlaceOf(const Tensor<Device, N, T>& tensor) {
           .column_stride_bytes = kElementBytes};
 }
 
-/// True if `e`, evaluated element by element into the place `dst`, could read an element after it
-/// was written: memory is shared, and not at the same indices. kMoved says whether a node above
-/// `e` reads it at other indices than it is asked for. What is computed before the loop reads
-/// nothing later.
-template <bool kMoved = false, typename E>
-bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
+/// The number of a destination for RefuseMissingMemory, and a number before that of all tensors
+/// whose memory may be missing.
+inline constexpr int kDestination = 0;
+inline constexpr int kNoneIsRefused = std::numeric_limits<int>::min();
+
+/// Throws Error(kInvalidArgument) for a tensor of this shape without memory, unless it is empty:
+/// `number` says which of an expression's it is, from the left.
+template <int N>
+[[gnu::cold, gnu::noinline]] void RefuseMissingMemory(int number, Shape<N> shape) {
+  if (number < 0) return;
+  for (int i = 0; i < N; ++i) {
+    if (shape[i] == 0) return;
+  }
+  const std::string which = number == kDestination
+                                ? "the destination"
+                                : "tensor " + std::to_string(number) + " of the expression";
+  throw InvalidArgument("evaluation: ", which, ", of shape ", shape,
+                        ", has no memory; its dptr_ is null");
+}
+
+/// Throws Error(kInvalidArgument) if a tensor or view that is not empty has no memory.
+template <typename E>
+void RequireMemoryOf(const E& tensor, int number) {
+  if (tensor.dptr_ == nullptr) [[unlikely]]
+    RefuseMissingMemory(number, tensor.shape_);
+}
+
+/// RequireMemory of a part of an expression, after `tensors` others.
+template <typename E>
+void CountMemory(const E& e, int& tensors) {
   if constexpr (requires { PlaceOf(e); }) {
+    RequireMemoryOf(e, ++tensors);
+  } else {
+    VisitOperands(e, [&](const auto&... operand) { (CountMemory(operand, tensors), ...); });
+  }
+}
+
+/// Throws Error(kInvalidArgument) if a tensor or view that is read, before the loop or in it, has
+/// no memory.
+template <typename... E>
+void RequireMemory(const E&... e) {
+  int tensors = 0;
+  (CountMemory(e, tensors), ...);
+}
+
+/// What a walk through an expression goes by.
+struct OverlapSearch {
+  const MemoryPlace& dst;  ///< what is written
+  int tensors = 0;         ///< how many tensors and views have been met, or kNoneIsRefused
+};
+
+/// ReadsElsewhere of a part of an expression.
+template <bool kMoved, typename E>
+bool FindsElsewhere(const E& e, OverlapSearch& search) {
+  if constexpr (requires { PlaceOf(e); }) {
+    RequireMemoryOf(e, ++search.tensors);
     const MemoryPlace place = PlaceOf(e);
-    if (!kMoved && place.SameLayout(dst)) return false;
-    return place.Overlaps(dst);
-  } else if constexpr (requires { e.Reads(dst); }) {
-    return e.Reads(dst);
+    if (!kMoved && place.SameLayout(search.dst)) return false;
+    return place.Overlaps(search.dst);
+  } else if constexpr (requires { e.Reads(search.dst); }) {
+    return e.Reads(search.dst);
   } else if constexpr (requires { requires E::kComputedFirst; }) {
     return false;
   } else {
+    // All of them, so that none without memory is missed.
     return VisitOperands(e, [&](const auto&... operand) {
-      return (ReadsElsewhere < kMoved || MovesElements<E>() > (operand, dst) || ...);
+      bool found = false;
+      ((found = FindsElsewhere < kMoved || MovesElements<E>() > (operand, search) || found), ...);
+      return found;
     });
   }
 }
@@ -108,15 +162,26 @@ bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
 /// The same of the nodes that most expressions are made of. Written out, since a visitor has three
 /// functions more to compile for each node, and so in BlockAhead: together a twelfth of what a long
 /// expression takes.
-template <bool kMoved = false, typename Op, typename A, typename B>
-bool ReadsElsewhere(const BinaryMapExp<Op, A, B>& e, const MemoryPlace& dst);
-template <bool kMoved = false, typename Op, typename A>
-bool ReadsElsewhere(const UnaryMapExp<Op, A>& e, const MemoryPlace& dst) {
-  return ReadsElsewhere<kMoved>(e.a, dst);
+template <bool kMoved, typename Op, typename A, typename B>
+bool FindsElsewhere(const BinaryMapExp<Op, A, B>& e, OverlapSearch& search);
+template <bool kMoved, typename Op, typename A>
+bool FindsElsewhere(const UnaryMapExp<Op, A>& e, OverlapSearch& search) {
+  return FindsElsewhere<kMoved>(e.a, search);
 }
 template <bool kMoved, typename Op, typename A, typename B>
-bool ReadsElsewhere(const BinaryMapExp<Op, A, B>& e, const MemoryPlace& dst) {
-  return ReadsElsewhere<kMoved>(e.a, dst) || ReadsElsewhere<kMoved>(e.b, dst);
+bool FindsElsewhere(const BinaryMapExp<Op, A, B>& e, OverlapSearch& search) {
+  const bool found = FindsElsewhere<kMoved>(e.a, search);
+  return FindsElsewhere<kMoved>(e.b, search) || found;
+}
+
+/// True if `e`, evaluated element by element into the place `dst`, could read an element after it
+/// was written: memory is shared, and not at the same indices. kMoved says whether a node above
+/// `e` reads it at other indices than it is asked for. What is computed before the loop reads
+/// nothing later. Throws Error(kInvalidArgument) if what the loop reads has no memory.
+template <bool kMoved = false, typename E>
+bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
+  OverlapSearch search{dst};
+  return FindsElsewhere<kMoved>(e, search);
 }
 
 /// True if `e` reads any byte of `place`, before the loop or in it; also of a product or reduction

@@ -152,6 +152,7 @@ auto Prepare(const E& e, Scratch<Device>* scratch) {
   if constexpr (!IsComputedFirst<E>()) {
     return e;
   } else if constexpr (requires { E::kComputedFirst; }) {
+    RequireMemory(e);
     const auto compute = [&] { return e.ComputeFirst(scratch); };
     if constexpr (kMayRecur) {
       return ComputeOnce(e, scratch, compute);

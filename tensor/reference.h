@@ -50,6 +50,16 @@ bool MayOverlap(const R& dst, const E& e) {
   }
 }
 
+/// Throws Error(kInvalidArgument) if a tensor that `dst` names has no memory.
+template <typename R>
+void RequireMemoryToWrite(const R& dst) {
+  if constexpr (kIsTensor<R>) {
+    RequireMemoryOf(dst, kDestination);
+  } else {
+    std::apply([](const auto&... part) { (RequireMemoryToWrite(part), ...); }, dst.operands());
+  }
+}
+
 /// The stream of the first tensor that an expression names.
 template <typename E>
 auto* StreamIn(const E& e) {
@@ -92,6 +102,7 @@ template <typename Saver, typename R, typename E>
 void AssignReference(const R& dst, const E& e) {
   using T = typename R::value_type;
   using Device = typename R::device_type;
+  RequireMemoryToWrite(dst);
   if constexpr (FillsElements<E, R>) {
     EvaluateInto<Saver>(dst, ScalarExp<T>(static_cast<T>(e)));
   } else if constexpr (ComplexExpression<E>) {
