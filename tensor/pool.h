@@ -217,28 +217,34 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
   }
   bool IsFlat() const { return false; }
 
-  /// Whole planes of a maximum: one look at each window, in the order in which Eval adds.
+  /// Rows of a maximum: one look at each window, in the order in which Eval adds.
   bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
       requires(kKind == PoolKind::kMax && std::is_same_v<T, Accumulator>) {
     const index_t height = image.shape_[2];
-    if (begin % height != 0 || end % height != 0) return false;
     for (index_t y = begin; y < end; ++y) std::fill_n(data + y * stride, image.shape_[3], T(0));
-    for (index_t plane = begin / height; plane < end / height; ++plane) {
-      for (index_t oy = 0; oy < pooled.shape_[2]; ++oy) {
+    for (index_t y = begin; y < end;) {
+      // Rows [first, last) of one plane, as a task's may end anywhere.
+      const index_t plane = y / height, first = y - plane * height;
+      const index_t last = std::min(height, first + (end - y));
+      y += last - first;
+      const index_t end_oy = EndWindow(last - 1, g.pad_y, g.stride_y, pooled.shape_[2]);
+      for (index_t oy = FirstWindow(first, g.pad_y, g.kernel_y, g.stride_y); oy < end_oy; ++oy) {
         for (index_t ox = 0; ox < pooled.shape_[3]; ++ox) {
           const PoolWindow w(g, kKind, height, image.shape_[3], oy, ox);
           const T maximum = pooled.dptr_[(plane * pooled.shape_[2] + oy) * pooled.stride_ + ox];
           // Backwards and without a jump, since the maximum's place cannot be predicted.
           index_t row = -1, column = 0;
-          for (index_t y = w.y_end - 1; y >= w.y_begin; --y) {
-            const T* const from = image.dptr_ + (plane * height + y) * image.stride_;
+          for (index_t iy = w.y_end - 1; iy >= w.y_begin; --iy) {
+            const T* const from = image.dptr_ + (plane * height + iy) * image.stride_;
             for (index_t x = w.x_end - 1; x >= w.x_begin; --x) {
               const bool found = from[x] == maximum;
-              row = found ? y : row;
+              row = found ? iy : row;
               column = found ? x : column;
             }
           }
-          if (row >= 0) data[(plane * height + row) * stride + column] += GradientAt(plane, oy, ox);
+          if (first <= row && row < last) {
+            data[(plane * height + row) * stride + column] += GradientAt(plane, oy, ox);
+          }
         }
       }
     }

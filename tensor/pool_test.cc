@@ -201,6 +201,37 @@ TEST(PoolSpecialTest, FirstOfEqualMaximaTakesTheGradient) {
   EXPECT_EQ(in_grad.values(), (std::vector<float>{10, 0, 0, 20, 0, 0, 0, 0}));
 }
 
+// Tasks take rows without regard to where a plane ends; each element has the same bits in any of
+// them.
+TEST(PoolSpecialTest, GradientsOfAMaximumOfAnyRows) {
+  const Shape<4> shape = Shape4(2, 2, 7, 9);
+  constexpr index_t kRows = 2 * 2 * 7, kColumns = 9;
+  GuardedTensor<4, float> image(shape, RandomValues<float>(shape.Size(), -3, 3, 1),
+                                GuardedLayout{.row_padding = 1});
+  for (const PoolGeometry& g : {PoolGeometry{3, 3, 1, 1, 1, 1}, PoolGeometry{2, 2, 2, 2, 0, 0},
+                                PoolGeometry{5, 2, 3, 1, 2, 0}, PoolGeometry{1, 1, 3, 3, 0, 0}}) {
+    const index_t out_y = (7 + 2 * g.pad_y - g.kernel_y) / g.stride_y + 1;
+    const index_t out_x = (9 + 2 * g.pad_x - g.kernel_x) / g.stride_x + 1;
+    GuardedTensor<4, float> pooled(Shape4(2, 2, out_y, out_x));
+    GuardedTensor<4, float> grad(pooled->shape_,
+                                 RandomValues<float>(pooled->shape_.Size(), -1, 1, 2));
+    *pooled = pool<PoolKind::kMax>(*image, out_y, out_x, g);
+    const auto e = unpool<PoolKind::kMax>(*image, *pooled, *grad, g);
+    for (index_t begin = 0; begin < kRows; ++begin) {
+      for (index_t end = begin + 1; end <= kRows; ++end) {
+        std::vector<float> rows(static_cast<size_t>(kRows * kColumns), 77.0f);
+        ASSERT_TRUE(e.EvalRows(begin, end, rows.data(), kColumns));
+        for (index_t i = 0; i < kRows * kColumns; ++i) {
+          const index_t y = i / kColumns;
+          ASSERT_EQ(rows[static_cast<size_t>(i)],
+                    begin <= y && y < end ? e.Eval(y, i % kColumns) : 77.0f)
+              << begin << ' ' << end << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(PoolSpecialTest, NanIsTheMaximumOfItsWindow) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   GuardedTensor<4, float> image(Shape4(1, 1, 1, 4), {nan, 1, 2, -1});
