@@ -5,6 +5,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/internal/reducer.h"
+#include "tessera/tensor/reread.h"
 
 namespace tessera {
 
@@ -48,6 +49,8 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
   static constexpr int kRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kRereadsOperand = true;
+  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
 
   E e;
   ChannelWindow w;
@@ -70,6 +73,10 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
   template <typename A>
   ChannelPoolExp<Red, A> WithOperands(const A& a) const {
     return {a, w, target[kRank - 3]};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    return WithOperands(PrepareToReread(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }
@@ -167,7 +174,8 @@ struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E
 
 /// Reduces windows of w.size neighbouring channels: the third last dimension is the channels, the
 /// last two are an image's. Without stride and padding, each channel becomes the reduction of the
-/// `size` channels around it, those from channel - size / 2 on.
+/// `size` channels around it, those from channel - size / 2 on. An operand that is a function of
+/// others, such as tanh(x), is computed once, into a temporary.
 ///
 /// Red as in reduce_with_axis; half and bfloat16 are reduced in float.
 /// Throws Error(kInvalidArgument) if the window makes no sense or does not fit.

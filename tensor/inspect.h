@@ -23,6 +23,7 @@
 #include "tessera/tensor/reduce_cuda.h"
 #include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/spread.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/view.h"
@@ -298,6 +299,19 @@ class Inspection {
       const auto stored = Stored(ready);
       Loop<sv::saveto>("writes " + Described(ready) + " to be spread", stored, ready);
       return e.WithOperands(stored);
+    }
+  }
+
+  /// A node that asks for each element of its operand many times.
+  template <typename E>
+  requires E::kRereadsOperand auto First(const E& e) {
+    const auto ready = Ready(std::get<0>(e.operands()));
+    if constexpr (IsWorthStoring<std::remove_cv_t<decltype(ready)>>()) {
+      const auto stored = Stored(ready);
+      Loop<sv::saveto>("writes " + Described(ready) + " to be read many times", stored, ready);
+      return e.WithOperands(stored);
+    } else {
+      return e.WithOperands(ready);
     }
   }
 

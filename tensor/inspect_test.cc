@@ -25,6 +25,7 @@
 #include "tessera/tensor/take.h"
 #include "tessera/tensor/test_values.h"
 #include "tessera/tensor/view.h"
+#include "tessera/tensor/window_pool.h"
 
 namespace tessera {
 namespace {
@@ -134,6 +135,15 @@ TEST_F(InspectTest, AReductionAloneGoesStraightToItsDestination) {
   // So does a function of one, unless it has kernels of its own.
   EXPECT_EQ(Inspect(*rows, sqrt(sum<1>(*a))), text);
   EXPECT_THAT(Inspect(*rows, exp(sum<1>(*a))), HasSubstr("pass 2"));
+}
+
+TEST_F(InspectTest, AFunctionUnderWindowsIsStored) {
+  GuardedTensor<2, float> pooled(Shape2(2, 4));
+  const std::string text = Inspect(*pooled, pool<red::maximum>(tanh(*a), 2, 2));
+  EXPECT_THAT(text, HasSubstr("pass 1: writes (5,9) float32 to be read many times"));
+  EXPECT_THAT(text, HasSubstr("pass 2: writes (2,4) float32"));
+  EXPECT_THAT(text, HasSubstr("temporaries: (5,9) float32\n"));
+  EXPECT_THAT(Inspect(*pooled, pool<red::maximum>(*a, 2, 2)), HasSubstr("temporaries: none"));
 }
 
 TEST_F(InspectTest, EqualReductionsOfOneEvaluationShowOnce) {

@@ -9,6 +9,7 @@
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/internal/patch_planes.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
@@ -117,6 +118,8 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kRereadsOperand = true;
+  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
 
   E image;
   Shape<3> image_shape;
@@ -143,6 +146,10 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   template <typename NewE>
   auto WithOperands(const NewE& new_image) const {
     return UnpackPatchExp<NewE>(new_image, g);
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    return WithOperands(PrepareToReread(image, scratch));
   }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     const index_t tap_x = y % g.kernel_x;
@@ -324,6 +331,7 @@ struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
 /// Shapes: image (channel, height, width); result (channel * kernel_y * kernel_x,
 /// out_y * out_x), where row (c, ky, kx) and column (oy, ox) hold the image's element
 /// (c, oy * stride_y + ky * dilate_y - pad_y, ox * stride_x + kx * dilate_x - pad_x), or 0 outside.
+/// An image that is a function of others, such as tanh(x), is computed once, into a temporary.
 /// Throws Error(kInvalidArgument) if the window does not fit the padded image, or if the geometry
 /// itself makes no sense.
 template <Operand E>

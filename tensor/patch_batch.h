@@ -8,6 +8,7 @@
 #include "tessera/tensor/accumulate.h"
 #include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/patch.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/size_bytes.h"
 
 /// Patches of any expression of images, several of them at once:
@@ -25,6 +26,8 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   static constexpr int kImageRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kRereadsOperand = true;
+  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
 
   E e;
   PatchGeometry g;
@@ -53,6 +56,10 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   template <typename A>
   UnpackBatchExp<A> WithOperands(const A& a) const {
     return {a, g};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    return WithOperands(PrepareToReread(e, scratch));
   }
 
   const Shape<2>& shape() const { return target; }
@@ -211,7 +218,8 @@ struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
 /// Shapes: images (channel, height, width) or (…, channel, height, width); result
 /// (channel * kernel_y * kernel_x, images * out_y * out_x), where row (c, ky, kx) and column
 /// (n, oy, ox) hold element (n, c, oy * stride_y + ky * dilate_y, ox * stride_x + kx * dilate_x).
-/// Of the four numbers of the shorter forms the last two are one stride and one dilation.
+/// Of the four numbers of the shorter forms the last two are one stride and one dilation. An
+/// operand that is a function of others, such as tanh(x), is computed once, into a temporary.
 /// Throws Error(kInvalidArgument) if the window does not fit the images or makes no sense.
 template <Operand E>
 UnpackBatchExp<OperandNode<E>> unpack_patch2col(const E& images, index_t kernel_y, index_t kernel_x,

@@ -6,6 +6,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/reread.h"
 
 namespace tessera {
 
@@ -104,6 +105,8 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   static constexpr int kRank = 4;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kRereadsOperand = true;
+  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
 
   E image;
   Shape<4> image_shape;
@@ -125,6 +128,10 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   template <typename NewE>
   auto WithOperands(const NewE& new_image) const {
     return PoolExp<kKind, NewE>(new_image, target[2], target[3], g);
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    return WithOperands(PrepareToReread(image, scratch));
   }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     return EvalPlane(y / target[2] * image_shape[2], y % target[2], x);
@@ -338,7 +345,8 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
 /// Shapes: image (n, c, height, width), result (n, c, out_y, out_x); the caller chooses the number
 /// of positions, so that both rounding conventions can be had. half and bfloat16 add up in float.
 /// A window that holds no element of the image has red::maximum's initial value as its maximum, and
-/// 0 as its sum and average. A NaN in a window is its maximum. Throws Error(kInvalidArgument) if
+/// 0 as its sum and average. A NaN in a window is its maximum. An image that is a function of
+/// others, such as tanh(x), is computed once, into a temporary. Throws Error(kInvalidArgument) if
 /// kernel, stride, padding or positions make no sense.
 template <PoolKind kKind, Operand E>
 PoolExp<kKind, OperandNode<E>> pool(const E& image, index_t out_y, index_t out_x,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/channel_pool.h"
 #include "tessera/tensor/dot.h"
 #include "tessera/tensor/elementwise.h"
 #include "tessera/tensor/fuse.h"
@@ -70,6 +71,41 @@ TYPED_TEST(WindowOperandsTest, PoolingGivesTheSame) {
       shape, [](const auto& e) { return pool<PoolKind::kSum>(e, 4, 18, kPool); }, "sum");
   ExpectAsStoredOverAll<T>(
       shape, [](const auto& e) { return pool<red::maximum>(e, 3, 2, 2, 1); }, "window maximum");
+  ExpectAsStoredOverAll<T>(
+      shape, [](const auto& e) { return chpool<red::sum>(e, 2); }, "channels");
+}
+
+/// Counts what it is asked for.
+struct Counted {
+  static inline index_t calls = 0;
+  static constexpr index_t kElementCost = 1;
+  template <typename T>
+  static T Map(T a) {
+    ++calls;
+    return a + 1;
+  }
+};
+
+TYPED_TEST(WindowOperandsTest, AFunctionIsComputedOncePerElement) {
+  using T = TypeParam;
+  const Shape<4> shape = Shape4(2, 3, 7, 17);
+  Sample<4, T> x(shape);
+  const auto calls_of = [](const auto& windows) {
+    GuardedTensor<std::remove_cvref_t<decltype(windows)>::kRank, T> out(windows.shape());
+    Counted::calls = 0;
+    *out = windows;
+    return Counted::calls;
+  };
+  const auto counted = F<Counted>(*x);
+  EXPECT_EQ(calls_of(pool<PoolKind::kMax>(counted, 4, 18, kPool)), shape.Size());
+  EXPECT_EQ(calls_of(pool<red::sum>(counted, 3, 2, 2, 1)), shape.Size());
+  EXPECT_EQ(calls_of(chpool<red::sum>(counted, 2)), shape.Size());
+  EXPECT_EQ(calls_of(unpack_patch2col(counted, 3, 2, 1, 2, 1, 1)), shape.Size());
+  EXPECT_EQ(calls_of(unpack_patch2col(F<Counted>((*x)[1]), PatchGeometry{.kernel_y = 3})),
+            shape.Size() / 2);
+  // Windows of windows, and what only moves elements, too.
+  EXPECT_EQ(calls_of(chpool<red::sum>(pool<red::sum>(counted, 3, 1), 2)), shape.Size());
+  EXPECT_EQ(calls_of(pool<red::sum>(reshape(counted, Shape3(6, 7, 17)), 3, 1)), shape.Size());
 }
 
 TYPED_TEST(WindowOperandsTest, UnpackingGivesTheSame) {
@@ -112,6 +148,9 @@ TYPED_TEST(WindowOperandsTest, PoolingWhatAFuseComputesComesAfterIt) {
   Fuse(Lazy(*more) = Store(*kept, *x * 2) + 1,
        Lazy(*pooled) = pool<PoolKind::kSum>(*kept, 7, 17, same));
   ExpectSameValues(values(pooled), values(expected), "stored");
+  *expected = pool<PoolKind::kSum>(*x * 2 + 1, 7, 17, same);
+  Fuse(Lazy(*doubled) = *x * 2, Lazy(*pooled) = pool<PoolKind::kSum>(*doubled + 1, 7, 17, same));
+  ExpectSameValues(values(pooled), values(expected), "of a function");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "tessera/tensor/internal/reducer.h"
 #include "tessera/tensor/internal/row_map.h"
 #include "tessera/tensor/pool.h"
+#include "tessera/tensor/reread.h"
 
 /// Pooling of any expression with a reducer: `pool<red::maximum>(pad(image, 1), 3, 3, 2)`. pool.h
 /// has the kinds that divide, and those that are fastest on images in memory.
@@ -24,6 +25,8 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   static constexpr int kRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
+  static constexpr bool kRereadsOperand = true;
+  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
 
   E e;
   PoolGeometry g;
@@ -46,6 +49,10 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   template <typename A>
   WindowPoolExp<Red, A> WithOperands(const A& a) const {
     return {a, Shape2(target[kRank - 2], target[kRank - 1]), g};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    return WithOperands(PrepareToReread(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }
@@ -198,6 +205,8 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
 /// Reduces windows of the last two dimensions, kernel_y x kernel_x elements from
 /// (oy * stride_y - pad_y, ox * stride_x - pad_x) on; what lies outside the image is left out.
 /// `positions` is the shape of the result's last two dimensions; without it, as many as fit whole.
+///
+/// An operand that is a function of others, such as tanh(x), is computed once, into a temporary.
 ///
 /// Red is red::sum, red::maximum, red::minimum, or a struct with Reduce and SetInitValue as in
 /// mshadow. half and bfloat16 are reduced in float. A window without elements gives the reducer's
