@@ -1,6 +1,7 @@
 #ifndef TESSERA_TENSOR_ALLOCATE_H_
 #define TESSERA_TENSOR_ALLOCATE_H_
 
+#include <concepts>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -107,6 +108,11 @@ Tensor<Device, N, T> NewTensor(const Shape<N>& shape, T initial, bool pad = true
   return tensor;
 }
 
+namespace expr {
+/// The reason why an expression constructs no container, as the type that the compiler names.
+struct ConstructWithoutArguments_ThenAssignTheExpression;
+}  // namespace expr
+
 /// A tensor that owns its memory: copying copies the data, and assigning an expression takes the
 /// expression's shape first. Resizing keeps the memory while the new size fits into it.
 template <typename Device, int N, typename T = float>
@@ -124,6 +130,10 @@ class TensorContainer : public Tensor<Device, N, T> {
     this->stream_ = stream;
     Resize(shape, initial);
   }
+  /// An expression is assigned, which gives the container its shape, and does not construct one.
+  template <typename E, typename Reason = expr::ConstructWithoutArguments_ThenAssignTheExpression>
+  requires(expr::MatchingExpressions<E, Base>&& E::kRank == N &&
+           !std::derived_from<E, Base>) explicit TensorContainer(const E& e) = delete;
   TensorContainer(const TensorContainer& other) : Base(), pad_(other.pad_) {
     this->stream_ = other.stream_;
     *this = static_cast<const Base&>(other);

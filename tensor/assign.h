@@ -42,6 +42,9 @@ concept AssignableTo = FillsElements<E, Dst> || MatchingExpressions<E, Dst> || C
 template <typename E, typename Dst>
 concept MismatchedWith = !AssignableTo<E, Dst> && MismatchedExpressions<E, Dst>;
 
+/// The result of a deleted function, as the type that the compiler names.
+struct AConstTensorCannotBeAssignedTo_CopyTheHandle;
+
 /// Runs an expression that is ready for a loop into `dst`. The shapes have been checked. Throws
 /// Error(kInvalidArgument) if a tensor of the expression has no memory.
 template <typename Saver, Aliasing kAliasing, typename Dst, typename E>

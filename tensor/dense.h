@@ -176,6 +176,12 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     return *this;
   }
 
+  /// What a compiler names where a const tensor is assigned to.
+  template <typename E>
+  requires(expr::AssignableTo<E, Tensor> &&
+           !std::derived_from<E, Tensor>) expr::AConstTensorCannotBeAssignedTo_CopyTheHandle
+  operator=(const E& e) const = delete;
+
   template <typename E>
   requires expr::MismatchedWith<E, Tensor> expr::MismatchOf<E, Tensor>
   operator=(const E& e) = delete;

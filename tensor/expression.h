@@ -499,6 +499,13 @@ template <typename Op, typename A, typename B, typename C>
 requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> F(const A& a, const B& b, const C& c)
 = delete;
 
+/// A tensor has no printed form: a deleted function, whose result says so. A program's own
+/// operator<< for its tensors fits better.
+struct TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements;
+template <typename E>
+requires(E::kRank > 0) TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements operator<<(
+    std::ostream& os, const AnyOperand<E>& e) = delete;
+
 /// A multiple of a product or reduction, at no cost of its own.
 template <Scalar S, ComplexExpression E>
 typename E::Self operator*(S scale, const E& e) {

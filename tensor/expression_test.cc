@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -121,6 +122,20 @@ static_assert(!CanAssign<Matrix, std::string> && !CanAssign<Matrix, std::vector<
 static_assert(!CanAccumulate<Matrix, decltype(Vector() * 2)>);
 static_assert(CanAssign<TensorContainer<cpu, 2>, Sum> &&
               !CanAssign<TensorContainer<cpu, 2>, Vector>);
+
+// Tensors have no printed form, numbers have, and a program may give tensors its own.
+std::ostream& operator<<(std::ostream& os, const Matrix& m) { return os << m.shape_; }
+template <typename E>
+concept CanPrint = requires(std::ostream& os, const E& e) {
+  os << e;
+};
+static_assert(!CanPrint<Sum> && !CanPrint<Tensor<cpu, 3, float>>);
+static_assert(CanPrint<decltype(expr::ScalarExp<float>(1.0f) + 1.0f)>);
+static_assert(CanPrint<Matrix> && CanPrint<TensorContainer<cpu, 2>>);
+
+// A container takes its shape from an assignment; a handle is const or assigned to.
+static_assert(!std::is_constructible_v<TensorContainer<cpu, 2>, Sum>);
+static_assert(!CanAssign<const Matrix, Sum> && CanAssign<Matrix&, TensorContainer<cpu, 2>&>);
 
 class ExpressionTest : public testing::Test {
  protected:
