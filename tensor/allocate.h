@@ -115,6 +115,9 @@ struct ConstructWithoutArguments_ThenAssignTheExpression;
 
 /// A tensor that owns its memory: copying copies the data, and assigning an expression takes the
 /// expression's shape first. Resizing keeps the memory while the new size fits into it.
+///
+/// Being one type for all of a program, it has members that are shared by files compiled for
+/// different instruction sets (all but the assignment of expressions); see the performance guide.
 template <typename Device, int N, typename T = float>
 class TensorContainer : public Tensor<Device, N, T> {
  public:
