@@ -8,10 +8,12 @@
 //       number of positions. With out_grad the result is multiplied by the output's gradient.
 //
 // Shapes: data (n, k), out alike, label (n). Other ranks: by default all but the first dimension
-// are classes; with preserve_shape the last one is, label (leading dimensions); with multi_output
-// dimension 1 is, data (n, k, rest…), label (n, product of rest), (n, rest…) or (n, 1, rest…). A
-// label of data's shape holds probabilities: d data = grad_scale * (out - label). Types: float32,
-// float64, float16, bfloat16; the label has data's type.
+// are classes, label (n), or as MXNet 1.9.1 infers it (leading dimensions), of whose labels the
+// first n in row order are used and all are counted; with preserve_shape the last dimension is,
+// label (leading dimensions); with multi_output dimension 1 is, data (n, k, rest…), label (n,
+// product of rest), (n, rest…) or (n, 1, rest…). A label of data's shape holds probabilities:
+// d data = grad_scale * (out - label). Types: float32, float64, float16, bfloat16; the label has
+// data's type.
 #include "tessera/ops/registry.h"
 
 namespace tessera {
@@ -80,11 +82,11 @@ class SoftmaxOutputProperty final : public ParameterizedProperty<SoftmaxOutputPa
     if (param_.multi_output) {
       if (!data.known()) return false;
       MergeMultiLabel(data, &label);
-    } else if (param_.preserve_shape) {
+    } else if (!param_.preserve_shape && label.ndim() == 1) {
+      MergeShape(*this, "label", &label, {data[0]});
+    } else {
       MergeShape(*this, "label", &label,
                  TShape(std::span<const index_t>(data.begin(), data.end() - 1)));
-    } else {
-      MergeShape(*this, "label", &label, {data[0]});
     }
     return data.known();
   }
@@ -231,8 +233,9 @@ class SoftmaxOutputOp final : public Operator {
     if (param_.multi_output && param_.normalization != Normalization::kValid && shape[2] > 0) {
       scale /= static_cast<double>(shape[2]);
     }
-    if (param_.normalization == Normalization::kBatch && shape[0] > 0) {
-      scale /= static_cast<double>(shape[0]);
+    const index_t labels = param_.multi_output ? shape[0] : label.shape_[0];
+    if (param_.normalization == Normalization::kBatch && labels > 0) {
+      scale /= static_cast<double>(labels);
     }
     gradient.scale = static_cast<Accumulator>(scale);
     if (param_.normalization == Normalization::kValid) {

@@ -52,7 +52,9 @@ double Divisor(const ParameterReader& p, const Layout& l, const Values& label) {
   }
   // With several outputs a sample, every other normalization takes their mean.
   const double outputs = static_cast<double>(l.positions);
-  return normalization == "batch" ? outputs * static_cast<double>(l.samples) : outputs;
+  // Labels that no sample takes count too.
+  const index_t labels = p.Bool("multi_output", false) ? l.samples : label.size();
+  return normalization == "batch" ? outputs * static_cast<double>(labels) : outputs;
 }
 
 std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
@@ -103,7 +105,14 @@ std::vector<OperatorCase> Cases() {
   add("one_class", {}, {{3, 1}, {3}}).fills[1] = Fill::Given({0});
   add("one_class_smoothed", {{"smooth_alpha", "0.25"}}, {{3, 1}, {3}}).fills[1] = Fill::Given({0});
   add("classes_over_a_packet", {}, {{5, 37}, {5}});
-  add("rank_4", {}, {{3, 2, 2, 3}, {3}});
+  add("rank_4", {}, {{3, 2, 2, 3}, {3, 2, 2}});
+  add("rank_4_with_a_vector", {}, {{3, 2, 2, 3}, {3}}, false);
+  add("rank_3_by_batch", {{"normalization", "batch"}}, {{3, 4, 2}, {3, 4}});
+  add("rank_3_with_a_vector_by_batch", {{"normalization", "batch"}}, {{3, 4, 2}, {3}}, false);
+  add("rank_3_ignoring_by_valid",
+      {{"use_ignore", "True"}, {"ignore_label", "1"}, {"normalization", "valid"}},
+      {{3, 4, 2}, {3, 4}})
+      .fills[1] = Fill::Given({3, 1, 7, 0, 1, 1, 5, 5, 5, 5, 2, 1});
   add("scaled", {{"grad_scale", "0.125"}}, {{6, 4}, {6}});
   add("by_batch", {{"normalization", "batch"}, {"grad_scale", "2"}}, {{6, 4}, {6}});
   add("by_valid", {{"normalization", "valid"}}, {{6, 4}, {6}});
@@ -190,6 +199,9 @@ const RowRegistration kRow({
             {.name = "label_for_another_batch",
              .inputs = {{6, 4}, {5}},
              .words = {"label", "(5,)", "(6,)"}},
+            {.name = "label_of_other_leading_dimensions",
+             .inputs = {{3, 4, 5}, {3, 5}},
+             .words = {"label", "(3,5)", "(3,4)"}},
             {.name = "multi_label_of_other_positions",
              .parameters = {{"multi_output", "True"}},
              .inputs = {{2, 4, 3, 2}, {2, 5}},
