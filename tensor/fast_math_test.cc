@@ -1,6 +1,7 @@
 // Built with -ffast-math, as consumers' own flags may have it: the functions keep their accuracy on
 // ordinary numbers.
 #include <cmath>
+#include <cstdint>
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/tensor.h"

@@ -1,6 +1,7 @@
 // Windows over operands that have no elements before the loop begins: a product, a reduction
 // inside an expression, what another statement of a Fuse computes.
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gtest/gtest.h"
