@@ -12,6 +12,7 @@
 
 namespace tessera {
 
+using symbol_internal::AttributeName;
 using symbol_internal::IndexedGraph;
 using symbol_internal::MakeNode;
 using symbol_internal::MakeVariable;
@@ -62,7 +63,7 @@ Symbol Symbol::Apply(std::string_view op, const std::vector<Symbol>& inputs,
     arguments.push_back(SingleOutput(inputs[i], op, absl::StrCat("input ", i)));
   }
   if (name.empty()) name = AutomaticName(property->TypeString());
-  return VisibleOutputs(MakeNode(std::move(property), std::move(name), arguments, {}));
+  return VisibleOutputs(MakeNode(std::move(property), std::move(name), arguments));
 }
 
 Symbol Symbol::Compose(std::string_view op, const std::map<std::string, Symbol>& inputs,
@@ -80,7 +81,7 @@ Symbol Symbol::Compose(std::string_view op, const std::map<std::string, Symbol>&
     arguments[static_cast<size_t>(found - names.begin())] = SingleOutput(symbol, op, key);
   }
   if (name.empty()) name = AutomaticName(property->TypeString());
-  return VisibleOutputs(MakeNode(std::move(property), std::move(name), arguments, {}));
+  return VisibleOutputs(MakeNode(std::move(property), std::move(name), arguments));
 }
 
 Symbol Symbol::CreateGroup(const std::vector<Symbol>& symbols) {
@@ -156,14 +157,14 @@ std::vector<std::string> Symbol::ListAuxiliaryStates() const {
 std::optional<std::string> Symbol::GetAttribute(std::string_view key) const {
   const auto& attributes =
       SingleOutput(*this, "Symbol::GetAttribute", "the symbol").node->attributes;
-  const auto found = attributes.find(std::string(key));
+  const auto found = attributes.find(std::string(AttributeName(key)));
   if (found == attributes.end()) return std::nullopt;
   return found->second;
 }
 
 void Symbol::SetAttribute(std::string_view key, std::string value) {
   const NodeEntry entry = SingleOutput(*this, "Symbol::SetAttribute", "the symbol");
-  entry.node->attributes[std::string(key)] = std::move(value);
+  entry.node->attributes[std::string(AttributeName(key))] = std::move(value);
 }
 
 InferredShapes Symbol::InferShape(const std::map<std::string, TShape>& known) const {

@@ -94,7 +94,8 @@ class Symbol {
   std::vector<std::string> ListOutputs() const;
   std::vector<std::string> ListAuxiliaryStates() const;
 
-  /// Attributes of the output's node that are not parameters (lr_mult, ctx_group, …).
+  /// Attributes of the output's node that are not parameters (lr_mult, ctx_group, …). `key` and
+  /// `__key__`, as MXNet's files spell it, are the same attribute.
   std::optional<std::string> GetAttribute(std::string_view key) const;
   /// Sets an attribute of the output's node, which all handles to it see.
   void SetAttribute(std::string_view key, std::string value);

@@ -1,13 +1,14 @@
 // MXNet's graph format: nodes in an order in which they can be run, each with its operator, name,
 // attributes and inputs as [node, output, version]. Files since 2017 keep parameters and other
-// attributes together under "attrs"; before that, parameters stood under "param" and attributes
-// under "attr", inputs had two numbers, and aux states were no nodes.
+// attributes together under "attrs", at first under "attr"; before that, parameters stood under
+// "param" and attributes under "attr", inputs had two numbers, and aux states were no nodes.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,6 +23,7 @@
 namespace tessera {
 
 using nlohmann::ordered_json;
+using symbol_internal::AttributeName;
 using symbol_internal::IndexedGraph;
 using symbol_internal::MakeNode;
 using symbol_internal::MakeVariable;
@@ -68,12 +70,44 @@ std::map<std::string, std::string> Strings(const ordered_json& node, const char*
   return strings;
 }
 
-/// Attributes that a graph may carry beside an operator's parameters.
-bool IsAnnotation(const std::string& key) {
-  static const std::set<std::string> kKnown = {"ctx_group",      "lr_mult",      "wd_mult",
-                                               "weight_lr_mult", "bias_lr_mult", "force_mirroring",
-                                               "mirror_stage"};
-  return kKnown.contains(key) || (key.size() > 4 && key.starts_with("__") && key.ends_with("__"));
+/// An attribute that MXNet once wrote without underscores, for the node itself (`lr_mult`) or for
+/// one of its arguments (`weight_lr_mult`).
+struct OldAnnotation {
+  std::string_view argument;  // empty for the node itself
+  std::string_view name;
+};
+
+std::optional<OldAnnotation> ParseOldAnnotation(std::string_view key) {
+  static constexpr std::string_view kNames[] = {
+      "ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope"};
+  for (const std::string_view name : kNames) {
+    if (!key.ends_with(name)) continue;
+    if (key.size() == name.size()) return OldAnnotation{"", name};
+    const std::string_view before = key.substr(0, key.size() - name.size());
+    if (before.ends_with('_')) return OldAnnotation{before.substr(0, before.size() - 1), name};
+  }
+  return std::nullopt;
+}
+
+/// Whether an attribute under this key is none of the operator's parameters.
+bool IsAnnotation(std::string_view key) {
+  return AttributeName(key) != key || ParseOldAnnotation(key).has_value();
+}
+
+/// Gives the annotation to the node, or to the variable for whose argument it is meant.
+void Annotate(Node* node, const std::string& key, const std::string& value) {
+  if (const auto old = ParseOldAnnotation(key); old && !node->is_variable()) {
+    const std::vector<std::string> arguments = node->property->ListArguments();
+    const auto argument = std::find(arguments.begin(), arguments.end(), old->argument);
+    if (argument != arguments.end()) {
+      Node& input = *node->inputs[static_cast<size_t>(argument - arguments.begin())].node;
+      if (input.is_variable()) {
+        input.attributes[std::string(old->name)] = value;
+        return;
+      }
+    }
+  }
+  node->attributes[std::string(AttributeName(key))] = value;
 }
 
 /// Reads nodes one after the other; each refers to earlier ones only.
@@ -119,19 +153,30 @@ class GraphReader {
       inputs.push_back(ReadEntry(input, where + ": an input"));
     }
     ParameterMap parameters = Strings(json, "param", where);
-    std::map<std::string, std::string> attributes = Strings(json, "attr", where);
-    for (auto& [key, value] : Strings(json, "attrs", where)) {
-      const bool annotation = op == "null" || IsAnnotation(key);
-      (annotation ? attributes : parameters)[key] = value;
+    std::map<std::string, std::string> annotations;
+    for (const char* section : {"attr", "attrs"}) {
+      // Beside "param", "attr" holds no parameters.
+      const bool mixed =
+          op != "null" && (section == std::string_view("attrs") || !json.contains("param"));
+      for (auto& [key, value] : Strings(json, section, where)) {
+        (mixed && !IsAnnotation(key) ? parameters : annotations)[key] = value;
+      }
     }
     if (op == "null") {
       if (!inputs.empty()) throw Damaged(where, ": a variable has inputs");
       nodes_.push_back(MakeVariable(name.get<std::string>()).node);
-      nodes_.back()->attributes = std::move(attributes);
-      return;
+    } else {
+      nodes_.push_back(ReadOperator(op.get<std::string>(), parameters, name.get<std::string>(),
+                                    std::move(inputs), where));
     }
+    for (const auto& [key, value] : annotations) Annotate(nodes_.back().get(), key, value);
+  }
+
+  static std::shared_ptr<Node> ReadOperator(const std::string& op, const ParameterMap& parameters,
+                                            const std::string& name, std::vector<NodeEntry> inputs,
+                                            const std::string& where) {
     std::shared_ptr<const OperatorProperty> property =
-        OperatorRegistry::Get().Create(op.get<std::string>(), parameters);
+        OperatorRegistry::Get().Create(op, parameters);
     const size_t arguments = property->ListArguments().size();
     const size_t aux_states = property->ListAuxiliaryStates().size();
     if (inputs.size() != arguments && inputs.size() != arguments + aux_states) {
@@ -144,11 +189,10 @@ class GraphReader {
       if (!aux.node->is_variable()) throw Damaged(where, ": an aux state is not a variable");
     }
     inputs.resize(arguments);
-    NodeEntry entry =
-        MakeNode(std::move(property), name.get<std::string>(), inputs, std::move(attributes));
+    NodeEntry entry = MakeNode(std::move(property), name, inputs);
     std::copy(given_aux.begin(), given_aux.end(),
               entry.node->inputs.begin() + static_cast<std::ptrdiff_t>(arguments));
-    nodes_.push_back(std::move(entry.node));
+    return std::move(entry.node);
   }
 
   std::vector<std::shared_ptr<Node>> nodes_;
@@ -168,8 +212,9 @@ std::string Symbol::ToJson() const {
     ordered_json json;
     json["op"] = node->is_variable() ? "null" : node->property->TypeString();
     json["name"] = node->name;
-    std::map<std::string, std::string> attrs = node->attributes;
-    if (!node->is_variable()) attrs.merge(node->property->GetParams());
+    ParameterMap attrs = node->is_variable() ? ParameterMap() : node->property->GetParams();
+    // Marked, so that readers take none for a parameter.
+    for (const auto& [key, value] : node->attributes) attrs["__" + key + "__"] = value;
     if (!attrs.empty()) json["attrs"] = attrs;
     json["inputs"] = ordered_json::array();
     for (const NodeEntry& input : node->inputs) {

@@ -54,6 +54,69 @@ TEST(SymbolJsonTest, ReadsTheFormatOf2016) {
   EXPECT_EQ(symbol.InferShape({{"data", {4, 7}}}).outputs[0], (TShape{4, 5}));
 }
 
+/// A graph of data, fc_weight, fc_bias and a FullyConnected with the given fields.
+Symbol OfFullyConnected(const std::string& fields) {
+  return Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "data", "inputs": []},
+                                        {"op": "null", "name": "fc_weight", "inputs": []},
+                                        {"op": "null", "name": "fc_bias", "inputs": []},
+                                        {"op": "FullyConnected", "name": "fc",
+                                         "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0]], )" +
+                          fields + R"(}], "arg_nodes": [0, 1, 2], "heads": [[3, 0, 0]]})");
+}
+
+TEST(SymbolJsonTest, AnnotationsOfEveryAgeAreNoParametersAndSurviveSaving) {
+  const std::string annotations =
+      R"("weight_lr_mult": "2.5", "bias_wd_mult": "0", "lr_mult": "0.3", "ctx_group": "a",
+         "other_lr_mult": "7", "data_force_mirroring": "1", "__mine__": "m")";
+  for (const std::string& fields : {
+           R"("param": {"num_hidden": "4"}, "attr": {)" + annotations + "}",  // to 2016
+           R"("attr": {"num_hidden": "4", )" + annotations + "}",
+           R"("attrs": {"num_hidden": "4", )" + annotations + "}",
+       }) {
+    Symbol symbol = OfFullyConnected(fields);
+    for (int round = 0; round < 2; ++round) {
+      const Symbol internals = symbol.GetInternals();
+      EXPECT_EQ(symbol.InferShape({{"data", {2, 3}}}).outputs[0], (TShape{2, 4}));
+      EXPECT_EQ(internals["fc_weight"].GetAttribute("lr_mult"), "2.5") << fields;
+      EXPECT_EQ(internals["fc_weight"].GetAttribute("__lr_mult__"), "2.5");
+      EXPECT_EQ(internals["fc_bias"].GetAttribute("wd_mult"), "0");
+      EXPECT_EQ(internals["data"].GetAttribute("force_mirroring"), "1");
+      EXPECT_EQ(symbol.GetAttribute("lr_mult"), "0.3");
+      EXPECT_EQ(symbol.GetAttribute("ctx_group"), "a");
+      EXPECT_EQ(symbol.GetAttribute("other_lr_mult"), "7");
+      EXPECT_EQ(symbol.GetAttribute("mine"), "m");
+      EXPECT_FALSE(symbol.GetAttribute("weight_lr_mult").has_value());
+      symbol = Symbol::FromJson(symbol.ToJson());
+    }
+  }
+}
+
+TEST(SymbolJsonTest, AnAnnotationForAnArgumentThatIsNoVariableStaysWithTheNode) {
+  const Symbol symbol = Symbol::FromJson(R"({"nodes": [
+      {"op": "null", "name": "x", "inputs": []},
+      {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]]},
+      {"op": "Flatten", "name": "flat2", "inputs": [[1, 0, 0]], "attrs": {"data_lr_mult": "3"}}],
+      "heads": [[2, 0, 0]]})");
+  EXPECT_EQ(symbol.GetAttribute("data_lr_mult"), "3");
+  EXPECT_EQ(Symbol::FromJson(symbol.ToJson()).GetAttribute("data_lr_mult"), "3");
+}
+
+TEST(SymbolJsonTest, AttributesOfAnyNameSurviveSaving) {
+  for (const std::string name :
+       {"lr_mult", "weight_lr_mult", "num_hidden", "unheard_of", "a b", "", "_", "__", "___",
+        "____", "_____", "__a__", "____a____", "__a", "a__", "shape_of_things"}) {
+    Symbol variable = Symbol::Variable("x");
+    variable.SetAttribute(name, "of the variable");
+    Symbol symbol = Symbol::Apply("FullyConnected", {variable}, {{"num_hidden", "3"}}, "fc");
+    symbol.SetAttribute(name, "of the node");
+    const Symbol back = Symbol::FromJson(symbol.ToJson());
+    EXPECT_EQ(back.GetAttribute(name), "of the node") << name;
+    EXPECT_EQ(back.GetInternals()["x"].GetAttribute(name), "of the variable") << name;
+    EXPECT_EQ(back.ToJson(), symbol.ToJson());
+    EXPECT_EQ(back.InferShape({{"x", {2, 3}}}).outputs[0], (TShape{2, 3})) << name;
+  }
+}
+
 TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "not JSON"},

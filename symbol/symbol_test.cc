@@ -134,6 +134,9 @@ TEST(SymbolTest, AttributesStayWithTheNode) {
   EXPECT_FALSE(x.GetAttribute("lr_mult").has_value());
   x.SetAttribute("lr_mult", "2");
   EXPECT_EQ(x.GetAttribute("lr_mult"), "2");
+  EXPECT_EQ(x.GetAttribute("__lr_mult__"), "2");
+  x.SetAttribute("__lr_mult__", "3");
+  EXPECT_EQ(x.GetAttribute("lr_mult"), "3");
 }
 
 TEST(SymbolTest, GraphsDeeperThanTheStackWork) {

@@ -54,7 +54,7 @@ std::map<std::string, NDArray> Copies(const std::map<std::string, NDArray>& arra
   return copies;
 }
 
-/// The factors that variables of the network carry under `key` or `__key__`.
+/// The factors that variables of the network carry as attribute `key`.
 std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<std::string>& names,
                                       const std::string& key) {
   std::map<std::string, double> factors;
@@ -62,8 +62,7 @@ std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<st
   for (int i = 0; i < internals.num_outputs(); ++i) {
     const Symbol node = internals[i];
     if (!Contains(names, node.name())) continue;
-    std::optional<std::string> text = node.GetAttribute("__" + key + "__");
-    if (!text) text = node.GetAttribute(key);
+    const std::optional<std::string> text = node.GetAttribute(key);
     if (!text) continue;
     char* end = nullptr;
     const double factor = std::strtod(text->c_str(), &end);

@@ -155,6 +155,32 @@ TEST(ModuleTest, FixedParametersStay) {
   EXPECT_NE(after.at("fc2_weight"), before.at("fc2_weight"));
 }
 
+TEST(ModuleTest, FactorsThatOldFilesWriteAtTheOperatorReachItsParameters) {
+  std::string json = Network().ToJson();
+  const std::string parameters = R"("num_hidden": "8")";
+  const size_t at = json.find(parameters);
+  ASSERT_NE(at, json.npos);
+  json.insert(at, R"("weight_lr_mult": "0", "bias_lr_mult": "2", )");
+  const auto data = Points(6, 6);
+  Module module(Symbol::FromJson(json));
+  module.Bind(data->ProvideData(), data->ProvideLabel());
+  module.InitParams(Xavier(), 1);
+  module.InitOptimizer(std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.5}}));
+  const auto before = Values(module);
+  ASSERT_TRUE(data->Next());
+  module.Forward(data->GetBatch(), /*is_train=*/true);
+  module.Backward();
+  module.Update();
+  const auto after = Values(module);
+  EXPECT_EQ(after.at("fc1_weight"), before.at("fc1_weight"));
+  EXPECT_NE(after.at("fc2_weight"), before.at("fc2_weight"));
+  const std::vector<float> gradient = module.executor().grad_dict().at("fc1_bias").ToVector();
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    EXPECT_NEAR(after.at("fc1_bias")[i], before.at("fc1_bias")[i] - 2 * 0.5 * gradient[i] / 6,
+                1e-6);
+  }
+}
+
 TEST(ModuleTest, PaddingIsNotMeasured) {
   // 7 examples in batches of 5: 3 of the second batch are padding.
   const auto data = Points(7, 5, /*shuffle=*/false);

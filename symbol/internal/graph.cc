@@ -8,6 +8,11 @@
 
 namespace tessera::symbol_internal {
 
+std::string_view AttributeName(std::string_view key) {
+  const bool marked = key.size() >= 4 && key.starts_with("__") && key.ends_with("__");
+  return marked ? key.substr(2, key.size() - 4) : key;
+}
+
 Node::~Node() {
   // A long chain of nodes would otherwise be taken down by as many nested destructors.
   std::vector<NodeEntry> doomed = std::move(inputs);
@@ -88,8 +93,7 @@ NodeEntry MakeVariable(std::string name) {
 }
 
 NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string name,
-                   const std::vector<NodeEntry>& arguments,
-                   std::map<std::string, std::string> attributes) {
+                   const std::vector<NodeEntry>& arguments) {
   auto node = std::make_shared<Node>();
   std::vector<std::string> names = property->ListArguments();
   if (arguments.size() > names.size()) {
@@ -105,7 +109,6 @@ NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string
   }
   node->property = std::move(property);
   node->name = std::move(name);
-  node->attributes = std::move(attributes);
   return {std::move(node), 0};
 }
 

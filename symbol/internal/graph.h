@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,12 +14,16 @@
 
 namespace tessera::symbol_internal {
 
+/// The name under which a node keeps the attribute `key`: MXNet's files spell it `__key__`, and
+/// either spelling finds it.
+std::string_view AttributeName(std::string_view key);
+
 /// A variable or an operator in a graph; immutable once it is part of a Symbol, but for attributes.
 struct Node {
   std::shared_ptr<const OperatorProperty> property;  ///< null for a variable
   std::string name;
-  std::vector<NodeEntry> inputs;  ///< arguments, then aux states
-  std::map<std::string, std::string> attributes;
+  std::vector<NodeEntry> inputs;                  ///< arguments, then aux states
+  std::map<std::string, std::string> attributes;  ///< by AttributeName
 
   ~Node();
 
@@ -76,8 +81,7 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
 
 /// Makes an operator's node; inputs are its first arguments, and variables are made for the rest.
 NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string name,
-                   const std::vector<NodeEntry>& arguments,
-                   std::map<std::string, std::string> attributes);
+                   const std::vector<NodeEntry>& arguments);
 
 NodeEntry MakeVariable(std::string name);
 
