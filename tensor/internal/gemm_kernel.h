@@ -304,38 +304,46 @@ void ForRows(int64_t rows, const Function& function) {
   }
 }
 
-// All products of `rows` vectors x with `columns` vectors y. As RunTiles does, takes a part of long
-// ones at a time, here kDepth packets, and adds its sums to C, so that they do not stagnate.
+// Elements of a vector that DotRows takes at a time: kDepth packets.
 template <typename T>
 constexpr int64_t kDotsDepth = kDepth* kLanes<T>;
+
+// All products of `rows` vectors x with `columns` vectors y. As RunTiles does, takes a part of long
+// ones at a time and adds its sums to C, so that they do not stagnate.
 template <typename T>
 void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x_stride, const T* y,
              int64_t y_stride, T alpha, T beta, T* to, int64_t row_step, int64_t column_step) {
-  constexpr int64_t kColumns = 4;
+  // A row alone leaves registers for more columns, whose reads then overlap.
+  const int64_t together = rows == 1 ? 8 : 4;
   if (depth > kDotsDepth<T>) {
-    for (int64_t j = 0; j < columns; j += kColumns) {
+    for (int64_t j = 0; j < columns; j += together) {
       for (int64_t p = 0; p < depth; p += kDotsDepth<T>) {
-        DotRows(rows, Min(columns - j, kColumns), Min(depth - p, kDotsDepth<T>), x + p, x_stride,
+        DotRows(rows, Min(columns - j, together), Min(depth - p, kDotsDepth<T>), x + p, x_stride,
                 y + j * y_stride + p, y_stride, alpha, p == 0 ? beta : T(1), to + j * column_step,
                 row_step, column_step);
       }
     }
     return;
   }
-  for (int64_t j = 0; j < columns; j += kColumns) {
+  for (int64_t j = 0; j < columns; j += together) {
     for (int64_t i = 0; i < rows; i += kRowsAtOnce) {
       const auto run = [&](auto function, int64_t column) {
         function(depth, x + i * x_stride, x_stride, y + column * y_stride, y_stride, alpha, beta,
                  to + i * row_step + column * column_step, row_step, column_step);
       };
-      const bool four = columns - j >= kColumns;
       // Every pair is summed alike, wherever it stands.
       ForRows(Min(rows - i, kRowsAtOnce), [&]<int R>() {
-        if (four) {
-          run(Dots<T, R, kColumns>, j);
-        } else {
-          for (int64_t q = j; q < columns; ++q) run(Dots<T, R, 1>, q);
+        const int64_t end = Min(columns, j + together);
+        int64_t q = j;
+        if (rows == 1 && end - q == 8) {
+          run(Dots<T, 1, 8>, q);
+          q = end;
         }
+        if (end - q >= 4) {
+          run(Dots<T, R, 4>, q);
+          q += 4;
+        }
+        for (; q < end; ++q) run(Dots<T, R, 1>, q);
       });
     }
   }
