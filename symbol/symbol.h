@@ -100,10 +100,14 @@ class Symbol {
   /// Sets an attribute of the output's node, which all handles to it see.
   void SetAttribute(std::string_view key, std::string value);
 
-  /// Infers every shape from the given ones, in both directions. Unknown names are an error, and so
-  /// is contradiction: Error(kInvalidArgument) that names the node, the argument and both shapes.
+  /// Infers every shape from the given ones and from those that variables state in the attribute
+  /// `__shape__` ("(10,0)", where 0 is not known), in both directions; what is given goes before
+  /// what the same variable states. Unknown names are an error, and so is contradiction:
+  /// Error(kInvalidArgument) that names the node and the argument, or the variable, and both
+  /// shapes.
   InferredShapes InferShape(const std::map<std::string, TShape>& known) const;
-  /// The same for element types; whatever nothing determines is float32.
+  /// The same for element types, which variables state in `__dtype__` as DType's numbers; whatever
+  /// nothing determines is float32.
   InferredTypes InferType(const std::map<std::string, DType>& known) const;
 
   /// MXNet's graph format (`*-symbol.json`). Throws Error(kInvalidArgument) for a name that is not

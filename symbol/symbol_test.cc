@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "tessera/base/error.h"
@@ -10,6 +11,7 @@
 namespace tessera {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -137,6 +139,70 @@ TEST(SymbolTest, AttributesStayWithTheNode) {
   EXPECT_EQ(x.GetAttribute("__lr_mult__"), "2");
   x.SetAttribute("__lr_mult__", "3");
   EXPECT_EQ(x.GetAttribute("lr_mult"), "3");
+}
+
+/// FullyConnected of data and w, whose attributes are set where the text is not empty.
+Symbol Stating(const std::string& key, const std::string& of_data, const std::string& of_weight) {
+  Symbol data = Symbol::Variable("data");
+  Symbol weight = Symbol::Variable("w");
+  if (!of_data.empty()) data.SetAttribute(key, of_data);
+  if (!of_weight.empty()) weight.SetAttribute(key, of_weight);
+  return Symbol::Apply("FullyConnected", {data, weight}, {{"num_hidden", "4"}}, "fc");
+}
+
+// Cases as MXNet 1.9.1 answers them.
+TEST(SymbolTest, ShapesThatVariablesStateTakePartInInference) {
+  const auto shapes = [](const Symbol& symbol, const std::map<std::string, TShape>& known) {
+    return symbol.InferShape(known).arguments;
+  };
+  const std::string key = "__shape__";
+  EXPECT_THAT(shapes(Stating(key, "(2, 3)", ""), {}),
+              ElementsAre(TShape{2, 3}, TShape{4, 3}, TShape{4}));
+  EXPECT_THAT(shapes(Stating(key, "(2, 3)", ""), {{"data", {5, 7}}}),
+              ElementsAre(TShape{5, 7}, TShape{4, 7}, TShape{4}));
+  EXPECT_EQ(shapes(Stating(key, "(0, 3)", ""), {})[1], (TShape{4, 3}));
+  EXPECT_EQ(shapes(Stating(key, "(8, 3)", ""), {{"data", {TShape::kUnknown, 3}}})[0],
+            (TShape{8, 3}));
+  EXPECT_TRUE(Stating(key, "(2, 3)", "(4, 0)").InferShape({}).complete);
+  EXPECT_EQ(shapes(Stating(key, "()", "(4, 0)"), {{"data", {5, 7}}})[1], (TShape{4, 7}));
+  EXPECT_EQ(shapes(Stating(key, "", "(4, 9)"), {{"data", {5, 7}}, {"w", {4, 7}}})[1],
+            (TShape{4, 7}));
+  for (const std::string contradiction : {"(4, 9)", "(5, 0)", "(4,)"}) {
+    ExpectError(Error::kInvalidArgument, "variable \"w\": attribute __shape__: ", [&] {
+      shapes(Stating(key, "", contradiction), {{"data", {5, 7}}});
+    });
+  }
+  ExpectError(Error::kInvalidArgument, "needs (4,7)", [&] {
+    shapes(Stating(key, "", "(4, 9)"), {{"data", {5, 7}}});
+  });
+  ExpectError(Error::kInvalidArgument, "node \"fc\"",
+              [&] { shapes(Stating(key, "(2, 3)", "(4, 9)"), {}); });
+  ExpectError(Error::kInvalidArgument, "variable \"w\": attribute __shape__: shape \"(4, x)\"",
+              [&] { shapes(Stating(key, "", "(4, x)"), {}); });
+}
+
+TEST(SymbolTest, TypesThatVariablesStateTakePartInInference) {
+  const auto types = [](const Symbol& symbol, const std::map<std::string, DType>& known) {
+    return symbol.InferType(known).arguments;
+  };
+  const std::string key = "__dtype__";
+  EXPECT_THAT(types(Stating(key, "2", ""), {}), Each(DType::kFloat16));
+  EXPECT_THAT(types(Stating(key, "", "2"), {}), Each(DType::kFloat16));
+  EXPECT_THAT(types(Stating(key, "", "-1"), {}), Each(DType::kFloat32));
+  EXPECT_THAT(types(Stating(key, "2", ""), {{"data", DType::kFloat64}}), Each(DType::kFloat64));
+  EXPECT_THAT(types(Stating(key, "", "2"), {{"w", DType::kFloat32}}), Each(DType::kFloat32));
+  ExpectError(
+      Error::kInvalidArgument,
+      "variable \"w\": attribute __dtype__: float32 was stated, but the network needs float16",
+      [&] {
+        types(Stating(key, "", "0"), {{"data", DType::kFloat16}});
+      });
+  for (const std::string text : {"99", "-2", "x", ""}) {
+    Symbol weight = Symbol::Variable("w");
+    weight.SetAttribute(key, text);
+    ExpectError(Error::kInvalidArgument, "variable \"w\": attribute __dtype__: \"" + text + "\"",
+                [&] { types(weight, {}); });
+  }
 }
 
 TEST(SymbolTest, GraphsDeeperThanTheStackWork) {

@@ -1,7 +1,8 @@
 // Shape and type inference over a graph: every operator's own inference, repeated in both
-// directions until nothing changes.
+// directions until nothing changes; then once more with what variables state in attributes.
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/parameter.h"
@@ -9,6 +10,9 @@
 
 namespace tessera::symbol_internal {
 namespace {
+
+bool IsKnown(const TShape& shape) { return shape.known(); }
+bool IsKnown(DType dtype) { return dtype != DType::kUnknown; }
 
 /// The variable with that name. Throws Error(kInvalidArgument) with the nearest one.
 int FindVariable(const IndexedGraph& graph, const std::string& name) {
@@ -72,6 +76,64 @@ void InferToFixedPoint(const IndexedGraph& graph, std::vector<T>* entries, const
   }
 }
 
+/// Calls `visit(attribute's text, the variable's entry)` for each variable that has the attribute
+/// and whose value the caller did not give; `visit` returns whether it changed the entry. An error
+/// gets the variable's name. Returns whether anything changed.
+template <typename T, typename Visit>
+bool VisitStated(const IndexedGraph& graph, const char* attribute,
+                 const std::map<std::string, T>& known, std::vector<T>* entries,
+                 const Visit& visit) {
+  bool changed = false;
+  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
+    for (const int id : *list) {
+      const Node& node = *graph.nodes()[static_cast<size_t>(id)];
+      const auto found = node.attributes.find(attribute);
+      if (found == node.attributes.end()) continue;
+      // Before anything else: a network is often used with other batches than it was written with.
+      const auto given = known.find(node.name);
+      if (given != known.end() && IsKnown(given->second)) continue;
+      try {
+        changed |= visit(found->second, &(*entries)[static_cast<size_t>(graph.EntryId(id, 0))]);
+      } catch (const Error& error) {
+        throw Error(error.code(), absl::StrCat("variable \"", node.name, "\": attribute __",
+                                               attribute, "__: ", error.what()));
+      }
+    }
+  }
+  return changed;
+}
+
+/// Merges the shape that a variable's attribute states into what is inferred.
+bool MergeStatedShape(const std::string& text, TShape* inferred) {
+  TShape stated = TShape::Parse(text);
+  if (stated.ndim() == 0) return false;  // MXNet's unknown rank, as 0 is its unknown extent
+  for (int i = 0; i < stated.ndim(); ++i) {
+    if (stated[i] == 0) stated[i] = TShape::kUnknown;
+  }
+  const TShape before = *inferred;
+  if (!inferred->Merge(stated)) {
+    throw InvalidArgument(stated, " was stated, but the network needs ", before);
+  }
+  return *inferred != before;
+}
+
+/// The same for its element type, one of MXNet's numbers.
+bool MergeStatedType(const std::string& text, DType* inferred) {
+  int number = 0;
+  if (!absl::SimpleAtoi(text, &number) || number < static_cast<int>(DType::kUnknown) ||
+      number > static_cast<int>(DType::kBFloat16)) {
+    throw InvalidArgument("\"", text, "\" is not the number of an element type, expected -1 to ",
+                          static_cast<int>(DType::kBFloat16));
+  }
+  const auto stated = static_cast<DType>(number);
+  if (stated == DType::kUnknown || stated == *inferred) return false;
+  if (*inferred != DType::kUnknown) {
+    throw InvalidArgument(stated, " was stated, but the network needs ", *inferred);
+  }
+  *inferred = stated;
+  return true;
+}
+
 }  // namespace
 
 GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known) {
@@ -80,10 +142,13 @@ GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, T
   for (const auto& [name, shape] : known) {
     shapes.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = shape;
   }
-  InferToFixedPoint(
-      graph, &shapes.entries,
-      [](const OperatorProperty& property, std::vector<TShape>* in, std::vector<TShape>* out,
-         std::vector<TShape>* aux) { property.InferShape(in, out, aux); });
+  const auto infer = [](const OperatorProperty& property, std::vector<TShape>* in,
+                        std::vector<TShape>* out,
+                        std::vector<TShape>* aux) { property.InferShape(in, out, aux); };
+  InferToFixedPoint(graph, &shapes.entries, infer);
+  if (VisitStated(graph, "shape", known, &shapes.entries, MergeStatedShape)) {
+    InferToFixedPoint(graph, &shapes.entries, infer);
+  }
   shapes.complete = std::all_of(shapes.entries.begin(), shapes.entries.end(),
                                 [](const TShape& shape) { return shape.known(); });
   return shapes;
@@ -99,6 +164,9 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
                         std::vector<DType>* out,
                         std::vector<DType>* aux) { property.InferType(in, out, aux); };
   InferToFixedPoint(graph, &types.entries, infer);
+  if (VisitStated(graph, "dtype", known, &types.entries, MergeStatedType)) {
+    InferToFixedPoint(graph, &types.entries, infer);
+  }
   for (const int id : graph.arguments()) {
     DType& dtype = types.entries[static_cast<size_t>(graph.EntryId(id, 0))];
     if (dtype != DType::kUnknown) continue;
