@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/error.h"
 #include "tessera/ops/operator.h"
 #include "tessera/ops/operator_entry.h"
 #include "tessera/ops/xpu.h"
@@ -20,12 +21,16 @@ class OperatorRegistry {
   static OperatorRegistry& Get();
 
   /// The property of the operator with that name or alias, with its parameters set.
-  /// Throws Error(kNotFound) with the nearest known name, and what Init throws.
+  /// Throws UnknownOperator's error, and what Init throws.
   std::unique_ptr<OperatorProperty> Create(std::string_view name,
                                            const ParameterMap& parameters) const;
 
   /// The entry with that name or alias, or null.
   const OperatorEntry* Find(std::string_view name) const;
+
+  /// What to throw for a name that Find does not know: Error(kNotFound) with the nearest known
+  /// name, unless it is an operator of MXNet, which is then said not to be implemented.
+  Error UnknownOperator(std::string_view name) const;
 
   /// Every name, without aliases, in alphabetical order.
   std::vector<std::string> ListNames() const;

@@ -140,9 +140,15 @@ TEST(OperatorRegistryTest, AnUnknownNameIsAnsweredWithTheNearest) {
   EXPECT_EQ(refusal("convolution"),
             "unknown operator \"convolution\"; did you mean \"Convolution\"?");
   EXPECT_EQ(refusal("_Minu"), "unknown operator \"_Minu\"; did you mean \"_Minus\"?");
-  EXPECT_EQ(refusal("NothingOfTheKind"),
-            "unknown operator \"NothingOfTheKind\"; expected one of those that "
-            "OperatorRegistry::ListNames gives");
+  EXPECT_EQ(refusal("NothingOfTheKind"), "unknown operator \"NothingOfTheKind\"");
+}
+
+TEST(OperatorRegistryTest, AnOperatorOfMxnetIsAnsweredWithoutAnotherFunctionsName) {
+  for (const std::string name : {"softmax", "_mod_scalar", "_Mod", "_power_scalar", "_maximum",
+                                 "sum", "BatchNorm", "Dropout", "Concat", "_contrib_box_nms"}) {
+    EXPECT_EQ(OperatorRegistry::Get().UnknownOperator(name).what(),
+              "operator \"" + name + "\" is not implemented");
+  }
 }
 
 TEST(OperatorRegistryTest, AnAliasMakesTheOperatorUnderItsOwnName) {

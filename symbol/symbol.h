@@ -113,7 +113,8 @@ class Symbol {
   /// MXNet's graph format (`*-symbol.json`). Throws Error(kInvalidArgument) for a name that is not
   /// UTF-8.
   std::string ToJson() const;
-  /// Throws Error(kDataLoss) for text that is not such a graph, and what Apply throws.
+  /// Throws Error(kDataLoss) for text that is not such a graph, and what Apply throws, with the
+  /// node's name: Error(kNotFound) tells of every operator that is not known.
   static Symbol FromJson(std::string_view json);
   /// The same with files; errors name the file, kNotFound where there is none and
   /// kFailedPrecondition where it cannot be opened. Under its name there is always either the old

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -117,6 +118,7 @@ class GraphReader {
     if (!graph.is_object()) throw Damaged("the text is not a JSON object");
     const ordered_json& nodes = Field(graph, "nodes", "the graph");
     if (!nodes.is_array()) throw Damaged("\"nodes\" is not an array");
+    RequireKnownOperators(nodes);
     for (const ordered_json& node : nodes) ReadNode(node);
     const ordered_json& heads = Field(graph, "heads", "the graph");
     if (!heads.is_array() || heads.empty()) throw Damaged("\"heads\" is not a list of outputs");
@@ -126,6 +128,33 @@ class GraphReader {
   }
 
  private:
+  /// Throws one error for every operator that is not known, each with the first node that wants it.
+  static void RequireKnownOperators(const ordered_json& nodes) {
+    std::set<std::string> seen;
+    std::string errors;
+    for (const ordered_json& node : nodes) {
+      // What is damaged is ReadNode's concern.
+      if (!node.is_object() || !node.contains("op") || !node["op"].is_string()) continue;
+      const std::string op = node["op"];
+      if (op == "null" || OperatorRegistry::Get().Find(op) != nullptr) continue;
+      if (!seen.insert(op).second) continue;
+      const std::string name = node.contains("name") ? node["name"].dump() : "\"\"";
+      errors += (errors.empty() ? "" : "; ") + ("node " + name + ": ") +
+                OperatorRegistry::Get().UnknownOperator(op).what();
+    }
+    if (!errors.empty()) throw NotFound(errors);
+  }
+
+  static std::unique_ptr<OperatorProperty> MakeProperty(const std::string& op,
+                                                        const ParameterMap& parameters,
+                                                        const std::string& name) {
+    try {
+      return OperatorRegistry::Get().Create(op, parameters);
+    } catch (const Error& error) {
+      throw Error(error.code(), "node \"" + name + "\": " + error.what());
+    }
+  }
+
   NodeEntry ReadEntry(const ordered_json& entry, const std::string& where) const {
     if (!entry.is_array() || entry.size() < 2 || entry.size() > 3) {
       throw Damaged(where, " is ", entry.dump(),
@@ -175,8 +204,7 @@ class GraphReader {
   static std::shared_ptr<Node> ReadOperator(const std::string& op, const ParameterMap& parameters,
                                             const std::string& name, std::vector<NodeEntry> inputs,
                                             const std::string& where) {
-    std::shared_ptr<const OperatorProperty> property =
-        OperatorRegistry::Get().Create(op, parameters);
+    std::shared_ptr<const OperatorProperty> property = MakeProperty(op, parameters, name);
     const size_t arguments = property->ListArguments().size();
     const size_t aux_states = property->ListAuxiliaryStates().size();
     if (inputs.size() != arguments && inputs.size() != arguments + aux_states) {

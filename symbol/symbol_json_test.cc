@@ -166,7 +166,37 @@ TEST(SymbolJsonTest, UnknownOperatorsKeepTheirOwnError) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Error::kNotFound);
-    EXPECT_THAT(error.what(), HasSubstr("Convolution"));
+    EXPECT_STREQ(error.what(),
+                 "node \"c\": unknown operator \"Convolutoin\"; did you mean \"Convolution\"?");
+  }
+}
+
+TEST(SymbolJsonTest, AllUnknownOperatorsAreToldAtOnce) {
+  try {
+    Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+        {"op": "BatchNorm", "name": "bn1", "inputs": [[0, 0, 0]]},
+        {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]]},
+        {"op": "BatchNorm", "name": "bn2", "inputs": [[2, 0, 0]]},
+        {"op": "softmax", "name": "prob", "inputs": [[3, 0, 0]]},
+        {"op": "Poolin", "name": "pool", "inputs": [[4, 0, 0]]}],
+        "heads": [[5, 0, 0]]})");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kNotFound);
+    EXPECT_STREQ(error.what(),
+                 "node \"bn1\": operator \"BatchNorm\" is not implemented; "
+                 "node \"prob\": operator \"softmax\" is not implemented; "
+                 "node \"pool\": unknown operator \"Poolin\"; did you mean \"Pooling\"?");
+  }
+}
+
+TEST(SymbolJsonTest, ErrorsAboutParametersNameTheNode) {
+  try {
+    OfFullyConnected(R"("attrs": {"num_hidden": "4", "num_hiden": "4"})");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("node \"fc\": FullyConnected: unknown parameter"));
   }
 }
 
