@@ -6,6 +6,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/internal/pool_rows.h"
 #include "tessera/tensor/reread.h"
 
 namespace tessera {
@@ -107,6 +108,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   static constexpr bool kMovesElements = true;
   static constexpr bool kRereadsOperand = true;
   static constexpr bool kComputedFirst = IsPreparedToReread<E>();
+  static constexpr bool kSharesWork = true;
 
   E image;
   Shape<4> image_shape;
@@ -138,33 +140,127 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
+  /// Windows that stand side by side are reduced at once, each in Eval's order.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
     const index_t plane_row = y / target[2] * image_shape[2];
     const index_t oy = y % target[2];
+    if constexpr (std::is_floating_point_v<Accumulator> &&
+                  PacketTraits<Accumulator>::kVectorizable) {
+      // Below, the rest of a packet would take longer than the windows themselves.
+      constexpr index_t kMinWindows = 4;
+      if (end - begin >= kMinWindows && FitsRows()) {
+        for (index_t x = begin; x < end; x += kPooledAtOnce) {
+          EvalWindows(plane_row, oy, x, std::min(kPooledAtOnce, end - x), out + (x - begin));
+        }
+        return;
+      }
+    }
     for (index_t x = begin; x < end; ++x) *out++ = EvalPlane(plane_row, oy, x);
   }
 
  private:
+  using Red = std::conditional_t<kKind == PoolKind::kMax, red::maximum, red::sum>;
+  static constexpr bool kDivides =
+      kKind == PoolKind::kAverage || kKind == PoolKind::kAverageWithoutPad;
+
+  TESSERA_HD static Accumulator InitialValue() {
+    return static_cast<Accumulator>(Red::template InitialValue<T>());
+  }
+  TESSERA_HD PoolWindow WindowAt(index_t oy, index_t ox) const {
+    return {g, kKind, image_shape[2], image_shape[3], oy, ox};
+  }
+
   /// `plane_row` is the first row of the image's plane.
   TESSERA_HD T EvalPlane(index_t plane_row, index_t oy, index_t ox) const {
-    const PoolWindow w(g, kKind, image_shape[2], image_shape[3], oy, ox);
-    if constexpr (kKind == PoolKind::kMax) {
-      T result = red::maximum::InitialValue<T>();
-      for (index_t y = w.y_begin; y < w.y_end; ++y) {
-        for (index_t x = w.x_begin; x < w.x_end; ++x) {
-          result = op::maximum::Map(result, image.Eval(plane_row + y, x));
+    const PoolWindow w = WindowAt(oy, ox);
+    Accumulator result = InitialValue();
+    for (index_t y = w.y_begin; y < w.y_end; ++y) {
+      for (index_t x = w.x_begin; x < w.x_end; ++x) {
+        result = Red::OPType::Map(result, static_cast<Accumulator>(image.Eval(plane_row + y, x)));
+      }
+    }
+    if constexpr (kDivides) result /= static_cast<Accumulator>(w.count);
+    return static_cast<T>(result);
+  }
+
+  /// Whether the elements of kPooledAtOnce windows are no more than kMaxPooledElements.
+  bool FitsRows() const {
+    constexpr index_t kMost = kMaxPooledElements;
+    return g.kernel_y < kMost && g.kernel_x < kMost && g.stride_x < kMost &&
+           g.kernel_y * (kPooledAtOnce * g.stride_x + g.kernel_x) <= kMost;
+  }
+
+  /// EvalPlane for `count` windows from `begin` on, at most kPooledAtOnce.
+  void EvalWindows(index_t plane_row, index_t oy, index_t begin, index_t count, T* out) const {
+    constexpr index_t kTogether = kPooledTogether<Accumulator>;
+    const PoolWindow first = WindowAt(oy, begin);
+    const index_t windows = (count + (kTogether - 1)) / kTogether * kTogether;
+    PooledRows pooled = {.rows = std::max<index_t>(first.y_end - first.y_begin, 0),
+                         .row_step = 0,
+                         .kernel = g.kernel_x,
+                         .stride = g.stride_x,
+                         .windows = windows,
+                         .steps = windows + (g.kernel_x - 1) / g.stride_x};
+    const index_t columns = pooled.columns();
+    // Columns of the image, of those that the windows stand over.
+    const index_t from = begin * g.stride_x - g.pad_x;
+    const index_t inside_begin = std::clamp<index_t>(-from, 0, columns);
+    const index_t inside_end = std::clamp<index_t>(image_shape[3] - from, inside_begin, columns);
+    alignas(64) Accumulator results[kPooledAtOnce];
+    alignas(64) Accumulator elements[kMaxPooledElements];
+    const Accumulator* source = elements;
+    if constexpr (kIsTensor<E> && std::is_same_v<T, Accumulator>) {
+      if (inside_end - inside_begin == columns) {
+        source = image.dptr_ + (plane_row + first.y_begin) * image.stride_ + from;
+        pooled.row_step = image.stride_;
+      }
+    }
+    if (source == elements) {
+      pooled.row_step = columns;
+      for (index_t r = 0; r < pooled.rows; ++r) {
+        Accumulator* const row = elements + r * columns;
+        // No sum is changed by a 0, and no maximum by the lowest value.
+        std::fill_n(row, inside_begin, InitialValue());
+        std::fill_n(row + inside_end, columns - inside_end, InitialValue());
+        const index_t y = plane_row + first.y_begin + r;
+        if constexpr (kIsTensor<E> && std::is_same_v<T, Accumulator>) {
+          std::copy_n(image.dptr_ + y * image.stride_ + from + inside_begin,
+                      inside_end - inside_begin, row + inside_begin);
+        } else {
+          EvaluateSpans(tcast<Accumulator>(image), y, from + inside_begin,
+                        inside_end - inside_begin, row + inside_begin);
         }
       }
-      return result;
+    }
+    ReducePooledRows<typename Red::OPType>(source, pooled, InitialValue(), results);
+    if constexpr (kDivides) Divide(oy, begin, count, windows, results);
+    if constexpr (std::is_same_v<T, Accumulator>) {
+      std::copy_n(results, count, out);
     } else {
-      Accumulator sum = Accumulator(0);
-      for (index_t y = w.y_begin; y < w.y_end; ++y) {
-        for (index_t x = w.x_begin; x < w.x_end; ++x) {
-          sum += static_cast<Accumulator>(image.Eval(plane_row + y, x));
-        }
-      }
-      if constexpr (kKind != PoolKind::kSum) sum /= static_cast<Accumulator>(w.count);
-      return static_cast<T>(sum);
+      EvaluatePackets(tcast<T>(BlockExp<Accumulator>(results)), 0, 0, count, out);
+    }
+  }
+
+  /// Divides the sums of `count` windows from `begin` on, of `windows` that there are.
+  void Divide(index_t oy, index_t begin, index_t count, index_t windows, Accumulator* sums) const {
+    // Windows that reach beyond no side have one and the same divisor.
+    index_t left = 0, right = count;
+    while (left < count && (begin + left) * g.stride_x < g.pad_x) ++left;
+    while (right > left &&
+           (begin + right - 1) * g.stride_x - g.pad_x + g.kernel_x > image_shape[3]) {
+      --right;
+    }
+    const auto divisor = [&](index_t i) {
+      return static_cast<Accumulator>(WindowAt(oy, begin + i).count);
+    };
+    alignas(64) Accumulator divisors[kPooledAtOnce];
+    std::fill_n(divisors, kPooledAtOnce, divisor(std::min(left, count - 1)));
+    for (index_t i = 0; i < left; ++i) divisors[i] = divisor(i);
+    for (index_t i = right; i < count; ++i) divisors[i] = divisor(i);
+    // In blocks of known extent, of which GCC makes vectors.
+    constexpr index_t kBlock = kPooledTogether<Accumulator>;
+    for (index_t i = 0; i < windows; i += kBlock) {
+      for (index_t j = 0; j < kBlock; ++j) sums[i + j] /= divisors[i + j];
     }
   }
 };
@@ -343,7 +439,8 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
 /// (oy * stride_y - pad_y, ox * stride_x - pad_x).
 ///
 /// Shapes: image (n, c, height, width), result (n, c, out_y, out_x); the caller chooses the number
-/// of positions, so that both rounding conventions can be had. half and bfloat16 add up in float.
+/// of positions, so that both rounding conventions can be had. Elements are taken up row by row, in
+/// float if they are half or bfloat16.
 /// A window that holds no element of the image has red::maximum's initial value as its maximum, and
 /// 0 as its sum and average. A NaN in a window is its maximum. An image that is a function of
 /// others, such as tanh(x), is computed once, into a temporary. Throws Error(kInvalidArgument) if

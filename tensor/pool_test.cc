@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -87,6 +88,17 @@ void ForEachWindow(const Case& c, const Visit& visit) {
   }
 }
 
+/// All elements of an expression, computed one by one.
+template <typename E>
+std::vector<typename E::value_type> ValuesOf(const E& e) {
+  const Shape<2> shape = e.shape().FlatTo2D();
+  std::vector<typename E::value_type> values;
+  for (index_t y = 0; y < shape[0]; ++y) {
+    for (index_t x = 0; x < shape[1]; ++x) values.push_back(e.Eval(y, x));
+  }
+  return values;
+}
+
 double Divisor(PoolKind kind, size_t members, int padded) {
   if (kind == PoolKind::kAverage && members > 0) return padded;
   if (kind == PoolKind::kAverageWithoutPad && members > 0) return static_cast<double>(members);
@@ -140,8 +152,9 @@ class PoolTest : public testing::Test {
       ExpectNear(out.values(), expected, what);
     }
     EXPECT_TRUE(out.GuardsIntact()) << what;
-    // Element by element, as inside a larger expression.
+    // Element by element, and as inside a larger expression.
     const std::vector<T> rows = out.values();
+    ExpectSameValues(ValuesOf(pool<kKind>(*image, c.out_y, c.out_x, c.g)), rows, what);
     *out = F<op::identity>(pool<kKind>(*image, c.out_y, c.out_x, c.g));
     ExpectSameValues(out.values(), rows, what);
 
@@ -238,6 +251,56 @@ TEST(PoolSpecialTest, NanIsTheMaximumOfItsWindow) {
   GuardedTensor<4, float> pooled(Shape4(1, 1, 1, 2));
   *pooled = pool<PoolKind::kMax>(*image, 1, 2, {.kernel_x = 2, .stride_x = 2});
   ExpectSameValues(pooled.values(), {nan, 2});
+}
+
+template <PoolKind kKind, typename T>
+void ExpectRowsHaveTheBitsOfElements() {
+  // Numbers whose sums round, zeros of both signs, infinities and NaNs.
+  std::vector<T> values = RandomValues<T>(2 * 9 * 150, T(-3), T(3));
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = T(i % 2 == 0 ? 0.0 : -0.0);
+  for (size_t i = 77; i < values.size(); i += 211) {
+    values[i] =
+        i % 2 == 0 ? std::numeric_limits<T>::quiet_NaN() : T(-std::numeric_limits<T>::infinity());
+  }
+  for (const index_t width : {1, 3, 4, 5, 8, 15, 16, 17, 31, 33, 63, 64, 65, 66, 127, 128, 150}) {
+    for (const PoolGeometry& g : std::initializer_list<PoolGeometry>{
+             {.kernel_y = 2, .kernel_x = 2, .stride_y = 2, .stride_x = 2},
+             {.kernel_y = 3, .kernel_x = 3, .pad_y = 1, .pad_x = 1},
+             {.kernel_y = 3, .kernel_x = 3, .stride_y = 2, .stride_x = 2, .pad_y = 1, .pad_x = 1},
+             {.kernel_y = 2, .kernel_x = 5, .stride_x = 3, .pad_x = 4},
+             {.kernel_x = 1, .stride_x = 2},
+             {.kernel_y = 4, .kernel_x = 2, .stride_y = 3, .stride_x = 5, .pad_y = 3, .pad_x = 9},
+             // More elements than the loop over rows takes.
+             {.kernel_y = 9, .kernel_x = 170, .pad_y = 4, .pad_x = 99}}) {
+      const Shape<4> shape = Shape4(2, 1, 9, width);
+      GuardedTensor<4, T> image(shape, std::vector<T>(values.begin(), values.begin() + 18 * width),
+                                GuardedLayout{.row_padding = width % 2});
+      // Some windows lie beyond the image.
+      const index_t out_x = (width + 2 * g.pad_x) / g.stride_x + 2;
+      GuardedTensor<4, T> out(Shape4(2, 1, 5, out_x));
+      const auto expect_same = [&](const auto& expression) {
+        *out = expression;
+        const std::vector<T> expected = ValuesOf(expression), actual = out.values();
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const double a = static_cast<double>(actual[i]), e = static_cast<double>(expected[i]);
+          ASSERT_TRUE((std::isnan(a) && std::isnan(e)) ||
+                      (a == e && std::signbit(a) == std::signbit(e)))
+              << a << " instead of " << e << " at " << i << ", width " << width << ", kernel "
+              << g.kernel_x;
+        }
+        EXPECT_TRUE(out.GuardsIntact());
+      };
+      expect_same(pool<kKind>(*image, 5, out_x, g));
+      expect_same(pool<kKind>(*image * T(3), 5, out_x, g));
+    }
+  }
+}
+
+TYPED_TEST(PoolTest, RowsHaveTheBitsOfElements) {
+  ExpectRowsHaveTheBitsOfElements<PoolKind::kMax, TypeParam>();
+  ExpectRowsHaveTheBitsOfElements<PoolKind::kSum, TypeParam>();
+  ExpectRowsHaveTheBitsOfElements<PoolKind::kAverage, TypeParam>();
+  ExpectRowsHaveTheBitsOfElements<PoolKind::kAverageWithoutPad, TypeParam>();
 }
 
 TEST(PoolSpecialTest, IntegersPoolToo) {
