@@ -146,8 +146,8 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     const index_t oy = y % target[2];
     if constexpr (std::is_floating_point_v<Accumulator> &&
                   PacketTraits<Accumulator>::kVectorizable) {
-      // Below, the rest of a packet would take longer than the windows themselves.
-      constexpr index_t kMinWindows = 4;
+      // Fewer are sooner done one by one.
+      constexpr index_t kMinWindows = 8;
       if (end - begin >= kMinWindows && FitsRows()) {
         for (index_t x = begin; x < end; x += kPooledAtOnce) {
           EvalWindows(plane_row, oy, x, std::min(kPooledAtOnce, end - x), out + (x - begin));
@@ -174,6 +174,22 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   TESSERA_HD T EvalPlane(index_t plane_row, index_t oy, index_t ox) const {
     const PoolWindow w = WindowAt(oy, ox);
     Accumulator result = InitialValue();
+    if constexpr (kKind == PoolKind::kMax) {
+      // Without jumps, as the maximum's place cannot be predicted. A row's does not wait for that
+      // of the rows above, with the same bits: of equal ones the last is taken, and NaN below.
+      bool holds_nan = false;
+      for (index_t y = w.y_begin; y < w.y_end; ++y) {
+        Accumulator largest = InitialValue();
+        for (index_t x = w.x_begin; x < w.x_end; ++x) {
+          const Accumulator element = static_cast<Accumulator>(image.Eval(plane_row + y, x));
+          largest = largest > element ? largest : element;
+          holds_nan |= element != element;
+        }
+        result = result > largest ? result : largest;
+      }
+      if (!holds_nan) return static_cast<T>(result);
+      result = InitialValue();
+    }
     for (index_t y = w.y_begin; y < w.y_end; ++y) {
       for (index_t x = w.x_begin; x < w.x_end; ++x) {
         result = Red::OPType::Map(result, static_cast<Accumulator>(image.Eval(plane_row + y, x)));
