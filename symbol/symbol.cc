@@ -155,16 +155,15 @@ std::vector<std::string> Symbol::ListAuxiliaryStates() const {
 }
 
 std::optional<std::string> Symbol::GetAttribute(std::string_view key) const {
-  const auto& attributes =
-      SingleOutput(*this, "Symbol::GetAttribute", "the symbol").node->attributes;
-  const auto found = attributes.find(std::string(AttributeName(key)));
-  if (found == attributes.end()) return std::nullopt;
+  const NodeEntry entry = SingleOutput(*this, "Symbol::GetAttribute", "the symbol");
+  const auto found = entry.node->attributes.find(std::string(AttributeName(*entry.node, key)));
+  if (found == entry.node->attributes.end()) return std::nullopt;
   return found->second;
 }
 
 void Symbol::SetAttribute(std::string_view key, std::string value) {
   const NodeEntry entry = SingleOutput(*this, "Symbol::SetAttribute", "the symbol");
-  entry.node->attributes[std::string(AttributeName(key))] = std::move(value);
+  entry.node->attributes[std::string(AttributeName(*entry.node, key))] = std::move(value);
 }
 
 InferredShapes Symbol::InferShape(const std::map<std::string, TShape>& known) const {

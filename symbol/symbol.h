@@ -95,7 +95,9 @@ class Symbol {
   std::vector<std::string> ListAuxiliaryStates() const;
 
   /// Attributes of the output's node that are not parameters (lr_mult, ctx_group, …). `key` and
-  /// `__key__`, as MXNet's files spell it, are the same attribute.
+  /// `__key__`, as MXNet's files spell it, are the same attribute at an operator, and at a variable
+  /// where MXNet spells it both ways (ctx_group, lr_mult, wd_mult, force_mirroring, mirror_stage,
+  /// profiler_scope).
   std::optional<std::string> GetAttribute(std::string_view key) const;
   /// Sets an attribute of the output's node, which all handles to it see.
   void SetAttribute(std::string_view key, std::string value);

@@ -24,6 +24,7 @@
 namespace tessera {
 
 using nlohmann::ordered_json;
+using symbol_internal::AnnotationNames;
 using symbol_internal::AttributeName;
 using symbol_internal::IndexedGraph;
 using symbol_internal::MakeNode;
@@ -79,9 +80,7 @@ struct OldAnnotation {
 };
 
 std::optional<OldAnnotation> ParseOldAnnotation(std::string_view key) {
-  static constexpr std::string_view kNames[] = {
-      "ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope"};
-  for (const std::string_view name : kNames) {
+  for (const std::string_view name : AnnotationNames()) {
     if (!key.ends_with(name)) continue;
     if (key.size() == name.size()) return OldAnnotation{"", name};
     const std::string_view before = key.substr(0, key.size() - name.size());
@@ -92,7 +91,8 @@ std::optional<OldAnnotation> ParseOldAnnotation(std::string_view key) {
 
 /// Whether an attribute under this key is none of the operator's parameters.
 bool IsAnnotation(std::string_view key) {
-  return AttributeName(key) != key || ParseOldAnnotation(key).has_value();
+  const bool marked = key.size() >= 4 && key.starts_with("__") && key.ends_with("__");
+  return marked || ParseOldAnnotation(key).has_value();
 }
 
 /// Gives the annotation to the node, or to the variable for whose argument it is meant.
@@ -108,7 +108,7 @@ void Annotate(Node* node, const std::string& key, const std::string& value) {
       }
     }
   }
-  node->attributes[std::string(AttributeName(key))] = value;
+  node->attributes[std::string(AttributeName(*node, key))] = value;
 }
 
 /// Reads nodes one after the other; each refers to earlier ones only.
@@ -241,8 +241,11 @@ std::string Symbol::ToJson() const {
     json["op"] = node->is_variable() ? "null" : node->property->TypeString();
     json["name"] = node->name;
     ParameterMap attrs = node->is_variable() ? ParameterMap() : node->property->GetParams();
-    // Marked, so that readers take none for a parameter.
-    for (const auto& [key, value] : node->attributes) attrs["__" + key + "__"] = value;
+    for (const auto& [key, value] : node->attributes) {
+      // So that no reader takes an operator's attribute for a parameter.
+      const std::string marked = "__" + key + "__";
+      attrs[AttributeName(*node, marked) == key ? marked : key] = value;
+    }
     if (!attrs.empty()) json["attrs"] = attrs;
     json["inputs"] = ordered_json::array();
     for (const NodeEntry& input : node->inputs) {

@@ -101,6 +101,22 @@ TEST(SymbolJsonTest, AnAnnotationForAnArgumentThatIsNoVariableStaysWithTheNode) 
   EXPECT_EQ(Symbol::FromJson(symbol.ToJson()).GetAttribute("data_lr_mult"), "3");
 }
 
+TEST(SymbolJsonTest, ParametersThatMxnetCopiesToVariablesStateNothing) {
+  const Symbol symbol = Symbol::FromJson(R"json({"nodes": [
+      {"op": "null", "name": "x", "inputs": [],
+       "attrs": {"shape": "(0, -1)", "dtype": "float32", "__shape__": "(2, 3)"
+}
+},
+      {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]]}], "heads": [[1, 0, 0]]
+})json");
+  for (const Symbol& each : {symbol, Symbol::FromJson(symbol.ToJson())}) {
+    EXPECT_EQ(each.InferShape({}).outputs[0], (TShape{2, 3}));
+    EXPECT_EQ(each.InferType({}).outputs[0], DType::kFloat32);
+    EXPECT_EQ(each.GetInternals()["x"].GetAttribute("shape"), "(0, -1)");
+    EXPECT_EQ(each.GetInternals()["x"].GetAttribute("__shape__"), "(2, 3)");
+  }
+}
+
 TEST(SymbolJsonTest, AttributesOfAnyNameSurviveSaving) {
   for (const std::string name :
        {"lr_mult", "weight_lr_mult", "num_hidden", "unheard_of", "a b", "", "_", "__", "___",

@@ -8,9 +8,19 @@
 
 namespace tessera::symbol_internal {
 
-std::string_view AttributeName(std::string_view key) {
-  const bool marked = key.size() >= 4 && key.starts_with("__") && key.ends_with("__");
-  return marked ? key.substr(2, key.size() - 4) : key;
+std::span<const std::string_view> AnnotationNames() {
+  static constexpr std::string_view kNames[] = {
+      "ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope"};
+  return kNames;
+}
+
+std::string_view AttributeName(const Node& node, std::string_view key) {
+  if (key.size() < 4 || !key.starts_with("__") || !key.ends_with("__")) return key;
+  const std::string_view name = key.substr(2, key.size() - 4);
+  const auto known = AnnotationNames();
+  const bool same =
+      !node.is_variable() || std::find(known.begin(), known.end(), name) != known.end();
+  return same ? name : key;
 }
 
 Node::~Node() {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,9 +15,8 @@
 
 namespace tessera::symbol_internal {
 
-/// The name under which a node keeps the attribute `key`: MXNet's files spell it `__key__`, and
-/// either spelling finds it.
-std::string_view AttributeName(std::string_view key);
+/// The attributes that MXNet once wrote without underscores and now writes as `__name__`.
+std::span<const std::string_view> AnnotationNames();
 
 /// A variable or an operator in a graph; immutable once it is part of a Symbol, but for attributes.
 struct Node {
@@ -32,6 +32,11 @@ struct Node {
   int num_arguments() const;
   std::string OutputName(int index) const;
 };
+
+/// The name under which a node keeps the attribute `key`. At an operator every attribute may be
+/// spelt `name` or `__name__`, at a variable those of AnnotationNames: MXNet copies parameters of
+/// operators to variables, where a "shape" is not the variable's `__shape__`.
+std::string_view AttributeName(const Node& node, std::string_view key);
 
 /// A graph in an order in which it can be run, with everything numbered.
 class IndexedGraph {

@@ -95,8 +95,8 @@ bool VisitStated(const IndexedGraph& graph, const char* attribute,
       try {
         changed |= visit(found->second, &(*entries)[static_cast<size_t>(graph.EntryId(id, 0))]);
       } catch (const Error& error) {
-        throw Error(error.code(), absl::StrCat("variable \"", node.name, "\": attribute __",
-                                               attribute, "__: ", error.what()));
+        throw Error(error.code(), absl::StrCat("variable \"", node.name, "\": attribute ",
+                                               attribute, ": ", error.what()));
       }
     }
   }
@@ -146,7 +146,7 @@ GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, T
                         std::vector<TShape>* out,
                         std::vector<TShape>* aux) { property.InferShape(in, out, aux); };
   InferToFixedPoint(graph, &shapes.entries, infer);
-  if (VisitStated(graph, "shape", known, &shapes.entries, MergeStatedShape)) {
+  if (VisitStated(graph, "__shape__", known, &shapes.entries, MergeStatedShape)) {
     InferToFixedPoint(graph, &shapes.entries, infer);
   }
   shapes.complete = std::all_of(shapes.entries.begin(), shapes.entries.end(),
@@ -164,7 +164,7 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
                         std::vector<DType>* out,
                         std::vector<DType>* aux) { property.InferType(in, out, aux); };
   InferToFixedPoint(graph, &types.entries, infer);
-  if (VisitStated(graph, "dtype", known, &types.entries, MergeStatedType)) {
+  if (VisitStated(graph, "__dtype__", known, &types.entries, MergeStatedType)) {
     InferToFixedPoint(graph, &types.entries, infer);
   }
   for (const int id : graph.arguments()) {
