@@ -5,6 +5,7 @@
 
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/merge_dimensions.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
@@ -13,7 +14,8 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// broadcast<kAxis>(vector, shape): element i of the vector everywhere where index kAxis is i.
 template <typename E, int N, int kAxis>
-struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
+struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
+                      StoresOperand<kIsDearToRepeat<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
@@ -42,6 +44,10 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
   template <typename NewE>
   auto WithOperands(const NewE& new_vector) const {
     return BroadcastExp<NewE, N, kAxis>(new_vector, target);
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsDearToRepeat<E> {
+    return WithOperands(PrepareStored(vector, scratch));
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     if constexpr (kAlongRow) {
@@ -72,8 +78,8 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type> {
 
 /// Spreads a vector over `shape` along dimension kAxis: out[…, i at kAxis, …] = vector[i].
 ///
-/// The vector may be any expression of one dimension; it is then computed anew wherever it is read,
-/// so that a dear one is better stored first.
+/// The vector may be any expression of one dimension. A dear one (a function such as exp, a
+/// reduction) is computed once, into a temporary of its own size; others anew wherever it is read.
 /// Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements, or if the shape is
 /// negative or has 2^63 elements or more, as do the others that make shapes.
 template <int kAxis, Operand E, int N>

@@ -315,6 +315,19 @@ class Inspection {
     }
   }
 
+  /// A node that stores its operand.
+  template <typename E>
+  requires E::kStoresOperand auto First(const E& e) {
+    const auto ready = Ready(std::get<0>(e.operands()));
+    if constexpr (kIsTensor<std::remove_cv_t<decltype(ready)>>) {
+      return e.WithOperands(ready);
+    } else {
+      const auto stored = Stored(ready);
+      Loop<sv::saveto>("writes " + Described(ready) + " to be read many times", stored, ready);
+      return e.WithOperands(stored);
+    }
+  }
+
   template <ComplexExpression C>
   auto First(const WholeExp<C>& e) {
     const Evaluation evaluation(this);

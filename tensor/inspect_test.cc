@@ -225,6 +225,14 @@ TEST_F(InspectTest, NodesThatShareWorkRunInBlocks) {
   EXPECT_THAT(Inspect<sv::plusto>(*column_sums, sums), HasSubstr("nodes' own loops"));
 }
 
+TEST_F(InspectTest, ADearOperandOfABroadcastIsStored) {
+  const auto sums = reduce_with_axis<red::sum, false>(*a, 0);
+  const std::string text = Inspect(*r, *a - broadcast<1>(sums, a->shape_));
+  EXPECT_THAT(text, HasSubstr("pass 1: writes (9,) float32 to be read many times"));
+  EXPECT_THAT(text, HasSubstr("temporaries: (9,) float32\n"));
+  EXPECT_THAT(Inspect(*r, broadcast<1>((*a)[0] + 1, a->shape_)), HasSubstr("temporaries: none"));
+}
+
 TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {
   EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, RunsWide());
   EXPECT_EQ(Inspect(sum(*a)).find("chosen at run time") != std::string::npos, RunsWide());

@@ -6,6 +6,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/internal/row_map.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/size_bytes.h"
 
 /// Images made larger: borders of zeros, elements repeated.
@@ -82,7 +83,8 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type> {
 
 /// upsampling_nearest: see the function below.
 template <typename E>
-struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type> {
+struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
+                       StoresOperand<kIsDearToRepeat<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;
@@ -112,6 +114,10 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type> {
   template <typename A>
   UpsamplingExp<A> WithOperands(const A& a) const {
     return {a, scale};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsDearToRepeat<E> {
+    return WithOperands(PrepareStored(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }

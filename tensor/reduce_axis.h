@@ -212,31 +212,74 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
         }
       }
     } else {
-      index_t x = begin;
-      if constexpr (!HoldsSpans<E>()) {
+      if constexpr (HoldsSpans<E>()) {
+        if (along_row) {
+          IndicesOfRows(FirstRow(y, begin), end - begin, out);
+        } else {
+          IndicesOfColumns(FirstRow(y, begin), begin, end, out);
+        }
+      } else {
+        index_t x = begin;
         if (!along_row && extent <= kMaxIndexedRows) {
           x = IndexColumns<Red>(e, FirstRow(y, begin), inner_rows, extent, begin, end, out);
         }
+        for (; x < end; ++x) out[x - begin] = OneByOne(y, x);
       }
-      for (; x < end; ++x) out[x - begin] = OneByOne(y, x);
     }
   }
 
  private:
-  /// The elements in their order, in one sum.
-  TESSERA_HD value_type OneByOne(index_t y, index_t x) const {
-    const index_t row = FirstRow(y, x);
+  /// What a number of elements are reduced to, one after another.
+  struct Reduced {
     Accumulator result = Red::template InitialValue<Accumulator>();
     index_t index = 0;
-    for (index_t k = 0; k < extent; ++k) {
-      const Accumulator element =
-          static_cast<Accumulator>(along_row ? e.Eval(row, k) : e.Eval(row + k * inner_rows, x));
-      const Accumulator combined = Red::OPType::Map(result, element);
+
+    TESSERA_HD void Take(value_type element, index_t k) {
+      const Accumulator combined = Red::OPType::Map(result, static_cast<Accumulator>(element));
       // A NaN, once it has won, differs from itself and must not move on.
       if (kIndex && combined != result && result == result) index = k;
       result = combined;
     }
-    return kIndex ? static_cast<value_type>(index) : static_cast<value_type>(result);
+    TESSERA_HD value_type Value() const {
+      return kIndex ? static_cast<value_type>(index) : static_cast<value_type>(result);
+    }
+  };
+
+  /// The elements in their order, in one sum.
+  TESSERA_HD value_type OneByOne(index_t y, index_t x) const {
+    const index_t row = FirstRow(y, x);
+    Reduced reduced;
+    for (index_t k = 0; k < extent; ++k) {
+      reduced.Take(along_row ? e.Eval(row, k) : e.Eval(row + k * inner_rows, x), k);
+    }
+    return reduced.Value();
+  }
+
+  /// out[i] = the index in row first + i, of an operand that is computed in blocks.
+  void IndicesOfRows(index_t first, index_t rows, value_type* out) const {
+    value_type block[kIndexedColumns];
+    for (index_t i = 0; i < rows; ++i) {
+      Reduced reduced;
+      for (index_t k = 0; k < extent; k += kIndexedColumns) {
+        const index_t count = std::min(kIndexedColumns, extent - k);
+        EvaluateSpans(e, first + i, k, count, block);
+        for (index_t j = 0; j < count; ++j) reduced.Take(block[j], k + j);
+      }
+      out[i] = reduced.Value();
+    }
+  }
+  /// The same in column begin + i, for columns up to `end`, down rows of which the first is `row`.
+  void IndicesOfColumns(index_t row, index_t begin, index_t end, value_type* out) const {
+    value_type block[kIndexedColumns];
+    for (index_t x = begin; x < end; x += kIndexedColumns) {
+      const index_t count = std::min(kIndexedColumns, end - x);
+      Reduced reduced[kIndexedColumns];
+      for (index_t k = 0; k < extent; ++k) {
+        EvaluateSpans(e, row + k * inner_rows, x, count, block);
+        for (index_t j = 0; j < count; ++j) reduced[j].Take(block[j], k);
+      }
+      for (index_t j = 0; j < count; ++j) *out++ = reduced[j].Value();
+    }
   }
 
   /// The operand's first row among those that element (y, x) of the result is reduced from.

@@ -6,8 +6,10 @@
 
 #include "tessera/tensor/dense.h"
 
-/// What a node whose windows share elements of an expression makes of it: it stores what costs more
-/// to compute again than to read back.
+/// What a node that asks for elements of an expression many times makes of it: it stores what costs
+/// more to compute again than to read back. Those whose windows share elements store every
+/// function (kRereadsOperand); those that repeat elements, each in a place of its own, what is dear
+/// (StoresOperand).
 namespace tessera::expr {
 
 template <typename E>
@@ -28,7 +30,7 @@ constexpr bool IsWorthStoring() {
   if constexpr (kIsTensor<E>) {
     return false;
   } else {
-    return E::kForm == form::kMapped || requires { requires E::kRereadsOperand; }
+    return E::kForm == form::kMapped || HoldsSpans<E>() || requires { requires E::kRereadsOperand; }
     || AnyIsWorthStoring<OperandTupleOf<E>>::value;
   }
 }
@@ -40,20 +42,52 @@ constexpr bool IsPreparedToReread() {
   return IsComputedFirst<E>() || IsWorthStoring<E>();
 }
 
+/// Whether a node that repeats elements of its operand E stores it: on the CPU, where these are
+/// computed in blocks.
+template <typename E>
+inline constexpr bool kIsDearToRepeat = HoldsSpans<E>() && !std::is_same_v<DeviceOf<E>, gpu>;
+
+/// A base of nodes that, if kStores, are computed first to store their operand; these offer
+/// ComputeFirst by PrepareStored.
+template <bool kStores>
+struct StoresOperand {};
+template <>
+struct StoresOperand<true> {
+  static constexpr bool kStoresOperand = true;
+  static constexpr bool kComputedFirst = true;
+};
+
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// e ready for a loop, in a temporary in scratch memory if it is worth that.
+/// What is ready for a loop, in a temporary in scratch memory.
 /// Throws Error(kResourceExhausted) without memory for it.
+template <typename E, typename Device>
+auto StoredInScratch(const E& ready, Scratch<Device>* scratch) {
+  const auto stored = TemporaryTensor<Device, E::kRank, typename E::value_type>(
+      ready.shape(), scratch->stream(), scratch);
+  Evaluate<sv::saveto>(stored, ready);
+  return stored;
+}
+
+/// e ready for a loop, in a temporary if it is worth that; throws as StoredInScratch does.
 template <typename E, typename Device>
 auto PrepareToReread(const E& e, Scratch<Device>* scratch) {
   const auto ready = Prepare(e, scratch);
   if constexpr (IsWorthStoring<std::remove_cv_t<decltype(ready)>>()) {
-    const auto stored = TemporaryTensor<Device, E::kRank, typename E::value_type>(
-        e.shape(), scratch->stream(), scratch);
-    Evaluate<sv::saveto>(stored, ready);
-    return stored;
+    return StoredInScratch(ready, scratch);
   } else {
     return ready;
+  }
+}
+
+/// The same, in a temporary whatever it is, unless it is a tensor.
+template <typename E, typename Device>
+auto PrepareStored(const E& e, Scratch<Device>* scratch) {
+  const auto ready = Prepare(e, scratch);
+  if constexpr (kIsTensor<std::remove_cv_t<decltype(ready)>>) {
+    return ready;
+  } else {
+    return StoredInScratch(ready, scratch);
   }
 }
 

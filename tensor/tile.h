@@ -8,6 +8,7 @@
 
 #include "tessera/tensor/expression.h"
 #include "tessera/tensor/reducers.h"
+#include "tessera/tensor/span.h"
 
 /// Transposed operands. Whoever writes a row of a transposed matrix reads a column of the matrix,
 /// and of each cache line one element: a large one is fetched again for every row, and where rows
@@ -82,10 +83,18 @@ void TransposeElements(const E e, index_t row, index_t step, index_t column, ind
   }
 }
 
-/// EvalTransposed, below, of what the first cache holds.
+/// EvalTransposed, below, of what the first cache holds, at most a line of columns of e.
 template <typename E, typename T>
 void TransposeTile(const E e, index_t row, index_t step, index_t column, index_t rows,
                    index_t columns, T* out, index_t stride) {
+  if constexpr (HoldsSpans<E>()) {
+    T block[64 / sizeof(T)];
+    for (index_t x = 0; x < columns; ++x) {
+      EvaluateSpans(e, row + x * step, column, rows, block);
+      for (index_t y = 0; y < rows; ++y) out[y * stride + x] = block[y];
+    }
+    return;
+  }
   using P = typename PacketTraits<T>::type;
   constexpr index_t kSize = PacketTraits<T>::kSize;
   index_t packed_rows = 0, packed_columns = columns;

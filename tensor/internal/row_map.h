@@ -8,6 +8,7 @@
 #include "tessera/tensor/dense.h"
 #include "tessera/tensor/merge_dimensions.h"
 #include "tessera/tensor/reference.h"
+#include "tessera/tensor/reread.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -47,6 +48,16 @@ template <typename E>
 void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
                    typename E::value_type* out) {
   using T = typename E::value_type;
+  if constexpr (HoldsSpans<E>()) {
+    constexpr index_t kBlock = kSpanBlock<T>;
+    T block[kBlock];
+    for (index_t i = 0; i < count; i += kBlock) {
+      const index_t size = std::min(kBlock, count - i);
+      EvalSpan(expression, y, last - i - size + 1, last - i + 1, block);
+      std::reverse_copy(block, block + size, out + i);
+    }
+    return;
+  }
   const E e = expression;  // as in EvalSpan
   index_t i = 0;
   // Some packets of integers Eigen 3.4 cannot reverse, and returns them as they are.
@@ -177,7 +188,9 @@ inline constexpr bool kReadsInSteps =
 ///   Across()             where rows may be columns of the operand's, as a node has it.
 /// With kOneToOne over a tensor it may also be assigned to; see reference.h.
 template <typename Map, typename E>
-struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<RowMapExp<Map, E>> {
+struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
+                   ReferenceExp<RowMapExp<Map, E>>,
+                   StoresOperand<!Map::kOneToOne && kIsDearToRepeat<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = Map::kRank;
@@ -203,6 +216,11 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>, ReferenceExp<
   template <typename A>
   RowMapExp<Map, A> WithOperands(const A& a) const {
     return {map, a};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const
+      requires(!Map::kOneToOne && kIsDearToRepeat<E>) {
+    return WithOperands(PrepareStored(e, scratch));
   }
 
   Shape<kRank> shape() const { return map.shape(); }
