@@ -241,7 +241,7 @@ class Inspection {
 
   template <typename Red, typename Finish, typename T, typename E>
   auto First(const ReduceAllExp<Red, Finish, T, E>& e) {
-    const auto ready = Ready(e.e);
+    const auto ready = ReadyRows(e.e);
     BeginReduction(ready, "a number");
     if constexpr (kOnGpu<E>) {
       EndKernel();
@@ -263,7 +263,7 @@ class Inspection {
   template <typename Red, typename Finish, int kAxis, typename T, typename E>
   void Into(const ReduceAxisExp<Red, Finish, kAxis, T, E>& e) {
     using Walk = AxisWalk<kAxis, E::kRank>;
-    const auto ready = Ready(e.e);
+    const auto ready = ReadyRows(e.e);
     BeginReduction(ready, Described(e));
     const Walk walk(ready.shape());
     if constexpr (kOnGpu<E>) {
@@ -318,13 +318,26 @@ class Inspection {
   /// A node that stores its operand.
   template <typename E>
   requires E::kStoresOperand auto First(const E& e) {
-    const auto ready = Ready(std::get<0>(e.operands()));
+    return e.WithOperands(ReadyStored(std::get<0>(e.operands())));
+  }
+  // What PrepareStored and PrepareRows do.
+  template <typename E>
+  auto ReadyStored(const E& e) {
+    const auto ready = Ready(e);
     if constexpr (kIsTensor<std::remove_cv_t<decltype(ready)>>) {
-      return e.WithOperands(ready);
+      return ready;
     } else {
       const auto stored = Stored(ready);
-      Loop<sv::saveto>("writes " + Described(ready) + " to be read many times", stored, ready);
-      return e.WithOperands(stored);
+      Loop<sv::saveto>("writes " + Described(ready) + " to a temporary", stored, ready);
+      return stored;
+    }
+  }
+  template <typename E>
+  auto ReadyRows(const E& e) {
+    if constexpr (kIsReadInTiles<E>) {
+      return ReadyStored(e);
+    } else {
+      return Ready(e);
     }
   }
 

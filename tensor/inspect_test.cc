@@ -228,9 +228,16 @@ TEST_F(InspectTest, NodesThatShareWorkRunInBlocks) {
 TEST_F(InspectTest, ADearOperandOfABroadcastIsStored) {
   const auto sums = reduce_with_axis<red::sum, false>(*a, 0);
   const std::string text = Inspect(*r, *a - broadcast<1>(sums, a->shape_));
-  EXPECT_THAT(text, HasSubstr("pass 1: writes (9,) float32 to be read many times"));
+  EXPECT_THAT(text, HasSubstr("pass 1: writes (9,) float32 to a temporary"));
   EXPECT_THAT(text, HasSubstr("temporaries: (9,) float32\n"));
   EXPECT_THAT(Inspect(*r, broadcast<1>((*a)[0] + 1, a->shape_)), HasSubstr("temporaries: none"));
+}
+
+TEST_F(InspectTest, ATransposeThatIsReducedIsStored) {
+  const std::string text = Inspect(sum<1>(a->T()));
+  EXPECT_THAT(text, HasSubstr("pass 1: writes (9,5) float32 to a temporary"));
+  EXPECT_THAT(text, HasSubstr("pass 2: reduces (9,5) float32 to (9,) float32"));
+  EXPECT_THAT(Inspect(sum(a->T() * 2.0f)), HasSubstr("temporaries: (9,5) float32\n"));
 }
 
 TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {

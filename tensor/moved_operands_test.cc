@@ -1,6 +1,8 @@
-// What moves or repeats elements of operands that are computed in blocks: costly functions,
-// reductions along an axis.
+// What moves or repeats elements of operands that are computed in blocks (costly functions,
+// reductions along an axis) or in tiles (transposes).
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tessera/tensor/node_test_util.h"
 #include "tessera/tensor/pad.h"
 #include "tessera/tensor/reduce_axis.h"
+#include "tessera/tensor/reductions.h"
 #include "tessera/tensor/reshape.h"
 #include "tessera/tensor/slice.h"
 #include "tessera/tensor/stretch.h"
@@ -102,6 +105,58 @@ TEST(MovedOperandsTest, AReductionThatIsRepeatedIsComputedOnce) {
   EXPECT_EQ(calls_of(broadcast_with_axis(sums, 0, 3)), once);
   EXPECT_EQ(calls_of(upsampling_nearest(sums, 3)), once);
   EXPECT_EQ(calls_of(pool<red::sum>(sums, 3, 1)), once);
+}
+
+/// Expects of nodes that read rows of a transpose what they give over a tensor with its elements,
+/// whole numbers.
+template <typename T, typename Operand>
+void ExpectRowsAsStored(const Operand& operand, const std::string& what) {
+  GuardedTensor<2, T> stored(operand.shape());
+  *stored = operand;
+  const auto check = [&](const auto& reads, const std::string& how) {
+    const auto over_stored = reads(*stored);
+    constexpr int kRank = std::remove_cvref_t<decltype(over_stored)>::kRank;
+    GuardedTensor<kRank, T> expected(over_stored.shape()), out(over_stored.shape());
+    *expected = over_stored;
+    *out = reads(operand);
+    ExpectSameValues(out.values(), expected.values(), how + " of " + what);
+    EXPECT_TRUE(out.GuardsIntact()) << how << " of " << what;
+  };
+  check([&](const auto& e) { return reshape(e, Shape1(stored->shape_.Size())) + T(1); }, "shape");
+  check([](const auto& e) { return pad(e, 1, 2) + T(1); }, "pad");
+  check([](const auto& e) { return sum<0>(e); }, "sums across rows");
+  check([](const auto& e) { return sum<1>(e) * T(2); }, "sums of rows");
+  EXPECT_EQ(static_cast<T>(sum(operand)), static_cast<T>(sum(*stored))) << what;
+}
+
+template <typename T>
+class TransposedOperandsTest : public testing::Test {};
+using SomeTypes = testing::Types<double, int32_t>;
+TYPED_TEST_SUITE(TransposedOperandsTest, SomeTypes);
+
+TYPED_TEST(TransposedOperandsTest, RowsOfATransposeAreWhatTheyAreInMemory) {
+  using T = TypeParam;
+  for (const auto& [rows, columns] : {std::pair(1, 1), {5, 9}, {17, 131}, {131, 17}}) {
+    const std::string what = std::to_string(rows) + "x" + std::to_string(columns);
+    Sample<2, T> x(Shape2(rows, columns), GuardedLayout{.row_padding = 1});
+    Sample<2, T> y(Shape2(columns, rows));
+    ExpectRowsAsStored<T>((*x).T(), what + ", transposed");
+    ExpectRowsAsStored<T>(*y + swapaxis<0, 1>(*x) * *y, what + ", in an expression");
+  }
+}
+
+TEST(MovedOperandsTest, ATransposeIsReadBeforeItsMemoryIsWritten) {
+  const Shape<2> shape = Shape2(17, 17);
+  Sample<2, float> x(shape);
+  GuardedTensor<2, float> expected(shape);
+  *expected = reshape((*x).T(), shape) - 1;
+  *x = reshape((*x).T(), shape) - 1;
+  ExpectSameValues(std::vector<float>(x->dptr_, x->dptr_ + shape.Size()), expected.values());
+  x.Restore();
+  GuardedTensor<1, float> sums(Shape1(17));
+  *sums = sum<1>((*x).T());
+  (*x)[3] = sum<1>((*x).T());
+  ExpectSameValues(std::vector<float>((*x)[3].dptr_, (*x)[3].dptr_ + 17), sums.values());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// pad: see the function below.
 template <typename E>
-struct PadExp : Exp<PadExp<E>, typename E::value_type> {
+struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInTiles<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;
@@ -51,6 +51,10 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type> {
   template <typename A>
   PadExp<A> WithOperands(const A& a) const {
     return {a, pad_y, pad_x};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsReadInTiles<E> {
+    return WithOperands(PrepareStored(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }

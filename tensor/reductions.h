@@ -11,6 +11,7 @@
 #include "tessera/tensor/reduce_columns.h"
 #include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions_cuda.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/span_node.h"
 #include "tessera/tensor/spread.h"
 
@@ -27,7 +28,8 @@
 /// .spread() puts it back, with the same value everywhere along it. inner(a, b) is the sum of a *
 /// b.
 ///
-/// The operand is any expression; it is read in one pass and never stored. What an element-wise
+/// The operand is any expression; it is read in one pass and never stored, but where it holds a
+/// transpose, which is computed into a temporary. What an element-wise
 /// expression holds of reductions is computed before its loop, into numbers and temporaries of the
 /// results' size; those that are equal (see kIsItsOperands in operand.h), over the same memory,
 /// once for all of an assignment or of a Fuse in one pass, so that functors must give the same for
@@ -67,7 +69,7 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
 
   template <typename Device>
   auto ComputeFirst(Scratch<Device>* scratch) const {
-    const auto& ready = PrepareInPlace(e, scratch);
+    const auto& ready = PrepareRows(e, scratch);
     const index_t count = ready.shape().Size();
     if constexpr (Device::kDevCPU) {
       return ScalarExp<T>(Finish::template Map<T>(ReduceToNumber<Red>(ready), count));
@@ -192,7 +194,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   /// ComputeInto with Last in place of Finish.
   template <typename Last, typename Device>
   void ComputeAs(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
-    const auto& ready = PrepareInPlace(e, scratch);
+    const auto& ready = PrepareRows(e, scratch);
     const AxisWalk<kAxis, E::kRank> walk(ready.shape());
     if (results.shape_.Size() > 0) {
       if constexpr (!Device::kDevCPU) {

@@ -47,6 +47,11 @@ constexpr bool IsPreparedToReread() {
 template <typename E>
 inline constexpr bool kIsDearToRepeat = HoldsSpans<E>() && !std::is_same_v<DeviceOf<E>, gpu>;
 
+/// Whether a node that reads rows of its operand E stores it: on the CPU, where it is computed in
+/// tiles, as a transpose is, of which a row by itself is a column of what is transposed.
+template <typename E>
+inline constexpr bool kIsReadInTiles = HoldsTiles<E>() && !std::is_same_v<DeviceOf<E>, gpu>;
+
 /// A base of nodes that, if kStores, are computed first to store their operand; these offer
 /// ComputeFirst by PrepareStored.
 template <bool kStores>
@@ -88,6 +93,16 @@ auto PrepareStored(const E& e, Scratch<Device>* scratch) {
     return ready;
   } else {
     return StoredInScratch(ready, scratch);
+  }
+}
+
+/// PrepareInPlace for a loop over rows: what kIsReadInTiles in a temporary.
+template <typename E, typename Device>
+decltype(auto) PrepareRows(const E& e, Scratch<Device>* scratch) {
+  if constexpr (kIsReadInTiles<E>) {
+    return PrepareStored(e, scratch);
+  } else {
+    return PrepareInPlace(e, scratch);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tessera/tensor/internal/row_map.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
@@ -13,7 +14,8 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// reshape: see the function below.
 template <int N, typename E>
-struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
+struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
+                    StoresOperand<kIsReadInTiles<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
@@ -50,6 +52,10 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type> {
   template <typename A>
   ReshapeExp<N, A> WithOperands(const A& a) const {
     return {a, target};
+  }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsReadInTiles<E> {
+    return WithOperands(PrepareStored(e, scratch));
   }
 
   const Shape<N>& shape() const { return target; }
