@@ -187,6 +187,46 @@ TYPED_TEST(GemmTest, FewRowsHaveTheBitsThatTheyHaveAmongMany) {
   }
 }
 
+// As where a product is added to a destination of which each thread has some rows.
+TYPED_TEST(GemmTest, AddedBlocksOfRowsHaveTheBitsOfTheWhole) {
+  using T = TypeParam;
+  constexpr index_t kRows = 1006, kUpper = 503;
+  std::mt19937 random(8);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (const index_t n : {1, 4, 5, 9, 12, 13}) {
+    Case<T> whole(false, n % 2 == 0, kRows, n, 2000, 0, T(1) / 3, T(1), random);
+    for (auto* operand : {&whole.a, &whole.b, &whole.c}) {
+      for (T& value : *operand) value = uniform(random);
+    }
+    std::vector<T> blocks = whole.c;
+    GemmArguments<T> upper = whole.g, lower = whole.g;
+    upper.m = kUpper;
+    upper.c = blocks.data();
+    lower.m = kRows - kUpper;
+    lower.a += kUpper * lower.lda;
+    lower.c = blocks.data() + kUpper * lower.ldc;
+    tbb::task_arena(1).execute([&] {
+      Gemm(whole.g);
+      Gemm(upper);
+      Gemm(lower);
+    });
+    EXPECT_EQ(blocks, whole.c) << n << " columns";
+  }
+}
+
+// The transpose of this product packs its left operand.
+TYPED_TEST(GemmTest, AColumnThatLiesFarApartTimesAMatrixTransposed) {
+  using T = TypeParam;
+  std::mt19937 random(9);
+  for (const index_t k : {100, 250, 256}) {
+    Case<T> product(true, false, 858, 1, k, 0, T(1), T(0), random);
+    product.g.ldb = 256;
+    product.b = Entries<T>(k * product.g.ldb, random);
+    product.g.b = product.b.data();
+    product.Check();
+  }
+}
+
 TYPED_TEST(GemmTest, NotANumberTravelsThroughSumsAndNotThroughZeroBeta) {
   using T = TypeParam;
   std::mt19937 random(4);

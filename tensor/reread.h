@@ -30,7 +30,8 @@ constexpr bool IsWorthStoring() {
   if constexpr (kIsTensor<E>) {
     return false;
   } else {
-    return E::kForm == form::kMapped || HoldsSpans<E>() || requires { requires E::kRereadsOperand; }
+    constexpr bool kIsFunction = E::kForm != form::kStored && !MovesElements<E>();
+    return kIsFunction || HoldsSpans<E>() || requires { requires E::kRereadsOperand; }
     || AnyIsWorthStoring<OperandTupleOf<E>>::value;
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tessera/tensor/broadcast.h"
 #include "tessera/tensor/channel_pool.h"
 #include "tessera/tensor/dot.h"
 #include "tessera/tensor/elementwise.h"
@@ -104,7 +105,12 @@ TYPED_TEST(WindowOperandsTest, AFunctionIsComputedOncePerElement) {
   EXPECT_EQ(calls_of(unpack_patch2col(counted, 3, 2, 1, 2, 1, 1)), shape.Size());
   EXPECT_EQ(calls_of(unpack_patch2col(F<Counted>((*x)[1]), PatchGeometry{.kernel_y = 3})),
             shape.Size() / 2);
-  // Windows of windows, and what only moves elements, too.
+  // Functions of what is moved, windows of windows, and functions that are moved, too.
+  GuardedTensor<1, T> bias(Shape1(3));
+  *bias = T(1);
+  const auto biased = F<Counted>(*x + broadcast<1>(*bias, shape));
+  EXPECT_EQ(calls_of(pool<PoolKind::kMax>(biased, 4, 18, kPool)), shape.Size());
+  EXPECT_EQ(calls_of(pool<red::sum>(biased, 3, 1)), shape.Size());
   EXPECT_EQ(calls_of(chpool<red::sum>(pool<red::sum>(counted, 3, 1), 2)), shape.Size());
   EXPECT_EQ(calls_of(pool<red::sum>(reshape(counted, Shape3(6, 7, 17)), 3, 1)), shape.Size());
 }

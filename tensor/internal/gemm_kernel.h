@@ -439,6 +439,16 @@ struct Product {
     return Max(columns * Min(k, kDepth), kRowSums<T>);
   }
 
+  // A column of A transposed times a column: the transpose of it, a row.
+  Product Transposed() const {
+    return {!transpose_b, false, 1, m, k, alpha, b, ldb, a, lda, beta, c, m};
+  }
+  int64_t ScratchSize() const {
+    // That row may pack its left operand where the column packs nothing.
+    const int64_t of_row = n == 1 && transpose_a ? Transposed().PackedASize() : 0;
+    return PackedASize() + PackedBSize() + of_row;
+  }
+
   // A slab of B as the tiles read it.
   struct Slab {
     const T* data;
@@ -579,8 +589,7 @@ struct Product {
       return;
     }
     if (n == 1 && ldc == 1 && transpose_a) {
-      const Product transposed{!transpose_b, false, 1, m, k, alpha, b, ldb, a, lda, beta, c, m};
-      transposed.RunTiles(scratch);
+      Transposed().RunTiles(scratch);
       return;
     }
     RunTiles(scratch);
@@ -663,14 +672,14 @@ struct Product {
 // Elements of scratch memory that the product needs.
 int64_t GemmScratchFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                          int64_t lda, int64_t ldb) {
-  const Product<float> product{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb};
-  return product.PackedASize() + product.PackedBSize();
+  return Product<float>{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb}
+      .ScratchSize();
 }
 
 int64_t GemmScratchDouble(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                           int64_t lda, int64_t ldb) {
-  const Product<double> product{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb};
-  return product.PackedASize() + product.PackedBSize();
+  return Product<double>{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb}
+      .ScratchSize();
 }
 
 void GemmFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
