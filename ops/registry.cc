@@ -90,7 +90,8 @@ Error OperatorRegistry::UnknownOperator(std::string_view name) const {
   for (const auto& [alias, target] : impl_->aliases) known.push_back(alias);
   const std::string nearest = NearestName(name, known);
   return NotFound("unknown operator \"", name, "\"",
-                  nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
+                  nearest.empty() ? "; expected the name of a registered operator"
+                                  : "; did you mean \"" + nearest + "\"?");
 }
 
 const OperatorEntry* OperatorRegistry::Find(std::string_view name) const {

@@ -140,7 +140,8 @@ TEST(OperatorRegistryTest, AnUnknownNameIsAnsweredWithTheNearest) {
   EXPECT_EQ(refusal("convolution"),
             "unknown operator \"convolution\"; did you mean \"Convolution\"?");
   EXPECT_EQ(refusal("_Minu"), "unknown operator \"_Minu\"; did you mean \"_Minus\"?");
-  EXPECT_EQ(refusal("NothingOfTheKind"), "unknown operator \"NothingOfTheKind\"");
+  EXPECT_EQ(refusal("NothingOfTheKind"),
+            "unknown operator \"NothingOfTheKind\"; expected the name of a registered operator");
 }
 
 TEST(OperatorRegistryTest, AnOperatorOfMxnetIsAnsweredWithoutAnotherFunctionsName) {
