@@ -24,7 +24,6 @@
 #include "tessera/tensor/reduce_row.h"
 #include "tessera/tensor/reductions.h"
 #include "tessera/tensor/reread.h"
-#include "tessera/tensor/spread.h"
 #include "tessera/tensor/store.h"
 #include "tessera/tensor/view.h"
 
@@ -288,18 +287,6 @@ class Inspection {
   template <typename Op, typename A>
   void Into(const UnaryMapExp<Op, A>& e) {
     Into(e.a);
-  }
-
-  template <int kAxis, typename E>
-  auto First(const SpreadExp<kAxis, E>& e) {
-    const auto ready = Ready(e.e);
-    if constexpr (kIsTensor<std::remove_cv_t<decltype(ready)>>) {
-      return e.WithOperands(ready);
-    } else {
-      const auto stored = Stored(ready);
-      Loop<sv::saveto>("writes " + Described(ready) + " to be spread", stored, ready);
-      return e.WithOperands(stored);
-    }
   }
 
   /// A node that asks for each element of its operand many times.

@@ -4,15 +4,17 @@
 #include <tuple>
 
 #include "tessera/tensor/dense.h"
+#include "tessera/tensor/reread.h"
 #include "tessera/tensor/size_bytes.h"
 
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// spread<kAxis>(e, extent): see the function below.
+/// spread<kAxis>(e, extent): see the function below. An operand that is not in memory is computed
+/// once, not again for each place.
 template <int kAxis, typename E>
-struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
+struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>, StoresOperand<!kIsTensor<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank + 1;
@@ -21,8 +23,6 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
   static constexpr bool kHasWidePacket = HasWidePacket<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
-  // An operand that is not in memory is computed once, not again for each place.
-  static constexpr bool kComputedFirst = !kIsTensor<E>;
 
   E e;
   index_t extent;
@@ -53,16 +53,8 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type> {
     return SpreadExp<kAxis, NewE>(new_e, extent);
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    const auto ready = Prepare(e, scratch);
-    if constexpr (kIsTensor<std::remove_cv_t<decltype(ready)>>) {
-      return WithOperands(ready);
-    } else {
-      const auto stored =
-          TemporaryTensor<Device, E::kRank, value_type>(e.shape(), scratch->stream(), scratch);
-      Evaluate<sv::saveto>(stored, ready);
-      return WithOperands(stored);
-    }
+  auto ComputeFirst(Scratch<Device>* scratch) const requires(!kIsTensor<E>) {
+    return WithOperands(PrepareStored(e, scratch));
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     if constexpr (kAlongRow) {
