@@ -39,7 +39,7 @@ fi
 rm -rf "$out"/{run.sh,tests,benchmarks,lib,data}
 mkdir -p "$out"/{tests,benchmarks,lib,data}
 
-# add FOLDER LABEL: "//tensor:fuse_gpu_test" becomes FOLDER/tensor.fuse_gpu_test.
+# add FOLDER LABEL: "//tensor/testing:fuse_gpu_test" becomes FOLDER/tensor.testing.fuse_gpu_test.
 add() {
   local path="${2#//}" name binary library runfiles
   path="${path/://}"

@@ -176,6 +176,24 @@ def tessera_cc_test(name, size, srcs, deps = [], copts = [], tags = [], data = [
         **kwargs
     )
 
+def tessera_cc_tests(size, tests, deps = [], **kwargs):
+    """Several tests that differ in their sources and a few libraries.
+
+    Args:
+      size: as for tessera_cc_test.
+      tests: {test: its further libraries}; its source is TEST.cc.
+      deps: the libraries of all of them.
+      **kwargs: passed to tessera_cc_test.
+    """
+    for name, further in tests.items():
+        tessera_cc_test(
+            name = name,
+            size = size,
+            srcs = [name + ".cc"],
+            deps = deps + [dep for dep in further if dep not in deps],
+            **kwargs
+        )
+
 def tessera_cc_test_variants(name, size, srcs, variants, deps = [], copts = [], **kwargs):
     """Tests that run the same code, compiled once, in several environments.
 

@@ -2,7 +2,7 @@
 #define MSHADOW_PACKET_H_
 
 // mshadow's packets by name, for loops and functors that a program wrote in them. Tessera's
-// assignments use Eigen's packets instead, and ask no PacketOp: see tensor/functors.h.
+// assignments use Eigen's packets instead, and ask no PacketOp: see tensor/functors/functors.h.
 
 #include <cstddef>
 #include <cstdint>

@@ -27,6 +27,8 @@ def targets(build: Path) -> Targets:
         return []
 
     names: dict[str, Any] = {name: record for name in re.findall(r"\b(\w+)\(", text)}
+    # What a .bzl file lends it names no public header.
+    names.update({name: {} for name in re.findall(r'"([A-Z_]+)"', text)})
     names["range"] = range
     exec(compile(text, str(build), "exec"), names)  # pylint: disable=exec-used
     return found
@@ -39,11 +41,18 @@ def facades(root: Path) -> list[str]:
 
 
 def _declared(root: Path, folder: str) -> Iterator[str]:
-    known = targets(root / folder / "BUILD")
-    names = [folder] + [dep[1:] for dep in known[folder]["deps"] if dep.startswith(":")]
-    for name in names:
-        for header in known[name].get("hdrs", []):
-            yield f"{folder}/{header}"
+    def split(label: str) -> tuple[str, str]:
+        """The package and name of a label in a component's own BUILD file."""
+        package, colon, name = label.removeprefix("//").partition(":")
+        return package or folder, name if colon else package.rpartition("/")[2]
+
+    facade = targets(root / folder / "BUILD")[folder]
+    for label in [f":{folder}", *facade["deps"]]:
+        package, name = split(label)
+        if package != folder and not package.startswith(f"{folder}/"):
+            continue
+        for header in targets(root / package / "BUILD")[name].get("hdrs", []):
+            yield f"{package}/{header}"
 
 
 def path_of_include(include: str) -> str:

@@ -1,0 +1,59 @@
+#ifndef TESSERA_TENSOR_DEVICE_SCRATCH_CUDA_H_
+#define TESSERA_TENSOR_DEVICE_SCRATCH_CUDA_H_
+
+#include "tessera/tensor/device/scratch.h"
+
+#if defined(__CUDACC__)
+
+#include <vector>
+
+#include "tessera/tensor/device/cuda_check.h"
+
+namespace tessera {
+
+/// On a GPU the memory comes from CUDA's pool in the order of a stream, and goes back in that
+/// order: the work enqueued in between may use it, and nothing waits.
+template <>
+class Scratch<gpu> {
+ public:
+  /// Throws Error(kFailedPrecondition) without a stream.
+  explicit Scratch(Stream<gpu>* stream)
+      : owner_(stream), stream_(tensor_internal::CudaStream(stream)) {}
+  ~Scratch() {
+    // A destructor must not throw. A failure here means a sticky error, which the next checked call
+    // reports.
+    for (void* memory : memories_) {
+      if (memory != nullptr) static_cast<void>(cudaFreeAsync(memory, stream_));
+    }
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  void* Allocate(int64_t size_bytes) {
+    if (size_bytes == 0) return nullptr;
+    memories_.push_back(nullptr);  // stays null if there is no memory
+    tensor_internal::CheckCuda(
+        cudaMallocAsync(&memories_.back(), static_cast<size_t>(size_bytes), stream_),
+        "tensor expression: cudaMallocAsync of a temporary");
+    return memories_.back();
+  }
+
+  void* AllocateOnHost(int64_t size_bytes) { return host_.Allocate(size_bytes); }
+
+  Stream<gpu>* stream() const { return owner_; }
+
+  const tensor_internal::ComputedPart* computed() const { return host_.computed(); }
+  void set_computed(const tensor_internal::ComputedPart* newest) { host_.set_computed(newest); }
+
+ private:
+  Scratch<cpu> host_;
+  Stream<gpu>* owner_;
+  cudaStream_t stream_;
+  std::vector<void*> memories_;
+};
+
+}  // namespace tessera
+
+#endif  // defined(__CUDACC__)
+
+#endif  // TESSERA_TENSOR_DEVICE_SCRATCH_CUDA_H_

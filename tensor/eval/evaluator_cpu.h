@@ -1,0 +1,297 @@
+#ifndef TESSERA_TENSOR_EVAL_EVALUATOR_CPU_H_
+#define TESSERA_TENSOR_EVAL_EVALUATOR_CPU_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "tessera/base/device.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/eval/span.h"
+#include "tessera/tensor/eval/tile.h"
+#include "tessera/tensor/eval/wide_loop.h"
+#include "tessera/tensor/expr/at_row.h"
+#include "tessera/tensor/expr/cost.h"
+#include "tessera/tensor/expr/expression.h"
+#include "tessera/tensor/expr/merge_dimensions.h"
+#include "tessera/tensor/expr/overlap.h"
+
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// What nodes may offer for all rows at once: see operand.h.
+template <typename E, typename T>
+concept HasEvalRows = requires(const E& e, index_t i, T* out) {
+  { e.EvalRows(i, i, out, i) } -> std::same_as<bool>;
+};
+
+/// How the elements of a row are computed.
+enum class RowLoop {
+  kOwn,       ///< by the node's EvalRow, or EvalRows
+  kSpans,     ///< in blocks, some parts of the expression over buffers; see span.h
+  kPackets,   ///< in packets, and one by one what a row has beyond them
+  kElements,  ///< one by one
+};
+
+/// Which way EvaluateRow goes.
+template <typename Saver, typename T, typename E>
+constexpr RowLoop RowLoopOf() {
+  if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRow<E, T>) {
+    return RowLoop::kOwn;
+  } else if constexpr (HoldsSpans<E>()) {
+    return RowLoop::kSpans;
+  } else if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable &&
+                       HasBinaryPacket<typename Saver::OPType, T>) {
+    return RowLoop::kPackets;
+  } else {
+    return RowLoop::kElements;
+  }
+}
+
+/// Whether the loop over packets, or over elements, has a form over wide packets.
+template <typename Saver, typename T, typename E>
+constexpr bool HasWideLoop() {
+  constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
+  return FitsWidePackets<Saver, T, E>() &&
+         (kLoop == RowLoop::kPackets || kLoop == RowLoop::kElements);
+}
+
+/// How many of the elements from `address` on lie before a multiple of 32 bytes.
+template <typename T>
+index_t ElementsBeforeWide(const T* address) {
+  constexpr uintptr_t kBytes = 32;
+  const uintptr_t past = reinterpret_cast<uintptr_t>(address) % kBytes;
+  return static_cast<index_t>((kBytes - past) % kBytes / sizeof(T));
+}
+
+/// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. Inlined
+/// always: at -O2 GCC would call it, with the copy in memory, which takes a fourth of what 16
+/// elements take.
+template <typename Saver, typename T, typename E>
+[[gnu::always_inline]] inline void EvaluateRow(T* row, const E& expression, index_t y,
+                                               index_t begin, index_t end,
+                                               [[maybe_unused]] Stores stores = Stores::kCached) {
+  constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
+  if constexpr (kLoop == RowLoop::kOwn) {
+    expression.EvalRow(y, begin, end, row + begin);
+  } else if constexpr (kLoop == RowLoop::kSpans) {
+    if constexpr (std::is_same_v<Saver, sv::saveto>) {
+      EvaluateSpans(expression, y, begin, end - begin, row + begin);
+    } else {
+      const auto combine = [&](index_t x, index_t count, BlockAhead* ahead) {
+        T block[kSpanBlock<T>];
+        EvaluateBlock(expression, y, x, count, block, ahead);
+        EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);
+      };
+      ForEachBlock(expression, y, begin, end - begin, row + begin, combine);
+    }
+  } else if constexpr (HasAtRow<E>) {
+    EvaluateRow<Saver>(row, AtRow(expression, y), y, begin, end, stores);
+  } else {
+    // Nobody else has the copy's address, so that its fields stay in registers although packet
+    // stores may alias anything.
+    const E e = expression;
+    index_t x = begin;
+    if constexpr (HasWideLoop<Saver, T, E>()) {
+      if (end - begin >= kMinWideRowOf<T, E> && RunsWide()) {
+        if (stores == Stores::kStreamed) {
+          const index_t aligned = std::min(end, x + ElementsBeforeWide(row + x));
+          for (; x < aligned; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
+        }
+        x = EvaluateWide<Saver>(row, e, y, x, end, stores);
+      }
+    }
+    if constexpr (kLoop == RowLoop::kPackets) {
+      using P = typename PacketTraits<T>::type;
+      constexpr index_t kSize = PacketTraits<T>::kSize;
+      const auto save = [&](index_t at) {
+        const P value = e.template EvalPacket<P>(y, at);
+        if constexpr (std::is_same_v<Saver, sv::saveto>) {
+          pk::pstoreu(row + at, value);
+        } else {
+          pk::pstoreu(row + at, MapPackets<typename Saver::OPType>(pk::ploadu<P>(row + at), value));
+        }
+      };
+      // Two packets a turn keep both load ports busy and halve the loop's own instructions.
+      for (; x + 2 * kSize <= end; x += 2 * kSize) {
+        save(x);
+        save(x + kSize);
+      }
+      if (x + kSize <= end) {
+        save(x);
+        x += kSize;
+      }
+    } else {
+      x = EvaluateInBlocks<Saver>(row, e, y, x, end);
+    }
+    for (; x < end; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
+  }
+}
+
+template <typename Saver, typename T, typename E>
+void EvaluateTile(T* data, index_t stride, const E& e, const Tile& tile) {
+  const auto evaluate = [&](const auto& over_tiles) {
+    for (index_t y = tile.begin_y; y < tile.end_y; ++y) {
+      EvaluateRow<Saver>(data + y * stride, over_tiles, y, tile.begin_x, tile.end_x);
+    }
+  };
+  if constexpr (HasEvalTile<E, T>) {
+    evaluate(TileOperand<E>(e, tile).node());
+  } else {
+    VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
+      const auto evaluate_over = [&](const auto&... in_tile) {
+        evaluate(e.WithOperands(in_tile.node()...));
+      };
+      evaluate_over(TileOperand<Operand>(operand, tile)...);
+    });
+  }
+}
+
+/// Evaluates rows [begin, end) of an E that HoldsTiles; element x of row y lies at
+/// data[y * stride + x].
+template <typename Saver, typename T, typename E>
+void EvaluateTiles(T* data, index_t stride, index_t columns, const E& e, index_t begin,
+                   index_t end) {
+  if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalTile<E, T>) {
+    e.EvalTile(begin, end, 0, columns, data + begin * stride, stride);
+  } else if (columns > 0) {
+    const index_t width = std::min(columns, kTileColumns);
+    const index_t height = kTileElements / width;
+    for (index_t y = begin; y < end; y += height) {
+      for (index_t x = 0; x < columns; x += width) {
+        EvaluateTile<Saver>(data, stride, e,
+                            Tile{y, std::min(end, y + height), x, std::min(columns, x + width)});
+      }
+    }
+  }
+}
+
+/// What Evaluate asks of a kind of destination, here of a tensor: the loop that computes a row, and
+/// elements [begin, end) of row y.
+template <typename Saver, int N, typename T, typename E>
+RowLoop RowLoopInto(const Tensor<cpu, N, T>& /*dst*/, const E& /*e*/) {
+  return RowLoopOf<Saver, T, E>();
+}
+template <typename Saver, int N, typename T, typename E>
+void EvaluateRowInto(const Tensor<cpu, N, T>& dst, const E& e, index_t y, index_t begin,
+                     index_t end) {
+  EvaluateRow<Saver>(dst.dptr_ + y * dst.stride_, e, y, begin, end);
+}
+
+/// How Evaluate goes over a destination: over rows, which tasks divide among themselves, or over
+/// one row whose elements they divide.
+struct LoopPlan {
+  index_t rows;
+  index_t columns;
+  bool cuts_row;
+  index_t cost;  // of an element, as CostOf says
+
+  /// What ParallelFor is given.
+  index_t count() const { return cuts_row ? columns : rows; }
+  index_t grain() const { return cuts_row ? ElementsPerTask(cost) : StepsPerTask(columns, cost); }
+};
+
+/// The elements are one long row where everything is contiguous; a lone row is cut where it is more
+/// than a task's work. Inlined always, so that a cost that the type says divides nothing.
+template <int N, typename T, typename E>
+[[gnu::always_inline]] inline LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
+  const index_t cost = CostOf(e);
+  if (dst.CheckContiguous() && e.IsFlat()) return {1, dst.shape_.Size(), /*cuts_row=*/true, cost};
+  const Shape<2> shape = dst.shape_.FlatTo2D();
+  return {shape[0], shape[1], shape[0] == 1 && shape[1] > ElementsPerTask(cost), cost};
+}
+
+/// An expression on its way into a destination, as a LoopPlan says.
+template <typename Saver, typename T, typename E>
+struct RowsTask {
+  T* data;
+  index_t stride;
+  index_t columns;
+  bool flat;  // all is one row
+  Stores stores;
+  const E& e;
+
+  /// Elements of the long row, or rows. Not inlined: the loops are by far the most of what an
+  /// assignment compiles to, and stand here once for all ways of running them.
+  [[gnu::noinline]] static void Run(const void* context, index_t begin, index_t end) {
+    const auto& task = *static_cast<const RowsTask*>(context);
+    if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRows<E, T>) {
+      if (!task.flat && task.e.EvalRows(begin, end, task.data, task.stride)) return;
+    }
+    if constexpr (HoldsTiles<E>()) {
+      if (!task.flat) {
+        EvaluateTiles<Saver>(task.data, task.stride, task.columns, task.e, begin, end);
+        return;
+      }
+    }
+    const index_t first_row = task.flat ? 0 : begin;
+    const index_t end_row = task.flat ? 1 : end;
+    const index_t first_column = task.flat ? begin : 0;
+    const index_t end_column = task.flat ? end : task.columns;
+    for (index_t y = first_row; y < end_row; ++y) {
+      EvaluateRow<Saver>(task.data + y * task.stride, task.e, y, first_column, end_column,
+                         task.stores);
+    }
+  }
+};
+
+/// How many tensors E reads.
+template <typename E>
+inline constexpr index_t kTensorsRead = kIsTensor<E> ? 1 : kTensorsRead<OperandTupleOf<E>>;
+/// As above.
+template <typename... E>
+inline constexpr index_t kTensorsRead<std::tuple<E...>> = (index_t{0} + ... + kTensorsRead<E>);
+
+/// Bytes from which a result is streamed: of it and what it is computed from, half as much again as
+/// a large last cache has, or of it alone. (Of a + b, 20 to 32 MiB take 0.8 to 0.9 of the time so,
+/// with a loop that reads them afterwards too.) And bytes of each of its rows: of short ones too
+/// much lies in the lines where two of them meet.
+inline constexpr index_t kStreamedBytes = index_t{48} << 20;
+inline constexpr index_t kStreamedResultBytes = index_t{32} << 20;
+inline constexpr index_t kStreamedRowBytes = index_t{4} << 10;
+
+/// Results are streamed where they cannot stay in the caches anyway: each element is then written
+/// to memory without being read from there first, and what the caches hold is not driven out. Not
+/// where the expression reads the destination, which brings its lines into the caches anyway.
+template <typename Saver, int N, typename T, typename E>
+Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]] const E& e,
+                  [[maybe_unused]] const LoopPlan& plan) {
+  if constexpr (HasWideLoop<Saver, T, E>() && std::is_same_v<Saver, sv::saveto>) {
+    constexpr index_t kElementBytes = sizeof(T);
+    constexpr index_t kLeast =
+        std::min(kStreamedResultBytes, kStreamedBytes / (1 + kTensorsRead<E>)) / kElementBytes;
+    if (plan.rows * plan.columns > kLeast && plan.columns >= kStreamedRowBytes / kElementBytes &&
+        RunsWide() && !ReadsAnywhere(e, PlaceOf(dst))) {
+      return Stores::kStreamed;
+    }
+  }
+  return Stores::kCached;
+}
+
+/// Runs the expression over the destination, in parallel where there is enough of it. The shapes
+/// have been checked.
+template <AnySaver Saver, int N, typename T, typename E>
+void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
+  if constexpr (N > 1 && MergesShortRows<E>) {
+    if (const int count = DimensionsToMerge(dst.shape_, e, MergeableDimensions(dst)); count > 1) {
+      Evaluate<Saver>(MergeDimensions(dst, count), MergeDimensions(e, count));
+      return;
+    }
+  }
+  using Task = RowsTask<Saver, T, E>;
+  const LoopPlan plan = PlanLoop(dst, e);
+  const Task task{
+      dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, StoresInto<Saver>(dst, e, plan), e};
+  index_t grain = plan.grain();
+  // A task of fewer rows would read whole lines for a few elements of each.
+  if (HoldsTiles<E>() && !plan.cuts_row) grain = std::max(grain, kTileRows);
+  ParallelForRange(plan.count(), grain, dst.dptr_,
+                   (plan.cuts_row ? 1 : dst.stride_) * static_cast<index_t>(sizeof(T)), &Task::Run,
+                   &task);
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_EVAL_EVALUATOR_CPU_H_

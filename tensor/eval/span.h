@@ -1,0 +1,286 @@
+#ifndef TESSERA_TENSOR_EVAL_SPAN_H_
+#define TESSERA_TENSOR_EVAL_SPAN_H_
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tessera/tensor/eval/block_ahead.h"
+#include "tessera/tensor/eval/wide_loop.h"
+#include "tessera/tensor/expr/at_row.h"
+#include "tessera/tensor/expr/expression.h"
+#include "tessera/tensor/expr/span_node.h"
+
+/// Rows of expressions that hold costly functions (exp, log, tanh, …), or nodes with loops of their
+/// own (a reduction along an axis, a padded image): these run over blocks of elements in buffers,
+/// the functions by kernels for the machine's instruction set, and the rest of the expression runs
+/// over the buffers.
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+template <typename E>
+void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
+                   BlockAhead* ahead);
+
+/// Which elements a block holds: [begin, begin + count) of row y, of an operand of an expression
+/// whose own go to `out`.
+template <typename E>
+struct BlockOf {
+  const E& e;
+  index_t y, begin, count;
+  typename E::value_type* out;
+  BlockAhead* ahead;
+};
+
+/// Where the loop over a block, or a kernel of two operands, finds an operand.
+enum class BlockPlace {
+  kNode,    ///< in the operand itself
+  kBuffer,  ///< in a buffer, for it holds spans, or has to lie in memory for the kernel
+  kResult,  ///< in the result's own place instead, since it is all that is read
+};
+
+/// The place of E among all the operands.
+template <typename E, typename... Operand>
+constexpr BlockPlace BlockPlaceOf() {
+  if constexpr (!HoldsSpans<E>()) {
+    return BlockPlace::kNode;
+  } else {
+    return (0 + ... + int{!kIsNumber<Operand>}) == 1 ? BlockPlace::kResult : BlockPlace::kBuffer;
+  }
+}
+
+/// The same of an operand of a kernel of two, whose other one is Other.
+template <typename E, typename Other>
+constexpr BlockPlace KernelPlaceOf() {
+  if constexpr (kReadInPlace<E>) {
+    return BlockPlace::kNode;
+  } else {
+    return kIsNumber<Other> ? BlockPlace::kResult : BlockPlace::kBuffer;
+  }
+}
+
+/// An operand as the loop over a block reads it.
+template <typename E, BlockPlace kPlace>
+class BlockOperand {
+ public:
+  explicit BlockOperand(const BlockOf<E>& block) : e_(block.e) {}
+  const E& node() const { return e_; }
+
+ private:
+  const E& e_;
+};
+template <typename E>
+class BlockOperand<E, BlockPlace::kBuffer> {
+ public:
+  using T = typename E::value_type;
+
+  explicit BlockOperand(const BlockOf<E>& block) : begin_(block.begin) {
+    EvaluateBlock(block.e, block.y, block.begin, block.count, buffer_, block.ahead);
+  }
+  BlockExp<T> node() const { return BlockExp<T>(buffer_ - begin_); }
+
+ private:
+  index_t begin_;
+  T buffer_[kSpanBlock<T>];
+};
+template <typename E>
+class BlockOperand<E, BlockPlace::kResult> {
+ public:
+  using T = typename E::value_type;
+
+  explicit BlockOperand(const BlockOf<E>& block) : node_(block.out - block.begin) {
+    EvaluateBlock(block.e, block.y, block.begin, block.count, block.out, block.ahead);
+  }
+  const BlockExp<T>& node() const { return node_; }
+
+ private:
+  BlockExp<T> node_;
+};
+
+/// The elements of row y from `begin` on, as a kernel of two operands reads them: those of a
+/// tensor, of a block that has been evaluated, or a number for all.
+template <typename E>
+op::SpanOperand<typename E::value_type> KernelOperand(const E& e, index_t y, index_t begin) {
+  if constexpr (kIsNumber<E>) {
+    return {.data = &e.value, .repeats = true};
+  } else if constexpr (kIsTensor<E>) {
+    return {.data = e.dptr_ + y * e.stride_ + begin};
+  } else {
+    return {.data = e.data + begin};
+  }
+}
+
+/// out[i] = element begin + i of row y, with packets where there are any. The expression comes by
+/// value: nobody else has the copy's address, so that its fields stay in registers although packet
+/// stores may alias anything.
+template <typename E, typename T>
+void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out) {
+  if constexpr (HasAtRow<E>) {
+    EvaluatePackets(AtRow(e, y), y, begin, count, out);
+  } else {
+    index_t i = 0;
+    if constexpr (FitsWidePackets<sv::saveto, T, E>()) {
+      if (count >= kMinWideRowOf<T, E> && RunsWide()) {
+        i = EvaluateWide<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+      }
+    }
+    if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
+      using P = typename PacketTraits<T>::type;
+      constexpr index_t kSize = PacketTraits<T>::kSize;
+      for (; i + kSize <= count; i += kSize) {
+        pk::pstoreu(out + i, e.template EvalPacket<P>(y, begin + i));
+      }
+    } else {
+      i = EvaluateInBlocks<sv::saveto>(out - begin, e, y, begin + i, begin + count) - begin;
+    }
+    for (; i < count; ++i) out[i] = e.Eval(y, begin + i);
+  }
+}
+
+/// EvaluatePackets of a node that HoldsSpans in its operands, over blocks of these. Most nodes have
+/// one or two; written out, they compile sooner than by a visitor.
+template <typename Op, typename A>
+void EvaluateOverBlocks(const UnaryMapExp<Op, A>& e, index_t y, index_t begin, index_t count,
+                        typename A::value_type* out, BlockAhead* ahead) {
+  const BlockOperand<A, BlockPlaceOf<A, A>()> a(BlockOf<A>{e.a, y, begin, count, out, ahead});
+  EvaluatePackets(e.WithOperands(a.node()), y, begin, count, out);
+}
+template <typename Op, typename A, typename B>
+void EvaluateOverBlocks(const BinaryMapExp<Op, A, B>& e, index_t y, index_t begin, index_t count,
+                        typename A::value_type* out, BlockAhead* ahead) {
+  const BlockOperand<A, BlockPlaceOf<A, A, B>()> a(BlockOf<A>{e.a, y, begin, count, out, ahead});
+  const BlockOperand<B, BlockPlaceOf<B, A, B>()> b(BlockOf<B>{e.b, y, begin, count, out, ahead});
+  EvaluatePackets(e.WithOperands(a.node(), b.node()), y, begin, count, out);
+}
+template <typename E>
+void EvaluateOverBlocks(const E& e, index_t y, index_t begin, index_t count,
+                        typename E::value_type* out, BlockAhead* ahead) {
+  VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
+    const auto evaluate = [&](const auto&... block) {
+      EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
+    };
+    evaluate(BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>(
+        BlockOf<Operand>{operand, y, begin, count, out, ahead})...);
+  });
+}
+
+/// As EvaluatePackets, with spans where there are any; count is at most kSpanBlock<T>.
+template <typename E>
+void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
+                   BlockAhead* ahead) {
+  if constexpr (IsSpan<E>::value) {
+    using Function = typename IsSpan<E>::Function;
+    const auto [node, change] = SpanInputOf(e.a);
+    if constexpr (SpanOfTensor<E>) {
+      Function::Span(node.dptr_ + y * node.stride_ + begin, out, count, change, ahead->Take());
+    } else {
+      EvaluateBlock(node, y, begin, count, out, ahead);
+      Function::Span(out, out, count, change, ahead->Take());
+    }
+  } else if constexpr (IsSpanOfTwo<E>::value) {
+    using Function = typename IsSpanOfTwo<E>::Function;
+    using A = typename IsSpanOfTwo<E>::First;
+    using B = typename IsSpanOfTwo<E>::Second;
+    const BlockOperand<A, KernelPlaceOf<A, B>()> a(BlockOf<A>{e.a, y, begin, count, out, ahead});
+    const BlockOperand<B, KernelPlaceOf<B, A>()> b(BlockOf<B>{e.b, y, begin, count, out, ahead});
+    Function::Span(KernelOperand(a.node(), y, begin), KernelOperand(b.node(), y, begin), out,
+                   count);
+  } else if constexpr (!HoldsSpans<E>()) {
+    EvaluatePackets(e, y, begin, count, out);
+  } else if constexpr (MovesElements<E>()) {
+    e.EvalRow(y, begin, begin + count, out);
+  } else if constexpr (kConverts<E>) {
+    using From = typename decltype(e.a)::value_type;
+    From buffer[kSpanBlock<From>];
+    BlockAhead none;
+    for (index_t i = 0; i < count; i += kSpanBlock<From>) {
+      const index_t size = std::min(kSpanBlock<From>, count - i), x = begin + i;
+      EvaluateBlock(e.a, y, x, size, buffer, &none);
+      EvaluatePackets(e.WithOperands(BlockExp<From>(buffer - x)), y, x, size, out + i);
+    }
+  } else {
+    EvaluateOverBlocks(e, y, begin, count, out, ahead);
+  }
+}
+
+/// Calls body(x, size, ahead) for the blocks of elements [begin, begin + count) of row y of e,
+/// whose results go to `out`.
+template <typename E, typename Body>
+void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
+                  const typename E::value_type* out, const Body& body) {
+  constexpr index_t kBlock = kSpanBlock<typename E::value_type>;
+  BlockAhead ahead;
+  if (count > kBlock) ahead.Begin(e, y, begin + kBlock, out + kBlock);
+  // One call for all blocks, the last one too: it is most of what an expression compiles to.
+  for (index_t i = 0; i < count; i += kBlock) {
+    if (i + kBlock >= count) ahead.Clear();
+    body(begin + i, std::min(kBlock, count - i), &ahead);
+    ahead.MoveOn();
+  }
+}
+
+/// EvaluateBlock for a row of any length.
+template <typename E>
+void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
+                   typename E::value_type* out) {
+  if constexpr (SpanOfTensor<E>) {
+    BlockAhead none;
+    EvaluateBlock(e, y, begin, count, out, &none);  // which needs no buffer
+  } else {
+    ForEachBlock(e, y, begin, count, out, [&](index_t x, index_t size, BlockAhead* ahead) {
+      EvaluateBlock(e, y, x, size, out + (x - begin), ahead);
+    });
+  }
+}
+
+/// What RestIsIn asks of the loop over a node.
+struct FitsPackets {
+  template <typename E>
+  static constexpr bool kHolds = E::kHasPacket;
+};
+struct FitsVectors {
+  template <typename E>
+  static constexpr bool kHolds = E::kHasPacket || FitsBlocks<E>();
+};
+struct FitsWide {
+  template <typename E>
+  static constexpr bool kHolds = FitsWidePackets<sv::saveto, typename E::value_type, E>();
+};
+
+template <typename Fits, typename E>
+constexpr bool RestIsIn();
+
+/// RestIsIn of a node over its operands' blocks.
+template <typename Fits, typename E, typename Operands>
+struct BlocksAreIn;
+template <typename Fits, typename E, typename... Operand>
+struct BlocksAreIn<Fits, E, std::tuple<Operand...>> {
+  using OverBlocks = decltype(std::declval<const E&>().WithOperands(
+      std::declval<const BlockOperand<Operand, BlockPlaceOf<Operand, Operand...>()>&>().node()...));
+  static constexpr bool value = Fits::template kHolds<OverBlocks> &&
+                                ((!HoldsSpans<Operand>() || RestIsIn<Fits, Operand>()) && ...);
+};
+
+/// Whether EvaluateBlock computes whatever is neither a function with a form over spans nor a node
+/// with a loop of its own in loops that Fits.
+template <typename Fits, typename E>
+constexpr bool RestIsIn() {
+  if constexpr (IsSpan<E>::value) {
+    return RestIsIn<Fits, SpanNode<E>>();
+  } else if constexpr (IsSpanOfTwo<E>::value) {
+    return RestIsIn<Fits, typename IsSpanOfTwo<E>::First>() &&
+           RestIsIn<Fits, typename IsSpanOfTwo<E>::Second>();
+  } else if constexpr (!HoldsSpans<E>()) {
+    return Fits::template kHolds<E>;
+  } else if constexpr (MovesElements<E>()) {
+    return true;
+  } else {
+    return BlocksAreIn<Fits, E, OperandTupleOf<E>>::value;
+  }
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_EVAL_SPAN_H_

@@ -1,0 +1,91 @@
+#ifndef TESSERA_TENSOR_EXPR_ELEMENT_GROUP_H_
+#define TESSERA_TENSOR_EXPR_ELEMENT_GROUP_H_
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tessera/base/host_device.h"
+#include "tessera/base/shape.h"
+#include "tessera/tensor/packet/packet.h"
+
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// What stands for a packet on a GPU: neighbouring elements that one thread loads, computes one by
+/// one and stores. A GPU has no arithmetic for them, but it moves 16 bytes a thread at a time, and
+/// needs a quarter of the instructions for it that it needs for floats one by one.
+template <typename T>
+struct alignas(16) ElementGroup {
+  static constexpr index_t kSize = sizeof(T) < 16 ? index_t{16 / sizeof(T)} : 1;  ///< how many
+
+  T elements[static_cast<size_t>(kSize)];  ///< in the order of memory
+
+  /// Element i, which must lie in [0, kSize).
+  TESSERA_HD T& operator[](index_t i) { return elements[i]; }
+  TESSERA_HD const T& operator[](index_t i) const { return elements[i]; }
+};
+
+/// A packet, or group, of the elements at `address`, which for a group lies at a multiple of 16
+/// bytes; and one that holds `value` throughout.
+template <typename P, typename T>
+TESSERA_HD P LoadPacket(const T* address) {
+  if constexpr (IsElementGroup<P>::value) {
+    return *reinterpret_cast<const P*>(address);
+  } else {
+    return pk::ploadu<P>(address);
+  }
+}
+template <typename P, typename T>
+TESSERA_HD P SetPacket(T value) {
+  if constexpr (IsElementGroup<P>::value) {
+    P group;
+    for (index_t i = 0; i < P::kSize; ++i) group[i] = value;
+    return group;
+  } else {
+    return pk::pset1<P>(value);
+  }
+}
+template <typename P, typename T>
+TESSERA_HD void StorePacket(T* address, const P& packet) {
+  if constexpr (IsElementGroup<P>::value) {
+    *reinterpret_cast<P*>(address) = packet;
+  } else {
+    pk::pstoreu(address, packet);
+  }
+}
+
+/// Functor Op of each element of groups.
+template <typename Op, typename T>
+TESSERA_HD ElementGroup<T> MapPackets(const ElementGroup<T>& a) {
+  ElementGroup<T> result;
+  for (index_t i = 0; i < result.kSize; ++i) result[i] = static_cast<T>(Op::Map(a[i]));
+  return result;
+}
+template <typename Op, typename T>
+TESSERA_HD ElementGroup<T> MapPackets(const ElementGroup<T>& a, const ElementGroup<T>& b) {
+  ElementGroup<T> result;
+  for (index_t i = 0; i < result.kSize; ++i) result[i] = static_cast<T>(Op::Map(a[i], b[i]));
+  return result;
+}
+template <typename Op, typename T>
+TESSERA_HD ElementGroup<T> MapPackets(const ElementGroup<T>& a, const ElementGroup<T>& b,
+                                      const ElementGroup<T>& c) {
+  ElementGroup<T> result;
+  for (index_t i = 0; i < result.kSize; ++i) {
+    result[i] = static_cast<T>(Op::Map(a[i], b[i], c[i]));
+  }
+  return result;
+}
+
+/// True if rows that begin at `address` and lie `stride` elements apart begin at multiples of 16
+/// bytes.
+template <typename T>
+bool RowsAreAligned(const T* address, index_t rows, index_t stride) {
+  return reinterpret_cast<uintptr_t>(address) % 16 == 0 &&
+         (rows <= 1 || stride % ElementGroup<T>::kSize == 0);
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_EXPR_ELEMENT_GROUP_H_

@@ -1,0 +1,374 @@
+#ifndef TESSERA_TENSOR_EXPR_ELEMENTWISE_H_
+#define TESSERA_TENSOR_EXPR_ELEMENTWISE_H_
+
+#include "tessera/tensor/expr/expression.h"
+#include "tessera/tensor/functors/functors.h"
+
+/// Functions of expressions, element by element: `y = log(1 + exp(x)) * (x > 0)`. Each stands for
+/// F<Op> with the functor of functors.h that says what it computes and how accurately.
+///
+/// The operands have equal shapes and element types; where there are two or three, some may be
+/// numbers. The result has their element type, comparisons too: 1 where true, else 0. Half and
+/// bfloat16 compute in float. Calls with an expression find these functions without any `using`.
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// F<op::NAME> of each element; behind sqrt stands op::square_root, behind softplus op::softrelu,
+/// behind fabs op::abs.
+template <Operand A>
+auto sqrt(const AnyOperand<A>& a) {
+  return F<op::square_root>(a.self());
+}
+template <Operand A>
+auto cbrt(const AnyOperand<A>& a) {
+  return F<op::cbrt>(a.self());
+}
+template <Operand A>
+auto sqr(const AnyOperand<A>& a) {
+  return F<op::square>(a.self());
+}
+template <Operand A>
+auto square(const AnyOperand<A>& a) {
+  return F<op::square>(a.self());
+}
+template <Operand A>
+auto rcp(const AnyOperand<A>& a) {
+  return F<op::rcp>(a.self());
+}
+template <Operand A>
+auto floor(const AnyOperand<A>& a) {
+  return F<op::floor>(a.self());
+}
+template <Operand A>
+auto ceil(const AnyOperand<A>& a) {
+  return F<op::ceil>(a.self());
+}
+template <Operand A>
+auto round(const AnyOperand<A>& a) {
+  return F<op::round>(a.self());
+}
+template <Operand A>
+auto trunc(const AnyOperand<A>& a) {
+  return F<op::trunc>(a.self());
+}
+template <Operand A>
+auto exp(const AnyOperand<A>& a) {
+  return F<op::exp>(a.self());
+}
+template <Operand A>
+auto exp2(const AnyOperand<A>& a) {
+  return F<op::exp2>(a.self());
+}
+template <Operand A>
+auto expm1(const AnyOperand<A>& a) {
+  return F<op::expm1>(a.self());
+}
+template <Operand A>
+auto log(const AnyOperand<A>& a) {
+  return F<op::log>(a.self());
+}
+template <Operand A>
+auto log10(const AnyOperand<A>& a) {
+  return F<op::log10>(a.self());
+}
+template <Operand A>
+auto log2(const AnyOperand<A>& a) {
+  return F<op::log2>(a.self());
+}
+template <Operand A>
+auto log1p(const AnyOperand<A>& a) {
+  return F<op::log1p>(a.self());
+}
+template <Operand A>
+auto sin(const AnyOperand<A>& a) {
+  return F<op::sin>(a.self());
+}
+template <Operand A>
+auto cos(const AnyOperand<A>& a) {
+  return F<op::cos>(a.self());
+}
+template <Operand A>
+auto tan(const AnyOperand<A>& a) {
+  return F<op::tan>(a.self());
+}
+template <Operand A>
+auto asin(const AnyOperand<A>& a) {
+  return F<op::asin>(a.self());
+}
+template <Operand A>
+auto acos(const AnyOperand<A>& a) {
+  return F<op::acos>(a.self());
+}
+template <Operand A>
+auto atan(const AnyOperand<A>& a) {
+  return F<op::atan>(a.self());
+}
+template <Operand A>
+auto sinh(const AnyOperand<A>& a) {
+  return F<op::sinh>(a.self());
+}
+template <Operand A>
+auto cosh(const AnyOperand<A>& a) {
+  return F<op::cosh>(a.self());
+}
+template <Operand A>
+auto tanh(const AnyOperand<A>& a) {
+  return F<op::tanh>(a.self());
+}
+template <Operand A>
+auto asinh(const AnyOperand<A>& a) {
+  return F<op::asinh>(a.self());
+}
+template <Operand A>
+auto acosh(const AnyOperand<A>& a) {
+  return F<op::acosh>(a.self());
+}
+template <Operand A>
+auto atanh(const AnyOperand<A>& a) {
+  return F<op::atanh>(a.self());
+}
+template <Operand A>
+auto erf(const AnyOperand<A>& a) {
+  return F<op::erf>(a.self());
+}
+template <Operand A>
+auto erfc(const AnyOperand<A>& a) {
+  return F<op::erfc>(a.self());
+}
+template <Operand A>
+auto gamma(const AnyOperand<A>& a) {
+  return F<op::gamma>(a.self());
+}
+template <Operand A>
+auto lgamma(const AnyOperand<A>& a) {
+  return F<op::lgamma>(a.self());
+}
+template <Operand A>
+auto digamma(const AnyOperand<A>& a) {
+  return F<op::digamma>(a.self());
+}
+template <Operand A>
+auto sigmoid(const AnyOperand<A>& a) {
+  return F<op::sigmoid>(a.self());
+}
+template <Operand A>
+auto relu(const AnyOperand<A>& a) {
+  return F<op::relu>(a.self());
+}
+template <Operand A>
+auto softplus(const AnyOperand<A>& a) {
+  return F<op::softrelu>(a.self());
+}
+template <Operand A>
+auto gelu(const AnyOperand<A>& a) {
+  return F<op::gelu>(a.self());
+}
+template <Operand A>
+auto sign(const AnyOperand<A>& a) {
+  return F<op::sign>(a.self());
+}
+template <Operand A>
+auto abs(const AnyOperand<A>& a) {
+  return F<op::abs>(a.self());
+}
+template <Operand A>
+auto fabs(const AnyOperand<A>& a) {
+  return F<op::abs>(a.self());
+}
+
+/// The larger of two; NaN if either is NaN.
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto max(const AnyOperand<A>& a, const AnyOperand<B>& b) {
+  return F<op::maximum>(a.self(), b.self());
+}
+template <Operand A, Scalar S>
+auto max(const AnyOperand<A>& a, S b) {
+  return F<op::maximum>(a.self(), b);
+}
+template <Scalar S, Operand B>
+auto max(S a, const AnyOperand<B>& b) {
+  return F<op::maximum>(a, b.self());
+}
+/// The smaller of two; NaN if either is NaN.
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto min(const AnyOperand<A>& a, const AnyOperand<B>& b) {
+  return F<op::minimum>(a.self(), b.self());
+}
+template <Operand A, Scalar S>
+auto min(const AnyOperand<A>& a, S b) {
+  return F<op::minimum>(a.self(), b);
+}
+template <Scalar S, Operand B>
+auto min(S a, const AnyOperand<B>& b) {
+  return F<op::minimum>(a, b.self());
+}
+/// a to the power b.
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto pow(const AnyOperand<A>& a, const AnyOperand<B>& b) {
+  return F<op::power>(a.self(), b.self());
+}
+template <Operand A, Scalar S>
+auto pow(const AnyOperand<A>& a, S b) {
+  return F<op::power>(a.self(), b);
+}
+template <Scalar S, Operand B>
+auto pow(S a, const AnyOperand<B>& b) {
+  return F<op::power>(a, b.self());
+}
+
+/// What two numbers or expressions beside an expression need, each with it and with the other.
+template <typename A, typename B, typename C>
+concept ElementwiseTriple =
+    ElementwiseOperands<A, B> && ElementwiseOperands<A, C> && !MismatchedExpressions<B, C>;
+
+/// a held between low and high, each an expression or a number.
+template <Operand A, typename B, typename C>
+requires ElementwiseTriple<A, B, C>
+auto clamp(const AnyOperand<A>& a, const B& low, const C& high) {
+  return F<op::clamp>(a.self(), low, high);
+}
+
+/// a where condition is not 0, else b; each of a and b an expression or a number. Both are computed
+/// everywhere.
+template <Operand A, typename B, typename C>
+requires ElementwiseTriple<A, B, C>
+auto blend(const AnyOperand<A>& condition, const B& a, const C& b) {
+  return F<op::blend>(condition.self(), a, b);
+}
+
+/// 1 where it holds, else 0, element by element; with NaN only != holds.
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator==(const A& a, const B& b) { return F<op::eq>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator!=(const A& a, const B& b) { return F<op::ne>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator<(const A& a, const B& b) { return F<op::lt>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator>(const A& a, const B& b) { return F<op::gt>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator<=(const A& a, const B& b) { return F<op::le>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator>=(const A& a, const B& b) { return F<op::ge>(a, b); }
+
+// As for + - * /: one message that names the reason.
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator==(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator!=(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator<(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator>(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator<=(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator>=(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> max(const AnyOperand<A>& a,
+                                                          const AnyOperand<B>& b)
+= delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> min(const AnyOperand<A>& a,
+                                                          const AnyOperand<B>& b)
+= delete;
+// Two numbers that are computed convert to numbers, whose power is the standard library's.
+template <typename A, typename B>
+requires(MismatchedExpressions<A, B> &&
+         (A::kRank > 0 || B::kRank > 0)) MismatchOf<A, B> pow(const AnyOperand<A>& a,
+                                                              const AnyOperand<B>& b)
+= delete;
+template <typename A, typename B, typename C>
+requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> clamp(const AnyOperand<A>& a,
+                                                                  const AnyOperand<B>& low,
+                                                                  const AnyOperand<C>& high)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> clamp(const AnyOperand<A>& a,
+                                                            const AnyOperand<B>& low, S high)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> clamp(const AnyOperand<A>& a, S low,
+                                                            const AnyOperand<B>& high)
+= delete;
+template <typename A, typename B, typename C>
+requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> blend(const AnyOperand<A>& condition,
+                                                                  const AnyOperand<B>& a,
+                                                                  const AnyOperand<C>& b)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> blend(const AnyOperand<A>& condition,
+                                                            const AnyOperand<B>& a, S b)
+= delete;
+template <typename A, typename B, Scalar S>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> blend(const AnyOperand<A>& condition, S a,
+                                                            const AnyOperand<B>& b)
+= delete;
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::abs;
+using expr::acos;
+using expr::acosh;
+using expr::asin;
+using expr::asinh;
+using expr::atan;
+using expr::atanh;
+using expr::blend;
+using expr::cbrt;
+using expr::ceil;
+using expr::clamp;
+using expr::cos;
+using expr::cosh;
+using expr::digamma;
+using expr::erf;
+using expr::erfc;
+using expr::exp;
+using expr::exp2;
+using expr::expm1;
+using expr::fabs;
+using expr::floor;
+using expr::gamma;
+using expr::gelu;
+using expr::lgamma;
+using expr::log;
+using expr::log10;
+using expr::log1p;
+using expr::log2;
+using expr::max;
+using expr::min;
+using expr::pow;
+using expr::rcp;
+using expr::relu;
+using expr::round;
+using expr::sigmoid;
+using expr::sign;
+using expr::sin;
+using expr::sinh;
+using expr::softplus;
+using expr::sqr;
+using expr::sqrt;
+using expr::square;
+using expr::tan;
+using expr::tanh;
+using expr::trunc;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_EXPR_ELEMENTWISE_H_

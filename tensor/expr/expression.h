@@ -1,0 +1,530 @@
+#ifndef TESSERA_TENSOR_EXPR_EXPRESSION_H_
+#define TESSERA_TENSOR_EXPR_EXPRESSION_H_
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
+#include "tessera/tensor/expr/cost.h"
+#include "tessera/tensor/expr/element_group.h"
+#include "tessera/tensor/expr/operand.h"
+#include "tessera/tensor/functors/functors.h"
+#include "tessera/tensor/functors/reducers.h"
+
+/// Element-wise expressions: F<Op>(a, b), a + b, tcast<T>(a); and a.T(). What they are built of is
+/// in operand.h.
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// A functor's name for errors, "plus" for tessera::op::plus: the type in what the compiler calls
+/// a function that has it as its template argument Op.
+inline std::string_view NameInSignature(std::string_view signature) {
+  constexpr std::string_view kBefore = "Op = ";
+  const size_t begin = signature.find(kBefore);
+  if (begin == signature.npos) return "expression";
+  std::string_view name = signature.substr(begin + kBefore.size());
+  name = name.substr(0, name.find_first_of(";],<"));
+  const size_t scope = name.rfind(':');
+  return scope == name.npos ? name : name.substr(scope + 1);
+}
+template <typename Op>
+std::string_view FunctorName() {
+  return NameInSignature(__PRETTY_FUNCTION__);
+}
+
+/// The error of two operands of an element-wise function. By value, so that nobody takes the
+/// address of an operand.
+template <typename Op, int N>
+[[noreturn, gnu::cold, gnu::noinline]] void ThrowShapesDiffer(Shape<N> a, Shape<N> b) {
+  throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ", a, " and ",
+                        b, " differ");
+}
+
+/// A number in as many copies as fill 16 bytes: nodes are copied 16 bytes at a time, and such a
+/// load waits for a narrower store of a moment before, which is half of what a small expression
+/// takes.
+template <typename T>
+struct NumberBlock {
+  T value;  ///< the number
+
+  explicit NumberBlock(T v) : value(v) {}
+};
+template <typename T>
+requires(std::is_arithmetic_v<T> && sizeof(T) == 4) struct NumberBlock<T> {
+  alignas(16) T value;  ///< as above
+  T copies[3];          ///< read by nobody
+
+  explicit NumberBlock(T v) : value(v), copies{v, v, v} {}
+};
+template <typename T>
+requires(std::is_arithmetic_v<T> && sizeof(T) == 8) struct NumberBlock<T> {
+  alignas(16) T value;  ///< as above
+  T copy;               ///< read by nobody
+
+  explicit NumberBlock(T v) : value(v), copy(v) {}
+};
+
+/// A scalar as an expression: the same value everywhere.
+template <typename T>
+struct ScalarExp : NumberBlock<T>, Exp<ScalarExp<T>, T, form::kMapped>, Number<ScalarExp<T>, T, 0> {
+  using value_type = T;
+  using device_type = void;
+  static constexpr int kRank = 0;
+  static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
+  static constexpr bool kHasGroups = true;
+  static constexpr bool kHasWidePacket = true;
+  static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
+
+  using NumberBlock<T>::value;
+
+  explicit ScalarExp(T v) : NumberBlock<T>(v) {}
+  TESSERA_HD T Eval(index_t, index_t) const { return value; }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t, index_t) const {
+    return SetPacket<P>(value);
+  }
+  bool IsFlat() const { return true; }
+  bool GroupsAreAligned(index_t) const { return true; }
+};
+
+/// F<Op>(a): Op::Map of each element.
+template <typename Op, typename A>
+struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | form::kMapped>,
+                     Number<UnaryMapExp<Op, A>, typename A::value_type, A::kRank> {
+  using value_type = typename A::value_type;
+  using device_type = DeviceOf<A>;
+  static constexpr int kRank = A::kRank;
+  static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
+  static constexpr bool kHasGroups = HasGroups<A>();
+  static constexpr bool kHasWidePacket = HasWidePacketOf<Op, value_type>() && HasWidePacket<A>();
+  static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
+  static constexpr bool kIsItsOperands = true;
+  static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
+
+  A a;
+
+  explicit UnaryMapExp(const A& operand) : a(operand) {}
+  auto shape() const { return a.shape(); }
+  std::tuple<A> operands() const { return {a}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(a);
+  }
+  template <typename NewA>
+  auto WithOperands(const NewA& new_a) const {
+    return UnaryMapExp<Op, NewA>(new_a);
+  }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    return static_cast<value_type>(Op::Map(a.Eval(y, x)));
+  }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    return MapPackets<Op>(a.template EvalPacket<P>(y, x));
+  }
+  bool IsFlat() const { return a.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups { return a.GroupsAreAligned(rows); }
+  /// See ComputesFirstInto: where the operand is computed first and can apply Op to its results.
+  template <typename Dst, typename ScratchMemory>
+  void ComputeInto(const Dst& dst, ScratchMemory* scratch) const requires requires {
+    a.template ComputeInto<Op>(dst, scratch);
+  }
+  { a.template ComputeInto<Op>(dst, scratch); }
+};
+
+/// F<Op>(a, b), and a + b and so on: Op::Map of each pair of elements.
+template <typename Op, typename A, typename B>
+struct BinaryMapExp
+    : Exp<BinaryMapExp<Op, A, B>, typename A::value_type, A::kForm | B::kForm | form::kMapped>,
+      Number<BinaryMapExp<Op, A, B>, typename A::value_type,
+             (A::kRank > B::kRank ? A::kRank : B::kRank)> {
+  using value_type = typename A::value_type;
+  using device_type = CommonDevice<A, B>;
+  static constexpr int kRank = A::kRank > B::kRank ? A::kRank : B::kRank;
+  static constexpr bool kHasPacket =
+      A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
+  static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>();
+  static constexpr bool kHasWidePacket =
+      HasWidePacketOf<Op, value_type>() && HasWidePacket<A>() && HasWidePacket<B>();
+  static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
+  static constexpr bool kIsItsOperands = true;
+  static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
+
+  A a;
+  B b;
+
+  /// Throws Error(kInvalidArgument) if both operands have a shape and the two differ.
+  BinaryMapExp(const A& left, const B& right) : a(left), b(right) {
+    if constexpr (A::kRank > 0 && B::kRank > 0) {
+      if (left.shape() != right.shape()) ThrowShapesDiffer<Op>(left.shape(), right.shape());
+    }
+  }
+  BinaryMapExp(EqualShapes, const A& left, const B& right) : a(left), b(right) {}
+  auto shape() const {
+    if constexpr (A::kRank > 0) {
+      return a.shape();
+    } else {
+      return b.shape();
+    }
+  }
+  std::tuple<A, B> operands() const { return {a, b}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(a, b);
+  }
+  template <typename NewA, typename NewB>
+  auto WithOperands(const NewA& new_a, const NewB& new_b) const {
+    return BinaryMapExp<Op, NewA, NewB>(EqualShapes(), new_a, new_b);
+  }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    return static_cast<value_type>(Op::Map(a.Eval(y, x), b.Eval(y, x)));
+  }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    return MapPackets<Op>(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x));
+  }
+  bool IsFlat() const { return a.IsFlat() && b.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups {
+    return a.GroupsAreAligned(rows) && b.GroupsAreAligned(rows);
+  }
+};
+
+/// F<Op>(a, b, c): Op::Map of each triple of elements.
+template <typename Op, typename A, typename B, typename C>
+struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
+                           A::kForm | B::kForm | C::kForm | form::kMapped>,
+                       Number<TernaryMapExp<Op, A, B, C>, typename A::value_type,
+                              std::max({A::kRank, B::kRank, C::kRank})> {
+  using value_type = typename A::value_type;
+  using device_type =
+      std::conditional_t<std::is_void_v<CommonDevice<A, B>>, DeviceOf<C>, CommonDevice<A, B>>;
+  static constexpr int kRank = std::max({A::kRank, B::kRank, C::kRank});
+  static constexpr bool kHasPacket =
+      A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
+  static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>() && HasGroups<C>();
+  static constexpr bool kHasWidePacket = HasWidePacketOf<Op, value_type>() && HasWidePacket<A>() &&
+                                         HasWidePacket<B>() && HasWidePacket<C>();
+  static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
+  static constexpr bool kIsItsOperands = true;
+  static constexpr index_t kElementCost = FunctorCost<Op, value_type>();
+
+  A a;
+  B b;
+  C c;
+
+  /// Throws Error(kInvalidArgument) if two operands have shapes that differ.
+  TernaryMapExp(const A& first, const B& second, const C& third) : a(first), b(second), c(third) {
+    if constexpr (kRank > 0) {
+      const auto fits = [this](const auto& operand) {
+        if constexpr (std::decay_t<decltype(operand)>::kRank > 0) {
+          return operand.shape() == shape();
+        } else {
+          return true;
+        }
+      };
+      if (!fits(b) || !fits(c)) {
+        std::ostringstream shapes;
+        Describe(shapes, a);
+        Describe(shapes << ", ", b);
+        Describe(shapes << " and ", c);
+        throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ",
+                              shapes.str(), " differ");
+      }
+    }
+  }
+  TernaryMapExp(EqualShapes, const A& first, const B& second, const C& third)
+      : a(first), b(second), c(third) {}
+  auto shape() const {
+    if constexpr (A::kRank > 0) {
+      return a.shape();
+    } else if constexpr (B::kRank > 0) {
+      return b.shape();
+    } else {
+      return c.shape();
+    }
+  }
+  std::tuple<A, B, C> operands() const { return {a, b, c}; }
+  template <typename Visitor>
+  decltype(auto) VisitOperands(const Visitor& visit) const {
+    return visit(a, b, c);
+  }
+  template <typename NewA, typename NewB, typename NewC>
+  auto WithOperands(const NewA& new_a, const NewB& new_b, const NewC& new_c) const {
+    return TernaryMapExp<Op, NewA, NewB, NewC>(EqualShapes(), new_a, new_b, new_c);
+  }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    return static_cast<value_type>(Op::Map(a.Eval(y, x), b.Eval(y, x), c.Eval(y, x)));
+  }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    return MapPackets<Op>(a.template EvalPacket<P>(y, x), b.template EvalPacket<P>(y, x),
+                          c.template EvalPacket<P>(y, x));
+  }
+  bool IsFlat() const { return a.IsFlat() && b.IsFlat() && c.IsFlat(); }
+  bool GroupsAreAligned(index_t rows) const requires kHasGroups {
+    return a.GroupsAreAligned(rows) && b.GroupsAreAligned(rows) && c.GroupsAreAligned(rows);
+  }
+
+ private:
+  template <typename Operand>
+  static void Describe(std::ostream& os, const Operand& operand) {
+    if constexpr (Operand::kRank > 0) {
+      os << operand.shape();
+    } else {
+      os << "(scalar)";
+    }
+  }
+};
+
+/// tcast<T>(a): each element converted as static_cast does.
+template <typename T, typename A>
+struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
+                     Number<TypecastExp<T, A>, T, A::kRank> {
+  using value_type = T;
+  using device_type = DeviceOf<A>;
+  using From = typename A::value_type;
+  static constexpr int kRank = A::kRank;
+  static constexpr bool kHasPacket = false;
+  // Of packets with equally many numbers.
+  static constexpr bool kHasWidePacket =
+      HasWidePacket<A>() && ((std::is_same_v<T, half_t> && std::is_same_v<From, float>) ||
+                             (std::is_same_v<T, float> && std::is_same_v<From, half_t>));
+  static constexpr bool kMovesElements = false;
+  static constexpr bool kMergesOperands = true;
+  static constexpr bool kIsItsOperands = true;
+
+  A a;
+
+  explicit TypecastExp(const A& operand) : a(operand) {}
+  auto shape() const { return a.shape(); }
+  std::tuple<A> operands() const { return {a}; }
+  template <typename NewA>
+  auto WithOperands(const NewA& new_a) const {
+    return TypecastExp<T, NewA>(new_a);
+  }
+  TESSERA_HD T Eval(index_t y, index_t x) const { return ConvertInLoop<T>(a.Eval(y, x)); }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const requires kHasWidePacket {
+    return ConvertPacket<T>(a.template EvalPacket<WidePacket<From>>(y, x));
+  }
+  bool IsFlat() const { return a.IsFlat(); }
+};
+
+// In tile.h.
+template <typename E>
+void EvalTransposed(const E& e, index_t row, index_t step, index_t column, index_t rows,
+                    index_t columns, typename E::value_type* out, index_t stride);
+
+/// a.T(): a matrix with rows and columns exchanged; inside dot, a flag for the GEMM.
+template <typename A>
+struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
+  using value_type = typename A::value_type;
+  using device_type = DeviceOf<A>;
+  static constexpr int kRank = 2;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
+  static constexpr bool kIsItsOperands = true;
+
+  A a;
+
+  explicit TransposeExp(const A& operand) : a(operand) {}
+  Shape<2> shape() const { return Shape2(a.shape()[1], a.shape()[0]); }
+  std::tuple<A> operands() const { return {a}; }
+  template <typename NewA>
+  auto WithOperands(const NewA& new_a) const {
+    return TransposeExp<NewA>(new_a);
+  }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const { return a.Eval(x, y); }
+  bool IsFlat() const { return false; }
+  RowsAcross Across() const requires(!MovesElements<A>()) { return {a.shape()[1], 1}; }
+  const A& T() const { return a; }
+
+  void EvalTile(index_t begin_y, index_t end_y, index_t begin_x, index_t end_x, value_type* out,
+                index_t stride) const {
+    EvalTransposed(a, begin_x, 1, begin_y, end_y - begin_y, end_x - begin_x, out, stride);
+  }
+};
+
+// In prepare.h.
+template <typename Device, int N, typename T>
+Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stream,
+                                     Scratch<Device>* scratch);
+
+/// A product or a reduction as an operand. It has no elements yet: Prepare puts the temporary that
+/// holds them in its place.
+template <ComplexExpression C>
+struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
+  using value_type = typename C::value_type;
+  using device_type = typename C::device_type;
+  static constexpr int kRank = C::kRank;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kComputedFirst = true;
+
+  C whole;
+
+  explicit WholeExp(const C& complex) : whole(complex) {}
+  auto shape() const { return whole.shape(); }
+  auto operands() const requires requires(const C& c) { c.operands(); }
+  { return whole.operands(); }
+  template <typename Device>
+  auto ComputeFirst(Scratch<Device>* scratch) const {
+    const auto temporary =
+        TemporaryTensor<Device, kRank, value_type>(shape(), scratch->stream(), scratch);
+    whole.template AssignTo<sv::saveto>(temporary);
+    return temporary;
+  }
+};
+
+/// The node that stands for an operand.
+template <Expression E>
+decltype(auto) AsNode(const E& e) {
+  if constexpr (std::is_same_v<typename E::Node, NodeOf<E>>) {
+    return e.self();
+  } else {
+    return e.self().self();
+  }
+}
+template <ComplexExpression E>
+WholeExp<typename E::Self> AsNode(const E& e) {
+  return WholeExp<typename E::Self>(e.self());
+}
+template <Operand E>
+using OperandNode = std::remove_cvref_t<decltype(AsNode(std::declval<const E&>()))>;
+
+/// Applies a user's functor: `struct op { static float Map(float a) {…} }; dst = F<op>(src);`.
+/// Where numbers stand among the operands, they are converted to the element type of the others.
+template <typename Op, Operand A>
+UnaryMapExp<Op, OperandNode<A>> F(const A& a) {
+  return UnaryMapExp<Op, OperandNode<A>>(AsNode(a));
+}
+template <typename Op, typename A, typename B>
+requires MatchingExpressions<A, B> BinaryMapExp<Op, OperandNode<A>, OperandNode<B>> F(const A& a,
+                                                                                      const B& b) {
+  return {AsNode(a), AsNode(b)};
+}
+template <typename Op, Operand A, Scalar S>
+auto F(const A& a, S b) {
+  using T = typename A::value_type;
+  return BinaryMapExp<Op, OperandNode<A>, ScalarExp<T>>(AsNode(a), ScalarExp<T>(static_cast<T>(b)));
+}
+template <typename Op, Scalar S, Operand B>
+auto F(S a, const B& b) {
+  using T = typename B::value_type;
+  return BinaryMapExp<Op, ScalarExp<T>, OperandNode<B>>(ScalarExp<T>(static_cast<T>(a)), AsNode(b));
+}
+template <typename Op, typename A, typename B, typename C>
+requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && MatchingExpressions<B, C>
+    TernaryMapExp<Op, OperandNode<A>, OperandNode<B>, OperandNode<C>> F(const A& a, const B& b,
+                                                                        const C& c) {
+  return {AsNode(a), AsNode(b), AsNode(c)};
+}
+template <typename Op, typename A, typename B, Scalar S>
+requires MatchingExpressions<A, B>
+auto F(const A& a, const B& b, S c) {
+  return F<Op>(a, b, ScalarExp<typename A::value_type>(static_cast<typename A::value_type>(c)));
+}
+template <typename Op, typename A, Scalar S, typename C>
+requires MatchingExpressions<A, C>
+auto F(const A& a, S b, const C& c) {
+  return F<Op>(a, ScalarExp<typename A::value_type>(static_cast<typename A::value_type>(b)), c);
+}
+template <typename Op, Operand A, Scalar S2, Scalar S3>
+auto F(const A& a, S2 b, S3 c) {
+  using T = typename A::value_type;
+  return F<Op>(a, ScalarExp<T>(static_cast<T>(b)), ScalarExp<T>(static_cast<T>(c)));
+}
+
+/// Each element converted to T, as static_cast does it.
+template <typename T, Operand A>
+TypecastExp<T, OperandNode<A>> tcast(const A& a) {
+  return TypecastExp<T, OperandNode<A>>(AsNode(a));
+}
+
+/// Element-wise arithmetic. The operands have equal shapes and element types, or one is a number,
+/// which is converted to the other's element type.
+template <typename A, typename B>
+concept ElementwiseOperands = MatchingExpressions<A, B> ||(Operand<A>&& Scalar<B>) ||
+                              (Scalar<A> && Operand<B>);
+
+/// A number times a product or reduction, which takes the factor up into its scale.
+template <typename A, typename B>
+concept ScaledComplex = (ComplexExpression<A> && Scalar<B>) || (Scalar<A> && ComplexExpression<B>);
+
+/// Element by element. Throw Error(kInvalidArgument) where shapes differ.
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator+(const A& a, const B& b) { return F<op::plus>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator-(const A& a, const B& b) { return F<op::minus>(a, b); }
+template <typename A, typename B>
+requires(ElementwiseOperands<A, B> && !ScaledComplex<A, B>) auto operator*(const A& a, const B& b) {
+  return F<op::mul>(a, b);
+}
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator/(const A& a, const B& b) { return F<op::div>(a, b); }
+/// Each element with the other sign.
+template <Operand A>
+auto operator-(const A& a) {
+  return F<op::negation>(a);
+}
+
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator+(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator-(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator*(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator/(const A& a, const B& b) = delete;
+template <typename Op, typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B> F(const A& a, const B& b)
+= delete;
+template <typename Op, typename A, typename B, typename C>
+requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> F(const A& a, const B& b, const C& c)
+= delete;
+
+/// A tensor has no printed form: a deleted function, whose result says so. A program's own
+/// operator<< for its tensors fits better.
+struct TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements;
+template <typename E>
+requires(E::kRank > 0) TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements operator<<(
+    std::ostream& os, const AnyOperand<E>& e) = delete;
+
+/// A multiple of a product or reduction, at no cost of its own.
+template <Scalar S, ComplexExpression E>
+typename E::Self operator*(S scale, const E& e) {
+  typename E::Self scaled = e.self();
+  scaled.scale = op::mul::Map(scaled.scale, static_cast<decltype(scaled.scale)>(scale));
+  return scaled;
+}
+template <ComplexExpression E, Scalar S>
+typename E::Self operator*(const E& e, S scale) {
+  return scale * e;
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::Expression;
+using expr::F;
+using expr::tcast;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_EXPR_EXPRESSION_H_

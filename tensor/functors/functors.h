@@ -1,0 +1,436 @@
+#ifndef TESSERA_TENSOR_FUNCTORS_FUNCTORS_H_
+#define TESSERA_TENSOR_FUNCTORS_FUNCTORS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "tessera/tensor/functors/real_functors.h"
+#include "tessera/tensor/packet/half_packet.h"
+#include "tessera/tensor/packet/packet.h"
+#include "tessera/tensor/packet/packet_math.h"
+#include "tessera/tensor/packet/wide_packet.h"
+
+/// Functors: trivial structs with a static Map for single elements, callable on host and device,
+/// and where one exists a static PacketMap over Eigen packets. Any struct with a Map can be used
+/// in F<Op>(...). A user's functor becomes faster by a packet form, called MapPacket or PacketMap:
+///
+///     struct Squared : tessera::WideFunctor {
+///       TESSERA_HD static float Map(float a) { return a * a; }
+///       template <typename P>
+///       TESSERA_HD static P MapPacket(const P& a) { return tessera::pk::pmul(a, a); }
+///     };
+///
+/// WideFunctor says that it uses nothing but the functions of pk in wide_packet.h, so that its
+/// loops may run over AVX2 packets in a build for less. StepwiseFunctor says besides that MapPacket
+/// does to each number the operations that Map does to one of half_t, each of which rounds, and
+/// with no number but `pset1<P>(typename pk::unpacket_traits<P>::type(1))`, so that loops over
+/// half_t may too.
+///
+/// A functor that costs more than arithmetic may say so, which brings a second thread in sooner:
+/// `static constexpr index_t kElementCost = 30;` for a call of std::exp, 3 ns; see cost.h.
+///
+/// Here stand arithmetic, comparisons, rounding and the like; real_functors.h has the rest. Sums,
+/// differences, products, squares, negatives and absolute values of integers wrap around.
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+namespace op {
+
+/// The type in which +, - and * of T are carried out: of integers the unsigned type of their width,
+/// or that of int where they are narrower, since integers wrap around, which C++ leaves undefined
+/// for signed ones (and for those that it promotes to int); else T.
+template <typename T>
+using WrapsIn =
+    std::conditional_t<!std::is_integral_v<T>, T,
+                       std::conditional_t<sizeof(T) <= sizeof(unsigned), unsigned, uint64_t>>;
+
+/// a + b
+struct plus : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return static_cast<T>(static_cast<WrapsIn<T>>(a) + static_cast<WrapsIn<T>>(b));
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::padd(a, b);
+  }
+};
+
+/// a - b
+struct minus : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return static_cast<T>(static_cast<WrapsIn<T>>(a) - static_cast<WrapsIn<T>>(b));
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::psub(a, b);
+  }
+};
+
+/// a * b
+struct mul : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return static_cast<T>(static_cast<WrapsIn<T>>(a) * static_cast<WrapsIn<T>>(b));
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::pmul(a, b);
+  }
+};
+
+/// a / b, of integers cut off towards 0; these must not be divided by 0, nor the least one by -1.
+struct div : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return static_cast<T>(a / b);
+  }
+  template <DividesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::pdiv(a, b);
+  }
+};
+
+/// The right operand.
+struct right : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T, T b) {
+    return b;
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P&, const P& b) {
+    return b;
+  }
+};
+
+/// a
+struct identity : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return a;
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return a;
+  }
+};
+
+/// -a; of 0.0 it is -0.0
+struct negation : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(-static_cast<WrapsIn<T>>(a));
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    if constexpr (FloatingPacket<P>) {
+      return pk::pxor(a, packet_math::Set<P>(-0.0));  // 0 - a, which AVX's form is, loses -0
+    } else {
+      return pk::pnegate(a);
+    }
+  }
+};
+
+/// The larger operand; NaN if either is NaN.
+struct maximum : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    const bool is_nan = a != a, is_larger = a > b;  // both, without a branch
+    return is_nan | is_larger ? a : b;
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::pselect(pk::pcmp_eq(a, a), pk::pselect(pk::pcmp_lt(b, a), a, b), a);
+  }
+};
+
+/// The smaller operand; NaN if either is NaN.
+struct minimum : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    const bool is_nan = a != a, is_smaller = a < b;
+    return is_nan | is_smaller ? a : b;
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::pselect(pk::pcmp_eq(a, a), pk::pselect(pk::pcmp_lt(a, b), a, b), a);
+  }
+};
+
+/// a held between low and high: low where a < low, high where a > high, and NaN where a is NaN.
+struct clamp : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T low, T high) {
+    const bool below = a < low, above = high < a;
+    const T held = above ? high : a;
+    return below ? low : held;
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& low, const P& high) {
+    return pk::pselect(pk::pcmp_lt(a, low), low, pk::pselect(pk::pcmp_lt(high, a), high, a));
+  }
+};
+
+/// a where condition is not 0, else b. NaN is not 0.
+struct blend : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T condition, T a, T b) {
+    return condition != T(0) ? a : b;
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& condition, const P& a, const P& b) {
+    return pk::pselect(pk::pcmp_eq(condition, pk::pzero(condition)), b, a);
+  }
+};
+
+/// Packets of 1 where the mask holds, else 0.
+template <typename P>
+TESSERA_HD P OneWhere(const P& mask) {
+  using Scalar = typename pk::unpacket_traits<P>::type;
+  return pk::pand(mask, pk::pset1<P>(Scalar(1)));
+}
+
+/// 1 where a == b, else 0; 0 where either is NaN.
+struct eq : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return a == b ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return OneWhere(pk::pcmp_eq(a, b));
+  }
+};
+
+/// 1 where a < b, else 0; 0 where either is NaN.
+struct lt : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return a < b ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return OneWhere(pk::pcmp_lt(a, b));
+  }
+};
+
+/// 1 where a <= b, else 0; 0 where either is NaN.
+struct le : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return a <= b ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return OneWhere(pk::pcmp_le(a, b));
+  }
+};
+
+/// 1 where a > b, else 0; 0 where either is NaN.
+struct gt : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return a > b ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return OneWhere(pk::pcmp_lt(b, a));
+  }
+};
+
+/// 1 where a >= b, else 0; 0 where either is NaN.
+struct ge : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return a >= b ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return OneWhere(pk::pcmp_le(b, a));
+  }
+};
+
+/// 1 where a != b, else 0; 1 where either is NaN.
+struct ne : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return a != b ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    return pk::pandnot(pk::pset1<P>(typename pk::unpacket_traits<P>::type(1)), pk::pcmp_eq(a, b));
+  }
+};
+
+/// a * a
+struct square : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return mul::Map(a, a);
+  }
+  template <typename P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return pk::pmul(a, a);
+  }
+};
+/// mshadow's names.
+using sqr = square;
+
+/// Correctly rounded.
+struct square_root : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(std::sqrt(ToReal(a)));
+  }
+  template <FloatingPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::SquareRoot(a);
+  }
+};
+
+/// mshadow's name.
+using sqrt = square_root;
+
+/// 1 / a
+struct rcp : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return static_cast<T>(T(1) / a);
+  }
+  template <FloatingPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return pk::pdiv(packet_math::Set<P>(1), a);
+  }
+};
+
+/// The nearest whole number below or at a.
+struct floor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::floor(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Floor(a);
+  }
+};
+
+/// The nearest whole number above or at a.
+struct ceil {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::ceil(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Ceil(a);
+  }
+};
+
+/// The nearest whole number, of two equally near ones that with the larger magnitude.
+struct round {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::round(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Round(a);
+  }
+};
+
+/// The nearest whole number towards 0.
+struct trunc {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (std::is_integral_v<T>) {
+      return a;
+    } else {
+      return static_cast<T>(std::trunc(ToReal(a)));
+    }
+  }
+  template <RealPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return packet_math::Trunc(a);
+  }
+};
+
+/// max(a, 0); NaN stays NaN.
+struct relu : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return a < T(0) ? T(0) : a;
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return pk::pandnot(a, pk::pcmp_lt(a, pk::pzero(a)));
+  }
+};
+
+/// 1 where a > 0, else 0: the derivative of relu, from its input or its output.
+struct relu_grad : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    return a > T(0) ? T(1) : T(0);
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    using Scalar = typename pk::unpacket_traits<P>::type;
+    return pk::pand(pk::pcmp_lt(pk::pzero(a), a), pk::pset1<P>(Scalar(1)));
+  }
+};
+
+/// |a|; the absolute value of either zero is +0, of the least integer that integer.
+struct abs : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (std::numeric_limits<T>::is_signed) {
+      return a <= T(0) ? minus::Map(T(0), a) : a;
+    } else {
+      return a;
+    }
+  }
+  template <FloatingPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    return pk::pabs(a);
+  }
+};
+using fabs = abs;
+
+/// -1, 0 or 1 as a's sign; zeros keep theirs, and NaN stays NaN.
+struct sign : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a) {
+    if constexpr (std::numeric_limits<T>::is_signed) {
+      if (a < T(0)) return T(-1);
+    }
+    return a > T(0) ? T(1) : a;
+  }
+  template <FloatingPacket P>
+  TESSERA_HD static P PacketMap(const P& a) {
+    const P zero = pk::pzero(a), one = packet_math::Set<P>(1), less = packet_math::Set<P>(-1);
+    return pk::pselect(pk::pcmp_lt(zero, a), one, pk::pselect(pk::pcmp_lt(a, zero), less, a));
+  }
+};
+
+}  // namespace op
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_FUNCTORS_FUNCTORS_H_

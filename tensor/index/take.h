@@ -1,0 +1,210 @@
+#ifndef TESSERA_TENSOR_INDEX_TAKE_H_
+#define TESSERA_TENSOR_INDEX_TAKE_H_
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+#include <type_traits>
+
+#include "tessera/tensor/dense/dense.h"
+#include "tessera/tensor/functors/accumulate.h"
+#include "tessera/tensor/index/row_number.h"
+#include "tessera/tensor/shape/row_map.h"
+
+/// Rows chosen by number, as an embedding chooses them. The numbers may be of any type; a fraction
+/// is cut off. A number that is no row stands for the nearest row, the first or the last (NaN for
+/// the first), in take and take_grad alike, so that the one is the gradient of the other.
+namespace tessera {
+namespace expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// take: see the function below.
+template <typename I, typename E>
+struct TakeExp : Exp<TakeExp<I, E>, typename E::value_type> {
+  using value_type = typename E::value_type;
+  using device_type = CommonDevice<I, E>;
+  static constexpr int kRank = 2;
+  static constexpr bool kHasPacket = E::kHasPacket;
+  static constexpr bool kMovesElements = true;
+
+  I index;
+  E e;
+  index_t rows;  // of the operand
+  Shape<2> target;
+
+  TakeExp(const I& numbers, const E& operand)
+      : index(numbers),
+        e(operand),
+        rows(operand.shape()[0]),
+        target(Shape2(numbers.shape()[0], operand.shape()[1])) {
+    if (rows == 0 && target[0] != 0) {
+      throw InvalidArgument("take: ", target[0], " rows cannot be taken from shape ",
+                            operand.shape());
+    }
+  }
+
+  auto operands() const { return std::tuple<I, E>(index, e); }
+  template <typename A, typename B>
+  TakeExp<A, B> WithOperands(const A& a, const B& b) const {
+    return {a, b};
+  }
+
+  const Shape<2>& shape() const { return target; }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const { return e.Eval(RowOf(y), x); }
+  template <typename P>
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const {
+    return e.template EvalPacket<P>(RowOf(y), x);
+  }
+  bool IsFlat() const { return false; }
+
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+    if (begin < end) EvalSpan(e, RowOf(y), begin, end, out);
+  }
+
+ private:
+  TESSERA_HD index_t RowOf(index_t y) const {
+    return tensor_internal::RowFor<tensor_internal::OutOfRange::kNearest>(index.Eval(0, y), rows);
+  }
+};
+
+/// take_grad: see the function below.
+template <typename I, typename E>
+struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
+  using value_type = typename E::value_type;
+  using device_type = CommonDevice<I, E>;
+  using Accumulator = typename AccumulateIn<value_type>::type;
+  static constexpr int kRank = 2;
+  static constexpr bool kHasPacket = false;
+  static constexpr bool kMovesElements = true;
+  static constexpr bool kIsItsOperands = true;
+  // All rows at once look at each number once; on a GPU each element looks at every number.
+  static constexpr bool kComputedFirst = std::is_same_v<device_type, cpu>;
+
+  I index;
+  E e;
+  index_t count;  // of rows that were taken
+  Shape<2> target;
+
+  TakeGradExp(const I& numbers, const E& gradient, index_t rows)
+      : index(numbers),
+        e(gradient),
+        count(numbers.shape()[0]),
+        target(Shape2(rows, gradient.shape()[1])) {
+    if (gradient.shape()[0] != count || rows < 0 || (rows == 0 && count != 0)) {
+      throw InvalidArgument("take_grad: ", count, " rows taken from ", rows,
+                            " do not have a gradient of shape ", gradient.shape());
+    }
+  }
+
+  auto operands() const { return std::tuple<I, E>(index, e); }
+  template <typename A, typename B>
+  TakeGradExp<A, B> WithOperands(const A& a, const B& b) const {
+    return {a, b, target[0]};
+  }
+
+  const Shape<2>& shape() const { return target; }
+  TESSERA_HD value_type Eval(index_t y, index_t x) const {
+    Accumulator sum = Accumulator(0);
+    for (index_t i = 0; i < count; ++i) {
+      if (RowOf(index, i) == y) sum += static_cast<Accumulator>(e.Eval(i, x));
+    }
+    return static_cast<value_type>(sum);
+  }
+  bool IsFlat() const { return false; }
+
+  auto ComputeFirst(Scratch<cpu>* scratch) const {
+    const auto results = TemporaryTensor<cpu, 2, value_type>(target, scratch->stream(), scratch);
+    ComputeInto(results, scratch);
+    return results;
+  }
+  /// See ComputesFirstInto.
+  void ComputeInto(const Tensor<cpu, 2, value_type>& results, Scratch<cpu>* scratch) const {
+    const auto& numbers = PrepareInPlace(index, scratch);
+    const auto& gradient = PrepareInPlace(e, scratch);
+    const index_t rows = target[0], columns = target[1];
+    if (target.Size() == 0) return;
+    // Of each row the gradient's rows that it sums, as a list: the first, and after each the next.
+    index_t* const first = TemporaryTensor<cpu, 1, index_t>(Shape1(rows), nullptr, scratch).dptr_;
+    index_t* const next = TemporaryTensor<cpu, 1, index_t>(Shape1(count), nullptr, scratch).dptr_;
+    std::fill_n(first, rows, index_t{-1});
+    for (index_t i = count - 1; i >= 0; --i) {  // so that the lists are in order
+      index_t* const head = first + RowOf(numbers, i);
+      next[i] = *head;
+      *head = i;
+    }
+    const TaskPlan tasks = TaskPlan::Of(rows, (count / rows + 1) * columns, CostOf(gradient));
+    ParallelFor(tasks.count, tasks.grain, [&](index_t begin, index_t end) {
+      for (index_t y = begin; y < end; ++y) {
+        SumRows(gradient, first[y], next, columns, results.dptr_ + y * columns);
+      }
+    });
+  }
+
+ private:
+  template <typename Numbers>
+  TESSERA_HD index_t RowOf(const Numbers& numbers, index_t i) const {
+    return tensor_internal::RowFor<tensor_internal::OutOfRange::kNearest>(numbers.Eval(0, i),
+                                                                          target[0]);
+  }
+
+  /// The sum of the gradient's rows i, next[i] and so on until -1.
+  template <typename Gradient>
+  static void SumRows(const Gradient& gradient, index_t i, const index_t* next, index_t columns,
+                      value_type* out) {
+    if constexpr (std::is_same_v<value_type, Accumulator>) {
+      std::fill_n(out, columns, value_type(0));
+      for (; i >= 0; i = next[i]) EvaluateRow<sv::plusto>(out, gradient, i, 0, columns);
+    } else {
+      constexpr index_t kBlock = 256;
+      const TypecastExp<Accumulator, Gradient> wide(gradient);
+      alignas(64) std::array<Accumulator, kBlock> sums;
+      for (index_t x = 0; x < columns; x += kBlock) {
+        const index_t width = std::min(kBlock, columns - x);
+        std::fill_n(sums.data(), width, Accumulator(0));
+        for (index_t from = i; from >= 0; from = next[from]) {
+          EvaluateRow<sv::plusto>(sums.data() - x, wide, from, x, x + width);
+        }
+        for (index_t k = 0; k < width; ++k) {
+          out[x + k] = static_cast<value_type>(sums[static_cast<size_t>(k)]);
+        }
+      }
+    }
+  }
+};
+
+/// Two operands of any types, whose memory one device can read.
+template <typename A, typename B>
+concept OnOneDevice = Operand<A> && Operand<B> && SameDevice<A, B>;
+
+/// Row index[y] of the matrix as row y.
+/// Throws Error(kInvalidArgument) if rows are asked for and the matrix has none.
+template <typename I, typename E>
+requires OnOneDevice<I, E> TakeExp<OperandNode<I>, OperandNode<E>> take(const I& index,
+                                                                        const E& matrix) {
+  static_assert(I::kRank == 1 && E::kRank == 2, "take(index, matrix): a vector and a matrix");
+  return {AsNode(index), AsNode(matrix)};
+}
+
+/// The gradient of take with respect to its matrix of `rows` rows: row r is the sum of the
+/// gradient's rows y with index[y] == r, in order; half and bfloat16 add up in float. In a larger
+/// expression it is computed into a temporary of its own size first; to add it to a matrix, most of
+/// whose rows it leaves alone, AddTakeGrad is the faster way.
+/// Throws Error(kInvalidArgument) unless index and gradient have equally many rows.
+template <typename I, typename E>
+requires OnOneDevice<I, E> TakeGradExp<OperandNode<I>, OperandNode<E>> take_grad(const I& index,
+                                                                                 const E& gradient,
+                                                                                 index_t rows) {
+  static_assert(I::kRank == 1 && E::kRank == 2,
+                "take_grad(index, gradient, rows): a vector and a matrix");
+  return {AsNode(index), AsNode(gradient), rows};
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace expr
+
+using expr::take;
+using expr::take_grad;
+
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_INDEX_TAKE_H_

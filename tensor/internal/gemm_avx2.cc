@@ -1,3 +1,0 @@
-// Compiled with -mavx2 -mfma; see internal/gemm_kernel.h.
-#define TESSERA_GEMM_NAMESPACE gemm_avx2
-#include "tessera/tensor/internal/gemm_kernel.h"

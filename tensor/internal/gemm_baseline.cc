@@ -1,3 +1,0 @@
-// Compiled for the baseline of the build; see internal/gemm_kernel.h.
-#define TESSERA_GEMM_NAMESPACE gemm_baseline
-#include "tessera/tensor/internal/gemm_kernel.h"

@@ -1,3 +1,0 @@
-// Compiled with -mavx512f and its companions; see internal/math_kernel.h.
-#define TESSERA_MATH_NAMESPACE math_avx512
-#include "tessera/tensor/internal/math_kernel.h"

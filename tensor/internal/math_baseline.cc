@@ -1,3 +1,0 @@
-// Compiled for the baseline of the build; see internal/math_kernel.h.
-#define TESSERA_MATH_NAMESPACE math_baseline
-#include "tessera/tensor/internal/math_kernel.h"

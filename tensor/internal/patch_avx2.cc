@@ -1,3 +1,0 @@
-// Compiled with -mavx2; see internal/patch_kernel.h.
-#define TESSERA_PATCH_NAMESPACE patch_avx2
-#include "tessera/tensor/internal/patch_kernel.h"

@@ -1,3 +1,0 @@
-// Compiled with -mavx512f; see internal/patch_kernel.h.
-#define TESSERA_PATCH_NAMESPACE patch_avx512
-#include "tessera/tensor/internal/patch_kernel.h"

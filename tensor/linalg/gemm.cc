@@ -1,0 +1,245 @@
+#include "tessera/tensor/linalg/gemm.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "tessera/tensor/device/instruction_set.h"
+#include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/device/scratch.h"
+
+namespace tessera::tensor_internal {
+
+#define TESSERA_DECLARE_GEMM_KERNEL(isa)                                                 \
+  namespace isa {                                                                        \
+  int64_t GemmScratchFloat(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);     \
+  int64_t GemmScratchDouble(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);    \
+  void GemmFloat(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,    \
+                 const float*, int64_t, float, float*, int64_t, float*);                 \
+  void GemmDouble(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t, \
+                  const double*, int64_t, double, double*, int64_t, double*);            \
+  }
+TESSERA_DECLARE_GEMM_KERNEL(gemm_baseline)
+TESSERA_DECLARE_GEMM_KERNEL(gemm_avx2)
+TESSERA_DECLARE_GEMM_KERNEL(gemm_avx512)
+#undef TESSERA_DECLARE_GEMM_KERNEL
+
+namespace {
+
+// Multiply-adds below which a product stays on one thread: about 20 us of work for one core, twice
+// what waking another costs.
+constexpr double kParallelMultiplyAdds = 2e6;
+// Rows and columns that a block of a parallel product has at least, unless C has fewer. More than
+// the few for which the kernel sums in another order.
+constexpr index_t kMinBlock = 24;
+
+template <typename T>
+struct Kernel {
+  int64_t (*scratch)(bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t);
+  void (*run)(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, T*,
+              int64_t, T*);
+};
+
+template <typename T>
+const Kernel<T>& BestKernel() {
+  static const Kernel<T> kernel = [] {
+    const InstructionSet isa = UsedInstructionSet();
+    if constexpr (std::is_same_v<T, float>) {
+      switch (isa) {
+        case InstructionSet::kAvx512:
+          return Kernel<T>{gemm_avx512::GemmScratchFloat, gemm_avx512::GemmFloat};
+        case InstructionSet::kAvx2:
+          return Kernel<T>{gemm_avx2::GemmScratchFloat, gemm_avx2::GemmFloat};
+        case InstructionSet::kBaseline:
+          break;
+      }
+      return Kernel<T>{gemm_baseline::GemmScratchFloat, gemm_baseline::GemmFloat};
+    } else {
+      switch (isa) {
+        case InstructionSet::kAvx512:
+          return Kernel<T>{gemm_avx512::GemmScratchDouble, gemm_avx512::GemmDouble};
+        case InstructionSet::kAvx2:
+          return Kernel<T>{gemm_avx2::GemmScratchDouble, gemm_avx2::GemmDouble};
+        case InstructionSet::kBaseline:
+          break;
+      }
+      return Kernel<T>{gemm_baseline::GemmScratchDouble, gemm_baseline::GemmDouble};
+    }
+  }();
+  return kernel;
+}
+
+// Memory for packed operands, one piece a thread, which grows to what the thread's products need
+// (at most a few megabytes) and goes with the thread.
+template <typename T>
+T* PackingMemory(int64_t elements) {
+  struct Free {
+    void operator()(T* memory) const { ::operator delete(memory, std::align_val_t(64)); }
+  };
+  thread_local std::unique_ptr<T, Free> memory;
+  thread_local int64_t capacity = 0;
+  if (elements > capacity) {
+    memory.reset();
+    capacity = 0;
+    memory.reset(static_cast<T*>(
+        ::operator new(static_cast<size_t>(elements) * sizeof(T), std::align_val_t(64))));
+    capacity = elements;
+  }
+  return memory.get();
+}
+
+template <typename T>
+void RunBlock(const GemmArguments<T>& g) {
+  const Kernel<T>& kernel = BestKernel<T>();
+  T* const scratch =
+      PackingMemory<T>(kernel.scratch(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.lda, g.ldb));
+  kernel.run(g.transpose_a, g.transpose_b, g.m, g.n, g.k, g.alpha, g.a, g.lda, g.b, g.ldb, g.beta,
+             g.c, g.ldc, scratch);
+}
+
+template <typename T>
+void ScaleByBeta(const GemmArguments<T>& g) {
+  for (index_t y = 0; y < g.m; ++y) {
+    for (index_t x = 0; x < g.n; ++x) {
+      T& element = g.c[y * g.ldc + x];
+      element = g.beta == T(0) ? T(0) : static_cast<T>(element * g.beta);
+    }
+  }
+}
+
+// Rows of blocks when C is cut into `count` blocks: the divisor of count whose blocks have the
+// shortest sides, since a block packs its rows of A and its columns of B itself.
+index_t BlockRows(index_t m, index_t n, index_t count) {
+  index_t best = 1;
+  double best_sides = 0;
+  for (index_t rows = 1; rows <= count; ++rows) {
+    if (count % rows != 0) continue;
+    const double sides = static_cast<double>(m) / rows + static_cast<double>(n) / (count / rows);
+    if (best_sides == 0 || sides < best_sides) {
+      best = rows;
+      best_sides = sides;
+    }
+  }
+  return best;
+}
+
+// The rows and columns of blocks that C is cut into, one block for each thread.
+struct BlockGrid {
+  index_t rows = 1;
+  index_t columns = 1;
+
+  BlockGrid(index_t m, index_t n, index_t k) {
+    const double multiply_adds = static_cast<double>(m) * n * k;
+    const int width = multiply_adds < kParallelMultiplyAdds ? 1 : ParallelWidth();
+    if (width <= 1) return;
+    rows = std::clamp<index_t>(BlockRows(m, n, width), 1, std::max<index_t>(1, m / kMinBlock));
+    columns = std::clamp<index_t>(width / rows, 1, std::max<index_t>(1, n / kMinBlock));
+  }
+};
+
+// The kernel sums every element over all of k in the same order wherever it stands, so the result
+// has the same bits for any number of threads.
+template <typename T>
+void RunParallel(const GemmArguments<T>& g) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) {
+    ScaleByBeta(g);
+    return;
+  }
+  const BlockGrid grid(g.m, g.n, g.k);
+  const index_t rows = grid.rows;
+  const index_t columns = grid.columns;
+  if (rows * columns == 1) {
+    RunBlock(g);
+    return;
+  }
+  ParallelFor(rows * columns, 1, [&](index_t first, index_t last) {
+    for (index_t i = first; i < last; ++i) {
+      const index_t y = i / columns * g.m / rows;
+      const index_t x = i % columns * g.n / columns;
+      GemmArguments<T> part = g;
+      part.m = (i / columns + 1) * g.m / rows - y;
+      part.n = (i % columns + 1) * g.n / columns - x;
+      part.a += y * (g.transpose_a ? 1 : g.lda);
+      part.b += x * (g.transpose_b ? g.ldb : 1);
+      part.c += y * g.ldc + x;
+      RunBlock(part);
+    }
+  });
+}
+
+float* FloatsFrom(Scratch<cpu>* scratch, index_t count) {
+  return static_cast<float*>(scratch->Allocate(count * static_cast<index_t>(sizeof(float))));
+}
+
+// to[i] = from[i]; in blocks of a number that is known, which the compiler puts into vectors.
+template <typename From, typename To>
+void Convert(const From* from, index_t count, To* to) {
+  constexpr index_t kBlock = 32;
+  index_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    for (index_t j = 0; j < kBlock; ++j) to[i + j] = ConvertInLoop<To>(from[i + j]);
+  }
+  for (; i < count; ++i) to[i] = ConvertInLoop<To>(from[i]);
+}
+
+// A copy in float, one row after the other.
+template <typename T>
+float* ToFloat(const T* data, index_t rows, index_t columns, index_t stride,
+               Scratch<cpu>* scratch) {
+  auto* const converted = FloatsFrom(scratch, rows * columns);
+  for (index_t y = 0; y < rows; ++y) {
+    Convert(data + y * stride, columns, converted + y * columns);
+  }
+  return converted;
+}
+
+// The 16-bit types have no GEMM kernel on the CPU: their operands are converted to float, and so is
+// the sum back, once.
+template <typename T>
+requires kGemmInFloat<T>
+void RunInFloat(const GemmArguments<T>& g) {
+  const index_t a_rows = g.transpose_a ? g.k : g.m;
+  const index_t a_columns = g.transpose_a ? g.m : g.k;
+  const index_t b_rows = g.transpose_b ? g.n : g.k;
+  const index_t b_columns = g.transpose_b ? g.k : g.n;
+  const float beta = static_cast<float>(g.beta);
+  Scratch<cpu> scratch;
+  float* const c =
+      beta == 0 ? FloatsFrom(&scratch, g.m * g.n) : ToFloat(g.c, g.m, g.n, g.ldc, &scratch);
+  Gemm(GemmArguments<float>{.transpose_a = g.transpose_a,
+                            .transpose_b = g.transpose_b,
+                            .m = g.m,
+                            .n = g.n,
+                            .k = g.k,
+                            .alpha = static_cast<float>(g.alpha),
+                            .a = ToFloat(g.a, a_rows, a_columns, g.lda, &scratch),
+                            .lda = a_columns,
+                            .b = ToFloat(g.b, b_rows, b_columns, g.ldb, &scratch),
+                            .ldb = b_columns,
+                            .beta = beta,
+                            .c = c,
+                            .ldc = g.n});
+  for (index_t y = 0; y < g.m; ++y) Convert(c + y * g.n, g.n, g.c + y * g.ldc);
+}
+
+}  // namespace
+
+void Gemm(const GemmArguments<float>& arguments) { RunParallel(arguments); }
+void Gemm(const GemmArguments<double>& arguments) { RunParallel(arguments); }
+void Gemm(const GemmArguments<half_t>& arguments) { RunInFloat(arguments); }
+void Gemm(const GemmArguments<bfloat16_t>& arguments) { RunInFloat(arguments); }
+
+int64_t GemmThreads(index_t m, index_t n, index_t k) {
+  const BlockGrid grid(m, n, k);
+  return ParallelWidth(grid.rows * grid.columns, 1);
+}
+
+index_t ProductsPerTask(index_t m, index_t n, index_t k, index_t count) {
+  const double multiply_adds = static_cast<double>(m) * n * k;
+  if (multiply_adds >= kParallelMultiplyAdds) return count;
+  return static_cast<index_t>(kParallelMultiplyAdds / std::max(1.0, multiply_adds));
+}
+
+}  // namespace tessera::tensor_internal

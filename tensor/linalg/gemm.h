@@ -1,0 +1,94 @@
+#ifndef TESSERA_TENSOR_LINALG_GEMM_H_
+#define TESSERA_TENSOR_LINALG_GEMM_H_
+
+#include <concepts>
+#include <cstdint>
+
+#include "tessera/base/dtype.h"
+#include "tessera/base/shape.h"
+
+namespace tessera::tensor_internal {
+
+/// One product of row-major matrices: C = alpha * op(A) * op(B) + beta * C, where op(A) is m x k
+/// and op(B) is k x n; lda, ldb, ldc are the elements from one stored row to the next. With beta ==
+/// 0, C is written without being read. C overlaps neither A nor B.
+template <typename T>
+struct GemmArguments {
+  bool transpose_a;
+  bool transpose_b;
+  index_t m;
+  index_t n;
+  index_t k;
+  T alpha;
+  const T* a;
+  index_t lda;
+  const T* b;
+  index_t ldb;
+  T beta;
+  T* c;
+  index_t ldc;
+};
+
+/// How many products of one shape there are, and how many elements lie between the matrices of one
+/// and those of the next.
+struct GemmBatch {
+  index_t count = 1;
+  index_t stride_a = 0;
+  index_t stride_b = 0;
+  index_t stride_c = 0;
+};
+
+/// Product i of a batch, given product 0.
+template <typename T>
+GemmArguments<T> ProductOf(GemmArguments<T> first, const GemmBatch& batch, index_t i) {
+  first.a += i * batch.stride_a;
+  first.b += i * batch.stride_b;
+  first.c += i * batch.stride_c;
+  return first;
+}
+
+/// Runs the product on the CPU, in parallel where it is large enough, with the kernel of the best
+/// instruction set that this machine has. half and bfloat16 accumulate in float.
+void Gemm(const GemmArguments<float>& arguments);
+void Gemm(const GemmArguments<double>& arguments);
+void Gemm(const GemmArguments<half_t>& arguments);
+void Gemm(const GemmArguments<bfloat16_t>& arguments);
+
+/// How many threads such a product can use, called from here.
+int64_t GemmThreads(index_t m, index_t n, index_t k);
+
+/// How many products of a batch a task takes: some that are too small to be worth a thread each;
+/// one that runs on several threads itself comes after the other, `count` of them on the calling
+/// thread.
+index_t ProductsPerTask(index_t m, index_t n, index_t k, index_t count);
+
+/// Whether products of T are computed between copies in float: of both operands and, with beta, of
+/// the old C, which then takes the product.
+template <typename T>
+inline constexpr bool kGemmInFloat = std::same_as<T, half_t> || std::same_as<T, bfloat16_t>;
+
+/// Of integers, whose products are rare: a plain loop that adds up in 64 bits.
+template <std::integral T>
+void Gemm(const GemmArguments<T>& g) {
+  const auto sum_at = [&g](index_t i, index_t j) {
+    uint64_t sum = 0;  // wraps, as the result's type does
+    for (index_t p = 0; p < g.k; ++p) {
+      const T a = g.transpose_a ? g.a[p * g.lda + i] : g.a[i * g.lda + p];
+      const T b = g.transpose_b ? g.b[j * g.ldb + p] : g.b[p * g.ldb + j];
+      sum += static_cast<uint64_t>(a) * static_cast<uint64_t>(b);
+    }
+    return sum;
+  };
+  for (index_t i = 0; i < g.m; ++i) {
+    for (index_t j = 0; j < g.n; ++j) {
+      T& c = g.c[i * g.ldc + j];
+      const uint64_t product = static_cast<uint64_t>(g.alpha) * sum_at(i, j);
+      const uint64_t old = g.beta == T(0) ? 0 : static_cast<uint64_t>(g.beta * c);
+      c = static_cast<T>(product + old);
+    }
+  }
+}
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_LINALG_GEMM_H_

@@ -1,0 +1,3 @@
+// Compiled with -mavx2 -mfma; see internal/gemm_kernel.h.
+#define TESSERA_GEMM_NAMESPACE gemm_avx2
+#include "tessera/tensor/linalg/gemm_kernel.h"

@@ -1,0 +1,265 @@
+// The GEMM against sums in double, over shapes around its tiles and blocks. BUILD runs it for each
+// instruction set.
+#include "tessera/tensor/linalg/gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tbb/global_control.h"
+#include "tbb/task_arena.h"
+
+namespace tessera {
+namespace {
+
+using tensor_internal::Gemm;
+using tensor_internal::GemmArguments;
+
+// Entries are multiples of 1/8 up to 1, so that sums of up to 2^17 products are exact in float and
+// every order of adding gives the same value.
+template <typename T>
+std::vector<T> Entries(index_t count, std::mt19937& random) {
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& value : values) value = static_cast<T>(static_cast<int>(random() % 17) - 8) / 8;
+  return values;
+}
+
+template <typename T>
+struct Case {
+  GemmArguments<T> g;
+  std::vector<T> a, b, c;
+
+  Case(bool ta, bool tb, index_t m, index_t n, index_t k, index_t pad, T alpha, T beta,
+       std::mt19937& random) {
+    const index_t lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + 2 * pad, ldc = n + pad;
+    a = Entries<T>((ta ? k : m) * lda, random);
+    b = Entries<T>((tb ? n : k) * ldb, random);
+    c = Entries<T>(m * ldc, random);
+    g = {.transpose_a = ta,
+         .transpose_b = tb,
+         .m = m,
+         .n = n,
+         .k = k,
+         .alpha = alpha,
+         .a = a.data(),
+         .lda = lda,
+         .b = b.data(),
+         .ldb = ldb,
+         .beta = beta,
+         .c = c.data(),
+         .ldc = ldc};
+  }
+
+  double Expected(const std::vector<T>& old, index_t y, index_t x) const {
+    double sum = 0;
+    for (index_t p = 0; p < g.k; ++p) {
+      const T left = g.transpose_a ? a[p * g.lda + y] : a[y * g.lda + p];
+      const T right = g.transpose_b ? b[x * g.ldb + p] : b[p * g.ldb + x];
+      sum += static_cast<double>(left) * static_cast<double>(right);
+    }
+    const double kept = g.beta == T(0) ? 0 : static_cast<double>(g.beta) * old[y * g.ldc + x];
+    return static_cast<double>(g.alpha) * sum + kept;
+  }
+
+  // Runs the product and compares every element, and what lies behind the rows, for equality.
+  void Check() {
+    const std::vector<T> old = c;
+    if (g.beta == T(0)) {
+      for (index_t y = 0; y < g.m; ++y) {
+        for (index_t x = 0; x < g.n; ++x) c[y * g.ldc + x] = std::numeric_limits<T>::quiet_NaN();
+      }
+    }
+    Gemm(g);
+    for (index_t y = 0; y < g.m; ++y) {
+      for (index_t x = 0; x < g.ldc; ++x) {
+        const double expected = x < g.n ? Expected(old, y, x) : old[y * g.ldc + x];
+        ASSERT_EQ(c[y * g.ldc + x], expected)
+            << "m=" << g.m << " n=" << g.n << " k=" << g.k << " transposed " << g.transpose_a
+            << g.transpose_b << " at " << y << ", " << x;
+      }
+    }
+  }
+};
+
+template <typename T>
+class GemmTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(GemmTest, Types);
+
+TYPED_TEST(GemmTest, EveryShapeUpToAFewTiles) {
+  using T = TypeParam;
+  std::mt19937 random(1);
+  constexpr index_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 13, 14, 15, 16, 17, 31, 33, 50, 97};
+  for (const index_t m : kExtents) {
+    for (const index_t n : kExtents) {
+      for (const index_t k : {1, 2, 7, 16, 33}) {
+        const bool ta = random() % 2 != 0, tb = random() % 2 != 0;
+        const T beta = static_cast<T>(static_cast<int>(random() % 3)) / 2;
+        Case<T>(ta, tb, m, n, k, random() % 3, random() % 2 == 0 ? T(1) : T(-0.5), beta, random)
+            .Check();
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, ShapesBeyondOneBlock) {
+  using T = TypeParam;
+  std::mt19937 random(2);
+  struct Shape {
+    index_t m, n, k;
+  };
+  // Past the depth of a pass, the columns and the rows of a block; far rows of either operand; many
+  // near rows of whole packets; few rows or columns of great depth.
+  for (const Shape s :
+       {Shape{30, 40, 600}, Shape{20, 1700, 30}, Shape{1400, 20, 40}, Shape{300, 300, 300},
+        Shape{1, 900, 700}, Shape{900, 1, 700}, Shape{3, 700, 600}, Shape{700, 3, 600},
+        Shape{130, 1100, 260}, Shape{20, 300, 600}, Shape{200, 208, 300}, Shape{12, 50, 800},
+        Shape{50, 12, 5000}}) {
+    for (const bool ta : {false, true}) {
+      for (const bool tb : {false, true}) {
+        Case<T>(ta, tb, s.m, s.n, s.k, ta ? 600 : 0, T(1), tb ? T(1) : T(0), random).Check();
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, AProductHasTheSameBitsForAnyNumberOfThreads) {
+  using T = TypeParam;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (const index_t n : {2, 333}) {
+    Case<T> one(false, true, 331, n, 2000, 1, T(1), T(0), random);
+    for (T& value : one.a) value = uniform(random);
+    for (T& value : one.b) value = uniform(random);
+    tbb::task_arena single(1);
+    single.execute([&] { Gemm(one.g); });
+    const std::vector<T> expected = one.c;
+    const tbb::global_control allow(tbb::global_control::max_allowed_parallelism, 7);
+    for (const int threads : {2, 3, 7}) {
+      tbb::task_arena arena(threads);
+      arena.execute([&] { Gemm(one.g); });
+      EXPECT_EQ(one.c, expected) << threads << " threads, n=" << n;
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, FewRowsTimesABOfMoreThanTheCaches) {
+  using T = TypeParam;
+  std::mt19937 random(7);
+  // On one thread, that B is not cut.
+  tbb::task_arena(1).execute([&] {
+    for (const bool ta : {false, true}) {
+      Case<T>(ta, false, 5, 3601, 603, 1, T(-0.5), T(0.5), random).Check();
+      Case<T>(ta, false, 1, 3601, 603, 1, T(1), T(0), random).Check();
+      // The sums take more memory than packing would.
+      Case<T>(ta, false, 3, 400000, 9, 0, T(1), T(0), random).Check();
+    }
+  });
+}
+
+// Of a large B few rows go another way than many; the sums are the same.
+TYPED_TEST(GemmTest, FewRowsHaveTheBitsThatTheyHaveAmongMany) {
+  using T = TypeParam;
+  constexpr index_t kDepth = 603, kColumns = 3601;
+  std::mt19937 random(6);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (const bool transpose_a : {false, true}) {
+    Case<T> many(transpose_a, false, 13, kColumns, kDepth, 0, T(0.75), T(0.5), random);
+    for (auto* operand : {&many.a, &many.b, &many.c}) {
+      for (T& value : *operand) value = uniform(random);
+    }
+    const std::vector<T> old = many.c;
+    Gemm(many.g);
+    for (const index_t rows : {1, 2, 3, 4, 7, 12}) {
+      std::vector<T> few(old.begin(), old.begin() + rows * kColumns);
+      GemmArguments<T> g = many.g;
+      g.m = rows;
+      g.c = few.data();
+      tbb::task_arena(1).execute([&] { Gemm(g); });
+      EXPECT_TRUE(std::equal(few.begin(), few.end(), many.c.begin())) << rows << transpose_a;
+    }
+  }
+}
+
+// As where a product is added to a destination of which each thread has some rows.
+TYPED_TEST(GemmTest, AddedBlocksOfRowsHaveTheBitsOfTheWhole) {
+  using T = TypeParam;
+  constexpr index_t kRows = 1006, kUpper = 503;
+  std::mt19937 random(8);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (const index_t n : {1, 4, 5, 9, 12, 13}) {
+    Case<T> whole(false, n % 2 == 0, kRows, n, 2000, 0, T(1) / 3, T(1), random);
+    for (auto* operand : {&whole.a, &whole.b, &whole.c}) {
+      for (T& value : *operand) value = uniform(random);
+    }
+    std::vector<T> blocks = whole.c;
+    GemmArguments<T> upper = whole.g, lower = whole.g;
+    upper.m = kUpper;
+    upper.c = blocks.data();
+    lower.m = kRows - kUpper;
+    lower.a += kUpper * lower.lda;
+    lower.c = blocks.data() + kUpper * lower.ldc;
+    tbb::task_arena(1).execute([&] {
+      Gemm(whole.g);
+      Gemm(upper);
+      Gemm(lower);
+    });
+    EXPECT_EQ(blocks, whole.c) << n << " columns";
+  }
+}
+
+// The transpose of this product packs its left operand.
+TYPED_TEST(GemmTest, AColumnThatLiesFarApartTimesAMatrixTransposed) {
+  using T = TypeParam;
+  std::mt19937 random(9);
+  for (const index_t k : {100, 250, 256}) {
+    Case<T> product(true, false, 858, 1, k, 0, T(1), T(0), random);
+    product.g.ldb = 256;
+    product.b = Entries<T>(k * product.g.ldb, random);
+    product.g.b = product.b.data();
+    product.Check();
+  }
+}
+
+TYPED_TEST(GemmTest, NotANumberTravelsThroughSumsAndNotThroughZeroBeta) {
+  using T = TypeParam;
+  std::mt19937 random(4);
+  Case<T> product(false, false, 20, 20, 20, 0, T(1), T(0), random);
+  product.a[3 * 20 + 5] = std::numeric_limits<T>::quiet_NaN();
+  Gemm(product.g);
+  for (index_t y = 0; y < 20; ++y) {
+    for (index_t x = 0; x < 20; ++x) {
+      EXPECT_EQ(std::isnan(product.c[y * 20 + x]), y == 3) << y << ", " << x;
+    }
+  }
+}
+
+TYPED_TEST(GemmTest, LongSumsDoNotStagnate) {
+  using T = TypeParam;
+  constexpr index_t kLength = index_t{1} << 22;
+  const T value = T(0.1f);
+  std::mt19937 random(5);
+  // Dot products of one with one, of few with many (in which C is not overwritten), and columns of
+  // tiles.
+  for (const auto& [transpose_b, m, n] : {std::tuple(true, 1, 1), std::tuple(true, 2, 5),
+                                          std::tuple(false, 1, 1), std::tuple(false, 1, 2)}) {
+    const T beta = n == 5 ? T(0.5) : T(0);
+    Case<T> product(false, transpose_b, m, n, kLength, 0, T(2), beta, random);
+    std::fill(product.a.begin(), product.a.end(), value);
+    std::fill(product.b.begin(), product.b.end(), T(1));
+    Gemm(product.g);
+    const double expected = 2 * static_cast<double>(value) * kLength;
+    for (const T element : product.c) {
+      EXPECT_NEAR(element / expected, 1, 3e-4) << transpose_b << ", " << m << " x " << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

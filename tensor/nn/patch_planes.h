@@ -1,0 +1,34 @@
+#ifndef TESSERA_TENSOR_NN_PATCH_PLANES_H_
+#define TESSERA_TENSOR_NN_PATCH_PLANES_H_
+
+#include "tessera/base/shape.h"
+
+namespace tessera::tensor_internal {
+
+/// A window that moves by single steps over planes of height x width and finds as many positions as
+/// there are elements ("same" padding), so that one tap's row of the unpacked matrix is a plane
+/// shifted by a constant, with zeros where the tap falls outside.
+struct PlaneWindow {
+  index_t height, width;
+  index_t kernel_y, kernel_x;
+  index_t dilate_y, dilate_x;
+  index_t pad_y, pad_x;
+};
+
+/// Whether the two functions below take this window on this machine: planes of up to a few thousand
+/// elements, where rows are too short to be copied one by one, and an instruction set with masks.
+bool MovesPlanes(const PlaneWindow& window);
+
+/// Writes rows [begin, end) of unpack_patch2col's result; row i of it starts at out + i * stride.
+/// The planes lie without padding between rows.
+void UnpackPlanes(const PlaneWindow& window, const float* planes, index_t begin, index_t end,
+                  float* out, index_t stride);
+
+/// Writes planes [begin, end) of pack_col2patch's result from the whole matrix, adding taps in row
+/// order.
+void PackPlanes(const PlaneWindow& window, const float* columns, index_t stride, index_t begin,
+                index_t end, float* planes);
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_NN_PATCH_PLANES_H_

@@ -1,0 +1,164 @@
+#ifndef TESSERA_TENSOR_PACKET_HALF_PACKET_H_
+#define TESSERA_TENSOR_PACKET_HALF_PACKET_H_
+
+#include <cstdint>
+
+#include "tessera/base/float16.h"
+#include "tessera/tensor/packet/wide_packet.h"
+
+/// Packets of half_t for wide loops: as many numbers as a wide packet of float has, encoded in 16
+/// bytes. Each operation is that of half_t: it decodes to float, computes there, and rounds to
+/// half_t again. Machines with AVX2 have one instruction for four numbers in either direction
+/// (F16C), which is named in assembler: the functions here are compiled for the baseline before
+/// they are inlined into a loop for AVX2, and there no intrinsic of F16C may stand. So are
+/// division, which the flags of -ffast-math would make an approximation, and the square root.
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// static_cast<To> of each number of a packet of half_t or float.
+template <typename To, typename P>
+TESSERA_HD WidePacket<To> ConvertPacket(const P& a);
+
+#if TESSERA_HAS_WIDE_PACKETS
+
+template <>
+struct WidePacket<half_t> {
+  using Vector __attribute__((vector_size(16))) = int16_t;
+  using Bits = Vector;
+
+  static constexpr index_t kSize = 8;
+
+  Vector v;
+
+  TESSERA_HD WidePacket(const Vector& vector) : v(vector) {}  // NOLINT: it is nothing else
+  TESSERA_HD static WidePacket OfBits(const Bits& bits) { return bits; }
+};
+template <>
+inline constexpr bool kIsHalfPacket<WidePacket<half_t>> = true;
+
+/// The numbers of a packet in float. (A field that an assembler instruction writes would be kept in
+/// memory besides, so these write variables.)
+struct DecodedHalves {
+  using Vector __attribute__((vector_size(16))) = float;
+
+  Vector low, high;
+};
+
+/// Exact; NaN becomes quiet.
+TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
+  const WidePacket<half_t>::Vector upper =
+      __builtin_shufflevector(a.v, a.v, 4, 5, 6, 7, 4, 5, 6, 7);
+  DecodedHalves::Vector low, high;
+  asm("vcvtph2ps %1, %0" : "=x"(low) : "x"(a.v));
+  asm("vcvtph2ps %1, %0" : "=x"(high) : "x"(upper));
+  return {low, high};
+}
+/// Rounded to the nearest, ties to even, and NaN to the one that base_internal::EncodeHalf gives.
+TESSERA_HD WidePacket<half_t> EncodeHalves(const DecodedHalves& a) {
+  using Vector = WidePacket<half_t>::Vector;
+  Vector low, high;  // in the lower four lanes
+  asm("vcvtps2ph $0, %1, %0" : "=x"(low) : "x"(a.low));
+  asm("vcvtps2ph $0, %1, %0" : "=x"(high) : "x"(a.high));
+  const Vector encoded = __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11);
+  const Vector is_nan = (encoded & int16_t{0x7fff}) > int16_t{0x7c00};
+  return encoded & ~(is_nan & int16_t{0x01ff});
+}
+
+template <typename To, typename P>
+TESSERA_HD WidePacket<To> ConvertPacket(const P& a) {
+  if constexpr (kIsHalfPacket<P>) {
+    const DecodedHalves decoded = DecodeHalves(a);
+    return __builtin_shufflevector(decoded.low, decoded.high, 0, 1, 2, 3, 4, 5, 6, 7);
+  } else {
+    return EncodeHalves({__builtin_shufflevector(a.v, a.v, 0, 1, 2, 3),
+                         __builtin_shufflevector(a.v, a.v, 4, 5, 6, 7)});
+  }
+}
+
+#endif  // TESSERA_HAS_WIDE_PACKETS
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#if TESSERA_HAS_WIDE_PACKETS
+
+/// What functions of pk for wide packets do not do with whole numbers.
+namespace Eigen::internal {
+
+template <>
+TESSERA_HD tessera::WidePacket<tessera::half_t> ploadu<tessera::WidePacket<tessera::half_t>>(
+    const tessera::half_t* from) {
+  using Unaligned __attribute__((vector_size(16), aligned(2), may_alias)) = int16_t;
+  const tessera::WidePacket<tessera::half_t>::Vector value =
+      *reinterpret_cast<const Unaligned*>(from);
+  return value;
+}
+template <>
+TESSERA_HD void pstoreu<tessera::half_t, tessera::WidePacket<tessera::half_t>>(
+    tessera::half_t* to, const tessera::WidePacket<tessera::half_t>& from) {
+  using Unaligned __attribute__((vector_size(16), aligned(2), may_alias)) = int16_t;
+  *reinterpret_cast<Unaligned*>(to) = from.v;
+}
+template <>
+TESSERA_HD tessera::WidePacket<tessera::half_t> pset1<tessera::WidePacket<tessera::half_t>>(
+    const tessera::half_t& a) {
+  return tessera::WidePacket<tessera::half_t>::Vector{} | static_cast<int16_t>(a.bits());
+}
+
+#define TESSERA_DEFINE_HALF_ARITHMETIC(function, instruction)                                \
+  TESSERA_HD tessera::WidePacket<tessera::half_t> function(                                  \
+      const tessera::WidePacket<tessera::half_t>& a,                                         \
+      const tessera::WidePacket<tessera::half_t>& b) {                                       \
+    const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
+    tessera::DecodedHalves::Vector low, high;                                                \
+    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
+    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                  \
+    return tessera::EncodeHalves({low, high});                                               \
+  }
+TESSERA_DEFINE_HALF_ARITHMETIC(padd, "vaddps")
+TESSERA_DEFINE_HALF_ARITHMETIC(psub, "vsubps")
+TESSERA_DEFINE_HALF_ARITHMETIC(pmul, "vmulps")
+TESSERA_DEFINE_HALF_ARITHMETIC(pdiv, "vdivps")
+#undef TESSERA_DEFINE_HALF_ARITHMETIC
+
+#define TESSERA_DEFINE_HALF_COMPARISON(function, instruction)                                \
+  TESSERA_HD tessera::WidePacket<tessera::half_t> function(                                  \
+      const tessera::WidePacket<tessera::half_t>& a,                                         \
+      const tessera::WidePacket<tessera::half_t>& b) {                                       \
+    const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
+    __m128i low, high;                                                                       \
+    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
+    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                  \
+    return reinterpret_cast<tessera::WidePacket<tessera::half_t>::Vector>(                   \
+        _mm_packs_epi32(low, high));                                                         \
+  }
+TESSERA_DEFINE_HALF_COMPARISON(pcmp_eq, "vcmpeqps")
+TESSERA_DEFINE_HALF_COMPARISON(pcmp_lt, "vcmpltps")
+TESSERA_DEFINE_HALF_COMPARISON(pcmp_le, "vcmpleps")
+#undef TESSERA_DEFINE_HALF_COMPARISON
+
+TESSERA_HD tessera::WidePacket<tessera::half_t> pmadd(
+    const tessera::WidePacket<tessera::half_t>& a, const tessera::WidePacket<tessera::half_t>& b,
+    const tessera::WidePacket<tessera::half_t>& c) {
+  return padd(pmul(a, b), c);  // two roundings
+}
+/// Of NaN itself, as that of half_t.
+TESSERA_HD tessera::WidePacket<tessera::half_t> pabs(
+    const tessera::WidePacket<tessera::half_t>& a) {
+  const auto sign = pset1<tessera::WidePacket<tessera::half_t>>(tessera::half_t(-0.0f));
+  return pandnot(a, pand(sign, pcmp_le(a, pzero(a))));
+}
+TESSERA_HD tessera::WidePacket<tessera::half_t> psqrt(
+    const tessera::WidePacket<tessera::half_t>& a) {
+  const tessera::DecodedHalves x = tessera::DecodeHalves(a);
+  tessera::DecodedHalves::Vector low, high;
+  asm("vsqrtps %1, %0" : "=x"(low) : "x"(x.low));
+  asm("vsqrtps %1, %0" : "=x"(high) : "x"(x.high));
+  return tessera::EncodeHalves({low, high});
+}
+
+}  // namespace Eigen::internal
+
+#endif  // TESSERA_HAS_WIDE_PACKETS
+
+#endif  // TESSERA_TENSOR_PACKET_HALF_PACKET_H_

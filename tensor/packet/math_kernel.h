@@ -1,0 +1,178 @@
+// The functions of packet_math.h over spans: included by one .cc for each instruction set, which is
+// compiled for that set, with Eigen's namespace renamed (see gemm_kernel.h) and with a
+// TESSERA_ISA_NAMESPACE of its own, so that what it instantiates is shared with nobody.
+#ifndef TESSERA_TENSOR_PACKET_MATH_KERNEL_H_
+#define TESSERA_TENSOR_PACKET_MATH_KERNEL_H_
+
+#include <cstdint>
+
+#include "tessera/tensor/packet/gamma_packet_math.h"
+#include "tessera/tensor/packet/math_span_names.h"
+#include "tessera/tensor/packet/packet_math.h"
+#include "tessera/tensor/packet/partial_packet.h"
+#include "tessera/tensor/packet/power_packet_math.h"
+#include "tessera/tensor/packet/scale_or_offset.h"
+#include "tessera/tensor/packet/span_ahead.h"
+#include "tessera/tensor/packet/span_operand.h"
+#include "tessera/tensor/packet/special_functions.h"
+#include "tessera/tensor/packet/trigonometric_packet_math.h"
+
+#ifndef TESSERA_MATH_NAMESPACE
+#error "define TESSERA_MATH_NAMESPACE to the kernel's instruction set"
+#endif
+
+namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE {
+namespace {
+
+// For __builtin_prefetch: what a span and its results leave of the first cache is too little.
+constexpr int kIntoSecondCache = 2;
+
+// Asks for `size` bytes from byte `begin` on of each place. Inlined always: GCC 12 drops calls of a
+// function that does nothing else.
+[[gnu::always_inline]] inline void AskFor(SpanAhead ahead, int64_t begin, int64_t size) {
+  constexpr int64_t kLineBytes = 64;
+  for (int64_t k = 0; k < ahead.count; ++k) {
+    for (int64_t at = begin; at < begin + size; at += kLineBytes) {
+      __builtin_prefetch(ahead.places[k] + at, 0, kIntoSecondCache);
+    }
+  }
+}
+
+// Whether results lie a little after what they are computed from, whole pages aside. Going upwards,
+// a load then follows the store of an earlier result to an address that ends in the same 12 bits.
+// Zen 4 takes packets of 64 bytes for that result and lets them wait (not on all pages), so that
+// one follows the other with the function's whole latency: log took 1.3 to 2.4 us for 4096 elements
+// instead of 1.16. By 8 packets later the result is stored.
+template <typename T>
+bool StoresLieAhead(const T* in, const T* out) {
+  constexpr uintptr_t kPageBytes = 4096;
+  const uintptr_t bytes =
+      (reinterpret_cast<uintptr_t>(out) - reinterpret_cast<uintptr_t>(in)) % kPageBytes;
+  return 0 < bytes && bytes < 8 * sizeof(Packet<T>);
+}
+
+// ForEachPacket of a count of whole packets. A function by itself, so that the loop shares its
+// registers with nothing. Nor does it take packets, as part of `function`: GCC 12 passes them in
+// registers, and such a function leaves without vzeroupper, after which the C library's pow took
+// four times as long.
+template <typename T, typename Function, typename... In>
+[[gnu::flatten, gnu::noinline]] void ForEachWholePacket(T* out, int64_t count, SpanAhead ahead,
+                                                        Function function, const In*... in) {
+  using P = Packet<T>;
+  static_assert(kLanes<T> == 1 || alignof(Function) < alignof(P), "the function holds packets");
+  constexpr int64_t kSize = kLanes<T>, kTurn = 8 * kSize;
+  const bool downwards = (StoresLieAhead(in, out) || ...);
+  const int64_t step = downwards ? -kSize : kSize;
+  int64_t i = downwards ? count - kSize : 0;
+  for (int64_t left = count; left > 0;) {
+    // In turns: asking inside the loop over packets would cost the function its registers.
+    const int64_t turn = ahead.count != 0 && left > kTurn ? kTurn : left;
+    AskFor(ahead, (count - left) * int64_t{sizeof(T)}, turn * int64_t{sizeof(T)});
+    for (const int64_t end = left - turn; left > end; left -= kSize, i += step) {
+      pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)...));
+    }
+  }
+}
+
+// Calls function(packet of each `in`) on all packets, downwards where StoresLieAhead; the last one
+// is filled up with its first element, so that nothing is calculated (and no exception flag raised)
+// but for what is there.
+//
+// All that the function calls is compiled into it here. Else GCC 12 decides by how much the file
+// has grown, and a call in the loop, whose packets and constants go through memory, took up to
+// three quarters more of the time: adding one function to the file made others slower.
+template <typename T, typename Function, typename... In>
+[[gnu::flatten]] void ForEachPacket(T* out, int64_t count, SpanAhead ahead, Function function,
+                                    const In*... in) {
+  constexpr int64_t kSize = kLanes<T>;
+  const int64_t whole = count / kSize * kSize;
+  if (whole < count) {
+    const int64_t rest = count - whole;
+    StoreFirst<T>(out + whole, function(LoadFirst<T>(in + whole, rest, in[whole])...), rest);
+  }
+  if (whole > 0) ForEachWholePacket(out, whole, ahead, function, in...);
+}
+
+// out[i] = function(input.scale * in[i] + input.offset)
+template <typename T, typename Function>
+void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, SpanAhead ahead,
+         Function function) {
+  if (input.scale == T(1) && input.offset == T(0) && __builtin_signbit(input.offset)) {
+    return ForEachPacket(out, count, ahead, function, in);
+  }
+  const auto of_changed = [=](const Packet<T>& x) {
+    using P = Packet<T>;
+    return function(
+        packet_math::MultiplyAdd(x, pk::pset1<P>(input.scale), pk::pset1<P>(input.offset)));
+  };
+  ForEachPacket(out, count, ahead, of_changed, in);
+}
+
+// The same of floats by packets of double, or where these have no more than two lanes, which the C
+// library outruns, by `scalar`, a function of one number.
+template <typename Function, typename Scalar>
+void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,
+                 SpanAhead ahead, Function function, Scalar scalar) {
+  if constexpr (packet_math::kManyWideLanes) {
+    Map(in, out, count, input, ahead, function);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = scalar(input.scale * in[i] + input.offset);
+  }
+}
+
+// out[i] = a[i] to the power b[i], as MapInDouble.
+template <typename T>
+void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
+  if constexpr (packet_math::kManyWideLanes) {
+    using P = Packet<T>;
+    if (b.repeats) {
+      const T y = *b.data;
+      const auto power = [=](const P& x) { return packet_math::Power(x, pk::pset1<P>(y)); };
+      ForEachPacket(out, count, SpanAhead(), power, a.data);
+    } else if (a.repeats) {
+      const T x = *a.data;
+      const auto power = [=](const P& y) { return packet_math::Power(pk::pset1<P>(x), y); };
+      ForEachPacket(out, count, SpanAhead(), power, b.data);
+    } else {
+      const auto power = [](const P& x, const P& y) { return packet_math::Power(x, y); };
+      ForEachPacket(out, count, SpanAhead(), power, a.data, b.data);
+    }
+  } else {
+    // The builtin, as in trigonometric_packet_math.h.
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = __builtin_powf(a.data[a.repeats ? 0 : i], b.data[b.repeats ? 0 : i]);
+    }
+  }
+}
+
+}  // namespace
+
+#define TESSERA_DEFINE_MATH_SPAN(name)                                                         \
+  void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,     \
+                   SpanAhead ahead) {                                                          \
+    Map(in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); });     \
+  }                                                                                            \
+  void name##Double(const double* in, double* out, int64_t count, ScaleOrOffset<double> input, \
+                    SpanAhead ahead) {                                                         \
+    Map(in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); });     \
+  }
+TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
+#undef TESSERA_DEFINE_MATH_SPAN
+
+#define TESSERA_DEFINE_FLOAT_MATH_SPAN(name)                                               \
+  void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input, \
+                   SpanAhead ahead) {                                                      \
+    MapInDouble(                                                                           \
+        in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); },  \
+        [](float x) { return name(x); });                                                  \
+  }
+TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DEFINE_FLOAT_MATH_SPAN)
+#undef TESSERA_DEFINE_FLOAT_MATH_SPAN
+
+void PowerFloat(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count) {
+  MapPower(a, b, out, count);
+}
+
+}  // namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE
+
+#endif  // TESSERA_TENSOR_PACKET_MATH_KERNEL_H_

@@ -1,0 +1,36 @@
+#ifndef TESSERA_TENSOR_PACKET_MATH_SPANS_H_
+#define TESSERA_TENSOR_PACKET_MATH_SPANS_H_
+
+#include <cstdint>
+
+#include "tessera/base/dialect.h"
+#include "tessera/tensor/packet/math_span_names.h"
+#include "tessera/tensor/packet/scale_or_offset.h"
+#include "tessera/tensor/packet/span_ahead.h"
+#include "tessera/tensor/packet/span_operand.h"
+
+namespace tessera::tensor_internal {
+
+/// The functions of packet_math.h over `count` numbers: out[i] = f(input.scale * in[i] +
+/// input.offset), with the packets of the best instruction set that this machine has, and its fused
+/// multiply-add. A result depends on in[i] alone, whatever its place and the count; machines
+/// without multiply-add differ in the last bit. in and out are the same or do not overlap. What
+/// stands `ahead` is asked for meanwhile.
+#define TESSERA_DECLARE_FLOAT_MATH_SPAN(name)                                             \
+  void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input, \
+                  SpanAhead ahead);
+#define TESSERA_DECLARE_MATH_SPAN(name)                                                      \
+  TESSERA_DECLARE_FLOAT_MATH_SPAN(name)                                                      \
+  void name##Span(const double* in, double* out, int64_t count, ScaleOrOffset<double> input, \
+                  SpanAhead ahead);
+TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DECLARE_MATH_SPAN)
+TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DECLARE_FLOAT_MATH_SPAN)
+#undef TESSERA_DECLARE_MATH_SPAN
+#undef TESSERA_DECLARE_FLOAT_MATH_SPAN
+
+/// The same of two operands, as they are: out[i] = a[i] to the power b[i].
+void PowerSpan(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_PACKET_MATH_SPANS_H_

@@ -1,0 +1,94 @@
+#ifndef TESSERA_TENSOR_PACKET_PACKET_H_
+#define TESSERA_TENSOR_PACKET_PACKET_H_
+
+#include <Eigen/Core>
+#include <string_view>
+#include <type_traits>
+
+#include "tessera/base/host_device.h"
+#include "tessera/base/shape.h"
+
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Eigen's packet functions, which functors and expression nodes are written in.
+namespace pk = Eigen::internal;
+
+/// The packet that this translation unit's instruction set offers for T; kSize is 1 where it offers
+/// none (most integers, half on most machines, and everything under nvcc).
+template <typename T>
+struct PacketTraits {
+  /// Eigen's packet, whether there is one, and how many T it holds.
+  using type = typename pk::packet_traits<T>::type;
+  static constexpr bool kVectorizable = pk::packet_traits<T>::Vectorizable;
+  static constexpr index_t kSize = kVectorizable ? pk::packet_traits<T>::size : 1;
+};
+
+/// The instruction set that packets are compiled for, in words.
+inline constexpr std::string_view kInstructionSet = PacketTraits<float>::kSize == 16  ? "AVX-512"
+                                                    : PacketTraits<float>::kSize == 8 ? "AVX"
+                                                    : PacketTraits<float>::kSize == 4
+                                                        ? "SSE or NEON"
+                                                        : "none";
+
+/// Whether P is the packet of half_packet.h.
+template <typename P>
+inline constexpr bool kIsHalfPacket = false;
+
+/// Whether PacketInSteps has packets of T: some of integers Eigen 3.4 can neither gather nor
+/// reverse.
+template <typename T>
+inline constexpr bool kHasPacketsInSteps = PacketTraits<T>::kVectorizable && !std::is_integral_v<T>;
+
+/// first[0], first[step], first[2 * step] and so on; `step` may be negative.
+template <typename P, typename T>
+TESSERA_HD P PacketInSteps(const T* first, index_t step) {
+  constexpr index_t kSize = pk::unpacket_traits<P>::size;
+  if (step == 1) return pk::ploadu<P>(first);
+  if (step == -1) return pk::preverse(pk::ploadu<P>(first - (kSize - 1)));
+  return pk::pgather<T, P>(first, step);
+}
+
+/// What not every packet can do (those of int32_t cannot be divided): a functor requires it for its
+/// packet form, and works element by element where it is missing.
+template <typename P>
+concept DividesPackets = kIsHalfPacket<P> ||
+    static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasDiv);
+template <typename P>
+concept ComparesPackets = kIsHalfPacket<P> ||
+    static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
+
+template <typename T>
+struct ElementGroup;  // in element_group.h
+template <typename P>
+struct IsElementGroup : std::false_type {};
+template <typename T>
+struct IsElementGroup<ElementGroup<T>> : std::true_type {};
+
+/// Applies functor Op's packet form. Users may call theirs MapPacket, beside Map; Tessera's own are
+/// called PacketMap.
+template <typename Op, typename... P>
+requires(!IsElementGroup<P>::value && ...) && requires(const P&... p) { Op::PacketMap(p...); }
+TESSERA_HD auto MapPackets(const P&... p) { return Op::PacketMap(p...); }
+template <typename Op, typename... P>
+requires(!IsElementGroup<P>::value && ...) && requires(const P&... p) { Op::MapPacket(p...); }
+TESSERA_HD auto MapPackets(const P&... p) { return Op::MapPacket(p...); }
+
+/// True if functor Op has a packet form for one, two or three packets of T.
+template <typename Op, typename T>
+concept HasUnaryPacket = requires(const typename PacketTraits<T>::type& p) {
+  MapPackets<Op>(p);
+};
+template <typename Op, typename T>
+concept HasBinaryPacket = requires(const typename PacketTraits<T>::type& p) {
+  MapPackets<Op>(p, p);
+};
+template <typename Op, typename T>
+concept HasTernaryPacket = requires(const typename PacketTraits<T>::type& p) {
+  MapPackets<Op>(p, p, p);
+};
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PACKET_PACKET_H_

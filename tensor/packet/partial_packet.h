@@ -1,0 +1,88 @@
+// Packets of which memory holds only the first elements: for kernels that are compiled once for
+// each instruction set with a name of their own for Eigen's namespace. All has internal linkage, so
+// that nothing here is shared with code for lesser machines.
+#ifndef TESSERA_TENSOR_PACKET_PARTIAL_PACKET_H_
+#define TESSERA_TENSOR_PACKET_PARTIAL_PACKET_H_
+
+#include <Eigen/Core>
+#include <cstdint>
+
+namespace tessera::tensor_internal {
+namespace {
+
+namespace pk = Eigen::internal;
+
+template <typename T>
+using Packet = typename pk::packet_traits<T>::type;
+template <typename T>
+constexpr int kLanes = pk::packet_traits<T>::size;
+
+// Whether LoadFirst and StoreFirst are instructions, and not loops over the elements.
+#if defined(__AVX2__)
+constexpr bool kHasMasks = true;
+#else
+constexpr bool kHasMasks = false;
+#endif
+
+// The first `count` elements of a packet, fewer than all; the others are `rest`.
+template <typename T>
+inline Packet<T> LoadFirst(const T* from, int64_t count, T rest = T(0)) {
+  alignas(64) T all[kLanes<T>];
+  for (int64_t i = 0; i < kLanes<T>; ++i) all[i] = i < count ? from[i] : rest;
+  return pk::pload<Packet<T>>(all);
+}
+template <typename T>
+inline void StoreFirst(T* to, const Packet<T>& packet, int64_t count) {
+  alignas(64) T all[kLanes<T>];
+  pk::pstore(all, packet);
+  for (int64_t i = 0; i < count; ++i) to[i] = all[i];
+}
+#if defined(__AVX512F__)
+template <>
+[[maybe_unused]] inline __m512 LoadFirst(const float* from, int64_t count, float rest) {
+  return _mm512_mask_loadu_ps(_mm512_set1_ps(rest), static_cast<__mmask16>((1 << count) - 1), from);
+}
+template <>
+[[maybe_unused]] inline __m512d LoadFirst(const double* from, int64_t count, double rest) {
+  return _mm512_mask_loadu_pd(_mm512_set1_pd(rest), static_cast<__mmask8>((1 << count) - 1), from);
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(float* to, const __m512& packet, int64_t count) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1 << count) - 1), packet);
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(double* to, const __m512d& packet, int64_t count) {
+  _mm512_mask_storeu_pd(to, static_cast<__mmask8>((1 << count) - 1), packet);
+}
+#elif defined(__AVX2__)
+inline __m256i FirstBits(int64_t bytes) {
+  alignas(64) static constexpr int32_t kBits[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(reinterpret_cast<const char*>(kBits) +
+                                                             sizeof(__m256i) - bytes));
+}
+template <>
+[[maybe_unused]] inline __m256 LoadFirst(const float* from, int64_t count, float rest) {
+  const __m256i bits = FirstBits(count * 4);
+  return _mm256_blendv_ps(_mm256_set1_ps(rest), _mm256_maskload_ps(from, bits),
+                          _mm256_castsi256_ps(bits));
+}
+template <>
+[[maybe_unused]] inline __m256d LoadFirst(const double* from, int64_t count, double rest) {
+  const __m256i bits = FirstBits(count * 8);
+  return _mm256_blendv_pd(_mm256_set1_pd(rest), _mm256_maskload_pd(from, bits),
+                          _mm256_castsi256_pd(bits));
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(float* to, const __m256& packet, int64_t count) {
+  _mm256_maskstore_ps(to, FirstBits(count * 4), packet);
+}
+template <>
+[[maybe_unused]] inline void StoreFirst(double* to, const __m256d& packet, int64_t count) {
+  _mm256_maskstore_pd(to, FirstBits(count * 8), packet);
+}
+#endif
+
+}  // namespace
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_PACKET_PARTIAL_PACKET_H_

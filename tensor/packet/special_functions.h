@@ -1,0 +1,79 @@
+#ifndef TESSERA_TENSOR_PACKET_SPECIAL_FUNCTIONS_H_
+#define TESSERA_TENSOR_PACKET_SPECIAL_FUNCTIONS_H_
+
+#include <cmath>
+#include <limits>
+
+#include "tessera/base/host_device.h"
+
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// The gamma function.
+TESSERA_HD float Gamma(float x) { return ::tgammaf(x); }
+TESSERA_HD double Gamma(double x) { return ::tgamma(x); }
+
+/// log |gamma(x)|. On the host without writing C's global signgam, which threads would share.
+TESSERA_HD float LogGamma(float x) {
+#if TESSERA_DEVICE_CODE
+  return ::lgammaf(x);
+#else
+  int sign = 0;
+  return ::lgammaf_r(x, &sign);
+#endif
+}
+TESSERA_HD double LogGamma(double x) {
+#if TESSERA_DEVICE_CODE
+  return ::lgamma(x);
+#else
+  int sign = 0;
+  return ::lgamma_r(x, &sign);
+#endif
+}
+
+/// x times the normal distribution's share below x. In double, since the relative error of erfc
+/// grows with the square of its argument.
+TESSERA_HD double Gelu(double x) {
+  if (x < -40) return -0.0;  // -inf would be -inf times 0
+  return 0.5 * x * std::erfc(x * -0.70710678118654752);
+}
+TESSERA_HD float Gelu(float x) { return static_cast<float>(Gelu(static_cast<double>(x))); }
+
+/// psi(x) = d log gamma(x) / dx.
+///
+/// psi(x) = psi(x + 1) - 1/x leads to an x of at least 10, where the asymptotic series
+/// log x - 1/(2x) - sum of B_2k / (2k x^2k) is cut after its seventh term (Abramowitz and Stegun,
+/// Handbook of Mathematical Functions, 6.3.5 and 6.3.18); below 1/2 comes the reflection
+/// psi(x) = psi(1 - x) - pi / tan(pi x) (6.3.7).
+///
+/// Error: at most 4e-15 of the larger of |psi(x)| and 1, and for x < 0 also what a rounding of x
+/// itself makes of it near the poles. NaN at the negative whole numbers and at -inf; -inf at +0,
+/// +inf at -0, as the limits are.
+TESSERA_HD double Digamma(double x) {
+  if (x == 0) return -1 / x;
+  double result = 0;
+  if (x < 0.5) {
+    // The tangent has period 1 in units of pi: the whole number next to x is taken off, exactly.
+    const double centred = x - std::round(x);
+    if (x < 0 && centred == 0) return std::numeric_limits<double>::quiet_NaN();
+    result = -3.14159265358979323846 / std::tan(3.14159265358979323846 * centred);
+    x = 1 - x;
+  }
+  while (x < 10) {
+    result -= 1 / x;
+    x += 1;
+  }
+  const double z = 1 / (x * x);
+  const double series =
+      z * (1.0 / 12 -
+           z * (1.0 / 120 -
+                z * (1.0 / 252 -
+                     z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
+  return result + (std::log(x) - 0.5 / x - series);
+}
+TESSERA_HD float Digamma(float x) { return static_cast<float>(Digamma(static_cast<double>(x))); }
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_PACKET_SPECIAL_FUNCTIONS_H_

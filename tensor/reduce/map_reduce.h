@@ -1,0 +1,39 @@
+#ifndef TESSERA_TENSOR_REDUCE_MAP_REDUCE_H_
+#define TESSERA_TENSOR_REDUCE_MAP_REDUCE_H_
+
+#include "tessera/tensor/functors/adapted_reducer.h"
+#include "tessera/tensor/reduce/reduce.h"
+
+/// Assignments and reductions as functions, for code that chooses how to save at compile time:
+/// Saver is sv::saveto, sv::plusto, sv::minusto, sv::multo, sv::divto, or a struct with
+/// `static void Save(T& a, T b)`.
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// *dst = e, += e and so on.
+template <typename Saver, typename Device, int N, typename T, expr::Operand E>
+void MapExp(Tensor<Device, N, T>* dst, const E& e) {
+  expr::Assign<expr::SaverOf<Saver>>(*dst, e);
+}
+
+/// *dst = scale * the reduction of e over every dimension but kDimKeep, and += and so on.
+/// Throws Error(kInvalidArgument) unless dst has shape()[kDimKeep] elements.
+template <typename Saver, typename Red, int kDimKeep, typename Device, typename T, expr::Operand E,
+          expr::Scalar S = T>
+void MapReduceKeepHighDim(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {
+  auto reduction = expr::reduce_except_dim<kDimKeep, expr::ReducerOf<Red>>(e);
+  reduction.scale = static_cast<T>(scale);
+  expr::Assign<expr::SaverOf<Saver>>(*dst, reduction);
+}
+
+/// The same with the last dimension kept: for a matrix, the reduction of each column.
+template <typename Saver, typename Red, typename Device, typename T, expr::Operand E,
+          expr::Scalar S = T>
+void MapReduceKeepLowest(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {
+  MapReduceKeepHighDim<Saver, Red, E::kRank - 1>(dst, e, scale);
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
+#endif  // TESSERA_TENSOR_REDUCE_MAP_REDUCE_H_

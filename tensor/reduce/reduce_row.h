@@ -1,0 +1,447 @@
+#ifndef TESSERA_TENSOR_REDUCE_REDUCE_ROW_H_
+#define TESSERA_TENSOR_REDUCE_REDUCE_ROW_H_
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "tessera/tensor/dense/dense.h"
+#include "tessera/tensor/expr/at_row.h"
+#include "tessera/tensor/functors/accumulate.h"
+
+namespace tessera::expr {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// Packets that one partial result takes up before it is put aside; where there are no packets, a
+/// row's elements are put aside as often as four such chains would be. The error of a sum grows
+/// with the additions one after another, here at most this many of elements, or four times as many,
+/// and the number of such blocks in a chunk of partial results, instead of all (blocked summation;
+/// N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
+inline constexpr index_t kReduceBlock = 128;
+
+/// Packets that ReduceRow takes up at a time, each into a partial result of its own: four
+/// independent chains hide the latency of the addition. A row with fewer goes one by one.
+inline constexpr index_t kReduceChains = 4;
+
+/// What Red takes in packets: both it and E have them, and its partial results are of E's type.
+template <typename Red, typename E>
+concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::kVectorizable &&
+    HasBinaryPacket<typename Red::OPType, typename E::value_type> &&
+    std::same_as<typename E::value_type, AccumulatorOf<Red, typename E::value_type>>;
+
+/// Whether a reduction also goes in wide packets.
+template <typename Red, typename E>
+concept ReducesWidePackets =
+    ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasWidePacketsOf<typename E::value_type> &&
+    HasWidePacket<E>() && HasWidePacket<typename Red::OPType>();
+
+/// What Red reduces in any order with the same bits, so that the compiler may choose it: whole
+/// numbers, of which sums wrap, where they are not taken in packets.
+template <typename Red, typename E>
+concept ReducesInAnyOrder = std::integral<typename E::value_type> && !ReducesPackets<Red, E> &&
+                            (std::same_as<Red, red::sum> || std::same_as<Red, red::maximum> ||
+                             std::same_as<Red, red::minimum>);
+
+/// The chains of a row, in packets P: packets of the build's own.
+template <typename Op, typename P>
+struct RowChains {
+  using T = typename pk::unpacket_traits<P>::type;
+  static constexpr index_t kSize = pk::unpacket_traits<P>::size;
+
+  P p0, p1, p2, p3;
+
+  TESSERA_HD explicit RowChains(const T& initial)
+      : p0(pk::pset1<P>(initial)), p1(p0), p2(p0), p3(p0) {}
+  /// Takes up a turn of kReduceChains packets, from element x of row y on.
+  template <typename E>
+  TESSERA_HD void Take(const E& e, index_t y, index_t x) {
+    p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
+    p1 = MapPackets<Op>(p1, e.template EvalPacket<P>(y, x + kSize));
+    p2 = MapPackets<Op>(p2, e.template EvalPacket<P>(y, x + 2 * kSize));
+    p3 = MapPackets<Op>(p3, e.template EvalPacket<P>(y, x + 3 * kSize));
+  }
+  TESSERA_HD P Combined() const {
+    return MapPackets<Op>(MapPackets<Op>(p0, p1), MapPackets<Op>(p2, p3));
+  }
+};
+
+#if TESSERA_HAS_WIDE_PACKETS
+/// The same in wide packets, of which each is two chains: the bits are the same.
+template <typename Op, typename T>
+struct RowChains<Op, WidePacket<T>> {
+  using P = WidePacket<T>;
+
+  P p01, p23;
+
+  TESSERA_HD explicit RowChains(const T& initial) : p01(pk::pset1<P>(initial)), p23(p01) {}
+  template <typename E>
+  TESSERA_HD void Take(const E& e, index_t y, index_t x) {
+    p01 = MapPackets<Op>(p01, e.template EvalPacket<P>(y, x));
+    p23 = MapPackets<Op>(p23, e.template EvalPacket<P>(y, x + P::kSize));
+  }
+  TESSERA_HD typename PacketTraits<T>::type Combined() const {
+    return MapPackets<Op>(MapPackets<Op>(LowHalf(p01), HighHalf(p01)),
+                          MapPackets<Op>(LowHalf(p23), HighHalf(p23)));
+  }
+  /// Combined of two rows, the second in the higher half: half as many operations.
+  TESSERA_HD static P CombinedOf(const RowChains& a, const RowChains& b) {
+    return MapPackets<Op>(MapPackets<Op>(LowHalves(a.p01, b.p01), HighHalves(a.p01, b.p01)),
+                          MapPackets<Op>(LowHalves(a.p23, b.p23), HighHalves(a.p23, b.p23)));
+  }
+};
+#endif  // TESSERA_HAS_WIDE_PACKETS
+
+/// Elements of a turn of kReduceChains packets, and of as many turns as are put aside together.
+template <typename T>
+inline constexpr index_t kReduceTurn = kReduceChains* PacketTraits<T>::kSize;
+template <typename T>
+inline constexpr index_t kReduceBlockOf = kReduceBlock* kReduceTurn<T>;
+
+/// Op over elements [begin, end) of row y, a whole number of turns.
+template <typename Op, typename P, typename T, typename E>
+[[gnu::always_inline]] inline typename PacketTraits<T>::type ReduceTurns(const T& initial,
+                                                                         const E& e, index_t y,
+                                                                         index_t begin,
+                                                                         index_t end) {
+  RowChains<Op, P> chains(initial);
+  for (index_t x = begin; x < end; x += kReduceTurn<T>) chains.Take(e, y, x);
+  return chains.Combined();
+}
+
+/// What to read elements [x, x + count) of row y from: the expression, or a block of them in
+/// `buffer` where it holds costly functions.
+template <typename E>
+TESSERA_HD decltype(auto) RowElements(const E& e, [[maybe_unused]] index_t y,
+                                      [[maybe_unused]] index_t x, [[maybe_unused]] index_t count,
+                                      [[maybe_unused]] typename E::value_type* buffer) {
+  if constexpr (HoldsSpans<E>()) {
+    EvaluateSpans(e, y, x, count, buffer);
+    return BlockExp<typename E::value_type>(buffer - x);
+  } else {
+    return (e);
+  }
+}
+
+/// Elements that are reduced together in any order: most of a row, and what this leaves of it. At
+/// -O2 GCC makes packets only of loops whose extent it knows.
+inline constexpr index_t kAnyOrderBlock = kReduceBlock * kReduceChains;
+inline constexpr index_t kShortAnyOrderBlock = 32;
+
+/// Red over kCount elements of row y from x on, in any order, in kChains chains. Small numbers are
+/// added in 32 bits, of which a block does not need more, as many at a time again.
+template <typename Red, index_t kCount, index_t kChains, typename E>
+[[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceInAnyOrder(
+    const E& e, index_t y, index_t x) {
+  using T = typename E::value_type;
+  using Accumulator = AccumulatorOf<Red, T>;
+  using Part =
+      std::conditional_t<std::is_same_v<Red, red::sum> && sizeof(T) <= 2, int32_t, Accumulator>;
+  static_assert(kCount <= 1 << 15, "so many 16-bit numbers add up to 32 bits");
+  using Op = typename Red::OPType;
+  constexpr index_t kChain = kCount / kChains;
+  Part p0 = Red::template InitialValue<Part>();
+  if constexpr (kChains == 1) {
+    for (index_t i = 0; i < kChain; ++i) p0 = Op::Map(p0, static_cast<Part>(e.Eval(y, x + i)));
+    return p0;
+  } else {
+    static_assert(kChains == 4);
+    Part p1 = p0, p2 = p0, p3 = p0;
+    for (index_t i = x; i < x + kChain; ++i) {
+      p0 = Op::Map(p0, static_cast<Part>(e.Eval(y, i)));
+      p1 = Op::Map(p1, static_cast<Part>(e.Eval(y, i + kChain)));
+      p2 = Op::Map(p2, static_cast<Part>(e.Eval(y, i + 2 * kChain)));
+      p3 = Op::Map(p3, static_cast<Part>(e.Eval(y, i + 3 * kChain)));
+    }
+    return Op::Map(Op::Map(p0, p1), Op::Map(p2, p3));
+  }
+}
+
+/// The expression to read row y from: bound to it, where finding it takes divisions.
+template <typename E>
+decltype(auto) RowOf(const E& e, [[maybe_unused]] index_t y) {
+  if constexpr (HasAtRow<E>) {
+    return AtRow(e, y);
+  } else {
+    return (e);
+  }
+}
+
+/// ReduceRow in packets P. Inlined always, so that it is compiled for its caller's instructions.
+template <typename Red, typename P, typename E>
+[[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceRowIn(const E& e,
+                                                                                     index_t y,
+                                                                                     index_t begin,
+                                                                                     index_t end) {
+  using T = typename E::value_type;
+  using Accumulator = AccumulatorOf<Red, T>;
+  using Op = typename Red::OPType;
+  constexpr index_t kTurn = kReduceTurn<T>;
+  constexpr index_t kBlock = kReduceBlockOf<T>;
+  T buffer[HoldsSpans<E>() ? kBlock : 1];
+  Accumulator result = Red::template InitialValue<Accumulator>();
+  index_t x = begin;
+  if constexpr (ReducesPackets<Red, E>) {
+    if (end - x >= kTurn) {
+      using Narrow = typename PacketTraits<T>::type;
+      const T initial = Red::template InitialValue<T>();
+      const auto take_turns = [&]() __attribute__((always_inline)) {
+        const index_t count = std::min(kBlock, (end - x) / kTurn * kTurn);
+        const auto& elements = RowElements(e, y, x, count, buffer);
+        x += count;
+        return ReduceTurns<Op, P>(initial, elements, y, x - count, x);
+      };
+      Narrow all = take_turns();
+      while (x + kTurn <= end) all = MapPackets<Op>(all, take_turns());
+      alignas(64) std::array<T, static_cast<size_t>(PacketTraits<T>::kSize)> lanes;
+      pk::pstoreu(lanes.data(), all);
+      result = lanes[0];
+      for (size_t i = 1; i < lanes.size(); ++i) result = Op::Map(result, lanes[i]);
+    }
+  }
+  if constexpr (ReducesInAnyOrder<Red, E> && !HoldsSpans<E>()) {
+    for (; x + kAnyOrderBlock <= end; x += kAnyOrderBlock) {
+      result = Op::Map(result, ReduceInAnyOrder<Red, kAnyOrderBlock, kReduceChains>(e, y, x));
+    }
+    for (; x + kShortAnyOrderBlock <= end; x += kShortAnyOrderBlock) {
+      result = Op::Map(result, ReduceInAnyOrder<Red, kShortAnyOrderBlock, 1>(e, y, x));
+    }
+  }
+  // One by one: what packets leave over, or all of a row that has none, its parts put aside too.
+  constexpr index_t kPart = kReduceBlock * kReduceChains;
+  while (x < end) {
+    const index_t count = std::min(kPart, end - x);
+    const auto& elements = RowElements(e, y, x, count, buffer);
+    Accumulator part = x == begin ? result : Red::template InitialValue<Accumulator>();
+    for (index_t i = x; i < x + count; ++i) {
+      part = Op::Map(part, static_cast<Accumulator>(elements.Eval(y, i)));
+    }
+    result = x == begin ? part : Op::Map(result, part);
+    x += count;
+  }
+  return result;
+}
+
+/// ReduceRow in wide packets, or whatever the compiler makes of the loops for AVX2. RunsWide() must
+/// be true.
+template <typename Red, typename E>
+TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const E e, index_t y,
+                                                                           index_t begin,
+                                                                           index_t end) {
+  return ReduceRowIn<Red, WidePacket<typename E::value_type>>(e, y, begin, end);
+}
+
+/// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
+/// the extent: four packets of partial results, then their lanes, then the rest. Costly functions
+/// are computed over spans, a block of what is reduced at a time.
+template <typename Red, typename E>
+AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
+                                                     index_t end) {
+  if constexpr (HasAtRow<E> && !HoldsSpans<E>()) return ReduceRow<Red>(AtRow(e, y), y, begin, end);
+  if constexpr (ReducesWidePackets<Red, E> ||
+                (ReducesInAnyOrder<Red, E> && TESSERA_HAS_WIDE_PACKETS && !HoldsSpans<E>())) {
+    if (end - begin >= kMinWideRow && RunsWide()) return ReduceRowWide<Red>(e, y, begin, end);
+  }
+  return ReduceRowIn<Red, typename PacketTraits<typename E::value_type>::type>(e, y, begin, end);
+}
+
+/// results[i] = Op over packet i's lanes one after another, for as many packets as each has lanes.
+template <typename Op, typename T, typename P, typename... MoreP>
+TESSERA_HD void ReduceLanes(T* results, const P& packet, const MoreP&... packets) {
+  pk::PacketBlock<P, 1 + sizeof...(MoreP)> lanes{{packet, packets...}};
+  pk::ptranspose(lanes);
+  P result = lanes.packet[0];
+  for (size_t i = 1; i < 1 + sizeof...(MoreP); ++i) {
+    result = MapPackets<Op>(result, lanes.packet[i]);
+  }
+  pk::pstoreu(results, result);
+}
+
+/// Rows that ReduceRowsWide reduces side by side. A row has but two chains of wide packets, for
+/// its order of additions shall be that of four narrow ones: alone it would wait for each addition.
+inline constexpr index_t kRowsSideBySide = 4;
+
+/// Bytes of a row below which rows go side by side. Those of one page, if they are packed, all lie
+/// in the same sets of the first cache: of two operands they drive each other out.
+inline constexpr index_t kSideBySideBytes = 4096;
+
+/// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for kRowsSideBySide rows at a time from
+/// `first` on, as long as so many are left before `last`; returns how many. `columns` must hold a
+/// turn and no second block. RunsWide() must be true.
+template <typename Red, typename E>
+TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last, index_t columns,
+                                         typename E::value_type* results) {
+  using T = typename E::value_type;
+  using Op = typename Red::OPType;
+  const index_t in_turns = columns / kReduceTurn<T> * kReduceTurn<T>;
+  const T initial = Red::template InitialValue<T>();
+  index_t y = first;
+  for (; y + kRowsSideBySide <= last; y += kRowsSideBySide, results += kRowsSideBySide) {
+    RowChains<Op, WidePacket<T>> row0(initial), row1(initial), row2(initial), row3(initial);
+    const auto &e0 = RowOf(e, y), &e1 = RowOf(e, y + 1), &e2 = RowOf(e, y + 2),
+               &e3 = RowOf(e, y + 3);
+    for (index_t x = 0; x < in_turns; x += kReduceTurn<T>) {
+      row0.Take(e0, y, x);
+      row1.Take(e1, y + 1, x);
+      row2.Take(e2, y + 2, x);
+      row3.Take(e3, y + 3, x);
+    }
+    const WidePacket<T> all01 = RowChains<Op, WidePacket<T>>::CombinedOf(row0, row1);
+    const WidePacket<T> all23 = RowChains<Op, WidePacket<T>>::CombinedOf(row2, row3);
+    if constexpr (PacketTraits<T>::kSize == 2) {
+      ReduceLanes<Op>(results, LowHalf(all01), HighHalf(all01));
+      ReduceLanes<Op>(results + 2, LowHalf(all23), HighHalf(all23));
+    } else {
+      ReduceLanes<Op>(results, LowHalf(all01), HighHalf(all01), LowHalf(all23), HighHalf(all23));
+    }
+    for (index_t r = 0; r < kRowsSideBySide && in_turns < columns; ++r) {
+      T rest = initial;
+      for (index_t x = in_turns; x < columns; ++x) rest = Op::Map(rest, e.Eval(y + r, x));
+      results[r] = Op::Map(results[r], rest);
+    }
+  }
+  return y - first;
+}
+
+/// `result`, whose lane i is that of row y + i, with the packets at x of these rows taken up but
+/// for their first `skipped` elements, each row's in their order.
+template <typename Op, typename P, typename E, size_t... i>
+TESSERA_HD P TakeUpTransposed(P result, const E& e, index_t y, index_t x, size_t skipped,
+                              std::index_sequence<i...> /*rows*/) {
+  pk::PacketBlock<P, sizeof...(i)> block{
+      {e.template EvalPacket<P>(y + static_cast<index_t>(i), x)...}};
+  pk::ptranspose(block);
+  ((result = i < skipped ? result : MapPackets<Op>(result, block.packet[i])), ...);
+  return result;
+}
+
+/// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for rows that ReduceRow takes one by one,
+/// four at a time, or one for each lane of a packet, from `first` on as long as so many are left
+/// before `last`; returns how many. A row alone waits for each addition, and is hardly longer than
+/// what it costs to begin it.
+template <typename Red, typename E>
+index_t ReduceShortRows(const E e, index_t first, index_t last, index_t columns,
+                        AccumulatorOf<Red, typename E::value_type>* results) {
+  using T = typename E::value_type;
+  using Accumulator = AccumulatorOf<Red, T>;
+  using Op = typename Red::OPType;
+  const Accumulator initial = Red::template InitialValue<Accumulator>();
+  index_t y = first;
+  if constexpr (ReducesPackets<Red, E> && std::is_floating_point_v<T>) {
+    using P = typename PacketTraits<T>::type;
+    constexpr index_t kSize = PacketTraits<T>::kSize;
+    constexpr auto kRows = std::make_index_sequence<static_cast<size_t>(kSize)>();
+    // What whole packets leave of a row lies in one that ends with it.
+    const index_t rest = columns % kSize;
+    if (columns >= kSize) {
+      for (; y + kSize <= last; y += kSize, results += kSize) {
+        P result = pk::pset1<P>(initial);
+        for (index_t x = 0; x + kSize <= columns; x += kSize) {
+          result = TakeUpTransposed<Op>(result, e, y, x, 0, kRows);
+        }
+        if (rest > 0) {
+          result = TakeUpTransposed<Op>(result, e, y, columns - kSize,
+                                        static_cast<size_t>(kSize - rest), kRows);
+        }
+        pk::pstoreu(results, result);
+      }
+    }
+  }
+  for (; y + 4 <= last; y += 4) {
+    Accumulator p0 = initial, p1 = initial, p2 = initial, p3 = initial;
+    for (index_t x = 0; x < columns; ++x) {
+      p0 = Op::Map(p0, static_cast<Accumulator>(e.Eval(y, x)));
+      p1 = Op::Map(p1, static_cast<Accumulator>(e.Eval(y + 1, x)));
+      p2 = Op::Map(p2, static_cast<Accumulator>(e.Eval(y + 2, x)));
+      p3 = Op::Map(p3, static_cast<Accumulator>(e.Eval(y + 3, x)));
+    }
+    *results++ = p0;
+    *results++ = p1;
+    *results++ = p2;
+    *results++ = p3;
+  }
+  return y - first;
+}
+
+/// results[i] = Finish of values[i], each of `extent` elements, for as many as are whole packets P;
+/// returns how many these are.
+template <typename Finish, typename P, typename T>
+[[gnu::always_inline]] inline index_t FinishPackets(const T* values, index_t count, index_t extent,
+                                                    T* results) {
+  constexpr index_t kSize = pk::unpacket_traits<P>::size;
+  index_t i = 0;
+  for (; i + kSize <= count; i += kSize) {
+    pk::pstoreu(results + i, Finish::PacketMap(pk::ploadu<P>(values + i), extent));
+  }
+  return i;
+}
+
+/// The same in wide packets. RunsWide() must be true.
+template <typename Finish, typename T>
+TESSERA_WIDE_LOOP index_t FinishWide(const T* values, index_t count, index_t extent, T* results) {
+  return FinishPackets<Finish, WidePacket<T>>(values, count, extent, results);
+}
+
+/// results[i] = Finish of values[i], each of `extent` elements; in place too.
+template <typename Finish, typename Value, typename T>
+void FinishResults(const Value* values, index_t count, index_t extent, T* results) {
+  index_t i = 0;
+  if constexpr (std::is_same_v<T, Value>) {
+    if (std::is_same_v<Finish, finish::None> && values == results) return;
+    if constexpr (PacketTraits<T>::kVectorizable) {
+      using P = typename PacketTraits<T>::type;
+      if constexpr (requires(const P& packet) { Finish::PacketMap(packet, extent); }) {
+        if constexpr (kHasWidePacketsOf<T> && HasWidePacket<Finish>()) {
+          if (count >= kMinWideRow && RunsWide()) {
+            i = FinishWide<Finish>(values, count, extent, results);
+          }
+        }
+        i += FinishPackets<Finish, P>(values + i, count - i, extent, results + i);
+      }
+    }
+  }
+  for (; i < count; ++i) results[i] = Finish::template Map<T>(values[i], extent);
+}
+
+/// results[i] = Finish of ReduceRow<Red>(e, first + i, 0, columns), for `count` rows. Nothing that
+/// e reads lies in `results`.
+template <typename Red, typename Finish, typename E, typename T>
+void ReduceEachRow(const E& e, index_t first, index_t count, index_t columns, T* results) {
+  using Value = AccumulatorOf<Red, typename E::value_type>;
+  constexpr bool kInPlace = std::is_same_v<T, Value>;
+  constexpr index_t kBuffered = 16 * kRowsSideBySide;
+  alignas(64) Value buffer[kInPlace ? 1 : kBuffered];
+  while (count > 0) {
+    const index_t rows = kInPlace ? count : std::min(count, kBuffered);
+    Value* values = buffer;
+    if constexpr (kInPlace) values = results;
+    index_t i = 0;
+    if constexpr (ReducesWidePackets<Red, E>) {
+      constexpr index_t kLimit = kSideBySideBytes / index_t{sizeof(Value)};
+      static_assert(kReduceTurn<Value> <= kMinWideRow && kLimit <= kReduceBlockOf<Value>);
+      if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
+        i = ReduceRowsWide<Red>(e, first, first + rows, columns, values);
+      }
+    }
+    if constexpr (!HoldsSpans<E>()) {
+      // Rows up to this length are reduced one element after another.
+      constexpr index_t kLimit = ReducesPackets<Red, E>      ? kReduceTurn<Value>
+                                 : ReducesInAnyOrder<Red, E> ? kShortAnyOrderBlock
+                                                             : kAnyOrderBlock + 1;
+      if (columns < kLimit) {
+        i += ReduceShortRows<Red>(e, first + i, first + rows, columns, values + i);
+      }
+    }
+    for (; i < rows; ++i) values[i] = ReduceRow<Red>(e, first + i, 0, columns);
+    FinishResults<Finish>(values, rows, columns, results);
+    first += rows;
+    results += rows;
+    count -= rows;
+  }
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::expr
+
+#endif  // TESSERA_TENSOR_REDUCE_REDUCE_ROW_H_

@@ -1,0 +1,12 @@
+#include <cstdint>
+
+#include "tessera/tensor/reduce/reductions_cases.h"
+
+namespace tessera {
+namespace {
+
+using OtherTypes = TestedTypes<bfloat16_t, int32_t, uint8_t, int64_t>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Other, ReductionsTest, OtherTypes);
+
+}  // namespace
+}  // namespace tessera
