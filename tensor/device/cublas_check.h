@@ -1,0 +1,26 @@
+#ifndef TESSERA_TENSOR_DEVICE_CUBLAS_CHECK_H_
+#define TESSERA_TENSOR_DEVICE_CUBLAS_CHECK_H_
+
+// For files that nvcc compiles.
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+
+#include "tessera/base/error.h"
+
+namespace tessera::tensor_internal {
+
+/// Throws Error where a call of cuBLAS failed: kResourceExhausted without memory, otherwise
+/// kInternal.
+inline void CheckCublas(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  static_cast<void>(cudaGetLastError());  // as in CheckCuda
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) {
+    throw ResourceExhausted(call, ": ", cublasGetStatusString(status));
+  }
+  throw Internal(call, ": ", cublasGetStatusString(status));
+}
+
+}  // namespace tessera::tensor_internal
+
+#endif  // TESSERA_TENSOR_DEVICE_CUBLAS_CHECK_H_
