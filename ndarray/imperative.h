@@ -9,6 +9,8 @@
 
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/operator.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/ops/property.h"
 
 namespace tessera {
 

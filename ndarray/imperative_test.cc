@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/ops/kernel.h"
 #include "tessera/ops/registry.h"
 #include "tessera/storage/storage.h"
 

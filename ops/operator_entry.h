@@ -7,7 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/base/tshape.h"
 #include "tessera/ops/operator.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/ops/property.h"
 
 namespace tessera {
 

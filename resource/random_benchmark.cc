@@ -10,6 +10,7 @@
 
 #include "tbb/global_control.h"
 #include "tessera/resource/resource.h"
+#include "tessera/tensor/tensor.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
 namespace tessera {

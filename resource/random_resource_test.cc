@@ -15,6 +15,9 @@
 #include "tessera/resource/resource.h"
 #include "tessera/resource/resource_manager.h"
 #include "tessera/storage/storage.h"
+#include "tessera/tensor/philox.h"
+#include "tessera/tensor/random.h"
+#include "tessera/tensor/tensor.h"
 
 namespace tessera {
 namespace {

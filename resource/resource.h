@@ -6,12 +6,14 @@
 #include "tessera/base/checked_size.h"
 #include "tessera/base/device.h"
 #include "tessera/base/shape.h"
-#include "tessera/tensor/philox.h"
-#include "tessera/tensor/random.h"
 #include "tessera/tensor/stream.h"
-#include "tessera/tensor/tensor.h"
+#include "tessera/tensor/tblob.h"
 
 namespace tessera {
+
+struct PhiloxState;
+template <typename Device>
+class Random;
 
 /// What an operator needs besides its inputs and outputs.
 struct ResourceRequest {

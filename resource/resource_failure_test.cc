@@ -17,6 +17,8 @@
 #include "tessera/resource/resource.h"
 #include "tessera/resource/resource_manager.h"
 #include "tessera/storage/storage.h"
+#include "tessera/tensor/philox.h"
+#include "tessera/tensor/tensor.h"
 #include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {

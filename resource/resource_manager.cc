@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
+#include "tessera/tensor/philox.h"
 
 namespace tessera {
 namespace {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/tensor/philox.h"
+#include "tessera/tensor/random.h"
 
 namespace tessera {
 namespace {

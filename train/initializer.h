@@ -6,9 +6,11 @@
 #include <string_view>
 
 #include "tessera/ndarray/ndarray.h"
-#include "tessera/tensor/random.h"
 
 namespace tessera {
+
+template <typename Device>
+class Random;
 
 /// Gives parameters their first values, by what the end of the name says:
 /// `weight` what the initializer is for; `bias`, `beta`, `moving_mean`, `running_mean` 0;

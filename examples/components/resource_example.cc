@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tessera/resource/resource_manager.h"
+#include "tessera/tensor/random.h"
 
 using namespace tessera;  // NOLINT
 

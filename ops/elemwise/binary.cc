@@ -7,7 +7,7 @@
 //
 // Types: float32, float64, float16, bfloat16. In place over either operand where the gradient does
 // not need it.
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 //   _rdiv_scalar    s / x              -g s / x^2
 //
 // Types: float32, float64, float16, bfloat16; s is converted to the array's type.
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 // _copy: out = data, gradient g. zeros_like: zeros of data's shape, gradient 0.
 // Types: float32, float64, float16, bfloat16.
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

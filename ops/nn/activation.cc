@@ -11,7 +11,7 @@
 // float64, float16, bfloat16.
 #include <cmath>
 
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -18,8 +18,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tessera/ops/kernel.h"
 #include "tessera/ops/nn/window_parameters.h"
-#include "tessera/ops/registry.h"
 
 namespace tessera {
 namespace {

@@ -10,7 +10,7 @@
 // Types: float32, float64, float16, bfloat16; the last two add up in float32.
 #include <algorithm>
 
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -10,8 +10,8 @@
 // position. Types: float32, float64, float16, bfloat16; sums of the last two are taken in float32.
 #include <optional>
 
+#include "tessera/ops/kernel.h"
 #include "tessera/ops/nn/window_parameters.h"
-#include "tessera/ops/registry.h"
 
 namespace tessera {
 namespace {

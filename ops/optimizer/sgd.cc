@@ -6,7 +6,7 @@
 //
 // clip_gradient < 0 turns clipping off. Shapes: any; grad, mom and the output like weight. The
 // output is meant to be weight itself. Types: float32, float64, float16, bfloat16.
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

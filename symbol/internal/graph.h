@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "tessera/ops/operator.h"
+#include "tessera/ops/parameter.h"
+#include "tessera/ops/property.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera::symbol_internal {

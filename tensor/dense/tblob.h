@@ -1,14 +1,19 @@
 #ifndef TESSERA_TENSOR_DENSE_TBLOB_H_
 #define TESSERA_TENSOR_DENSE_TBLOB_H_
 
+#include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
+#include "tessera/base/error.h"
+#include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
-#include "tessera/tensor/dense/dense.h"
+#include "tessera/tensor/device/stream.h"
+#include "tessera/tensor/expr/operand.h"
 
 namespace tessera {
 
 /// A tensor whose device, rank and element type are known at run time: what operators are called
-/// with. A handle to contiguous memory that it does not own.
+/// with. A handle to contiguous memory that it does not own. A file that makes a tensor of a blob,
+/// or a blob of a tensor, includes "tessera/tensor/tensor.h" too.
 class TBlob {
  public:
   void* dptr_ = nullptr;               ///< the first element

@@ -3,7 +3,7 @@
 // functions" (2017).
 #include <cmath>
 
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -14,7 +14,7 @@
 // product of rest), (n, rest…) or (n, 1, rest…). A label of data's shape holds probabilities:
 // d data = grad_scale * (out - label). Types: float32, float64, float16, bfloat16; the label has
 // data's type.
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 // Flatten: (batch, d1, d2, …) to (batch, d1 * d2 * …), the same elements in the same order.
 // The gradient is the output's gradient in the input's shape. Types: float32, float64, float16,
 // bfloat16.
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {

@@ -1,0 +1,98 @@
+#ifndef TESSERA_OPS_KERNEL_H_
+#define TESSERA_OPS_KERNEL_H_
+
+#include <memory>
+#include <string_view>
+
+#include "tessera/base/device.h"
+#include "tessera/base/dtype.h"
+#include "tessera/ops/operator.h"
+#include "tessera/ops/property.h"
+#include "tessera/ops/registry.h"
+#include "tessera/tensor/tensor.h"
+
+// The header for files that implement operators: tensor expressions, and how an operator registers
+// itself.
+
+namespace tessera {
+
+/// The device that the including operator file is being compiled for. The build compiles each such
+/// file for the host and, under --config=cuda, once more by nvcc with TESSERA_XPU_GPU.
+#if defined(TESSERA_XPU_GPU)
+using xpu = gpu;
+#else
+using xpu = cpu;
+#endif
+
+/// dst = e, dst += e or nothing, as `req` says; dst is a handle to the memory.
+template <typename Dst, typename E>
+void AssignTo(Dst dst, OpReqType req, const E& e) {
+  switch (req) {
+    case kNullOp:
+      break;
+    case kWriteTo:
+    case kWriteInplace:
+      dst = e;
+      break;
+    case kAddTo:
+      dst += e;
+      break;
+  }
+}
+
+namespace ops_internal {
+
+/// What a registration statement goes on with.
+class Registration {
+ public:
+  explicit Registration(OperatorEntry& entry) : entry_(entry) {}
+  Registration& Describe(std::string_view text) {
+    entry_.description = text;
+    return *this;
+  }
+  Registration& Alias(std::string_view alias) {
+    OperatorRegistry::Get().AddAlias(entry_, alias);
+    return *this;
+  }
+
+ private:
+  OperatorEntry& entry_;
+};
+
+/// Registers Property under `name` with Op<device, T> as its implementation on the device that this
+/// file is being compiled for: the host's compilation adds property and CPU code, the one by nvcc
+/// adds GPU code to the same entry.
+template <typename Property, template <typename, typename> class Op>
+Registration RegisterOperator(std::string_view name) {
+  OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd(name);
+  if constexpr (xpu::kDevCPU) {
+    entry.create_property = [] { return std::make_unique<Property>(); };
+    entry.describe_parameters = [] { return Property::DescribeParameters(); };
+  }
+  entry.implementations.push_back(
+      {.device = xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+       .name = "native",
+       .supports = nullptr,
+       .create = [](const OperatorProperty& property, DType dtype) -> std::unique_ptr<Operator> {
+         const auto& typed = static_cast<const Property&>(property);
+         return VisitRealDType(dtype, property.TypeString(),
+                               [&](auto tag) -> std::unique_ptr<Operator> {
+                                 using T = typename decltype(tag)::type;
+                                 return std::make_unique<Op<xpu, T>>(typed.param());
+                               });
+       }});
+  return Registration(entry);
+}
+
+}  // namespace ops_internal
+
+}  // namespace tessera
+
+/// Registers an operator at namespace scope, inside an unnamed namespace:
+///     TESSERA_REGISTER_OPERATOR(Flatten, FlattenProperty, FlattenOp).Describe("…");
+/// Property derives from ParameterizedProperty; Op<Device, T> is constructed from its parameters.
+#define TESSERA_REGISTER_OPERATOR(name, Property, Op)                                        \
+  [[maybe_unused]] const ::tessera::ops_internal::Registration tessera_registration_##name = \
+      ::tessera::ops_internal::RegisterOperator<Property, Op>(#name)
+
+#endif  // TESSERA_OPS_KERNEL_H_
