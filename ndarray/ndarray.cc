@@ -121,14 +121,6 @@ int64_t SizeBytes(const TShape& shape, DType dtype) {
 /// Up to here a second copy of some bytes costs less than waking a thread and waiting for it.
 constexpr int64_t kMaxStagedBytes = int64_t{1} << 18;
 
-/// Whether SyncCopyToCPU may copy before it knows that no write overlaps. If one did, it copies
-/// once more in its turn, but ThreadSanitizer cannot know that the first copy is thrown away.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kCopyAtOnce = false;
-#else
-constexpr bool kCopyAtOnce = true;
-#endif
-
 /// Pushes `fn`, which holds what it needs, as a write of the array.
 template <typename Fn>
 void PushWrite(const NDArray& array, const char* name, int priority, Fn fn,
@@ -354,19 +346,10 @@ void NDArray::SyncCopyToCPU(void* data, index_t size) const {
     throw InvalidArgument("NDArray::SyncCopyToCPU: room for ", size, " elements given, but shape ",
                           shape_, " has ", shape_.Size());
   }
-  const auto copy = [&] {
+  ReadInTurn(*this, "SyncCopyToCPU", [&] {
     const TBlob blob = this->data();
     CopyBytes(data, Device::Cpu(), blob.dptr_, blob.device_, size * DTypeSizeBytes(dtype_));
-  };
-  const uint64_t version = var()->version();
-  WaitToRead();
-  if (kCopyAtOnce && var()->version() == version) {
-    copy();
-    // Whoever saw an element of a later write sees below that the write was pushed.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (var()->version() == version) return;
-  }
-  ReadInTurn(*this, "SyncCopyToCPU", copy);
+  });
 }
 
 std::vector<float> NDArray::ToVector() const {
