@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/engine/engine.h"
 
 namespace tessera {
 namespace {
@@ -272,46 +270,13 @@ void Module::CheckBatch(const std::vector<NDArray>& arrays, const std::vector<In
 }
 
 void Module::LoadBatch(const DataBatch& batch, bool with_labels) {
-  struct Pair {
-    NDArray from;
-    NDArray to;
-  };
-  std::vector<Pair> pairs;
-  pairs.reserve(data_.size() + label_.size());
-  bool on_host = true;
-  const auto add = [&](const std::vector<NDArray>& arrays, const std::vector<Input>& inputs) {
+  const auto load = [](const std::vector<NDArray>& arrays, const std::vector<Input>& inputs) {
     for (size_t i = 0; i < arrays.size(); ++i) {
-      if (inputs[i].target.is_none()) continue;
-      pairs.push_back({arrays[i], inputs[i].target});
-      on_host = on_host && arrays[i].device().dev_mask() == cpu::kDevMask &&
-                inputs[i].target.device().dev_mask() == cpu::kDevMask;
+      if (!inputs[i].target.is_none()) CopyFromTo(arrays[i], inputs[i].target);
     }
   };
-  add(batch.data, data_);
-  if (with_labels) add(batch.label, label_);
-  if (!on_host) {
-    for (const Pair& pair : pairs) CopyFromTo(pair.from, pair.to);
-    return;
-  }
-  // One operation for the whole batch: it is so short that queueing it is what it costs.
-  std::vector<Variable*> reads, writes;
-  reads.reserve(pairs.size());
-  writes.reserve(pairs.size());
-  for (const Pair& pair : pairs) {
-    writes.push_back(pair.to.var());
-    Variable* const var = pair.from.var();
-    if (std::find(reads.begin(), reads.end(), var) == reads.end()) reads.push_back(var);
-  }
-  Engine::Get()->PushSync(
-      [pairs = std::move(pairs)](RunContext) {
-        for (const Pair& pair : pairs) {
-          const TBlob from = pair.from.data();
-          const int64_t size_bytes = from.Size() * DTypeSizeBytes(from.type_flag_);
-          if (size_bytes == 0) continue;
-          std::memcpy(pair.to.data().dptr_, from.dptr_, static_cast<size_t>(size_bytes));
-        }
-      },
-      Device::Cpu(), reads, writes, {.name = "Module::Forward"});
+  load(batch.data, data_);
+  if (with_labels) load(batch.label, label_);
 }
 
 void Module::Forward(const DataBatch& batch, bool is_train) {
