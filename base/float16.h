@@ -1,10 +1,8 @@
 #ifndef TESSERA_BASE_FLOAT16_H_
 #define TESSERA_BASE_FLOAT16_H_
 
-#include <Eigen/Core>
 #include <concepts>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -14,57 +12,133 @@ namespace tessera {
 
 namespace base_internal {
 
-// Encodings of numbers in 16 bits without a branch, so that compilers put loops over them into
-// vectors.
+/// The object of type To that has the bits of `from`. (nvcc takes std::bit_cast for a host function
+/// unless it gets the flag --expt-relaxed-constexpr.)
+template <typename To, typename From>
+TESSERA_HD constexpr To BitCast(From from) {
+  return __builtin_bit_cast(To, from);
+}
 
-/// a or b, by arithmetic: of `condition ? a : b` compilers make a branch around what a or b alone
-/// needs, and a sum of floats in a branch cannot become a vector's.
+/// a if `condition` holds, otherwise b, computed without a branch. Compilers turn
+/// `condition ? a : b` into a branch around what only a or only b needs, and a loop with a
+/// floating-point sum in a branch cannot be vectorized.
 TESSERA_HD uint32_t Choose(bool condition, uint32_t a, uint32_t b) {
   return b ^ ((a ^ b) & (0u - uint32_t{condition}));
 }
 
-/// The float that a binary16 encodes. Normal numbers, infinities and NaN get an exponent so large
-/// that a product scales all of them down to their own; below the normal numbers m 2^-24 is
-/// (1/2 + m 2^-24) - 1/2. After M. Dukhan's FP16 library.
-TESSERA_HD float DecodeHalf(uint16_t half) {
-  using Eigen::numext::bit_cast;
-  const uint32_t magnitude = uint32_t{half} << 17;  // without the sign
-  const float normal = bit_cast<float>((magnitude >> 4) + (uint32_t{0xe0} << 23)) * 0x1p-112f;
-  const float small = bit_cast<float>((magnitude >> 17) | bit_cast<uint32_t>(0.5f)) - 0.5f;
-  constexpr uint32_t kLeastNormal = uint32_t{1} << 27;
-  const uint32_t bits =
-      Choose(magnitude < kLeastNormal, bit_cast<uint32_t>(small), bit_cast<uint32_t>(normal));
-  return bit_cast<float>(bits | (half & 0x8000u) << 16);
-}
-/// The binary16 next to a float, ties to even; of a NaN the quiet one of its sign. A power of two
-/// is added below whose last place the number is cut off, which rounds it; numbers too large became
-/// infinite before. After the same library.
-TESSERA_HD uint16_t EncodeHalf(float value) {
-  using Eigen::numext::bit_cast;
-  const uint32_t bits = bit_cast<uint32_t>(value);
-  const uint32_t magnitude = bits << 1;
-  constexpr uint32_t kTooLarge = uint32_t{0x8f} << 24;  // 2^16
-  const uint32_t held = magnitude < kTooLarge ? magnitude : kTooLarge;
-  const float scaled = bit_cast<float>(held >> 1) * 4.0f;
-  constexpr uint32_t kLeast = uint32_t{0x71} << 24;  // the exponent of the least normal number
-  const uint32_t exponent = held & 0xff000000u;
-  const uint32_t rounding = (exponent < kLeast ? kLeast : exponent) / 2 + (uint32_t{15} << 23);
-  const uint32_t rounded = bit_cast<uint32_t>(bit_cast<float>(rounding) + scaled);
-  const uint32_t encoded = (rounded >> 13 & 0x7c00u) + (rounded & 0x0fffu);
-  return static_cast<uint16_t>(Choose(magnitude > 0xff000000u, 0x7e00u, encoded) |
-                               (bits >> 16 & 0x8000u));
-}
+/// IEEE binary16: a sign bit, 5 exponent bits and 10 fraction bits.
+///
+/// Encode rounds to nearest, ties to even, and overflows to infinity; a NaN becomes the quiet NaN
+/// of its sign on the host and 0x7fff on a device. Decode is exact. Host code gives the same bits
+/// whatever the instruction set: F16C, which keeps parts of a NaN, is not used here. The two
+/// functions named InLoop have no branch, so that compilers vectorize loops over them; for one
+/// number the other two are faster.
+struct Binary16Format {
+  static constexpr int kExponentBits = 5;
+  static constexpr int kFractionBits = 10;
 
-/// The same of bfloat16.
-TESSERA_HD float DecodeBfloat(uint16_t half) {
-  return Eigen::numext::bit_cast<float>(uint32_t{half} << 16);
-}
-TESSERA_HD uint16_t EncodeBfloat(float value) {
-  const uint32_t bits = Eigen::numext::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-  const uint32_t quiet = 0x7fc0u | (bits >> 16 & 0x8000u);
-  return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
+  TESSERA_HD static uint16_t Encode(float value) {
+#if TESSERA_DEVICE_CODE
+    uint16_t encoding;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(encoding) : "f"(value));
+    return encoding;
+#else
+    // The algorithm is F. Giesen's float_to_half_fast3_rtne.
+    const uint32_t bits = BitCast<uint32_t>(value);
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    constexpr uint32_t kTooLarge = uint32_t{127 + 16} << 23;     // 2^16
+    constexpr uint32_t kLeastNormal = uint32_t{127 - 14} << 23;  // 2^-14
+    uint32_t encoding;
+    if (magnitude >= kTooLarge) {
+      encoding = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+    } else if (magnitude < kLeastNormal) {
+      // The sum rounds to a multiple of 2^-24, the unit of subnormal numbers.
+      encoding = BitCast<uint32_t>(BitCast<float>(magnitude) + 0.5f) - BitCast<uint32_t>(0.5f);
+    } else {
+      const uint32_t is_odd = magnitude >> 13 & 1u;
+      const uint32_t rebiased = magnitude - (uint32_t{127 - 15} << 23);
+      encoding = (rebiased + 0x0fffu + is_odd) >> 13;
+    }
+    return static_cast<uint16_t>(encoding | (bits >> 16 & 0x8000u));
+#endif
+  }
+
+  TESSERA_HD static float Decode(uint16_t encoding) {
+#if TESSERA_DEVICE_CODE
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(encoding));
+    return value;
+#else
+    // The algorithm is F. Giesen's half_to_float.
+    constexpr uint32_t kExponentMask = uint32_t{0x1f} << 23;
+    const uint32_t shifted = (encoding & 0x7fffu) << 13;
+    const uint32_t exponent = shifted & kExponentMask;
+    uint32_t magnitude = shifted + (uint32_t{127 - 15} << 23);
+    if (exponent == kExponentMask) {  // infinity or NaN
+      magnitude += uint32_t{128 - 16} << 23;
+    } else if (exponent == 0) {
+      // A subnormal m 2^-24 is (2^-14 + m 2^-24) - 2^-14.
+      magnitude += uint32_t{1} << 23;
+      magnitude = BitCast<uint32_t>(BitCast<float>(magnitude) - 0x1p-14f);
+    }
+    return BitCast<float>(magnitude | (encoding & 0x8000u) << 16);
+#endif
+  }
+
+  /// The same bits as Encode on the host.
+  ///
+  /// A power of two is added whose last place is that of the result, so that the sum rounds;
+  /// numbers too large are replaced by 2^16 first. After M. Dukhan's FP16 library.
+  TESSERA_HD static uint16_t EncodeInLoop(float value) {
+    const uint32_t bits = BitCast<uint32_t>(value);
+    const uint32_t magnitude = bits << 1;
+    constexpr uint32_t kTooLarge = uint32_t{0x8f} << 24;  // 2^16
+    const uint32_t held = magnitude < kTooLarge ? magnitude : kTooLarge;
+    const float scaled = BitCast<float>(held >> 1) * 4.0f;
+    constexpr uint32_t kLeast = uint32_t{0x71} << 24;  // the exponent of the least normal number
+    const uint32_t exponent = held & 0xff000000u;
+    const uint32_t rounding = (exponent < kLeast ? kLeast : exponent) / 2 + (uint32_t{15} << 23);
+    const uint32_t rounded = BitCast<uint32_t>(BitCast<float>(rounding) + scaled);
+    const uint32_t encoding = (rounded >> 13 & 0x7c00u) + (rounded & 0x0fffu);
+    return static_cast<uint16_t>(Choose(magnitude > 0xff000000u, 0x7e00u, encoding) |
+                                 (bits >> 16 & 0x8000u));
+  }
+
+  /// The same bits as Decode, except that a signaling NaN becomes quiet.
+  ///
+  /// Normal numbers, infinities and NaN get an exponent so large that one product scales all of
+  /// them to their values; a subnormal m 2^-24 is (1/2 + m 2^-24) - 1/2. After M. Dukhan's FP16
+  /// library.
+  TESSERA_HD static float DecodeInLoop(uint16_t encoding) {
+    const uint32_t magnitude = uint32_t{encoding} << 17;
+    const float normal = BitCast<float>((magnitude >> 4) + (uint32_t{0xe0} << 23)) * 0x1p-112f;
+    const float small = BitCast<float>((magnitude >> 17) | BitCast<uint32_t>(0.5f)) - 0.5f;
+    constexpr uint32_t kLeastNormal = uint32_t{1} << 27;
+    const uint32_t bits =
+        Choose(magnitude < kLeastNormal, BitCast<uint32_t>(small), BitCast<uint32_t>(normal));
+    return BitCast<float>(bits | (encoding & 0x8000u) << 16);
+  }
+};
+
+/// bfloat16: a sign bit, 8 exponent bits and 7 fraction bits, the upper half of a float.
+///
+/// Encode rounds to nearest, ties to even, and overflows to infinity; a NaN becomes the quiet NaN
+/// of its sign. Decode is exact. Neither has a branch.
+struct Bfloat16Format {
+  static constexpr int kExponentBits = 8;
+  static constexpr int kFractionBits = 7;
+
+  TESSERA_HD static uint16_t Encode(float value) {
+    const uint32_t bits = BitCast<uint32_t>(value);
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const uint32_t quiet = 0x7fc0u | (bits >> 16 & 0x8000u);
+    return static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  }
+
+  TESSERA_HD static float Decode(uint16_t encoding) {
+    return BitCast<float>(uint32_t{encoding} << 16);
+  }
+};
 
 }  // namespace base_internal
 
@@ -72,9 +146,9 @@ template <typename Format>
 class Float16;
 
 /// IEEE binary16: 11 bits of precision, largest number 65504.
-using half_t = Float16<Eigen::half>;
+using half_t = Float16<base_internal::Binary16Format>;
 /// bfloat16: the upper half of a float; 8 bits of precision, the range of float.
-using bfloat16_t = Float16<Eigen::bfloat16>;
+using bfloat16_t = Float16<base_internal::Bfloat16Format>;
 
 /// A 16-bit floating-point number that behaves as mshadow's does: it converts to float by itself,
 /// takes any number in an assignment (`h = 0.5f`) but not in an initialization (`half_t h(0.5f)`),
@@ -82,9 +156,9 @@ using bfloat16_t = Float16<Eigen::bfloat16>;
 /// operation converts to float, computes there and rounds to the nearest, ties to even; a double
 /// is rounded to float first. Comparisons are those of float.
 ///
-/// Works on host and device. Format, Eigen's number type, only encodes and decodes. The functions
-/// for volatile objects are for reducers in mshadow's style, `Reduce(volatile T& dst, volatile T
-/// src)`. Default initialization leaves the value undetermined, as that of a float does.
+/// Float16 works on host and device. Format states the widths, and encodes and decodes. The
+/// functions for volatile objects are for reducers in mshadow's style, `Reduce(volatile T& dst,
+/// volatile T src)`. Default initialization leaves the value undetermined, as that of a float does.
 template <typename Format>
 class Float16 {
  public:
@@ -93,26 +167,27 @@ class Float16 {
   requires(std::is_arithmetic_v<T> ||
            (std::is_enum_v<T> && std::is_convertible_v<T, int>)) TESSERA_HD
       explicit Float16(T value)
-      : half_(Encode(static_cast<float>(value))) {}
+      : half_(Format::Encode(static_cast<float>(value))) {}
   template <typename Other>
-  TESSERA_HD explicit Float16(Float16<Other> value) : half_(Encode(static_cast<float>(value))) {}
+  TESSERA_HD explicit Float16(Float16<Other> value)
+      : half_(Format::Encode(static_cast<float>(value))) {}
 
   /// The number whose encoding is `bits`.
   TESSERA_HD static constexpr Float16 Binary(uint16_t bits) { return Float16(Encoding{bits}); }
   /// The number's encoding.
   TESSERA_HD constexpr uint16_t bits() const { return half_; }
 
-  /// The same number as a float.
-  TESSERA_HD operator float() const { return Decode(half_); }           // NOLINT: exact
-  TESSERA_HD operator float() const volatile { return Decode(half_); }  // NOLINT: exact
+  /// The same number as a float, exactly.
+  TESSERA_HD operator float() const { return Format::Decode(half_); }           // NOLINT: exact
+  TESSERA_HD operator float() const volatile { return Format::Decode(half_); }  // NOLINT: exact
 
   /// The value, or the result of the operation in float, rounded to 16 bits.
   TESSERA_HD Float16& operator=(float value) {
-    half_ = Encode(value);
+    half_ = Format::Encode(value);
     return *this;
   }
-  /// Of what converts to this type, as a tensor's sum does: by that, if it converts to float as
-  /// well.
+  /// A number that converts to this type, such as a tensor's sum. This overload is chosen where the
+  /// number converts to float as well.
   template <typename Number>
   requires requires(const Number& number) { number.operator Float16(); }
   TESSERA_HD Float16& operator=(const Number& number) { return *this = number.operator Float16(); }
@@ -121,14 +196,22 @@ class Float16 {
   TESSERA_HD Float16& operator*=(float b) { return *this = float(*this) * b; }
   TESSERA_HD Float16& operator/=(float b) { return *this = float(*this) / b; }
 
-  /// The same for a volatile object.
-  TESSERA_HD void operator=(float value) volatile { half_ = Encode(value); }
-  TESSERA_HD void operator+=(float b) volatile { half_ = Encode(Decode(half_) + b); }
-  TESSERA_HD void operator-=(float b) volatile { half_ = Encode(Decode(half_) - b); }
-  TESSERA_HD void operator*=(float b) volatile { half_ = Encode(Decode(half_) * b); }
-  TESSERA_HD void operator/=(float b) volatile { half_ = Encode(Decode(half_) / b); }
+  /// Assignments to a volatile object, which return nothing.
+  TESSERA_HD void operator=(float value) volatile { half_ = Format::Encode(value); }
+  TESSERA_HD void operator+=(float b) volatile {
+    half_ = Format::Encode(Format::Decode(half_) + b);
+  }
+  TESSERA_HD void operator-=(float b) volatile {
+    half_ = Format::Encode(Format::Decode(half_) - b);
+  }
+  TESSERA_HD void operator*=(float b) volatile {
+    half_ = Format::Encode(Format::Decode(half_) * b);
+  }
+  TESSERA_HD void operator/=(float b) volatile {
+    half_ = Format::Encode(Format::Decode(half_) / b);
+  }
 
-  /// The other sign, of 0 and NaN too.
+  /// The number with the other sign; 0 and NaN change theirs too.
   TESSERA_HD Float16 operator-() const { return Binary(half_ ^ 0x8000); }
   /// The number itself.
   TESSERA_HD Float16 operator+() const { return *this; }
@@ -140,39 +223,27 @@ class Float16 {
     uint16_t bits;
   };
   TESSERA_HD explicit constexpr Float16(Encoding encoding) : half_(encoding.bits) {}
-
-  // A binary16 alone is found sooner by Eigen's branches; a bfloat16 has no more work than this.
-  static constexpr bool kIsBfloat = std::is_same_v<Format, Eigen::bfloat16> && !TESSERA_DEVICE_CODE;
-
-  TESSERA_HD static uint16_t Encode(float value) {
-    if constexpr (kIsBfloat) return base_internal::EncodeBfloat(value);
-    return Eigen::numext::bit_cast<uint16_t>(Format(value));
-  }
-  TESSERA_HD static float Decode(uint16_t bits) {
-    if constexpr (kIsBfloat) return base_internal::DecodeBfloat(bits);
-    return static_cast<float>(Eigen::numext::bit_cast<Format>(bits));
-  }
 };
 
-/// static_cast<To>(value), in a form of which compilers make vectors in a loop: of half_t it takes
-/// longer alone. The bits are the same, but for signaling NaNs, which become quiet.
+/// static_cast<To>(value), in a form that compilers vectorize in a loop; for one half_t it is
+/// slower than the cast. The bits are the same, except that signaling NaNs become quiet.
 template <typename To, typename From>
 TESSERA_HD To ConvertInLoop(const From& value) {
 #if !TESSERA_DEVICE_CODE
   if constexpr (std::is_same_v<To, half_t> && std::is_arithmetic_v<From>) {
-    return half_t::Binary(base_internal::EncodeHalf(static_cast<float>(value)));
+    return half_t::Binary(base_internal::Binary16Format::EncodeInLoop(static_cast<float>(value)));
   } else if constexpr (std::is_same_v<From, half_t> && std::is_arithmetic_v<To>) {
-    return static_cast<To>(base_internal::DecodeHalf(value.bits()));
+    return static_cast<To>(base_internal::Binary16Format::DecodeInLoop(value.bits()));
   }
 #endif
   return static_cast<To>(value);
 }
 
-/// What may stand beside a Float16 in arithmetic and leave the result 16 bits wide.
+/// T may be the other operand of a Float16 in arithmetic, and the result stays 16 bits wide.
 template <typename T>
 concept BesideFloat16 = std::is_arithmetic_v<T>;
 
-/// Arithmetic of two, or of one and another number, with a result of 16 bits.
+/// Arithmetic of two Float16, or of a Float16 and another number, with a result of 16 bits.
 #define TESSERA_FLOAT16_OPERATOR(OP)                                             \
   template <typename Format>                                                     \
   TESSERA_HD Float16<Format> operator OP(Float16<Format> a, Float16<Format> b) { \

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <type_traits>
 
 #include "gtest/gtest.h"
@@ -27,14 +28,33 @@ static_assert(std::same_as<decltype(half_t() < 1), bool>);
 template <typename T>
 class Float16Test : public testing::Test {};
 using Formats = testing::Types<half_t, bfloat16_t>;
-/// Eigen's type, whose conversions are the ones to agree with.
-template <typename T>
-struct FormatOf;
-template <typename Format>
-struct FormatOf<Float16<Format>> {
-  using type = Format;
-};
 TYPED_TEST_SUITE(Float16Test, Formats);
+
+/// Eigen's type of the same format: an independent implementation of the conversions.
+template <typename T>
+struct EigenTypeOf;
+template <>
+struct EigenTypeOf<half_t> {
+  using type = Eigen::half;
+};
+template <>
+struct EigenTypeOf<bfloat16_t> {
+  using type = Eigen::bfloat16;
+};
+
+/// The encoding of a value by Eigen; of a NaN, whose payload Eigen keeps where it uses F16C, the
+/// quiet NaN of its sign.
+template <typename T>
+uint16_t EncodedByEigen(float value) {
+  if (std::isnan(value)) {
+    return std::numeric_limits<T>::quiet_NaN().bits() | (std::signbit(value) ? 0x8000 : 0);
+  }
+  return Eigen::numext::bit_cast<uint16_t>(static_cast<typename EigenTypeOf<T>::type>(value));
+}
+template <typename T>
+float DecodedByEigen(uint16_t bits) {
+  return static_cast<float>(Eigen::numext::bit_cast<typename EigenTypeOf<T>::type>(bits));
+}
 
 TYPED_TEST(Float16Test, EveryEncodingSurvivesTheWayThroughFloat) {
   for (int bits = 0; bits <= 0xffff; ++bits) {
@@ -126,24 +146,83 @@ TYPED_TEST(Float16Test, ComparesAsFloatDoes) {
   EXPECT_TRUE(1.5 > TypeParam(1));
 }
 
-// In vectors as alone: every number of 16 bits; and floats around all of these and halfway between
-// them, where rounding decides.
-TYPED_TEST(Float16Test, ConvertsInLoopsAsAlone) {
-  const auto bits_of = [](float value) { return std::bit_cast<uint32_t>(value); };
+TYPED_TEST(Float16Test, EveryEncodingDecodesAsInEigen) {
   for (uint32_t i = 0; i < 0x10000; ++i) {
-    const TypeParam half = TypeParam::Binary(static_cast<uint16_t>(i));
-    const float alone = Eigen::numext::bit_cast<typename FormatOf<TypeParam>::type>(half.bits());
-    const float in_loop = ConvertInLoop<float>(half);
-    ASSERT_TRUE(std::isnan(alone) ? std::isnan(in_loop) : bits_of(in_loop) == bits_of(alone)) << i;
-    ASSERT_EQ(bits_of(half), bits_of(alone)) << i;
-    for (const uint32_t last : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u}) {
-      const float number = std::bit_cast<float>(bits_of(alone) + last);
-      const uint16_t expected = Eigen::numext::bit_cast<uint16_t>(
-          static_cast<typename FormatOf<TypeParam>::type>(number));
-      ASSERT_EQ(ConvertInLoop<TypeParam>(number).bits(), expected) << number;
-      ASSERT_EQ(TypeParam(number).bits(), expected) << number;
+    const TypeParam number = TypeParam::Binary(static_cast<uint16_t>(i));
+    const float expected = DecodedByEigen<TypeParam>(number.bits());
+    const float in_loop = ConvertInLoop<float>(number);
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(float(number))) << i;
+      ASSERT_TRUE(std::isnan(in_loop)) << i;
+    } else {
+      ASSERT_EQ(std::bit_cast<uint32_t>(float(number)), std::bit_cast<uint32_t>(expected)) << i;
+      ASSERT_EQ(std::bit_cast<uint32_t>(in_loop), std::bit_cast<uint32_t>(expected)) << i;
     }
   }
+}
+
+// The oracle is the definition of rounding: between two neighbours everything below the midpoint
+// goes down, everything above it up, and the midpoint to the neighbour whose last bit is 0. The
+// number after the largest is infinity, whose midpoint lies half a step above.
+TYPED_TEST(Float16Test, EveryMidpointSeparatesItsNeighbours) {
+  const uint16_t infinity = std::numeric_limits<TypeParam>::infinity().bits();
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto expect = [](float value, int bits) {
+    ASSERT_EQ(TypeParam(value).bits(), bits) << value;
+    ASSERT_EQ(TypeParam(-value).bits(), bits | 0x8000) << value;
+    ASSERT_EQ(ConvertInLoop<TypeParam>(value).bits(), bits) << value;
+    ASSERT_EQ(ConvertInLoop<TypeParam>(-value).bits(), bits | 0x8000) << value;
+  };
+  for (int low = 0; low < infinity; ++low) {
+    const int high = low + 1;
+    const double below = float(TypeParam::Binary(static_cast<uint16_t>(low)));
+    const double step = high == infinity
+                            ? below - float(TypeParam::Binary(static_cast<uint16_t>(low - 1)))
+                            : float(TypeParam::Binary(static_cast<uint16_t>(high))) - below;
+    const float midpoint = static_cast<float>(below + step / 2);
+    ASSERT_EQ(midpoint, below + step / 2) << "a float holds every midpoint";
+    expect(static_cast<float>(below), low);
+    expect(std::nextafter(midpoint, 0.0f), low);
+    expect(midpoint, low % 2 == 0 ? low : high);
+    expect(std::nextafter(midpoint, inf), high);
+  }
+}
+
+// The upper half of a float has its sign, its exponent and the first bits of its fraction. The
+// lower halves are those at which one of the two formats rounds, and those of NaNs of every kind.
+TYPED_TEST(Float16Test, FloatsOfEveryExponentEncodeAsInEigen) {
+  for (uint32_t upper = 0; upper < 0x10000; ++upper) {
+    for (const uint32_t lower : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x1fffu, 0x2000u,
+                                 0x2fffu, 0x3000u, 0x3001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const float value = std::bit_cast<float>(upper << 16 | lower);
+      const uint16_t expected = EncodedByEigen<TypeParam>(value);
+      ASSERT_EQ(TypeParam(value).bits(), expected) << std::hex << upper << ' ' << lower;
+      ASSERT_EQ(ConvertInLoop<TypeParam>(value).bits(), expected)
+          << std::hex << upper << ' ' << lower;
+    }
+  }
+}
+
+TYPED_TEST(Float16Test, RandomFloatsEncodeAsInEigen) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 1 << 20; ++i) {
+    const auto bits = static_cast<uint32_t>(random());
+    const float value = std::bit_cast<float>(bits);
+    const uint16_t expected = EncodedByEigen<TypeParam>(value);
+    ASSERT_EQ(TypeParam(value).bits(), expected) << std::hex << bits;
+    ASSERT_EQ(ConvertInLoop<TypeParam>(value).bits(), expected) << std::hex << bits;
+  }
+}
+
+TYPED_TEST(Float16Test, NanBecomesTheQuietNanOfItsSign) {
+  const uint16_t quiet = std::numeric_limits<TypeParam>::quiet_NaN().bits();
+  for (const uint32_t nan : {0x7f800001u, 0x7fa00000u, 0x7fc00000u, 0x7fffffffu}) {
+    EXPECT_EQ(TypeParam(std::bit_cast<float>(nan)).bits(), quiet);
+    EXPECT_EQ(TypeParam(std::bit_cast<float>(nan | 0x80000000u)).bits(), quiet | 0x8000);
+  }
+}
+
+TYPED_TEST(Float16Test, ConvertInLoopTakesAndGivesEveryNumber) {
   EXPECT_EQ(ConvertInLoop<TypeParam>(2.5).bits(), TypeParam(2.5f).bits());
   EXPECT_EQ(ConvertInLoop<int32_t>(TypeParam(7.5f)), 7);
   EXPECT_EQ(ConvertInLoop<double>(TypeParam(7.5f)), 7.5);

@@ -53,7 +53,7 @@ TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
   asm("vcvtph2ps %1, %0" : "=x"(high) : "x"(upper));
   return {low, high};
 }
-/// Rounded to the nearest, ties to even, and NaN to the one that base_internal::EncodeHalf gives.
+/// The numbers rounded to nearest, ties to even; a NaN becomes the one that half_t(float) gives.
 TESSERA_HD WidePacket<half_t> EncodeHalves(const DecodedHalves& a) {
   using Vector = WidePacket<half_t>::Vector;
   Vector low, high;  // in the lower four lanes

@@ -52,6 +52,7 @@ expect 1 "//tensor:tensor //:base"
 expect 1 "//examples/digits:digits //train:train"
 expect 1 "//engine:engine @onetbb//:tbb"
 expect 1 "//engine:engine //third_party/eigen:eigen"
+expect 1 "//base:base //third_party/eigen:eigen"
 expect 1 "//io:io //third_party/tbb:tbb"
 # A graph without edges proves nothing.
 expect 2
