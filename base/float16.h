@@ -36,6 +36,7 @@ TESSERA_HD uint32_t Choose(bool condition, uint32_t a, uint32_t b) {
 struct Binary16Format {
   static constexpr int kExponentBits = 5;
   static constexpr int kFractionBits = 10;
+  static constexpr bool kIsIec559 = true;
 
   TESSERA_HD static uint16_t Encode(float value) {
 #if TESSERA_DEVICE_CODE
@@ -127,6 +128,7 @@ struct Binary16Format {
 struct Bfloat16Format {
   static constexpr int kExponentBits = 8;
   static constexpr int kFractionBits = 7;
+  static constexpr bool kIsIec559 = false;
 
   TESSERA_HD static uint16_t Encode(float value) {
     const uint32_t bits = BitCast<uint32_t>(value);
@@ -265,14 +267,30 @@ TESSERA_FLOAT16_OPERATOR(/)
 
 }  // namespace tessera
 
-template <>
-class std::numeric_limits<tessera::half_t> {
+template <typename Format>
+class std::numeric_limits<tessera::Float16<Format>> {
+  using Number = tessera::Float16<Format>;
+
+  static constexpr int kFractionBits = Format::kFractionBits;
+  static constexpr int kBias = (1 << (Format::kExponentBits - 1)) - 1;
+  static constexpr int kInfinity = (2 * kBias + 1) << kFractionBits;
+
+  /// n log10(2), without its fraction.
+  static constexpr int DecimalDigits(int n) { return n * 30103 / 100000; }
+  /// The power of two with this exponent.
+  TESSERA_HD static constexpr Number Power(int exponent) {
+    return Number::Binary(static_cast<uint16_t>((exponent + kBias) << kFractionBits));
+  }
+  TESSERA_HD static constexpr Number Encoded(int bits) {
+    return Number::Binary(static_cast<uint16_t>(bits));
+  }
+
  public:
   static constexpr bool is_specialized = true;
   static constexpr bool is_signed = true;
   static constexpr bool is_integer = false;
   static constexpr bool is_exact = false;
-  static constexpr bool is_iec559 = true;
+  static constexpr bool is_iec559 = Format::kIsIec559;
   static constexpr bool is_bounded = true;
   static constexpr bool is_modulo = false;
   static constexpr bool has_infinity = true;
@@ -280,83 +298,27 @@ class std::numeric_limits<tessera::half_t> {
   static constexpr bool has_signaling_NaN = true;
   static constexpr float_round_style round_style = round_to_nearest;
   static constexpr int radix = 2;
-  static constexpr int digits = 11;
-  static constexpr int digits10 = 3;
-  static constexpr int max_digits10 = 5;
-  static constexpr int min_exponent = -13;
-  static constexpr int min_exponent10 = -4;
-  static constexpr int max_exponent = 16;
-  static constexpr int max_exponent10 = 4;
+  static constexpr int digits = kFractionBits + 1;
+  static constexpr int digits10 = DecimalDigits(kFractionBits);
+  static constexpr int max_digits10 = DecimalDigits(digits) + 2;
+  static constexpr int min_exponent = 2 - kBias;
+  static constexpr int min_exponent10 = DecimalDigits(min_exponent - 1);
+  static constexpr int max_exponent = kBias + 1;
+  static constexpr int max_exponent10 = DecimalDigits(max_exponent);
 
-  TESSERA_HD static constexpr tessera::half_t min() { return tessera::half_t::Binary(0x0400); }
-  TESSERA_HD static constexpr tessera::half_t max() { return tessera::half_t::Binary(0x7bff); }
-  TESSERA_HD static constexpr tessera::half_t lowest() { return tessera::half_t::Binary(0xfbff); }
-  TESSERA_HD static constexpr tessera::half_t epsilon() { return tessera::half_t::Binary(0x1400); }
-  TESSERA_HD static constexpr tessera::half_t round_error() {
-    return tessera::half_t::Binary(0x3800);
+  TESSERA_HD static constexpr Number min() { return Power(min_exponent - 1); }
+  TESSERA_HD static constexpr Number max() { return Encoded(kInfinity - 1); }
+  TESSERA_HD static constexpr Number lowest() { return Encoded(0x8000 | (kInfinity - 1)); }
+  TESSERA_HD static constexpr Number epsilon() { return Power(-kFractionBits); }
+  TESSERA_HD static constexpr Number round_error() { return Power(-1); }
+  TESSERA_HD static constexpr Number infinity() { return Encoded(kInfinity); }
+  TESSERA_HD static constexpr Number quiet_NaN() {
+    return Encoded(kInfinity | 1 << (kFractionBits - 1));
   }
-  TESSERA_HD static constexpr tessera::half_t infinity() { return tessera::half_t::Binary(0x7c00); }
-  TESSERA_HD static constexpr tessera::half_t quiet_NaN() {
-    return tessera::half_t::Binary(0x7e00);
+  TESSERA_HD static constexpr Number signaling_NaN() {
+    return Encoded(kInfinity | 1 << (kFractionBits - 2));
   }
-  TESSERA_HD static constexpr tessera::half_t signaling_NaN() {
-    return tessera::half_t::Binary(0x7d00);
-  }
-  TESSERA_HD static constexpr tessera::half_t denorm_min() {
-    return tessera::half_t::Binary(0x0001);
-  }
-};
-
-template <>
-class std::numeric_limits<tessera::bfloat16_t> {
- public:
-  static constexpr bool is_specialized = true;
-  static constexpr bool is_signed = true;
-  static constexpr bool is_integer = false;
-  static constexpr bool is_exact = false;
-  static constexpr bool is_iec559 = false;
-  static constexpr bool is_bounded = true;
-  static constexpr bool is_modulo = false;
-  static constexpr bool has_infinity = true;
-  static constexpr bool has_quiet_NaN = true;
-  static constexpr bool has_signaling_NaN = true;
-  static constexpr float_round_style round_style = round_to_nearest;
-  static constexpr int radix = 2;
-  static constexpr int digits = 8;
-  static constexpr int digits10 = 2;
-  static constexpr int max_digits10 = 4;
-  static constexpr int min_exponent = numeric_limits<float>::min_exponent;
-  static constexpr int min_exponent10 = numeric_limits<float>::min_exponent10;
-  static constexpr int max_exponent = numeric_limits<float>::max_exponent;
-  static constexpr int max_exponent10 = numeric_limits<float>::max_exponent10;
-
-  TESSERA_HD static constexpr tessera::bfloat16_t min() {
-    return tessera::bfloat16_t::Binary(0x0080);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t max() {
-    return tessera::bfloat16_t::Binary(0x7f7f);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t lowest() {
-    return tessera::bfloat16_t::Binary(0xff7f);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t epsilon() {
-    return tessera::bfloat16_t::Binary(0x3c00);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t round_error() {
-    return tessera::bfloat16_t::Binary(0x3f00);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t infinity() {
-    return tessera::bfloat16_t::Binary(0x7f80);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t quiet_NaN() {
-    return tessera::bfloat16_t::Binary(0x7fc0);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t signaling_NaN() {
-    return tessera::bfloat16_t::Binary(0x7fa0);
-  }
-  TESSERA_HD static constexpr tessera::bfloat16_t denorm_min() {
-    return tessera::bfloat16_t::Binary(0x0001);
-  }
+  TESSERA_HD static constexpr Number denorm_min() { return Encoded(1); }
 };
 
 #endif  // TESSERA_BASE_FLOAT16_H_

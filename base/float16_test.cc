@@ -91,6 +91,19 @@ TYPED_TEST(Float16Test, LimitsAreThoseOfTheFormat) {
   EXPECT_TRUE(std::isnan(float(Limits::signaling_NaN())));
 }
 
+TEST(Float16LimitsTest, DecimalDigitsAreThoseOfTheStandardsFormulas) {
+  using Half = std::numeric_limits<half_t>;
+  EXPECT_EQ(Half::digits10, 3);
+  EXPECT_EQ(Half::max_digits10, 5);
+  EXPECT_EQ(Half::min_exponent10, -4);
+  EXPECT_EQ(Half::max_exponent10, 4);
+  using Bfloat = std::numeric_limits<bfloat16_t>;
+  EXPECT_EQ(Bfloat::digits10, 2);
+  EXPECT_EQ(Bfloat::max_digits10, 4);
+  EXPECT_EQ(Bfloat::min_exponent10, std::numeric_limits<float>::min_exponent10);
+  EXPECT_EQ(Bfloat::max_exponent10, std::numeric_limits<float>::max_exponent10);
+}
+
 TYPED_TEST(Float16Test, OverflowGivesInfinityOfItsSign) {
   EXPECT_EQ(float(TypeParam(1e39)), std::numeric_limits<float>::infinity());
   EXPECT_EQ(float(TypeParam(-1e39)), -std::numeric_limits<float>::infinity());
