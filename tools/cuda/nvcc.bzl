@@ -6,10 +6,12 @@ load(":flags.bzl", "BoolFlagInfo")
 
 # Code for A100 and H100, and PTX from which a driver makes code for what comes after. All from one
 # translation: nothing here uses what compute_90 adds, and a second one takes as long as the first.
-_ARCHITECTURES = "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]"
+_ARCHITECTURES = ["-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]"]
+
+# Whether code compiles at all, one architecture tells.
+_ONE_ARCHITECTURE = ["-gencode=arch=compute_80,code=sm_80"]
 
 _FLAGS = [
-    _ARCHITECTURES,
     "-x=cu",
     "-std=c++20",
     "--expt-relaxed-constexpr",
@@ -24,13 +26,13 @@ _FLAGS = [
 def _mode_flags(ctx):
     mode = ctx.var["COMPILATION_MODE"]
     if mode == "dbg":
-        return ["-O0", "-g"]
+        return _ARCHITECTURES + ["-O0", "-g"]
     if mode == "opt" and ctx.attr._optimized[BoolFlagInfo].value:
-        return ["-O3", "-DNDEBUG"]
+        return _ARCHITECTURES + ["-O3", "-DNDEBUG"]
     if CUDA.fast_flags:
         # nvcc's own -O0 would undo some of what they save.
-        return CUDA.fast_flags + ["-Xcompiler=-O0"]
-    return ["-O0"]
+        return _ONE_ARCHITECTURE + CUDA.fast_flags + ["-Xcompiler=-O0"]
+    return _ONE_ARCHITECTURE + ["-O0"]
 
 _HEADER_EXTENSIONS = ["h", "hpp", "cuh", "inc"]
 
