@@ -466,10 +466,12 @@ def public_targets(tree: Tree) -> dict[str, str]:
 
 
 def check_benchmarks(tree: Tree) -> Iterator[str]:
-    # Beside the code, or whole calls of it in benchmarks/components.
+    # Below the component's folder, or whole calls of it in benchmarks/components.
     whole = tree.text("benchmarks/components/BUILD")
     for component in sorted(set(public_targets(tree).values())):
-        if ("tessera_cc_benchmark(" not in tree.text(f"{component}/BUILD") and
+        builds = [tree.text(path) for path in tree.paths
+                  if path.startswith(f"{component}/") and path.endswith("/BUILD")]
+        if (not any("tessera_cc_benchmark(" in build for build in builds) and
                 f'"{component}",' not in whole):
             yield f"{component} has no benchmark"
         elif not any(WORK.search(tree.text(path)) for path in tree.paths
@@ -556,12 +558,16 @@ def check_links(tree: Tree) -> Iterator[str]:
                 yield f"{document} links to {target}, which is not there"
 
 
-def _makes_target(build: str, name: str) -> bool:
-    """Whether a BUILD file says the name, in quotes, or the parts that tessera_cc_test_variants joins."""
+def _makes_target(tree: Tree, build: str, name: str) -> bool:
+    """Whether a BUILD file says the name, in quotes, or the parts that tessera_cc_test_variants joins.
+
+    The variants may stand in a .bzl file.
+    """
     variant = re.fullmatch(r"(\w+)_([a-z0-9]+)_test", name)
     return f'"{name}"' in build or bool(
         variant and re.search(rf'test_variants\(\s*name = "{variant[1]}"', build) and
-        f'"{variant[2]}"' in build)
+        any(f'"{variant[2]}"' in text
+            for text in (build, *(tree.text(path) for path in tree.paths if path.endswith(".bzl")))))
 
 
 def check_labels(tree: Tree) -> Iterator[str]:
@@ -572,7 +578,7 @@ def check_labels(tree: Tree) -> Iterator[str]:
             if not name or label[0].startswith(NO_LABELS):
                 continue
             build = f"{package}/BUILD".lstrip("/")
-            if not (build in tree.paths and _makes_target(tree.text(build), name) or
+            if not (build in tree.paths and _makes_target(tree, tree.text(build), name) or
                     f"{package}/{name}" in tree.paths):
                 yield f"{document} names {label[0]}, which is no target"
 
