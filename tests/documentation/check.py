@@ -15,14 +15,13 @@
 - The registry's files name every public target, and one version stands in all places. MODULE.bazel knows every
   repository that a BUILD or .bzl file names, and those that one loads from without development's dependencies.
 - docs/dashboard is made by the dashboard as it is, and small.
-- Whatever stands in `code` on a page is a word of the sources, and so is each magic number of a file format.
+- Each magic number of a file format stands in the sources.
 - Every relative link leads to a file, and every label of Bazel's to a target or a file.
 
 Prints what is wrong, one line each, and exits 1 if anything is.
 """
 
 import ast
-import functools
 import json
 import re
 import shlex
@@ -81,10 +80,6 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 LABEL = re.compile(r"(?:(?<=[\s`\"'(={])|@tessera|@runtime)//([\w/]*\w)?(?::([\w.]+\w))?(?![\w/]*(?:\.\.\.|<))")
 # Of Bazel itself, or of a workspace that a page tells of.
 NO_LABELS = ("//visibility:", "//own:", "//:clusters")
-# Words in `code` that are not Tessera's, for which pages have a reason to speak of them.
-FOREIGN = frozenset((
-    "GLIBC_TUNABLES", "TLS", "_MB", "http_archive", "libdnnl2", "libopenblas0", "objdump", "optional_static_tls", "perf",
-    "rtld", "test_timeout"))
 ROW = re.compile(r"^\| `([A-Z]\w+)` \| [^|]+ \| ([^|]*) \| ([^|]*) \|", re.MULTILINE)
 # A number with its default, least and greatest value.
 RANGE = re.compile(r'EnvironmentInt\(\s*"(TESSERA_\w+)",')
@@ -439,24 +434,10 @@ def check_names_for_mxnet(tree: Tree) -> Iterator[str]:
         yield f"docs/coming-from-mxnet.md does not list the operator {name}, which is there"
 
 
-@functools.lru_cache(maxsize=None)
-def words_of(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text))
-
-
-def check_words(tree: Tree) -> Iterator[str]:
-    sources = [(path, text) for path, text in tree.texts()
-               if not path.startswith(("docs/", "tests/documentation/")) and not path.endswith(".md")]
-    known = FOREIGN.union(*(words_of(text) for _, text in sources), *(words_of(path) for path, _ in sources))
-    for document in tree.documents():
-        if document == "docs/coming-from-mxnet.md":  # which has MXNet's, and a check of its own
-            continue
-        spans = re.findall(r"`([^`\n]+)`", BLOCK.sub("", tree.text(document)))
-        for word in sorted({word for span in spans for word in re.findall(r"[A-Za-z_]\w{2,}", span)} - known):
-            yield f"{document} speaks of {word}, which no source knows"
-    numbers = {word.lower() for word in known if word.startswith("0x")}
+def check_magic_numbers(tree: Tree) -> Iterator[str]:
+    sources = "\n".join(text for path, text in tree.texts() if path.endswith(CPP_SUFFIXES)).lower()
     for number in re.findall(r"0x[0-9A-Fa-f]+", tree.text("docs/file-formats.md")):
-        if number.lower() not in numbers:
+        if not re.search(rf"\b{number.lower()}\b", sources):
             yield f"docs/file-formats.md has the number {number}, which no source has"
 
 
@@ -587,7 +568,7 @@ def problems(tree: Tree) -> list[str]:
     """Everything that is wrong."""
     found = [problem for check in (
         check_blocks, check_commands, check_settings, check_flags, check_defaults, check_flag_tables, check_errors,
-        check_names_for_mxnet, check_words, check_benchmarks, check_publishing, check_repositories, check_example_site,
+        check_names_for_mxnet, check_magic_numbers, check_benchmarks, check_publishing, check_repositories, check_example_site,
         check_links, check_labels)
         for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
