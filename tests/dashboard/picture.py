@@ -1,8 +1,5 @@
 #!/usr/bin/python3
-"""Takes the README's picture of the example in docs/dashboard: picture.py [SITE PICTURE]
-
-Writes the overview of the site, by default docs/dashboard, as a PNG, by default docs/dashboard.png.
-"""
+"""Takes a picture of a dashboard's overview, as README shows one: picture.py SITE PICTURE.png"""
 
 import base64
 import sys
@@ -11,15 +8,14 @@ from typing import Sequence
 
 from browser import Browser
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 WIDTH, LARGEST_HEIGHT = 1100, 760
 
 
 def main(arguments: Sequence[str]) -> int:
-    if len(arguments) not in (0, 2):
+    if len(arguments) != 2:
         print(__doc__, file=sys.stderr)
         return 2
-    site, picture = map(Path, arguments) if arguments else (DOCS / "dashboard", DOCS / "dashboard.png")
+    site, picture = map(Path, arguments)
     with Browser() as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=WIDTH, height=LARGEST_HEIGHT,
                      deviceScaleFactor=1, mobile=False)

@@ -14,7 +14,6 @@
 - Whatever docs/coming-from-mxnet.md offers instead of MXNet's names exists, and it lists every operator.
 - The registry's files name every public target, and one version stands in all places. MODULE.bazel knows every
   repository that a BUILD or .bzl file names, and those that one loads from without development's dependencies.
-- docs/dashboard is made by the dashboard as it is, and small.
 - Each magic number of a file format stands in the sources.
 - Every relative link leads to a file, and every label of Bazel's to a target or a file.
 
@@ -59,7 +58,6 @@ FLAGS = (
 )
 # Started by others alone.
 NO_PROGRAMS = ("benchmarks/peers/python_peer.py", "tests/")
-LARGEST_EXAMPLE_BYTES = 1 << 20
 # What a test or .ci/run runs; headers are part of it.
 RUN = re.compile(r"(_test|_example)\.cc$|^examples/|^tests/consumer/|\.h$")
 
@@ -514,21 +512,6 @@ def check_repositories(tree: Tree) -> Iterator[str]:
                 yield f"{path} {does} @{name}, which MODULE.bazel does not give {whom}"
 
 
-def check_example_site(tree: Tree) -> Iterator[str]:
-    for path in tree.paths:
-        folder, _, name = path.rpartition("/")
-        copy = f"docs/dashboard/{name}"
-        if folder == "third_party/dygraphs":
-            copy = copy.replace("LICENSE", "dygraph.LICENSE")
-        elif folder != "benchmarks/site":
-            continue
-        if name != "BUILD" and (copy not in tree.paths or tree.text(copy) != tree.text(path)):
-            yield f"{copy} is not {path}: make docs/dashboard again"
-    size = sum((tree.root / p).stat().st_size for p in tree.paths if p.startswith("docs/dashboard/"))
-    if size > LARGEST_EXAMPLE_BYTES:
-        yield f"docs/dashboard has {size} bytes, more than {LARGEST_EXAMPLE_BYTES}"
-
-
 def check_links(tree: Tree) -> Iterator[str]:
     for document in tree.documents():
         # C++ has brackets before parentheses too.
@@ -568,8 +551,8 @@ def problems(tree: Tree) -> list[str]:
     """Everything that is wrong."""
     found = [problem for check in (
         check_blocks, check_commands, check_settings, check_flags, check_defaults, check_flag_tables, check_errors,
-        check_names_for_mxnet, check_magic_numbers, check_benchmarks, check_publishing, check_repositories, check_example_site,
-        check_links, check_labels)
+        check_names_for_mxnet, check_magic_numbers, check_benchmarks, check_publishing, check_repositories, check_links,
+        check_labels)
         for problem in check(tree)]
     if len(tree.documents()) < 2 or not variables_read(tree):
         found.append("nothing was checked: no documents, or no environment variable is read")

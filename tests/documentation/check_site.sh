@@ -55,7 +55,7 @@ mkdir "$copy"
 cp --parents --no-dereference -t "$copy" BUILD README.md CONTRIBUTING.md docs/*.md
 find base compat engine io kvstore ndarray ops resource storage symbol tensor train \
   \( -name BUILD -o -name '*.h' \) -exec cp --parents -t "$copy" {} +
-cp -r docs/dashboard docs/*.png "$copy/docs"
+cp docs/*.png "$copy/docs"
 cat >"$copy/base/planted.h" <<'EOT'
 #ifndef TESSERA_BASE_PLANTED_H_
 #define TESSERA_BASE_PLANTED_H_

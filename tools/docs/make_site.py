@@ -97,7 +97,6 @@ HTML_OUTPUT = html
     def _publish(self) -> None:
         """Puts the site in the place of an earlier one, of which no page stays."""
         made = self.work / "html"
-        shutil.copytree(self.root / "docs" / "dashboard", made / "dashboard")
         (made / MARKER).touch()
         # The marker stays: whatever stops this on its way, the next run takes the folder for its own.
         if self.out.exists():
