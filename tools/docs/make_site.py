@@ -42,6 +42,7 @@ class Site:
         self.lines: dict[str, list[int]] = {}  # numbers in the headers, by path below `work`
         self.origins: dict[str, str] = {}
         self.inputs: list[str] = []
+        self.linked_files: set[str] = set()
 
     def translate(self) -> None:
         for path, text in public_headers.public_headers(self.root).items():
@@ -55,6 +56,7 @@ class Site:
         self.inputs = [*found, "tessera", "mshadow"]
         for path in found:
             self._write(path, path, pages.translated(self.root, path, found))
+            self.linked_files.update(pages.linked_files(self.root, path, found))
 
     def _write(self, name: str, origin: str, text: str) -> None:
         (self.work / name).parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +99,10 @@ HTML_OUTPUT = html
     def _publish(self) -> None:
         """Puts the site in the place of an earlier one, of which no page stays."""
         made = self.work / "html"
+        for path in self.linked_files:
+            target = made / path.removeprefix("docs/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.root / path, target)
         (made / MARKER).touch()
         # The marker stays: whatever stops this on its way, the next run takes the folder for its own.
         if self.out.exists():

@@ -20,14 +20,31 @@ def _anchor(path: str, heading: str) -> str:
     return f"{page_name(path)}-{slug}"
 
 
+def _is_outside(target: str) -> bool:
+    return "://" in target or target.startswith("mailto:")
+
+
+def _linked_path(root: Path, path: str, target: str) -> str:
+    """The file of the repository that a link of the page leads to."""
+    file = target.partition("#")[0]
+    return (root / path).parent.joinpath(file).resolve().relative_to(root).as_posix() if file else path
+
+
+def linked_files(root: Path, path: str, pages: list[str]) -> list[str]:
+    """Files that the page links to and that are no pages. Doxygen copies pictures by itself."""
+    text = _FENCED.sub("", (root / path).read_text(encoding="utf-8"))
+    linked = [_linked_path(root, path, target) for picture, _, target in _LINK.findall(text)
+              if not picture and not _is_outside(target)]
+    return [file for file in linked if file not in pages]
+
+
 def _resolved(root: Path, path: str, target: str, pages: list[str]) -> str:
     """Where a link of the page leads in the site."""
-    if "://" in target or target.startswith("mailto:"):
+    if _is_outside(target):
         return target
-    file, _, anchor = target.partition("#")
-    linked = (root / path).parent.joinpath(file).resolve().relative_to(root).as_posix() if file else path
+    linked = _linked_path(root, path, target)
+    anchor = target.partition("#")[2]
     if linked not in pages:
-        # docs/ is copied into the site where pages link to its other files.
         return linked.removeprefix("docs/")
     return f"{page_name(linked)}.html" + (f"#{_anchor(linked, anchor)}" if anchor else "")
 
