@@ -50,7 +50,7 @@ def _resolved(root: Path, path: str, target: str, pages: list[str]) -> str:
 
 
 def _table_of_components(block: str) -> str:
-    """README's picture of the components as a table, for which no browser needs a script."""
+    """The picture of the components as a table, for which no browser needs a script."""
     names = dict(_MERMAID_NAMES.findall(block))
     below: dict[str, list[str]] = {name: [] for name in names}
     for upper, lower in _MERMAID_EDGE.findall(block):
