@@ -39,7 +39,8 @@ make_site 0 "--out=$site"
 for page in CONTRIBUTING $(basename -s .md docs/*.md); do
   name="${page,,}"
   [[ -s "$site/$name.html" ]] || fail "there is no $name.html"
-  grep -qF "href=\"$name.html\"" "$site/index.html" || fail "README does not lead to $name.html"
+  grep -qF "href=\"$name.html\"" "$site/index.html" "$site/getting-started.html" ||
+    fail "README and getting-started.md do not lead to $name.html"
 done
 for header in error tensor engine storage registry executor module; do
   grep -qF ">$header.h<" "$site/files.html" || fail "$header.h is not among the files"
@@ -52,7 +53,7 @@ python3 tests/documentation/links.py "$site" || failures=$((failures + 1))
 # Declarations that need a comment and have none, and others between them that need none or share one.
 copy="$scratch/copy"
 mkdir "$copy"
-cp --parents --no-dereference -t "$copy" BUILD README.md CONTRIBUTING.md docs/*.md
+cp --parents --no-dereference -t "$copy" BUILD LICENSE README.md CONTRIBUTING.md docs/*.md examples/components/*.cc
 find base compat engine io kvstore ndarray ops resource storage symbol tensor train \
   \( -name BUILD -o -name '*.h' \) -exec cp --parents -t "$copy" {} +
 cp docs/*.png "$copy/docs"
