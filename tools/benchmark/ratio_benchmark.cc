@@ -123,6 +123,7 @@ struct Turns {
 // The result of one RunAll. Google Benchmark's random interleaving leaves a case and comes back to
 // it, so the table is made at the very end.
 struct Session {
+  BoundsFor bounds = BoundsFor::kAvx512;
   std::unique_ptr<Measurement> current;
   std::map<const Case*, Turns> turns;
   bool results_agree = true;
@@ -170,7 +171,12 @@ struct Session {
     return rows;
   }
 
-  static void AddRows(const Case& c, const Turns& kept, std::vector<Row>* rows) {
+  double Least(const Bound& bound) const {
+    const bool has_other = bounds == BoundsFor::kAvx2 && bound.at_least_on_avx2 > 0;
+    return has_other ? bound.at_least_on_avx2 : bound.at_least;
+  }
+
+  void AddRows(const Case& c, const Turns& kept, std::vector<Row>* rows) const {
     const std::vector<std::vector<double>>& seconds = kept.seconds;
     const double ours = Median(seconds[0]);
     const size_t lines = c.bounds.size() + (c.limit_seconds > 0 ? 1 : 0);
@@ -192,7 +198,7 @@ struct Session {
         ratios.push_back(fastest / seconds[0][turn]);
       }
       if (!ratios.empty()) {
-        add(bound.peer, Median(peer_seconds), Median(ratios), bound.at_least, bound.published);
+        add(bound.peer, Median(peer_seconds), Median(ratios), Least(bound), bound.published);
       }
     }
     if (c.limit_seconds > 0) add("limit", c.limit_seconds, c.limit_seconds / ours, 1.0);
@@ -267,7 +273,7 @@ bool Report(const std::vector<Row>& rows) {
 
 void AddCase(Case c) { Cases().push_back(std::move(c)); }
 
-int RunAll(int argc, char** argv) {
+int RunAll(int argc, char** argv, BoundsFor bounds) {
   bool check = false;
   std::string filter;
   std::vector<char*> others;  // what Google Benchmark is to see
@@ -292,6 +298,7 @@ int RunAll(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, others.data())) return 2;
 
   Session session;
+  session.bounds = bounds;
   try {
     const std::regex wanted(filter);
     for (const Case& c : Cases()) {

@@ -48,12 +48,14 @@ struct Variants {
   std::function<bool()> results_agree = nullptr;
 };
 
-/// "Ours is at least so many times as fast as that peer"; kBest stands for the fastest of all
+/// "Ours is at least `at_least` times as fast as that peer"; kBest stands for the fastest of all
 /// peers.
 struct Bound {
   static constexpr const char* kBest = "best";
   std::string peer;
   double at_least = 1.0;
+  /// The bound for kernels that run without AVX-512; 0 if it is the same.
+  double at_least_on_avx2 = 0;
   /// What others have published for this ratio, printed behind the line; 0 for nothing.
   double published = 0;
 };
@@ -74,6 +76,9 @@ struct Case {
   std::function<Variants()> make = nullptr;
 };
 
+/// Which of a bound's two numbers a run is judged by.
+enum class BoundsFor { kAvx512, kAvx2 };
+
 /// Registers a case; they run in this order.
 void AddCase(Case c);
 
@@ -83,7 +88,7 @@ void AddCase(Case c);
 ///
 /// Flags, besides Google Benchmark's: --check (exit status 1 if a case is short), --filter=REGEX
 /// (cases to run). Returns the exit status: 0, 1 also when results disagree, 2 for a wrong flag.
-int RunAll(int argc, char** argv);
+int RunAll(int argc, char** argv, BoundsFor bounds = BoundsFor::kAvx512);
 
 }  // namespace tessera::benchmarking
 

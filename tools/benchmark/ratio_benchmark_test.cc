@@ -32,14 +32,14 @@ struct Outcome {
   std::string text;                 // all that was printed
 };
 
-Outcome RunWith(std::vector<std::string> flags) {
+Outcome RunWith(std::vector<std::string> flags, BoundsFor bounds = BoundsFor::kAvx512) {
   flags.insert(flags.begin(), "program");
   flags.push_back("--benchmark_min_time=0.001");
   std::vector<char*> argv;
   for (std::string& flag : flags) argv.push_back(flag.data());
   testing::internal::CaptureStdout();
   Outcome outcome;
-  outcome.status = RunAll(static_cast<int>(argv.size()), argv.data());
+  outcome.status = RunAll(static_cast<int>(argv.size()), argv.data(), bounds);
   std::fflush(stdout);
   const std::string& text = outcome.text = testing::internal::GetCapturedStdout();
   for (size_t at = 0; at < text.size();) {
@@ -60,6 +60,9 @@ class RatioBenchmarkTest : public testing::Test {
              .make = ThreeVariants});
     AddCase({.name = "missed",
              .bounds = {{.peer = Bound::kBest, .at_least = 1e6}},
+             .make = ThreeVariants});
+    AddCase({.name = "lower_on_avx2",
+             .bounds = {{.peer = "loop", .at_least = 1e6, .at_least_on_avx2 = 2}},
              .make = ThreeVariants});
     AddCase({.name = "several",
              .bounds = {{.peer = "loop", .at_least = 2},
@@ -94,6 +97,17 @@ TEST_F(RatioBenchmarkTest, CheckMakesAShortCaseAnError) {
   EXPECT_THAT(outcome.ratios[0], testing::EndsWith(" 1000000.00 short"));
   EXPECT_EQ(RunWith({"--filter=missed", "--check"}).status, 1);
   EXPECT_EQ(RunWith({"--filter=reached", "--check"}).status, 0);
+}
+
+TEST_F(RatioBenchmarkTest, Avx2HasABoundOfItsOwnWhereOneIsStated) {
+  Outcome outcome = RunWith({"--filter=lower_on_avx2", "--check"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.ratios, testing::ElementsAre(testing::EndsWith(" 1000000.00 short")));
+  outcome = RunWith({"--filter=lower_on_avx2", "--check"}, BoundsFor::kAvx2);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.ratios, testing::ElementsAre(testing::EndsWith(" 2.00 ok")));
+  outcome = RunWith({"--filter=reached"}, BoundsFor::kAvx2);
+  EXPECT_THAT(outcome.ratios, testing::ElementsAre(testing::EndsWith(" 2.00 ok")));
 }
 
 TEST_F(RatioBenchmarkTest, EveryBoundHasItsLine) {
