@@ -75,6 +75,12 @@ std::vector<GemmPeer> GemmPeers() {
     case InstructionSet::kBaseline:
       peers.push_back({"eigen_baseline", RunEigen<gemm_peer_baseline::Run>});
   }
+  // The libraries read these when they are loaded. They keep to the instruction set that ours uses.
+  if (UsedInstructionSet() != InstructionSet::kAvx512) {
+    const bool avx2 = UsedInstructionSet() == InstructionSet::kAvx2;
+    setenv("OPENBLAS_CORETYPE", avx2 ? "Haswell" : "Nehalem", 0);
+    setenv("DNNL_MAX_CPU_ISA", avx2 ? "AVX2" : "SSE41", 0);
+  }
   // oneDNN takes its number of threads from OpenMP, which reads it when the library is loaded.
   setenv("OMP_NUM_THREADS", "1", 1);
   cblas_sgemm = Find<CblasSgemm>({"libopenblas.so.0"}, "cblas_sgemm");

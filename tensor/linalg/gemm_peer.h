@@ -24,8 +24,8 @@ struct GemmPeer {
 };
 
 /// Eigen's for AVX2 and for AVX-512 where this machine has them, else for the baseline; and those
-/// of OpenBLAS and oneDNN, set to one thread, where the system has their shared libraries
-/// (libopenblas.so.0; libdnnl.so.2 or libdnnl.so.3).
+/// of OpenBLAS and oneDNN, set to one thread and to the instruction set in use, where the system
+/// has their shared libraries (libopenblas.so.0; libdnnl.so.2 or libdnnl.so.3).
 std::vector<GemmPeer> GemmPeers();
 
 }  // namespace tessera
