@@ -8,6 +8,7 @@
 
 #include "tessera/base/device.h"
 #include "tessera/resource/resource.h"
+#include "tessera/tensor/philox.h"
 
 namespace tessera::ops_testing {
 
