@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/ops/operator.h"
+#include "tessera/ops/property.h"
 #include "tessera/ops/testing/operator_row.h"
 #include "tessera/ops/testing/test_device.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/ops/registry.h"
+#include "tessera/ops/kernel.h"
 #include "tessera/ops/testing/property_checks.h"
 
 // The harness finds what it is there to find: an operator with a fault of each kind.
