@@ -4,14 +4,13 @@
 #include <atomic>
 #include <cstdint>
 
+#include "tessera/storage/alignment.h"
+
 namespace tessera::storage_internal {
 
 struct Arena;
 class DevicePool;
 struct Tag;
-
-/// Every block starts at, and has a size of, a multiple of this many bytes.
-inline constexpr int64_t kAlignment = 64;
 
 /// Blocks of different kinds have segments of their own, so that a few lesser ones do not keep a
 /// large segment from being used or given back as a whole.

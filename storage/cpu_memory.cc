@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tessera/storage/block.h"
+#include "tessera/storage/alignment.h"
 #include "tessera/storage/system_allocator.h"
 
 namespace tessera {

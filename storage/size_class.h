@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tessera/base/error.h"
+#include "tessera/storage/alignment.h"
 #include "tessera/storage/block.h"
 
 namespace tessera::storage_internal {

@@ -12,6 +12,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
+#include "tessera/storage/alignment.h"
 #include "tessera/storage/block.h"
 #include "tessera/storage/device_pool.h"
 #include "tessera/storage/fork_locks.h"
