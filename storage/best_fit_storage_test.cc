@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tessera/storage/fake_system_allocator.h"
-#include "tessera/storage/owner_lock.h"
+#include "tessera/storage/device/system_allocator.h"
+#include "tessera/storage/pool/owner_lock.h"
 #include "tessera/storage/storage.h"
-#include "tessera/storage/system_allocator.h"
+#include "tessera/storage/testing/fake_system_allocator.h"
 
 namespace tessera {
 namespace {

@@ -16,10 +16,10 @@
 
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
-#include "tessera/storage/fake_system_allocator.h"
 #include "tessera/storage/shared_memory.h"
-#include "tessera/storage/simulated_streams.h"
 #include "tessera/storage/storage.h"
+#include "tessera/storage/testing/fake_system_allocator.h"
+#include "tessera/storage/testing/simulated_streams.h"
 #include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "tessera/base/device.h"
-#include "tessera/storage/stream_events.h"
-#include "tessera/storage/system_allocator.h"
+#include "tessera/storage/device/stream_events.h"
+#include "tessera/storage/device/system_allocator.h"
 
 namespace tessera {
 

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr char kLibrary[] = "storage/storage_plugin.so";
+constexpr char kLibrary[] = "storage/testing/storage_plugin.so";
 
 /// What docs/storage.md says that storage takes at most of the room for thread-local memory.
 constexpr size_t kMostThreadLocalBytes = 256;

@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/storage/block.h"
-#include "tessera/storage/file_descriptor.h"
+#include "tessera/storage/device/file_descriptor.h"
+#include "tessera/storage/device/shared_segments.h"
 #include "tessera/storage/host_memory.h"
-#include "tessera/storage/shared_segments.h"
+#include "tessera/storage/pool/block.h"
 
 namespace tessera {
 

@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
-#include "tessera/storage/poison.h"
+#include "tessera/storage/device/poison.h"
 #include "tessera/storage/storage.h"
 
 extern char** environ;
@@ -31,7 +31,7 @@ constexpr int kChildFoundNothing = 3;
 
 /// Runs the other program, which adds one to each byte of the block; returns its exit status.
 int RunChild(const std::string& block) {
-  std::string program = "storage/shared_memory_child";
+  std::string program = "storage/testing/shared_memory_child";
   std::string argument = block;
   char* const arguments[] = {program.data(), argument.data(), nullptr};
   pid_t child = 0;

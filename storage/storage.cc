@@ -12,12 +12,12 @@
 #include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "tessera/base/error.h"
-#include "tessera/storage/alignment.h"
-#include "tessera/storage/block.h"
-#include "tessera/storage/device_pool.h"
-#include "tessera/storage/fork_locks.h"
+#include "tessera/storage/device/alignment.h"
+#include "tessera/storage/device/fork_locks.h"
 #include "tessera/storage/host_memory.h"
-#include "tessera/storage/timeline.h"
+#include "tessera/storage/pool/block.h"
+#include "tessera/storage/pool/device_pool.h"
+#include "tessera/storage/pool/timeline.h"
 
 namespace tessera {
 

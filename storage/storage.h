@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tessera/base/device.h"
-#include "tessera/storage/block.h"
 #include "tessera/storage/handle.h"
 #include "tessera/storage/options.h"
+#include "tessera/storage/pool/block.h"
 #include "tessera/storage/statistics.h"
 
 namespace tessera {

@@ -15,7 +15,7 @@
 
 #include "benchmark/benchmark.h"
 #include "tessera/storage/storage.h"
-#include "tessera/storage/training_traces.h"
+#include "tessera/storage/testing/training_traces.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
 namespace tessera {

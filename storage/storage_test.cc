@@ -16,8 +16,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
-#include "tessera/storage/fake_system_allocator.h"
-#include "tessera/storage/poison.h"
+#include "tessera/storage/device/poison.h"
+#include "tessera/storage/testing/fake_system_allocator.h"
 
 namespace tessera {
 namespace {

@@ -11,9 +11,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
-#include "tessera/storage/fake_system_allocator.h"
-#include "tessera/storage/simulated_streams.h"
 #include "tessera/storage/storage.h"
+#include "tessera/storage/testing/fake_system_allocator.h"
+#include "tessera/storage/testing/simulated_streams.h"
 
 namespace tessera {
 namespace {

@@ -11,8 +11,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tessera/base/error.h"
-#include "tessera/storage/fake_system_allocator.h"
 #include "tessera/storage/storage.h"
+#include "tessera/storage/testing/fake_system_allocator.h"
 
 namespace tessera {
 namespace {

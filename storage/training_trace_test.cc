@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tessera/storage/fake_system_allocator.h"
 #include "tessera/storage/storage.h"
-#include "tessera/storage/training_traces.h"
+#include "tessera/storage/testing/fake_system_allocator.h"
+#include "tessera/storage/testing/training_traces.h"
 
 namespace tessera {
 namespace {

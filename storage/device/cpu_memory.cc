@@ -1,0 +1,67 @@
+// Host memory: large pieces as huge pages straight from the kernel, small ones from malloc.
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "tessera/storage/device/alignment.h"
+#include "tessera/storage/device/system_allocator.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+
+/// Maps whole pages at a multiple of a huge page, by mapping more and giving back both ends.
+void* MapAligned(int64_t size_bytes) {
+  const int64_t mapped_bytes = size_bytes + kHugePageBytes;
+  void* mapped = mmap(nullptr, static_cast<size_t>(mapped_bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(mapped);
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t aligned = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  char* const ptr = begin + (aligned - address);
+  const int64_t tail_bytes = (begin + mapped_bytes) - (ptr + size_bytes);
+  if (ptr != begin) munmap(begin, static_cast<size_t>(ptr - begin));
+  if (tail_bytes > 0) munmap(ptr + size_bytes, static_cast<size_t>(tail_bytes));
+  // Only advice: where the kernel has no huge pages to give, ordinary ones do.
+  madvise(ptr, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);
+  return ptr;
+}
+
+/// Pieces of a megabyte and more are mapped: one page fault per 2 MiB as far as whole huge pages
+/// go, and their release reaches the kernel at once.
+class CpuMemory final : public SystemAllocator {
+ public:
+  void* Allocate(int64_t size_bytes) override {
+    if (IsMapped(size_bytes)) return MapAligned(size_bytes);
+    // aligned_alloc wants a multiple of the alignment; pools ask for nothing else.
+    return std::aligned_alloc(storage_internal::kAlignment, static_cast<size_t>(size_bytes));
+  }
+
+  void Release(void* ptr, int64_t size_bytes) noexcept override {
+    if (IsMapped(size_bytes)) {
+      munmap(ptr, static_cast<size_t>(size_bytes));
+    } else {
+      std::free(ptr);
+    }
+  }
+
+ private:
+  static constexpr int64_t kMinMappedBytes = int64_t{1} << 20;
+  static constexpr int64_t kPageBytes = 4096;
+
+  static bool IsMapped(int64_t size_bytes) {
+    return size_bytes >= kMinMappedBytes && size_bytes % kPageBytes == 0;
+  }
+};
+
+[[maybe_unused]] const bool registered = RegisterSystemAllocator(
+    DeviceType::kCpu,
+    [](Device) -> std::unique_ptr<SystemAllocator> { return std::make_unique<CpuMemory>(); });
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,697 @@
+#include "tessera/storage/pool/device_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <sstream>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/storage/pool/owner_lock.h"
+#include "tessera/storage/pool/size_class.h"
+
+namespace tessera::storage_internal {
+namespace {
+
+// A thread keeps at most this part of the limit on cached memory in small blocks, and as much again
+// in large ones.
+constexpr int64_t kCachePart = 64;
+
+#if defined(__SANITIZE_THREAD__)
+#define TESSERA_STORAGE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TESSERA_STORAGE_TSAN 1
+#endif
+#endif
+
+// More threads than this share arenas, of which whoever needs the pool's lock takes each one's. A
+// fork takes those of all pools, and ThreadSanitizer ends a program that holds more than 64 locks.
+#if defined(TESSERA_STORAGE_TSAN)
+constexpr int kMaxArenas = 8;
+#else
+constexpr int kMaxArenas = 16;
+#endif
+
+// What is taken of one size out of another thread's cache at once, since each look into it costs a
+// system call.
+constexpr int kBlocksAtOnce = 16;
+constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
+// After so many blocks out of another thread's cache it may go on for a moment: they take about as
+// long as the system call.
+constexpr int kBlocksInStep = 128;
+
+uint64_t NextPoolId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// What one thread may keep of small blocks. Theirs counts as cached too: where little may be
+/// cached, threads keep nothing.
+int64_t CacheBytes(const StorageOptions& options, const Arenas& arenas) {
+  if (!arenas.AllowThreadCaches()) return 0;
+  const int64_t share_bytes = options.cached_limit_bytes / kCachePart;
+  return share_bytes < kMaxSmallBytes ? 0 : std::min(options.thread_cache_bytes, share_bytes);
+}
+
+int64_t CacheLargeBytes(const StorageOptions& options) {
+  return std::min(kMaxCacheBlockBytes, options.cached_limit_bytes / kCachePart / 64);
+}
+
+std::shared_ptr<StreamEvents> Events(const StorageOptions& options, Device device) {
+  return options.stream_events != nullptr ? options.stream_events : MakeStreamEvents(device);
+}
+
+}  // namespace
+
+DevicePool::DevicePool(Device device, const StorageOptions& options, const void* owner,
+                       TrimOthers trim_others)
+    : device_(device),
+      id_(NextPoolId()),
+      owner_(owner),
+      cached_limit_bytes_(options.cached_limit_bytes),
+      trim_others_(std::move(trim_others)),
+      system_(options.system_allocator != nullptr ? options.system_allocator
+                                                  : MakeSystemAllocator(device),
+              options.limit_bytes),
+      poison_(system_.poison()),
+      copied_by_fork_(system_.copied_by_fork()),
+      events_(Events(options, device)),
+      arenas_suffice_(events_ == nullptr && options.cached_limit_bytes == kNoLimit),
+      arenas_(this, options, &system_, arenas_suffice_ ? kMaxArenas : 1),
+      pending_(events_),
+      cache_bytes_(CacheBytes(options, arenas_)),
+      cache_large_bytes_(CacheLargeBytes(options)) {}
+
+DevicePool::~DevicePool() {
+  pending_.WaitForAll([](Block*) {});
+  arenas_.ForEachSystemAllocation([this](Block* first) {
+    int64_t size_bytes = 0;
+    for (const Block* block = first; block != nullptr; block = block->upper) {
+      size_bytes += block->size_bytes;
+    }
+    system_.Release(first->ptr, size_bytes);
+  });
+}
+
+void DevicePool::ThrowImpossibleSize(int64_t size_bytes) {
+  throw InvalidArgument("Storage::Alloc: no block can have this size: ", Figures(size_bytes));
+}
+
+void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
+  throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ", device_,
+                           " was freed before");
+}
+
+Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
+  CheckSize(size_bytes);
+  ThreadCache* const cache = Cache();
+  if (size_bytes == 0) {
+    CountEmpty(cache);
+    return nullptr;
+  }
+  Tag* const tag = FindTag(cache, tag_name);
+  Block* block = nullptr;
+  if (cache != nullptr) {
+    // First without the arena's lock, which somebody has for as long as the pool grows.
+    block = PopFromCache(cache, size_bytes, tag);
+    if (block == nullptr && arenas_suffice_) block = AllocFromArena(cache, size_bytes, tag);
+  }
+  if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
+  return HandOut(block);
+}
+
+Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag_name) {
+  CheckSize(size_bytes);
+  if (!HasStreams() || size_bytes == 0) return Alloc(size_bytes, tag_name);
+  ThreadCache* const cache = Cache();
+  Tag* const tag = FindTag(cache, tag_name);
+  Block* const block = AllocFromStream(cache, size_bytes, stream, tag);
+  return block != nullptr ? HandOut(block) : Alloc(size_bytes, tag_name);
+}
+
+/// The tag of that name, for which the cache, if there is one, can then count.
+Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
+  Tag* const tag = tags_.Intern(name);
+  if (cache == nullptr) return tag;
+  const OwnerGuard guard(cache->lock());
+  cache->tags().Add(tag);
+  return tag;
+}
+
+/// A block of the thread's cache, or null.
+Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  const OwnerGuard guard(cache->lock());
+  Block* const block = cache->Pop(size_bytes);
+  if (block == nullptr) return nullptr;
+  Assign(block, size_bytes, tag);
+  CountAllocInCache(cache, *block);
+  return block;
+}
+
+/// A block of the arena of the thread, whose cache has none, or null.
+Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  const std::lock_guard<std::mutex> lock(cache->arena()->mutex);
+  const OwnerGuard guard(cache->lock());
+  Block* const block = TakeFromArena(cache, RoundUpForBestFit(size_bytes), ArenaLocks::kOwn);
+  if (block == nullptr) return nullptr;
+  Assign(block, size_bytes, tag);
+  CountAllocInCache(cache, *block);
+  return block;
+}
+
+void DevicePool::Assign(Block* block, int64_t size_bytes, Tag* tag) const {
+  block->requested_bytes = size_bytes;
+  block->tag = tag;
+  block->list = static_cast<uint16_t>(CacheList(*block, cache_large_bytes_));
+}
+
+/// A block of the arena of the thread, whose cache has none and is locked; null if there is none.
+///
+/// For a large block the cache gives all of its large ones first, so that the best fit is looked
+/// for among what they join to. Otherwise they are handed out again wherever they happen to lie,
+/// what is between them never joins, and a step needs a tenth more. A system allocation that is the
+/// block is taken without that.
+Block* DevicePool::TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks) {
+  Arena* const own = cache->arena();
+  if (KindOf(rounded_bytes) == BlockKind::kLarge && cache->bytes(BlockKind::kLarge) > 0) {
+    if (Block* const block = own->strategy->TakeWhole(rounded_bytes)) return block;
+    Block* kept = nullptr;
+    cache->Drain(BlockKind::kLarge, [&](Block* block) {
+      Arena* const arena = block->arena;
+      if (arena == own || locks == ArenaLocks::kAll) {
+        arena->strategy->Put(block);
+      } else if (arena->mutex.try_lock()) {
+        arena->strategy->Put(block);
+        arena->mutex.unlock();
+      } else {
+        block->next = std::exchange(kept, block);
+      }
+    });
+    while (kept != nullptr) cache->Push(std::exchange(kept, kept->next));
+  }
+  return own->strategy->Take(rounded_bytes);
+}
+
+/// A block that was freed on the same stream, or null.
+Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Block* const block = pending_.TakeOnStream(stream, arenas_.RoundUp(size_bytes));
+  if (block == nullptr) return nullptr;
+  Assign(block, size_bytes, tag);
+  CountAlloc(cache, *block);
+  return block;
+}
+
+/// A block from wherever it can be had.
+Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<Arenas> arenas_lock(arenas_);
+  const int64_t rounded_bytes = arenas_.RoundUp(size_bytes);
+  int64_t system_allocations = system_.allocations();
+  Block* block = TakeOrGrow(cache, rounded_bytes);
+  if (block == nullptr && !IsBeyondLimit(rounded_bytes)) {
+    arenas_lock.unlock();
+    lock.unlock();
+    trim_others_(device_);
+    lock.lock();
+    arenas_lock.lock();
+    system_allocations = system_.allocations();
+    block = TakeOrGrow(cache, rounded_bytes);
+  }
+  // What came out of threads' caches on the way counts against the limit now.
+  ReleaseAboveCachedLimit();
+  if (block == nullptr) {
+    arenas_lock.unlock();
+    lock.unlock();
+    throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
+  }
+  if (system_.allocations() != system_allocations) ++pool_misses_;
+  Assign(block, size_bytes, tag);
+  CountAlloc(cache, *block);
+  return block;
+}
+
+/// What the pool has, what the threads have, what the system gives, and on shortage what can be had
+/// after getting something back; null if all of that is not enough.
+Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
+  pending_.CollectDone([this](Block* block) { Put(block); });
+  if (own != nullptr) {
+    const OwnerGuard guard(own->lock());
+    if (Block* block = TakeFromArena(own, rounded_bytes, ArenaLocks::kAll)) return block;
+  }
+  if (Block* block = TakeFromIdleCaches(own, rounded_bytes)) return block;
+  if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
+  // Blocks from the threads' caches may fit, or join to something that does. So a cache never makes
+  // the pool grow.
+  if (DrainCachesUntilFits(own, rounded_bytes)) {
+    if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
+  }
+  if (!IsBeyondLimit(rounded_bytes)) {
+    if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
+  }
+  return TakeAfterShortage(own, rounded_bytes);
+}
+
+Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
+  Block* found = nullptr;
+  pending_.WaitUntil([&](Block* block) {
+    Put(block);
+    found = arenas_.Take(ArenaOf(own), rounded_bytes);
+    return found != nullptr;
+  });
+  if (found != nullptr) return found;
+  // The system cannot give it, so nothing goes back there for it.
+  if (IsBeyondLimit(rounded_bytes)) return arenas_.TakeAnywhere(rounded_bytes);
+  DrainCaches();
+  // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
+  arenas_.Release(rounded_bytes);
+  if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
+  arenas_.Release(kNoLimit);
+  if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
+  return arenas_.TakeAnywhere(rounded_bytes);
+}
+
+/// Gives what threads that have ended left in their caches to the arenas, the earliest cache first,
+/// until the request fits. Nobody looks there without the pool's lock.
+Block* DevicePool::TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes) {
+  const BlockKind kind = KindOf(rounded_bytes);
+  for (ThreadCache* const cache : idle_caches_) {
+    if (cache->bytes(kind) == 0) continue;
+    cache->Drain(kind, [this](Block* block) { Put(block); });
+    if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
+  }
+  return nullptr;
+}
+
+/// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
+/// joined to its neighbours. Many more would only have to be cached again. No other thread waits
+/// for much more than one step.
+bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
+  const BlockKind kind = KindOf(rounded_bytes);
+  bool fits = false;
+  const auto put = [&](Block* block) {
+    const Block* const joined = arenas_.Put(block);
+    fits = joined->kind == kind && joined->size_bytes >= rounded_bytes;
+    return !fits;
+  };
+  if (own != nullptr) {
+    const OwnerGuard guard(own->lock());
+    own->DrainWhile(kind, put);
+  }
+  if (fits || caches_.size() <= size_t{own != nullptr}) return fits;
+  // First only what fits by itself, of all caches at once, for one fence serves them all. This
+  // thread's own has nothing of the kind left.
+  VisitCaches([&](ThreadCache* cache) {
+    if (fits) return;
+    int64_t bytes = 0;
+    for (int count = 0; count < kBlocksAtOnce && bytes < kBytesAtOnce; ++count) {
+      Block* const block = cache->Pop(rounded_bytes);
+      if (block == nullptr) break;
+      bytes += block->size_bytes;
+      put(block);
+    }
+  });
+  if (!fits) DrainInSteps(kind, put);
+  return fits;
+}
+
+/// Calls `put(block)` for what threads' caches have of one kind of blocks until it returns false.
+/// An owner waits for a step at most (and for another owner whom the scheduler has put aside in the
+/// middle of a call), and may go on between two.
+template <typename PutBlock>
+void DevicePool::DrainInSteps(BlockKind kind, const PutBlock& put) {
+  const Caches caches = caches_;
+  size_t done = 0;  // that many caches are
+  // Of the next cache. What its owner frees meanwhile is not waited for, or this might not end.
+  int64_t bytes_left = kNoLimit;
+  for (bool wanted = true; wanted && done < caches.size();) {
+    // One fence serves all caches, most of which have little, up to the end of the step. Where a
+    // cache needs another step, only that cache's owner has to wait.
+    const bool continued = bytes_left != kNoLimit;
+    const Caches announced = caches.subspan(done, continued ? 1 : std::dynamic_extent);
+    AnnounceTo(announced);
+    int blocks_left = kBlocksInStep;
+    for (const auto& cache : announced) {
+      if (wanted && blocks_left > 0) {
+        cache->lock().AwaitOwner();
+        bytes_left = std::min(bytes_left, cache->bytes());
+        const bool empty = cache->DrainWhile(kind, [&](Block* block) {
+          bytes_left -= block->size_bytes;
+          wanted = put(block);
+          return wanted && --blocks_left > 0;
+        });
+        if (empty || bytes_left <= 0) {
+          ++done;
+          bytes_left = kNoLimit;
+        }
+      }
+      cache->lock().UnlockAsOther();
+    }
+    for (const auto& cache : announced) cache->lock().LetOwnerIn();
+  }
+}
+
+void DevicePool::Free(const StorageHandle& handle) {
+  CheckLive(handle);
+  Block* const block = handle.block;
+  Bury(block);
+  ThreadCache* const cache = Cache();
+  if (cache == nullptr || block->list == kNoCacheList) return FreeToPool(cache, block);
+  bool overfull = false;
+  {
+    const OwnerGuard guard(cache->lock());
+    CountFreeInCache(cache, *block);
+    overfull = cache->Push(block);
+  }
+  if (overfull) TrimCache(cache);
+}
+
+void DevicePool::FreeToPool(ThreadCache* cache, Block* block) {
+  if (cache != nullptr && arenas_suffice_) {
+    Arena* const own = cache->arena();
+    const std::lock_guard<std::mutex> lock(own->mutex);
+    if (block->arena == own) {
+      CountFree(cache, *block);
+      own->strategy->Put(block);
+      return;
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  CountFree(cache, *block);
+  Put(block);
+}
+
+void DevicePool::DirectFree(const StorageHandle& handle) {
+  CheckLive(handle);
+  Bury(handle.block);
+  ThreadCache* const cache = Cache();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  CountFree(cache, *handle.block);
+  Block* const freed = arenas_.Put(handle.block);
+  if (freed != nullptr) arenas_.ReleaseIfWhole(freed);
+  // A part of a system allocation stays, and counts as cached.
+  ReleaseAboveCachedLimit();
+}
+
+void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
+  if (!HasStreams()) return Free(handle);
+  CheckLive(handle);
+  ThreadCache* const cache = Cache();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // First, because it alone may throw.
+  pending_.Add(handle.block, stream);
+  Bury(handle.block);
+  CountFree(cache, *handle.block);
+}
+
+/// Both with the cache's lock.
+void DevicePool::CountAllocInCache(ThreadCache* cache, const Block& block) {
+  RecordIfWanted(block.requested_bytes);
+  cache->CountAlloc(block.requested_bytes, block.tag);
+  if (!cache->HasRoomToAdd(0, block.tag)) cache->Report(block.tag, &live_);
+}
+void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
+  RecordIfWanted(-block.requested_bytes);
+  Tag* tag = block.tag;
+  if (tag != nullptr && !cache->HasTag(*tag)) {
+    tag->bytes.Report(-block.requested_bytes, 0);
+    tag = nullptr;
+  }
+  cache->CountFree(block.requested_bytes, tag);
+  if (!cache->HasRoomToSubtract(0, tag)) cache->Report(tag, &live_);
+}
+
+/// A block of no bytes, for which a thread with a cache waits for nobody.
+void DevicePool::CountEmpty(ThreadCache* cache) {
+  if (cache != nullptr) {
+    const OwnerGuard guard(cache->lock());
+    ++cache->counters().allocations;
+    return;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++totals_.allocations;
+}
+
+void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
+  if (cache != nullptr) {
+    // Also what passes the cache by, so that the count's peak on one thread is exact.
+    const OwnerGuard guard(cache->lock());
+    return CountAllocInCache(cache, block);
+  }
+  RecordIfWanted(block.requested_bytes);
+  ++totals_.allocations;
+  live_.Report(block.requested_bytes, block.requested_bytes);
+  if (block.tag == nullptr) return;
+  block.tag->bytes.Report(block.requested_bytes, block.requested_bytes);
+  block.tag->allocations.fetch_add(1, std::memory_order_relaxed);
+}
+
+void DevicePool::CountFree(ThreadCache* cache, const Block& block) {
+  if (cache != nullptr) {
+    const OwnerGuard guard(cache->lock());
+    return CountFreeInCache(cache, block);
+  }
+  RecordIfWanted(-block.requested_bytes);
+  ++totals_.frees;
+  live_.Report(-block.requested_bytes, 0);
+  if (block.tag != nullptr) block.tag->bytes.Report(-block.requested_bytes, 0);
+}
+
+void DevicePool::RecordOnTimeline(int64_t live_change_bytes) noexcept {
+  timeline_.Record(live_change_bytes, system_.reserved_bytes());
+}
+
+void DevicePool::Put(Block* block) {
+  arenas_.Put(block);
+  ReleaseAboveCachedLimit();
+}
+
+void DevicePool::ReleaseAboveCachedLimit() {
+  if (cached_limit_bytes_ == kNoLimit) return;
+  const int64_t excess_bytes = arenas_.free_bytes() - cached_limit_bytes_;
+  if (excess_bytes > 0) arenas_.Release(excess_bytes);
+}
+
+void DevicePool::TrimCache(ThreadCache* cache) {
+  // The pool's lock first, so that no block is ever on its way where a shortage would not find it.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  const OwnerGuard guard(cache->lock());
+  cache->Trim([this](Block* block) { Put(block); });
+}
+
+/// The first step to these caches' locks; one fence serves them all.
+void DevicePool::AnnounceTo(Caches caches) {
+  bool fence = false;
+  for (const auto& cache : caches) {
+    cache->lock().AnnounceOther();
+    fence |= cache->lock().asymmetric();
+  }
+  if (fence) FenceAllThreads();
+}
+
+/// Takes the locks of all caches at once.
+void DevicePool::LockCaches() {
+  AnnounceTo(caches_);
+  for (const auto& cache : caches_) cache->lock().AwaitOwner();
+}
+
+void DevicePool::UnlockCaches() {
+  for (const auto& cache : caches_) cache->lock().UnlockAsOther();
+}
+
+/// Calls `visit(cache)` for every thread's cache with its lock held.
+template <typename Visitor>
+void DevicePool::VisitCaches(const Visitor& visit) {
+  AnnounceTo(caches_);
+  for (const auto& cache : caches_) {
+    cache->lock().AwaitOwner();
+    visit(cache.get());
+    cache->lock().UnlockAsOther();
+  }
+}
+
+void DevicePool::DrainCaches() {
+  const auto put = [this](Block* block) {
+    Put(block);
+    return true;
+  };
+  for (const BlockKind kind : kBlockKinds) DrainInSteps(kind, put);
+  // What threads have freed or handed to each other meanwhile: it is little, so all at once.
+  VisitCaches([this](ThreadCache* cache) { DrainCache(cache); });
+}
+
+/// The cache's lock is held.
+void DevicePool::DrainCache(ThreadCache* cache) {
+  for (const BlockKind kind : kBlockKinds) {
+    cache->Drain(kind, [this](Block* block) { Put(block); });
+  }
+}
+
+/// The cache's lock is held.
+void DevicePool::Collect(ThreadCache* cache) {
+  cache->Report(nullptr, &live_);
+  const Counters counters = std::exchange(cache->counters(), Counters());
+  totals_.allocations += counters.allocations;
+  totals_.frees += counters.frees;
+  tags_.ForEach([cache](Tag* tag) {
+    if (cache->HasTag(*tag)) cache->tags().Report(tag);
+  });
+}
+
+/// Returns the bytes in the threads' caches.
+int64_t DevicePool::CollectAll() {
+  int64_t bytes = 0;
+  VisitCaches([&](ThreadCache* cache) {
+    Collect(cache);
+    bytes += cache->bytes();
+  });
+  return bytes;
+}
+
+ThreadCache* DevicePool::AddCache() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!idle_caches_.empty()) {
+    // The latest: the likeliest to have still, in itself and in its arena, what its thread used.
+    ThreadCache* const cache = idle_caches_.back();
+    idle_caches_.pop_back();
+    ++cache->arena()->num_threads;
+    return cache;
+  }
+  Arena* const arena = arenas_.FindForThread();
+  idle_caches_.reserve(caches_.size() + 1);
+  caches_.push_back(std::make_unique<ThreadCache>(
+      arena, cache_bytes_, std::min(kMaxLargeCacheBytes, cached_limit_bytes_ / kCachePart)));
+  ++arena->num_threads;
+  return caches_.back().get();
+}
+
+void DevicePool::RetireCache(ThreadCache* cache) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  {
+    const OwnerGuard guard(cache->lock());
+    Collect(cache);
+  }
+  // Threads that come one after the other, each to do the same, take what it needs without a look
+  // at arenas and other threads, who wait for whoever holds all arenas' locks.
+  if (--cache->arena()->num_threads == 0 && arenas_suffice_) return idle_caches_.push_back(cache);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  DrainCache(cache);
+  std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });
+}
+
+void DevicePool::LockForFork() {
+  // A child would wait for ever for a thread that was just finding this out.
+  CanFenceAllThreads();
+  mutex_.lock();
+  arenas_.lock();
+  // No thread is in the middle of changing its cache. In the child the caches of those that are
+  // gone stay, as if they slept: their counts are collected, and their blocks taken on shortage.
+  LockCaches();
+  tags_.LockForFork();
+  timeline_.LockForFork();
+}
+
+void DevicePool::UnlockAfterFork(ForkSide side) {
+  timeline_.UnlockAfterFork();
+  tags_.UnlockAfterFork();
+  if (side == ForkSide::kChild) {
+    for (const auto& cache : caches_) cache->lock().ForgetOwner();
+  }
+  UnlockCaches();
+  arenas_.unlock();
+  mutex_.unlock();
+}
+
+void DevicePool::FinishPendingFrees() {
+  pending_.WaitForAll([this](Block* block) { Put(block); });
+}
+
+void DevicePool::ReleaseAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  FinishPendingFrees();
+  DrainCaches();
+  arenas_.Release(kNoLimit);
+}
+
+void DevicePool::SetLimit(int64_t limit_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  system_.set_limit_bytes(limit_bytes);
+  if (system_.reserved_bytes() <= limit_bytes) return;
+  FinishPendingFrees();
+  DrainCaches();
+  arenas_.Release(system_.reserved_bytes() - limit_bytes);
+}
+
+int64_t DevicePool::limit_bytes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return system_.limit_bytes();
+}
+
+void DevicePool::MarkPeak() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CollectAll();
+  live_.MarkPeak();
+}
+
+void DevicePool::StartTimeline(Timeline::Recording empty) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // All at once: nobody counts anything between the first value and the first event.
+  LockCaches();
+  for (const auto& cache : caches_) Collect(cache.get());
+  timeline_.Start(std::move(empty), live_.live(), system_.reserved_bytes());
+  UnlockCaches();
+}
+
+std::vector<StorageTagStats> DevicePool::TagStats() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    CollectAll();
+  }
+  return tags_.Stats();
+}
+
+StorageStats DevicePool::Stats() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard<Arenas> arenas_lock(arenas_);
+  const int64_t cache_bytes = CollectAll();
+  StorageStats stats;
+  stats.live_bytes = live_.live();
+  stats.cached_bytes = arenas_.free_bytes() + cache_bytes + pending_.bytes();
+  stats.pending_bytes = pending_.bytes();
+  stats.reserved_bytes = system_.reserved_bytes();
+  stats.in_use_bytes = stats.reserved_bytes - stats.cached_bytes;
+  stats.limit_bytes = system_.limit_bytes();
+  stats.peak_reserved_bytes = system_.peak_reserved_bytes();
+  // What threads report late may count in peaks of several moments as one.
+  stats.peak_bytes = std::min(live_.peak(), stats.peak_reserved_bytes);
+  stats.peak_since_mark_bytes = std::min(live_.peak_since_mark(), stats.peak_reserved_bytes);
+  stats.allocations = totals_.allocations;
+  stats.frees = totals_.frees;
+  stats.pool_hits = totals_.allocations - pool_misses_;
+  stats.system_allocations = system_.allocations();
+  stats.system_failures = system_.failures();
+  stats.largest_cached_bytes = arenas_.LargestFreeBytes();
+  return stats;
+}
+
+/// What every error of Alloc ends with.
+std::string DevicePool::Figures(int64_t size_bytes) {
+  const StorageStats stats = Stats();
+  std::ostringstream text;
+  text << "requested " << size_bytes << " bytes on " << device_ << "; in use " << stats.in_use_bytes
+       << ", cached " << stats.cached_bytes << ", limit ";
+  if (stats.limit_bytes == kNoLimit) {
+    text << "none";
+  } else {
+    text << stats.limit_bytes;
+  }
+  return text.str();
+}
+
+}  // namespace tessera::storage_internal

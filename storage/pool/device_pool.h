@@ -1,0 +1,264 @@
+#ifndef TESSERA_STORAGE_POOL_DEVICE_POOL_H_
+#define TESSERA_STORAGE_POOL_DEVICE_POOL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
+#include "tessera/base/device.h"
+#include "tessera/storage/device/fork_locks.h"
+#include "tessera/storage/device/poison.h"
+#include "tessera/storage/device/stream_events.h"
+#include "tessera/storage/device/system_memory.h"
+#include "tessera/storage/handle.h"
+#include "tessera/storage/options.h"
+#include "tessera/storage/pool/arenas.h"
+#include "tessera/storage/pool/block.h"
+#include "tessera/storage/pool/pending_frees.h"
+#include "tessera/storage/pool/pool_strategy.h"
+#include "tessera/storage/pool/tag_table.h"
+#include "tessera/storage/pool/thread_cache.h"
+#include "tessera/storage/pool/timeline.h"
+#include "tessera/storage/statistics.h"
+
+namespace tessera::storage_internal {
+
+/// One device's memory: a strategy under a lock, threads' caches in front of it, and the figures.
+/// Thread-safe. Held by shared_ptr, because a thread that ends gives its cache back.
+class DevicePool : public std::enable_shared_from_this<DevicePool> {
+ public:
+  /// Asks other holders of memory to free what they can; called without locks.
+  using TrimOthers = std::function<void(Device)>;
+
+  /// `owner` is only remembered, to tell the blocks of one Storage from those of another.
+  DevicePool(Device device, const StorageOptions& options, const void* owner,
+             TrimOthers trim_others);
+  ~DevicePool();
+
+  /// Never used again for another pool, and never 0.
+  uint64_t id() const { return id_; }
+  const void* owner() const { return owner_; }
+  Device device() const { return device_; }
+
+  // See Storage for what these do. Of the nanoseconds that a block from a thread's cache takes,
+  // calls and saved registers are many: what it needs is inline as a whole, and whatever is rare or
+  // ends in an error is apart.
+
+  /// What Alloc is to hand out if the thread's cache has such a block at hand, and has met the tag
+  /// lately, else null: then Alloc is to be called. Never throws. `device` is device(), which the
+  /// caller need not read from here.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  Block* AllocFromCache(int64_t size_bytes, Device device, std::string_view tag_name) {
+    ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
+    if (cache == nullptr) [[unlikely]]
+      return nullptr;
+    Tag* tag = nullptr;
+    if (!tag_name.empty()) {
+      tag = cache->tags().FindRecent(tag_name);
+      if (tag == nullptr) [[unlikely]]
+        return nullptr;
+    }
+    const OwnerTryGuard guard(cache->lock());
+    if (!guard.locked() || timeline_.is_recording() || !cache->HasRoomToAdd(size_bytes, tag))
+        [[unlikely]]
+      return nullptr;
+    Block* const block = cache->Pop(size_bytes);
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    block->requested_bytes = size_bytes;
+    block->tag = tag;
+    cache->CountAlloc(size_bytes, tag);
+    return block;
+  }
+  /// Begins a block's life.
+  Block* HandOut(Block* block) {
+    if (poison_) UnpoisonMemory(block->ptr, block->requested_bytes);
+    block->Advance();
+    return block;
+  }
+  /// These two return null for no bytes.
+  Block* Alloc(int64_t size_bytes, std::string_view tag);
+  Block* AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
+  /// Does what Free is to do if the thread has a cache at hand that takes the block and needs
+  /// nothing else, and returns true; else it has changed nothing, and Free is to be called. Never
+  /// throws. `device` is device().
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  bool FreeToCache(const StorageHandle& handle, Device device) {
+    ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
+    Block* const block = handle.block;
+    if (cache == nullptr || block->list == kNoCacheList || !block->IsIn(handle.generation))
+        [[unlikely]]
+      return false;
+    const int64_t size_bytes = block->requested_bytes;
+    const Tag* const tag = block->tag;
+    {
+      const OwnerTryGuard guard(cache->lock());
+      if (!guard.locked() || timeline_.is_recording() || (tag != nullptr && !cache->HasTag(*tag)) ||
+          !cache->HasRoomToSubtract(size_bytes, tag)) [[unlikely]]
+        return false;
+      Bury(block);
+      cache->CountFree(size_bytes, tag);
+      if (!cache->Push(block)) [[likely]]
+        return true;
+    }
+    TrimCache(cache);
+    return true;
+  }
+  void Free(const StorageHandle& handle);
+  void DirectFree(const StorageHandle& handle);
+  void FreeOnStream(const StorageHandle& handle, void* stream);
+  void ReleaseAll();
+  void SetLimit(int64_t limit_bytes);
+  int64_t limit_bytes();
+  StorageStats Stats();
+  std::vector<StorageTagStats> TagStats();
+  void MarkPeak();
+  void StartTimeline(Timeline::Recording empty);
+  Timeline::Recording CopyTimeline() { return timeline_.Copy(); }
+  void StopTimeline() { timeline_.Stop(); }
+
+  // For FindOrAddThreadCache alone.
+  ThreadCache* AddCache();
+  void RetireCache(ThreadCache* cache);
+
+  /// For the time of a fork, see fork_locks.h: no other thread is inside the pool.
+  void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void UnlockAfterFork(ForkSide side) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  /// As SystemAllocator::copied_by_fork.
+  bool copied_by_fork() const { return copied_by_fork_; }
+
+ private:
+  [[noreturn]] void ThrowImpossibleSize(int64_t size_bytes);
+  [[noreturn]] void ThrowFreedBefore(const StorageHandle& handle) const;
+  void CheckSize(int64_t size_bytes) {
+    if (size_bytes < 0 || size_bytes > kMaxAllocBytes) ThrowImpossibleSize(size_bytes);
+  }
+  void CheckLive(const StorageHandle& handle) const {
+    if (!handle.block->IsIn(handle.generation)) [[unlikely]]
+      ThrowFreedBefore(handle);
+  }
+  /// The tag of that name, null for none. Only this thread looks at what it used last.
+  Tag* FindTag(ThreadCache* cache, std::string_view name) {
+    if (name.empty()) return nullptr;
+    Tag* const recent = cache == nullptr ? nullptr : cache->tags().FindRecent(name);
+    return recent != nullptr ? recent : InternTag(cache, name);
+  }
+  Tag* InternTag(ThreadCache* cache, std::string_view name);
+  Block* PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  Block* AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  void Assign(Block* block, int64_t size_bytes, Tag* tag) const;
+  enum class ArenaLocks {
+    kOwn,  ///< of the thread's arena alone
+    kAll,
+  };
+  Block* TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks);
+  Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
+  Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag);
+  /// Ends the block's life for its owner.
+  void Bury(Block* block) {
+    block->Advance();
+    if (poison_) PoisonMemory(block->ptr, block->size_bytes);
+  }
+  void FreeToPool(ThreadCache* cache, Block* block);
+
+  Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Block* TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// What the system may not give: then nothing is given back to it on the way.
+  bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return rounded_bytes > system_.limit_bytes();
+  }
+  Block* TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename PutBlock>
+  void DrainInSteps(BlockKind kind, const PutBlock& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReleaseAboveCachedLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TrimCache(ThreadCache* cache);
+  void FinishPendingFrees() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainCache(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void CountEmpty(ThreadCache* cache);
+  void CountAllocInCache(ThreadCache* cache, const Block& block);
+  void CountFreeInCache(ThreadCache* cache, const Block& block);
+  void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountFree(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// With the lock under which the change is counted: a recording that begins has it either in its
+  /// first value or as an event.
+  void RecordIfWanted(int64_t live_change_bytes) {
+    if (timeline_.is_recording()) [[unlikely]]
+      RecordOnTimeline(live_change_bytes);
+  }
+  void RecordOnTimeline(int64_t live_change_bytes) noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  using Caches = std::span<const std::unique_ptr<ThreadCache>>;
+  static void AnnounceTo(Caches caches);
+  void LockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnlockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename Visitor>
+  void VisitCaches(const Visitor& visit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Figures(int64_t size_bytes);
+
+  Arena* ArenaOf(const ThreadCache* cache) const {
+    return cache != nullptr ? cache->arena() : arenas_.first();
+  }
+  bool HasStreams() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return pending_.HasStreams(); }
+
+  /// The thread's cache, made at the first call, or null if this pool has none.
+  ThreadCache* Cache() {
+    if (ThreadCache* const recent = RecentCacheOfThisThread(device_, id_)) return recent;
+    return cache_bytes_ > 0 ? FindOrAddThreadCache(this) : nullptr;
+  }
+
+  const Device device_;
+  const uint64_t id_;
+  const void* const owner_;
+  const int64_t cached_limit_bytes_;
+  const TrimOthers trim_others_;
+  TagTable tags_;
+
+  // Taken before a cache's lock, never after it.
+  std::mutex mutex_;
+  SystemMemory system_ ABSL_GUARDED_BY(mutex_);
+  const bool poison_;  // the host may touch the memory
+  const bool copied_by_fork_;
+  const std::shared_ptr<StreamEvents> events_;  // null where there are no streams
+  /// True if the lock of one arena is enough to take from it what is there: nothing pends on
+  /// streams that might have to come back first, and nothing has to be released because too much is
+  /// cached.
+  const bool arenas_suffice_;
+  Arenas arenas_ ABSL_GUARDED_BY(mutex_);
+  // Ends before the arenas, whose blocks it looks at then.
+  PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
+  /// Those of them whose threads have ended, with what they left there, for threads that come: at
+  /// most one for each arena. Has room for all.
+  std::vector<ThreadCache*> idle_caches_ ABSL_GUARDED_BY(mutex_);
+  /// What the caches have reported, and what passed them by.
+  Counters totals_ ABSL_GUARDED_BY(mutex_);
+  /// Allocations that took something from the system.
+  int64_t pool_misses_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Apart from each other and from what comes before: at each call a thread reads whether somebody
+  // records, and other threads write the figures.
+  alignas(64) LiveBytes live_;
+  alignas(64) Timeline timeline_;
+
+  // What one thread may keep: small blocks together, and a single large one.
+  const int64_t cache_bytes_;
+  const int64_t cache_large_bytes_;
+};
+
+}  // namespace tessera::storage_internal
+
+#endif  // TESSERA_STORAGE_POOL_DEVICE_POOL_H_
