@@ -1,7 +1,6 @@
 #include "tessera/storage/pool/device_pool.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <sstream>
 #include <utility>
@@ -41,11 +40,6 @@ constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
 // long as the system call.
 constexpr int kBlocksInStep = 128;
 
-uint64_t NextPoolId() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
 /// What one thread may keep of small blocks. Theirs counts as cached too: where little may be
 /// cached, threads keep nothing.
 int64_t CacheBytes(const StorageOptions& options, const Arenas& arenas) {
@@ -66,8 +60,7 @@ std::shared_ptr<StreamEvents> Events(const StorageOptions& options, Device devic
 
 DevicePool::DevicePool(Device device, const StorageOptions& options, const void* owner,
                        TrimOthers trim_others)
-    : device_(device),
-      id_(NextPoolId()),
+    : ThreadCacheOwner(device),
       owner_(owner),
       cached_limit_bytes_(options.cached_limit_bytes),
       trim_others_(std::move(trim_others)),
@@ -99,8 +92,8 @@ void DevicePool::ThrowImpossibleSize(int64_t size_bytes) {
 }
 
 void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
-  throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ", device_,
-                           " was freed before");
+  throw FailedPrecondition("Storage::Free: the block of ", handle.size_bytes, " bytes on ",
+                           device(), " was freed before");
 }
 
 Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
@@ -213,7 +206,7 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
   if (block == nullptr && !IsBeyondLimit(rounded_bytes)) {
     arenas_lock.unlock();
     lock.unlock();
-    trim_others_(device_);
+    trim_others_(device());
     lock.lock();
     arenas_lock.lock();
     system_allocations = system_.allocations();
@@ -684,8 +677,8 @@ StorageStats DevicePool::Stats() {
 std::string DevicePool::Figures(int64_t size_bytes) {
   const StorageStats stats = Stats();
   std::ostringstream text;
-  text << "requested " << size_bytes << " bytes on " << device_ << "; in use " << stats.in_use_bytes
-       << ", cached " << stats.cached_bytes << ", limit ";
+  text << "requested " << size_bytes << " bytes on " << device() << "; in use "
+       << stats.in_use_bytes << ", cached " << stats.cached_bytes << ", limit ";
   if (stats.limit_bytes == kNoLimit) {
     text << "none";
   } else {

@@ -21,6 +21,7 @@
 #include "tessera/storage/options.h"
 #include "tessera/storage/pool/arenas.h"
 #include "tessera/storage/pool/block.h"
+#include "tessera/storage/pool/current_thread_cache.h"
 #include "tessera/storage/pool/pending_frees.h"
 #include "tessera/storage/pool/pool_strategy.h"
 #include "tessera/storage/pool/tag_table.h"
@@ -31,8 +32,8 @@
 namespace tessera::storage_internal {
 
 /// One device's memory: a strategy under a lock, threads' caches in front of it, and the figures.
-/// Thread-safe. Held by shared_ptr, because a thread that ends gives its cache back.
-class DevicePool : public std::enable_shared_from_this<DevicePool> {
+/// Thread-safe.
+class DevicePool final : public ThreadCacheOwner {
  public:
   /// Asks other holders of memory to free what they can; called without locks.
   using TrimOthers = std::function<void(Device)>;
@@ -42,10 +43,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
              TrimOthers trim_others);
   ~DevicePool();
 
-  /// Never used again for another pool, and never 0.
-  uint64_t id() const { return id_; }
   const void* owner() const { return owner_; }
-  Device device() const { return device_; }
 
   // See Storage for what these do. Of the nanoseconds that a block from a thread's cache takes,
   // calls and saved registers are many: what it needs is inline as a whole, and whatever is rare or
@@ -56,7 +54,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   /// caller need not read from here.
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   Block* AllocFromCache(int64_t size_bytes, Device device, std::string_view tag_name) {
-    ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
+    ThreadCache* const cache = RecentCacheOfThisThread(device, id());
     if (cache == nullptr) [[unlikely]]
       return nullptr;
     Tag* tag = nullptr;
@@ -91,7 +89,7 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   /// throws. `device` is device().
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   bool FreeToCache(const StorageHandle& handle, Device device) {
-    ThreadCache* const cache = RecentCacheOfThisThread(device, id_);
+    ThreadCache* const cache = RecentCacheOfThisThread(device, id());
     Block* const block = handle.block;
     if (cache == nullptr || block->list == kNoCacheList || !block->IsIn(handle.generation))
         [[unlikely]]
@@ -124,9 +122,8 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
   Timeline::Recording CopyTimeline() { return timeline_.Copy(); }
   void StopTimeline() { timeline_.Stop(); }
 
-  // For FindOrAddThreadCache alone.
-  ThreadCache* AddCache();
-  void RetireCache(ThreadCache* cache);
+  ThreadCache* AddCache() override;
+  void RetireCache(ThreadCache* cache) override;
 
   /// For the time of a fork, see fork_locks.h: no other thread is inside the pool.
   void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -217,12 +214,10 @@ class DevicePool : public std::enable_shared_from_this<DevicePool> {
 
   /// The thread's cache, made at the first call, or null if this pool has none.
   ThreadCache* Cache() {
-    if (ThreadCache* const recent = RecentCacheOfThisThread(device_, id_)) return recent;
+    if (ThreadCache* const recent = RecentCacheOfThisThread(device(), id())) return recent;
     return cache_bytes_ > 0 ? FindOrAddThreadCache(this) : nullptr;
   }
 
-  const Device device_;
-  const uint64_t id_;
   const void* const owner_;
   const int64_t cached_limit_bytes_;
   const TrimOthers trim_others_;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "tessera/base/device.h"
 #include "tessera/storage/pool/block.h"
 #include "tessera/storage/pool/live_bytes.h"
 #include "tessera/storage/pool/owner_lock.h"
@@ -205,45 +204,6 @@ class ThreadCache {
   int cursor_ = 0;
   TagCounts tags_;
 };
-
-/// The cache that the calling thread used last of each of a few devices. Pools are told apart by
-/// numbers that are never used again, so the entry of a pool that is gone matches nothing.
-struct RecentCache {
-  uint64_t pool_id = 0;
-  ThreadCache* cache = nullptr;
-};
-inline constexpr size_t kNumRecentCaches = 4;
-/// At a fixed distance from the thread's register also in a shared library: finding them by a call
-/// would have each Alloc and Free save registers. All of such a library's thread-local memory has
-/// to fit into the room, some 1.6 KB in glibc, that the dynamic linker keeps for those loaded
-/// later.
-[[gnu::tls_model(
-    "initial-exec")]] extern constinit thread_local RecentCache recent_caches[kNumRecentCaches];
-
-class DevicePool;
-
-/// The calling thread's cache in `pool`, made at the first call, or null if the thread is about to
-/// end or there is no memory for it. The pool gets it back (DevicePool::RetireCache) when the
-/// thread ends.
-ThreadCache* FindOrAddThreadCache(DevicePool* pool);
-
-/// The entry for a device's pools. It does not depend on the pool: so the processor goes on with
-/// the cache while the pool, and its number to compare, are still on their way from memory.
-inline RecentCache& RecentCacheOf(Device device) {
-  const auto type = static_cast<unsigned>(device.type);
-  // Each type has another one for its first device.
-  return recent_caches[((type ^ type >> 2) + static_cast<unsigned>(device.id)) % kNumRecentCaches];
-}
-
-/// As FindOrAddThreadCache, of a pool of that device, if the thread has used the pool lately, else
-/// null.
-inline ThreadCache* RecentCacheOfThisThread(Device device, uint64_t pool_id) {
-  const RecentCache& recent = RecentCacheOf(device);
-  if (recent.pool_id != pool_id) return nullptr;
-  // An entry of a pool has a cache. Callers need not ask again.
-  if (recent.cache == nullptr) __builtin_unreachable();
-  return recent.cache;
-}
 
 }  // namespace tessera::storage_internal
 
