@@ -36,9 +36,6 @@ constexpr int kMaxArenas = 16;
 // system call.
 constexpr int kBlocksAtOnce = 16;
 constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
-// After so many blocks out of another thread's cache it may go on for a moment: they take about as
-// long as the system call.
-constexpr int kBlocksInStep = 128;
 
 /// What one thread may keep of small blocks. Theirs counts as cached too: where little may be
 /// cached, threads keep nothing.
@@ -269,7 +266,7 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
 /// until the request fits. Nobody looks there without the pool's lock.
 Block* DevicePool::TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
-  for (ThreadCache* const cache : idle_caches_) {
+  for (ThreadCache* const cache : caches_.idle()) {
     if (cache->bytes(kind) == 0) continue;
     cache->Drain(kind, [this](Block* block) { Put(block); });
     if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
@@ -295,7 +292,7 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   if (fits || caches_.size() <= size_t{own != nullptr}) return fits;
   // First only what fits by itself, of all caches at once, for one fence serves them all. This
   // thread's own has nothing of the kind left.
-  VisitCaches([&](ThreadCache* cache) {
+  caches_.ForEachLocked([&](ThreadCache* cache) {
     if (fits) return;
     int64_t bytes = 0;
     for (int count = 0; count < kBlocksAtOnce && bytes < kBytesAtOnce; ++count) {
@@ -305,44 +302,8 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
       put(block);
     }
   });
-  if (!fits) DrainInSteps(kind, put);
+  if (!fits) caches_.DrainInSteps(kind, put);
   return fits;
-}
-
-/// Calls `put(block)` for what threads' caches have of one kind of blocks until it returns false.
-/// An owner waits for a step at most (and for another owner whom the scheduler has put aside in the
-/// middle of a call), and may go on between two.
-template <typename PutBlock>
-void DevicePool::DrainInSteps(BlockKind kind, const PutBlock& put) {
-  const Caches caches = caches_;
-  size_t done = 0;  // that many caches are
-  // Of the next cache. What its owner frees meanwhile is not waited for, or this might not end.
-  int64_t bytes_left = kNoLimit;
-  for (bool wanted = true; wanted && done < caches.size();) {
-    // One fence serves all caches, most of which have little, up to the end of the step. Where a
-    // cache needs another step, only that cache's owner has to wait.
-    const bool continued = bytes_left != kNoLimit;
-    const Caches announced = caches.subspan(done, continued ? 1 : std::dynamic_extent);
-    AnnounceTo(announced);
-    int blocks_left = kBlocksInStep;
-    for (const auto& cache : announced) {
-      if (wanted && blocks_left > 0) {
-        cache->lock().AwaitOwner();
-        bytes_left = std::min(bytes_left, cache->bytes());
-        const bool empty = cache->DrainWhile(kind, [&](Block* block) {
-          bytes_left -= block->size_bytes;
-          wanted = put(block);
-          return wanted && --blocks_left > 0;
-        });
-        if (empty || bytes_left <= 0) {
-          ++done;
-          bytes_left = kNoLimit;
-        }
-      }
-      cache->lock().UnlockAsOther();
-    }
-    for (const auto& cache : announced) cache->lock().LetOwnerIn();
-  }
 }
 
 void DevicePool::Free(const StorageHandle& handle) {
@@ -476,45 +437,14 @@ void DevicePool::TrimCache(ThreadCache* cache) {
   cache->Trim([this](Block* block) { Put(block); });
 }
 
-/// The first step to these caches' locks; one fence serves them all.
-void DevicePool::AnnounceTo(Caches caches) {
-  bool fence = false;
-  for (const auto& cache : caches) {
-    cache->lock().AnnounceOther();
-    fence |= cache->lock().asymmetric();
-  }
-  if (fence) FenceAllThreads();
-}
-
-/// Takes the locks of all caches at once.
-void DevicePool::LockCaches() {
-  AnnounceTo(caches_);
-  for (const auto& cache : caches_) cache->lock().AwaitOwner();
-}
-
-void DevicePool::UnlockCaches() {
-  for (const auto& cache : caches_) cache->lock().UnlockAsOther();
-}
-
-/// Calls `visit(cache)` for every thread's cache with its lock held.
-template <typename Visitor>
-void DevicePool::VisitCaches(const Visitor& visit) {
-  AnnounceTo(caches_);
-  for (const auto& cache : caches_) {
-    cache->lock().AwaitOwner();
-    visit(cache.get());
-    cache->lock().UnlockAsOther();
-  }
-}
-
 void DevicePool::DrainCaches() {
   const auto put = [this](Block* block) {
     Put(block);
     return true;
   };
-  for (const BlockKind kind : kBlockKinds) DrainInSteps(kind, put);
+  for (const BlockKind kind : kBlockKinds) caches_.DrainInSteps(kind, put);
   // What threads have freed or handed to each other meanwhile: it is little, so all at once.
-  VisitCaches([this](ThreadCache* cache) { DrainCache(cache); });
+  caches_.ForEachLocked([this](ThreadCache* cache) { DrainCache(cache); });
 }
 
 /// The cache's lock is held.
@@ -538,7 +468,7 @@ void DevicePool::Collect(ThreadCache* cache) {
 /// Returns the bytes in the threads' caches.
 int64_t DevicePool::CollectAll() {
   int64_t bytes = 0;
-  VisitCaches([&](ThreadCache* cache) {
+  caches_.ForEachLocked([&](ThreadCache* cache) {
     Collect(cache);
     bytes += cache->bytes();
   });
@@ -547,19 +477,13 @@ int64_t DevicePool::CollectAll() {
 
 ThreadCache* DevicePool::AddCache() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!idle_caches_.empty()) {
-    // The latest: the likeliest to have still, in itself and in its arena, what its thread used.
-    ThreadCache* const cache = idle_caches_.back();
-    idle_caches_.pop_back();
-    ++cache->arena()->num_threads;
-    return cache;
+  ThreadCache* cache = caches_.TakeIdle();
+  if (cache == nullptr) {
+    cache = caches_.Add(arenas_.FindForThread(), cache_bytes_,
+                        std::min(kMaxLargeCacheBytes, cached_limit_bytes_ / kCachePart));
   }
-  Arena* const arena = arenas_.FindForThread();
-  idle_caches_.reserve(caches_.size() + 1);
-  caches_.push_back(std::make_unique<ThreadCache>(
-      arena, cache_bytes_, std::min(kMaxLargeCacheBytes, cached_limit_bytes_ / kCachePart)));
-  ++arena->num_threads;
-  return caches_.back().get();
+  ++cache->arena()->num_threads;
+  return cache;
 }
 
 void DevicePool::RetireCache(ThreadCache* cache) {
@@ -570,10 +494,10 @@ void DevicePool::RetireCache(ThreadCache* cache) {
   }
   // Threads that come one after the other, each to do the same, take what it needs without a look
   // at arenas and other threads, who wait for whoever holds all arenas' locks.
-  if (--cache->arena()->num_threads == 0 && arenas_suffice_) return idle_caches_.push_back(cache);
+  if (--cache->arena()->num_threads == 0 && arenas_suffice_) return caches_.AddIdle(cache);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
   DrainCache(cache);
-  std::erase_if(caches_, [cache](const auto& owned) { return owned.get() == cache; });
+  caches_.Remove(cache);
 }
 
 void DevicePool::LockForFork() {
@@ -583,7 +507,7 @@ void DevicePool::LockForFork() {
   arenas_.lock();
   // No thread is in the middle of changing its cache. In the child the caches of those that are
   // gone stay, as if they slept: their counts are collected, and their blocks taken on shortage.
-  LockCaches();
+  caches_.LockAll();
   tags_.LockForFork();
   timeline_.LockForFork();
 }
@@ -592,9 +516,9 @@ void DevicePool::UnlockAfterFork(ForkSide side) {
   timeline_.UnlockAfterFork();
   tags_.UnlockAfterFork();
   if (side == ForkSide::kChild) {
-    for (const auto& cache : caches_) cache->lock().ForgetOwner();
+    caches_.ForEach([](ThreadCache* cache) { cache->lock().ForgetOwner(); });
   }
-  UnlockCaches();
+  caches_.UnlockAll();
   arenas_.unlock();
   mutex_.unlock();
 }
@@ -635,10 +559,10 @@ void DevicePool::MarkPeak() {
 void DevicePool::StartTimeline(Timeline::Recording empty) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // All at once: nobody counts anything between the first value and the first event.
-  LockCaches();
-  for (const auto& cache : caches_) Collect(cache.get());
+  caches_.LockAll();
+  caches_.ForEach([this](ThreadCache* cache) { Collect(cache); });
   timeline_.Start(std::move(empty), live_.live(), system_.reserved_bytes());
-  UnlockCaches();
+  caches_.UnlockAll();
 }
 
 std::vector<StorageTagStats> DevicePool::TagStats() {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +25,7 @@
 #include "tessera/storage/pool/pool_strategy.h"
 #include "tessera/storage/pool/tag_table.h"
 #include "tessera/storage/pool/thread_cache.h"
+#include "tessera/storage/pool/thread_cache_set.h"
 #include "tessera/storage/pool/timeline.h"
 #include "tessera/storage/statistics.h"
 
@@ -176,8 +176,6 @@ class DevicePool final : public ThreadCacheOwner {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  template <typename PutBlock>
-  void DrainInSteps(BlockKind kind, const PutBlock& put) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Put(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReleaseAboveCachedLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TrimCache(ThreadCache* cache);
@@ -197,12 +195,6 @@ class DevicePool final : public ThreadCacheOwner {
       RecordOnTimeline(live_change_bytes);
   }
   void RecordOnTimeline(int64_t live_change_bytes) noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  using Caches = std::span<const std::unique_ptr<ThreadCache>>;
-  static void AnnounceTo(Caches caches);
-  void LockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void UnlockCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  template <typename Visitor>
-  void VisitCaches(const Visitor& visit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string Figures(int64_t size_bytes);
@@ -236,10 +228,8 @@ class DevicePool final : public ThreadCacheOwner {
   Arenas arenas_ ABSL_GUARDED_BY(mutex_);
   // Ends before the arenas, whose blocks it looks at then.
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<ThreadCache>> caches_ ABSL_GUARDED_BY(mutex_);
-  /// Those of them whose threads have ended, with what they left there, for threads that come: at
-  /// most one for each arena. Has room for all.
-  std::vector<ThreadCache*> idle_caches_ ABSL_GUARDED_BY(mutex_);
+  /// At most one of them is idle for each arena.
+  ThreadCacheSet caches_ ABSL_GUARDED_BY(mutex_);
   /// What the caches have reported, and what passed them by.
   Counters totals_ ABSL_GUARDED_BY(mutex_);
   /// Allocations that took something from the system.
