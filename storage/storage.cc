@@ -104,7 +104,7 @@ class Storage::Impl final : public ForkLocks {
     Block* const block = pool->AllocFromCache(size_bytes, device, tag);
     if (block == nullptr) [[unlikely]]
       return TakeAnywhere(size_bytes, device, tag);
-    return pool->HandOut(block);
+    return block;
   }
 
   /// The same also where the thread's cache is of no help.

@@ -108,7 +108,7 @@ Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
     if (block == nullptr && arenas_suffice_) block = AllocFromArena(cache, size_bytes, tag);
   }
   if (block == nullptr) block = AllocFromPool(cache, size_bytes, tag);
-  return HandOut(block);
+  return MarkAllocated(block);
 }
 
 Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag_name) {
@@ -117,7 +117,7 @@ Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_v
   ThreadCache* const cache = Cache();
   Tag* const tag = FindTag(cache, tag_name);
   Block* const block = AllocFromStream(cache, size_bytes, stream, tag);
-  return block != nullptr ? HandOut(block) : Alloc(size_bytes, tag_name);
+  return block != nullptr ? MarkAllocated(block) : Alloc(size_bytes, tag_name);
 }
 
 /// The tag of that name, for which the cache, if there is one, can then count.
@@ -309,7 +309,7 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
 void DevicePool::Free(const StorageHandle& handle) {
   CheckLive(handle);
   Block* const block = handle.block;
-  Bury(block);
+  MarkFreed(block);
   ThreadCache* const cache = Cache();
   if (cache == nullptr || block->list == kNoCacheList) return FreeToPool(cache, block);
   bool overfull = false;
@@ -339,7 +339,7 @@ void DevicePool::FreeToPool(ThreadCache* cache, Block* block) {
 
 void DevicePool::DirectFree(const StorageHandle& handle) {
   CheckLive(handle);
-  Bury(handle.block);
+  MarkFreed(handle.block);
   ThreadCache* const cache = Cache();
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
@@ -357,7 +357,7 @@ void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // First, because it alone may throw.
   pending_.Add(handle.block, stream);
-  Bury(handle.block);
+  MarkFreed(handle.block);
   CountFree(cache, *handle.block);
 }
 

@@ -49,9 +49,9 @@ class DevicePool final : public ThreadCacheOwner {
   // calls and saved registers are many: what it needs is inline as a whole, and whatever is rare or
   // ends in an error is apart.
 
-  /// What Alloc is to hand out if the thread's cache has such a block at hand, and has met the tag
-  /// lately, else null: then Alloc is to be called. Never throws. `device` is device(), which the
-  /// caller need not read from here.
+  /// Allocates a block from the calling thread's cache. Returns null if that has no such block, or
+  /// has not met the tag recently: the caller must then call Alloc. Never throws. `device` is
+  /// device(), which the caller need not read from here.
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   Block* AllocFromCache(int64_t size_bytes, Device device, std::string_view tag_name) {
     ThreadCache* const cache = RecentCacheOfThisThread(device, id());
@@ -63,23 +63,14 @@ class DevicePool final : public ThreadCacheOwner {
       if (tag == nullptr) [[unlikely]]
         return nullptr;
     }
-    const OwnerTryGuard guard(cache->lock());
-    if (!guard.locked() || timeline_.is_recording() || !cache->HasRoomToAdd(size_bytes, tag))
-        [[unlikely]]
-      return nullptr;
-    Block* const block = cache->Pop(size_bytes);
-    if (block == nullptr) [[unlikely]]
-      return nullptr;
-    block->requested_bytes = size_bytes;
-    block->tag = tag;
-    cache->CountAlloc(size_bytes, tag);
-    return block;
-  }
-  /// Begins a block's life.
-  Block* HandOut(Block* block) {
-    if (poison_) UnpoisonMemory(block->ptr, block->requested_bytes);
-    block->Advance();
-    return block;
+    Block* block = nullptr;
+    {
+      const OwnerTryGuard guard(cache->lock());
+      if (!guard.locked() || timeline_.is_recording()) [[unlikely]]
+        return nullptr;
+      block = cache->Allocate(size_bytes, tag);
+    }
+    return block == nullptr ? nullptr : MarkAllocated(block);
   }
   /// These two return null for no bytes.
   Block* Alloc(int64_t size_bytes, std::string_view tag);
@@ -94,16 +85,12 @@ class DevicePool final : public ThreadCacheOwner {
     if (cache == nullptr || block->list == kNoCacheList || !block->IsIn(handle.generation))
         [[unlikely]]
       return false;
-    const int64_t size_bytes = block->requested_bytes;
-    const Tag* const tag = block->tag;
     {
       const OwnerTryGuard guard(cache->lock());
-      if (!guard.locked() || timeline_.is_recording() || (tag != nullptr && !cache->HasTag(*tag)) ||
-          !cache->HasRoomToSubtract(size_bytes, tag)) [[unlikely]]
+      if (!guard.locked() || timeline_.is_recording() || !cache->CanFree(*block)) [[unlikely]]
         return false;
-      Bury(block);
-      cache->CountFree(size_bytes, tag);
-      if (!cache->Push(block)) [[likely]]
+      MarkFreed(block);
+      if (!cache->Free(block)) [[likely]]
         return true;
     }
     TrimCache(cache);
@@ -158,8 +145,14 @@ class DevicePool final : public ThreadCacheOwner {
   Block* TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks);
   Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
   Block* AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag);
-  /// Ends the block's life for its owner.
-  void Bury(Block* block) {
+  /// Begins the block's next life.
+  Block* MarkAllocated(Block* block) const {
+    if (poison_) UnpoisonMemory(block->ptr, block->requested_bytes);
+    block->Advance();
+    return block;
+  }
+  /// Ends the block's life.
+  void MarkFreed(Block* block) const {
     block->Advance();
     if (poison_) PoisonMemory(block->ptr, block->size_bytes);
   }

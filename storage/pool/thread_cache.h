@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "tessera/storage/pool/block.h"
 #include "tessera/storage/pool/live_bytes.h"
 #include "tessera/storage/pool/owner_lock.h"
@@ -68,6 +69,36 @@ class ThreadCache {
   Arena* arena() const { return arena_; }
 
   // Everything below needs lock().
+
+  /// Hands out a cached block: the newest of the size to which the best-fit strategy rounds
+  /// `size_bytes`. Counts it under `tag`, which may be null. Returns null and changes nothing if
+  /// the cache has no such block, or no room to count it.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  Block* Allocate(int64_t size_bytes, Tag* tag) {
+    if (!HasRoomToAdd(size_bytes, tag)) [[unlikely]]
+      return nullptr;
+    Block* const block = Pop(size_bytes);
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    block->requested_bytes = size_bytes;
+    block->tag = tag;
+    CountAlloc(size_bytes, tag);
+    return block;
+  }
+
+  /// Returns whether the cache has room to count that a block was freed.
+  bool CanFree(const Block& block) const {
+    return (block.tag == nullptr || HasTag(*block.tag)) &&
+           HasRoomToSubtract(block.requested_bytes, block.tag);
+  }
+
+  /// Keeps a block for which CanFree holds, and counts that it was freed. Returns true if the cache
+  /// now holds too much: the caller must then call Trim.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE
+  bool Free(Block* block) {
+    CountFree(block->requested_bytes, block->tag);
+    return Push(block);
+  }
 
   /// A block of the size that the best-fit strategy rounds `size_bytes` to, or null, as for any
   /// size that no block has. It is the latest of that size, which is the likeliest to be in the
