@@ -68,7 +68,7 @@ TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
   other.join();
 }
 
-TEST(BestFitStorageTest, WhatLiesInManyThreadsArenasServesOneRequest) {
+TEST(BestFitStorageTest, FreeBlocksOfManyArenasServeOneRequest) {
   constexpr int kThreads = 20;  // some share an arena
   constexpr int64_t kBytes = 4 * kMegabyte;
   const auto fake = std::make_shared<FakeSystemAllocator>();
@@ -98,7 +98,7 @@ TEST(BestFitStorageTest, WhatLiesInManyThreadsArenasServesOneRequest) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(BestFitStorageTest, WhatOtherThreadsFreeJoinsInTheArenaThatItIsFrom) {
+TEST(BestFitStorageTest, BlocksFreedByOtherThreadsJoinInTheirArena) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
   std::vector<Storage::Handle> parts;
   for (int i = 0; i < 8; ++i) parts.push_back(storage.Alloc(kMegabyte / 2, Device::Cpu()));
@@ -194,7 +194,7 @@ TEST(BestFitStorageTest, AThreadsCacheReturnsWhenTheThreadEnds) {
   EXPECT_EQ(storage.Stats(Device::Cpu()).system_allocations, 1);
 }
 
-TEST(BestFitStorageTest, AThreadThatComesHasTheCacheOfTheOneThatEndedLast) {
+TEST(BestFitStorageTest, ANewThreadGetsTheCacheOfTheLastEndedThread) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
   const void* freed_last = nullptr;
   std::thread([&] {
@@ -212,7 +212,7 @@ TEST(BestFitStorageTest, AThreadThatComesHasTheCacheOfTheOneThatEndedLast) {
   }).join();
 }
 
-TEST(BestFitStorageTest, WhatEndedThreadsLeftInTheirCachesJoinsForOthers) {
+TEST(BestFitStorageTest, BlocksInCachesOfEndedThreadsJoinForOtherThreads) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
   // This thread has a cache of its own, and a small segment.
   storage.Free(storage.Alloc(64, Device::Cpu()));
@@ -260,7 +260,7 @@ TEST(BestFitStorageTest, CachesOfEndedThreadsAreEmptiedOnlyUntilARequestFits) {
   }).join();
 }
 
-TEST(BestFitStorageTest, WhatThreadsThatShareAnArenaHadInTheirCachesStaysInThePool) {
+TEST(BestFitStorageTest, CachedBlocksOfThreadsThatShareAnArenaStayInThePool) {
   constexpr int kThreads = 40;
   const auto fake = std::make_shared<FakeSystemAllocator>();
   Storage storage({.system_allocator = fake});

@@ -267,7 +267,7 @@ TEST(StorageConstructionFailureTest, AStorageThatCannotBeMadeLeaksNothing) {
   }
 }
 
-TEST(SharedMemoryFailureTest, WithoutADescriptorToHaveThereIsNoMemory) {
+TEST(SharedMemoryFailureTest, WithoutAFreeDescriptorThereIsNoMemory) {
   Storage storage;
   const Storage::Handle kept = storage.Alloc(100, Device::CpuShared());
   rlimit before;

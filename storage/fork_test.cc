@@ -193,7 +193,7 @@ TEST(ForkTest, AChildMayForkAgain) {
   EXPECT_EQ(UseStorage(*Storage::Get()), 0);
 }
 
-TEST(ForkTest, AChildHasACopyOfBlocksAndFigures) {
+TEST(ForkTest, AChildHasACopyOfBlocksAndStatistics) {
   Storage storage({.limit_bytes = 2 * kMegabyte});
   const Storage::Handle block = storage.Alloc(1000, kCpu, "kept");
   std::memset(block.dptr, 5, 1000);
@@ -275,7 +275,7 @@ class WrittenBlocks {
   std::array<Storage::Handle, 3> blocks_;
 };
 
-TEST(ForkTest, ParentAndChildHandOutDifferentSharedMemory) {
+TEST(ForkTest, ParentAndChildAllocateDifferentSharedMemory) {
   for (const int64_t size : {int64_t{100}, int64_t{100000}, 3 * kMegabyte}) {
     SCOPED_TRACE(size);
     Storage storage;

@@ -17,15 +17,15 @@
 #include "tessera/base/error.h"
 #include "tessera/storage/device/file_descriptor.h"
 #include "tessera/storage/device/shared_segments.h"
-#include "tessera/storage/host_memory.h"
 #include "tessera/storage/pool/block.h"
+#include "tessera/storage/translate_bad_alloc.h"
 
 namespace tessera {
 
 using storage_internal::FileDescriptor;
 using storage_internal::FindSharedSegment;
-using storage_internal::OrResourceExhausted;
 using storage_internal::SharedSegment;
+using storage_internal::TranslateBadAlloc;
 
 namespace {
 
@@ -46,7 +46,7 @@ bool ReadNumber(std::string_view* text, Number* number) {
 }  // namespace
 
 std::string SharedBlock::ToString() const {
-  return OrResourceExhausted("SharedBlock::ToString", [this] {
+  return TranslateBadAlloc("SharedBlock::ToString", [this] {
     std::string text(kPrefix);
     for (const int64_t number : {process_id, descriptor}) text += ":" + std::to_string(number);
     text += ":" + std::to_string(file_number);
@@ -73,7 +73,7 @@ SharedBlock SharedBlock::FromString(std::string_view text) {
 SharedBlock Share(const StorageHandle& block) {
   SharedBlock shared = {.process_id = getpid(), .descriptor = 0};
   if (block.block == nullptr) return shared;
-  const bool live = block.block->IsIn(block.generation);
+  const bool live = block.block->HasGeneration(block.generation);
   std::optional<SharedSegment> segment;
   if (live && block.device.type == DeviceType::kCpuShared) segment = FindSharedSegment(block.dptr);
   if (!segment.has_value()) {
@@ -91,7 +91,7 @@ SharedBlock Share(const StorageHandle& block) {
 SharedMapping SharedMapping::Open(const SharedBlock& block) {
   SharedMapping mapping;
   if (block.size_bytes == 0) return mapping;
-  const std::string path = OrResourceExhausted("SharedMapping::Open", [&block] {
+  const std::string path = TranslateBadAlloc("SharedMapping::Open", [&block] {
     return "/proc/" + std::to_string(block.process_id) + "/fd/" + std::to_string(block.descriptor);
   });
   const FileDescriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));

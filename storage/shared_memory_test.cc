@@ -179,7 +179,7 @@ class Interruptions {
   struct sigaction action_before_ = {};
 };
 
-TEST(SharedMemoryTest, SignalsDoNotKeepMemoryFromBeingHad) {
+TEST(SharedMemoryTest, SignalsDoNotPreventAnAllocation) {
   Storage storage;
   const Interruptions interruptions;
   const Storage::Handle block = storage.Alloc(64 * kMegabyte, Device::CpuShared());
@@ -190,7 +190,7 @@ TEST(SharedMemoryTest, SignalsDoNotKeepMemoryFromBeingHad) {
   storage.DirectFree(block);
 }
 
-TEST(SharedMemoryTest, ThePoolsFiguresAndReuseHold) {
+TEST(SharedMemoryTest, ThePoolsStatisticsAndReuseHold) {
   Storage storage;
   const Storage::Handle block = storage.Alloc(100000, Device::CpuShared());
   EXPECT_EQ(storage.Stats(Device::CpuShared()).live_bytes, 100000);

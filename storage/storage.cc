@@ -14,10 +14,10 @@
 #include "tessera/base/error.h"
 #include "tessera/storage/device/alignment.h"
 #include "tessera/storage/device/fork_locks.h"
-#include "tessera/storage/host_memory.h"
 #include "tessera/storage/pool/block.h"
 #include "tessera/storage/pool/device_pool.h"
 #include "tessera/storage/pool/timeline.h"
+#include "tessera/storage/translate_bad_alloc.h"
 
 namespace tessera {
 
@@ -27,7 +27,7 @@ using storage_internal::ForkLocks;
 using storage_internal::ForkRegistration;
 using storage_internal::ForkSide;
 using storage_internal::ForkStage;
-using storage_internal::OrResourceExhausted;
+using storage_internal::TranslateBadAlloc;
 
 namespace {
 
@@ -81,13 +81,13 @@ class Storage::Impl final : public ForkLocks {
     if (DevicePool* made_meanwhile = FindPool(device)) return made_meanwhile;
     pools_.reserve(pools_.size() + 1);
     devices_.reserve(devices_.size() + 1);
-    left_pools_.reserve(left_pools_.size() + pools_.size() + 1);
+    retired_pools_.reserve(retired_pools_.size() + pools_.size() + 1);
     if (timeline_events_ > 0)
-      pool->StartTimeline(storage_internal::Timeline::RoomFor(timeline_events_));
+      pool->StartTimeline(storage_internal::Timeline::WithCapacity(timeline_events_));
     // Nothing below throws.
     // In the child of a fork: as SetLimit said for the parent's pool, the latest one's last.
-    for (const auto& left : left_pools_) {
-      if (left->device() == device) pool->SetLimit(left->limit_bytes());
+    for (const auto& retired : retired_pools_) {
+      if (retired->device() == device) pool->SetLimit(retired->limit_bytes());
     }
     pools_.push_back(std::move(pool));
     devices_.push_back(device);
@@ -95,21 +95,21 @@ class Storage::Impl final : public ForkLocks {
     return pools_.back().get();
   }
 
-  /// As Storage::Take and TakeTagged.
+  /// As Storage::AllocBlock.
   ABSL_ATTRIBUTE_ALWAYS_INLINE
-  Block* Take(int64_t size_bytes, Device device, std::string_view tag) {
+  Block* AllocBlock(int64_t size_bytes, Device device, std::string_view tag) {
     DevicePool* const pool = FindPool(device);
     if (pool == nullptr) [[unlikely]]
-      return TakeAnywhere(size_bytes, device, tag);
+      return AllocSlowPath(size_bytes, device, tag);
     Block* const block = pool->AllocFromCache(size_bytes, device, tag);
     if (block == nullptr) [[unlikely]]
-      return TakeAnywhere(size_bytes, device, tag);
+      return AllocSlowPath(size_bytes, device, tag);
     return block;
   }
 
   /// The same also where the thread's cache is of no help.
   ABSL_ATTRIBUTE_NOINLINE
-  Block* TakeAnywhere(int64_t size_bytes, Device device, std::string_view tag) {
+  Block* AllocSlowPath(int64_t size_bytes, Device device, std::string_view tag) {
     try {
       return Pool(device)->Alloc(size_bytes, tag);
     } catch (const std::bad_alloc&) {
@@ -120,7 +120,7 @@ class Storage::Impl final : public ForkLocks {
 
   /// As Storage::Free, for any device, and also where the thread's cache is of no help.
   ABSL_ATTRIBUTE_NOINLINE
-  void FreeAnywhere(const Handle& handle) {
+  void FreeSlowPath(const Handle& handle) {
     DevicePool* const pool = PoolOf(handle);
     if (!pool->FreeToCache(handle, pool->device())) pool->Free(handle);
   }
@@ -158,16 +158,16 @@ class Storage::Impl final : public ForkLocks {
       case ForkStage::kPools:
         mutex_.lock();
         for (const auto& pool : pools_) pool->LockForFork();
-        for (const auto& pool : left_pools_) pool->LockForFork();
+        for (const auto& pool : retired_pools_) pool->LockForFork();
         return;
       case ForkStage::kSystem:
         return;
     }
   }
   void UnlockAfterFork(ForkSide side) noexcept override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    for (const auto& pool : left_pools_) pool->UnlockAfterFork(side);
+    for (const auto& pool : retired_pools_) pool->UnlockAfterFork(side);
     for (const auto& pool : pools_) pool->UnlockAfterFork(side);
-    if (side == ForkSide::kChild) LeavePoolsToParent();
+    if (side == ForkSide::kChild) RetireUncopiedPools();
     mutex_.unlock();
     trim_mutex_.unlock();
   }
@@ -192,11 +192,11 @@ class Storage::Impl final : public ForkLocks {
 
   /// In the child of a fork: what the parent would write as well is handed out by the parent alone.
   /// A block from there may still be freed, but its pool serves nobody.
-  void LeavePoolsToParent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void RetireUncopiedPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (size_t i = pools_.size(); i-- > 0;) {
       if (pools_[i]->copied_by_fork()) continue;
       Slot(devices_[i]).store(nullptr, std::memory_order_relaxed);
-      left_pools_.push_back(std::move(pools_[i]));  // Pool() has made room
+      retired_pools_.push_back(std::move(pools_[i]));  // Pool() has made room
       pools_.erase(pools_.begin() + static_cast<ptrdiff_t>(i));
       devices_.erase(devices_.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -213,8 +213,8 @@ class Storage::Impl final : public ForkLocks {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DevicePool>> pools_ ABSL_GUARDED_BY(mutex_);
   std::vector<Device> devices_ ABSL_GUARDED_BY(mutex_);
-  /// In the child of a fork those of the parent; see LeavePoolsToParent.
-  std::vector<std::shared_ptr<DevicePool>> left_pools_ ABSL_GUARDED_BY(mutex_);
+  /// In the child of a fork those of the parent; see RetireUncopiedPools.
+  std::vector<std::shared_ptr<DevicePool>> retired_pools_ ABSL_GUARDED_BY(mutex_);
   /// What a pool made now is to record; 0 if nobody records.
   int64_t timeline_events_ ABSL_GUARDED_BY(mutex_) = 0;
 
@@ -244,7 +244,7 @@ namespace {
 Storage::Storage(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Storage::Storage(StorageOptions options)
-    : impl_(OrResourceExhausted("Storage::Storage", [&options] {
+    : impl_(TranslateBadAlloc("Storage::Storage", [&options] {
         CheckOptions(options);
         return std::make_unique<Impl>([options = std::move(options)](Device) { return options; });
       })) {}
@@ -252,13 +252,13 @@ Storage::Storage(StorageOptions options)
 Storage::~Storage() = default;
 
 // Where the device is known before, nothing has to be computed from it.
-Block* Storage::Take(int64_t size_bytes, Device device) {
-  return IsCpu(device) ? impl_->Take(size_bytes, Device::Cpu(), {})
-                       : TakeTagged(size_bytes, device, {});
+Block* Storage::AllocBlock(int64_t size_bytes, Device device) {
+  return IsCpu(device) ? impl_->AllocBlock(size_bytes, Device::Cpu(), {})
+                       : AllocTaggedBlock(size_bytes, device, {});
 }
 
-Block* Storage::TakeTagged(int64_t size_bytes, Device device, std::string_view tag) {
-  return impl_->Take(size_bytes, device, tag);
+Block* Storage::AllocTaggedBlock(int64_t size_bytes, Device device, std::string_view tag) {
+  return impl_->AllocBlock(size_bytes, device, tag);
 }
 
 void Storage::Free(const Handle& handle) {
@@ -266,7 +266,7 @@ void Storage::Free(const Handle& handle) {
   DevicePool* const pool = handle.block->pool;
   if (!IsCpu(handle.device) || pool->owner() != impl_.get() ||
       !pool->FreeToCache(handle, Device::Cpu())) [[unlikely]]
-    impl_->FreeAnywhere(handle);
+    impl_->FreeSlowPath(handle);
 }
 
 void Storage::DirectFree(const Handle& handle) {
@@ -275,7 +275,7 @@ void Storage::DirectFree(const Handle& handle) {
 
 Storage::Handle Storage::AllocOnStream(int64_t size_bytes, Device device, void* stream,
                                        std::string_view tag) {
-  Block* const block = OrResourceExhausted("Storage::AllocOnStream", [&] {
+  Block* const block = TranslateBadAlloc("Storage::AllocOnStream", [&] {
     return impl_->Pool(device)->AllocOnStream(size_bytes, stream, tag);
   });
   return MakeHandle(block, size_bytes, device);
@@ -283,8 +283,8 @@ Storage::Handle Storage::AllocOnStream(int64_t size_bytes, Device device, void* 
 
 void Storage::FreeOnStream(const Handle& handle, void* stream) {
   if (handle.block == nullptr) return;
-  OrResourceExhausted("Storage::FreeOnStream",
-                      [&] { impl_->PoolOf(handle)->FreeOnStream(handle, stream); });
+  TranslateBadAlloc("Storage::FreeOnStream",
+                    [&] { impl_->PoolOf(handle)->FreeOnStream(handle, stream); });
 }
 
 void Storage::ReleaseAll(Device device) {
@@ -295,12 +295,12 @@ void Storage::SetLimit(Device device, int64_t limit_bytes) {
   if (limit_bytes < 0) {
     throw InvalidArgument("Storage::SetLimit: ", limit_bytes, " bytes; expected at least 0");
   }
-  OrResourceExhausted("Storage::SetLimit", [&] { impl_->Pool(device)->SetLimit(limit_bytes); });
+  TranslateBadAlloc("Storage::SetLimit", [&] { impl_->Pool(device)->SetLimit(limit_bytes); });
 }
 
 int64_t Storage::AddTrimmer(std::function<void(Device)> trim) {
-  return OrResourceExhausted("Storage::AddTrimmer",
-                             [&] { return impl_->AddTrimmer(std::move(trim)); });
+  return TranslateBadAlloc("Storage::AddTrimmer",
+                           [&] { return impl_->AddTrimmer(std::move(trim)); });
 }
 
 void Storage::RemoveTrimmer(int64_t trimmer) { impl_->RemoveTrimmer(trimmer); }
@@ -311,7 +311,7 @@ StorageStats Storage::Stats(Device device) const {
 }
 
 std::vector<StorageTagStats> Storage::TagStats(Device device) const {
-  return OrResourceExhausted("Storage::TagStats", [&] {
+  return TranslateBadAlloc("Storage::TagStats", [&] {
     DevicePool* pool = impl_->FindPool(device);
     return pool == nullptr ? std::vector<StorageTagStats>() : pool->TagStats();
   });
@@ -322,7 +322,7 @@ void Storage::MarkPeak(Device device) {
 }
 
 std::string Storage::Report() const {
-  return OrResourceExhausted("Storage::Report", [&] {
+  return TranslateBadAlloc("Storage::Report", [&] {
     std::string text;
     for (const Device device : impl_->devices()) {
       text += StorageStatsTable(device, Stats(device), TagStats(device));
@@ -335,7 +335,7 @@ void Storage::Impl::StartTimeline(int64_t max_events) {
   const std::lock_guard<std::mutex> lock(mutex_);
   // All or none: what may find no memory comes before an earlier recording ends.
   std::vector<storage_internal::Timeline::Recording> empty(pools_.size());
-  for (auto& recording : empty) recording = storage_internal::Timeline::RoomFor(max_events);
+  for (auto& recording : empty) recording = storage_internal::Timeline::WithCapacity(max_events);
   for (size_t i = 0; i < pools_.size(); ++i) pools_[i]->StartTimeline(std::move(empty[i]));
   timeline_events_ = max_events;
 }
@@ -363,11 +363,11 @@ void Storage::StartTimeline(int64_t max_events) {
     throw InvalidArgument("Storage::StartTimeline: max_events = ", max_events,
                           "; expected in (0, 2^40)");
   }
-  OrResourceExhausted("Storage::StartTimeline", [&] { impl_->StartTimeline(max_events); });
+  TranslateBadAlloc("Storage::StartTimeline", [&] { impl_->StartTimeline(max_events); });
 }
 
 std::string Storage::StopTimeline(std::string_view trace) {
-  return OrResourceExhausted("Storage::StopTimeline", [&] { return impl_->StopTimeline(trace); });
+  return TranslateBadAlloc("Storage::StopTimeline", [&] { return impl_->StopTimeline(trace); });
 }
 
 }  // namespace tessera

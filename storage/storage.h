@@ -64,8 +64,9 @@ class Storage {
   ///   it: what was requested, in use, cached, and the limit;
   /// - kUnimplemented for a device that this build knows no memory for.
   Handle Alloc(int64_t size_bytes, Device device, std::string_view tag = {}) {
-    return MakeHandle(tag.empty() ? Take(size_bytes, device) : TakeTagged(size_bytes, device, tag),
-                      size_bytes, device);
+    return MakeHandle(
+        tag.empty() ? AllocBlock(size_bytes, device) : AllocTaggedBlock(size_bytes, device, tag),
+        size_bytes, device);
   }
 
   /// Gives a block back to its pool. Throws Error(kFailedPrecondition) if the handle was freed
@@ -136,11 +137,12 @@ class Storage {
   // Alloc is inline as far as it makes the handle, which so comes to lie at once where the caller
   // wants it: an eighth of the time of a block that the thread has at hand. Both return null for no
   // bytes, and throw what Alloc throws.
-  storage_internal::Block* Take(int64_t size_bytes, Device device);
-  storage_internal::Block* TakeTagged(int64_t size_bytes, Device device, std::string_view tag);
+  storage_internal::Block* AllocBlock(int64_t size_bytes, Device device);
+  storage_internal::Block* AllocTaggedBlock(int64_t size_bytes, Device device,
+                                            std::string_view tag);
   static Handle MakeHandle(storage_internal::Block* block, int64_t size_bytes, Device device) {
     if (block == nullptr) return {.device = device};
-    return {block->ptr, size_bytes, device, block->life(), block};
+    return {block->ptr, size_bytes, device, block->CurrentGeneration(), block};
   }
 
   std::unique_ptr<Impl> impl_;

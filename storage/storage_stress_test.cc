@@ -215,7 +215,7 @@ class StorageStressTest : public testing::TestWithParam<StressCase> {
   std::atomic<int64_t> broken_guards_{0};
 };
 
-TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndFiguresAreExact) {
+TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndStatisticsAreExact) {
   const auto seed =
       static_cast<uint64_t>(EnvironmentInt("TESSERA_TEST_SEED", 20240607, 0, kNoLimit));
   const int64_t factor = EnvironmentInt("TESSERA_TEST_STRESS_FACTOR", 1, 1, 1000);

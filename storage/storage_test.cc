@@ -93,7 +93,7 @@ TEST_P(StorageTest, NoBytesNeedNoMemory) {
   EXPECT_EQ(storage.Stats(Device::Cpu()).allocations, 3);
 }
 
-TEST_P(StorageTest, FiguresFollowEveryCall) {
+TEST_P(StorageTest, StatisticsFollowEveryCall) {
   Storage storage(Options());
   const Storage::Handle a = storage.Alloc(1000, Device::Cpu());
   const Storage::Handle b = storage.Alloc(100000, Device::Cpu());
@@ -167,7 +167,7 @@ TEST_P(StorageTest, ABlockOfAnotherStorageIsRefused) {
   other.Free(block);
 }
 
-TEST_P(StorageTest, ImpossibleSizesAreRefusedWithTheFigures) {
+TEST_P(StorageTest, ImpossibleSizesAreRefusedWithTheUsage) {
   Storage storage(Options(1000000));
   const Storage::Handle live = storage.Alloc(640, Device::Cpu());
   for (const int64_t size : {int64_t{-1}, std::numeric_limits<int64_t>::min(), int64_t{1} << 47,
@@ -193,7 +193,7 @@ TEST_P(StorageTest, TheLimitHoldsAndTheErrorSaysWhy) {
   storage.Free(storage.Alloc(600001, Device::Cpu()));
 }
 
-TEST_P(StorageTest, NothingIsGivenUpForARequestBeyondTheLimit) {
+TEST_P(StorageTest, ARequestBeyondTheLimitReleasesNothing) {
   Storage storage(Options(8 * kMegabyte));
   const Storage::Handle small = storage.Alloc(100, Device::Cpu());
   const Storage::Handle large = storage.Alloc(2 * kMegabyte, Device::Cpu());
@@ -211,7 +211,7 @@ TEST_P(StorageTest, NothingIsGivenUpForARequestBeyondTheLimit) {
   storage.RemoveTrimmer(trimmer);
 }
 
-TEST(StorageLimitTest, MemoryKeptForOtherSizesServesWhatIsBeyondTheLimit) {
+TEST(StorageLimitTest, MemoryOfOtherSizesServesARequestBeyondTheLimit) {
   Storage storage(StorageOptions{.pool = StoragePoolKind::kBestFit});
   const Storage::Handle large = storage.Alloc(100 << 10, Device::Cpu());  // of a larger segment
   storage.SetLimit(Device::Cpu(), 0);
@@ -282,7 +282,7 @@ TEST_P(StorageTest, CachedLimitHoldsWhereADirectFreeLeavesMemoryBehind) {
   for (const Storage::Handle& block : segment) storage.Free(block);
 }
 
-TEST_P(StorageTest, CachedLimitHoldsForWhatComesOutOfThreadsCaches) {
+TEST_P(StorageTest, CachedLimitHoldsForBlocksFromThreadCaches) {
   StorageOptions options = Options();
   options.cached_limit_bytes = 16 * kMegabyte;
   Storage storage(options);
@@ -385,7 +385,7 @@ TEST_P(StorageTest, ThreadsFreeWhatOthersAllocated) {
   EXPECT_EQ(stats.in_use_bytes, 0);
 }
 
-TEST_P(StorageTest, AddressSanitizerSeesExactlyWhatIsNotLive) {
+TEST_P(StorageTest, AddressSanitizerWatchesExactlyTheFreeMemory) {
   using storage_internal::IsPoisoned;
   using storage_internal::kPoisons;
   Storage storage(Options());
@@ -400,7 +400,7 @@ TEST_P(StorageTest, AddressSanitizerSeesExactlyWhatIsNotLive) {
   }
 }
 
-TEST_P(StorageTest, LiveBlocksDieWithTheStorage) {
+TEST_P(StorageTest, TheStorageReleasesLiveBlocks) {
   Storage storage(Options());
   storage.Alloc(100, Device::Cpu());
   storage.Alloc(5 * kMegabyte, Device::Cpu());
@@ -487,7 +487,7 @@ TEST(StorageTagsTest, MemoryIsCountedByTag) {
   storage.Free(c);
 }
 
-TEST(StorageTagsTest, CountsAreExactWhateverThreadsTakeAndGive) {
+TEST(StorageTagsTest, CountsAreExactWhateverThreadsAllocate) {
   Storage storage;
   constexpr int kPairs = 1000;
   // A cached block, those of which two are more than a thread keeps to itself, and one of the pool.

@@ -188,7 +188,7 @@ TEST_P(StreamOrderTest, AStreamWithAnotherOnesHandleIsAnotherStream) {
   storage_->FreeOnStream(next, a_);
 }
 
-TEST_P(StreamOrderTest, WhatAFailedDeviceMayStillWriteIsNeverReused) {
+TEST_P(StreamOrderTest, MemoryThatAFailedDeviceMayWriteIsNeverReused) {
   Make(4 * kMegabyte);
   const Storage::Handle block = AllocOn(a_, 2 * kMegabyte);
   UseAndFree(a_, block);

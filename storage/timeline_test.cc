@@ -47,7 +47,7 @@ TEST(TimelineTest, EveryAllocAndFreeIsACounterEvent) {
   storage.Free(c);
 }
 
-TEST(TimelineTest, ATraceTakesTheEventsUp) {
+TEST(TimelineTest, EventsAreAddedToATrace) {
   const std::string traces[] = {
       R"({"displayTimeUnit":"ns","otherData":{"dropped_events":3},"traceEvents":[
 {"ph":"X","name":"say \"traceEvents\":[","ts":1.5},
@@ -95,7 +95,7 @@ TEST(TimelineTest, EventsAreCountersInTheOrderOfTime) {
   EXPECT_EQ(end["args"]["cached"], storage.Stats(Device::Cpu()).cached_bytes);
 }
 
-TEST(TimelineTest, WhatThereIsNoRoomForIsCounted) {
+TEST(TimelineTest, DroppedEventsAreCounted) {
   Storage storage;
   storage.Free(storage.Alloc(10, Device::Cpu()));
   storage.StartTimeline(4);

@@ -25,7 +25,7 @@ std::unique_ptr<PoolStrategy> MakeStrategy(const StorageOptions& options, BlockS
 
 /// Gives the system allocation that the block is a part of to another arena, unless others would
 /// have to wait until a great many blocks have moved.
-void Move(Block* block, Arena* to) {
+void MoveToArena(Block* block, Arena* to) {
   int num_blocks = 1;
   Block* first = block;
   for (; first->lower != nullptr && num_blocks <= kMaxMovedBlocks; first = first->lower) {
@@ -37,7 +37,7 @@ void Move(Block* block, Arena* to) {
   if (num_blocks > kMaxMovedBlocks) return;
   // As many records the other way, or an arena that others take memory from would have to make new
   // ones for ever.
-  to->blocks.Give(&first->arena->blocks, num_blocks);
+  to->blocks.GiveSpare(&first->arena->blocks, num_blocks);
   for (Block* part = first; part != nullptr; part = part->upper) {
     const bool is_free = part->is_free;
     if (is_free) part->arena->strategy->Remove(part);
@@ -80,15 +80,15 @@ Block* Arenas::Take(Arena* own, int64_t rounded_bytes) {
     if (arena.get() == own) continue;
     Block* const block = arena->strategy->Take(rounded_bytes);
     if (block == nullptr) continue;
-    Move(block, own);
+    MoveToArena(block, own);
     return block;
   }
   return nullptr;
 }
 
-Block* Arenas::TakeAnywhere(int64_t rounded_bytes) {
+Block* Arenas::TakeFromAnyKind(int64_t rounded_bytes) {
   for (const auto& arena : all_) {
-    if (Block* const block = arena->strategy->TakeAnywhere(rounded_bytes)) return block;
+    if (Block* const block = arena->strategy->TakeFromAnyKind(rounded_bytes)) return block;
   }
   return nullptr;
 }
@@ -96,7 +96,8 @@ Block* Arenas::TakeAnywhere(int64_t rounded_bytes) {
 Block* Arenas::Grow(Arena* own, int64_t rounded_bytes) {
   for (const auto& arena : all_) {
     if (arena.get() == own) continue;
-    arena->strategy->ForEachUnfit(rounded_bytes, [own](Block* block) { Move(block, own); });
+    arena->strategy->ForEachTooSmall(rounded_bytes,
+                                     [own](Block* block) { MoveToArena(block, own); });
   }
   return own->strategy->Grow(rounded_bytes);
 }

@@ -61,7 +61,7 @@ class Arenas {
   /// unless that is in hundreds of blocks: what a thread needs step after step is soon where it
   /// finds it without the pool's lock.
   Block* Take(Arena* own, int64_t rounded_bytes);
-  Block* TakeAnywhere(int64_t rounded_bytes);
+  Block* TakeFromAnyKind(int64_t rounded_bytes);
   /// What other arenas have and would give back for a block of that size comes to the thread's own
   /// first.
   Block* Grow(Arena* own, int64_t rounded_bytes);

@@ -59,7 +59,7 @@ TEST_F(ArenasTest, AThreadGetsAnArenaOfItsOwnWhileThereAreSome) {
   EXPECT_EQ(shared, (std::vector<Arena*>{a_, b_, c}));
 }
 
-TEST_F(ArenasTest, SegmentsThatAreTooSmallMakeRoomForOneWhicheverArenaTheyAreIn) {
+TEST_F(ArenasTest, OneSegmentReplacesThoseTooSmallInAnyArena) {
   Block* const of_a = Get(a_, 8 * kMegabyte);
   Block* const of_b = Get(b_, 8 * kMegabyte);
   Block* const keeps_segment = Get(b_, kMegabyte / 2);
@@ -75,7 +75,7 @@ TEST_F(ArenasTest, SegmentsThatAreTooSmallMakeRoomForOneWhicheverArenaTheyAreIn)
 }
 
 // One allocates, the other frees, and joins what the first has cut.
-TEST_F(ArenasTest, RecordsGoBackAgainstMemory) {
+TEST_F(ArenasTest, BlockRecordsMoveTheOtherWay) {
   Block* const keeps_segment = Get(a_, kMegabyte / 2);
   const auto records = [&] { return a_->blocks.num_made() + b_->blocks.num_made(); };
   int after_some = 0;
@@ -90,7 +90,7 @@ TEST_F(ArenasTest, RecordsGoBackAgainstMemory) {
   arenas_.Put(keeps_segment);
 }
 
-TEST_F(ArenasTest, WhatIsFreeInAnotherArenaComesBeforeTheSystem) {
+TEST_F(ArenasTest, FreeMemoryOfAnotherArenaComesBeforeTheSystem) {
   Block* const of_a = Get(a_, kMegabyte / 2);
   Block* const rest_of_a = Get(a_, kMegabyte / 2);
   EXPECT_EQ(rest_of_a->lower, of_a);
@@ -139,10 +139,10 @@ TEST_F(ArenasTest, ReleaseLeavesWhatIsBeyondTheNeed) {
   EXPECT_EQ(arenas_.free_bytes(), 3 * kMegabyte);
 }
 
-TEST_F(ArenasTest, OnShortageMemoryForOtherSizesOfAnyArenaServes) {
+TEST_F(ArenasTest, OnShortageMemoryOfOtherSizesServes) {
   arenas_.Put(Get(b_, 64));
   EXPECT_EQ(arenas_.Take(a_, 100 << 10), nullptr);
-  Block* const block = arenas_.TakeAnywhere(100 << 10);
+  Block* const block = arenas_.TakeFromAnyKind(100 << 10);
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(block->kind, BlockKind::kSmall);
   arenas_.Put(block);

@@ -138,7 +138,7 @@ class BestFitPool final : public PoolStrategy {
     return block;
   }
 
-  Block* TakeAnywhere(int64_t rounded_bytes) override {
+  Block* TakeFromAnyKind(int64_t rounded_bytes) override {
     for (Bins& bins : bins_) {
       if (Block* block = TakeFrom(&bins, rounded_bytes)) return block;
     }
@@ -151,7 +151,7 @@ class BestFitPool final : public PoolStrategy {
     // One segment as large as all that are too small takes their place, so that they do not lie
     // idle beside it. This ends: each time there are fewer segments or more memory.
     int64_t unfit_bytes = 0;
-    ForEachUnfit(rounded_bytes, [&](Block* block) {
+    ForEachTooSmall(rounded_bytes, [&](Block* block) {
       unfit_bytes += block->size_bytes;
       ReleaseWhole(block);
     });
@@ -170,7 +170,7 @@ class BestFitPool final : public PoolStrategy {
   }
 
   /// Of large blocks, the segments that are free: none of them is large enough.
-  void ForEachUnfit(int64_t rounded_bytes, const std::function<void(Block*)>& visit) override {
+  void ForEachTooSmall(int64_t rounded_bytes, const std::function<void(Block*)>& visit) override {
     if (KindOf(rounded_bytes) != BlockKind::kLarge || whole_free_bytes_ == 0) return;
     BinsOf(BlockKind::kLarge).ForEach([&](Block* block) {
       if (block->IsWhole()) visit(block);

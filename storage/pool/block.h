@@ -48,11 +48,11 @@ struct alignas(64) Block {
   /// True if the block is all of what the system gave at once.
   bool IsWhole() const { return lower == nullptr && upper == nullptr; }
 
-  uint64_t life() const { return generation.load(std::memory_order_relaxed); }
+  uint64_t CurrentGeneration() const { return generation.load(std::memory_order_relaxed); }
   /// True while the block is in the life that Alloc gave that number.
-  bool IsIn(uint64_t life) const { return this->life() == life; }
+  bool HasGeneration(uint64_t expected) const { return CurrentGeneration() == expected; }
   /// Moves to the next life or out of it.
-  void Advance() { generation.store(life() + 1, std::memory_order_relaxed); }
+  void AdvanceGeneration() { generation.store(CurrentGeneration() + 1, std::memory_order_relaxed); }
 };
 
 }  // namespace tessera::storage_internal

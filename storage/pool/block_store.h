@@ -44,7 +44,7 @@ class BlockStore {
   }
 
   /// Gives another store up to so many records that it has to spare.
-  void Give(BlockStore* other, int count) {
+  void GiveSpare(BlockStore* other, int count) {
     for (; count > 0 && spare_ != nullptr; --count) {
       Block* const block = spare_;
       spare_ = block->next;

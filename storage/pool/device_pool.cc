@@ -85,7 +85,7 @@ DevicePool::~DevicePool() {
 }
 
 void DevicePool::ThrowImpossibleSize(int64_t size_bytes) {
-  throw InvalidArgument("Storage::Alloc: no block can have this size: ", Figures(size_bytes));
+  throw InvalidArgument("Storage::Alloc: no block can have this size: ", UsageText(size_bytes));
 }
 
 void DevicePool::ThrowFreedBefore(const StorageHandle& handle) const {
@@ -200,7 +200,7 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
   const int64_t rounded_bytes = arenas_.RoundUp(size_bytes);
   int64_t system_allocations = system_.allocations();
   Block* block = TakeOrGrow(cache, rounded_bytes);
-  if (block == nullptr && !IsBeyondLimit(rounded_bytes)) {
+  if (block == nullptr && !ExceedsLimit(rounded_bytes)) {
     arenas_lock.unlock();
     lock.unlock();
     trim_others_(device());
@@ -214,7 +214,7 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
   if (block == nullptr) {
     arenas_lock.unlock();
     lock.unlock();
-    throw ResourceExhausted("Storage::Alloc: out of memory: ", Figures(size_bytes));
+    throw ResourceExhausted("Storage::Alloc: out of memory: ", UsageText(size_bytes));
   }
   if (system_.allocations() != system_allocations) ++pool_misses_;
   Assign(block, size_bytes, tag);
@@ -237,7 +237,7 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
   if (DrainCachesUntilFits(own, rounded_bytes)) {
     if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   }
-  if (!IsBeyondLimit(rounded_bytes)) {
+  if (!ExceedsLimit(rounded_bytes)) {
     if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   }
   return TakeAfterShortage(own, rounded_bytes);
@@ -252,14 +252,14 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   });
   if (found != nullptr) return found;
   // The system cannot give it, so nothing goes back there for it.
-  if (IsBeyondLimit(rounded_bytes)) return arenas_.TakeAnywhere(rounded_bytes);
+  if (ExceedsLimit(rounded_bytes)) return arenas_.TakeFromAnyKind(rounded_bytes);
   DrainCaches();
   // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
   arenas_.Release(rounded_bytes);
   if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   arenas_.Release(kNoLimit);
   if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
-  return arenas_.TakeAnywhere(rounded_bytes);
+  return arenas_.TakeFromAnyKind(rounded_bytes);
 }
 
 /// Gives what threads that have ended left in their caches to the arenas, the earliest cache first,
@@ -516,7 +516,7 @@ void DevicePool::UnlockAfterFork(ForkSide side) {
   timeline_.UnlockAfterFork();
   tags_.UnlockAfterFork();
   if (side == ForkSide::kChild) {
-    caches_.ForEach([](ThreadCache* cache) { cache->lock().ForgetOwner(); });
+    caches_.ForEach([](ThreadCache* cache) { cache->lock().ResetOwner(); });
   }
   caches_.UnlockAll();
   arenas_.unlock();
@@ -598,7 +598,7 @@ StorageStats DevicePool::Stats() {
 }
 
 /// What every error of Alloc ends with.
-std::string DevicePool::Figures(int64_t size_bytes) {
+std::string DevicePool::UsageText(int64_t size_bytes) {
   const StorageStats stats = Stats();
   std::ostringstream text;
   text << "requested " << size_bytes << " bytes on " << device() << "; in use "

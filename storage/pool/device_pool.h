@@ -82,7 +82,7 @@ class DevicePool final : public ThreadCacheOwner {
   bool FreeToCache(const StorageHandle& handle, Device device) {
     ThreadCache* const cache = RecentCacheOfThisThread(device, id());
     Block* const block = handle.block;
-    if (cache == nullptr || block->list == kNoCacheList || !block->IsIn(handle.generation))
+    if (cache == nullptr || block->list == kNoCacheList || !block->HasGeneration(handle.generation))
         [[unlikely]]
       return false;
     {
@@ -125,7 +125,7 @@ class DevicePool final : public ThreadCacheOwner {
     if (size_bytes < 0 || size_bytes > kMaxAllocBytes) ThrowImpossibleSize(size_bytes);
   }
   void CheckLive(const StorageHandle& handle) const {
-    if (!handle.block->IsIn(handle.generation)) [[unlikely]]
+    if (!handle.block->HasGeneration(handle.generation)) [[unlikely]]
       ThrowFreedBefore(handle);
   }
   /// The tag of that name, null for none. Only this thread looks at what it used last.
@@ -148,12 +148,12 @@ class DevicePool final : public ThreadCacheOwner {
   /// Begins the block's next life.
   Block* MarkAllocated(Block* block) const {
     if (poison_) UnpoisonMemory(block->ptr, block->requested_bytes);
-    block->Advance();
+    block->AdvanceGeneration();
     return block;
   }
   /// Ends the block's life.
   void MarkFreed(Block* block) const {
-    block->Advance();
+    block->AdvanceGeneration();
     if (poison_) PoisonMemory(block->ptr, block->size_bytes);
   }
   void FreeToPool(ThreadCache* cache, Block* block);
@@ -162,7 +162,7 @@ class DevicePool final : public ThreadCacheOwner {
   Block* TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// What the system may not give: then nothing is given back to it on the way.
-  bool IsBeyondLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  bool ExceedsLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rounded_bytes > system_.limit_bytes();
   }
   Block* TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes)
@@ -190,7 +190,7 @@ class DevicePool final : public ThreadCacheOwner {
   void RecordOnTimeline(int64_t live_change_bytes) noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string Figures(int64_t size_bytes);
+  std::string UsageText(int64_t size_bytes);
 
   Arena* ArenaOf(const ThreadCache* cache) const {
     return cache != nullptr ? cache->arena() : arenas_.first();

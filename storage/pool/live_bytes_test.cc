@@ -48,7 +48,7 @@ TEST(LiveBytesTest, PeaksOfOneThreadAreExact) {
   EXPECT_EQ(live.peak_since_mark(), 2 * kMegabyte);
 }
 
-TEST(LiveBytesTest, WhoTakesAgainWhatHeGaveBackWritesToNoOthersCacheLine) {
+TEST(LiveBytesTest, AThreadThatReallocatesWhatItFreedWritesNoSharedCacheLine) {
   LiveBytes live;
   Thread thread(&live);
   for (int i = 0; i < 20; ++i) thread.Take(kMegabyte);
@@ -64,7 +64,7 @@ TEST(LiveBytesTest, WhoTakesAgainWhatHeGaveBackWritesToNoOthersCacheLine) {
   }
 }
 
-TEST(LiveBytesTest, WhatOthersTookIsSeenToGoSoon) {
+TEST(LiveBytesTest, FreesOfOtherThreadsMemoryAreReportedSoon) {
   LiveBytes live;
   Thread takes(&live), gives(&live);
   for (int i = 0; i < 100; ++i) {
@@ -74,7 +74,7 @@ TEST(LiveBytesTest, WhatOthersTookIsSeenToGoSoon) {
   EXPECT_LE(live.peak(), 3 * kMegabyte + 2 * UnreportedBytes::kMaxBytes);
 }
 
-TEST(LiveBytesTest, PeaksOfSeveralThreadsAreOffByNoMoreThanIsSaid) {
+TEST(LiveBytesTest, PeaksOfSeveralThreadsAreWithinTheDocumentedError) {
   LiveBytes live;
   Thread a(&live), b(&live);
   for (int i = 0; i < 40; ++i) a.Take(kMegabyte);

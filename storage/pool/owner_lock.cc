@@ -43,7 +43,7 @@ void OwnerLock::LockAfterOther() noexcept {
   owner_waits_.store(false, std::memory_order_relaxed);
 }
 
-void OwnerLock::LetOwnerIn() const {
+void OwnerLock::YieldToOwner() const {
   constexpr int kMaxYields = 16;
   for (int i = 0; i < kMaxYields && owner_waits_.load(std::memory_order_relaxed); ++i) {
     std::this_thread::yield();

@@ -56,7 +56,7 @@ class OwnerLock {
 
   /// After UnlockAsOther, if the lock is soon to be taken again: an owner that waits for it has it
   /// first, unless the scheduler keeps it from that.
-  void LetOwnerIn() const;
+  void YieldToOwner() const;
 
   // LockAsOther in three steps, so that many locks share one fence: announce at each, one
   // FenceAllThreads() if any is asymmetric, then await each, or give up with UnlockAsOther.
@@ -76,7 +76,7 @@ class OwnerLock {
 
   /// In the child of a fork that has held the lock as somebody else: the owner may be a thread that
   /// is gone, and may have had its flag raised, about to see the other one.
-  void ForgetOwner() {
+  void ResetOwner() {
     held_.store(false, std::memory_order_relaxed);
     owner_waits_.store(false, std::memory_order_relaxed);
   }

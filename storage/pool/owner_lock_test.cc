@@ -173,7 +173,7 @@ class OneProcessor {
 };
 
 TEST(OwnerLockTest, AnOwnerThatWaitsComesInBetweenTheOthersTurns) {
-  // On one processor the owner runs only when it is given way, by LetOwnerIn here; otherwise the
+  // On one processor the owner runs only when it is given way, by YieldToOwner here; otherwise the
   // other has it for all of its time slice, which is hundreds of turns.
   const OneProcessor one_processor;
   constexpr int kRounds = 20;
@@ -193,7 +193,7 @@ TEST(OwnerLockTest, AnOwnerThatWaitsComesInBetweenTheOthersTurns) {
     int turns = 0;
     for (; !was_in && turns < kManyTurns; ++turns) {
       lock.UnlockAsOther();
-      lock.LetOwnerIn();
+      lock.YieldToOwner();
       lock.LockAsOther();
     }
     lock.UnlockAsOther();
@@ -204,12 +204,12 @@ TEST(OwnerLockTest, AnOwnerThatWaitsComesInBetweenTheOthersTurns) {
   EXPECT_LE(slow_rounds, kRounds / 4);
 }
 
-TEST(OwnerLockTest, AnOwnerThatAForkHasLeftBehindHoldsNothing) {
+TEST(OwnerLockTest, ResetOwnerReleasesTheLockInAForkedChild) {
   OwnerLock lock;
   // The child's memory: a thread that is gone has its flag raised.
   lock.LockAsOwner();
   lock.AnnounceOther();
-  lock.ForgetOwner();
+  lock.ResetOwner();
   lock.AwaitOwner();
   lock.UnlockAsOther();
   const OwnerGuard guard(lock);

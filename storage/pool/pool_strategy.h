@@ -30,7 +30,7 @@ class PoolStrategy {
   virtual Block* TakeWhole(int64_t /*rounded_bytes*/) { return nullptr; }
 
   /// As Take, also from memory that is kept for other sizes. Throws std::bad_alloc.
-  virtual Block* TakeAnywhere(int64_t rounded_bytes) { return Take(rounded_bytes); }
+  virtual Block* TakeFromAnyKind(int64_t rounded_bytes) { return Take(rounded_bytes); }
 
   /// A block of at least that size with memory from the system, or null if there is none.
   /// Throws std::bad_alloc, and what SystemAllocator throws.
@@ -38,8 +38,8 @@ class PoolStrategy {
 
   /// Calls `visit(block)` for each free piece that Grow would give back to the system before it
   /// takes a block of that size from there; visit may Remove it.
-  virtual void ForEachUnfit(int64_t /*rounded_bytes*/,
-                            const std::function<void(Block*)>& /*visit*/) {}
+  virtual void ForEachTooSmall(int64_t /*rounded_bytes*/,
+                               const std::function<void(Block*)>& /*visit*/) {}
 
   /// Takes a block back; returns the block that holds its memory now, or null if the system has it.
   /// Never fails.

@@ -59,7 +59,7 @@ class SizePool final : public PoolStrategy {
     if (found == free_.end() || found->second == nullptr) return nullptr;
     Block* block = found->second;
     found->second = block->next;
-    Unfree(block);
+    MarkTaken(block);
     return block;
   }
 
@@ -120,7 +120,7 @@ class SizePool final : public PoolStrategy {
   }
 
  private:
-  void Unfree(Block* block) {
+  void MarkTaken(Block* block) {
     block->next = nullptr;
     block->is_free = false;
     free_bytes_ -= block->size_bytes;

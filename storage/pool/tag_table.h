@@ -65,16 +65,16 @@ class TagCounts {
   /// The tag of that name if this thread used it lately, else null. Names are compared, not only
   /// their addresses, since another name may have come to lie there.
   Tag* FindRecent(std::string_view name) const {
-    const Ends ends(name);
-    const Recent& recent = recent_[ends.Slot()];
-    return recent.ends == ends && ends.HasSameMiddle(name, recent.tag->name) ? recent.tag : nullptr;
+    const NameKey key(name);
+    const Recent& recent = recent_[key.Slot()];
+    return recent.key == key && key.HasSameMiddle(name, recent.tag->name) ? recent.tag : nullptr;
   }
 
   /// Makes room to count under the tag and remembers it. Throws std::bad_alloc.
   void Add(Tag* tag) {
     if (counts_.size() <= tag->number) counts_.resize(tag->number + 1);
-    const Ends ends(tag->name);
-    recent_[ends.Slot()] = {ends, tag};
+    const NameKey key(tag->name);
+    recent_[key.Slot()] = {key, tag};
   }
 
   /// True if there is room to count under the tag, as after Add(tag).
@@ -113,9 +113,9 @@ class TagCounts {
     int64_t allocations = 0;
   };
   /// A name's length and its first and last eight bytes: all of a name of up to sixteen.
-  struct Ends {
-    Ends() = default;
-    explicit Ends(std::string_view name) : length(name.size()) {
+  struct NameKey {
+    NameKey() = default;
+    explicit NameKey(std::string_view name) : length(name.size()) {
       if (length >= kBytes) {
         std::memcpy(&first, name.data(), kBytes);
         std::memcpy(&last, name.data() + length - kBytes, kBytes);
@@ -128,7 +128,7 @@ class TagCounts {
     /// multiplicative hash.
     size_t Slot() const { return (first + 31 * last) * 0x9E3779B97F4A7C15u >> (64 - kSlotBits); }
 
-    /// Whether two names with these ends are the same. Not by memcmp: the call would have all who
+    /// Whether two names with these key are the same. Not by memcmp: the call would have all who
     /// look a name up save registers.
     bool HasSameMiddle(std::string_view a, std::string_view b) const {
       for (size_t i = kBytes; i + kBytes < length; i += kBytes) {
@@ -141,7 +141,7 @@ class TagCounts {
     }
 
     /// With one branch, for it is nearly always true.
-    friend bool operator==(const Ends& a, const Ends& b) {
+    friend bool operator==(const NameKey& a, const NameKey& b) {
       return ((a.length ^ b.length) | (a.first ^ b.first) | (a.last ^ b.last)) == 0;
     }
 
@@ -151,7 +151,7 @@ class TagCounts {
     uint64_t last = 0;
   };
   struct Recent {
-    Ends ends;
+    NameKey key;
     Tag* tag = nullptr;
   };
   static constexpr int kSlotBits = 4;

@@ -107,7 +107,7 @@ void ThreadCacheSet::DrainInSteps(BlockKind kind, const PutBlock& put) {
       }
       cache->lock().UnlockAsOther();
     }
-    for (const auto& cache : announced) cache->lock().LetOwnerIn();
+    for (const auto& cache : announced) cache->lock().YieldToOwner();
   }
 }
 

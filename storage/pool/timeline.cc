@@ -7,7 +7,7 @@
 
 namespace tessera::storage_internal {
 
-Timeline::Recording Timeline::RoomFor(int64_t max_events) {
+Timeline::Recording Timeline::WithCapacity(int64_t max_events) {
   Recording recording;
   recording.events.reserve(static_cast<size_t>(max_events));
   return recording;

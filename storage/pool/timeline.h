@@ -28,7 +28,7 @@ class Timeline {
   };
 
   /// A recording without events, with room for so many. Throws std::bad_alloc.
-  static Recording RoomFor(int64_t max_events);
+  static Recording WithCapacity(int64_t max_events);
 
   /// Forgets what was recorded before and records from now on for as long as `empty` has room,
   /// first of all the state now.

@@ -1,5 +1,5 @@
-#ifndef TESSERA_STORAGE_HOST_MEMORY_H_
-#define TESSERA_STORAGE_HOST_MEMORY_H_
+#ifndef TESSERA_STORAGE_TRANSLATE_BAD_ALLOC_H_
+#define TESSERA_STORAGE_TRANSLATE_BAD_ALLOC_H_
 
 #include <new>
 
@@ -10,7 +10,7 @@ namespace tessera::storage_internal {
 /// Calls `body`, a public member's. What it needs of host memory for storage's own records may not
 /// be there: then Error(kResourceExhausted) that names the call.
 template <typename Body>
-auto OrResourceExhausted(const char* call, const Body& body) {
+auto TranslateBadAlloc(const char* call, const Body& body) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
@@ -20,4 +20,4 @@ auto OrResourceExhausted(const char* call, const Body& body) {
 
 }  // namespace tessera::storage_internal
 
-#endif  // TESSERA_STORAGE_HOST_MEMORY_H_
+#endif  // TESSERA_STORAGE_TRANSLATE_BAD_ALLOC_H_
