@@ -11,18 +11,18 @@ namespace storage_internal {
 struct Block;
 }  // namespace storage_internal
 
-/// A block of memory that Storage::Alloc gave out: a value that may be copied and freed on any
-/// thread, once. The default value, like a block of no bytes, has a null pointer, and freeing it
-/// does nothing.
+/// A block of memory that Storage::Alloc returned. Handles may be copied. A block is freed once, on
+/// any thread. A default handle and one of 0 bytes have a null pointer, and freeing them does
+/// nothing.
 struct StorageHandle {
-  /// The first byte, aligned to 64 bytes or more; null for a block of no bytes.
+  /// The first byte, aligned to at least 64 bytes. Null for 0 bytes.
   void* dptr = nullptr;
-  /// What was asked for. The block may be larger, but the rest is not the caller's.
+  /// The requested size. The caller may use no more, even if the block is larger.
   int64_t size_bytes = 0;
-  Device device;  ///< where it lies
+  Device device;  ///< the device that holds the memory
 
-  /// Storage's own: which of the block's lives this is, and where it keeps the block's state. They
-  /// let Free refuse a handle that was freed before and find the block without a search.
+  /// Storage's own fields. Free compares `generation` with the block's to detect a second free, and
+  /// finds the block's record through `block`.
   uint64_t generation = 0;
   storage_internal::Block* block = nullptr;
 };

@@ -11,62 +11,62 @@
 
 namespace tessera {
 
-/// How freed blocks are kept for reuse.
+/// The way in which a pool keeps freed blocks for reuse.
 enum class StoragePoolKind {
-  /// Nothing is kept: each block is one system allocation. For finding memory errors.
+  /// The pool keeps nothing: each block is one system allocation. Useful to find memory errors.
   kNone,
-  /// A freed block serves requests of exactly its size (in multiples of 64 bytes). Never wastes a
-  /// byte in a block, but keeps one block for each size it has ever seen.
+  /// A freed block serves requests of exactly its size, rounded up to multiples of 64 bytes. Blocks
+  /// waste no memory, but the pool keeps blocks of each size that was ever requested.
   kExact,
-  /// Sizes are rounded up to a power of two below `round_linear_cutoff_bytes` and to multiples of
-  /// it above. Few different sizes, so much reuse where sizes vary; up to half of a block is waste.
+  /// Sizes are rounded up: to a power of two below `round_linear_cutoff_bytes`, to multiples of it
+  /// above. Requests of varying sizes often reuse blocks. Up to half of a block is waste.
   kRounded,
-  /// Blocks are cut from large segments, the smallest free one that fits is used, and neighbours
-  /// that are both free are joined. Each thread caches some. The default.
+  /// The default. Blocks are cut from large segments. A request gets the smallest free block that
+  /// fits, and free neighbours are joined. Each thread caches some blocks.
   kBestFit,
 };
 
-/// In the place of a number of bytes: as much as there is.
+/// The value of a limit in bytes that stands for no limit.
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-/// How one device's memory is managed.
+/// The settings of one device's pool.
 struct StorageOptions {
-  /// How freed blocks are kept.
+  /// The way in which freed blocks are kept.
   StoragePoolKind pool = StoragePoolKind::kBestFit;
 
-  /// The most that may be held from the system at a time, live and cached together.
+  /// The maximum that the pool may hold from the system, live and cached memory together.
   int64_t limit_bytes = kNoLimit;
 
-  /// The most that may stay cached, beside what the threads' caches hold: of small and of larger
-  /// blocks each at most a 64th of this for each thread. What a Free leaves above it, or an Alloc
-  /// that looked into those caches, goes back to the system, as far as whole system allocations are
-  /// free.
+  /// The maximum that the pool may keep cached outside the threads' caches. Memory above it is
+  /// released to the system if a whole system allocation is free. Each thread's cache may hold a
+  /// 64th of this limit in small blocks, and a 64th in larger ones.
   int64_t cached_limit_bytes = kNoLimit;
 
-  /// For StoragePoolKind::kRounded; a power of two.
+  /// The cutoff of StoragePoolKind::kRounded, a power of two of at least 64.
   int64_t round_linear_cutoff_bytes = int64_t{1} << 24;
 
-  /// The most that one thread keeps of small freed blocks (up to 64 KiB each), for
-  /// StoragePoolKind::kBestFit, beside larger ones of up to 8 MiB each and 128 MiB together; 0
-  /// turns the threads' caches off. When the pool has nothing that fits, it takes some back before
-  /// it asks the system. The default holds what a step of a recurrent network frees of them.
+  /// The maximum that one thread's cache keeps in small blocks, of up to 64 KiB each, for
+  /// StoragePoolKind::kBestFit. The cache also keeps larger blocks of up to 8 MiB each, 128 MiB
+  /// together. The value 0 turns the threads' caches off. A pool without a free block that fits
+  /// takes blocks from the caches before it asks the system. The default holds all small blocks
+  /// that a training step of a recurrent network frees.
   int64_t thread_cache_bytes = int64_t{16} << 20;
 
-  /// Where the memory comes from; null means what this build registered for the device. Tests
+  /// The source of memory. Null stands for the one that this build registered for the device. Tests
   /// inject failures here.
   std::shared_ptr<SystemAllocator> system_allocator = nullptr;
 
-  /// How far the device's streams have come, for AllocOnStream and FreeOnStream; null means what
-  /// this build registered for the device, or else that there are no streams.
+  /// The events of the device's streams, for AllocOnStream and FreeOnStream. Null stands for those
+  /// that this build registered for the device. A device without any has no streams.
   std::shared_ptr<StreamEvents> stream_events = nullptr;
 
-  /// The settings for `device` from the environment, where DEV is CPU, GPU, CPU_PINNED or
+  /// Reads the settings for `device` from the environment. DEV stands for CPU, GPU, CPU_PINNED or
   /// CPU_SHARED:
   ///   TESSERA_DEV_MEM_POOL_TYPE = none | exact | round | best_fit
   ///   TESSERA_DEV_MEM_LIMIT_MB, TESSERA_DEV_MEM_CACHED_LIMIT_MB, TESSERA_DEV_MEM_THREAD_CACHE_MB
   ///     (2^20 bytes each)
   ///   TESSERA_DEV_MEM_POOL_ROUND_LINEAR_CUTOFF (the power of two's exponent, 12 to 40)
-  /// Throws Error(kInvalidArgument) that names the variable.
+  /// Throws Error(kInvalidArgument) that names the variable if its value is out of range.
   static StorageOptions FromEnvironment(Device device);
 };
 

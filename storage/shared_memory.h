@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Where a block of Device::CpuShared() lies, in words that another process understands: a value
-/// that may travel through a pipe, an argument or a file.
+/// The location of a block of Device::CpuShared() that another process can open. It may be sent
+/// through a pipe, an argument or a file.
 ///
 ///     // One process:
 ///     const Storage::Handle block = storage->Alloc(size, Device::CpuShared());
@@ -19,15 +19,15 @@ namespace tessera {
 ///     const SharedMapping mapping = SharedMapping::Open(SharedBlock::FromString(Receive()));
 ///     std::memcpy(mapping.data(), from, mapping.size_bytes());
 struct SharedBlock {
-  int64_t process_id = 0;    ///< of the process that allocated it
-  int64_t descriptor = -1;   ///< the process's file descriptor of the memory
-  uint64_t file_number = 0;  ///< the memory's inode, which tells it from what came after it
-  int64_t offset_bytes = 0;  ///< the block's place in the memory
-  int64_t size_bytes = 0;    ///< 0 for a block of no bytes
+  int64_t process_id = 0;    ///< the process that allocated the block
+  int64_t descriptor = -1;   ///< the file descriptor of the memory in that process
+  uint64_t file_number = 0;  ///< the memory's inode, which shows if the descriptor was reused
+  int64_t offset_bytes = 0;  ///< the block's offset in the memory
+  int64_t size_bytes = 0;    ///< the block's size, possibly 0
 
-  /// "tessera-shared:PROCESS:DESCRIPTOR:FILE:OFFSET:SIZE" in decimal numbers.
+  /// Returns "tessera-shared:PROCESS:DESCRIPTOR:FILE:OFFSET:SIZE" in decimal numbers.
   std::string ToString() const;
-  /// Reads what ToString wrote. Throws Error(kInvalidArgument) that quotes the text.
+  /// Parses the result of ToString. Throws Error(kInvalidArgument) that quotes the text.
   static SharedBlock FromString(std::string_view text);
 
   friend bool operator==(const SharedBlock&, const SharedBlock&) = default;
@@ -35,23 +35,22 @@ struct SharedBlock {
 
 /// Describes a live block of Device::CpuShared() memory that this process allocated.
 ///
-/// The block's memory stays with the storage that it came from: Free it only when other processes
-/// use it no more, since the pool hands it out again. The order of reads and writes is the
-/// processes' own affair, as between threads. The child of a fork has its parent's blocks at the
-/// same addresses; the parent's storage alone hands their memory out again.
-/// Throws Error(kFailedPrecondition) for any other block and for one that was freed.
-/// Threads: safe.
+/// The storage that allocated the block still owns its memory. Free it only after all processes
+/// have stopped using it, because the pool then reuses it. The processes must synchronize their
+/// reads and writes, as threads must. The child of a fork sees its parent's blocks at the same
+/// addresses; only the parent's storage reuses their memory. Throws Error(kFailedPrecondition) for
+/// a block of another device and for one that was freed. Thread-safe.
 SharedBlock Share(const StorageHandle& block);
 
-/// Another process's block in this process's memory, until the mapping goes. The memory stays even
-/// if the process that allocated it ends.
+/// A mapping of another process's block into this process, which the destructor unmaps. The memory
+/// exists as long as the mapping does, even if the process that allocated it ends.
 class SharedMapping {
  public:
   /// Maps nothing.
   SharedMapping() = default;
-  /// Throws Error: kNotFound if the process has ended, has given the memory back to the system, or
-  /// may not be looked at by this user; kInvalidArgument if no block can lie there;
-  /// kResourceExhausted if it cannot be mapped.
+  /// Maps a block. Throws Error: kNotFound if the process has ended, has released the memory to the
+  /// system, or belongs to another user; kInvalidArgument if the location exceeds the memory;
+  /// kResourceExhausted if the system cannot map it.
   static SharedMapping Open(const SharedBlock& block);
 
   SharedMapping(SharedMapping&& other) noexcept { swap(other); }
@@ -61,7 +60,7 @@ class SharedMapping {
   }
   ~SharedMapping();
 
-  /// The block's first byte, aligned to 64 bytes; null for a block of no bytes.
+  /// The block's first byte, aligned to 64 bytes. Null for 0 bytes.
   void* data() const { return data_; }
   int64_t size_bytes() const { return size_bytes_; }
 

@@ -16,127 +16,132 @@
 
 namespace tessera {
 
-/// Memory for arrays and workspaces, one pool for each device.
+/// Allocates memory for arrays and workspaces, from one pool for each device.
 ///
 ///     Storage* storage = Storage::Get();
 ///     Storage::Handle block = storage->Alloc(1 << 20, Device::Cpu(), "weights");
 ///     ...                       // block.dptr is aligned to 64 bytes; its contents are undefined
 ///     storage->Free(block);     // back to the pool; the next Alloc of that size is cheap
 ///
-/// A freed block is kept for reuse as StorageOptions say. When memory runs short, Alloc gathers
-/// what all threads have cached, gives cached memory back to the system, asks the registered
-/// trimmers, and only then throws. For more than the limit itself it gives nothing back and asks
-/// nobody.
+/// The pool keeps freed blocks for reuse, as StorageOptions describe.
 ///
-/// If the host has no memory for storage's own records, every member that needs some throws
-/// Error(kResourceExhausted) and has changed nothing; Free and DirectFree need none.
+/// Shortage: Alloc gathers the blocks in all threads' caches, then releases cached memory to the
+/// system, then calls the registered trimmers, and only then throws. A request that exceeds the
+/// limit by itself releases nothing and calls no trimmer.
 ///
-/// Threads: every member may be called from any thread at any time, and any thread may free what
-/// another allocated. The destructor must not overlap other calls; blocks that are still out then
-/// become invalid.
+/// Host memory: if the host has none for storage's own records, the call throws
+/// Error(kResourceExhausted) and changes nothing. Free and DirectFree need none.
 ///
-/// Forks: the child goes on with what the parent had, whatever other threads were doing. Memory
-/// that both would write (shared memory, and a GPU's) is handed out by the parent alone: the
-/// child's pool of such a device begins empty, with the parent's limit. Blocks from before the
-/// child may free, and use as the two agree. A fork waits for calls that are under way, and for
-/// trimmers.
+/// Threads: all members are thread-safe, and any thread may free a block that another allocated.
+/// The destructor must not overlap other calls, and invalidates all live blocks.
+///
+/// Forks: a fork waits for running calls and trimmers. The child inherits the pools of memory that
+/// the kernel copies. Memory that both processes would write (shared memory and GPU memory) stays
+/// in the parent's pools: the child's pools of such devices begin empty, with the parent's limits.
+/// The child may use and free blocks from before the fork if it coordinates with the parent.
 class Storage {
  public:
-  using Handle = StorageHandle;  ///< what Alloc gives out
+  using Handle = StorageHandle;  ///< a block
 
-  /// The process's storage, set up from the environment (StorageOptions::FromEnvironment) and never
-  /// destroyed.
+  /// Returns the process's storage. Its options come from the environment
+  /// (StorageOptions::FromEnvironment). It is never destroyed.
   static Storage* Get();
 
-  /// A storage of its own, in which every device has these options.
+  /// Makes an independent storage with these options for every device.
   /// Throws Error(kInvalidArgument) if a number in them is out of range.
   explicit Storage(StorageOptions options = {});
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  /// Returns a block of at least `size_bytes`; none at all, with a null pointer, if that is 0.
-  /// Blocks with a tag (an operation's or array's name) are also counted under it.
+  /// Allocates a block of at least `size_bytes`. The handle's pointer is null if that is 0.
+  /// A tag, such as the name of an operation or array, adds the block to that tag's statistics.
   ///
-  /// Throws Error and changes nothing that is live:
-  /// - kInvalidArgument for a size that is negative or cannot exist, or an impossible device;
+  /// Throws Error and leaves all live blocks unchanged:
+  /// - kInvalidArgument if the size is negative or above 2^46, or the device is impossible;
   /// - kResourceExhausted if neither the pool nor the system has the memory, or the limit forbids
-  ///   it: what was requested, in use, cached, and the limit;
-  /// - kUnimplemented for a device that this build knows no memory for.
+  ///   the allocation; the message names the bytes requested, in use and cached, and the limit;
+  /// - kUnimplemented if this build has no memory for the device.
   Handle Alloc(int64_t size_bytes, Device device, std::string_view tag = {}) {
     return MakeHandle(
         tag.empty() ? AllocBlock(size_bytes, device) : AllocTaggedBlock(size_bytes, device, tag),
         size_bytes, device);
   }
 
-  /// Gives a block back to its pool. Throws Error(kFailedPrecondition) if the handle was freed
-  /// before or belongs to another Storage.
+  /// Returns a block to its pool. Throws Error(kFailedPrecondition) if the handle was already
+  /// freed or belongs to another Storage.
   void Free(const Handle& handle);
 
-  /// As Alloc and Free, for memory that work on a device's stream uses: `stream` is a cudaStream_t,
-  /// or whatever StorageOptions::stream_events watches. A freed block serves AllocOnStream of the
-  /// same stream at once, if it is no more than an eighth too large; everybody else gets it only
-  /// after the work that the stream has been given by then is done, and never if the device fails
-  /// before it can tell. Nobody waits for that, unless memory runs short. Where a device has no
-  /// streams, as the CPU, these are Alloc and Free.
-  /// Both may throw Error, besides, if there is no such stream, and FreeOnStream if no event can be
-  /// recorded; the block is then still live.
+  /// Allocates and frees memory that work on a device's stream uses. `stream` is a cudaStream_t, or
+  /// a stream of StorageOptions::stream_events.
+  ///
+  /// AllocOnStream of the same stream may reuse a freed block at once, if the block exceeds the
+  /// request by at most an eighth of its size. Other allocations reuse it after the stream has done
+  /// the work that it had been given when the block was freed. If the device fails before it can
+  /// report that, no allocation reuses the block. FreeOnStream does not wait for the stream. An
+  /// allocation waits for it only if memory is short.
+  ///
+  /// On a device without streams, such as the CPU, these calls are Alloc and Free. Otherwise both
+  /// also throw Error if the stream does not exist. FreeOnStream also throws Error if it cannot
+  /// record an event. The block is then still live.
   Handle AllocOnStream(int64_t size_bytes, Device device, void* stream, std::string_view tag = {});
   void FreeOnStream(const Handle& handle, void* stream);
 
-  /// As Free, but memory goes back to the system as soon as a whole system allocation is free.
+  /// Frees a block and releases its system allocation to the system if all of that is now free.
+  /// Throws as Free does.
   void DirectFree(const Handle& handle);
 
-  /// Gives everything that is cached for `device` back to the system; waits for the work on blocks
-  /// that were freed in stream order.
+  /// Releases all cached memory of `device` to the system. Waits for the work on blocks that were
+  /// freed in stream order.
   void ReleaseAll(Device device);
 
-  /// Changes the limit of StorageOptions for one device; cached memory above it is released. Live
-  /// memory may already exceed the new limit: then the system is asked for nothing until enough is
-  /// freed, and only what is cached is handed out.
+  /// Changes StorageOptions::limit_bytes for one device, and releases cached memory above it. Live
+  /// memory may exceed the new limit. Until enough of it is freed, allocations use cached memory
+  /// only.
   void SetLimit(Device device, int64_t limit_bytes);
 
-  /// Registers somebody who holds memory that they could do without. When memory runs short, Alloc
-  /// calls `trim(device)`, one call at a time; it may call Free, and must not call Alloc,
-  /// AddTrimmer, RemoveTrimmer or fork, nor make or end a Storage or an Engine. Returns a number
-  /// for RemoveTrimmer, which waits for a call that is under way.
+  /// Registers a function that frees memory which its owner can do without. Alloc calls
+  /// `trim(device)` when memory is short, one call at a time. The function may call Free. It must
+  /// not call Alloc, AddTrimmer, RemoveTrimmer or fork, and must not make or destroy a Storage or
+  /// an Engine. Returns a number for RemoveTrimmer, which waits for a running call.
   int64_t AddTrimmer(std::function<void(Device)> trim);
   void RemoveTrimmer(int64_t trimmer);
 
-  /// All zeros for a device that has not been used.
+  /// Returns the device's statistics: all zeros if the device has not been used.
   StorageStats Stats(Device device) const;
 
-  /// The tags that have been used on `device`, the largest live ones first.
+  /// Returns the tags that have been used on `device`, sorted by live bytes, largest first.
   std::vector<StorageTagStats> TagStats(Device device) const;
 
-  /// Starts peak_since_mark_bytes anew from what is live.
+  /// Sets peak_since_mark_bytes to the bytes that are live now.
   void MarkPeak(Device device);
 
-  /// The devices used so far and their figures, as text for people.
+  /// Returns the statistics of all devices used so far as readable text.
   std::string Report() const;
 
-  /// Records every Alloc and Free of every device from now on, up to `max_events` for each, whose
-  /// memory (24 bytes an event) is taken at once. Starts anew if it was recording already.
-  /// Throws Error: kInvalidArgument unless 0 < max_events < 2^40.
+  /// Starts to record each Alloc and Free of every device, up to `max_events` for each device. The
+  /// call reserves 24 bytes for each event. It discards an earlier recording.
+  /// Throws Error(kInvalidArgument) unless 0 < max_events < 2^40.
   void StartTimeline(int64_t max_events = int64_t{1} << 20);
 
-  /// Stops recording. The result is a file for chrome://tracing or Perfetto: counter events, in
-  /// microseconds of the steady clock, of live and cached bytes for each device. What there was no
-  /// room for is counted in otherData.dropped_events. Without StartTimeline the list is empty.
+  /// Stops recording and returns the text of a file for chrome://tracing or Perfetto. The file
+  /// holds counter events of live and cached bytes for each device, in microseconds of the steady
+  /// clock. otherData.dropped_events counts the events that had no room. Without StartTimeline the
+  /// list is empty.
   ///
-  /// With a `trace` in that format, as Engine::StopTrace returns it, the result is the trace with
-  /// these events added: memory above the operations that took it. What there was no room for is
-  /// then its storage_dropped_events.
-  /// Throws Error(kInvalidArgument) for a trace that is none; the recording then goes on.
+  /// A `trace` in that format, such as the result of Engine::StopTrace, is returned with these
+  /// events added, so that memory appears above the operations that allocate it. Its member
+  /// storage_dropped_events counts the events that had no room. Throws Error(kInvalidArgument) if
+  /// `trace` does not have that format. The recording then continues.
   std::string StopTimeline(std::string_view trace = {});
 
  private:
   class Impl;
   explicit Storage(std::unique_ptr<Impl> impl);
 
-  // Alloc is inline as far as it makes the handle, which so comes to lie at once where the caller
-  // wants it: an eighth of the time of a block that the thread has at hand. Both return null for no
-  // bytes, and throw what Alloc throws.
+  // Alloc is inline so that it makes the handle directly in the caller's variable. That saves an
+  // eighth of the time of a cached allocation. These two return null for 0 bytes, and throw as
+  // Alloc does.
   storage_internal::Block* AllocBlock(int64_t size_bytes, Device device);
   storage_internal::Block* AllocTaggedBlock(int64_t size_bytes, Device device,
                                             std::string_view tag);

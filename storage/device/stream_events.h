@@ -8,40 +8,42 @@
 
 namespace tessera {
 
-/// How far the streams of one device have come: what Storage needs to reuse memory in stream order.
-/// A stream is whatever the device calls one; for CUDA a cudaStream_t. Calls for one device never
-/// overlap.
+/// The events of one device's streams, by which Storage reuses memory in stream order. A stream is
+/// a handle of the device's own kind, for CUDA a cudaStream_t. Calls for one device never overlap.
 class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
 
-  /// An event that happens when the stream has done all that it was given so far.
-  /// Throws Error if there can be none.
+  /// Records an event that happens when the stream has done all work submitted to it so far.
+  /// Throws Error if the event cannot be recorded.
   virtual void* Record(void* stream) = 0;
 
-  /// A number for the stream that no other stream has had or will have, also none that gets its
-  /// handle after its end. The handle itself does where handles do not come back.
-  /// Throws Error if there is no such stream.
+  /// Returns a number that identifies the stream. No other stream ever has it, not even one that
+  /// reuses the handle of a destroyed stream. The default, the handle itself, serves devices that
+  /// never reuse handles.
+  /// Throws Error if the stream does not exist.
   virtual uint64_t Identify(void* stream) { return reinterpret_cast<uintptr_t>(stream); }
 
-  /// True once the event has happened. Does not wait. Where the device has failed and cannot tell,
-  /// false: work that was under way may still write.
+  /// Returns true if the event has happened. Does not wait. Returns false if the device has failed
+  /// and cannot tell, because running work may still write.
   virtual bool HasHappened(void* event) noexcept = 0;
 
-  /// Returns true when the event has happened, false where the device has failed and cannot tell.
+  /// Waits for the event and returns true. Returns false if the device has failed and cannot tell.
   virtual bool Wait(void* event) noexcept = 0;
 
-  /// Ends the life of an event, whether it has happened or not.
+  /// Destroys an event, even if it has not happened.
   virtual void Release(void* event) noexcept = 0;
 };
 
-/// Makes the watcher of one device's streams. Throws Error if there is no such device.
+/// A function that makes the events of one device's streams. It throws Error if the device does not
+/// exist.
 using StreamEventsFactory = std::unique_ptr<StreamEvents> (*)(Device device);
 
-/// Says how streams of devices of `type` are watched; as RegisterSystemAllocator.
+/// Registers the factory for devices of `type`, in the way of RegisterSystemAllocator.
 bool RegisterStreamEvents(DeviceType type, StreamEventsFactory factory);
 
-/// Null where no back end is registered: work on such devices is done when its call returns.
+/// Makes the events of a device's streams. Returns null if no back end is registered: work on such
+/// devices is done when its call returns.
 std::unique_ptr<StreamEvents> MakeStreamEvents(Device device);
 
 }  // namespace tessera

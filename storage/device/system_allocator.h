@@ -8,38 +8,39 @@
 
 namespace tessera {
 
-/// Where a pool's memory comes from: the operating system, the CUDA driver, or a test. Calls for
-/// one device never overlap.
+/// The source of a pool's memory: the operating system, the CUDA driver, or a test. Calls for one
+/// device never overlap.
 class SystemAllocator {
  public:
   virtual ~SystemAllocator() = default;
 
-  /// Returns `size_bytes` > 0 of memory aligned to at least 64 bytes, or null if there is none.
-  /// Throws Error only for what freeing memory cannot cure, such as a device that is gone.
+  /// Allocates `size_bytes` > 0, aligned to at least 64 bytes. Returns null if there is not enough
+  /// memory. Throws Error only for failures that freeing memory cannot cure, such as a lost device.
   virtual void* Allocate(int64_t size_bytes) = 0;
 
-  /// Takes back exactly what one Allocate(size_bytes) returned.
+  /// Releases memory that Allocate(size_bytes) returned, all of it.
   virtual void Release(void* ptr, int64_t size_bytes) noexcept = 0;
 
-  /// True if the host may touch the memory. AddressSanitizer then watches freed blocks.
+  /// Returns true if the host can access the memory. AddressSanitizer then watches freed blocks.
   virtual bool host_accessible() const { return true; }
 
-  /// True if the child of a fork gets a copy of the memory, as of most. Otherwise parent and child
-  /// would write the same bytes, and the child's storage begins without it.
+  /// Returns true if the kernel copies the memory for the child of a fork, which is usual. If it
+  /// returns false, the child's pool begins empty, because both processes would write the same
+  /// bytes.
   virtual bool copied_by_fork() const { return true; }
 };
 
-/// Makes the allocator of one device. Throws Error if there is no such device.
+/// A function that makes the allocator of one device. It throws Error if the device does not exist.
 using SystemAllocatorFactory = std::unique_ptr<SystemAllocator> (*)(Device device);
 
-/// Says how memory of devices of `type` is had. Each back end calls it once, from a static
-/// initializer in its own file; a back end that is not linked in is simply absent.
-/// The result is true, so that a constant can be initialized with it.
+/// Registers the factory for devices of `type`. Each back end calls this once, from a static
+/// initializer in its own file. A back end that is not linked in is absent.
+/// Returns true, so that the call can initialize a constant.
 bool RegisterSystemAllocator(DeviceType type, SystemAllocatorFactory factory);
 
-/// The allocator for `device`.
-/// Throws Error(kUnimplemented) if this build has no back end for its type, and what the factory
-/// throws.
+/// Makes the allocator for `device`.
+/// Throws Error(kUnimplemented) if this build has no back end for its type, and the errors of the
+/// factory.
 std::unique_ptr<SystemAllocator> MakeSystemAllocator(Device device);
 
 }  // namespace tessera
