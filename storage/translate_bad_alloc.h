@@ -7,8 +7,9 @@
 
 namespace tessera::storage_internal {
 
-/// Calls `body`, a public member's. What it needs of host memory for storage's own records may not
-/// be there: then Error(kResourceExhausted) that names the call.
+/// Calls `body`, the body of a public function, and returns its result. Translates std::bad_alloc,
+/// thrown where the host has no memory for storage's own records, into Error(kResourceExhausted)
+/// that names the call.
 template <typename Body>
 auto TranslateBadAlloc(const char* call, const Body& body) {
   try {

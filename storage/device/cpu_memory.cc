@@ -1,4 +1,4 @@
-// Host memory: large pieces as huge pages straight from the kernel, small ones from malloc.
+// Allocates host memory: large pieces as huge pages from the kernel, small ones by malloc.
 
 #include <sys/mman.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 
-/// Maps whole pages at a multiple of a huge page, by mapping more and giving back both ends.
+/// Maps whole pages at a multiple of the huge page size. It maps more and unmaps both ends.
 void* MapAligned(int64_t size_bytes) {
   const int64_t mapped_bytes = size_bytes + kHugePageBytes;
   void* mapped = mmap(nullptr, static_cast<size_t>(mapped_bytes), PROT_READ | PROT_WRITE,
@@ -27,18 +27,18 @@ void* MapAligned(int64_t size_bytes) {
   const int64_t tail_bytes = (begin + mapped_bytes) - (ptr + size_bytes);
   if (ptr != begin) munmap(begin, static_cast<size_t>(ptr - begin));
   if (tail_bytes > 0) munmap(ptr + size_bytes, static_cast<size_t>(tail_bytes));
-  // Only advice: where the kernel has no huge pages to give, ordinary ones do.
+  // This is advice: without free huge pages the kernel uses ordinary pages.
   madvise(ptr, static_cast<size_t>(size_bytes), MADV_HUGEPAGE);
   return ptr;
 }
 
-/// Pieces of a megabyte and more are mapped: one page fault per 2 MiB as far as whole huge pages
-/// go, and their release reaches the kernel at once.
+/// Maps pieces of a megabyte or more. A page fault then covers 2 MiB where a whole huge page fits,
+/// and a release reaches the kernel at once.
 class CpuMemory final : public SystemAllocator {
  public:
   void* Allocate(int64_t size_bytes) override {
     if (IsMapped(size_bytes)) return MapAligned(size_bytes);
-    // aligned_alloc wants a multiple of the alignment; pools ask for nothing else.
+    // aligned_alloc requires a multiple of the alignment, which all pools request.
     return std::aligned_alloc(storage_internal::kAlignment, static_cast<size_t>(size_bytes));
   }
 

@@ -1,4 +1,4 @@
-// CUDA device memory and host memory that CUDA has pinned. Linked in under --config=cuda only.
+// Allocates CUDA device memory and pinned host memory. Linked in under --config=cuda only.
 
 #include <cuda_runtime_api.h>
 
@@ -11,8 +11,9 @@
 namespace tessera {
 namespace {
 
-/// Memory runs out by returning null; any other failure is an error that no freeing cures. The
-/// runtime's sticky "last error" is cleared so that it does not surface at somebody else's call.
+/// Returns whether the call succeeded, false if the device is out of memory. Throws Error for any
+/// other failure, which freeing memory cannot cure. Clears the runtime's sticky last error, so that
+/// it does not surface at an unrelated call.
 bool Allocated(cudaError_t status, const char* call, Device device) {
   if (status == cudaSuccess) return true;
   cudaGetLastError();
@@ -20,7 +21,7 @@ bool Allocated(cudaError_t status, const char* call, Device device) {
   throw FailedPrecondition("Storage: ", call, " on ", device, ": ", cudaGetErrorString(status));
 }
 
-/// Makes a device current for its own life.
+/// Makes a device current until the destructor.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int id) {
@@ -38,7 +39,7 @@ class CurrentDevice {
   cudaError_t status_ = cudaSuccess;
 };
 
-/// Throws Error(kInvalidArgument) if this machine has no such device.
+/// Throws Error(kInvalidArgument) if the machine does not have the device.
 void CheckDevice(Device device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -67,8 +68,8 @@ class CudaMemory final : public SystemAllocator {
   }
 
   void Release(void* ptr, int64_t) noexcept override {
-    // Waits for the device's work, so memory that a kernel still uses does not go away. At the end
-    // of the process the runtime may be gone already; then so is the memory.
+    // cudaFree waits for the device's work, so that no kernel loses memory which it still uses. At
+    // the end of the process the runtime may already be gone, and the memory with it.
     const CurrentDevice current(device_.id);
     cudaFree(ptr);
   }
@@ -86,8 +87,8 @@ class PinnedMemory final : public SystemAllocator {
   explicit PinnedMemory(Device device) : device_(device) { CheckDevice(device); }
 
   void* Allocate(int64_t size_bytes) override {
-    // Portable: pinned for every device, so the device that is current does not matter. Whole
-    // pages.
+    // Portable memory is pinned for every device, so the current device does not matter. The
+    // runtime allocates whole pages.
     void* ptr = nullptr;
     const cudaError_t status =
         cudaHostAlloc(&ptr, static_cast<size_t>(size_bytes), cudaHostAllocPortable);
@@ -96,7 +97,7 @@ class PinnedMemory final : public SystemAllocator {
 
   void Release(void* ptr, int64_t) noexcept override { cudaFreeHost(ptr); }
 
-  // Devices write it too, which AddressSanitizer does not see; for the host it is ordinary memory.
+  // AddressSanitizer does not see the devices' accesses. The host's are ordinary ones.
   bool host_accessible() const override { return true; }
   bool copied_by_fork() const override { return false; }
 

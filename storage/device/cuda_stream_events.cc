@@ -1,4 +1,5 @@
-// CUDA's events, for reuse of device memory in stream order. Linked in under --config=cuda only.
+// Records CUDA's events, for reuse of device memory in stream order. Linked in under --config=cuda
+// only.
 
 #include <cuda_runtime_api.h>
 
@@ -12,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// Events are made once and used again: making one costs microseconds, recording it far less.
+/// Reuses events, because making one costs microseconds and recording it far less.
 class CudaStreamEvents final : public StreamEvents {
  public:
   explicit CudaStreamEvents(Device device) : device_(device) {}
@@ -30,7 +31,7 @@ class CudaStreamEvents final : public StreamEvents {
 
   uint64_t Identify(void* stream) override {
 #if CUDART_VERSION >= 12000
-    // A stream that is destroyed with work to do goes on, while its handle may stand for another.
+    // A destroyed stream still does its work, while another stream may have the same handle.
     unsigned long long number = 0;
     const cudaError_t status = cudaStreamGetId(static_cast<cudaStream_t>(stream), &number);
     if (status != cudaSuccess) throw Failed("cudaStreamGetId", status);
@@ -42,7 +43,7 @@ class CudaStreamEvents final : public StreamEvents {
 
   bool HasHappened(void* event) noexcept override {
     const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(event));
-    // "Not ready" is an answer and not a failure, but CUDA remembers it as the last error.
+    // CUDA remembers "not ready" as its last error although it is no failure.
     if (status != cudaSuccess) cudaGetLastError();
     return status == cudaSuccess;
   }
@@ -54,7 +55,7 @@ class CudaStreamEvents final : public StreamEvents {
   }
 
   void Release(void* event) noexcept override {
-    // TakeEvent made room for every event that is out.
+    // TakeEvent reserved capacity for every event that it made.
     spare_.push_back(static_cast<cudaEvent_t>(event));
   }
 

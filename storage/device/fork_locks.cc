@@ -10,11 +10,11 @@ namespace {
 
 struct Registrations {
   std::mutex mutex;
-  std::set<ForkLocks*> all;  // guarded by mutex, which a fork holds from its begin to its end
+  std::set<ForkLocks*> all;  // guarded by mutex, which a fork holds from its start to its end
 };
 
 Registrations& TheRegistrations() {
-  // Never destroyed: forks may come at any time.
+  // The object is never destroyed, because a fork may happen at any time.
   static auto& registrations = *new Registrations;
   return registrations;
 }

@@ -3,36 +3,37 @@
 
 namespace tessera::storage_internal {
 
-/// The locks that a fork takes, in this order: each is elsewhere, too, taken before those below it.
+/// The stages in which a fork takes locks, in this order. All code takes a lock of an earlier stage
+/// before one of a later stage.
 enum class ForkStage {
   kTrimmers,  ///< held while trimmers run, which free
-  kPools,
-  kSystem,  ///< what pools call with their locks held
+  kPools,     ///< the locks of pools
+  kSystem,    ///< the locks of allocators, which pools call
 };
 
-/// Who goes on after a fork.
+/// The process that continues after a fork.
 enum class ForkSide {
   kParent,
-  kChild,  ///< with one thread, the one that forked
+  kChild,  ///< it has one thread, a copy of the one that forked
 };
 
-/// An object with locks. Of all threads only the one that forks is there in the child: what another
-/// one has locked would stay locked in it, and half changed. So the thread that forks takes all
-/// locks before, and gives them back on both sides.
+/// An object whose locks a fork takes. The child has only the thread that forked. A lock that
+/// another thread held would stay locked in the child, and its data half changed. Therefore the
+/// forking thread takes all locks before the fork and releases them in both processes.
 class ForkLocks {
  public:
   /// Takes the object's locks of one stage.
   virtual void LockForFork(ForkStage stage) = 0;
 
-  /// Gives back what all stages have taken. In the child it must not wait for anything.
+  /// Releases the locks of all stages. In the child it must not wait for anything.
   virtual void UnlockAfterFork(ForkSide side) noexcept = 0;
 
  protected:
   ~ForkLocks() = default;
 };
 
-/// Has an object's locks taken at each fork while this lives: a member that is made last, and
-/// destroyed first.
+/// Registers an object, so that each fork takes its locks until the destructor. It should be the
+/// object's last member, which is made last and destroyed first.
 class ForkRegistration {
  public:
   /// Throws std::bad_alloc.

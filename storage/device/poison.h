@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// The only place that asks whether AddressSanitizer is on: __SANITIZE_ADDRESS__ is GCC's way to say
-// so, __has_feature Clang's.
+// This is the only file that tests whether AddressSanitizer is on. GCC defines
+// __SANITIZE_ADDRESS__, and Clang has __has_feature.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define TESSERA_STORAGE_POISON 1
@@ -21,21 +21,22 @@
 
 namespace tessera::storage_internal {
 
-/// Makes AddressSanitizer report any access to memory that lies free in a pool, as it would for
-/// memory freed to the system. Nothing happens in builds without it.
+/// Makes AddressSanitizer report every access to the memory, which is free in a pool. Does nothing
+/// in builds without AddressSanitizer.
 inline void PoisonMemory([[maybe_unused]] void* ptr, [[maybe_unused]] int64_t size_bytes) {
 #if defined(TESSERA_STORAGE_POISON)
   __asan_poison_memory_region(ptr, static_cast<size_t>(size_bytes));
 #endif
 }
 
+/// Allows access to the memory again.
 inline void UnpoisonMemory([[maybe_unused]] void* ptr, [[maybe_unused]] int64_t size_bytes) {
 #if defined(TESSERA_STORAGE_POISON)
   __asan_unpoison_memory_region(ptr, static_cast<size_t>(size_bytes));
 #endif
 }
 
-/// True if AddressSanitizer would report an access; always false in builds without it.
+/// Returns true if AddressSanitizer would report an access. Returns false in other builds.
 inline bool IsPoisoned([[maybe_unused]] const void* ptr) {
 #if defined(TESSERA_STORAGE_POISON)
   return __asan_address_is_poisoned(ptr) != 0;

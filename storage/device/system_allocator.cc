@@ -7,7 +7,8 @@
 namespace tessera {
 namespace {
 
-// Constant-initialized, so that it is ready whenever the static initializers of back ends run.
+// The array is constant-initialized, so that it is ready when the static initializers of back ends
+// run.
 constexpr int kNumTypes = 8;
 constinit std::atomic<SystemAllocatorFactory> factories[kNumTypes];
 

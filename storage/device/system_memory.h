@@ -12,8 +12,8 @@
 
 namespace tessera::storage_internal {
 
-/// The pool's border to the system: counts what it holds, keeps to the limit, and poisons what
-/// comes in, because all of it is free at first. Not thread-safe.
+/// Allocates memory from the system for a pool: counts it, enforces the limit, and poisons new
+/// memory, all of which is free at first. Not thread-safe.
 class SystemMemory {
  public:
   SystemMemory(std::shared_ptr<SystemAllocator> allocator, int64_t limit_bytes)
@@ -22,7 +22,7 @@ class SystemMemory {
         copied_by_fork_(allocator_->copied_by_fork()),
         limit_bytes_(limit_bytes) {}
 
-  /// Null if the system refuses or the limit forbids it.
+  /// Returns null if the system refuses or the limit forbids the allocation.
   char* Allocate(int64_t size_bytes) {
     if (size_bytes > limit_bytes_ - reserved_bytes()) return nullptr;
     void* ptr = allocator_->Allocate(size_bytes);
@@ -45,7 +45,7 @@ class SystemMemory {
 
   void set_limit_bytes(int64_t limit_bytes) { limit_bytes_ = limit_bytes; }
   int64_t limit_bytes() const { return limit_bytes_; }
-  /// Alone among the members, from any thread at any time.
+  /// The bytes held from the system. Unlike the other members this one is thread-safe.
   int64_t reserved_bytes() const { return reserved_bytes_.load(std::memory_order_relaxed); }
   int64_t peak_reserved_bytes() const { return peak_reserved_bytes_; }
   int64_t allocations() const { return allocations_; }
@@ -62,7 +62,8 @@ class SystemMemory {
   const bool poison_;
   const bool copied_by_fork_;
   int64_t limit_bytes_;
-  // Written under the pool's lock; the timeline reads it without, as a figure that orders nothing.
+  // The pool's lock guards writes. The timeline reads it without the lock. Relaxed: the number
+  // orders nothing.
   std::atomic<int64_t> reserved_bytes_{0};
   int64_t peak_reserved_bytes_ = 0;
   int64_t allocations_ = 0;

@@ -5,7 +5,8 @@
 namespace tessera::storage_internal {
 namespace {
 
-// The blocks of a segment of 16 MiB that are just too large to be small.
+// The largest number of blocks that move at once. A segment of 16 MiB holds about this many of the
+// smallest large blocks.
 constexpr int kMaxMovedBlocks = 256;
 
 std::unique_ptr<PoolStrategy> MakeStrategy(const StorageOptions& options, BlockStore* blocks,
@@ -23,8 +24,8 @@ std::unique_ptr<PoolStrategy> MakeStrategy(const StorageOptions& options, BlockS
   return MakeBestFitPool(blocks, system);
 }
 
-/// Gives the system allocation that the block is a part of to another arena, unless others would
-/// have to wait until a great many blocks have moved.
+/// Moves the block's whole system allocation to another arena. Does nothing if it has too many
+/// blocks, because other threads would wait for them.
 void MoveToArena(Block* block, Arena* to) {
   int num_blocks = 1;
   Block* first = block;
@@ -35,8 +36,8 @@ void MoveToArena(Block* block, Arena* to) {
     ++num_blocks;
   }
   if (num_blocks > kMaxMovedBlocks) return;
-  // As many records the other way, or an arena that others take memory from would have to make new
-  // ones for ever.
+  // As many spare records move the other way. Otherwise an arena that loses memory again and again
+  // would make new records for ever.
   to->blocks.GiveSpare(&first->arena->blocks, num_blocks);
   for (Block* part = first; part != nullptr; part = part->upper) {
     const bool is_free = part->is_free;

@@ -16,30 +16,32 @@
 
 namespace tessera::storage_internal {
 
-/// Free memory of one pool for one thread or a few, with a lock of its own. A system allocation is
-/// in one arena as a whole, and so are all blocks that are cut from it, free or not.
+/// The free memory of one pool for one or a few threads, with its own lock. Each system allocation
+/// belongs to one arena, with all blocks that are cut from it, free or live.
 struct Arena {
   Arena(DevicePool* pool, const StorageOptions& options, SystemMemory* system);
 
   std::mutex mutex;
   BlockStore blocks ABSL_GUARDED_BY(mutex);
   const std::unique_ptr<PoolStrategy> strategy ABSL_PT_GUARDED_BY(mutex);
-  int num_threads = 0;  ///< which look here first; under the pool's lock
+  int num_threads = 0;  ///< the threads that look here first; guarded by the pool's lock
 };
 
-/// All arenas of a pool, which calls this with its lock, as well as with the locks of all arenas
-/// where nothing else is said.
+/// All arenas of a pool. The pool calls this while it holds its own lock and, unless a member says
+/// otherwise, the locks of all arenas.
 ///
-/// Whoever has any arena's lock may read which arena a block is in, since that changes only while
-/// somebody has them all. The locks are taken in one order; with a single one others may be tried.
+/// A thread that holds any arena's lock may read which arena a block belongs to, since that changes
+/// only while a thread holds all of them. A thread takes all locks in one order. A thread that
+/// holds one may only try others.
 class Arenas {
  public:
-  /// Makes the first arena. The options say how free blocks are kept in each.
+  /// Makes the first arena. `options` choose the strategy of all arenas.
   Arenas(DevicePool* pool, const StorageOptions& options, SystemMemory* system, int max_arenas);
 
-  /// For threads without a cache. Needs no lock.
+  /// The arena of threads without a cache. Needs no lock.
   Arena* first() const { return first_; }
-  /// As PoolStrategy::RoundUp and AllowsThreadCaches. Need no lock.
+  // PoolStrategy describes RoundUp and AllowsThreadCaches. They need no lock.
+
   int64_t RoundUp(int64_t size_bytes) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return first_->strategy->RoundUp(size_bytes);
   }
@@ -47,23 +49,25 @@ class Arenas {
     return first_->strategy->AllowsThreadCaches();
   }
 
-  /// One for a thread that comes: of those with the fewest threads, or new while each has some.
+  /// Returns the arena for a new thread: a new one if each arena has threads and there is room for
+  /// one more, otherwise the one with the fewest threads.
   /// Needs no arena's lock. Throws std::bad_alloc.
   Arena* FindForThread();
 
-  /// All arenas' locks.
+  /// Takes and releases the locks of all arenas.
   void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // As in PoolStrategy. Of all arenas the thread's own comes first, and is the one to grow.
+  // PoolStrategy describes these members, which look into the thread's own arena first. Only that
+  // arena grows.
 
-  /// Another arena that has the block gives all of its system allocation to the thread's own,
-  /// unless that is in hundreds of blocks: what a thread needs step after step is soon where it
-  /// finds it without the pool's lock.
+  /// Takes a block from any arena. If another arena has it, the block's whole system allocation
+  /// moves to the thread's own arena, unless it is cut into hundreds of blocks. So a thread soon
+  /// finds the memory that it needs in each step without the pool's lock.
   Block* Take(Arena* own, int64_t rounded_bytes);
   Block* TakeFromAnyKind(int64_t rounded_bytes);
-  /// What other arenas have and would give back for a block of that size comes to the thread's own
-  /// first.
+  /// Moves to the thread's own arena all free segments that the others would release for a block of
+  /// that size, and grows it.
   Block* Grow(Arena* own, int64_t rounded_bytes);
   Block* Put(Block* block);
   void ReleaseIfWhole(Block* block);

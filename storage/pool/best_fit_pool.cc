@@ -12,25 +12,26 @@
 namespace tessera::storage_internal {
 namespace {
 
-// Large blocks are cut from segments of at least two huge pages; one that fills a quarter of it or
-// more gets a segment of its own size, since the rest would fit hardly anything of its kind. By
-// simulation of the recorded training steps: with segments of 2 MiB the perceptron's reserves a
-// tenth more, and with 8 MiB small networks reserve far more than they use.
+// Large blocks are cut from segments of at least two huge pages. A block that fills a quarter of a
+// segment or more gets a segment of its own size, since the rest would fit few blocks of its kind.
+// The sizes come from a simulation of the recorded training steps: with segments of 2 MiB the
+// perceptron's step reserves a tenth more, and with 8 MiB small networks reserve far more than they
+// use.
 constexpr int64_t kSegmentBytes = int64_t{4} << 20;
 constexpr int64_t kOwnSegmentBytes = kSegmentBytes / 4;
-// While the pool grows, the system is asked for more than is needed, by this share of what it has
-// given already, so that the number of its calls grows with the logarithm of the memory. What is
-// never used of that counts as fragmentation, hence so little.
+// A growing pool allocates at least this share of the memory that it holds, so that the number of
+// system calls grows with the logarithm of the memory. The share is small because unused memory
+// counts as fragmentation.
 constexpr int64_t kGrowthShare = 96;
 constexpr int64_t kMaxGrowthBytes = int64_t{32} << 20;
-// Small blocks have segments of their own, between these two sizes.
+// Segments of small blocks have at least this size, and at most kSegmentBytes.
 constexpr int64_t kMinSmallSegmentBytes = int64_t{128} << 10;
-// How many fitting blocks are compared before the best of them is taken.
+// The number of fitting blocks that a search compares.
 constexpr int kMaxScan = 64;
 
-/// Free blocks in bins of similar size, with a bitmap of the bins that hold any: after Wilson et
-/// al., Dynamic Storage Allocation: A Survey and Critical Review (1995), section 3.6 (segregated
-/// fits). Bin b holds the sizes whose class, rounded down, is b.
+/// Keeps free blocks in bins of similar size, with a bitmap of the bins that are not empty. Source:
+/// Wilson et al., Dynamic Storage Allocation: A Survey and Critical Review (1995), section 3.6
+/// (segregated fits). Bin b holds the sizes whose class, rounded down, is b.
 class Bins {
  public:
   void Insert(Block* block) {
@@ -56,9 +57,9 @@ class Bins {
     block->is_free = false;
   }
 
-  /// A block of at least `size_bytes`, or null if there is none. It is the smallest, unless the
-  /// first bin, which may hold smaller ones too and is searched to its end, has none that fits and
-  /// the next bin, where all fit, has more than kMaxScan.
+  /// Returns a block of at least `size_bytes`, or null if there is none. Searches the whole bin of
+  /// `size_bytes` for the smallest block that fits. If none fits, returns the smallest of the first
+  /// kMaxScan blocks of the next bin that is not empty, where all blocks fit.
   Block* FindBest(int64_t size_bytes) const {
     const int first_bin = Bin(size_bytes);
     Block* best = nullptr;
@@ -77,7 +78,7 @@ class Bins {
     return best;
   }
 
-  /// A block of just that size that is a whole system allocation, or null.
+  /// Returns a block of exactly that size that is a whole system allocation, or null.
   Block* FindWhole(int64_t size_bytes) const {
     Block* block = heads_[Bin(size_bytes)];
     while (block != nullptr && !(block->size_bytes == size_bytes && block->IsWhole())) {
@@ -86,7 +87,7 @@ class Bins {
     return block;
   }
 
-  /// Calls `visit(block)` for every block; it may remove the block.
+  /// Calls `visit(block)` for every block. `visit` may remove the block.
   template <typename Visitor>
   void ForEach(const Visitor& visit) const {
     for (int bin = NextBin(0); bin >= 0; bin = NextBin(bin + 1)) {
@@ -105,7 +106,7 @@ class Bins {
     return best == nullptr || block->size_bytes < best->size_bytes;
   }
 
-  /// The first bin from `bin` on that holds a block, or -1.
+  /// Returns the first bin from `bin` on that holds a block, or -1.
   int NextBin(int bin) const {
     size_t word = static_cast<size_t>(bin) / 64;
     if (word >= bitmap_.size()) return -1;
@@ -121,7 +122,7 @@ class Bins {
   std::array<uint64_t, (kNumClasses + 63) / 64> bitmap_{};
 };
 
-/// Blocks cut from segments, each kind from its own.
+/// Cuts blocks from segments. Each segment holds blocks of one kind.
 class BestFitPool final : public PoolStrategy {
  public:
   using PoolStrategy::PoolStrategy;
@@ -148,8 +149,9 @@ class BestFitPool final : public PoolStrategy {
   Block* Grow(int64_t rounded_bytes) override {
     blocks_->Prepare(2);  // for the segment and the rest of its split
     int64_t segment_bytes = PreferredSegmentBytes(rounded_bytes);
-    // One segment as large as all that are too small takes their place, so that they do not lie
-    // idle beside it. This ends: each time there are fewer segments or more memory.
+    // One new segment replaces all free segments that are too small and is as large as they
+    // together, so that they do not stay idle. The replacement ends, because each one leaves fewer
+    // segments or more memory.
     int64_t unfit_bytes = 0;
     ForEachTooSmall(rounded_bytes, [&](Block* block) {
       unfit_bytes += block->size_bytes;
@@ -169,7 +171,7 @@ class BestFitPool final : public PoolStrategy {
     return Split(segment, rounded_bytes);
   }
 
-  /// Of large blocks, the segments that are free: none of them is large enough.
+  /// Visits the free segments of large blocks, none of which is large enough.
   void ForEachTooSmall(int64_t rounded_bytes, const std::function<void(Block*)>& visit) override {
     if (KindOf(rounded_bytes) != BlockKind::kLarge || whole_free_bytes_ == 0) return;
     BinsOf(BlockKind::kLarge).ForEach([&](Block* block) {
@@ -264,8 +266,8 @@ class BestFitPool final : public PoolStrategy {
     if (block->IsWhole()) whole_free_bytes_ -= block->size_bytes;
   }
 
-  /// Cuts a block that is in no list down to `size_bytes`, which frees the rest. Blocks must be
-  /// prepared.
+  /// Splits a block that is in no list: keeps `size_bytes` of it and frees the rest. Requires a
+  /// prepared record.
   Block* Split(Block* block, int64_t size_bytes) {
     const int64_t rest_bytes = block->size_bytes - size_bytes;
     TESSERA_DCHECK(rest_bytes >= 0);
@@ -283,7 +285,7 @@ class BestFitPool final : public PoolStrategy {
     return block;
   }
 
-  /// Adds `upper`, which ends to exist, to its lower neighbour; neither is in a list.
+  /// Joins `upper` to its lower neighbour and destroys `upper`. Neither may be in a list.
   void Join(Block* lower, Block* upper) {
     lower->size_bytes += upper->size_bytes;
     lower->upper = upper->upper;

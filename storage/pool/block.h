@@ -12,8 +12,8 @@ struct Arena;
 class DevicePool;
 struct Tag;
 
-/// Blocks of different kinds have segments of their own, so that a few lesser ones do not keep a
-/// large segment from being used or given back as a whole.
+/// The kind of a block. Each kind is cut from segments of its own, so that a few small blocks do
+/// not prevent the use or release of a whole large segment.
 enum class BlockKind : uint8_t {
   kSmall,  ///< up to kMaxSmallBytes
   kLarge,
@@ -21,37 +21,37 @@ enum class BlockKind : uint8_t {
 
 inline constexpr BlockKind kBlockKinds[] = {BlockKind::kSmall, BlockKind::kLarge};
 
-/// What the pool knows about a piece of device memory. It lies apart from that memory, which the
-/// host may not be able to touch. Blocks are recycled but never destroyed before their pool, so a
-/// stale handle finds a block whose generation has moved on.
+/// The pool's record of a piece of device memory. It is not stored in that memory, which the host
+/// may be unable to access. Records are reused, but none is destroyed before its pool. A stale
+/// handle therefore finds a record of a later generation.
 struct alignas(64) Block {
-  // In one cache line: all that a thread's cache looks at.
+  // The fields that a thread's cache reads share one cache line.
   char* ptr = nullptr;
-  int64_t size_bytes = 0;       ///< what the block spans, a multiple of kAlignment
-  int64_t requested_bytes = 0;  ///< what the caller asked for, while live
+  int64_t size_bytes = 0;       ///< the block's extent, a multiple of kAlignment
+  int64_t requested_bytes = 0;  ///< the size that the caller requested, while live
   DevicePool* pool = nullptr;
-  /// Odd while the block is live; each Alloc and Free adds one. Relaxed: it only tells a correct
-  /// handle from a wrong one, and correct users order Alloc before Free themselves.
+  /// Each Alloc and Free adds one, so that the number is odd while the block is live. Relaxed: it
+  /// only detects wrong handles, and correct callers order Alloc before Free themselves.
   std::atomic<uint64_t> generation{0};
-  Tag* tag = nullptr;     ///< while live, what it is counted under besides, or null
-  Block* next = nullptr;  ///< with prev: links of whichever list holds the block while free
-  bool is_free = false;   ///< in the strategy's lists, so that neighbours may join with it
-  /// For the best-fit strategy: whose segments it is cut from.
+  Tag* tag = nullptr;     ///< the block's tag while live, or null
+  Block* next = nullptr;  ///< the list that holds the block while free, with prev
+  bool is_free = false;   ///< true if the strategy holds it, so that neighbours may join with it
+  /// The kind of segment that the block is cut from, for the best-fit strategy.
   BlockKind kind = BlockKind::kLarge;
-  uint16_t list = 0;  ///< while live or in a thread's cache: the list that it has there
+  uint16_t list = 0;  ///< its list in a thread's cache, while live or cached
 
-  Arena* arena = nullptr;  ///< whose memory it is
+  Arena* arena = nullptr;  ///< the arena that owns the memory
   Block* prev = nullptr;
   Block* lower = nullptr;  ///< the neighbour at the lower address in the same system allocation
   Block* upper = nullptr;
 
-  /// True if the block is all of what the system gave at once.
+  /// Returns true if the block is a whole system allocation.
   bool IsWhole() const { return lower == nullptr && upper == nullptr; }
 
   uint64_t CurrentGeneration() const { return generation.load(std::memory_order_relaxed); }
-  /// True while the block is in the life that Alloc gave that number.
+  /// Returns true if a handle with this generation is current.
   bool HasGeneration(uint64_t expected) const { return CurrentGeneration() == expected; }
-  /// Moves to the next life or out of it.
+  /// Begins the next generation, when the block is allocated or freed.
   void AdvanceGeneration() { generation.store(CurrentGeneration() + 1, std::memory_order_relaxed); }
 };
 

@@ -10,12 +10,12 @@
 
 namespace tessera::storage_internal {
 
-/// Hands out Blocks from slabs. Not thread-safe.
+/// Allocates Block records from slabs. Not thread-safe.
 class BlockStore {
  public:
   BlockStore(DevicePool* pool, Arena* arena) : pool_(pool), arena_(arena) {}
 
-  /// Makes sure that the next `count` calls of Get cannot fail. Throws std::bad_alloc.
+  /// Ensures that the next `count` calls of Get succeed. Throws std::bad_alloc.
   void Prepare(int count) {
     while (num_spare_ < count) {
       slabs_.push_back(std::make_unique<Slab>());
@@ -43,7 +43,7 @@ class BlockStore {
     ++num_spare_;
   }
 
-  /// Gives another store up to so many records that it has to spare.
+  /// Moves up to `count` spare records to another store.
   void GiveSpare(BlockStore* other, int count) {
     for (; count > 0 && spare_ != nullptr; --count) {
       Block* const block = spare_;
@@ -53,7 +53,7 @@ class BlockStore {
     }
   }
 
-  /// How many it has made.
+  /// The number of records made so far.
   int num_made() const { return static_cast<int>(slabs_.size() * std::tuple_size_v<Slab>); }
 
   /// Calls `visit(first)` with the first block of each system allocation.

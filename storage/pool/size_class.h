@@ -10,13 +10,13 @@
 
 namespace tessera::storage_internal {
 
-/// Sizes in units of kAlignment, in eight classes for each doubling: 1, 2, …, 16, 18, 20, …, 32,
-/// 36, …. A size rounded up to its class grows by less than an eighth.
+/// Returns the class of a size. In units of kAlignment the classes end at 1, 2, …, 16, 18, 20, …,
+/// 32, 36, …, eight for each doubling. A size rounded up to its class grows by less than an eighth.
 ///
-/// For n > 8 with s = max(0, bit_width(n - 1) - 4), the class is 8 s + ((n - 1) >> s), and its
-/// largest member (((n - 1) >> s) + 1) << s.
+/// With n the size in units of kAlignment and s = max(0, bit_width(n - 1) - 4), the class of n > 8
+/// is 8 s + ((n - 1) >> s), and its largest member is (((n - 1) >> s) + 1) << s.
 ///
-/// No bytes have no class, because no block has none: size_bytes > 0.
+/// Requires: size_bytes > 0.
 constexpr int SizeClass(int64_t size_bytes) {
   TESSERA_DCHECK(size_bytes > 0);
   const uint64_t below = static_cast<uint64_t>(size_bytes - 1) / kAlignment;  // n - 1
@@ -25,19 +25,19 @@ constexpr int SizeClass(int64_t size_bytes) {
   return 8 * shift + static_cast<int>(below >> shift);
 }
 
-/// The largest size in a class.
+/// Returns the largest size in a class.
 constexpr int64_t SizeOfClass(int size_class) {
   if (size_class < 16) return (size_class + 1) * kAlignment;
   const int shift = size_class / 8 - 1;
   return (int64_t{size_class % 8 + 8 + 1} << shift) * kAlignment;
 }
 
-/// Blocks up to this size are small: rounded up to their class and kept by threads.
+/// The largest size of small blocks, which are rounded up to their class.
 inline constexpr int64_t kMaxSmallBytes = int64_t{64} << 10;
 inline constexpr int kNumSmallClasses = SizeClass(kMaxSmallBytes) + 1;
 static_assert(SizeOfClass(kNumSmallClasses - 1) == kMaxSmallBytes);
 
-/// Larger blocks are whole pages.
+/// Returns the kind of blocks of a size. Large blocks are whole pages.
 constexpr BlockKind KindOf(int64_t size_bytes) {
   return size_bytes <= kMaxSmallBytes ? BlockKind::kSmall : BlockKind::kLarge;
 }
@@ -47,13 +47,13 @@ constexpr int64_t RoundUpTo(int64_t size_bytes, int64_t multiple) {
   return (size_bytes + multiple - 1) / multiple * multiple;
 }
 
-/// What the best-fit strategy rounds a size up to.
+/// Returns the size to which the best-fit strategy rounds a size up.
 constexpr int64_t RoundUpForBestFit(int64_t size_bytes) {
   return size_bytes <= kMaxSmallBytes ? SizeOfClass(SizeClass(size_bytes))
                                       : RoundUpTo(size_bytes, kPageBytes);
 }
 
-/// Nothing larger can exist: the address space of today's machines has 47 bits.
+/// The largest size of a request. The address space of today's machines has 47 bits.
 inline constexpr int64_t kMaxAllocBytes = int64_t{1} << 46;
 inline constexpr int kNumClasses = SizeClass(2 * kMaxAllocBytes) + 1;
 

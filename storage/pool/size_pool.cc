@@ -1,4 +1,5 @@
-// The strategies whose blocks are whole system allocations: no pool at all, and free lists by size.
+// Implements the strategies whose blocks are whole system allocations: no pool, and one free list
+// for each size.
 
 #include <bit>
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace tessera::storage_internal {
 namespace {
 
-/// A block that is all of a new system allocation, or null.
+/// Returns a block that is a new system allocation, or null.
 Block* NewWholeBlock(BlockStore* blocks, SystemMemory* system, int64_t size_bytes) {
   blocks->Prepare(1);
   char* ptr = system->Allocate(size_bytes);
@@ -44,7 +45,7 @@ class NoPool final : public PoolStrategy {
   int64_t LargestFreeBytes() const override { return 0; }
 };
 
-/// Free blocks in one list for each size, the last one freed first. `Rounding` maps a request to
+/// Keeps free blocks in one list for each size, the last freed first. `Rounding` maps a request to
 /// the size of its block.
 template <typename Rounding>
 class SizePool final : public PoolStrategy {
@@ -64,7 +65,7 @@ class SizePool final : public PoolStrategy {
   }
 
   Block* Grow(int64_t rounded_bytes) override {
-    free_.try_emplace(rounded_bytes, nullptr);  // Put must not need memory
+    free_.try_emplace(rounded_bytes, nullptr);  // so that Put needs no memory
     return NewWholeBlock(blocks_, system_, rounded_bytes);
   }
 
@@ -78,7 +79,7 @@ class SizePool final : public PoolStrategy {
   }
 
   void Remove(Block* block) override {
-    // Only ever the head of a list: what was just put, or what FindReleasable finds.
+    // The block is the head of its list: the one just put, or one that FindReleasable found.
     Take(block->size_bytes);
   }
 
@@ -131,7 +132,7 @@ class SizePool final : public PoolStrategy {
   }
 
   const Rounding rounding_;
-  // Not one of Abseil's maps: they break when operator new throws while they grow.
+  // Abseil's maps would break if operator new threw while they grow.
   std::map<int64_t, Block*> free_;
   int64_t free_bytes_ = 0;
 };
