@@ -32,7 +32,7 @@ namespace {
 constexpr std::string_view kPrefix = "tessera-shared";
 constexpr int64_t kPageBytes = 4096;
 
-/// Takes one number and the colon before it off the front of `text`; false if there is none.
+/// Removes a colon and a number from the front of `text`. Returns false if there are none.
 template <typename Number>
 bool ReadNumber(std::string_view* text, Number* number) {
   if (text->empty() || text->front() != ':') return false;
@@ -100,7 +100,7 @@ SharedMapping SharedMapping::Open(const SharedBlock& block) {
     throw NotFound("SharedMapping::Open: ", block.ToString(), ": ", path, ": ",
                    std::strerror(errno), "; expected a process that lives and holds the block");
   }
-  // A descriptor that was used again may name a file elsewhere with the same number.
+  // A reused descriptor may refer to a file of another file system with the same inode.
   struct statfs system;
   const bool in_memory = fstatfs(file.get(), &system) == 0 && system.f_type == TMPFS_MAGIC;
   if (!in_memory || static_cast<uint64_t>(status.st_ino) != block.file_number) {

@@ -15,8 +15,8 @@ double StorageStats::Fragmentation() const {
 
 namespace {
 
-/// One line: a name, and to the right of it a figure. Not by a stream, which would swallow that
-/// memory ran out and give half a table.
+/// Appends one line: a name, and a value to the right of it. A stream would hide a failure to
+/// allocate memory and give half a table.
 void AddLine(std::string* text, std::string_view name, const std::string& value) {
   constexpr size_t kNameWidth = 20;
   constexpr size_t kValueWidth = 20;

@@ -34,7 +34,7 @@ namespace {
 constexpr unsigned kNumTypes = 8;
 constexpr unsigned kMaxDevices = 64;
 
-/// As device == Device::Cpu(), by one comparison.
+/// Returns device == Device::Cpu(), by one comparison.
 constexpr bool IsCpu(Device device) {
   return std::bit_cast<uint64_t>(device) == std::bit_cast<uint64_t>(Device::Cpu());
 }
@@ -62,19 +62,20 @@ class Storage::Impl final : public ForkLocks {
 
   explicit Impl(MakeOptions make_options) : make_options_(std::move(make_options)) {}
 
-  /// The device's pool, or null if nobody has used the device.
+  /// Returns the device's pool, or null if the device has not been used.
   DevicePool* FindPool(Device device) const { return Slot(device).load(std::memory_order_acquire); }
 
-  /// The device's pool, made at the first call.
+  /// Returns the device's pool, and makes it at the first call.
   DevicePool* Pool(Device device) {
-    // Pairs with the release in MakePool, so that the pool is seen fully made.
+    // The acquire in FindPool pairs with the release in MakePool, so that the pool is complete.
     if (DevicePool* pool = FindPool(device)) [[likely]]
       return pool;
     return MakePool(device);
   }
 
   DevicePool* MakePool(Device device) {
-    // Without the lock, which a fork takes: a driver may fork when its device is first used.
+    // The pool is made without the lock, which a fork takes, because a driver may fork when its
+    // device is first used.
     auto pool = std::make_shared<DevicePool>(device, make_options_(device), this,
                                              [this](Device short_of) { Trim(short_of); });
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -85,7 +86,7 @@ class Storage::Impl final : public ForkLocks {
     if (timeline_events_ > 0)
       pool->StartTimeline(storage_internal::Timeline::WithCapacity(timeline_events_));
     // Nothing below throws.
-    // In the child of a fork: as SetLimit said for the parent's pool, the latest one's last.
+    // The child of a fork keeps the limit of the parent's pool. The newest retired pool comes last.
     for (const auto& retired : retired_pools_) {
       if (retired->device() == device) pool->SetLimit(retired->limit_bytes());
     }
@@ -95,7 +96,7 @@ class Storage::Impl final : public ForkLocks {
     return pools_.back().get();
   }
 
-  /// As Storage::AllocBlock.
+  /// Implements Storage::AllocBlock and AllocTaggedBlock.
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   Block* AllocBlock(int64_t size_bytes, Device device, std::string_view tag) {
     DevicePool* const pool = FindPool(device);
@@ -107,7 +108,7 @@ class Storage::Impl final : public ForkLocks {
     return block;
   }
 
-  /// The same also where the thread's cache is of no help.
+  /// Allocates a block if the thread's cache has none, and makes the pool if needed.
   ABSL_ATTRIBUTE_NOINLINE
   Block* AllocSlowPath(int64_t size_bytes, Device device, std::string_view tag) {
     try {
@@ -118,14 +119,14 @@ class Storage::Impl final : public ForkLocks {
     }
   }
 
-  /// As Storage::Free, for any device, and also where the thread's cache is of no help.
+  /// Frees a block of any device, also if the thread's cache cannot take it.
   ABSL_ATTRIBUTE_NOINLINE
   void FreeSlowPath(const Handle& handle) {
     DevicePool* const pool = PoolOf(handle);
     if (!pool->FreeToCache(handle, pool->device())) pool->Free(handle);
   }
 
-  /// The pool of a block of this storage.
+  /// Returns the pool of a block. Throws Error if the block belongs to another storage.
   DevicePool* PoolOf(const Handle& handle) {
     DevicePool* const pool = handle.block->pool;
     if (pool->owner() != this) [[unlikely]]
@@ -190,13 +191,13 @@ class Storage::Impl final : public ForkLocks {
                              handle.device, " belongs to another Storage");
   }
 
-  /// In the child of a fork: what the parent would write as well is handed out by the parent alone.
-  /// A block from there may still be freed, but its pool serves nobody.
+  /// Retires, in the child of a fork, the pools of memory that the parent also writes. Only the
+  /// parent allocates from them. The child may still free their blocks.
   void RetireUncopiedPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (size_t i = pools_.size(); i-- > 0;) {
       if (pools_[i]->copied_by_fork()) continue;
       Slot(devices_[i]).store(nullptr, std::memory_order_relaxed);
-      retired_pools_.push_back(std::move(pools_[i]));  // Pool() has made room
+      retired_pools_.push_back(std::move(pools_[i]));  // MakePool reserved capacity
       pools_.erase(pools_.begin() + static_cast<ptrdiff_t>(i));
       devices_.erase(devices_.begin() + static_cast<ptrdiff_t>(i));
     }
@@ -213,12 +214,12 @@ class Storage::Impl final : public ForkLocks {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DevicePool>> pools_ ABSL_GUARDED_BY(mutex_);
   std::vector<Device> devices_ ABSL_GUARDED_BY(mutex_);
-  /// In the child of a fork those of the parent; see RetireUncopiedPools.
+  /// The pools that RetireUncopiedPools retired.
   std::vector<std::shared_ptr<DevicePool>> retired_pools_ ABSL_GUARDED_BY(mutex_);
-  /// What a pool made now is to record; 0 if nobody records.
+  /// The max_events of the running recording, also for new pools; 0 if no recording runs.
   int64_t timeline_events_ ABSL_GUARDED_BY(mutex_) = 0;
 
-  // Held while trimmers run.
+  // This lock is held while trimmers run.
   std::mutex trim_mutex_;
   int64_t last_trimmer_ ABSL_GUARDED_BY(trim_mutex_) = 0;
   std::vector<std::pair<int64_t, std::function<void(Device)>>> trimmers_
@@ -228,7 +229,8 @@ class Storage::Impl final : public ForkLocks {
 };
 
 Storage* Storage::Get() {
-  // Never destroyed: threads and static objects may free blocks until the very end.
+  // The object is never destroyed, because threads and static objects may free blocks until the
+  // process ends.
   static Storage* const storage =
       new Storage(std::make_unique<Impl>(&StorageOptions::FromEnvironment));
   return storage;
@@ -236,7 +238,8 @@ Storage* Storage::Get() {
 
 namespace {
 
-// Before there are threads. The child of a fork would wait for ever for one that was making it.
+// The storage is made before the first thread. Otherwise the child of a fork could wait for ever
+// for a thread that was making it.
 [[maybe_unused]] const Storage* const made_early = Storage::Get();
 
 }  // namespace
@@ -251,7 +254,7 @@ Storage::Storage(StorageOptions options)
 
 Storage::~Storage() = default;
 
-// Where the device is known before, nothing has to be computed from it.
+// The first branch passes a constant device, so that the compiler computes its pool's slot.
 Block* Storage::AllocBlock(int64_t size_bytes, Device device) {
   return IsCpu(device) ? impl_->AllocBlock(size_bytes, Device::Cpu(), {})
                        : AllocTaggedBlock(size_bytes, device, {});
@@ -333,7 +336,7 @@ std::string Storage::Report() const {
 
 void Storage::Impl::StartTimeline(int64_t max_events) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // All or none: what may find no memory comes before an earlier recording ends.
+  // All memory is reserved first, so that a failure leaves an earlier recording intact.
   std::vector<storage_internal::Timeline::Recording> empty(pools_.size());
   for (auto& recording : empty) recording = storage_internal::Timeline::WithCapacity(max_events);
   for (size_t i = 0; i < pools_.size(); ++i) pools_[i]->StartTimeline(std::move(empty[i]));
@@ -342,7 +345,7 @@ void Storage::Impl::StartTimeline(int64_t max_events) {
 
 std::string Storage::Impl::StopTimeline(std::string_view trace) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // The text first: if there is no memory for it, the recording goes on.
+  // The text comes first. If there is no memory for it, the recording continues.
   std::vector<storage_internal::DeviceRecording> recordings(pools_.size());
   for (size_t i = 0; i < pools_.size(); ++i) {
     recordings[i].device = devices_[i];

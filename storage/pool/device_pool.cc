@@ -12,7 +12,7 @@
 namespace tessera::storage_internal {
 namespace {
 
-// A thread keeps at most this part of the limit on cached memory in small blocks, and as much again
+// The share of the limit on cached memory that a thread keeps in small blocks. It may keep as much
 // in large ones.
 constexpr int64_t kCachePart = 64;
 
@@ -24,21 +24,21 @@ constexpr int64_t kCachePart = 64;
 #endif
 #endif
 
-// More threads than this share arenas, of which whoever needs the pool's lock takes each one's. A
-// fork takes those of all pools, and ThreadSanitizer ends a program that holds more than 64 locks.
+// The maximum number of arenas; more threads share them. A thread in the pool takes the locks of
+// all arenas, and a fork takes those of all pools. ThreadSanitizer allows 64 locks at a time.
 #if defined(TESSERA_STORAGE_TSAN)
 constexpr int kMaxArenas = 8;
 #else
 constexpr int kMaxArenas = 16;
 #endif
 
-// What is taken of one size out of another thread's cache at once, since each look into it costs a
-// system call.
+// The maximum that is taken of one size from another thread's cache at once. More than one block is
+// taken, since each look into the cache costs a system call.
 constexpr int kBlocksAtOnce = 16;
 constexpr int64_t kBytesAtOnce = int64_t{256} << 10;
 
-/// What one thread may keep of small blocks. Theirs counts as cached too: where little may be
-/// cached, threads keep nothing.
+/// Returns the limit of small blocks in a thread's cache. They count as cached memory: if its limit
+/// is low, threads keep nothing.
 int64_t CacheBytes(const StorageOptions& options, const Arenas& arenas) {
   if (!arenas.AllowThreadCaches()) return 0;
   const int64_t share_bytes = options.cached_limit_bytes / kCachePart;
@@ -103,7 +103,8 @@ Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   Tag* const tag = FindTag(cache, tag_name);
   Block* block = nullptr;
   if (cache != nullptr) {
-    // First without the arena's lock, which somebody has for as long as the pool grows.
+    // The cache comes first, without the arena's lock, which another thread holds while the pool
+    // grows.
     block = PopFromCache(cache, size_bytes, tag);
     if (block == nullptr && arenas_suffice_) block = AllocFromArena(cache, size_bytes, tag);
   }
@@ -120,7 +121,7 @@ Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_v
   return block != nullptr ? MarkAllocated(block) : Alloc(size_bytes, tag_name);
 }
 
-/// The tag of that name, for which the cache, if there is one, can then count.
+/// Returns the tag of that name, and lets the cache, if it is not null, count for it.
 Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
   Tag* const tag = tags_.Intern(name);
   if (cache == nullptr) return tag;
@@ -129,7 +130,7 @@ Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
   return tag;
 }
 
-/// A block of the thread's cache, or null.
+/// Allocates a block of the thread's cache; returns null if it has none.
 Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   const OwnerGuard guard(cache->lock());
   Block* const block = cache->Pop(size_bytes);
@@ -139,7 +140,7 @@ Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag
   return block;
 }
 
-/// A block of the arena of the thread, whose cache has none, or null.
+/// Allocates a block of the thread's arena; returns null if it has none.
 Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   const std::lock_guard<std::mutex> lock(cache->arena()->mutex);
   const OwnerGuard guard(cache->lock());
@@ -150,18 +151,19 @@ Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* t
   return block;
 }
 
+/// Sets the fields of a block that a request gets.
 void DevicePool::Assign(Block* block, int64_t size_bytes, Tag* tag) const {
   block->requested_bytes = size_bytes;
   block->tag = tag;
   block->list = static_cast<uint16_t>(CacheList(*block, cache_large_bytes_));
 }
 
-/// A block of the arena of the thread, whose cache has none and is locked; null if there is none.
+/// Takes a free block of the thread's arena; returns null if there is none. The cache is locked.
 ///
-/// For a large block the cache gives all of its large ones first, so that the best fit is looked
-/// for among what they join to. Otherwise they are handed out again wherever they happen to lie,
-/// what is between them never joins, and a step needs a tenth more. A system allocation that is the
-/// block is taken without that.
+/// For a large request the cache first returns all its large blocks, which join with their
+/// neighbours, and the request gets the best fit among the results. Otherwise cached blocks would
+/// be reused at scattered addresses, the memory between them would never join, and a step would
+/// need a tenth more. A system allocation of exactly the size is taken without that.
 Block* DevicePool::TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks) {
   Arena* const own = cache->arena();
   if (KindOf(rounded_bytes) == BlockKind::kLarge && cache->bytes(BlockKind::kLarge) > 0) {
@@ -183,7 +185,7 @@ Block* DevicePool::TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, Aren
   return own->strategy->Take(rounded_bytes);
 }
 
-/// A block that was freed on the same stream, or null.
+/// Allocates a block that was freed on the same stream; returns null if there is none.
 Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag) {
   const std::lock_guard<std::mutex> lock(mutex_);
   Block* const block = pending_.TakeOnStream(stream, arenas_.RoundUp(size_bytes));
@@ -193,7 +195,7 @@ Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void*
   return block;
 }
 
-/// A block from wherever it can be had.
+/// Allocates a block from any arena, any cache or the system.
 Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   std::unique_lock<std::mutex> lock(mutex_);
   std::unique_lock<Arenas> arenas_lock(arenas_);
@@ -209,7 +211,7 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
     system_allocations = system_.allocations();
     block = TakeOrGrow(cache, rounded_bytes);
   }
-  // What came out of threads' caches on the way counts against the limit now.
+  // Blocks from threads' caches may have raised the pool's cached memory above its limit.
   ReleaseAboveCachedLimit();
   if (block == nullptr) {
     arenas_lock.unlock();
@@ -222,8 +224,8 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
   return block;
 }
 
-/// What the pool has, what the threads have, what the system gives, and on shortage what can be had
-/// after getting something back; null if all of that is not enough.
+/// Takes a block from the arenas, the threads' caches or the system, and on shortage after waiting
+/// for streams or releasing cached memory. Returns null if all of that is not enough.
 Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
   pending_.CollectDone([this](Block* block) { Put(block); });
   if (own != nullptr) {
@@ -232,8 +234,8 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
   }
   if (Block* block = TakeFromIdleCaches(own, rounded_bytes)) return block;
   if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
-  // Blocks from the threads' caches may fit, or join to something that does. So a cache never makes
-  // the pool grow.
+  // Blocks from the threads' caches may fit or join to a block that fits. So cached blocks never
+  // make the pool grow.
   if (DrainCachesUntilFits(own, rounded_bytes)) {
     if (Block* block = arenas_.Take(ArenaOf(own), rounded_bytes)) return block;
   }
@@ -243,6 +245,7 @@ Block* DevicePool::TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) {
   return TakeAfterShortage(own, rounded_bytes);
 }
 
+/// Takes a block after waiting for streams, or after releasing cached memory to the system.
 Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   Block* found = nullptr;
   pending_.WaitUntil([&](Block* block) {
@@ -251,10 +254,10 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
     return found != nullptr;
   });
   if (found != nullptr) return found;
-  // The system cannot give it, so nothing goes back there for it.
+  // The system cannot serve the request, so nothing is released for it.
   if (ExceedsLimit(rounded_bytes)) return arenas_.TakeFromAnyKind(rounded_bytes);
   DrainCaches();
-  // One cached piece of enough size, if there is one, leaves the rest of the pool as it is.
+  // Releasing one cached segment of enough size leaves the rest of the pool as it is.
   arenas_.Release(rounded_bytes);
   if (Block* block = arenas_.Grow(ArenaOf(own), rounded_bytes)) return block;
   arenas_.Release(kNoLimit);
@@ -262,8 +265,8 @@ Block* DevicePool::TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes) {
   return arenas_.TakeFromAnyKind(rounded_bytes);
 }
 
-/// Gives what threads that have ended left in their caches to the arenas, the earliest cache first,
-/// until the request fits. Nobody looks there without the pool's lock.
+/// Returns the blocks in the caches of ended threads to the arenas, the oldest cache first, until
+/// the request fits. The pool's lock is enough, because these caches have no owner.
 Block* DevicePool::TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
   for (ThreadCache* const cache : caches_.idle()) {
@@ -274,9 +277,9 @@ Block* DevicePool::TakeFromIdleCaches(const ThreadCache* own, int64_t rounded_by
   return nullptr;
 }
 
-/// Takes blocks out of threads' caches, this thread's first, until one of them fits, alone or
-/// joined to its neighbours. Many more would only have to be cached again. No other thread waits
-/// for much more than one step.
+/// Returns blocks from the threads' caches to the arenas, this thread's first, until one fits,
+/// alone or joined with its neighbours. Taking more would only empty the caches. Other threads wait
+/// for about one step at most.
 bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
   const BlockKind kind = KindOf(rounded_bytes);
   bool fits = false;
@@ -290,8 +293,8 @@ bool DevicePool::DrainCachesUntilFits(ThreadCache* own, int64_t rounded_bytes) {
     own->DrainWhile(kind, put);
   }
   if (fits || caches_.size() <= size_t{own != nullptr}) return fits;
-  // First only what fits by itself, of all caches at once, for one fence serves them all. This
-  // thread's own has nothing of the kind left.
+  // Blocks that fit by themselves come first, from all caches at once, because one fence serves all
+  // of them. This thread's cache has none of the kind left.
   caches_.ForEachLocked([&](ThreadCache* cache) {
     if (fits) return;
     int64_t bytes = 0;
@@ -346,7 +349,7 @@ void DevicePool::DirectFree(const StorageHandle& handle) {
   CountFree(cache, *handle.block);
   Block* const freed = arenas_.Put(handle.block);
   if (freed != nullptr) arenas_.ReleaseIfWhole(freed);
-  // A part of a system allocation stays, and counts as cached.
+  // A part of a system allocation cannot be released, and counts as cached.
   ReleaseAboveCachedLimit();
 }
 
@@ -355,18 +358,19 @@ void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
   CheckLive(handle);
   ThreadCache* const cache = Cache();
   const std::lock_guard<std::mutex> lock(mutex_);
-  // First, because it alone may throw.
+  // Add comes first, because only it may throw.
   pending_.Add(handle.block, stream);
   MarkFreed(handle.block);
   CountFree(cache, *handle.block);
 }
 
-/// Both with the cache's lock.
+/// Counts an allocation in the cache, which is locked.
 void DevicePool::CountAllocInCache(ThreadCache* cache, const Block& block) {
   RecordIfWanted(block.requested_bytes);
   cache->CountAlloc(block.requested_bytes, block.tag);
   if (!cache->HasRoomToAdd(0, block.tag)) cache->Report(block.tag, &live_);
 }
+/// Counts a free in the cache, which is locked.
 void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
   RecordIfWanted(-block.requested_bytes);
   Tag* tag = block.tag;
@@ -378,7 +382,7 @@ void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
   if (!cache->HasRoomToSubtract(0, tag)) cache->Report(tag, &live_);
 }
 
-/// A block of no bytes, for which a thread with a cache waits for nobody.
+/// Counts an allocation of 0 bytes. A thread with a cache does not take the pool's lock for it.
 void DevicePool::CountEmpty(ThreadCache* cache) {
   if (cache != nullptr) {
     const OwnerGuard guard(cache->lock());
@@ -391,7 +395,7 @@ void DevicePool::CountEmpty(ThreadCache* cache) {
 
 void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
   if (cache != nullptr) {
-    // Also what passes the cache by, so that the count's peak on one thread is exact.
+    // The cache counts blocks of other sources, too, so that the peak of one thread is exact.
     const OwnerGuard guard(cache->lock());
     return CountAllocInCache(cache, block);
   }
@@ -430,7 +434,7 @@ void DevicePool::ReleaseAboveCachedLimit() {
 }
 
 void DevicePool::TrimCache(ThreadCache* cache) {
-  // The pool's lock first, so that no block is ever on its way where a shortage would not find it.
+  // The pool's lock comes first, so that another thread that is short of memory finds every block.
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
   const OwnerGuard guard(cache->lock());
@@ -443,18 +447,18 @@ void DevicePool::DrainCaches() {
     return true;
   };
   for (const BlockKind kind : kBlockKinds) caches_.DrainInSteps(kind, put);
-  // What threads have freed or handed to each other meanwhile: it is little, so all at once.
+  // Threads may have freed a few blocks meanwhile. They are taken from all caches at once.
   caches_.ForEachLocked([this](ThreadCache* cache) { DrainCache(cache); });
 }
 
-/// The cache's lock is held.
+/// Returns all blocks of a locked cache to the arenas.
 void DevicePool::DrainCache(ThreadCache* cache) {
   for (const BlockKind kind : kBlockKinds) {
     cache->Drain(kind, [this](Block* block) { Put(block); });
   }
 }
 
-/// The cache's lock is held.
+/// Adds the counters of a locked cache to the pool's.
 void DevicePool::Collect(ThreadCache* cache) {
   cache->Report(nullptr, &live_);
   const Counters counters = std::exchange(cache->counters(), Counters());
@@ -465,7 +469,7 @@ void DevicePool::Collect(ThreadCache* cache) {
   });
 }
 
-/// Returns the bytes in the threads' caches.
+/// Adds the counters of all caches to the pool's. Returns the bytes in the caches.
 int64_t DevicePool::CollectAll() {
   int64_t bytes = 0;
   caches_.ForEachLocked([&](ThreadCache* cache) {
@@ -492,8 +496,8 @@ void DevicePool::RetireCache(ThreadCache* cache) {
     const OwnerGuard guard(cache->lock());
     Collect(cache);
   }
-  // Threads that come one after the other, each to do the same, take what it needs without a look
-  // at arenas and other threads, who wait for whoever holds all arenas' locks.
+  // The next thread gets this cache with its blocks. Threads that run one after the other and do
+  // the same work then need no arena, and do not delay other threads by taking all arenas' locks.
   if (--cache->arena()->num_threads == 0 && arenas_suffice_) return caches_.AddIdle(cache);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
   DrainCache(cache);
@@ -501,12 +505,13 @@ void DevicePool::RetireCache(ThreadCache* cache) {
 }
 
 void DevicePool::LockForFork() {
-  // A child would wait for ever for a thread that was just finding this out.
+  // The call initializes a static variable. The child would wait for ever for a thread that was
+  // initializing it during the fork.
   CanFenceAllThreads();
   mutex_.lock();
   arenas_.lock();
-  // No thread is in the middle of changing its cache. In the child the caches of those that are
-  // gone stay, as if they slept: their counts are collected, and their blocks taken on shortage.
+  // No thread is changing its cache now. The child keeps the caches of threads that it does not
+  // have, as if these slept: their counts are collected, and their blocks are taken on shortage.
   caches_.LockAll();
   tags_.LockForFork();
   timeline_.LockForFork();
@@ -558,7 +563,8 @@ void DevicePool::MarkPeak() {
 
 void DevicePool::StartTimeline(Timeline::Recording empty) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  // All at once: nobody counts anything between the first value and the first event.
+  // All caches are locked at once, so that no change falls between the first value and the first
+  // event.
   caches_.LockAll();
   caches_.ForEach([this](ThreadCache* cache) { Collect(cache); });
   timeline_.Start(std::move(empty), live_.live(), system_.reserved_bytes());
@@ -585,7 +591,7 @@ StorageStats DevicePool::Stats() {
   stats.in_use_bytes = stats.reserved_bytes - stats.cached_bytes;
   stats.limit_bytes = system_.limit_bytes();
   stats.peak_reserved_bytes = system_.peak_reserved_bytes();
-  // What threads report late may count in peaks of several moments as one.
+  // Threads report late, so the peak may add up bytes that were live at different times.
   stats.peak_bytes = std::min(live_.peak(), stats.peak_reserved_bytes);
   stats.peak_since_mark_bytes = std::min(live_.peak_since_mark(), stats.peak_reserved_bytes);
   stats.allocations = totals_.allocations;
@@ -597,7 +603,7 @@ StorageStats DevicePool::Stats() {
   return stats;
 }
 
-/// What every error of Alloc ends with.
+/// Returns the text with which the errors of Alloc end.
 std::string DevicePool::UsageText(int64_t size_bytes) {
   const StorageStats stats = Stats();
   std::ostringstream text;

@@ -31,23 +31,24 @@
 
 namespace tessera::storage_internal {
 
-/// One device's memory: a strategy under a lock, threads' caches in front of it, and the figures.
+/// Allocates one device's memory. A request goes to the thread's cache, then to the thread's arena,
+/// then to all arenas and caches, then to the system. The pool also keeps the statistics.
 /// Thread-safe.
 class DevicePool final : public ThreadCacheOwner {
  public:
-  /// Asks other holders of memory to free what they can; called without locks.
+  /// Asks other holders of memory to free some. The pool calls it without locks.
   using TrimOthers = std::function<void(Device)>;
 
-  /// `owner` is only remembered, to tell the blocks of one Storage from those of another.
+  /// The pool only stores `owner`, which distinguishes the blocks of one Storage from another's.
   DevicePool(Device device, const StorageOptions& options, const void* owner,
              TrimOthers trim_others);
   ~DevicePool();
 
   const void* owner() const { return owner_; }
 
-  // See Storage for what these do. Of the nanoseconds that a block from a thread's cache takes,
-  // calls and saved registers are many: what it needs is inline as a whole, and whatever is rare or
-  // ends in an error is apart.
+  // Storage documents the functions below. Calls and saved registers are a large part of the
+  // nanoseconds of a cached allocation. Therefore its whole path is inline, and rare cases and
+  // errors are in functions of their own.
 
   /// Allocates a block from the calling thread's cache. Returns null if that has no such block, or
   /// has not met the tag recently: the caller must then call Alloc. Never throws. `device` is
@@ -72,12 +73,12 @@ class DevicePool final : public ThreadCacheOwner {
     }
     return block == nullptr ? nullptr : MarkAllocated(block);
   }
-  /// These two return null for no bytes.
+  // Alloc and AllocOnStream return null for 0 bytes.
   Block* Alloc(int64_t size_bytes, std::string_view tag);
   Block* AllocOnStream(int64_t size_bytes, void* stream, std::string_view tag);
-  /// Does what Free is to do if the thread has a cache at hand that takes the block and needs
-  /// nothing else, and returns true; else it has changed nothing, and Free is to be called. Never
-  /// throws. `device` is device().
+  /// Frees a block into the calling thread's cache and returns true. Returns false and changes
+  /// nothing if the cache cannot take the block without more work: the caller must then call Free.
+  /// Never throws. `device` is device().
   ABSL_ATTRIBUTE_ALWAYS_INLINE
   bool FreeToCache(const StorageHandle& handle, Device device) {
     ThreadCache* const cache = RecentCacheOfThisThread(device, id());
@@ -112,10 +113,10 @@ class DevicePool final : public ThreadCacheOwner {
   ThreadCache* AddCache() override;
   void RetireCache(ThreadCache* cache) override;
 
-  /// For the time of a fork, see fork_locks.h: no other thread is inside the pool.
+  /// Locks the pool during a fork, so that no other thread is inside it; fork_locks.h explains it.
   void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void UnlockAfterFork(ForkSide side) ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  /// As SystemAllocator::copied_by_fork.
+  /// The value of SystemAllocator::copied_by_fork.
   bool copied_by_fork() const { return copied_by_fork_; }
 
  private:
@@ -128,7 +129,8 @@ class DevicePool final : public ThreadCacheOwner {
     if (!handle.block->HasGeneration(handle.generation)) [[unlikely]]
       ThrowFreedBefore(handle);
   }
-  /// The tag of that name, null for none. Only this thread looks at what it used last.
+  /// Returns the tag of that name, or null for an empty name. The recent tags need no lock, because
+  /// only this thread reads them.
   Tag* FindTag(ThreadCache* cache, std::string_view name) {
     if (name.empty()) return nullptr;
     Tag* const recent = cache == nullptr ? nullptr : cache->tags().FindRecent(name);
@@ -139,8 +141,8 @@ class DevicePool final : public ThreadCacheOwner {
   Block* AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   void Assign(Block* block, int64_t size_bytes, Tag* tag) const;
   enum class ArenaLocks {
-    kOwn,  ///< of the thread's arena alone
-    kAll,
+    kOwn,  ///< the caller holds the lock of the thread's arena
+    kAll,  ///< the caller holds the locks of all arenas
   };
   Block* TakeFromArena(ThreadCache* cache, int64_t rounded_bytes, ArenaLocks locks);
   Block* AllocFromStream(ThreadCache* cache, int64_t size_bytes, void* stream, Tag* tag);
@@ -161,7 +163,7 @@ class DevicePool final : public ThreadCacheOwner {
   Block* TakeOrGrow(ThreadCache* own, int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Block* TakeAfterShortage(ThreadCache* own, int64_t rounded_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// What the system may not give: then nothing is given back to it on the way.
+  /// Returns true if the request exceeds the limit by itself. Nothing is then released for it.
   bool ExceedsLimit(int64_t rounded_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return rounded_bytes > system_.limit_bytes();
   }
@@ -181,8 +183,9 @@ class DevicePool final : public ThreadCacheOwner {
   void CountFreeInCache(ThreadCache* cache, const Block& block);
   void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountFree(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// With the lock under which the change is counted: a recording that begins has it either in its
-  /// first value or as an event.
+  /// Records a change of the live bytes if a recording runs. Requires the lock under which the
+  /// change is counted, so that a new recording has the change either in its first value or as an
+  /// event.
   void RecordIfWanted(int64_t live_change_bytes) {
     if (timeline_.is_recording()) [[unlikely]]
       RecordOnTimeline(live_change_bytes);
@@ -197,7 +200,8 @@ class DevicePool final : public ThreadCacheOwner {
   }
   bool HasStreams() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return pending_.HasStreams(); }
 
-  /// The thread's cache, made at the first call, or null if this pool has none.
+  /// Returns the calling thread's cache, and adds it at the first call. Returns null if this pool
+  /// has no caches.
   ThreadCache* Cache() {
     if (ThreadCache* const recent = RecentCacheOfThisThread(device(), id())) return recent;
     return cache_bytes_ > 0 ? FindOrAddThreadCache(this) : nullptr;
@@ -208,31 +212,30 @@ class DevicePool final : public ThreadCacheOwner {
   const TrimOthers trim_others_;
   TagTable tags_;
 
-  // Taken before a cache's lock, never after it.
+  // A thread takes this lock before a cache's lock, never after it.
   std::mutex mutex_;
   SystemMemory system_ ABSL_GUARDED_BY(mutex_);
-  const bool poison_;  // the host may touch the memory
+  const bool poison_;  // true if the host can access the memory
   const bool copied_by_fork_;
-  const std::shared_ptr<StreamEvents> events_;  // null where there are no streams
-  /// True if the lock of one arena is enough to take from it what is there: nothing pends on
-  /// streams that might have to come back first, and nothing has to be released because too much is
-  /// cached.
+  const std::shared_ptr<StreamEvents> events_;  // null if the device has no streams
+  /// True if a thread may allocate from an arena with that arena's lock alone. It may not if frees
+  /// pend on streams, or if a limit on cached memory must be enforced.
   const bool arenas_suffice_;
   Arenas arenas_ ABSL_GUARDED_BY(mutex_);
-  // Ends before the arenas, whose blocks it looks at then.
+  // Declared after the arenas, because its destructor reads their blocks.
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
-  /// At most one of them is idle for each arena.
+  /// At most one cache for each arena is idle.
   ThreadCacheSet caches_ ABSL_GUARDED_BY(mutex_);
-  /// What the caches have reported, and what passed them by.
+  /// The counts that the caches have reported, and those of calls without a cache.
   Counters totals_ ABSL_GUARDED_BY(mutex_);
-  /// Allocations that took something from the system.
+  /// The number of allocations that needed memory from the system.
   int64_t pool_misses_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Apart from each other and from what comes before: at each call a thread reads whether somebody
-  // records, and other threads write the figures.
+  // The two members have cache lines of their own: each call reads whether a recording runs, and
+  // other threads write the counts.
   alignas(64) LiveBytes live_;
   alignas(64) Timeline timeline_;
 
-  // What one thread may keep: small blocks together, and a single large one.
+  // The limits of a thread's cache: for small blocks together, and for a single large one.
   const int64_t cache_bytes_;
   const int64_t cache_large_bytes_;
 };

@@ -12,7 +12,7 @@ void Raise(std::atomic<int64_t>* peak, int64_t value) {
 }  // namespace
 
 void LiveBytes::Report(int64_t change, int64_t peak) {
-  // Relaxed: a figure that orders nothing.
+  // Relaxed: the count orders nothing.
   const int64_t highest = live_.fetch_add(change, std::memory_order_relaxed) + peak;
   Raise(&peak_, highest);
   Raise(&peak_since_mark_, highest);

@@ -7,10 +7,11 @@
 
 namespace tessera::storage_internal {
 
-/// Bytes that callers hold, and their highest count. Threads report to it in steps. Thread-safe.
+/// Counts the bytes that callers hold, and keeps the highest count. Threads report to it in steps.
+/// Thread-safe.
 class LiveBytes {
  public:
-  /// Adds `change`, on the way to which the count went up by `peak` >= 0 at most.
+  /// Adds `change`. `peak` >= 0 is the highest value of the partial sums that make up the change.
   void Report(int64_t change, int64_t peak);
   void MarkPeak() { peak_since_mark_.store(live(), std::memory_order_relaxed); }
 
@@ -24,17 +25,18 @@ class LiveBytes {
   std::atomic<int64_t> peak_since_mark_{0};
 };
 
-/// What one thread has not yet reported to a LiveBytes. Not thread-safe.
+/// Counts the bytes that one thread has not yet reported to a LiveBytes. Not thread-safe.
 class UnreportedBytes {
  public:
-  /// Peaks may be too low by this much for each thread, and too high by as much, or by what the
-  /// thread has just given back of what it took itself, up to kMaxGivenBytes. With less, threads
-  /// that take and give blocks of a feature map's size would write the same cache line at each
-  /// call. Where eight of them trained on two cores, a sixth of their time went there.
+  /// The error of peaks for each thread. They may be too low by this, and too high by this or by
+  /// the bytes that the thread has just freed of its own allocations, up to kMaxGivenBytes. With a
+  /// lower value, threads that allocate and free blocks of a feature map's size would write a
+  /// shared cache line in each call. That cost eight threads that trained on two cores a sixth of
+  /// their time.
   static constexpr int64_t kMaxBytes = int64_t{4} << 20;
   static constexpr int64_t kMaxGivenBytes = int64_t{16} << 20;
 
-  // False if Flush must follow Add or Subtract of so much.
+  // These return false if Flush must follow Add or Subtract of that many bytes.
   bool HasRoomToAdd(int64_t size_bytes) const { return size_bytes <= kMaxBytes - bytes_; }
   bool HasRoomToSubtract(int64_t size_bytes) const { return size_bytes <= max_given_ + bytes_; }
   void Add(int64_t size_bytes) {
@@ -47,8 +49,8 @@ class UnreportedBytes {
  private:
   int64_t bytes_ = 0;
   int64_t peak_bytes_ = 0;
-  /// Grows with what the thread has reported as taken: that much it will give back, and soon take
-  /// again, as a training step does.
+  /// Grows with the bytes that the thread has reported as allocated. A thread that repeats a
+  /// training step frees as many, and allocates them again.
   int64_t max_given_ = kMaxBytes;
 };
 

@@ -9,7 +9,7 @@
 namespace tessera::storage_internal {
 namespace {
 
-// Relaxed: a count that orders nothing.
+// Relaxed: the count orders nothing.
 constinit std::atomic<int64_t> num_fences{0};
 
 bool Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
@@ -17,7 +17,7 @@ bool Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 
 }  // namespace
 
 bool CanFenceAllThreads() {
-  // Both, because a sandbox may allow the one and not the other.
+  // The test tries both, because a sandbox may allow only one of them.
   static const bool can = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
                           Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   return can;
@@ -28,7 +28,7 @@ int64_t NumFencesOfAllThreads() { return num_fences.load(std::memory_order_relax
 void FenceAllThreads() {
   num_fences.fetch_add(1, std::memory_order_relaxed);
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
-  // A process made by fork may have to register anew.
+  // The child of a fork may have to register again.
   const bool fenced = Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
                       Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   TESSERA_DCHECK(fenced);

@@ -7,27 +7,27 @@
 
 namespace tessera::storage_internal {
 
-/// True if this process may ask the kernel to fence all of its threads at once (Linux's
-/// membarrier); the first call registers the process for that.
+/// Returns true if the kernel can execute a memory fence on all threads of this process (Linux's
+/// membarrier). The first call registers the process for that.
 bool CanFenceAllThreads();
 
-/// Every thread of the process has run a full fence when this returns. Only after
-/// CanFenceAllThreads() said yes.
+/// Executes a full memory fence on every thread of the process. Requires: CanFenceAllThreads()
+/// returned true.
 void FenceAllThreads();
 
-/// How often FenceAllThreads has been called, for tests.
+/// Returns the number of calls of FenceAllThreads, for tests.
 int64_t NumFencesOfAllThreads();
 
-/// A lock between one thread, its owner, which takes it at nearly every call, and others, which
-/// hardly ever do. The owner pays two plain stores and a load; the others pay for both with a
-/// system call, which stands in for the fence that the owner leaves out.
+/// A biased lock: one thread, the owner, takes it in nearly every call, and other threads seldom
+/// take it. The owner executes two plain stores and a load. The others execute a system call, which
+/// replaces the memory fence that the owner leaves out.
 ///
-/// It is Dekker's: each side raises its flag, then looks at the other's. A side that sees the
-/// other's flag backs off, the owner by lowering its own, so there is no deadlock.
+/// The algorithm is Dekker's: each side raises its flag, then reads the other's. A side that sees
+/// the other's flag backs off. The owner lowers its own flag, so there is no deadlock.
 ///
-/// Threads: the Owner functions on one thread; the Other functions by one thread at a time, which
-/// the caller sees to (here by the pool's mutex). The owner may take the mutex only while it does
-/// not hold the lock.
+/// Threads: the Owner functions are for one thread. The Other functions are for one thread at a
+/// time, which the caller ensures, here by the pool's mutex. The owner may take that mutex only
+/// while it does not hold this lock.
 class OwnerLock {
  public:
   OwnerLock() : asymmetric_(CanFenceAllThreads()) {}
@@ -36,7 +36,7 @@ class OwnerLock {
     if (!TryLockAsOwner()) [[unlikely]]
       LockAfterOther();
   }
-  /// False, and nothing is locked, if somebody else holds the lock or is about to.
+  /// Returns false, without the lock, if another thread holds the lock or is about to.
   bool TryLockAsOwner() {
     if (!RaiseFlag()) [[likely]]
       return true;
@@ -54,39 +54,40 @@ class OwnerLock {
   /// Pairs with the acquire in RaiseFlag.
   void UnlockAsOther() { wanted_.store(false, std::memory_order_release); }
 
-  /// After UnlockAsOther, if the lock is soon to be taken again: an owner that waits for it has it
-  /// first, unless the scheduler keeps it from that.
+  /// Yields the processor to an owner that waits for the lock. Call it after UnlockAsOther and
+  /// before the lock is taken again. The scheduler may still run the owner too late.
   void YieldToOwner() const;
 
-  // LockAsOther in three steps, so that many locks share one fence: announce at each, one
-  // FenceAllThreads() if any is asymmetric, then await each, or give up with UnlockAsOther.
+  // LockAsOther has three steps, so that many locks share one fence: announce at each lock, call
+  // FenceAllThreads() once if any lock is asymmetric, then await each owner, or give up with
+  // UnlockAsOther.
   //
-  // One is enough because all that a lock needs of it is its place after that lock's announcement
-  // and before its AwaitOwner. On the owner's thread the kernel's fence falls somewhere in between:
-  // if before the owner raises its flag, the owner's look comes after the announcement and sees it;
-  // if after, the flag is out before FenceAllThreads returns, and AwaitOwner sees that. Nothing of
-  // this speaks of other locks, so whatever is done to them on the way does no harm.
+  // One fence is enough because a lock only needs it between its announcement and its AwaitOwner.
+  // The kernel's fence falls somewhere into the owner's instructions. If it falls before the owner
+  // raises its flag, the owner reads the other flag after the announcement and sees it. If it falls
+  // after, the owner's flag is visible before FenceAllThreads returns, and AwaitOwner sees it. The
+  // argument involves no other lock, so operations on others in between do no harm.
   void AnnounceOther() { wanted_.store(true, std::memory_order_seq_cst); }
   bool asymmetric() const { return asymmetric_; }
   void AwaitOwner() const {
-    // The owner holds it for nanoseconds, unless the scheduler has put it aside or a timeline is
-    // being taken.
+    // The owner holds the lock for nanoseconds, unless it is preempted or a timeline is recorded.
     while (held_.load(std::memory_order_seq_cst)) std::this_thread::yield();
   }
 
-  /// In the child of a fork that has held the lock as somebody else: the owner may be a thread that
-  /// is gone, and may have had its flag raised, about to see the other one.
+  /// Lowers the owner's flags, in the child of a fork that holds the lock as another thread. The
+  /// owner may be a thread that does not exist in the child, and that had raised its flag.
   void ResetOwner() {
     held_.store(false, std::memory_order_relaxed);
     owner_waits_.store(false, std::memory_order_relaxed);
   }
 
  private:
-  /// The owner's; returns the other side's.
+  /// Raises the owner's flag and returns the other side's.
   bool RaiseFlag() {
     if (asymmetric_) {
       held_.store(true, std::memory_order_relaxed);
-      // Keeps the compiler from swapping the two; what the processor swaps, FenceAllThreads undoes.
+      // The compiler must not reorder the store and the load. FenceAllThreads makes up for their
+      // reordering by the processor.
       std::atomic_signal_fence(std::memory_order_seq_cst);
       return wanted_.load(std::memory_order_acquire);
     }
@@ -94,7 +95,7 @@ class OwnerLock {
     return wanted_.load(std::memory_order_seq_cst);
   }
 
-  /// After TryLockAsOwner has said no.
+  /// Waits for the other thread and takes the lock, after TryLockAsOwner returned false.
   void LockAfterOther() noexcept;
 
   const bool asymmetric_;
@@ -116,7 +117,7 @@ class OwnerGuard {
   OwnerLock& lock_;
 };
 
-/// Holds the lock as its owner for a scope if nobody else wants it.
+/// Holds the lock as its owner for a scope, unless another thread holds or wants it.
 class OwnerTryGuard {
  public:
   explicit OwnerTryGuard(OwnerLock& lock) : lock_(lock), locked_(lock.TryLockAsOwner()) {}
@@ -133,7 +134,7 @@ class OwnerTryGuard {
   const bool locked_;
 };
 
-/// Holds the lock as somebody else for a scope.
+/// Holds the lock as another thread for a scope.
 class OtherGuard {
  public:
   explicit OtherGuard(OwnerLock& lock) : lock_(lock) { lock_.LockAsOther(); }

@@ -3,8 +3,7 @@
 namespace tessera::storage_internal {
 namespace {
 
-// A block may be larger than what is asked for by this share of it: cutting the rest off would
-// need a further event.
+// A block may exceed the request by this share of the block. Splitting it would need another event.
 constexpr int64_t kMaxWasteShare = 8;
 
 }  // namespace
@@ -18,7 +17,7 @@ PendingFrees::Queue* PendingFrees::FindQueue(uint64_t stream) {
 
 void PendingFrees::Add(Block* block, void* stream) {
   const uint64_t identity = events_->Identify(stream);
-  // Streams come and go; a queue that is empty may serve another.
+  // Programs create and destroy streams, so an empty queue is reused for another stream.
   Queue* queue = FindQueue(identity);
   for (size_t i = 0; queue == nullptr && i < queues_.size(); ++i) {
     if (queues_[i].frees.empty()) queue = &queues_[i];
@@ -40,7 +39,7 @@ Block* PendingFrees::TakeOnStream(void* stream, int64_t rounded_bytes) {
   if (empty()) return nullptr;
   Queue* const queue = FindQueue(events_->Identify(stream));
   if (queue == nullptr) return nullptr;
-  // The latest first: it is the likeliest to be in the device's caches.
+  // The newest comes first, because it is the likeliest to be in the device's caches.
   for (auto free = queue->frees.rbegin(); free != queue->frees.rend(); ++free) {
     const int64_t size_bytes = free->block->size_bytes;
     if (size_bytes < rounded_bytes || size_bytes - rounded_bytes > size_bytes / kMaxWasteShare) {

@@ -13,8 +13,8 @@
 
 namespace tessera::storage_internal {
 
-/// Blocks that were freed in the order of a stream whose work may still use them. Not thread-safe;
-/// the pool calls it under its lock.
+/// Keeps blocks that were freed in the order of a stream, whose work may still use them. Not
+/// thread-safe: the pool calls it under its lock.
 class PendingFrees {
  public:
   explicit PendingFrees(std::shared_ptr<StreamEvents> events) : events_(std::move(events)) {}
@@ -27,23 +27,24 @@ class PendingFrees {
   PendingFrees(const PendingFrees&) = delete;
   PendingFrees& operator=(const PendingFrees&) = delete;
 
-  /// False where all work is done when its call returns, so that nothing ever pends.
+  /// Returns false if the device has no streams. No block then pends.
   bool HasStreams() const { return events_ != nullptr; }
   bool empty() const { return bytes_ == 0; }
   int64_t bytes() const { return bytes_; }
 
-  /// Keeps the block until the stream has done what it was given so far; for ever, if the device
-  /// cannot tell that.
-  /// Throws std::bad_alloc and what StreamEvents throws; the block is then not kept.
+  /// Keeps the block until the stream has done all work submitted so far. Keeps it for ever if the
+  /// device fails and cannot tell.
+  /// Throws std::bad_alloc and the errors of StreamEvents. The block is then not kept.
   void Add(Block* block, void* stream);
 
-  /// A block of at least that size, and hardly more, that was freed on the stream, or null. What
-  /// the stream is given next runs after the work that used the block.
-  /// Throws what StreamEvents::Identify throws.
+  /// Removes a block of at least that size, and little more, that was freed on the stream, and
+  /// returns it, or null. Work that is submitted to the stream from now on runs after the work that
+  /// used the block.
+  /// Throws the errors of StreamEvents::Identify.
   Block* TakeOnStream(void* stream, int64_t rounded_bytes);
 
-  /// Calls `put(block)` for each block whose work is done. On each stream events happen in order,
-  /// so this costs one question more than blocks.
+  /// Removes each block whose work is done and calls `put(block)`. Each stream's events happen in
+  /// order, so one query more than there are such blocks is enough.
   template <typename PutBlock>
   void CollectDone(const PutBlock& put) {
     for (Queue& queue : queues_) {
@@ -53,8 +54,8 @@ class PendingFrees {
     }
   }
 
-  /// Waits, the earliest block of each stream in turn, and calls `put(block)`, until that returns
-  /// true or nothing pends that could be waited for.
+  /// Waits for the oldest block of each stream in turn, removes it and calls `put(block)`. Stops
+  /// when that returns true or no block is left to wait for.
   template <typename PutBlock>
   void WaitUntil(const PutBlock& put) {
     for (bool waited = true; waited;) {
@@ -80,7 +81,7 @@ class PendingFrees {
     void* event = nullptr;
   };
   struct Queue {
-    uint64_t stream = 0;     // as StreamEvents::Identify says
+    uint64_t stream = 0;     // the result of StreamEvents::Identify
     std::deque<Free> frees;  // in the stream's order
   };
 

@@ -19,23 +19,24 @@
 
 namespace tessera::storage_internal {
 
-/// The memory that carries one name. Thread-safe.
+/// The statistics of the memory that carries one name. Thread-safe.
 struct Tag {
   Tag(std::string_view tag_name, size_t tag_number) : name(tag_name), number(tag_number) {}
 
   const std::string name;
-  const size_t number;  ///< the tags of a table are counted from 0
-  /// In cache lines of their own: what other threads report is not to take from this thread what
-  /// it reads at each call.
+  const size_t number;  ///< the tag's index in its table
+  /// The counts have cache lines of their own, so that reports of other threads do not invalidate
+  /// the lines that this thread reads in each call.
   alignas(64) LiveBytes bytes;
   std::atomic<int64_t> allocations{0};
 };
 
-/// The names that allocations carry. Tags live as long as the table. Thread-safe.
+/// Maps the names that allocations carry to tags, which live as long as the table. Thread-safe.
 class TagTable {
  public:
-  /// The tag of that name, new or known. Takes a lock: threads remember what they found.
-  /// Throws std::bad_alloc; the table is then unchanged.
+  /// Returns the tag of that name, and adds it if it is new. Takes a lock, so threads remember the
+  /// tags that they found.
+  /// Throws std::bad_alloc. The table is then unchanged.
   Tag* Intern(std::string_view name);
 
   /// Calls `visit(tag)` for every tag.
@@ -45,10 +46,10 @@ class TagTable {
     for (const auto& tag : tags_) visit(tag.get());
   }
 
-  /// The largest live ones first. Throws std::bad_alloc.
+  /// Returns the tags' statistics, sorted by live bytes, largest first. Throws std::bad_alloc.
   std::vector<StorageTagStats> Stats() const;
 
-  /// For the time of a fork, see fork_locks.h.
+  /// Locks the table during a fork; fork_locks.h explains it.
   void LockForFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) { mutex_.lock(); }
   void UnlockAfterFork() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.unlock(); }
 
@@ -58,31 +59,31 @@ class TagTable {
   std::vector<std::unique_ptr<Tag>> tags_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// What one thread has counted under each tag and not yet reported, and the tags that it used last.
-/// Not thread-safe.
+/// One thread's counts for each tag that it has not yet reported, and the tags that it used
+/// recently. Not thread-safe.
 class TagCounts {
  public:
-  /// The tag of that name if this thread used it lately, else null. Names are compared, not only
-  /// their addresses, since another name may have come to lie there.
+  /// Returns the tag of that name if this thread used it recently, else null. Compares the
+  /// characters, since another name may now be stored at the same address.
   Tag* FindRecent(std::string_view name) const {
     const NameKey key(name);
     const Recent& recent = recent_[key.Slot()];
     return recent.key == key && key.HasSameMiddle(name, recent.tag->name) ? recent.tag : nullptr;
   }
 
-  /// Makes room to count under the tag and remembers it. Throws std::bad_alloc.
+  /// Adds a count for the tag and remembers the tag. Throws std::bad_alloc.
   void Add(Tag* tag) {
     if (counts_.size() <= tag->number) counts_.resize(tag->number + 1);
     const NameKey key(tag->name);
     recent_[key.Slot()] = {key, tag};
   }
 
-  /// True if there is room to count under the tag, as after Add(tag).
+  /// Returns true if there is a count for the tag, as after Add(tag).
   bool Has(const Tag& tag) const { return tag.number < counts_.size(); }
 
-  // The rest is for a tag that Has says yes to.
+  // The functions below require Has(tag).
 
-  // False if Report(tag) must follow an allocation or a free of so much.
+  // These return false if Report(tag) must follow an allocation or a free of that many bytes.
   bool HasRoomToAdd(const Tag& tag, int64_t size_bytes) const {
     return counts_[tag.number].bytes.HasRoomToAdd(size_bytes);
   }
@@ -98,7 +99,7 @@ class TagCounts {
     counts_[tag.number].bytes.Subtract(size_bytes);
   }
 
-  /// Gives the tag what was counted here.
+  /// Adds the counts to the tag and resets them.
   void Report(Tag* tag) {
     Count& count = counts_[tag->number];
     count.bytes.Flush(&tag->bytes);
@@ -107,12 +108,12 @@ class TagCounts {
   }
 
  private:
-  /// Of a size by which an index multiplies, and a vector divides, with a shift.
+  /// The size is a power of two, so that indexing needs a shift instead of a multiplication.
   struct alignas(32) Count {
     UnreportedBytes bytes;
     int64_t allocations = 0;
   };
-  /// A name's length and its first and last eight bytes: all of a name of up to sixteen.
+  /// A name's length and its first and last eight bytes, which are all of a name of up to sixteen.
   struct NameKey {
     NameKey() = default;
     explicit NameKey(std::string_view name) : length(name.size()) {
@@ -124,12 +125,12 @@ class TagCounts {
       }
     }
 
-    /// Different for names such as fc1_weight and fc2_weight more often than not: Knuth's
-    /// multiplicative hash.
+    /// Returns a hash of the key by Knuth's multiplicative method. Similar names such as fc1_weight
+    /// and fc2_weight mostly get different slots.
     size_t Slot() const { return (first + 31 * last) * 0x9E3779B97F4A7C15u >> (64 - kSlotBits); }
 
-    /// Whether two names with these key are the same. Not by memcmp: the call would have all who
-    /// look a name up save registers.
+    /// Returns whether two names with this key are equal. A call of memcmp would make each lookup
+    /// save registers, so the loop is inline.
     bool HasSameMiddle(std::string_view a, std::string_view b) const {
       for (size_t i = kBytes; i + kBytes < length; i += kBytes) {
         uint64_t words[2];
@@ -140,13 +141,13 @@ class TagCounts {
       return true;
     }
 
-    /// With one branch, for it is nearly always true.
+    /// Compares with one branch, because the keys are nearly always equal.
     friend bool operator==(const NameKey& a, const NameKey& b) {
       return ((a.length ^ b.length) | (a.first ^ b.first) | (a.last ^ b.last)) == 0;
     }
 
     static constexpr size_t kBytes = 8;
-    size_t length = 0;  ///< 0 where there is no name
+    size_t length = 0;  ///< 0 if there is no name
     uint64_t first = 0;
     uint64_t last = 0;
   };

@@ -17,58 +17,60 @@
 
 namespace tessera::storage_internal {
 
-/// What happened in one cache since the pool last collected it.
+/// The calls counted by one cache since the pool last collected its counters.
 struct Counters {
   int64_t allocations = 0;
   int64_t frees = 0;
 };
 
-/// The lists of a thread's cache: one for each class of small blocks, and for large ones some by a
-/// hash of their exact size, since a network's step asks for the same few dozen sizes again and
-/// again. A block that is handed out knows its list (Block::list).
+/// The lists of a thread's cache. Each class of small blocks has one list. Large blocks are hashed
+/// by their exact size, since a network's step requests the same few dozen sizes again and again.
+/// Block::list stores the list of a live block.
 inline constexpr int kNumLargeLists = 128;
 inline constexpr int kNumCacheLists = kNumSmallClasses + kNumLargeLists;
-/// Of a block that no cache keeps.
+/// The value of Block::list for a block that no cache keeps.
 inline constexpr int kNoCacheList = kNumCacheLists;
 
-/// The list of large blocks of a size in whole pages: Knuth's multiplicative hash of their number.
+/// Returns the list of large blocks of a size, by Knuth's multiplicative hash of the number of
+/// pages.
 constexpr int LargeList(uint64_t size_bytes) {
   const auto pages = static_cast<uint32_t>(size_bytes / kPageBytes);
   constexpr int kShift = 32 - std::countr_zero(unsigned{kNumLargeLists});
   return kNumSmallClasses + static_cast<int>(pages * 0x9E3779B1u >> kShift);
 }
 
-/// The list of a block if caches keep large ones of up to `max_large_bytes`.
+/// Returns the list of a block. Caches keep large blocks of up to `max_large_bytes`.
 constexpr int CacheList(const Block& block, int64_t max_large_bytes) {
   if (block.kind == BlockKind::kLarge) {
     return block.size_bytes <= max_large_bytes ? LargeList(block.size_bytes) : kNoCacheList;
   }
-  // On shortage a large block may come from a small one's segment.
+  // On shortage a large request may be served from a segment of small blocks.
   return block.size_bytes <= kMaxSmallBytes ? SizeClass(block.size_bytes) : kNoCacheList;
 }
 
-/// Large blocks that a thread may keep, together.
+/// The maximum that a thread keeps in large blocks, together.
 inline constexpr int64_t kMaxLargeCacheBytes = int64_t{128} << 20;
-/// The largest of them. Of larger ones a step has few of each size, and whoever writes eight
-/// megabytes does not notice a lock. The recorded steps of a perceptron, a convolutional and a
-/// recurrent network look into their arenas 16, 262 and 32 times with 1 MiB here, 13, 123 and 21
-/// times with 4 MiB, and 13, 84 and 21 times with 8 or 16 MiB, at the same fragmentation within two
-/// points.
+/// The largest block that a thread keeps. A step has few larger blocks of each size, and the time
+/// to write eight megabytes hides that of a lock. The recorded steps of a perceptron, a
+/// convolutional and a recurrent network look into their arenas 16, 262 and 32 times with 1 MiB
+/// here, 13, 123 and 21 times with 4 MiB, and 13, 84 and 21 times with 8 or 16 MiB. Their
+/// fragmentation stays the same within two percentage points.
 inline constexpr int64_t kMaxCacheBlockBytes = int64_t{8} << 20;
 
-/// Free blocks that one thread keeps for itself, and its counters. The pool collects both from
-/// other threads when memory is short or statistics are asked for, hence the lock.
+/// Keeps free blocks of one thread and hands them out again, and holds the thread's counters. The
+/// lock lets the pool take blocks from another thread's cache when memory is short, and collect the
+/// counters.
 class ThreadCache {
  public:
-  /// Keeps up to so many bytes of small blocks together, and of large ones.
+  /// Makes an empty cache. The limits hold for all small and for all large blocks together.
   ThreadCache(Arena* arena, int64_t max_small_bytes, int64_t max_large_bytes)
       : arena_(arena), max_bytes_{max_small_bytes, max_large_bytes} {}
 
   OwnerLock& lock() { return lock_; }
-  /// Where the thread looks first for what its cache does not have.
+  /// The arena that serves the thread's requests when its cache has no block.
   Arena* arena() const { return arena_; }
 
-  // Everything below needs lock().
+  // The members below require lock().
 
   /// Hands out a cached block: the newest of the size to which the best-fit strategy rounds
   /// `size_bytes`. Counts it under `tag`, which may be null. Returns null and changes nothing if
@@ -100,11 +102,11 @@ class ThreadCache {
     return Push(block);
   }
 
-  /// A block of the size that the best-fit strategy rounds `size_bytes` to, or null, as for any
-  /// size that no block has. It is the latest of that size, which is the likeliest to be in the
-  /// processor's caches.
+  /// Removes the newest block of the size to which the best-fit strategy rounds `size_bytes`, and
+  /// returns it, or null. The newest is the likeliest to be in the processor's caches. Any value is
+  /// allowed: a size that no block can have gives null.
   Block* Pop(int64_t size_bytes) {
-    // Without a sign, so that what is negative or overflows is no list's size either.
+    // The unsigned type makes negative and overflowing sizes match no block.
     const auto size = static_cast<uint64_t>(size_bytes);
     if (size - 1 < kMaxSmallBytes) {
       Block** const head = &heads_[SizeClass(size_bytes)];
@@ -118,8 +120,8 @@ class ThreadCache {
     return *link == nullptr ? nullptr : Unlink(link, BlockKind::kLarge);
   }
 
-  /// Takes a block that has a list. Returns true if there is now too much: then Trim must be
-  /// called.
+  /// Adds a block that has a list. Returns true if the cache now exceeds its limit: the caller must
+  /// then call Trim.
   bool Push(Block* block) {
     const size_t list = block->list;
     block->next = heads_[list];
@@ -130,7 +132,8 @@ class ThreadCache {
     return bytes_[kind] > max_bytes_[kind];
   }
 
-  /// Calls `put(block)` for blocks that are kept no longer: half of what is too much.
+  /// Removes blocks of each kind that exceeds its limit until half of the limit is left, and calls
+  /// `put(block)` for each.
   template <typename PutBlock>
   void Trim(const PutBlock& put) {
     for (const BlockKind kind : kBlockKinds) {
@@ -143,9 +146,9 @@ class ThreadCache {
     }
   }
 
-  /// Calls `put(block)` for blocks of one kind until it returns false; returns whether it never
-  /// did. The largest small ones come first; of the large ones those of another list each time, so
-  /// that no size is always the one to go.
+  /// Removes blocks of one kind and calls `put(block)` for each until it returns false. Returns
+  /// whether it never did. The largest small blocks come first. Each call continues with another
+  /// list of large blocks, so that no size is always removed first.
   template <typename PutBlock>
   bool DrainWhile(BlockKind kind, const PutBlock& put) {
     if (kind == BlockKind::kSmall) {
@@ -161,7 +164,7 @@ class ThreadCache {
     return true;
   }
 
-  /// Calls `put(block)` for every block of one kind.
+  /// Removes every block of one kind and calls `put(block)` for each.
   template <typename PutBlock>
   void Drain(BlockKind kind, const PutBlock& put) {
     static_assert(kNumSmallClasses == 64 && kNumLargeLists % 64 == 0, "words of one kind each");
@@ -179,10 +182,11 @@ class ThreadCache {
   Counters& counters() { return counters_; }
   TagCounts& tags() { return tags_; }
 
-  // What is counted is counted under a tag, too, if that is not null and HasTag says yes to it.
+  // The functions below count for the thread, and for a tag if it is not null. They require HasTag
+  // of that tag.
 
   bool HasTag(const Tag& tag) const { return tags_.Has(tag); }
-  // False if Report must follow an allocation or a free of so much.
+  // These return false if Report must follow an allocation or a free of that many bytes.
   bool HasRoomToAdd(int64_t size_bytes, const Tag* tag) const {
     return unreported_.HasRoomToAdd(size_bytes) &&
            (tag == nullptr || tags_.HasRoomToAdd(*tag, size_bytes));
@@ -230,7 +234,7 @@ class ThreadCache {
   UnreportedBytes unreported_;
   Counters counters_;
   std::array<Block*, kNumCacheLists> heads_{};
-  /// A bit for each list that is not empty, or was not when Drain came by.
+  /// A bit for each list. It is set if the list has become non-empty since Drain last cleared it.
   std::array<uint64_t, kNumCacheLists / 64> used_{};
   int cursor_ = 0;
   TagCounts tags_;

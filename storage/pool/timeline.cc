@@ -35,7 +35,7 @@ void Timeline::Stop() {
 void Timeline::Record(int64_t live_change_bytes, int64_t reserved_bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   live_bytes_ += live_change_bytes;
-  // Stop may have come between the caller's question and this.
+  // Stop may have run after the caller read is_recording().
   if (is_recording()) Append(reserved_bytes);
 }
 
@@ -58,14 +58,14 @@ int64_t DroppedEvents(const std::vector<DeviceRecording>& recordings) {
   return dropped_events;
 }
 
-/// The events with commas between them.
+/// Returns the events as JSON objects, separated by commas.
 std::string Events(const std::vector<DeviceRecording>& recordings) {
   std::string json;
   const char* separator = "\n";
   for (const DeviceRecording& device : recordings) {
     const std::string name = device.device.ToString();
     for (const Timeline::Event& event : device.recording.events) {
-      // What threads did at one moment may be seen in either order; no row goes below zero.
+      // Simultaneous changes may be recorded in either order. Cached bytes must not be negative.
       const int64_t cached_bytes =
           event.reserved_bytes > event.live_bytes ? event.reserved_bytes - event.live_bytes : 0;
       char text[256];
@@ -91,7 +91,7 @@ std::string TimelineJson(const std::vector<DeviceRecording>& recordings) {
 }
 
 std::string AddToTrace(std::string_view trace, const std::vector<DeviceRecording>& recordings) {
-  // Names of operations cannot be taken for the key: in them quotation marks are escaped.
+  // The name of an operation cannot match the key, because its quotation marks are escaped.
   constexpr std::string_view kKey = "\"traceEvents\"";
   static constexpr std::string_view kSpace = " \t\r\n";
   const auto skip_to = [trace](size_t place, char expected) {

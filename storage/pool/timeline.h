@@ -13,34 +13,34 @@
 
 namespace tessera::storage_internal {
 
-/// One device's memory over time. Thread-safe. While nobody records it costs its users one relaxed
-/// load a call.
+/// Records one device's memory over time. Thread-safe. If recording is off, a call of the pool
+/// costs one relaxed load.
 class Timeline {
  public:
   struct Event {
-    int64_t nanoseconds = 0;  ///< of the steady clock
+    int64_t nanoseconds = 0;  ///< the time of the steady clock
     int64_t live_bytes = 0;
     int64_t reserved_bytes = 0;
   };
   struct Recording {
     std::vector<Event> events;
-    int64_t dropped_events = 0;  ///< those for which there was no room
+    int64_t dropped_events = 0;  ///< the events that had no room
   };
 
-  /// A recording without events, with room for so many. Throws std::bad_alloc.
+  /// Returns an empty recording with room for `max_events`. Throws std::bad_alloc.
   static Recording WithCapacity(int64_t max_events);
 
-  /// Forgets what was recorded before and records from now on for as long as `empty` has room,
-  /// first of all the state now.
+  /// Discards the earlier recording and starts to record into `empty`, until that is full. The
+  /// first event is the current state.
   void Start(Recording empty, int64_t live_bytes, int64_t reserved_bytes);
 
-  /// What was recorded so far. Throws std::bad_alloc.
+  /// Returns a copy of the recording. Throws std::bad_alloc.
   Recording Copy();
 
-  /// Stops recording and forgets what was recorded.
+  /// Stops recording and discards the recording.
   void Stop();
 
-  /// For the time of a fork, see fork_locks.h.
+  /// Locks the recording during a fork; fork_locks.h explains it.
   void LockForFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_) { mutex_.lock(); }
   void UnlockAfterFork() ABSL_UNLOCK_FUNCTION(mutex_) { mutex_.unlock(); }
 
@@ -61,12 +61,13 @@ struct DeviceRecording {
   Timeline::Recording recording;
 };
 
-/// Counter events in Chrome's trace event format, one row for each device, in which live and cached
-/// bytes are stacked. Throws std::bad_alloc.
+/// Returns a file of counter events in Chrome's trace event format. Each device has a row that
+/// stacks live and cached bytes. Throws std::bad_alloc.
 std::string TimelineJson(const std::vector<DeviceRecording>& recordings);
 
-/// The same events in front of those of `trace`, a JSON object in that format; what was dropped is
-/// its member storage_dropped_events. Empty if `trace` is no such object. Throws std::bad_alloc.
+/// Returns `trace`, a JSON object in that format, with the recordings' events inserted before its
+/// own. The member storage_dropped_events counts the dropped events. Returns an empty string if
+/// `trace` does not have the format. Throws std::bad_alloc.
 std::string AddToTrace(std::string_view trace, const std::vector<DeviceRecording>& recordings);
 
 }  // namespace tessera::storage_internal
