@@ -1,4 +1,4 @@
-// The best-fit pool with its threads' caches and arenas, as a program sees them.
+// Tests the best-fit pool with its threads' caches and arenas through the public interface.
 #include <cstdint>
 #include <latch>
 #include <memory>
@@ -20,7 +20,7 @@ TEST(BestFitStorageTest, OnShortageALargeBlockFromASmallOnesSegmentComesBack) {
   const auto fake = std::make_shared<FakeSystemAllocator>();
   Storage storage({.limit_bytes = 2 * 65536, .system_allocator = fake});
   const Storage::Handle small = storage.Alloc(64, Device::Cpu());
-  // There is no room for a segment of its own.
+  // The limit leaves no room for a segment of its own.
   const Storage::Handle large = storage.Alloc(65537, Device::Cpu());
   storage.Free(large);
   storage.Free(small);
@@ -32,7 +32,7 @@ TEST(BestFitStorageTest, OnShortageALargeBlockFromASmallOnesSegmentComesBack) {
 TEST(BestFitStorageTest, LargeBlocksInTheThreadsCacheJoinBeforeOthersAreCut) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
   const auto alloc = [&storage](int64_t size) { return storage.Alloc(size, Device::Cpu()); };
-  // One segment: two blocks, one that keeps them from the rest, and the rest, which is larger.
+  // The segment holds two blocks, one that separates them from the rest, and the larger rest.
   const Storage::Handle lower = alloc(kMegabyte / 2);
   const Storage::Handle upper = alloc(kMegabyte / 4);
   const Storage::Handle between = alloc(kMegabyte / 2);
@@ -40,7 +40,7 @@ TEST(BestFitStorageTest, LargeBlocksInTheThreadsCacheJoinBeforeOthersAreCut) {
   storage.Free(upper);
   const Storage::Handle joined = alloc(kMegabyte * 3 / 4);
   EXPECT_EQ(joined.dptr, lower.dptr);
-  // Of the size of a block in the cache it takes that one, without a look at the pool.
+  // A cached block of exactly the size is reused without a look into the pool.
   storage.Free(joined);
   const Storage::Handle same = alloc(kMegabyte * 3 / 4);
   EXPECT_EQ(same.dptr, joined.dptr);
@@ -54,7 +54,7 @@ TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
   std::latch cached(1);
   std::latch done(1);
   std::thread other([&] {
-    // One small segment, all of it free, part of it in this thread's cache.
+    // All of one small segment is free, a part of it in this thread's cache.
     std::vector<Storage::Handle> blocks;
     for (int i = 0; i < 1000; ++i) blocks.push_back(storage.Alloc(1024, Device::Cpu()));
     for (const Storage::Handle& block : blocks) storage.Free(block);
@@ -69,7 +69,7 @@ TEST(BestFitStorageTest, OtherThreadsCachesAreGatheredWhenMemoryIsShort) {
 }
 
 TEST(BestFitStorageTest, FreeBlocksOfManyArenasServeOneRequest) {
-  constexpr int kThreads = 20;  // some share an arena
+  constexpr int kThreads = 20;  // more than there are arenas
   constexpr int64_t kBytes = 4 * kMegabyte;
   const auto fake = std::make_shared<FakeSystemAllocator>();
   Storage storage({.limit_bytes = kThreads * kBytes, .system_allocator = fake});
@@ -88,7 +88,7 @@ TEST(BestFitStorageTest, FreeBlocksOfManyArenasServeOneRequest) {
   }
   freed.wait();
   EXPECT_EQ(storage.Stats(Device::Cpu()).cached_bytes, kThreads * kBytes);
-  // The limit leaves no room for a byte more.
+  // The limit leaves no room for another byte.
   const Storage::Handle one = storage.Alloc(kBytes, Device::Cpu());
   EXPECT_EQ(fake->outstanding(), kThreads);
   storage.Free(one);
@@ -108,7 +108,7 @@ TEST(BestFitStorageTest, BlocksFreedByOtherThreadsJoinInTheirArena) {
   std::thread other([&] {
     const Storage::Handle own = storage.Alloc(3 * kMegabyte, Device::Cpu());
     for (const Storage::Handle& part : parts) storage.Free(part);
-    // Its arena has none of this size, so its cache gives what it has to the arenas.
+    // The thread's arena has no block of this size, so its cache returns its blocks to the arenas.
     storage.Free(own);
     storage.Free(storage.Alloc(kMegabyte, Device::Cpu()));
     freed.count_down();
@@ -139,14 +139,14 @@ TEST(BestFitStorageTest, ManyThreadsCachesAreEmptiedWithFewFences) {
   cached.wait();
   const int64_t before = storage_internal::NumFencesOfAllThreads();
   storage.ReleaseAll(Device::Cpu());
-  // One for small blocks, one for large ones, and one for what threads have freed meanwhile.
+  // Small blocks, large blocks, and blocks that were freed meanwhile need one fence each.
   EXPECT_LE(storage_internal::NumFencesOfAllThreads() - before, 3);
   EXPECT_EQ(fake->outstanding(), 0);
   done.count_down();
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Of which a call for much waits until it may go on.
+/// An allocator whose large allocations wait for GoOn().
 class SlowSystemAllocator final : public SystemAllocator {
  public:
   void* Allocate(int64_t size_bytes) override {
@@ -167,7 +167,7 @@ class SlowSystemAllocator final : public SystemAllocator {
   std::latch begun_{1}, goes_on_{1};
 };
 
-// A name that is new and a recording lead past the shortest way to the cache.
+// A new tag and a recording keep a call from the fast path of the cache.
 TEST(BestFitStorageTest, CachedBlocksDoNotWaitForAnotherThreadThatMakesThePoolGrow) {
   const auto slow = std::make_shared<SlowSystemAllocator>();
   Storage storage({.system_allocator = slow});
@@ -176,7 +176,7 @@ TEST(BestFitStorageTest, CachedBlocksDoNotWaitForAnotherThreadThatMakesThePoolGr
   std::thread other(
       [&] { storage.Free(storage.Alloc(SlowSystemAllocator::kMuch, Device::Cpu())); });
   slow->AwaitCall();
-  // Hangs if it waits.
+  // The test hangs if these calls wait.
   storage.Free(storage.Alloc(1000, Device::Cpu()));
   storage.Free(storage.Alloc(1000, Device::Cpu(), "a name"));
   storage.Free(storage.Alloc(0, Device::Cpu()));
@@ -198,7 +198,7 @@ TEST(BestFitStorageTest, ANewThreadGetsTheCacheOfTheLastEndedThread) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
   const void* freed_last = nullptr;
   std::thread([&] {
-    // Neighbours: out of a cache they would join, and the lower one would come first.
+    // The blocks are neighbours. In the arena they would join, and the lower one would come first.
     const Storage::Handle lower = storage.Alloc(kMegabyte / 2, Device::Cpu());
     const Storage::Handle upper = storage.Alloc(kMegabyte / 2, Device::Cpu());
     storage.Free(lower);
@@ -214,7 +214,7 @@ TEST(BestFitStorageTest, ANewThreadGetsTheCacheOfTheLastEndedThread) {
 
 TEST(BestFitStorageTest, BlocksInCachesOfEndedThreadsJoinForOtherThreads) {
   Storage storage({.system_allocator = std::make_shared<FakeSystemAllocator>()});
-  // This thread has a cache of its own, and a small segment.
+  // This thread gets a cache and a small segment.
   storage.Free(storage.Alloc(64, Device::Cpu()));
   std::thread([&] {
     std::vector<Storage::Handle> parts;
@@ -224,7 +224,7 @@ TEST(BestFitStorageTest, BlocksInCachesOfEndedThreadsJoinForOtherThreads) {
   const int64_t before = storage.Stats(Device::Cpu()).system_allocations;
   const int64_t fences = storage_internal::NumFencesOfAllThreads();
   const Storage::Handle joined = storage.Alloc(4 * kMegabyte, Device::Cpu());
-  // Whose threads have ended are not looked for as those of others are, who might be using them.
+  // Caches of ended threads need no fence, because no thread uses them.
   EXPECT_EQ(storage_internal::NumFencesOfAllThreads(), fences);
   EXPECT_EQ(storage.Stats(Device::Cpu()).system_allocations, before);
   storage.Free(joined);

@@ -1,6 +1,6 @@
-// Every allocation that an entry point makes fails once: those of the device's memory, below the
-// pool, and those of host memory for storage's own records. Each time the call must throw an Error,
-// or do without, and leave everything as it was.
+// Lets every allocation that an entry point makes fail once: those of the device's memory, below
+// the pool, and those of host memory for storage's own records. Each time the call must throw an
+// Error or succeed without the memory, and leave the state unchanged.
 
 #include <sys/resource.h>
 
@@ -28,7 +28,7 @@ namespace {
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 constexpr Device kDevice = Device::Cpu();
 
-/// A storage in a state that many calls have led to.
+/// A storage after many different calls.
 class Scene {
  public:
   explicit Scene(StoragePoolKind pool)
@@ -52,10 +52,10 @@ class Scene {
   Storage& storage() { return *storage_; }
   FakeSystemAllocator& fake() { return *fake_; }
   void* stream() { return &stream_; }
-  /// Blocks that the scene frees at its end.
+  /// The blocks that the destructor frees.
   std::vector<Storage::Handle>& live() { return live_; }
 
-  /// What a caller can see, but for what counts failures.
+  /// Returns the visible state, except the counts of failures.
   std::string State() const {
     const StorageStats stats = storage_->Stats(kDevice);
     std::string state;
@@ -84,8 +84,8 @@ struct EntryPoint {
   std::function<void(Scene&)> call;
 };
 
-/// Every public member that a caller may want to go on after. What it allocates for the caller goes
-/// to live(), which has room.
+/// Returns every public member after whose failure a caller may continue. The blocks that they
+/// allocate go to live(), which has capacity.
 std::vector<EntryPoint> EntryPoints() {
   const auto keep = [](Scene& scene, const Storage::Handle& block) {
     scene.live().push_back(block);
@@ -141,7 +141,7 @@ std::vector<EntryPoint> EntryPoints() {
   };
 }
 
-/// The entry point's error, if it throws one.
+/// Returns the entry point's error, if it throws one.
 std::optional<absl::StatusCode> CodeOf(const EntryPoint& entry, Scene& scene) {
   try {
     entry.call(scene);
@@ -182,7 +182,7 @@ TEST_P(StorageFailureTest, EveryFailureOfTheSystemIsAnErrorThatChangesNothing) {
     Scene scene(GetParam().pool);
     scene.live().reserve(8);
     const std::string before = scene.State();
-    // As much as a call may ask: then nothing but the last try fails.
+    // A call tries up to four times, so all its tries fail.
     scene.fake().FailCalls(n, /*count=*/4);
     const std::optional<absl::StatusCode> code = CodeOf(GetParam().entry, scene);
     const bool has_failed = scene.fake().has_failed();
@@ -197,7 +197,7 @@ TEST_P(StorageFailureTest, EveryFailureOfTheSystemIsAnErrorThatChangesNothing) {
 }
 
 TEST_P(StorageFailureTest, EveryFailureOfOperatorNewIsAnErrorThatChangesNothing) {
-  // On a thread of its own: its cache is among what has to be made.
+  // Each call runs on a new thread, so that it has to make the thread's cache, too.
   int64_t errors = 0;
   int64_t n = 0;
   bool done = false;

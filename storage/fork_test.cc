@@ -1,5 +1,5 @@
-// Forks of a process with threads. What a child finds wrong is its exit status, and a lock that
-// nobody gives back ends it by an alarm.
+// Tests forks of a process with threads. A child reports a failure by its exit status. An alarm
+// ends a child that waits for a lock which no thread releases.
 
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -38,14 +38,14 @@ constexpr Device kShared = Device::CpuShared();
 #endif
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || \
     TESSERA_HAS_FEATURE(thread_sanitizer) || TESSERA_HAS_FEATURE(address_sanitizer)
-// The sanitizer's malloc may stay locked in the child by a thread that is gone: no thread may be in
-// it during a fork.
+// The sanitizer's malloc may stay locked in the child, by a thread that only the parent has. So no
+// thread may call it during a fork.
 constexpr bool kMallocForks = false;
 #else
 constexpr bool kMallocForks = true;
 #endif
 
-/// The exit status of a child that runs `body`, while this process runs `meanwhile`.
+/// Returns the exit status of a child that runs `body`, while this process runs `meanwhile`.
 int StatusOfChild(
     const std::function<int()>& body, const std::function<void()>& meanwhile = [] {}) {
   const pid_t child = fork();
@@ -60,7 +60,7 @@ int StatusOfChild(
   return WIFEXITED(status) ? WEXITSTATUS(status) : 102;
 }
 
-/// By which parent and child tell each other that they have come somewhere.
+/// A channel by which parent and child signal their progress to each other.
 class Line {
  public:
   Line() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_), 0); }
@@ -74,7 +74,7 @@ class Line {
   }
   void BeParent() { close(ends_[1]); }
   void Tell() { static_cast<void>(send(ends_[0], "x", 1, MSG_NOSIGNAL)); }
-  /// False if the other one has ended.
+  /// Waits for a signal. Returns false if the other process has ended.
   bool Await() {
     char byte = 0;
     return recv(ends_[0], &byte, 1, 0) == 1;
@@ -84,7 +84,7 @@ class Line {
   int ends_[2] = {-1, -1};
 };
 
-/// 0 if all that a storage does works, else which thing does not.
+/// Returns 0 if all calls of a storage work, else the number of the one that fails.
 int UseStorage(Storage& storage) {
   const StorageStats before = storage.Stats(kCpu);
   const Storage::Handle small = storage.Alloc(100, kCpu, "in the child");
@@ -97,7 +97,7 @@ int UseStorage(Storage& storage) {
   const StorageStats after = storage.Stats(kCpu);
   if (after.live_bytes != before.live_bytes) return 3;
   if (after.in_use_bytes != before.in_use_bytes) return 4;
-  storage.Free(storage.Alloc(100, Device::Cpu(5)));  // a pool that is made now
+  storage.Free(storage.Alloc(100, Device::Cpu(5)));  // makes a new pool
   const Storage::Handle shared = storage.Alloc(1000, kShared);
   if (Share(shared).size_bytes != 1000) return 5;
   storage.Free(shared);
@@ -111,7 +111,7 @@ int UseStorage(Storage& storage) {
   return 0;
 }
 
-/// Threads that are in every part of a storage.
+/// Runs threads in every part of a storage.
 class BusyThreads {
  public:
   explicit BusyThreads(Storage* storage) {
@@ -121,7 +121,7 @@ class BusyThreads {
         storage->Free(storage->Alloc(100, kCpu, tag));
       }
     };
-    // What the cache has of one size goes to the thread's arena for another.
+    // A request of one size returns the cached blocks of the other to the thread's arena.
     const auto arena = [storage] {
       std::array<Storage::Handle, 64> blocks;
       for (const int64_t size : {100000, 200000}) {
@@ -129,7 +129,7 @@ class BusyThreads {
         for (const Storage::Handle& block : blocks) storage->Free(block);
       }
     };
-    // Mapped, not from malloc.
+    // The memory is mapped, not from malloc.
     const auto pool = [storage] { storage->DirectFree(storage->Alloc(2 * kMegabyte, kCpu)); };
     const auto figures = [storage] {
       storage->Stats(kCpu);
@@ -150,7 +150,7 @@ class BusyThreads {
     const auto begun = std::make_shared<std::latch>(static_cast<ptrdiff_t>(tasks.size()));
     for (const std::function<void()>& task : tasks) {
       threads_.emplace_back([this, task, begun] {
-        task();  // what it needs of malloc once is there now
+        task();  // the first call makes its one-time allocations
         begun->count_down();
         while (!stop_.load(std::memory_order_relaxed)) {
           task();
@@ -200,7 +200,8 @@ TEST(ForkTest, AChildHasACopyOfBlocksAndStatistics) {
   std::latch cached(1);
   std::latch done(1);
   std::thread other([&] {
-    // More than half of what the limit leaves, in a cache whose thread the child has not.
+    // A cache holds more than half of the free memory under the limit. The child does not have its
+    // thread.
     std::vector<Storage::Handle> blocks;
     for (int i = 0; i < 1000; ++i) blocks.push_back(storage.Alloc(1024, kCpu));
     for (const Storage::Handle& handle : blocks) storage.Free(handle);
@@ -252,7 +253,7 @@ TEST(ForkTest, AForkTakesTheLocksOfManyArenas) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Three blocks, every byte of them written.
+/// Three blocks whose bytes are all written.
 class WrittenBlocks {
  public:
   WrittenBlocks(Storage& storage, int64_t size_bytes, int byte) : byte_(byte) {
@@ -281,14 +282,14 @@ TEST(ForkTest, ParentAndChildAllocateDifferentSharedMemory) {
     Storage storage;
     const WrittenBlocks before(storage, size, 1);
     {
-      // In the pool and in this thread's cache.
+      // These blocks end up in the pool and in this thread's cache.
       const WrittenBlocks cached(storage, size, 2);
       for (const Storage::Handle& block : cached.blocks()) storage.Free(block);
     }
     Line line;
     const auto child = [&] {
       line.BeChild();
-      // For the child alone: the parent goes on using them.
+      // The blocks are freed in the child only. The parent still uses them.
       for (const Storage::Handle& block : before.blocks()) storage.Free(block);
       const WrittenBlocks own(storage, size, 3);
       if (storage.Stats(kShared).live_bytes != 3 * size) return 2;
@@ -328,7 +329,7 @@ TEST(ForkTest, TheLimitOfSharedMemoryHoldsInTheChildAsWell) {
   const int status = StatusOfChild([&] {
     const int own = keeps_to_limit();
     if (own != 0) return own;
-    // What the child says holds in a child of its own.
+    // A child of the child has these properties, too.
     storage.SetLimit(kShared, 6 * kMegabyte);
     return StatusOfChild([&] {
       storage.Free(storage.Alloc(5 * kMegabyte, kShared));

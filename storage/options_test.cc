@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Sets an environment variable for its own life.
+/// Sets an environment variable until the destructor.
 class Setting {
  public:
   Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }

@@ -1,5 +1,5 @@
-// A program without Tessera that loads a library with storage inside. This process has none: what
-// it can load is what any other could.
+// Loads a library that contains storage into a program that does not contain Tessera. Any other
+// program can load the library, too.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr char kLibrary[] = "storage/testing/storage_plugin.so";
 
-/// What docs/storage.md says that storage takes at most of the room for thread-local memory.
+/// The maximum of thread-local memory that docs/storage.md states.
 constexpr size_t kMostThreadLocalBytes = 256;
 
-/// The size of the library's thread-local memory, 0 if it has none or is not loaded.
+/// Returns the size of the library's thread-local memory, 0 if it has none or is not loaded.
 size_t ThreadLocalBytes(const char* library) {
   struct Search {
     const char* library;
@@ -39,7 +39,7 @@ size_t ThreadLocalBytes(const char* library) {
 
 TEST(SharedLibraryTest, WorksInARunningProgramAndTakesLittleThreadLocalMemory) {
   EXPECT_EQ(ThreadLocalBytes(kLibrary), 0u);
-  // Threads that are there before the library have to have room for it, too.
+  // Threads that started before the library was loaded need room for it, too.
   void* library = nullptr;
   std::thread([&] { library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL); }).join();
   ASSERT_NE(library, nullptr) << dlerror();

@@ -29,7 +29,7 @@ using testing::HasSubstr;
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 constexpr int kChildFoundNothing = 3;
 
-/// Runs the other program, which adds one to each byte of the block; returns its exit status.
+/// Runs the other program, which adds one to each byte of the block. Returns its exit status.
 int RunChild(const std::string& block) {
   std::string program = "storage/testing/shared_memory_child";
   std::string argument = block;
@@ -52,7 +52,7 @@ absl::StatusCode CodeOf(const auto& call) {
 
 TEST(SharedMemoryTest, AnotherProgramReadsAndWritesABlock) {
   Storage storage;
-  // Inside a page, over several pages, a whole piece.
+  // The sizes lie inside a page, span several pages, and fill a whole segment.
   for (const int64_t size : {int64_t{1}, int64_t{100}, int64_t{70000}, 2 * kMegabyte}) {
     const Storage::Handle before = storage.Alloc(200, Device::CpuShared());
     const Storage::Handle block = storage.Alloc(size, Device::CpuShared());
@@ -79,7 +79,7 @@ TEST(SharedMemoryTest, MemoryThatWentBackToTheSystemIsNotFound) {
   storage.Free(block);
   storage.ReleaseAll(Device::CpuShared());
   EXPECT_EQ(RunChild(gone), kChildFoundNothing);
-  // The same descriptor, and likely the same address, now stand for other memory.
+  // The descriptor, and probably the address, now refer to other memory.
   const Storage::Handle next = storage.Alloc(4 * kMegabyte, Device::CpuShared());
   EXPECT_EQ(RunChild(gone), kChildFoundNothing);
   EXPECT_EQ(RunChild(Share(next).ToString()), 0);
@@ -96,7 +96,7 @@ TEST(SharedMemoryTest, AMappingKeepsTheMemoryThatTheOwnerGaveBack) {
   storage.ReleaseAll(Device::CpuShared());
   EXPECT_EQ(static_cast<char*>(mapping.data())[kMegabyte - 1], 5);
   const SharedMapping moved = std::move(mapping);
-  EXPECT_EQ(mapping.data(), nullptr);  // NOLINT: what a moved-from mapping is, is promised
+  EXPECT_EQ(mapping.data(), nullptr);  // NOLINT: the state after a move is promised
   EXPECT_EQ(moved.size_bytes(), kMegabyte);
 }
 
@@ -151,7 +151,7 @@ TEST(SharedMemoryTest, PlacesWhereNoBlockCanLieAreRefused) {
   storage.Free(block);
 }
 
-/// Signals that come faster than much memory can be had, as a profiler's do.
+/// Sends signals faster than the system can reserve much memory, like a profiler.
 class Interruptions {
  public:
   Interruptions() {
@@ -183,7 +183,7 @@ TEST(SharedMemoryTest, SignalsDoNotPreventAnAllocation) {
   Storage storage;
   const Interruptions interruptions;
   const Storage::Handle block = storage.Alloc(64 * kMegabyte, Device::CpuShared());
-  // All of it is there: the last page, too, is inside the file.
+  // All memory is reserved: the last page, too, is inside the file.
   static_cast<char*>(block.dptr)[block.size_bytes - 1] = 1;
   const SharedMapping mapping = SharedMapping::Open(Share(block));
   EXPECT_EQ(static_cast<char*>(mapping.data())[block.size_bytes - 1], 1);

@@ -1,6 +1,6 @@
-// What memory from Storage costs, next to malloc (glibc's), tbb::scalable_allocator and jemalloc in
-// the same run. The last two are taken from their shared libraries if they are there; linking
-// jemalloc would put it in malloc's place.
+// Compares Storage with glibc's malloc, tbb::scalable_allocator and jemalloc in the same run. The
+// last two are loaded from their shared libraries if these exist. Linking jemalloc would replace
+// malloc.
 
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -35,7 +35,7 @@ struct Peer {
   void (*release)(void*);
 };
 
-/// Adds the peer if its library is there; otherwise the program's context says what is missing.
+/// Adds the peer if its library exists. Otherwise adds the missing name to the program's context.
 void AddFromLibrary(const char* name, const char* library, const char* allocate,
                     const char* release, std::vector<Peer>* peers) {
   void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
@@ -61,7 +61,7 @@ const std::vector<Peer>& Peers() {
   return peers;
 }
 
-/// Ours with the interface that the cases below are written for, as a peer's.
+/// Storage with the interface of a peer.
 struct Ours {
   using Block = Storage::Handle;
   Block Allocate(int64_t size_bytes) const { return storage->Alloc(size_bytes, Device::Cpu()); }
@@ -81,7 +81,7 @@ struct Theirs {
   Peer peer;
 };
 
-/// Calls `make(name, allocator)` for ours and for each peer.
+/// Calls `make(name, allocator)` for Storage and for each peer.
 template <typename Make>
 Variants ForAll(const Make& make) {
   Variants variants;
@@ -90,7 +90,7 @@ Variants ForAll(const Make& make) {
   return variants;
 }
 
-/// One block at a time: a hit in the thread's cache, or in the pool where that keeps none.
+/// Allocates and frees one block at a time, from the thread's cache or, for large sizes, the pool.
 void AddPair(int64_t size_bytes, double limit_seconds) {
   AddCase({.name = "pair/" + std::to_string(size_bytes),
            .items = 1,
@@ -106,8 +106,8 @@ void AddPair(int64_t size_bytes, double limit_seconds) {
            }});
 }
 
-/// Threads that each take and give blocks of one size, on whatever cores there are, do no less
-/// together than one of them alone: they share no lock and no cache line.
+/// Lets threads allocate and free blocks of one size on all cores. They together reach at least the
+/// rate of one thread alone, because they share no lock and no cache line.
 void AddPairsOnThreads(int64_t size_bytes, int num_threads) {
   static constexpr int64_t kPairs = 400000;
   const auto make = [size_bytes, num_threads] {
@@ -133,7 +133,7 @@ void AddPairsOnThreads(int64_t size_bytes, int num_threads) {
            .make = make});
 }
 
-/// One block at a time, with a name that Storage counts it under.
+/// Allocates and frees one tagged block at a time.
 void AddTaggedPair() {
   AddCase({.name = "tagged_pair/64", .items = 1, .limit_seconds = 25e-9, .make = [] {
              const auto pair = [storage = Storage::Get(), tag = std::string("fc1_weight")] {
@@ -145,7 +145,7 @@ void AddTaggedPair() {
            }});
 }
 
-/// A network's setup and then one step after the other.
+/// Replays a network's setup and then its steps.
 template <typename Allocator>
 class Training {
  public:
@@ -184,7 +184,7 @@ void AddTrace(const TrainingTrace& trace) {
            }});
 }
 
-/// Threads that train side by side, each a few steps in one run.
+/// Lets threads train in parallel, a few steps each in one run.
 void AddTraceOnThreads(const TrainingTrace& trace, int num_threads) {
   static constexpr int kSteps = 100;
   const auto events = static_cast<double>(kSteps * num_threads * trace.step.size());
@@ -207,7 +207,7 @@ void AddTraceOnThreads(const TrainingTrace& trace, int num_threads) {
            }});
 }
 
-/// A block of which each page is written: fresh memory costs page faults, reused memory does not.
+/// Allocates a block and writes each page. Fresh memory costs page faults, reused memory does not.
 template <typename Allocator>
 void TouchPages(const Allocator& allocator, int64_t size_bytes) {
   constexpr int64_t kPageBytes = 4096;
@@ -217,8 +217,8 @@ void TouchPages(const Allocator& allocator, int64_t size_bytes) {
   allocator.Release(block);
 }
 
-/// What malloc does for a block of this size that it has no memory for. Asking malloc itself would
-/// measure what the cases before have left in its heap.
+/// Allocates fresh memory from the system, like malloc without free memory. Calling malloc would
+/// measure the heap that earlier cases left.
 struct Fresh {
   struct Block {
     void* ptr;
@@ -250,8 +250,9 @@ void AddReuse(int64_t size_bytes) {
 
 int main(int argc, char** argv) {
   using namespace tessera;
-  Peers();  // those that are missing are named before anything runs
-  // A scalar; the last size that is small; a feature map; a batch of images, kept by no thread.
+  Peers();  // names missing peers before anything runs
+  // The sizes are a scalar, the largest small block, a feature map, and a batch of images, which no
+  // thread's cache keeps.
   AddPair(64, 25e-9);
   AddPair(64 << 10, 25e-9);
   AddPair(kMegabyte, 0);

@@ -1,5 +1,5 @@
-// Random allocations and frees from many threads, and between them all that changes pools, limits
-// and figures, against a model that knows every live block.
+// Compares a storage with a model that knows every live block. Many threads allocate and free at
+// random, and call everything that changes pools, limits and statistics.
 
 #include <algorithm>
 #include <array>
@@ -30,23 +30,23 @@ namespace {
 constexpr int kThreads = 8;
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 constexpr int64_t kMaxBlockBytes = 256 * kMegabyte;
-// The limit moves between these.
+// The limit varies between these values.
 constexpr int64_t kLeastLimitBytes = 512 * kMegabyte;
 constexpr int64_t kMostLimitBytes = 1024 * kMegabyte;
 
 constexpr Device kDevices[] = {Device::Cpu(), Device::CpuShared()};
-// Shared memory costs the system more: there is little of it.
+// The limit of shared memory is low, because it costs the system more.
 constexpr int64_t kMaxSharedBlockBytes = 64 << 10;
 constexpr std::array<std::string_view, 4> kTags = {"", "weights", "workspace",
                                                    "a name of some length"};
 
-/// A block that is out, and the place of its name in kTags.
+/// A live block, and the index of its tag in kTags.
 struct Held {
   Storage::Handle block;
   size_t tag = 0;
 };
 
-/// What a block of that size takes of its pool, as docs/storage.md says.
+/// Returns the size to which the pool rounds a request; docs/storage.md states it.
 int64_t RoundedBytes(StoragePoolKind pool, int64_t size_bytes) {
   int64_t unit_bytes = 64;
   if (pool == StoragePoolKind::kRounded) {
@@ -60,7 +60,7 @@ int64_t RoundedBytes(StoragePoolKind pool, int64_t size_bytes) {
   return (size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
 }
 
-/// The live blocks by address. Adding one that overlaps another is a failure.
+/// Holds the live blocks by address. Adding one that overlaps another is a failure.
 class Model {
  public:
   explicit Model(StoragePoolKind pool) : pool_(pool) {}
@@ -92,7 +92,7 @@ class Model {
       const auto& live_bytes = live_bytes_[device.type];
       EXPECT_EQ(stats.live_bytes,
                 std::accumulate(live_bytes.begin(), live_bytes.end(), int64_t{0}));
-      // What is held from the system and in no list of free blocks.
+      // The bytes in use are those that are reserved and not free.
       EXPECT_EQ(stats.in_use_bytes, in_use_bytes_[device.type]);
       EXPECT_LE(stats.peak_reserved_bytes, kMostLimitBytes);
       for (const StorageTagStats& tag : storage.TagStats(device)) {
@@ -116,7 +116,7 @@ class Model {
   int64_t misaligned_ = 0;
 };
 
-/// The first and last bytes of a block say whose it is; somebody else's write would show.
+/// Writes the block's identity into its first and last bytes, where a foreign write would show.
 void WriteGuards(const Storage::Handle& block) {
   const int64_t n = std::min<int64_t>(block.size_bytes, 64);
   const int mark = static_cast<int>(block.generation * 37 % 251);
@@ -132,10 +132,10 @@ bool GuardsHold(const Storage::Handle& block) {
          std::all_of(bytes + block.size_bytes - n, bytes + block.size_bytes, is_mark);
 }
 
-/// Blocks on their way from the thread that allocated them to one that will free them.
+/// Passes blocks from the threads that allocated them to threads that free them.
 class Exchange {
  public:
-  /// Leaves `held` and takes what lay there before.
+  /// Stores `held` and returns the block that was stored before.
   Held Swap(size_t place, const Held& held) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(places_[place % places_.size()], held);
@@ -158,7 +158,7 @@ class StorageStressTest : public testing::TestWithParam<StressCase> {
     trimmer_ = storage_.AddTrimmer([this](Device) { Release(hoard_.Swap(0, {}), false); });
   }
 
-  /// What a thread does beside allocating and freeing.
+  /// Calls the functions other than Alloc and Free.
   void DoSomethingRare(std::mt19937_64& random) {
     const Device device = kDevices[random() % 2];
     switch (random() % 6) {
@@ -184,7 +184,7 @@ class StorageStressTest : public testing::TestWithParam<StressCase> {
   /// Throws Error(kResourceExhausted).
   Held Alloc(std::mt19937_64& random) {
     const Device device = kDevices[random() % 16 == 0];
-    // Sizes are uniform in their logarithm: as many of 10 bytes as of 100 MB.
+    // Sizes are uniform in their logarithm: 10 bytes are as frequent as 100 MB.
     const int64_t most = device == Device::Cpu() ? kMaxBlockBytes : kMaxSharedBlockBytes;
     std::uniform_real_distribution<double> log_size(0, std::log(static_cast<double>(most)));
     const auto size = static_cast<int64_t>(std::exp(log_size(random)));
@@ -210,7 +210,7 @@ class StorageStressTest : public testing::TestWithParam<StressCase> {
   Storage storage_{StorageOptions{.pool = GetParam().pool, .limit_bytes = kMostLimitBytes}};
   Model model_{GetParam().pool};
   Exchange exchange_;
-  Exchange hoard_;  // what a shortage takes back, in its first place
+  Exchange hoard_;  // the trimmer frees the block at index 0
   int64_t trimmer_ = 0;
   std::atomic<int64_t> broken_guards_{0};
 };
@@ -225,7 +225,7 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndStatisticsAreExact) {
   std::cout << "TESSERA_TEST_SEED=" << seed << "\n";
 
   std::atomic<int64_t> refused{0};
-  // While all threads wait, the figures must be exact.
+  // The statistics must be exact while all threads wait.
   std::barrier between_rounds(kThreads, [&]() noexcept { model_.Check(storage_); });
 
   const auto work = [&](int thread) {
@@ -248,7 +248,7 @@ TEST_P(StorageStressTest, LiveBlocksNeverOverlapAndStatisticsAreExact) {
           std::swap(mine[random() % mine.size()], mine.back());
           Held held = mine.back();
           mine.pop_back();
-          // Some blocks are freed by whoever comes next to the same place, or on shortage.
+          // Some blocks are freed by the next thread at the same index, or on shortage.
           if (dice < 60) held = exchange_.Swap(random(), held);
           if (dice == 60) held = hoard_.Swap(0, held);
           Release(held, dice >= 95);

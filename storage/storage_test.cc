@@ -87,7 +87,7 @@ TEST_P(StorageTest, NoBytesNeedNoMemory) {
   const StorageStats stats = storage.Stats(Device::Cpu());
   EXPECT_EQ(stats.allocations, 1);
   EXPECT_EQ(stats.system_allocations, 0);
-  // Nor do they take what lies in the thread's cache.
+  // An allocation of 0 bytes takes no block from the thread's cache.
   storage.Free(storage.Alloc(64, Device::Cpu()));
   EXPECT_EQ(storage.Alloc(0, Device::Cpu()).dptr, nullptr);
   EXPECT_EQ(storage.Stats(Device::Cpu()).allocations, 3);
@@ -213,7 +213,7 @@ TEST_P(StorageTest, ARequestBeyondTheLimitReleasesNothing) {
 
 TEST(StorageLimitTest, MemoryOfOtherSizesServesARequestBeyondTheLimit) {
   Storage storage(StorageOptions{.pool = StoragePoolKind::kBestFit});
-  const Storage::Handle large = storage.Alloc(100 << 10, Device::Cpu());  // of a larger segment
+  const Storage::Handle large = storage.Alloc(100 << 10, Device::Cpu());  // in another segment
   storage.SetLimit(Device::Cpu(), 0);
   const Storage::Handle small = storage.Alloc(64, Device::Cpu());
   EXPECT_NE(small.dptr, nullptr);
@@ -256,8 +256,7 @@ TEST_P(StorageTest, CachedLimitHolds) {
   EXPECT_LE(storage.Stats(Device::Cpu()).cached_bytes, 3 * kMegabyte);
 }
 
-/// Caches as much as the limit on that, 16 MiB, allows, to a page, in large pieces that can go back
-/// to the system.
+/// Fills the cache up to its limit of 16 MiB, to the page, with large pieces that can be released.
 void CacheUpToTheLimit(Storage& storage) {
   int64_t left_bytes = 16 * kMegabyte - storage.Stats(Device::Cpu()).cached_bytes;
   std::vector<Storage::Handle> blocks;
@@ -272,7 +271,7 @@ TEST_P(StorageTest, CachedLimitHoldsWhereADirectFreeLeavesMemoryBehind) {
   StorageOptions options = Options();
   options.cached_limit_bytes = 16 * kMegabyte;
   Storage storage(options);
-  // All of one segment, of which the block that is freed is a part.
+  // The freed block is a part of a segment whose other blocks are live.
   std::vector<Storage::Handle> segment;
   for (int i = 0; i < 8; ++i) segment.push_back(storage.Alloc(kMegabyte / 2, Device::Cpu()));
   CacheUpToTheLimit(storage);
@@ -286,7 +285,7 @@ TEST_P(StorageTest, CachedLimitHoldsForBlocksFromThreadCaches) {
   StorageOptions options = Options();
   options.cached_limit_bytes = 16 * kMegabyte;
   Storage storage(options);
-  // Whole segments, of which every other block is freed, so that no two of them join.
+  // Every other block of whole segments is freed, so that no two of them join.
   std::vector<Storage::Handle> live;
   std::vector<Storage::Handle> freed;
   for (int i = 0; i < 192; ++i) {
@@ -295,7 +294,7 @@ TEST_P(StorageTest, CachedLimitHoldsForBlocksFromThreadCaches) {
   }
   CacheUpToTheLimit(storage);
   for (const Storage::Handle& block : freed) storage.Free(block);
-  // Fits none of them. The thread keeps nothing after that.
+  // The request fits none of the freed blocks, so it empties the thread's cache.
   live.push_back(storage.Alloc(64 << 10, Device::Cpu()));
   EXPECT_LE(storage.Stats(Device::Cpu()).cached_bytes, options.cached_limit_bytes);
   for (const Storage::Handle& block : live) storage.Free(block);
@@ -319,7 +318,7 @@ TEST_P(StorageTest, TrimmersAreAskedBeforeAnAllocationFails) {
 }
 
 TEST_P(StorageTest, EverySystemFailureIsAnErrorOrIsRecovered) {
-  // What a program might do; returns how many allocations failed.
+  // Runs a sample program and returns the number of failed allocations.
   const auto program = [](Storage& storage) {
     int errors = 0;
     std::vector<Storage::Handle> blocks;
@@ -457,7 +456,7 @@ TEST(StorageDevicesTest, LargeBlocksComeFromTheSystemAndGoBack) {
   Storage storage;
   for (const int64_t size : {kMegabyte, 2 * kMegabyte, 64 * kMegabyte + 1}) {
     const Storage::Handle block = storage.Alloc(size, Device::Cpu());
-    // Of a huge page, else the first and the last of them would not be such.
+    // The address is a multiple of a huge page, so that huge pages cover the whole block.
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block.dptr) % (2 * kMegabyte), 0u) << size;
     static_cast<char*>(block.dptr)[0] = 1;
     static_cast<char*>(block.dptr)[size - 1] = 1;
@@ -490,7 +489,8 @@ TEST(StorageTagsTest, MemoryIsCountedByTag) {
 TEST(StorageTagsTest, CountsAreExactWhateverThreadsAllocate) {
   Storage storage;
   constexpr int kPairs = 1000;
-  // A cached block, those of which two are more than a thread keeps to itself, and one of the pool.
+  // The sizes are one of a small block, two that differ in how often a thread reports its counts,
+  // and a larger one.
   constexpr int64_t kSizes[] = {64, 600 << 10, 1 << 20, 3 << 20};
   std::vector<Storage::Handle> kept;
   for (const int64_t size_bytes : kSizes) {
@@ -501,7 +501,7 @@ TEST(StorageTagsTest, CountsAreExactWhateverThreadsAllocate) {
     };
     pairs("mine");
     for (int i = 0; i < 3; ++i) kept.push_back(storage.Alloc(size_bytes, Device::Cpu(), "mine"));
-    // A thread that knows this tag and not the other, whose blocks it frees.
+    // The thread has a count for its own tag, and none for the tag of the blocks that it frees.
     std::thread([&] {
       pairs("its");
       for (int i = 0; i < 2; ++i) {
@@ -535,7 +535,7 @@ TEST(StorageTagsTest, NamesThatDifferInOneLetterAreToldApart) {
   std::vector<Storage::Handle> blocks;
   for (int round = 0; round < 2; ++round) {
     for (const std::string& name : names) {
-      // Twice: the second time the thread knows the name.
+      // In the second call the thread knows the name.
       for (int i = 0; i < 2; ++i) {
         blocks.push_back(storage.Alloc(static_cast<int64_t>(name.size()), Device::Cpu(), name));
       }

@@ -1,4 +1,4 @@
-// Reuse in stream order, on streams whose work is done when the test says so.
+// Tests reuse in stream order with simulated streams, which do their work when the test says so.
 
 #include <cstdint>
 #include <cstring>
@@ -89,7 +89,7 @@ TEST_P(StreamOrderTest, AnotherStreamReusesABlockOnlyAfterItsWork) {
     EXPECT_NE(other.dptr, block.dptr);
     EXPECT_NE(host.dptr, block.dptr);
     streams_->Run(a_, 1);
-    // The pool may hold other blocks of that size too; one of these is it.
+    // The pool may hold another block of the size, so one of two allocations gets this one.
     const Storage::Handle later[] = {AllocOn(b_, size), AllocOn(b_, size)};
     if (GetParam() != StoragePoolKind::kNone) {
       EXPECT_TRUE(later[0].dptr == block.dptr || later[1].dptr == block.dptr) << size;
@@ -107,7 +107,7 @@ TEST_P(StreamOrderTest, BlocksComeBackInTheOrderOfEachStreamsWork) {
   EXPECT_GE(pending_bytes, 4 * kMegabyte);
   for (int done = 1; done <= 4; ++done) {
     streams_->Run(a_, 1);
-    // To the system, so that no cache serves the next one without a look at the pool.
+    // DirectFree keeps the block out of the cache, so that the next allocation looks into the pool.
     storage_->DirectFree(AllocOn(b_, 2 * kMegabyte));
     EXPECT_EQ(Stats().pending_bytes, pending_bytes / 4 * (4 - done));
   }
@@ -135,7 +135,7 @@ TEST_P(StreamOrderTest, PendingBlocksAreCachedAndNotLive) {
 }
 
 TEST_P(StreamOrderTest, SizesAreThoseOfAlloc) {
-  // With something pending to choose from.
+  // A pending block is available for reuse.
   UseAndFree(a_, AllocOn(a_, 64));
   const Storage::Handle none = storage_->AllocOnStream(0, Device::Cpu(), a_);
   EXPECT_EQ(none.dptr, nullptr);
@@ -198,7 +198,7 @@ TEST_P(StreamOrderTest, MemoryThatAFailedDeviceMayWriteIsNeverReused) {
   EXPECT_THROW(AllocOn(b_, 2 * kMegabyte), Error);
   storage_->DirectFree(other);
   storage_->ReleaseAll(Device::Cpu());
-  // Nor does the system get it.
+  // The block is not released to the system either.
   EXPECT_EQ(Stats().pending_bytes, 2 * kMegabyte);
   EXPECT_EQ(fake_->outstanding_bytes(), 2 * kMegabyte);
 }
@@ -223,7 +223,8 @@ TEST_P(StreamOrderTest, ManyStreamsNeverShareABlockInTime) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     return (random >> 33) % below;
   };
-  std::map<void*, std::pair<void*, int64_t>> last_use;  // by block: stream and piece of work
+  std::map<void*, std::pair<void*, int64_t>>
+      last_use;  // maps a block to the stream and the number of its last work
   std::map<void*, int64_t> enqueued;
   std::map<void*, int64_t> done;
   void* const streams[] = {a_, b_, c_};

@@ -36,7 +36,8 @@ TEST(TimelineTest, EveryAllocAndFreeIsACounterEvent) {
   const Storage::Handle a = storage.Alloc(500, Device::Cpu());
   const Storage::Handle b = storage.Alloc(3 * kMegabyte, Device::Cpu());
   storage.Free(a);
-  const Storage::Handle c = storage.Alloc(20, Device::Cpu(1));  // a pool that is made meanwhile
+  const Storage::Handle c =
+      storage.Alloc(20, Device::Cpu(1));  // a pool that is made during the recording
   storage.Free(b);
   storage.Free(before);
   const json trace = json::parse(storage.StopTimeline());
@@ -57,7 +58,7 @@ TEST(TimelineTest, EventsAreAddedToATrace) {
   for (const std::string& text : traces) {
     json before = json::parse(text);
     Storage storage;
-    // Also with nothing to add.
+    // StopTimeline without StartTimeline adds no events.
     json trace = json::parse(storage.StopTimeline(text));
     EXPECT_EQ(trace["traceEvents"], before["traceEvents"]);
     storage.StartTimeline(2);
@@ -71,7 +72,7 @@ TEST(TimelineTest, EventsAreAddedToATrace) {
     EXPECT_EQ(Live(trace, "memory cpu(0)"), (std::vector<int64_t>{0, 500}));
     EXPECT_EQ(trace["storage_dropped_events"], 1);
     EXPECT_EQ(trace["traceEvents"].size(), before["traceEvents"].size() + 2);
-    EXPECT_EQ(trace["otherData"], before["otherData"]);  // null where there is none
+    EXPECT_EQ(trace["otherData"], before["otherData"]);  // null if there is none
     EXPECT_EQ(json::parse(storage.StopTimeline())["traceEvents"].size(), 0u);
   }
 }
@@ -139,7 +140,7 @@ TEST(TimelineTest, ThreadsRecordSideBySide) {
   }
 }
 
-/// The last value of a timeline of one device, which may be long.
+/// Returns the last value of a timeline of one device, which may be long.
 int64_t LastLive(const std::string& trace) {
   constexpr std::string_view kKey = "\"live\": ";
   const size_t place = trace.rfind(kKey);
@@ -156,7 +157,7 @@ TEST(TimelineTest, TheFirstValueIsExactWhateverThreadsDo) {
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
-        // Through the thread's cache, or past it.
+        // DirectFree bypasses the thread's cache.
         const auto free = t == 0 ? &Storage::DirectFree : &Storage::Free;
         for (int i = 0; i < kPairs; ++i) {
           if (i == kPairs / 2) half_done = true;
@@ -167,7 +168,7 @@ TEST(TimelineTest, TheFirstValueIsExactWhateverThreadsDo) {
     while (!half_done) std::this_thread::yield();
     storage.StartTimeline();
     for (std::thread& thread : threads) thread.join();
-    // What was wrong in the beginning would be wrong by as much in the end.
+    // An error of the first value would persist to the last.
     EXPECT_EQ(LastLive(storage.StopTimeline()), 7);
     storage.Free(kept);
   }

@@ -11,12 +11,12 @@
 namespace tessera {
 namespace {
 
-// In the first steps a block may still come to lie where another has been, and the pool grows.
+// The pool may grow in the first steps, while blocks settle at their addresses.
 constexpr int kWarmUpSteps = 5;
-// So many that a layout that gets worse from step to step would show.
+// The number of steps is large enough to reveal a layout that gets worse from step to step.
 constexpr int kManySteps = 100;
 
-/// Trains for some steps; returns what the storage says before and after the last of them.
+/// The statistics before and after the last of several training steps.
 struct Outcome {
   StorageStats before_last;
   StorageStats after_last;

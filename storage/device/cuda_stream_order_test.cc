@@ -13,19 +13,17 @@ namespace {
 
 constexpr int64_t kBytes = int64_t{8} << 20;
 
-/// Two streams that wait for nobody, and a piece of work on the first that ends when the test
-/// wants.
+/// Provides two independent streams, and work on the first that ends when the test says so.
 class CudaStreamOrderTest : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(cudaStreamCreateWithFlags(&first_, cudaStreamNonBlocking), cudaSuccess);
     ASSERT_EQ(cudaStreamCreateWithFlags(&second_, cudaStreamNonBlocking), cudaSuccess);
   }
-  // A test that an assertion has ended leaves the work held up, and the storage's end would wait
-  // for it.
+  // A failed assertion leaves the work blocked, and the storage's destructor would wait for it.
   void TearDown() override {
     Open();
-    cudaDeviceSynchronize();  // from here on nobody looks at the latch
+    cudaDeviceSynchronize();  // after this nothing reads the latch
     if (first_ != nullptr) cudaStreamDestroy(first_);
     cudaStreamDestroy(second_);
     for (const cudaStream_t stream : further_) cudaStreamDestroy(stream);
@@ -75,7 +73,7 @@ TEST_F(CudaStreamOrderTest, AStreamWithTheHandleOfOneThatIsGoneGetsNoneOfItsBloc
   HoldUpFirst();
   ASSERT_EQ(cudaMemsetAsync(block.dptr, 1, static_cast<size_t>(kBytes), first_), cudaSuccess);
   storage_.FreeOnStream(block, first_);
-  // Its work goes on.
+  // The stream's work continues.
   ASSERT_EQ(cudaStreamDestroy(std::exchange(first_, nullptr)), cudaSuccess);
   for (int i = 0; i < 32; ++i) {
     cudaStream_t stream = nullptr;

@@ -25,13 +25,13 @@ class ArenasTest : public testing::Test {
     EXPECT_EQ(fake_->wrong_releases(), 0);
   }
 
-  /// The arena of one more thread.
+  /// Returns the arena of a new thread.
   Arena* NewThread() {
     Arena* const arena = arenas_.FindForThread();
     ++arena->num_threads;
     return arena;
   }
-  /// A block that the arena takes from the system if nobody else has it.
+  /// Allocates a block. The arena grows if no arena has one.
   Block* Get(Arena* own, int64_t size_bytes) {
     const int64_t rounded_bytes = arenas_.RoundUp(size_bytes);
     Block* const block = arenas_.Take(own, rounded_bytes);
@@ -51,7 +51,7 @@ TEST_F(ArenasTest, AThreadGetsAnArenaOfItsOwnWhileThereAreSome) {
   Arena* const c = NewThread();
   EXPECT_NE(c, a_);
   EXPECT_NE(c, b_);
-  // Now there are as many as there may be.
+  // The maximum number of arenas is reached.
   --b_->num_threads;
   EXPECT_EQ(NewThread(), b_);
   std::vector<Arena*> shared;
@@ -74,7 +74,7 @@ TEST_F(ArenasTest, OneSegmentReplacesThoseTooSmallInAnyArena) {
   arenas_.Put(keeps_segment);
 }
 
-// One allocates, the other frees, and joins what the first has cut.
+// One arena splits blocks. The memory moves to the other, where it is joined again.
 TEST_F(ArenasTest, BlockRecordsMoveTheOtherWay) {
   Block* const keeps_segment = Get(a_, kMegabyte / 2);
   const auto records = [&] { return a_->blocks.num_made() + b_->blocks.num_made(); };
@@ -97,7 +97,7 @@ TEST_F(ArenasTest, FreeMemoryOfAnotherArenaComesBeforeTheSystem) {
   arenas_.Put(of_a);
   Block* const of_b = Get(b_, kMegabyte / 2);
   EXPECT_EQ(fake_->outstanding(), 1);
-  // All of the segment is the other arena's now, free or not, and is one block when all is free.
+  // The whole segment moved to the other arena, and is one block when all of it is free.
   EXPECT_EQ(a_->strategy->free_bytes(), 0);
   EXPECT_EQ(rest_of_a->arena, b_);
   arenas_.Put(rest_of_a);
@@ -127,7 +127,7 @@ TEST_F(ArenasTest, OneFittingPieceOfAnyArenaIsReleased) {
   EXPECT_EQ(arenas_.LargestFreeBytes(), 8 * kMegabyte);
   arenas_.Release(4 * kMegabyte);
   EXPECT_EQ(arenas_.free_bytes(), 10 * kMegabyte);
-  // No single one is enough: as many as it takes.
+  // No single segment is enough, so several are released.
   arenas_.Release(9 * kMegabyte);
   EXPECT_EQ(fake_->outstanding(), 0);
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 
-/// Counts for one thread as its cache does.
+/// Counts for one thread in the way of its cache.
 class Thread {
  public:
   explicit Thread(LiveBytes* live) : live_(live) {}

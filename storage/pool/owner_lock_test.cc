@@ -20,7 +20,7 @@ TEST(OwnerLockTest, OwnerAndOthersNeverHoldItTogether) {
   constexpr int64_t kOtherTurns = 1000;
   OwnerLock lock;
   std::mutex others;
-  int64_t turns = 0;  // not atomic: lost counts, or ThreadSanitizer, would show an overlap
+  int64_t turns = 0;  // not atomic, so that an overlap loses counts or alarms ThreadSanitizer
   int64_t owner_turns = 0;
   std::atomic<int> others_left{kOthers};
   std::latch start(kOthers + 1);
@@ -45,7 +45,7 @@ TEST(OwnerLockTest, OwnerAndOthersNeverHoldItTogether) {
         ++owner_turns;
       }
       const OwnerTryGuard guard(lock);
-      if (!guard.locked()) continue;  // not even to add nothing
+      if (!guard.locked()) continue;  // the count may not be accessed
       ++turns;
       ++owner_turns;
     }
@@ -54,9 +54,9 @@ TEST(OwnerLockTest, OwnerAndOthersNeverHoldItTogether) {
   EXPECT_EQ(turns, owner_turns + kOthers * kOtherTurns);
 }
 
-/// Cache lines that threads take from each other: what a thread writes after them waits in its
-/// processor for as long as they are on their way, while the thread reads on. Without a fence that
-/// has two threads miss each other's flags many times a second.
+/// Cache lines that several threads write. A store to another line after them stays in the
+/// processor's store buffer until the contended line arrives, while later loads execute. Without a
+/// fence two threads would then miss each other's flags many times a second.
 class ContendedLines {
  public:
   void Write() {
@@ -75,12 +75,12 @@ TEST(OwnerLockTest, OneFenceServesManyLocks) {
   constexpr int kTurnsAtOnce = 20;
   struct alignas(64) Guarded {
     OwnerLock lock;
-    int64_t turns = 0;  // not atomic: lost counts, or ThreadSanitizer, would show an overlap
+    int64_t turns = 0;  // not atomic, so that an overlap loses counts or alarms ThreadSanitizer
   };
-  // Of one owner, so that it and the other run at the same time also on two processors.
+  // All locks have one owner, so that it and the other thread run in parallel on two processors.
   std::array<Guarded, 2> all;
   ContendedLines lines;
-  std::atomic<int64_t> owner_turns{0};  // in each
+  std::atomic<int64_t> owner_turns{0};  // in each of the locks
   std::atomic<bool> done{false};
   std::thread owner([&] {
     while (!done.load(std::memory_order_relaxed)) {
@@ -93,7 +93,7 @@ TEST(OwnerLockTest, OneFenceServesManyLocks) {
     }
   });
   for (int64_t round = 0; round < kRounds; ++round) {
-    // So that the owner runs, and does not only wait.
+    // The pause lets the owner run.
     const int64_t before = owner_turns.load(std::memory_order_relaxed);
     for (int i = 1; owner_turns.load(std::memory_order_relaxed) == before; ++i) {
       if (i % 1000 == 0) std::this_thread::yield();
@@ -103,7 +103,7 @@ TEST(OwnerLockTest, OneFenceServesManyLocks) {
     if (all[0].lock.asymmetric()) FenceAllThreads();
     for (Guarded& guarded : all) {
       guarded.lock.AwaitOwner();
-      // Long enough for an owner that has come in as well to lose a count.
+      // The delay is long enough for an owner inside the lock to lose a count.
       volatile int64_t& turns = guarded.turns;
       for (int i = 0; i < kTurnsAtOnce; ++i) turns = turns + 1;
       guarded.lock.UnlockAsOther();
@@ -129,7 +129,7 @@ TEST(OwnerLockTest, AnAnnouncedOtherComesBeforeTheOwnersNextTurn) {
     ++turns;
   });
   owner_runs.wait();
-  // However often the owner gets its chance, it does not come in before the line below.
+  // The owner cannot take the lock before the other thread releases it.
   int early_turns = 0;
   for (int i = 0; i < 2000; ++i) {
     std::this_thread::yield();
@@ -149,12 +149,12 @@ TEST(OwnerLockTest, AnOwnerThatDoesNotWaitLeavesTheLockToTheOther) {
   EXPECT_FALSE(OwnerTryGuard(lock).locked());
   lock.UnlockAsOther();
   EXPECT_TRUE(OwnerTryGuard(lock).locked());
-  // Given back.
+  // The guards have released the lock.
   lock.LockAsOther();
   lock.UnlockAsOther();
 }
 
-/// While it lives, the threads of the calling one, and itself, share one processor.
+/// Restricts the calling thread and its new threads to one processor until the destructor.
 class OneProcessor {
  public:
   OneProcessor() {
@@ -173,8 +173,8 @@ class OneProcessor {
 };
 
 TEST(OwnerLockTest, AnOwnerThatWaitsComesInBetweenTheOthersTurns) {
-  // On one processor the owner runs only when it is given way, by YieldToOwner here; otherwise the
-  // other has it for all of its time slice, which is hundreds of turns.
+  // On one processor the owner runs when the other thread yields, in YieldToOwner. Without that the
+  // other thread would run hundreds of turns in its time slice.
   const OneProcessor one_processor;
   constexpr int kRounds = 20;
   constexpr int kManyTurns = 100;
@@ -200,13 +200,13 @@ TEST(OwnerLockTest, AnOwnerThatWaitsComesInBetweenTheOthersTurns) {
     owner.join();
     slow_rounds += turns == kManyTurns;
   }
-  // A scheduler that takes the processor away at the wrong moment costs a round, not all of them.
+  // A preemption at the wrong moment makes one round slow, but not all of them.
   EXPECT_LE(slow_rounds, kRounds / 4);
 }
 
 TEST(OwnerLockTest, ResetOwnerReleasesTheLockInAForkedChild) {
   OwnerLock lock;
-  // The child's memory: a thread that is gone has its flag raised.
+  // In the child's memory a thread that only the parent has may have raised its flag.
   lock.LockAsOwner();
   lock.AnnounceOther();
   lock.ResetOwner();

@@ -108,7 +108,7 @@ TEST_F(PoolStrategyTest, ReleasePrefersOneFittingPiece) {
 
 TEST_F(PoolStrategyTest, BestFitTakesTheSmallestBlockThatFits) {
   const auto pool = MakeBestFitPool(&blocks_, &system_);
-  // Free blocks of 256, 128 and 192 KiB between live ones, so that they stay apart.
+  // Live blocks separate the free ones of 256, 128 and 192 KiB.
   const int64_t kib[] = {256, 128, 192};
   std::vector<Block*> free_ones;
   std::vector<Block*> live_ones;
@@ -116,7 +116,7 @@ TEST_F(PoolStrategyTest, BestFitTakesTheSmallestBlockThatFits) {
     free_ones.push_back(Get(*pool, size << 10));
     live_ones.push_back(Get(*pool, 128 << 10));
   }
-  // What is left of the segment, so that it is no candidate.
+  // The rest of the segment is allocated, so that it is no candidate.
   live_ones.push_back(Get(*pool, pool->LargestFreeBytes()));
   char* const ptr_of_192 = free_ones[2]->ptr;
   for (Block* block : free_ones) pool->Put(block);
@@ -132,7 +132,7 @@ TEST_F(PoolStrategyTest, BestFitTakesTheSmallestBlockThatFits) {
 TEST_F(PoolStrategyTest, BestFitFindsASegmentThatIsTheBlock) {
   const auto pool = MakeBestFitPool(&blocks_, &system_);
   Block* const whole = Get(*pool, 3 * kMegabyte);
-  // Another one of this size, but a part of a larger segment.
+  // Another block has the same size but is a part of a larger segment.
   pool->Put(Get(*pool, 8 * kMegabyte));
   Block* const rest = Get(*pool, 5 * kMegabyte);
   EXPECT_EQ(pool->LargestFreeBytes(), 3 * kMegabyte);

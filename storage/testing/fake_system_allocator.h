@@ -11,24 +11,24 @@
 
 namespace tessera {
 
-/// For tests: malloc that fails where it is told to and that remembers what is out. Thread-safe.
+/// An allocator for tests. It fails on request and remembers its live allocations. Thread-safe.
 class FakeSystemAllocator final : public SystemAllocator {
  public:
-  /// Call number `n` of Allocate, counted from 0 and from now, fails once.
+  /// Makes one call of Allocate fail: the n-th from now, counted from 0.
   void FailCall(int64_t n) { FailCalls(n, 1); }
-  /// As many calls fail, one after the other; with 0 none does.
+  /// Makes `count` calls of Allocate fail, beginning with the n-th from now. Fails none if it is 0.
   void FailCalls(int64_t n, int64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls_until_failure_ = n;
     failures_ = count;
     has_failed_ = false;
   }
-  /// As a machine with so much memory.
+  /// Simulates a machine with that much memory.
   void SetCapacity(int64_t capacity_bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     capacity_bytes_ = capacity_bytes;
   }
-  /// True once the call that FailCall named has come.
+  /// Returns true once a requested failure has happened.
   bool has_failed() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return has_failed_;
@@ -41,7 +41,7 @@ class FakeSystemAllocator final : public SystemAllocator {
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(sizes_.size());
   }
-  /// Releases with a wrong pointer or size.
+  /// The number of releases with a wrong pointer or size.
   int64_t wrong_releases() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return wrong_releases_;

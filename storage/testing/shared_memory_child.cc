@@ -1,5 +1,5 @@
-// The other process of shared_memory_test: opens the block that its argument names, adds one to
-// each byte, and ends with how far it came.
+// Runs as the other process of shared_memory_test. It opens the block that its argument names, adds
+// one to each byte, and reports the result by its exit status.
 
 #include <iostream>
 

@@ -12,26 +12,26 @@
 
 namespace tessera {
 
-/// For tests: streams on which work is done when the test says so. A stream's handle is a pointer
-/// to a number that the test need not fill. Thread-safe.
+/// Simulates streams for tests, which do their work when the test says so. A stream's handle is any
+/// pointer. Thread-safe.
 class SimulatedStreams final : public StreamEvents {
  public:
-  /// Gives a stream a piece of work.
+  /// Submits a piece of work to a stream.
   void Enqueue(void* stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++streams_[IdentityOf(stream)].enqueued;
   }
-  /// The stream does its next `count` pieces of work.
+  /// Lets the stream do its next `count` pieces of work.
   void Run(void* stream, int64_t count) {
     const std::lock_guard<std::mutex> lock(mutex_);
     streams_[IdentityOf(stream)].done += count;
   }
-  /// The stream goes, its work undone, and another one gets its handle.
+  /// Destroys the stream with its work undone. A new stream gets its handle.
   void Replace(void* stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
     identities_[stream] = ++last_identity_;
   }
-  /// From here on nobody can tell how far the streams have come.
+  /// Fails the device: its events cannot be queried any more.
   void Fail() {
     const std::lock_guard<std::mutex> lock(mutex_);
     failed_ = true;
@@ -40,7 +40,7 @@ class SimulatedStreams final : public StreamEvents {
     const std::lock_guard<std::mutex> lock(mutex_);
     fail_next_record_ = true;
   }
-  /// How often the host had to wait.
+  /// The number of times that the host had to wait.
   int64_t waits() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return waits_;
@@ -94,7 +94,7 @@ class SimulatedStreams final : public StreamEvents {
   };
   struct Event {
     uint64_t stream = 0;
-    int64_t after = 0;  // happens when the stream has done so many pieces
+    int64_t after = 0;  // the number of pieces after which it happens
   };
 
   uint64_t IdentityOf(void* stream) {
@@ -107,9 +107,9 @@ class SimulatedStreams final : public StreamEvents {
   bool fail_next_record_ = false;
   bool failed_ = false;
   int64_t waits_ = 0;
-  std::map<void*, uint64_t> identities_;  // of the streams by their handles
+  std::map<void*, uint64_t> identities_;  // from a stream's handle to its identity
   uint64_t last_identity_ = 0;
-  std::map<uint64_t, Stream> streams_;  // by identity
+  std::map<uint64_t, Stream> streams_;  // from identity to stream
   std::set<Event*> events_;
 };
 

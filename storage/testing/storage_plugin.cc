@@ -1,8 +1,8 @@
-// Storage inside a shared library, as a plugin or a Python extension has it.
+// Contains storage in a shared library, like a plugin or a Python extension.
 
 #include "tessera/storage/storage.h"
 
-/// Returns the bytes that are live while a block of 100 is out.
+/// Returns the live bytes while a block of 100 bytes is allocated.
 extern "C" int UseStorage() {
   tessera::Storage* const storage = tessera::Storage::Get();
   int live_bytes = 0;

@@ -8,18 +8,18 @@
 
 namespace tessera {
 
-/// What training a network asks of an allocator; see traces/record_traces.py.
+/// The allocations and frees of training a network, recorded by traces/record_traces.py.
 struct TrainingTrace {
   const char* name;
-  std::span<const int32_t> setup;  ///< lives through all steps
-  std::span<const int32_t> step;   ///< frees all that it allocates
+  std::span<const int32_t> setup;  ///< allocates the blocks that live through all steps
+  std::span<const int32_t> step;   ///< frees all its own blocks
 };
 
-/// A perceptron, a convolutional network and a recurrent one.
+/// Returns the traces of a perceptron, a convolutional network and a recurrent one.
 std::span<const TrainingTrace> TrainingTraces();
 
-/// Replays lists of events: a positive number allocates so many bytes, -k frees what the k-th
-/// positive number allocated. Allocates nothing itself once it has been made.
+/// Replays a list of events. A positive number allocates that many bytes, and -k frees the block of
+/// the k-th positive number. Only the constructor allocates memory of its own.
 template <typename Block>
 class TraceReplay {
  public:
@@ -38,7 +38,7 @@ class TraceReplay {
     }
   }
 
-  /// Everything that Run allocated, freed or not, in the order of allocation.
+  /// The blocks that Run allocated, freed or not, in the order of allocation.
   std::span<const Block> blocks() const { return blocks_; }
 
  private:
