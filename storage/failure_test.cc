@@ -59,10 +59,10 @@ class Scene {
   std::string State() const {
     const StorageStats stats = storage_->Stats(kDevice);
     std::string state;
-    for (const int64_t figure :
+    for (const int64_t count :
          {stats.live_bytes, stats.in_use_bytes, stats.pending_bytes, stats.limit_bytes,
           stats.peak_bytes, stats.allocations, stats.frees, stats.pool_hits}) {
-      state += std::to_string(figure) + " ";
+      state += std::to_string(count) + " ";
     }
     for (const StorageTagStats& tag : storage_->TagStats(kDevice)) {
       state += tag.tag + " " + std::to_string(tag.live_bytes) + " " +

@@ -131,7 +131,7 @@ class BusyThreads {
     };
     // The memory is mapped, not from malloc.
     const auto pool = [storage] { storage->DirectFree(storage->Alloc(2 * kMegabyte, kCpu)); };
-    const auto figures = [storage] {
+    const auto statistics = [storage] {
       storage->Stats(kCpu);
       storage->MarkPeak(kCpu);
     };
@@ -145,7 +145,7 @@ class BusyThreads {
       storage->Report();
       storage->RemoveTrimmer(storage->AddTrimmer([](Device) {}));
     };
-    std::vector<std::function<void()>> tasks = {caches, arena, arena, pool, figures, shared};
+    std::vector<std::function<void()>> tasks = {caches, arena, arena, pool, statistics, shared};
     if (kMallocForks) tasks.push_back(records);
     const auto begun = std::make_shared<std::latch>(static_cast<ptrdiff_t>(tasks.size()));
     for (const std::function<void()>& task : tasks) {
