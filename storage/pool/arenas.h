@@ -40,8 +40,7 @@ class Arenas {
 
   /// The arena of threads without a cache. Needs no lock.
   Arena* first() const { return first_; }
-  // PoolStrategy describes RoundUp and AllowsThreadCaches. They need no lock.
-
+  // PoolStrategy describes RoundUp and AllowsThreadCaches. These need no lock.
   int64_t RoundUp(int64_t size_bytes) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return first_->strategy->RoundUp(size_bytes);
   }
@@ -62,8 +61,8 @@ class Arenas {
   // arena grows.
 
   /// Takes a block from any arena. If another arena has it, the block's whole system allocation
-  /// moves to the thread's own arena, unless it is cut into hundreds of blocks. So a thread soon
-  /// finds the memory that it needs in each step without the pool's lock.
+  /// moves to the thread's own arena, unless it is cut into hundreds of blocks. A thread therefore
+  /// soon finds the memory that it needs in each step without the pool's lock.
   Block* Take(Arena* own, int64_t rounded_bytes);
   Block* TakeFromAnyKind(int64_t rounded_bytes);
   /// Moves to the thread's own arena all free segments that the others would release for a block of

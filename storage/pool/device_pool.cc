@@ -66,6 +66,7 @@ DevicePool::DevicePool(Device device, const StorageOptions& options, const void*
               options.limit_bytes),
       poison_(system_.poison()),
       copied_by_fork_(system_.copied_by_fork()),
+      statistics_(&system_),
       events_(Events(options, device)),
       arenas_suffice_(events_ == nullptr && options.cached_limit_bytes == kNoLimit),
       arenas_(this, options, &system_, arenas_suffice_ ? kMaxArenas : 1),
@@ -97,7 +98,7 @@ Block* DevicePool::Alloc(int64_t size_bytes, std::string_view tag_name) {
   CheckSize(size_bytes);
   ThreadCache* const cache = Cache();
   if (size_bytes == 0) {
-    CountEmpty(cache);
+    CountEmptyAlloc(cache);
     return nullptr;
   }
   Tag* const tag = FindTag(cache, tag_name);
@@ -121,22 +122,13 @@ Block* DevicePool::AllocOnStream(int64_t size_bytes, void* stream, std::string_v
   return block != nullptr ? MarkAllocated(block) : Alloc(size_bytes, tag_name);
 }
 
-/// Returns the tag of that name, and lets the cache, if it is not null, count for it.
-Tag* DevicePool::InternTag(ThreadCache* cache, std::string_view name) {
-  Tag* const tag = tags_.Intern(name);
-  if (cache == nullptr) return tag;
-  const OwnerGuard guard(cache->lock());
-  cache->tags().Add(tag);
-  return tag;
-}
-
 /// Allocates a block of the thread's cache; returns null if it has none.
 Block* DevicePool::PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag) {
   const OwnerGuard guard(cache->lock());
   Block* const block = cache->Pop(size_bytes);
   if (block == nullptr) return nullptr;
   Assign(block, size_bytes, tag);
-  CountAllocInCache(cache, *block);
+  statistics_.CountAllocInCache(cache, *block);
   return block;
 }
 
@@ -147,7 +139,7 @@ Block* DevicePool::AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* t
   Block* const block = TakeFromArena(cache, RoundUpForBestFit(size_bytes), ArenaLocks::kOwn);
   if (block == nullptr) return nullptr;
   Assign(block, size_bytes, tag);
-  CountAllocInCache(cache, *block);
+  statistics_.CountAllocInCache(cache, *block);
   return block;
 }
 
@@ -191,7 +183,7 @@ Block* DevicePool::AllocFromStream(ThreadCache* cache, int64_t size_bytes, void*
   Block* const block = pending_.TakeOnStream(stream, arenas_.RoundUp(size_bytes));
   if (block == nullptr) return nullptr;
   Assign(block, size_bytes, tag);
-  CountAlloc(cache, *block);
+  statistics_.CountAlloc(cache, *block);
   return block;
 }
 
@@ -218,9 +210,9 @@ Block* DevicePool::AllocFromPool(ThreadCache* cache, int64_t size_bytes, Tag* ta
     lock.unlock();
     throw ResourceExhausted("Storage::Alloc: out of memory: ", UsageText(size_bytes));
   }
-  if (system_.allocations() != system_allocations) ++pool_misses_;
+  if (system_.allocations() != system_allocations) statistics_.CountPoolMiss();
   Assign(block, size_bytes, tag);
-  CountAlloc(cache, *block);
+  statistics_.CountAlloc(cache, *block);
   return block;
 }
 
@@ -318,7 +310,7 @@ void DevicePool::Free(const StorageHandle& handle) {
   bool overfull = false;
   {
     const OwnerGuard guard(cache->lock());
-    CountFreeInCache(cache, *block);
+    statistics_.CountFreeInCache(cache, *block);
     overfull = cache->Push(block);
   }
   if (overfull) TrimCache(cache);
@@ -329,14 +321,14 @@ void DevicePool::FreeToPool(ThreadCache* cache, Block* block) {
     Arena* const own = cache->arena();
     const std::lock_guard<std::mutex> lock(own->mutex);
     if (block->arena == own) {
-      CountFree(cache, *block);
+      statistics_.CountFree(cache, *block);
       own->strategy->Put(block);
       return;
     }
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
-  CountFree(cache, *block);
+  statistics_.CountFree(cache, *block);
   Put(block);
 }
 
@@ -346,7 +338,7 @@ void DevicePool::DirectFree(const StorageHandle& handle) {
   ThreadCache* const cache = Cache();
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
-  CountFree(cache, *handle.block);
+  statistics_.CountFree(cache, *handle.block);
   Block* const freed = arenas_.Put(handle.block);
   if (freed != nullptr) arenas_.ReleaseIfWhole(freed);
   // A part of a system allocation cannot be released, and counts as cached.
@@ -361,65 +353,18 @@ void DevicePool::FreeOnStream(const StorageHandle& handle, void* stream) {
   // Add comes first, because only it may throw.
   pending_.Add(handle.block, stream);
   MarkFreed(handle.block);
-  CountFree(cache, *handle.block);
-}
-
-/// Counts an allocation in the cache, which is locked.
-void DevicePool::CountAllocInCache(ThreadCache* cache, const Block& block) {
-  RecordIfWanted(block.requested_bytes);
-  cache->CountAlloc(block.requested_bytes, block.tag);
-  if (!cache->HasRoomToAdd(0, block.tag)) cache->Report(block.tag, &live_);
-}
-/// Counts a free in the cache, which is locked.
-void DevicePool::CountFreeInCache(ThreadCache* cache, const Block& block) {
-  RecordIfWanted(-block.requested_bytes);
-  Tag* tag = block.tag;
-  if (tag != nullptr && !cache->HasTag(*tag)) {
-    tag->bytes.Report(-block.requested_bytes, 0);
-    tag = nullptr;
-  }
-  cache->CountFree(block.requested_bytes, tag);
-  if (!cache->HasRoomToSubtract(0, tag)) cache->Report(tag, &live_);
+  statistics_.CountFree(cache, *handle.block);
 }
 
 /// Counts an allocation of 0 bytes. A thread with a cache does not take the pool's lock for it.
-void DevicePool::CountEmpty(ThreadCache* cache) {
+void DevicePool::CountEmptyAlloc(ThreadCache* cache) {
   if (cache != nullptr) {
     const OwnerGuard guard(cache->lock());
     ++cache->counters().allocations;
     return;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  ++totals_.allocations;
-}
-
-void DevicePool::CountAlloc(ThreadCache* cache, const Block& block) {
-  if (cache != nullptr) {
-    // The cache counts blocks of other sources, too, so that the peak of one thread is exact.
-    const OwnerGuard guard(cache->lock());
-    return CountAllocInCache(cache, block);
-  }
-  RecordIfWanted(block.requested_bytes);
-  ++totals_.allocations;
-  live_.Report(block.requested_bytes, block.requested_bytes);
-  if (block.tag == nullptr) return;
-  block.tag->bytes.Report(block.requested_bytes, block.requested_bytes);
-  block.tag->allocations.fetch_add(1, std::memory_order_relaxed);
-}
-
-void DevicePool::CountFree(ThreadCache* cache, const Block& block) {
-  if (cache != nullptr) {
-    const OwnerGuard guard(cache->lock());
-    return CountFreeInCache(cache, block);
-  }
-  RecordIfWanted(-block.requested_bytes);
-  ++totals_.frees;
-  live_.Report(-block.requested_bytes, 0);
-  if (block.tag != nullptr) block.tag->bytes.Report(-block.requested_bytes, 0);
-}
-
-void DevicePool::RecordOnTimeline(int64_t live_change_bytes) noexcept {
-  timeline_.Record(live_change_bytes, system_.reserved_bytes());
+  statistics_.CountEmptyAlloc();
 }
 
 void DevicePool::Put(Block* block) {
@@ -458,22 +403,11 @@ void DevicePool::DrainCache(ThreadCache* cache) {
   }
 }
 
-/// Adds the counters of a locked cache to the pool's.
-void DevicePool::Collect(ThreadCache* cache) {
-  cache->Report(nullptr, &live_);
-  const Counters counters = std::exchange(cache->counters(), Counters());
-  totals_.allocations += counters.allocations;
-  totals_.frees += counters.frees;
-  tags_.ForEach([cache](Tag* tag) {
-    if (cache->HasTag(*tag)) cache->tags().Report(tag);
-  });
-}
-
 /// Adds the counters of all caches to the pool's. Returns the bytes in the caches.
 int64_t DevicePool::CollectAll() {
   int64_t bytes = 0;
   caches_.ForEachLocked([&](ThreadCache* cache) {
-    Collect(cache);
+    statistics_.Collect(cache);
     bytes += cache->bytes();
   });
   return bytes;
@@ -494,7 +428,7 @@ void DevicePool::RetireCache(ThreadCache* cache) {
   const std::lock_guard<std::mutex> lock(mutex_);
   {
     const OwnerGuard guard(cache->lock());
-    Collect(cache);
+    statistics_.Collect(cache);
   }
   // The next thread gets this cache with its blocks. Threads that run one after the other and do
   // the same work then need no arena, and do not delay other threads by taking all arenas' locks.
@@ -513,13 +447,11 @@ void DevicePool::LockForFork() {
   // No thread is changing its cache now. The child keeps the caches of threads that it does not
   // have, as if these slept: their counts are collected, and their blocks are taken on shortage.
   caches_.LockAll();
-  tags_.LockForFork();
-  timeline_.LockForFork();
+  statistics_.LockForFork();
 }
 
 void DevicePool::UnlockAfterFork(ForkSide side) {
-  timeline_.UnlockAfterFork();
-  tags_.UnlockAfterFork();
+  statistics_.UnlockAfterFork();
   if (side == ForkSide::kChild) {
     caches_.ForEach([](ThreadCache* cache) { cache->lock().ResetOwner(); });
   }
@@ -558,7 +490,7 @@ int64_t DevicePool::limit_bytes() {
 void DevicePool::MarkPeak() {
   const std::lock_guard<std::mutex> lock(mutex_);
   CollectAll();
-  live_.MarkPeak();
+  statistics_.MarkPeak();
 }
 
 void DevicePool::StartTimeline(Timeline::Recording empty) {
@@ -566,8 +498,8 @@ void DevicePool::StartTimeline(Timeline::Recording empty) {
   // All caches are locked at once, so that no change falls between the first value and the first
   // event.
   caches_.LockAll();
-  caches_.ForEach([this](ThreadCache* cache) { Collect(cache); });
-  timeline_.Start(std::move(empty), live_.live(), system_.reserved_bytes());
+  caches_.ForEach([this](ThreadCache* cache) { statistics_.Collect(cache); });
+  statistics_.StartTimeline(std::move(empty));
   caches_.UnlockAll();
 }
 
@@ -576,29 +508,17 @@ std::vector<StorageTagStats> DevicePool::TagStats() {
     const std::lock_guard<std::mutex> lock(mutex_);
     CollectAll();
   }
-  return tags_.Stats();
+  return statistics_.TagStats();
 }
 
 StorageStats DevicePool::Stats() {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::lock_guard<Arenas> arenas_lock(arenas_);
   const int64_t cache_bytes = CollectAll();
-  StorageStats stats;
-  stats.live_bytes = live_.live();
-  stats.cached_bytes = arenas_.free_bytes() + cache_bytes + pending_.bytes();
+  StorageStats stats = statistics_.Stats();
   stats.pending_bytes = pending_.bytes();
-  stats.reserved_bytes = system_.reserved_bytes();
+  stats.cached_bytes = arenas_.free_bytes() + cache_bytes + stats.pending_bytes;
   stats.in_use_bytes = stats.reserved_bytes - stats.cached_bytes;
-  stats.limit_bytes = system_.limit_bytes();
-  stats.peak_reserved_bytes = system_.peak_reserved_bytes();
-  // Threads report late, so the peak may add up bytes that were live at different times.
-  stats.peak_bytes = std::min(live_.peak(), stats.peak_reserved_bytes);
-  stats.peak_since_mark_bytes = std::min(live_.peak_since_mark(), stats.peak_reserved_bytes);
-  stats.allocations = totals_.allocations;
-  stats.frees = totals_.frees;
-  stats.pool_hits = totals_.allocations - pool_misses_;
-  stats.system_allocations = system_.allocations();
-  stats.system_failures = system_.failures();
   stats.largest_cached_bytes = arenas_.LargestFreeBytes();
   return stats;
 }

@@ -22,6 +22,7 @@
 #include "tessera/storage/pool/block.h"
 #include "tessera/storage/pool/current_thread_cache.h"
 #include "tessera/storage/pool/pending_frees.h"
+#include "tessera/storage/pool/pool_statistics.h"
 #include "tessera/storage/pool/pool_strategy.h"
 #include "tessera/storage/pool/tag_table.h"
 #include "tessera/storage/pool/thread_cache.h"
@@ -32,8 +33,7 @@
 namespace tessera::storage_internal {
 
 /// Allocates one device's memory. A request goes to the thread's cache, then to the thread's arena,
-/// then to all arenas and caches, then to the system. The pool also keeps the statistics.
-/// Thread-safe.
+/// then to all arenas and caches, then to the system. Thread-safe.
 class DevicePool final : public ThreadCacheOwner {
  public:
   /// Asks other holders of memory to free some. The pool calls it without locks.
@@ -67,7 +67,7 @@ class DevicePool final : public ThreadCacheOwner {
     Block* block = nullptr;
     {
       const OwnerTryGuard guard(cache->lock());
-      if (!guard.locked() || timeline_.is_recording()) [[unlikely]]
+      if (!guard.locked() || statistics_.is_recording()) [[unlikely]]
         return nullptr;
       block = cache->Allocate(size_bytes, tag);
     }
@@ -88,7 +88,7 @@ class DevicePool final : public ThreadCacheOwner {
       return false;
     {
       const OwnerTryGuard guard(cache->lock());
-      if (!guard.locked() || timeline_.is_recording() || !cache->CanFree(*block)) [[unlikely]]
+      if (!guard.locked() || statistics_.is_recording() || !cache->CanFree(*block)) [[unlikely]]
         return false;
       MarkFreed(block);
       if (!cache->Free(block)) [[likely]]
@@ -107,8 +107,8 @@ class DevicePool final : public ThreadCacheOwner {
   std::vector<StorageTagStats> TagStats();
   void MarkPeak();
   void StartTimeline(Timeline::Recording empty);
-  Timeline::Recording CopyTimeline() { return timeline_.Copy(); }
-  void StopTimeline() { timeline_.Stop(); }
+  Timeline::Recording CopyTimeline() { return statistics_.timeline().Copy(); }
+  void StopTimeline() { statistics_.timeline().Stop(); }
 
   ThreadCache* AddCache() override;
   void RetireCache(ThreadCache* cache) override;
@@ -134,9 +134,8 @@ class DevicePool final : public ThreadCacheOwner {
   Tag* FindTag(ThreadCache* cache, std::string_view name) {
     if (name.empty()) return nullptr;
     Tag* const recent = cache == nullptr ? nullptr : cache->tags().FindRecent(name);
-    return recent != nullptr ? recent : InternTag(cache, name);
+    return recent != nullptr ? recent : statistics_.InternTag(cache, name);
   }
-  Tag* InternTag(ThreadCache* cache, std::string_view name);
   Block* PopFromCache(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   Block* AllocFromArena(ThreadCache* cache, int64_t size_bytes, Tag* tag);
   void Assign(Block* block, int64_t size_bytes, Tag* tag) const;
@@ -178,20 +177,7 @@ class DevicePool final : public ThreadCacheOwner {
   void DrainCache(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrainCaches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  void CountEmpty(ThreadCache* cache);
-  void CountAllocInCache(ThreadCache* cache, const Block& block);
-  void CountFreeInCache(ThreadCache* cache, const Block& block);
-  void CountAlloc(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountFree(ThreadCache* cache, const Block& block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Records a change of the live bytes if a recording runs. Requires the lock under which the
-  /// change is counted, so that a new recording has the change either in its first value or as an
-  /// event.
-  void RecordIfWanted(int64_t live_change_bytes) {
-    if (timeline_.is_recording()) [[unlikely]]
-      RecordOnTimeline(live_change_bytes);
-  }
-  void RecordOnTimeline(int64_t live_change_bytes) noexcept ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void Collect(ThreadCache* cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountEmptyAlloc(ThreadCache* cache);
   int64_t CollectAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string UsageText(int64_t size_bytes);
 
@@ -210,13 +196,14 @@ class DevicePool final : public ThreadCacheOwner {
   const void* const owner_;
   const int64_t cached_limit_bytes_;
   const TrimOthers trim_others_;
-  TagTable tags_;
 
   // A thread takes this lock before a cache's lock, never after it.
   std::mutex mutex_;
   SystemMemory system_ ABSL_GUARDED_BY(mutex_);
   const bool poison_;  // true if the host can access the memory
   const bool copied_by_fork_;
+  // Its members say which lock they require.
+  PoolStatistics statistics_;
   const std::shared_ptr<StreamEvents> events_;  // null if the device has no streams
   /// True if a thread may allocate from an arena with that arena's lock alone. It may not if frees
   /// pend on streams, or if a limit on cached memory must be enforced.
@@ -226,15 +213,6 @@ class DevicePool final : public ThreadCacheOwner {
   PendingFrees pending_ ABSL_GUARDED_BY(mutex_);
   /// At most one cache for each arena is idle.
   ThreadCacheSet caches_ ABSL_GUARDED_BY(mutex_);
-  /// The counts that the caches have reported, and those of calls without a cache.
-  Counters totals_ ABSL_GUARDED_BY(mutex_);
-  /// The number of allocations that needed memory from the system.
-  int64_t pool_misses_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The two members have cache lines of their own: each call reads whether a recording runs, and
-  // other threads write the counts.
-  alignas(64) LiveBytes live_;
-  alignas(64) Timeline timeline_;
-
   // The limits of a thread's cache: for small blocks together, and for a single large one.
   const int64_t cache_bytes_;
   const int64_t cache_large_bytes_;

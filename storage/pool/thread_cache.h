@@ -57,7 +57,7 @@ inline constexpr int64_t kMaxLargeCacheBytes = int64_t{128} << 20;
 /// fragmentation stays the same within two percentage points.
 inline constexpr int64_t kMaxCacheBlockBytes = int64_t{8} << 20;
 
-/// Keeps free blocks of one thread and hands them out again, and holds the thread's counters. The
+/// Keeps free blocks of one thread to allocate them again, and holds the thread's counters. The
 /// lock lets the pool take blocks from another thread's cache when memory is short, and collect the
 /// counters.
 class ThreadCache {
@@ -72,7 +72,7 @@ class ThreadCache {
 
   // The members below require lock().
 
-  /// Hands out a cached block: the newest of the size to which the best-fit strategy rounds
+  /// Allocates a cached block: the newest of the size to which the best-fit strategy rounds
   /// `size_bytes`. Counts it under `tag`, which may be null. Returns null and changes nothing if
   /// the cache has no such block, or no room to count it.
   ABSL_ATTRIBUTE_ALWAYS_INLINE
