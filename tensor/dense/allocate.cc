@@ -10,10 +10,11 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-// What has two huge pages at least begins with one, so that ordinary pages are at most the last
-// part. It also keeps equal elements of two blocks apart in Zen's first cache, whose lines are told
-// apart by 8 bits, made of address bits 12 to 27: at a distance of 128 MiB and a page, at which
-// blocks of 128 MiB were mapped, they drove each other out.
+// A block of at least two huge pages begins on a huge page, so that at most its last part lies on
+// ordinary pages. The alignment also keeps equal elements of two blocks from evicting each other in
+// Zen's first-level cache. The cache tells lines apart by 8 bits, which it makes of address bits 12
+// to 27. Unaligned blocks of 128 MiB were mapped 128 MiB and one page apart, and their lines
+// collided.
 constexpr int64_t kMinHugeBytes = 2 * int64_t{kHugePageBytes};
 
 }  // namespace
@@ -27,8 +28,8 @@ void* AllocateBytes<cpu>(int64_t size_bytes) {
   if (posix_memalign(&memory, huge ? kHugePageBytes : kAlignment, size) != 0) {
     throw ResourceExhausted("AllocSpace: no memory for ", size_bytes, " bytes on the CPU");
   }
-  // Huge pages spare page faults, and a hardware prefetcher stops at the end of a page. Only
-  // advice: where the kernel has none to give, ordinary ones do.
+  // Huge pages cause fewer page faults, and a hardware prefetcher stops at the end of a page. The
+  // call is advice: without free huge pages the kernel uses ordinary ones.
   constexpr size_t kPageBytes = 4096;
   if (huge) madvise(memory, size / kPageBytes * kPageBytes, MADV_HUGEPAGE);
   return memory;

@@ -13,11 +13,13 @@ namespace tessera {
 
 namespace tensor_internal {
 
-/// 64-byte aligned memory of the device; null for zero bytes. Throws Error(kResourceExhausted). The
-/// gpu versions are defined by CUDA builds only.
+/// Returns 64-byte aligned memory of the device, or null for zero bytes. Throws
+/// Error(kResourceExhausted) if there is not enough memory. Only CUDA builds define the gpu
+/// versions.
 template <typename Device>
 void* AllocateBytes(int64_t size_bytes);
-/// Throws Error(kInternal) if CUDA reports a failure; on the CPU nothing.
+/// Frees memory that AllocateBytes returned. Throws Error(kInternal) if CUDA reports a failure; the
+/// cpu version never throws.
 template <typename Device>
 void FreeBytes(void* memory);
 template <>
@@ -29,7 +31,7 @@ void* AllocateBytes<gpu>(int64_t size_bytes);
 template <>
 void FreeBytes<gpu>(void* memory);
 
-/// Host memory that the device copies from and to without staging; null for zero bytes.
+/// Returns host memory that the device copies from and to without staging, or null for zero bytes.
 template <typename Device>
 void* AllocateHostBytes(int64_t size_bytes);
 template <typename Device>
@@ -47,23 +49,23 @@ void* AllocateHostBytes<gpu>(int64_t size_bytes);
 template <>
 void FreeHostBytes<gpu>(void* memory);
 
-/// The distance between rows of `columns` elements: with padding, the next multiple of 64 bytes, so
-/// that every row starts on a cache line.
+/// Returns the distance between rows of `columns` elements. Padding rounds it up to a multiple of
+/// 64 bytes, so that every row starts on a cache line.
 template <typename T>
 index_t RowStride(index_t columns, bool pad) {
   constexpr index_t kMultiple = 64 / static_cast<index_t>(sizeof(T));
-  // What could not be rounded up is more than any memory has.
+  // A count that cannot be rounded up is larger than any memory.
   if (!pad || columns > std::numeric_limits<index_t>::max() - kMultiple) return columns;
   return (columns + kMultiple - 1) / kMultiple * kMultiple;
 }
 
 }  // namespace tensor_internal
 
-/// Gives `tensor` memory for its shape, whose contents are undefined; rows are padded to 64 bytes
-/// if `pad` and if the tensor has more than one row. Give it back with FreeSpace.
+/// Allocates memory for the tensor's shape. The contents are undefined. If `pad` is true and the
+/// tensor has more than one dimension, rows are padded to 64 bytes. FreeSpace frees the memory.
 ///
-/// Throws Error(kInvalidArgument) if the size overflows or is negative, Error(kResourceExhausted)
-/// if there is no memory; the tensor is then unchanged.
+/// Throws Error(kInvalidArgument) if the size overflows or is negative, and
+/// Error(kResourceExhausted) if there is not enough memory; the tensor is then unchanged.
 template <typename Device, int N, typename T>
 void AllocSpace(Tensor<Device, N, T>* tensor, bool pad = true) {
   const index_t stride = tensor_internal::RowStride<T>(tensor->shape_[N - 1], pad && N > 1);
@@ -73,18 +75,18 @@ void AllocSpace(Tensor<Device, N, T>* tensor, bool pad = true) {
   tensor->stride_ = stride;
 }
 
-/// Releases what AllocSpace or NewTensor gave and sets the handle's pointer to null.
+/// Frees memory that AllocSpace or NewTensor allocated, and sets the tensor's pointer to null.
 ///
-/// On a GPU throws Error(kInternal) if CUDA reports a failure, which may be that of a kernel
-/// before; the pointer is null all the same. A TensorContainer's destructor does not throw.
+/// Throws Error(kInternal) on a GPU if CUDA reports a failure, which may be an earlier kernel's;
+/// the pointer is null nevertheless. A TensorContainer's destructor does not throw.
 template <typename Device, int N, typename T>
 void FreeSpace(Tensor<Device, N, T>* tensor) {
   tensor_internal::FreeBytes<Device>(std::exchange(tensor->dptr_, nullptr));
 }
 
-/// Gives a host tensor contiguous memory for its shape that Device copies from and to at full speed
-/// (for gpu, page-locked memory); the contents are undefined. Give it back with
-/// FreeHost<Device>(&tensor), which throws as FreeSpace does. Throws as AllocSpace does.
+/// Allocates contiguous host memory for the tensor's shape, which Device copies from and to at full
+/// speed (page-locked memory for gpu). The contents are undefined. FreeHost<Device>(&tensor) frees
+/// the memory, and throws as FreeSpace does. Throws as AllocSpace does.
 template <typename Device, int N, typename T>
 void AllocHost(Tensor<cpu, N, T>* tensor) {
   const index_t stride = tensor->shape_[N - 1];
@@ -97,7 +99,8 @@ void FreeHost(Tensor<cpu, N, T>* tensor) {
   tensor_internal::FreeHostBytes<Device>(std::exchange(tensor->dptr_, nullptr));
 }
 
-/// A tensor with memory of its own, every element set to `initial`; release it with FreeSpace.
+/// Returns a tensor with memory of its own and every element set to `initial`. FreeSpace frees the
+/// memory.
 template <typename Device, typename T, int N>
 Tensor<Device, N, T> NewTensor(const Shape<N>& shape, T initial, bool pad = true,
                                Stream<Device>* stream = nullptr) {
@@ -109,22 +112,24 @@ Tensor<Device, N, T> NewTensor(const Shape<N>& shape, T initial, bool pad = true
 }
 
 namespace expr {
-/// The reason why an expression constructs no container, as the type that the compiler names.
+/// States in a compiler's message why an expression cannot construct a container.
 struct ConstructWithoutArguments_ThenAssignTheExpression;
 }  // namespace expr
 
-/// A tensor that owns its memory: copying copies the data, and assigning an expression takes the
-/// expression's shape first. Resizing keeps the memory while the new size fits into it.
+/// A tensor that owns its memory. Copying a container copies the elements. Assigning an expression
+/// first gives the container the expression's shape. Resizing keeps the memory while the new size
+/// fits.
 ///
-/// Being one type for all of a program, it has members that are shared by files compiled for
-/// different instruction sets (all but the assignment of expressions); see the performance guide.
+/// All translation units share the members of one container type, even if they are compiled for
+/// different instruction sets; only the assignment of expressions is separate. The performance
+/// guide has details.
 template <typename Device, int N, typename T = float>
 class TensorContainer : public Tensor<Device, N, T> {
  public:
-  using Base = Tensor<Device, N, T>;  ///< the handle that it is
+  using Base = Tensor<Device, N, T>;  ///< the handle that a container is
 
   TensorContainer() = default;
-  /// Empty; `pad` as in set_pad.
+  /// Constructs an empty container; set_pad explains `pad`.
   explicit TensorContainer(bool pad) : pad_(pad) {}
   explicit TensorContainer(const Shape<N>& shape) { Resize(shape); }
   TensorContainer(const Shape<N>& shape, T initial, bool pad = false,
@@ -133,7 +138,7 @@ class TensorContainer : public Tensor<Device, N, T> {
     this->stream_ = stream;
     Resize(shape, initial);
   }
-  /// An expression is assigned, which gives the container its shape, and does not construct one.
+  /// Deleted: an expression is assigned to a container, which then takes the expression's shape.
   template <typename E, typename Reason = expr::ConstructWithoutArguments_ThenAssignTheExpression>
   requires(expr::MatchingExpressions<E, Base>&& E::kRank == N &&
            !std::derived_from<E, Base>) explicit TensorContainer(const E& e) = delete;
@@ -152,9 +157,9 @@ class TensorContainer : public Tensor<Device, N, T> {
     Swap(&other);
     return *this;
   }
-  /// Evaluates an expression, a product or a reduction, whose shape the container takes first. A
-  /// number keeps the shape. If that throws, the shape is the old one, and so are the elements if
-  /// the error was found before the evaluation began, as an error of shapes is.
+  /// Evaluates an expression, a product or a reduction, after taking its shape. Assigning a number
+  /// keeps the shape. If the assignment throws, the container has its old shape. It also has its
+  /// old elements if the error was found before the evaluation began, as an error of shapes is.
   template <typename E, typename Isa = expr::IsaTag>
   requires expr::AssignableTo<E, Base> TensorContainer& operator=(const E& e) {
     const Base before = *this;
@@ -179,20 +184,20 @@ class TensorContainer : public Tensor<Device, N, T> {
   requires expr::MismatchedWith<E, Base> expr::MismatchOf<E, Base>
   operator=(const E& e) = delete;
 
-  /// Whether rows are padded to 64 bytes from the next Resize on; they are not by default.
+  /// Sets whether rows are padded to 64 bytes from the next Resize on. By default they are not.
   void set_pad(bool pad) { pad_ = pad; }
 
-  /// Changes the shape. The contents are then undefined, unless shape and padding were the same.
-  /// Throws Error(kInvalidArgument) if the size overflows or is negative, Error(kResourceExhausted)
-  /// if there is no memory; the container is then unchanged.
+  /// Changes the shape. The contents are then undefined, unless shape and padding were equal
+  /// before. Throws Error(kInvalidArgument) if the size overflows or is negative, and
+  /// Error(kResourceExhausted) if there is not enough memory; the container is then unchanged.
   void Resize(const Shape<N>& shape) { TakeShape(shape); }
   void Resize(const Shape<N>& shape, T initial) {
     Resize(shape);
     static_cast<Base&>(*this) = initial;
   }
 
-  /// The tensor that Resize(shape) would leave, without memory where that would take new memory.
-  /// Throws Error(kInvalidArgument) if the size overflows or is negative.
+  /// Returns the tensor that Resize(shape) would produce. Its pointer is null if Resize would
+  /// allocate. Throws Error(kInvalidArgument) if the size overflows or is negative.
   Base AfterResize(const Shape<N>& shape) const {
     Base resized = *this;
     resized.shape_ = shape;
@@ -202,7 +207,7 @@ class TensorContainer : public Tensor<Device, N, T> {
     return resized;
   }
 
-  /// Gives the memory back; the shape is then all zeros.
+  /// Frees the memory. All extents are then 0.
   void Release() {
     TensorContainer empty;
     empty.pad_ = pad_;
@@ -216,14 +221,14 @@ class TensorContainer : public Tensor<Device, N, T> {
       try {
         tensor_internal::FreeBytes<Device>(memory);
       } catch (...) {
-        // A destructor must not throw. What failed is a kernel before, which the next checked call
-        // reports.
+        // A destructor must not throw. The failure belongs to an earlier kernel, and the next
+        // checked call reports it.
       }
     }
   };
   using Memory = std::unique_ptr<void, Free>;
 
-  /// Resizes and returns the memory that this replaced, if any.
+  /// Resizes, and returns the memory that new memory has replaced, if any.
   Memory TakeShape(const Shape<N>& shape) {
     Memory retired;
     if (memory_ != nullptr && shape == this->shape_ && StrideFor(shape) == this->stride_) {

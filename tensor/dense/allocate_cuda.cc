@@ -6,8 +6,8 @@
 namespace tessera::tensor_internal {
 namespace {
 
-// At the end of the process CUDA may be gone before the program's static objects, and the memory
-// with it.
+// Throws Error(kInternal) for a failure to free memory. When the process ends, CUDA may be unloaded
+// before static objects are destroyed; the memory is then free already.
 void CheckFreed(cudaError_t status, const char* call) {
   if (status != cudaErrorCudartUnloading) CheckCuda(status, call);
 }

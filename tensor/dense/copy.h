@@ -7,10 +7,10 @@ namespace tessera {
 
 namespace tensor_internal {
 
-/// Which of two memories is the device's.
+/// Tells which of two memories belongs to the device.
 enum class CopyDirection { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
-/// Enqueues a copy of `rows` rows of `row_bytes` on the stream; defined by CUDA builds only.
+/// Enqueues a copy of `rows` rows of `row_bytes` bytes on the stream. Only CUDA builds define it.
 void CopyRowsCuda(void* dst, int64_t dst_stride_bytes, const void* src, int64_t src_stride_bytes,
                   int64_t row_bytes, int64_t rows, CopyDirection direction, Stream<gpu>* stream);
 
@@ -24,10 +24,10 @@ void RequireSameShape(const Tensor<To, N, T>& dst, const Tensor<From, N, T>& src
 
 }  // namespace tensor_internal
 
-/// Copies elements between tensors of equal shape, at least one of them on a GPU: enqueues the copy
-/// on `stream` and returns. Host memory must stay valid until the stream gets there.
-/// Throws Error(kInvalidArgument) if the shapes differ, Error(kFailedPrecondition) without a
-/// stream.
+/// Enqueues on `stream` a copy of all elements between tensors of equal shape, and returns. At
+/// least one of the tensors is on a GPU. Host memory must stay valid until the stream has made the
+/// copy. Throws Error(kInvalidArgument) if the shapes differ, and Error(kFailedPrecondition)
+/// without a stream.
 template <typename To, typename From, int N, typename T>
 requires(!To::kDevCPU || !From::kDevCPU) void Copy(const Tensor<To, N, T>& dst,
                                                    const Tensor<From, N, T>& src,
@@ -44,8 +44,9 @@ requires(!To::kDevCPU || !From::kDevCPU) void Copy(const Tensor<To, N, T>& dst,
                                 direction, stream);
 }
 
-/// The same between host tensors, done when the call returns. Code that is written for any device
-/// may pass the stream that a CPU has, which changes nothing.
+/// Copies all elements between host tensors of equal shape, and returns when the copy is made. The
+/// stream is ignored; it lets code for any device call one function. Throws Error(kInvalidArgument)
+/// if the shapes differ.
 template <int N, typename T>
 void Copy(const Tensor<cpu, N, T>& dst, const Tensor<cpu, N, T>& src, Stream<cpu>* stream) {
   static_cast<void>(stream);
@@ -53,8 +54,10 @@ void Copy(const Tensor<cpu, N, T>& dst, const Tensor<cpu, N, T>& src, Stream<cpu
   expr::Assign<sv::saveto>(dst, expr::F<op::identity>(src));
 }
 
-/// The same between any two devices, done when the call returns: with a GPU on either side it runs
-/// on that tensor's own stream (the destination's, if both have one) and waits for it.
+/// Copies all elements between tensors of equal shape on any two devices, and returns when the copy
+/// is made. A copy with a GPU on either side runs on that tensor's own stream, or on the
+/// destination's if both have one, and waits for it. Throws Error(kInvalidArgument) if the shapes
+/// differ.
 template <typename To, typename From, int N, typename T>
 void Copy(const Tensor<To, N, T>& dst, const Tensor<From, N, T>& src) {
   if constexpr (To::kDevCPU && From::kDevCPU) {

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// The distance between rows as an argument that may stand where a stream may: nullptr, NULL and 0
-/// become a pointer sooner than a RowStride, and so name no stream.
+/// The distance between rows, as an argument where another overload takes a stream. Passing
+/// nullptr, NULL or 0 chooses the overload with a pointer, and so passes no stream.
 struct RowStride {
   index_t elements;  ///< from one row to the next
 
@@ -20,26 +20,26 @@ struct RowStride {
       : elements(static_cast<index_t>(distance)) {}
 };
 
-/// A handle to an N-dimensional array in a device's memory: rows of shape_[N-1] contiguous
-/// elements, stride_ elements from one row to the next.
+/// A handle to an N-dimensional array in a device's memory. The array consists of rows of
+/// shape_[N-1] contiguous elements, which begin stride_ elements apart.
 ///
-/// Copying a Tensor copies the handle, and both then name the same memory, which the Tensor never
+/// Copying a Tensor copies the handle; both handles then name the same memory, which a Tensor never
 /// owns. Assigning an expression or a number evaluates it into that memory: at once on the CPU, in
-/// the order of stream_ on a GPU. A destination may also be an operand: `a = a * 2 + b` runs in
-/// place, and `a = a.T()` goes through a temporary, as does every expression that would read
-/// elements which the loop has already written. NoAlias(a) = … leaves the check for that out.
+/// the order of stream_ on a GPU. The destination may also be an operand: `a = a * 2 + b` runs in
+/// place. An expression that would read elements which the loop has already written goes through a
+/// temporary; `a = a.T()` does. NoAlias(a) = … omits the check for shared memory.
 ///
-/// Throws Error(kInvalidArgument) when an expression's shape is not the tensor's, or when the
-/// tensor or one that the expression reads has elements but no memory (dptr_ is null). Concurrent
-/// evaluations are safe if nobody writes what another reads or writes.
+/// Throws Error(kInvalidArgument) if the expression's shape differs from the tensor's, or if the
+/// tensor or an operand has elements but no memory (dptr_ is null). Concurrent evaluations are safe
+/// unless one writes elements that another reads or writes.
 template <typename Device, int N, typename Value = float>
 class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
  public:
-  /// What it says of itself as an expression node: see operand.h.
+  /// Describe the tensor as an expression node; see operand.h.
   using value_type = Value;
   using device_type = Device;
   static constexpr int kRank = N;
-  static constexpr int kSubdim = N - 1;             ///< the rank of what operator[] gives
+  static constexpr int kSubdim = N - 1;             ///< the rank of operator[]'s result
   static constexpr bool kDevCPU = Device::kDevCPU;  ///< whether the host may read the memory
   static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
   static constexpr bool kHasGroups = true;
@@ -49,7 +49,7 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   Value* dptr_ = nullptr;             ///< the first element
   Shape<N> shape_{};                  ///< the extents
   index_t stride_ = 0;                ///< elements from one row to the next
-  Stream<Device>* stream_ = nullptr;  ///< what evaluations run on; unused on the CPU
+  Stream<Device>* stream_ = nullptr;  ///< the stream that evaluations run on; unused on the CPU
 
   Tensor() = default;
   explicit Tensor(const Shape<N>& shape) : shape_(shape), stride_(shape[N - 1]) {}
@@ -57,36 +57,37 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
       : dptr_(dptr), shape_(shape), stride_(shape[N - 1]), stream_(stream) {}
   Tensor(Value* dptr, const Shape<N>& shape, index_t stride, Stream<Device>* stream)
       : dptr_(dptr), shape_(shape), stride_(stride), stream_(stream) {}
-  /// Without a stream, as programs from before streams have it.
+  /// Constructs a handle without a stream, for programs that were written before streams existed.
   Tensor(Value* dptr, const Shape<N>& shape, RowStride stride)
       : dptr_(dptr), shape_(shape), stride_(stride.elements) {}
 
-  /// Names the stream for what this handle is the destination of.
+  /// Sets the stream of evaluations that have this handle as their destination.
   void set_stream(Stream<Device>* stream) { stream_ = stream; }
 
-  /// The extents, and that of one dimension.
+  /// Return all extents, and the extent of one dimension.
   const Shape<N>& shape() const { return shape_; }
   index_t size(int dimension) const { return shape_[dimension]; }
 
-  /// Elements from dimension kBegin on, the padding between rows counted in.
+  /// Returns the number of elements in dimensions kBegin to N-1, including padding between rows.
   template <int kBegin>
   index_t MemSize() const {
     index_t elements = stride_;
     for (int i = kBegin; i < N - 1; ++i) elements *= shape_[i];
     return elements;
   }
-  /// All elements, padding counted in.
+  /// Returns the number of all elements, including padding between rows.
   index_t MSize() const { return MemSize<0>(); }
 
-  /// True if there is no padding between rows.
+  /// Returns whether rows follow each other without padding.
   bool CheckContiguous() const { return shape_[N - 1] == stride_; }
 
-  /// All leading dimensions as one.
+  /// Returns the matrix in which all leading dimensions are one.
   Tensor<Device, 2, Value> FlatTo2D() const {
     return Tensor<Device, 2, Value>(dptr_, shape_.FlatTo2D(), stride_, stream_);
   }
 
-  /// Throws Error(kFailedPrecondition) if there is padding between rows.
+  /// Returns the vector of all elements. Throws Error(kFailedPrecondition) if there is padding
+  /// between rows.
   Tensor<Device, 1, Value> FlatTo1D() const {
     if (!CheckContiguous()) {
       throw FailedPrecondition("Tensor::FlatTo1D: rows of ", shape_[N - 1], " elements lie ",
@@ -95,22 +96,23 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     return Tensor<Device, 1, Value>(dptr_, shape_.FlatTo1D(), stream_);
   }
 
-  /// Sub-tensor i of the first dimension; for one dimension, element i itself, in host memory. i
-  /// must lie in it, which only builds without NDEBUG check.
+  /// Returns sub-tensor i of the first dimension. If N is 1, returns a reference to element i,
+  /// which must be in host memory. Requires: 0 <= i < shape_[0]; only builds without NDEBUG check
+  /// that.
   decltype(auto) operator[](index_t i) const {
     TESSERA_DCHECK(i >= 0 && i < shape_[0]);
     if constexpr (N == 1) {
       return static_cast<Value&>(dptr_[i]);
     } else {
-      // The padding after a row is no part of a vector.
+      // A vector has no padding after it.
       const index_t stride = N == 2 ? shape_[N - 1] : stride_;
       return Tensor<Device, N - 1, Value>(dptr_ + i * MemSize<1>(), shape_.SubShape(), stride,
                                           stream_);
     }
   }
 
-  /// Sub-tensors [begin, end) of the first dimension; the memory is shared. Throws
-  /// Error(kInvalidArgument) if they do not lie in it.
+  /// Returns sub-tensors [begin, end) of the first dimension, which share the memory. Throws
+  /// Error(kInvalidArgument) if the range is not within the dimension.
   Tensor Slice(index_t begin, index_t end) const {
     if (begin < 0 || end < begin || end > shape_[0]) {
       throw InvalidArgument("Tensor::Slice: [", begin, ", ", end,
@@ -127,15 +129,15 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     return slice;
   }
 
-  /// The matrix transposed, as an expression; of a vector, a matrix of one column.
+  /// Returns the transposed matrix as an expression. A vector becomes a matrix of one column.
   auto T() const requires(N == 1 || N == 2) {
     return expr::TransposeExp<Tensor<Device, 2, Value>>(FlatTo2D());
   }
 
-  /// The left side of an assignment without the check for shared memory; see NoAlias.
+  /// Returns a left side of an assignment that omits the check for shared memory; see NoAlias.
   auto noalias() const { return expr::NoAlias(*this); }
 
-  /// What expression nodes offer: see operand.h.
+  /// Make the tensor an expression node; see operand.h.
   TESSERA_HD Value Eval(index_t y, index_t x) const { return dptr_[y * stride_ + x]; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
@@ -144,11 +146,10 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   bool IsFlat() const { return CheckContiguous(); }
   bool GroupsAreAligned(index_t rows) const { return RowsAreAligned(dptr_, rows, stride_); }
 
-  // The evaluators' namespace is part of these templates' names, so that translation units compiled
-  // for different instruction sets do not share a body.
-  // A class derived from Tensor, such as a container, is assigned as the Tensor that it is: the
-  // handle is copied.
-  /// Evaluates an expression, or a number for every element: dst = e, dst = dst + e and so on.
+  // The evaluators' namespace is a template argument here, so that translation units compiled for
+  // different instruction sets do not share a body. Assigning an object of a class derived from
+  // Tensor, such as a container, copies the handle.
+  /// Evaluate an expression, or a number for every element: dst = e, dst = dst + e and so on.
   template <typename E, typename Isa = expr::IsaTag>
   requires(expr::AssignableTo<E, Tensor> && !std::derived_from<E, Tensor>) Tensor& operator=(
       const E& e) {
@@ -176,7 +177,7 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     return *this;
   }
 
-  /// What a compiler names where a const tensor is assigned to.
+  /// Deleted; its return type tells why a const tensor cannot be assigned to.
   template <typename E>
   requires(expr::AssignableTo<E, Tensor> &&
            !std::derived_from<E, Tensor>) expr::AConstTensorCannotBeAssignedTo_CopyTheHandle

@@ -10,18 +10,19 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Expressions that name memory and may therefore stand on the left of an assignment:
+/// An expression that names memory, and may therefore stand on the left of an assignment:
 /// `slice<1>(a, 0, 3) = b`, `flip(a, 0) += 1.0f`, `concat<1>(a, b) = c`. Such a node has
 ///   kIsReference       true
 ///   Address(y, x)      the address of the element, on host and device
 ///   RowAddress(y)      the address of row y's element 0, or null if the row is not contiguous
-/// and, if it is better written in pieces, EvaluateParts<Saver>(e). A tensor is one without saying
-/// so.
+/// If it is faster to write it in parts, it also has EvaluateParts<Saver>(e). A tensor is
+/// referenceable without these members.
 template <typename E>
 concept Referenceable = kIsTensor<E> || requires {
   requires E::kIsReference;
 };
 
+/// Returns the address of an expression's element at row y and column x.
 template <typename Device, int N, typename T>
 TESSERA_HD T* AddressIn(const Tensor<Device, N, T>& tensor, index_t y, index_t x) {
   return tensor.dptr_ + y * tensor.stride_ + x;
@@ -30,6 +31,7 @@ template <typename E>
 TESSERA_HD typename E::value_type* AddressIn(const E& e, index_t y, index_t x) {
   return e.Address(y, x);
 }
+/// Returns the address of element 0 of an expression's row y, or null if the row is not contiguous.
 template <typename Device, int N, typename T>
 T* RowAddressIn(const Tensor<Device, N, T>& tensor, index_t y) {
   return tensor.dptr_ + y * tensor.stride_;
@@ -39,7 +41,7 @@ typename E::value_type* RowAddressIn(const E& e, index_t y) {
   return e.RowAddress(y);
 }
 
-/// Whether evaluating `e` into the memory that `dst` names could read what is already written.
+/// Returns whether evaluating `e` into the memory of `dst` could read elements already written.
 template <typename R, typename E>
 bool MayOverlap(const R& dst, const E& e) {
   if constexpr (kIsTensor<R>) {
@@ -60,7 +62,7 @@ void RequireMemoryToWrite(const R& dst) {
   }
 }
 
-/// The stream of the first tensor that an expression names.
+/// Returns the stream of the first tensor that an expression names.
 template <typename E>
 auto* StreamIn(const E& e) {
   if constexpr (kIsTensor<E>) {
@@ -70,8 +72,8 @@ auto* StreamIn(const E& e) {
   }
 }
 
-/// Combines each element that `dst` names with the expression's. The shapes have been checked, and
-/// nothing that `e` reads is written.
+/// Combines each element that `dst` names with the expression's. Requires: equal shapes, and no
+/// element that `e` reads is written.
 template <typename Saver, typename R, typename E>
 void EvaluateInto(const R& dst, const E& e) {
   const Shape<2> shape = dst.shape().FlatTo2D();
@@ -97,7 +99,8 @@ void EvaluateInto(const R& dst, const E& e) {
   }
 }
 
-/// Evaluates `e` into what `dst` names; through a temporary where `e` reads the same memory.
+/// Evaluates `e` into the elements that `dst` names. If `e` reads the same memory, it is first
+/// evaluated into a temporary.
 template <typename Saver, typename R, typename E>
 void AssignReference(const R& dst, const E& e) {
   using T = typename R::value_type;
@@ -132,19 +135,21 @@ void AssignReference(const R& dst, const E& e) {
   }
 }
 
-/// A tensor of the kind of a node R.
+/// The tensor type with R's device, rank and element type.
 template <typename R>
 using TensorLike = Tensor<typename R::device_type, R::kRank, typename R::value_type>;
 
-/// What may be assigned to a node of type R: what may be assigned to a tensor of its kind.
+/// An expression that may be assigned to a node of type R. The rules are those of a tensor with R's
+/// device, rank and element type.
 template <typename E, typename R>
 concept AssignableToReference = R::kIsReference && AssignableTo<E, TensorLike<R>>;
-/// What may not, for a reason that the compiler can name.
+/// An expression that may not be assigned to a node of type R, for a reason that the compiler's
+/// message states.
 template <typename E, typename R>
 concept MismatchedWithReference = R::kIsReference && MismatchedWith<E, TensorLike<R>>;
 
-/// The assignments of a node that names memory. Derived forbids `named_node = same_type`, in which
-/// nobody could see whether elements or the node itself are meant; `slice<0>(…) = slice<0>(…)`
+/// Adds assignments to a node that names memory. Derived forbids `named_node = same_type`, because
+/// a reader could not tell whether that assigns elements or the node. `slice<0>(…) = slice<0>(…)`
 /// evaluates.
 template <typename Derived>
 struct ReferenceExp {

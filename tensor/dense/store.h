@@ -9,7 +9,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Store(dst, e): see the function below.
+/// The node of Store(dst, e), which is described at the function.
 template <typename Device, int N, typename T, typename E>
 struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
   using value_type = T;
@@ -61,13 +61,13 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
   }
 };
 
-/// An assignment inside an expression, as in C: stores e into dst and has e's value, so that
-/// `w += Store(m, 0.9f * m - 0.1f * g)` makes one pass over memory for both results.
+/// Returns an expression that stores e into dst and has e's value, like an assignment in C. `w +=
+/// Store(m, 0.9f * m - 0.1f * g)` computes both results in one pass over memory.
 ///
-/// It is evaluated once for each element when it is used once. dst may be an operand of e and of
-/// the surrounding expression at its own place, read before it is stored. Throws
-/// Error(kInvalidArgument) unless dst and e have the same shape, which a number always has, and if
-/// e reads dst elsewhere.
+/// A node that is used once is evaluated once for each element. dst may be an operand of e and of
+/// the surrounding expression if it is read at the element that is stored; the read then comes
+/// before the store. Throws Error(kInvalidArgument) if e reads other elements of dst, or if dst and
+/// e differ in shape; a number has every shape.
 template <typename Device, int N, typename T, MatchingExpressions<Tensor<Device, N, T>> E>
 StoreExp<Device, N, T, OperandNode<E>> Store(const Tensor<Device, N, T>& dst, const E& e) {
   return {dst, AsNode(e)};

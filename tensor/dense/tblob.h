@@ -11,15 +11,15 @@
 
 namespace tessera {
 
-/// A tensor whose device, rank and element type are known at run time: what operators are called
-/// with. A handle to contiguous memory that it does not own. A file that makes a tensor of a blob,
-/// or a blob of a tensor, includes "tessera/tensor/tensor.h" too.
+/// A tensor whose device, rank and element type are known at run time. Operators take their inputs
+/// and outputs as blobs. A blob is a handle to contiguous memory, which it does not own. A file
+/// that converts between tensors and blobs also includes "tessera/tensor/tensor.h".
 class TBlob {
  public:
   void* dptr_ = nullptr;               ///< the first element
   TShape shape_;                       ///< the extents
   DType type_flag_ = DType::kFloat32;  ///< the element type
-  Device device_;                      ///< where the memory lies
+  Device device_;                      ///< the device of the memory
 
   TBlob() = default;
   TBlob(void* dptr, const TShape& shape, DType dtype, Device device)
@@ -36,26 +36,27 @@ class TBlob {
     }
   }
 
-  /// The rank, the extent of one dimension, and the number of elements.
+  /// Return the rank, the extent of one dimension, and the number of elements.
   int ndim() const { return shape_.ndim(); }
   index_t size(int dimension) const { return shape_[dimension]; }
   index_t Size() const { return shape_.Size(); }
 
-  /// The device's kDevMask: cpu::kDevMask where the host can read the memory.
+  /// Returns the device's kDevMask. It is cpu::kDevMask if the host can read the memory.
   int dev_mask() const { return device_.dev_mask(); }
 
-  /// True of every blob, as of every tensor that one can be made of.
+  /// Returns true: every blob is contiguous.
   bool CheckContiguous() const { return true; }
 
-  /// The memory as T*. Throws Error(kInvalidArgument) if the elements are of another type.
+  /// Returns the memory as T*. Throws Error(kInvalidArgument) if the elements have another type.
   template <typename T>
   T* dptr() const {
     RequireType(kDTypeOf<T>);
     return static_cast<T*>(dptr_);
   }
 
-  /// The blob as a tensor. Each throws Error(kInvalidArgument) if device, rank, element type or,
-  /// for get_with_shape, the number of elements is not the blob's.
+  /// Return the blob as a tensor. Each function throws Error(kInvalidArgument) if the tensor's
+  /// device, rank or element type differs from the blob's. get_with_shape also throws if the number
+  /// of elements differs.
   template <typename Dev, int N, typename T>
   Tensor<Dev, N, T> get(Stream<Dev>* stream = nullptr) const {
     RequireDevice(Dev::kDevMask);
@@ -83,18 +84,19 @@ class TBlob {
   Tensor<Dev, 3, T> FlatTo3D(int axis, Stream<Dev>* stream = nullptr) const {
     return FlatTo3D<Dev, T>(axis, axis, stream);
   }
-  /// As N dimensions: leading dimensions are joined into one where there are more, and extents of 1
-  /// are put in front where there are fewer.
+  /// Returns the blob as a tensor of N dimensions. If the blob has more, the leading ones are
+  /// joined into one. If it has fewer, extents of 1 are put in front.
   template <typename Dev, int N, typename T>
   Tensor<Dev, N, T> FlatToKD(Stream<Dev>* stream = nullptr) const {
     Shape<N> shape;
-    const int joined = ndim() - N + 1;  // how many leading dimensions become dimension 0
+    const int joined = ndim() - N + 1;  // leading dimensions that become dimension 0
     for (int i = 0; i < N; ++i) shape[i] = joined + i > 0 ? shape_[joined + i - 1] : 1;
     if (joined > 0) shape[0] = shape_.ProdShape(0, joined);
     return get_with_shape<Dev, N, T>(shape, stream);
   }
 
-  /// The same memory under another shape of the same size.
+  /// Returns a blob of the same memory with another shape. Throws Error(kInvalidArgument) if the
+  /// number of elements differs.
   TBlob reshape(const TShape& shape) const {
     RequireSize(shape);
     return TBlob(dptr_, shape, type_flag_, device_);

@@ -11,7 +11,7 @@
 #include "tessera/tensor/dense/dense.h"
 #include "tessera/tensor/dense/view_cuda.h"
 
-/// References to rows, columns and blocks, with steps, on either side of an assignment:
+/// Views of rows, columns and blocks, with steps, on either side of an assignment:
 ///
 ///     View(m, 2, kAll) = v;                                // row 2
 ///     View(m, kAll, 0) += View(m, kAll, 3);                // column 0, by column 3
@@ -19,15 +19,16 @@
 ///     View(v, Range(n - 1, -1, -1)) = v;                   // backwards
 namespace tessera {
 
-/// The indices begin, begin + step, … below `end`, or above it if step is negative.
+/// The indices begin, begin + step, and so on: below `end` if step is positive, above it if step is
+/// negative.
 struct Range {
   index_t begin;  ///< the first index
-  index_t end;    ///< the one that is no longer taken
+  index_t end;    ///< the first index that is excluded
   index_t step;   ///< from one index to the next; may be negative
 
   constexpr Range(index_t first, index_t past, index_t stride = 1)
       : begin(first), end(past), step(stride) {}
-  /// How many indices there are; 0 if step leads away from end, or is 0.
+  /// Returns the number of indices. It is 0 if step leads away from end, or is 0.
   constexpr index_t count() const {
     if (step == 0 || (step > 0 ? end <= begin : end >= begin)) return 0;
     const auto from = static_cast<uint64_t>(begin), to = static_cast<uint64_t>(end);
@@ -35,7 +36,8 @@ struct Range {
     constexpr uint64_t kMost = std::numeric_limits<index_t>::max();
     return static_cast<index_t>(std::min(after_first, kMost - 1)) + 1;
   }
-  /// The distance from one index to the next; of the least step it is no index_t.
+  /// Returns the distance from one index to the next. It is unsigned because the distance of the
+  /// least step exceeds index_t.
   constexpr uint64_t stride() const {
     return step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step);
   }
@@ -48,7 +50,7 @@ inline constexpr All kAll;
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The elements that a View names, as a node: of one dimension (rows_ is then 1) or of two.
+/// The node of a View's elements. Its rank N is 1 (the 2-D shape then has one row) or 2.
 template <typename Device, int N, typename T>
 struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
   static_assert(N == 1 || N == 2, "a view has one or two dimensions");
@@ -60,8 +62,8 @@ struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
 
   T* dptr_;  // the element at index 0 of every dimension
   Shape<N> shape_;
-  index_t row_step_;     // elements from one row to the next, and
-  index_t column_step_;  // from one column to the next; either may be negative
+  index_t row_step_;     // elements from one row to the next; may be negative
+  index_t column_step_;  // elements from one column to the next; may be negative
   Stream<Device>* stream_;
 
   ViewExp(T* dptr, const Shape<N>& shape, index_t row_step, index_t column_step,
@@ -80,7 +82,7 @@ struct ViewExp : Exp<ViewExp<Device, N, T>, T, form::kStored> {
   bool IsFlat() const { return N == 1 || shape_[0] == 1; }
 };
 
-/// The place of a view's elements, from the lowest address to the highest.
+/// Returns the memory extent of a view, from the lowest address of an element to the highest.
 template <typename Device, int N, typename T>
 MemoryPlace PlaceOf(const ViewExp<Device, N, T>& view) {
   constexpr index_t kElementBytes = sizeof(T);
@@ -100,7 +102,8 @@ MemoryPlace PlaceOf(const ViewExp<Device, N, T>& view) {
           .columns_backwards = view.column_step_ < 0};
 }
 
-/// What evaluator_cpu.h has for tensors, of a view: elements that lie apart are stored one by one.
+/// Overloads for views of functions that evaluator_cpu.h has for tensors. Elements that are not
+/// adjacent are stored one by one.
 template <typename Saver, int N, typename T, typename E>
 RowLoop RowLoopInto(const ViewExp<cpu, N, T>& dst, const E& /*e*/) {
   return dst.column_step_ == 1 ? RowLoopOf<Saver, T, E>() : RowLoop::kElements;
@@ -123,13 +126,13 @@ LoopPlan PlanLoop(const ViewExp<cpu, N, T>& dst, const E& e) {
   return {shape[0], shape[1], /*cuts_row=*/shape[0] == 1, CostOf(e)};
 }
 
-/// A view's elements are stored as usual.
+/// Returns kCached: a view's elements are stored through the cache.
 template <typename Saver, int N, typename T, typename E>
 Stores StoresInto(const ViewExp<cpu, N, T>& /*dst*/, const E& /*e*/, const LoopPlan& /*plan*/) {
   return Stores::kCached;
 }
 
-/// Runs an expression over a view. The shapes have been checked.
+/// Evaluates an expression into a view. Requires: equal shapes.
 template <typename Saver, int N, typename T, typename E>
 void Evaluate(const ViewExp<cpu, N, T>& dst, const E& e) {
   const LoopPlan plan = PlanLoop(dst, e);
@@ -150,13 +153,14 @@ void Evaluate(const ViewExp<cpu, N, T>& dst, const E& e) {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Rows, columns or a block of a tensor, named by View(…). Assigning to it evaluates into those
-/// elements, as with a Tensor, and an overlap with what is read goes through a temporary. In an
-/// expression it is an operand like a tensor. It is a handle, as a Tensor is.
+/// Rows, columns or a block of a tensor, named by View(…). Assigning an expression evaluates it
+/// into those elements. If the expression reads elements that are written too early, it goes
+/// through a temporary. A view is an operand of expressions like a tensor. It is a handle, as a
+/// Tensor is.
 template <typename Device, int N, typename T>
 class TensorView : public expr::ViewExp<Device, N, T> {
  public:
-  using Base = expr::ViewExp<Device, N, T>;  ///< the node that it is
+  using Base = expr::ViewExp<Device, N, T>;  ///< the node that a view is
   using Base::Base;
 
   TensorView(const TensorView&) = default;
@@ -166,8 +170,8 @@ class TensorView : public expr::ViewExp<Device, N, T> {
     return *this;
   }
 
-  /// Evaluates an expression, a product, a reduction or a number into the elements, as a Tensor
-  /// does.
+  /// Evaluate an expression, a product, a reduction or a number into the elements, as a Tensor's
+  /// assignments do.
   template <expr::AssignableTo<Base> E>
   const TensorView& operator=(const E& e) const {
     expr::Assign<sv::saveto>(*this, e);
@@ -215,8 +219,8 @@ class TensorView : public expr::ViewExp<Device, N, T> {
 
 namespace tensor_internal {
 
-/// The indices chosen from a dimension of `extent`. Throws Error(kInvalidArgument) if the step is 0
-/// or if an index lies outside.
+/// Returns the indices that a range selects from one dimension of `shape`. Throws
+/// Error(kInvalidArgument) if the step is 0 or if an index is outside the dimension.
 template <int N>
 Range CheckedRange(const Range& range, int dimension, const Shape<N>& shape) {
   const index_t count = range.count();
@@ -231,8 +235,8 @@ Range CheckedRange(const Range& range, int dimension, const Shape<N>& shape) {
                           range.step, " does not fit dimension ", dimension, " of shape ", shape,
                           range.step == 0 ? "; a step cannot be 0" : "");
   }
-  // Without an index the begin names no place, and with one the step, of whatever size, no
-  // distance.
+  // An empty range ignores its begin, which may be outside. A range of one index ignores its step,
+  // whose product with a stride could overflow.
   if (count == 0) return {0, 0};
   return count == 1 ? Range(range.begin, range.begin + 1) : range;
 }
@@ -249,7 +253,7 @@ index_t CheckedIndex(index_t index, int dimension, const Shape<N>& shape) {
   return index;
 }
 
-/// What chooses several indices of a dimension.
+/// A type that selects several indices of a dimension.
 template <typename R>
 concept Selection = std::same_as<R, Range> || std::same_as<R, All>;
 
@@ -257,15 +261,16 @@ concept Selection = std::same_as<R, Range> || std::same_as<R, All>;
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Chosen elements of a vector. Throws Error(kInvalidArgument), as the others do, if an index lies
-/// outside or a step is 0.
+/// Returns a view of selected elements of a vector. Throws Error(kInvalidArgument) if an index is
+/// outside the vector or a step is 0.
 template <typename Device, typename T, tensor_internal::Selection R>
 TensorView<Device, 1, T> View(const Tensor<Device, 1, T>& v, R elements) {
   const Range r = tensor_internal::CheckedRange(elements, 0, v.shape_);
   return {v.dptr_ + r.begin, Shape1(r.count()), 0, r.step, v.stream_};
 }
 
-/// A block of a matrix: the chosen rows and columns.
+/// Returns a view of a block of a matrix: the selected rows and columns. Throws
+/// Error(kInvalidArgument) if an index is outside the matrix or a step is 0.
 template <typename Device, typename T, tensor_internal::Selection Rows,
           tensor_internal::Selection Columns>
 TensorView<Device, 2, T> View(const Tensor<Device, 2, T>& m, Rows rows, Columns columns) {
@@ -275,7 +280,8 @@ TensorView<Device, 2, T> View(const Tensor<Device, 2, T>& m, Rows rows, Columns 
           c.step, m.stream_};
 }
 
-/// Chosen elements of one row, or of one column, as a vector.
+/// Returns a view of selected elements of one row, or of one column, as a vector. Throws
+/// Error(kInvalidArgument) if an index is outside the matrix or a step is 0.
 template <typename Device, typename T, std::integral Index, tensor_internal::Selection Columns>
 TensorView<Device, 1, T> View(const Tensor<Device, 2, T>& m, Index row, Columns columns) {
   const index_t y = tensor_internal::CheckedIndex(row, 0, m.shape_);

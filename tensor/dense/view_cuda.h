@@ -14,7 +14,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 template <typename Device, int N, typename T>
 struct ViewExp;
 
-/// One thread for each element, in a grid-stride loop.
+/// Evaluates an expression into a view, one thread for each element, in a grid-stride loop.
 template <typename Saver, typename T, typename E>
 __global__ void EvaluateViewKernel(T* dst, index_t row_step, index_t column_step, index_t rows,
                                    index_t columns, E e) {
@@ -27,7 +27,7 @@ __global__ void EvaluateViewKernel(T* dst, index_t row_step, index_t column_step
   }
 }
 
-/// Enqueues the evaluation on the destination's stream. The shapes have been checked.
+/// Enqueues the evaluation on the destination's stream. Requires: equal shapes.
 template <typename Saver, int N, typename T, typename E>
 void Evaluate(const ViewExp<gpu, N, T>& dst, const E& e) {
   const index_t size = dst.shape_.Size();
