@@ -7,9 +7,9 @@
 
 namespace tessera {
 
-/// Four 32-bit words: a counter that goes into Philox, or the random words that come out.
+/// Four 32-bit words: Philox's counter, or the random words that it returns.
 struct PhiloxWords {
-  uint32_t word[4];  ///< the lowest first
+  uint32_t word[4];  ///< the words, the lowest first
 };
 
 namespace tensor_internal {
@@ -23,12 +23,12 @@ inline constexpr int kPhiloxRounds = 10;
 
 }  // namespace tensor_internal
 
-/// Philox4x32-10: a bijection on 128 bits, chosen by a 64-bit key, whose values on consecutive
-/// counters pass for random. There is no state to share, so any element of a sequence can be had
-/// by any thread, on any device, with the same result.
+/// Returns the random words of a counter: Philox4x32-10, a bijection on 128 bits selected by a
+/// 64-bit key. Its values on consecutive counters pass tests of randomness. There is no shared
+/// state, so any thread on any device can compute any element of a sequence, with the same result.
 ///
 /// Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw: Parallel random numbers: as easy as
-/// 1, 2, 3 (SC 2011); it is what cuRAND calls PHILOX4_32_10.
+/// 1, 2, 3 (SC 2011). cuRAND calls the generator PHILOX4_32_10.
 TESSERA_HD PhiloxWords Philox4x32(PhiloxWords counter, uint64_t key) {
   uint32_t key0 = static_cast<uint32_t>(key);
   uint32_t key1 = static_cast<uint32_t>(key >> 32);
@@ -45,25 +45,26 @@ TESSERA_HD PhiloxWords Philox4x32(PhiloxWords counter, uint64_t key) {
   return counter;
 }
 
-/// A place in one sequence of random numbers. The key is the seed; the counter is the block's
-/// number (low 64 bits) and the stream's (high 64 bits), as cuRAND lays out offset and subsequence.
-/// Different streams of one seed are independent, and none repeats within 2^66 words.
+/// A position in one sequence of random numbers. The seed is Philox's key. The counter's low 64
+/// bits are the block's number and its high 64 bits the stream's; cuRAND calls the two offset and
+/// subsequence. Different streams of one seed are independent, and none repeats within 2^66 words.
 ///
-/// A plain value. Threads: not synchronized; users order themselves, as by an engine variable.
+/// Threads: not synchronized. Users must order concurrent calls, for example by an engine variable.
 struct PhiloxState {
-  uint64_t seed = 0;        ///< the key
-  uint64_t stream = 0;      ///< which of the seed's sequences
-  uint64_t next_block = 0;  ///< the first block that nobody has taken
+  uint64_t seed = 0;        ///< Philox's key
+  uint64_t stream = 0;      ///< the number of the sequence among the seed's sequences
+  uint64_t next_block = 0;  ///< the first block that is not reserved
 
-  /// Takes the next `blocks` blocks of four words; returns the first one's number.
+  /// Reserves the next `blocks` blocks of four words, and returns the number of the first.
   uint64_t Reserve(uint64_t blocks) {
     const uint64_t first = next_block;
     next_block += blocks;
     return first;
   }
 
-  /// The block of that number. `attempt` (below 2^16) picks one of several independent blocks for
-  /// one number, for algorithms that may reject what they draw; the stream must then be below 2^48.
+  /// Returns block `number`. `attempt` selects one of several independent blocks for one number,
+  /// for algorithms that may reject a draw. Requires: attempt < 2^16; if it is not 0, stream <
+  /// 2^48.
   TESSERA_HD PhiloxWords Block(uint64_t number, uint32_t attempt = 0) const {
     const uint64_t high = stream ^ (uint64_t{attempt} << 48);
     return Philox4x32({{static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32),

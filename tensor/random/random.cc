@@ -14,7 +14,7 @@
 namespace tessera::tensor_internal {
 namespace {
 
-/// Runs a kernel that makes floats and rounds them to T.
+/// Runs a kernel that computes floats, and rounds them to T.
 template <typename T, typename Kernel>
 void FillByFloats(PhiloxState* state, const RandomRows<T>& out, const Kernel& kernel) {
   FillByTiles<kWordsPerTile>(state, out, [&](PhiloxOrigin origin, int64_t tiles, T* elements) {
@@ -31,7 +31,7 @@ void FillByFloats(PhiloxState* state, const RandomRows<T>& out, const Kernel& ke
   });
 }
 
-/// True if a T can hold the value, finite.
+/// Returns whether `value`, rounded to T, is finite.
 template <typename T>
 bool IsFiniteAs(double value) {
   return std::isfinite(static_cast<double>(static_cast<float>(T(value))));
@@ -187,7 +187,7 @@ void FillRandInt(PhiloxState* state, const RandomRows<T>& out, int64_t low, int6
     });
     return;
   }
-  // 128 random bits for each number keep the error of a large range as small.
+  // A range above 2^32 takes 128 random bits for each number, which keeps the error as small.
   FillFromWords<kBlocksPerTile>(state, out, [=](const uint32_t* words, T* elements) {
     __extension__ using Wide = unsigned __int128;
     for (int i = 0; i < kBlocksPerTile; ++i) {

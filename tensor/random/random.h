@@ -17,7 +17,8 @@ namespace tessera {
 
 namespace tensor_internal {
 
-/// Where random numbers go: rows of contiguous elements, numbered row by row without the padding.
+/// The destination of random numbers: rows of contiguous elements. Elements are numbered row by
+/// row, without the padding.
 template <typename T>
 struct RandomRows {
   T* data;
@@ -26,8 +27,8 @@ struct RandomRows {
   int64_t stride;
 };
 
-// One function for each distribution, defined in random.cc and random_rejection.cc for the types
-// that class Random names.
+// Fill `out` from a distribution; the members of class Random explain the parameters. random.cc and
+// random_rejection.cc define them for the types that class Random names.
 template <typename T>
 void FillUniform(PhiloxState* state, const RandomRows<T>& out, double low, double high);
 template <typename T>
@@ -51,38 +52,39 @@ void FillGeneralizedNegativeBinomial(PhiloxState* state, const RandomRows<T>& ou
 template <typename T>
 void FillMultinomial(PhiloxState* state, const RandomRows<T>& out, std::span<const double> weights);
 
-/// Fisher and Yates: calls swap(i, j) for i from n-1 down to 1 with j uniform in [0, i].
+/// Calls swap(context, i, j) for i from n-1 down to 1, with j uniform in [0, i]: the shuffle of
+/// Fisher and Yates.
 void ShuffleIndices(PhiloxState* state, int64_t n, void (*swap)(void*, int64_t, int64_t),
                     void* context);
 
 }  // namespace tensor_internal
 
-/// What generators on every device share: the seed, the place in its sequence, and random numbers
-/// as expressions.
+/// The part of a generator that all devices share: the seed, the position in its sequence, and
+/// random numbers as expressions.
 class RandomSequence {
  public:
   RandomSequence(const RandomSequence&) = delete;
   RandomSequence& operator=(const RandomSequence&) = delete;
 
-  /// Starts the sequence of `seed` from its beginning.
+  /// Starts the sequence of `seed` at its beginning.
   void Seed(uint64_t seed) { *state_ = PhiloxState{.seed = seed, .stream = state_->stream}; }
-  /// What the sequence was started with.
+  /// Returns the seed that the sequence was started with.
   uint64_t GetSeed() const { return state_->seed; }
-  /// The place in the sequence.
+  /// Returns the position in the sequence.
   PhiloxState* state() { return state_; }
 
-  /// One number uniform in [0, 2^32).
+  /// Returns one number uniform in [0, 2^32).
   uint32_t GetRandInt() { return state_->Block(state_->Reserve(1)).word[0]; }
 
-  /// Random numbers as an expression, which any device evaluates without memory for them:
+  /// Return random numbers as an expression, which every device evaluates without memory for them:
   /// `mask = F<threshold>(random.uniform(mask.shape_), 0.5f)`. T is float, double, half or
   /// bfloat16.
   ///
-  /// The numbers are drawn when this is called, so an expression keeps its values however often it
-  /// is evaluated and whatever is drawn later. They are those that SampleUniform and SampleGaussian
-  /// draw, up to the rounding of a product and a sum, and for normal ones up to the accuracy that
-  /// SampleGaussian states. A normal one takes some 30 ns on a CPU; to fill a whole array,
-  /// SampleGaussian is faster. Parameters and errors are theirs.
+  /// The call draws the numbers. An expression therefore keeps its values, however often it is
+  /// evaluated and whatever is drawn later. SampleUniform and SampleGaussian draw the same numbers,
+  /// except for the rounding of a product and a sum, and for normal numbers within SampleGaussian's
+  /// accuracy. A normal number takes about 30 ns on a CPU, so SampleGaussian fills a whole array
+  /// faster. Parameters and errors are those of SampleUniform and SampleGaussian.
   template <typename T = float, int N>
   expr::UniformExp<N, T> uniform(const Shape<N>& shape, double low = 0, double high = 1) {
     static_cast<void>(tensor_internal::LastBelow<T>(low, high));  // an error draws nothing
@@ -99,11 +101,12 @@ class RandomSequence {
   explicit RandomSequence(PhiloxState* state) : state_(state) {}
   ~RandomSequence() = default;
 
-  PhiloxState own_state_;             ///< of a generator of its own
-  PhiloxState* state_ = &own_state_;  ///< where numbers are taken from
+  PhiloxState own_state_;             ///< used unless the constructor was passed a state
+  PhiloxState* state_ = &own_state_;  ///< the state that numbers are drawn from
 };
 
-/// Random numbers on a device: Random<cpu> below, and Random<gpu> in random_cuda.h.
+/// A generator of random numbers on a device. Random<cpu> follows, and random_cuda.h has
+/// Random<gpu>.
 template <typename Device>
 class Random;
 
@@ -112,97 +115,104 @@ class Random;
 ///     Random<cpu> random(/*seed=*/7);
 ///     random.SampleGaussian(&weights, 0.0, 0.01);
 ///
-/// What an element becomes depends on the seed, on how many numbers were drawn before the call and
-/// on the element's place in the array, and on nothing else: not on threads, padding or alignment.
-/// A call with an error draws nothing.
+/// An element's value depends only on the seed, on the count of numbers drawn before the call, and
+/// on the element's index in the array. It does not depend on threads, padding or alignment. A call
+/// that throws draws nothing.
 ///
 /// Every member takes a Tensor<cpu, N, T>* or a std::span<T>. T is float, double, half or bfloat16;
-/// the last two are computed in float and rounded. Discrete distributions take int32_t, int64_t and
-/// uint8_t too, and give the largest T in place of numbers above it.
+/// the last two are computed in float and rounded. Discrete distributions also take int32_t,
+/// int64_t and uint8_t; a number above the largest T becomes the largest T.
 ///
-/// Throws Error(kInvalidArgument) for a parameter outside the stated range, NaN included.
-/// Threads: not synchronized; one call uses the threads of the arena that it runs in.
+/// Throws Error(kInvalidArgument) if a parameter is outside the stated range or is NaN. Threads:
+/// not synchronized. One call runs on the threads of the arena that it is called in.
 template <>
 class Random<cpu> : public RandomSequence {
  public:
-  /// A generator of its own.
+  /// Constructs a generator with a state of its own.
   explicit Random(uint64_t seed, Stream<cpu>* stream = nullptr)
       : RandomSequence(seed), stream_(stream) {}
-  /// A generator that continues `state`, which must outlive it.
+  /// Constructs a generator that continues `state`, which must outlive it.
   explicit Random(PhiloxState* state, Stream<cpu>* stream = nullptr)
       : RandomSequence(state), stream_(stream) {}
 
-  /// For programs that are written for both devices; here everything is done when a call returns.
+  /// Sets a stream, which a CPU ignores: a call returns when its work is done. The function lets
+  /// one program serve both devices.
   void set_stream(Stream<cpu>* stream) { stream_ = stream; }
 
-  /// Uniform in [low, high): low + (high - low) k 2^-24 for float with k uniform below 2^24 (2^-53
-  /// for double, 2^-11 for half, 2^-8 for bfloat16), rounded, and never high itself. low <= high;
-  /// both, and their difference, finite in T. Gives low if they are equal.
+  /// Fills with numbers uniform in [low, high). A float is low + (high - low) k 2^-24, rounded,
+  /// with k uniform below 2^24; double has 2^53 steps, half 2^11 and bfloat16 2^8. No number equals
+  /// high, unless low == high. Requires: low <= high, and low, high and high - low finite in T.
   template <typename Out>
   void SampleUniform(Out&& out, double low = 0, double high = 1) {
     tensor_internal::FillUniform(state_, Rows(out), low, high);
   }
 
-  /// Normal with that mean and standard deviation >= 0, by Box and Muller's transform. In float no
-  /// value lies more than 6.7 deviations from the mean, in double 8.6.
+  /// Fills with normal numbers of that mean and standard deviation, by Box and Muller's transform.
+  /// In float no value is more than 6.7 deviations from the mean, in double 8.6. Requires:
+  /// deviation >= 0.
   template <typename Out>
   void SampleGaussian(Out&& out, double mean = 0, double deviation = 1) {
     tensor_internal::FillGaussian(state_, Rows(out), mean, deviation);
   }
 
-  /// Exponential with density rate exp(-rate x); rate > 0.
+  /// Fills with exponential numbers of density rate exp(-rate x). Requires: rate > 0.
   template <typename Out>
   void SampleExponential(Out&& out, double rate = 1) {
     tensor_internal::FillExponential(state_, Rows(out), rate);
   }
 
-  /// Gamma with mean shape * scale and variance shape * scale^2; both > 0.
+  /// Fills with gamma numbers of mean shape * scale and variance shape * scale^2. Requires: both >
+  /// 0.
   template <typename Out>
   void SampleGamma(Out&& out, double shape, double scale = 1) {
     tensor_internal::FillGamma(state_, Rows(out), shape, scale);
   }
 
-  /// Poisson; 0 <= mean <= 1e15.
+  /// Fills with Poisson numbers of that mean. Requires: 0 <= mean <= 1e15.
   template <typename Out>
   void SamplePoisson(Out&& out, double mean = 1) {
     tensor_internal::FillPoisson(state_, Rows(out), mean);
   }
 
-  /// The number of successes before `failures` > 0 failures (not only whole ones), where
-  /// 0 < probability <= 1 is that of a failure: mean failures (1 - p) / p.
+  /// Fills with the number of successes before the given number of failures: negative binomial,
+  /// with mean failures (1 - p) / p. The probability p is a failure's. `failures` need not be an
+  /// integer. Requires: failures > 0 and 0 < probability <= 1.
   template <typename Out>
   void SampleNegativeBinomial(Out&& out, double failures = 1, double probability = 0.5) {
     tensor_internal::FillNegativeBinomial(state_, Rows(out), failures, probability);
   }
 
-  /// Negative binomial by its mean >= 0 and its dispersion >= 0: variance mean + dispersion mean^2.
+  /// Fills with negative binomial numbers of that mean and variance mean + dispersion mean^2.
+  /// Requires: mean >= 0 and dispersion >= 0.
   template <typename Out>
   void SampleGeneralizedNegativeBinomial(Out&& out, double mean = 1, double dispersion = 1) {
     tensor_internal::FillGeneralizedNegativeBinomial(state_, Rows(out), mean, dispersion);
   }
 
-  /// 1 with that probability in [0, 1] (to 2^-32), else 0.
+  /// Fills with 1 at that probability, accurate to 2^-32, and with 0 otherwise. Requires: 0 <=
+  /// probability <= 1.
   template <typename Out>
   void SampleBernoulli(Out&& out, double probability = 0.5) {
     tensor_internal::FillBernoulli(state_, Rows(out), probability);
   }
 
-  /// Whole numbers uniform in [low, high), low < high; no number's probability is off by more than
-  /// a factor of 1 ± 2^-32. The range must fit T (2^11 in size for half, 2^8 bfloat16, 2^24 float,
-  /// 2^53 double).
+  /// Fills with integers uniform in [low, high). Each integer's probability is exact within a
+  /// factor of 1 ± 2^-32. Requires: low < high, and a range that T represents exactly (magnitudes
+  /// to 2^11 for half, 2^8 for bfloat16, 2^24 for float, 2^53 for double).
   template <typename Out>
   void SampleRandInt(Out&& out, int64_t low, int64_t high) {
     tensor_internal::FillRandInt(state_, Rows(out), low, high);
   }
 
-  /// Index i with probability weights[i] / their sum; weights finite, >= 0 and not all 0.
+  /// Fills with indices: i has probability weights[i] / (sum of weights). Requires: weights finite,
+  /// >= 0 and not all 0.
   template <typename Out>
   void SampleMultinomial(Out&& out, std::span<const double> weights) {
     tensor_internal::FillMultinomial(state_, Rows(out), weights);
   }
 
-  /// Puts the elements into an order chosen uniformly among all (as far as 64 bits of each draw
-  /// go).
+  /// Shuffles the elements into an order that is uniform among all orders, as far as 64 random bits
+  /// a draw can make it.
   template <typename T>
   void Shuffle(std::span<T> elements) {
     tensor_internal::ShuffleIndices(

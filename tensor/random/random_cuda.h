@@ -7,10 +7,11 @@
 
 namespace tessera {
 
-/// Fills GPU tensors with random numbers, each by one kernel on the tensor's stream, or on this
-/// object's where the tensor has none. Everything said of Random<cpu> holds here, and a seed gives
-/// the numbers that it gives on the CPU, but for the rounding of a product and a sum and, for
-/// normal numbers, what Random<cpu>::SampleGaussian says of its accuracy.
+/// Fills GPU tensors with random numbers, by one kernel each. The kernel runs on the tensor's
+/// stream, or on this object's stream if the tensor has none. Parameters, types and errors are
+/// those of Random<cpu>. A seed gives the same numbers as on the CPU, except for the rounding of a
+/// product and a sum, and for normal numbers within the accuracy that Random<cpu>::SampleGaussian
+/// has.
 template <>
 class Random<gpu> : public RandomSequence {
  public:

@@ -16,19 +16,20 @@ namespace tessera {
 
 namespace tensor_internal {
 
-/// How many bits of a word a uniform T of 16 bits can tell apart.
+/// The number of random bits in a uniform T of 16 bits.
 template <typename T>
 inline constexpr int kUniformBits = std::is_same_v<T, half_t> ? 11 : 8;
 
-/// The largest T below `high`, but at least `low` rounded: what replaces values that round to high.
-/// Throws Error(kInvalidArgument) unless low <= high, both and their difference finite in T.
+/// Returns the largest T below `high`, or `low` rounded if that is larger. It replaces values that
+/// round to high. Throws Error(kInvalidArgument) unless low <= high, and low, high and high - low
+/// are finite in T.
 template <typename T>
 T LastBelow(double low, double high);
 
 /// Throws Error(kInvalidArgument) unless both are finite and the deviation is at least 0.
 void CheckGaussian(double mean, double deviation);
 
-/// The blocks that `size` elements of `words_each` words take: whole tiles.
+/// Returns the number of blocks in the tiles that hold `size` elements of `words_each` words.
 inline uint64_t BlocksFor(int64_t size, int64_t words_each) {
   const int64_t per_tile = kWordsPerTile / words_each;
   return static_cast<uint64_t>((size + per_tile - 1) / per_tile) * kBlocksPerTile;
@@ -39,15 +40,16 @@ inline uint64_t BlocksFor(int64_t size, int64_t words_each) {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// What the nodes below share: which block of which sequence an element is made of. Element i of a
-/// tile of 64 is word i / 16 of the tile's block i % 16, or in double, element i of 32 the words
-/// 2 (i / 16) and 2 (i / 16) + 1; this is the order in which class Random fills arrays.
+/// The base of nodes of random numbers: it finds the block of words for an element. Element i of a
+/// tile of 64 is made from word i / 16 of the tile's block i % 16. In double, a tile has 32
+/// elements, and element i is made from the words 2 (i / 16) and 2 (i / 16) + 1. Class Random fills
+/// arrays in the same order.
 template <typename Derived, int N, typename T>
 struct RandomExp : Exp<Derived, T> {
   using value_type = T;
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;
-  static constexpr bool kMovesElements = true;  // it has loops of its own
+  static constexpr bool kMovesElements = true;  // rows are evaluated by the node's own loops
   static constexpr bool kSharesWork = true;
   static constexpr index_t kElementCost = op::kLibraryCost;
   static constexpr int kBlocks = tensor_internal::kBlocksPerTile;
@@ -73,13 +75,13 @@ struct RandomExp : Exp<Derived, T> {
     const auto tile = static_cast<uint64_t>(element / kPerTile);
     return from.Block(first_block + tile * kBlocks + static_cast<uint64_t>(element % kBlocks));
   }
-  /// 53 bits of two words as a number in [0, 1).
+  /// Returns 53 bits of two words as a number in [0, 1).
   TESSERA_HD static double UnitDouble(uint32_t high, uint32_t low) {
     return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
   }
 };
 
-/// Random::uniform: see there.
+/// The node of Random::uniform, which explains it.
 template <int N, typename T>
 struct UniformExp : RandomExp<UniformExp<N, T>, N, T> {
   using Base = RandomExp<UniformExp<N, T>, N, T>;
@@ -106,7 +108,8 @@ struct UniformExp : RandomExp<UniformExp<N, T>, N, T> {
     }
   }
 
-  /// By whole tiles, of which Eval computes a block for each element.
+  /// Evaluates elements [begin, end) of row y by whole tiles. Eval would compute a block for each
+  /// element.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
     constexpr index_t kPerTile = Base::kPerTile;
     const tensor_internal::RandomKernels& kernels = tensor_internal::BestRandomKernels();
@@ -145,7 +148,8 @@ struct UniformExp : RandomExp<UniformExp<N, T>, N, T> {
   }
 };
 
-/// Random::gaussian: see there. Box and Muller's transform of a pair of uniform numbers.
+/// The node of Random::gaussian, which explains it: Box and Muller's transform of two uniform
+/// numbers.
 template <int N, typename T>
 struct GaussianExp : RandomExp<GaussianExp<N, T>, N, T> {
   using Base = RandomExp<GaussianExp<N, T>, N, T>;
@@ -178,12 +182,12 @@ struct GaussianExp : RandomExp<GaussianExp<N, T>, N, T> {
       const int pair = part / 2 * 2;
       const auto k = static_cast<float>(static_cast<int32_t>(words.word[pair] >> 1));
       square = -2 * log(k * 0x1p-31f + 0x1p-32f);
-      // 2 pi k 2^-32 of the signed word k: an angle in [-pi, pi).
+      // The angle is 2 pi k 2^-32 for the signed word k, which is in [-pi, pi).
       angle = static_cast<float>(static_cast<int32_t>(words.word[pair + 1])) *
               (std::numbers::pi_v<float> * 0x1p-31f);
       is_sine = part % 2 == 1;
     }
-    // The logarithm of 1, rounded, may be slightly above 0.
+    // The logarithm of 1 may round to a value slightly above 0.
     const Number radius = square > 0 ? sqrt(square) : 0;
     return static_cast<T>(mean + deviation * (radius * (is_sine ? sin(angle) : cos(angle))));
   }

@@ -14,7 +14,8 @@
 
 namespace tessera::tensor_internal {
 
-/// A number as an element: floating-point types round, integers keep to their range.
+/// Returns a number as an element. Floating-point types round; an integer type clamps a number that
+/// is too large.
 template <typename T, typename Number>
 T ToElement(Number value) {
   if constexpr (std::is_integral_v<T>) {
@@ -41,12 +42,12 @@ void CopyToRows(const T* from, const RandomRows<T>& out, int64_t begin, int64_t 
   }
 }
 
-/// Fills `out` by tiles of kBlocksPerTile blocks, each of which gives `kPerTile` elements:
-/// `fill(origin, tiles, elements)` computes that many consecutive tiles. Parallel over tiles, so
-/// the result does not depend on the number of threads.
+/// Fills `out` by tiles of kBlocksPerTile blocks; each tile gives `kPerTile` elements.
+/// `fill(origin, tiles, elements)` computes `tiles` consecutive tiles. The tiles run in parallel,
+/// so the result does not depend on the number of threads.
 template <int kPerTile, typename T, typename FillTiles>
 void FillByTiles(PhiloxState* state, const RandomRows<T>& out, const FillTiles& fill) {
-  constexpr int64_t kTilesAtOnce = 16;  // a buffer of a few KiB stays in L1
+  constexpr int64_t kTilesAtOnce = 16;  // a buffer of a few KiB stays in the L1 cache
   constexpr int64_t kGrainTiles = 32768 / kPerTile;
   const int64_t size = out.rows * out.columns;
   if (size == 0) return;
@@ -72,7 +73,8 @@ void FillByTiles(PhiloxState* state, const RandomRows<T>& out, const FillTiles& 
   });
 }
 
-/// As FillByTiles, from the words of one tile: `fill(words, elements)`.
+/// Fills `out` by tiles. `fill(words, elements)` computes the `kPerTile` elements of one tile from
+/// its random words.
 template <int kPerTile, typename T, typename FillTile>
 void FillFromWords(PhiloxState* state, const RandomRows<T>& out, const FillTile& fill) {
   const auto make_words = BestRandomKernels().words;
@@ -86,23 +88,24 @@ void FillFromWords(PhiloxState* state, const RandomRows<T>& out, const FillTile&
   });
 }
 
-/// Element i < 32 of a tile that uses two words for each: words 0, 1 of block i or 2, 3 of i - 16.
+/// Returns element i < 32 of a tile whose elements have two words each: words 0 and 1 of block i
+/// for i < 16, and words 2 and 3 of block i - 16 otherwise.
 inline constexpr int kPairsPerTile = 2 * kBlocksPerTile;
 inline uint64_t PairOfWords(const uint32_t* words, int i) {
   const uint32_t* pair = words + i / kBlocksPerTile * kPairsPerTile + i % kBlocksPerTile;
   return uint64_t{pair[0]} << 32 | pair[kBlocksPerTile];
 }
 
-/// k 2^-53 with k the upper 53 bits: in [0, 1).
+/// Returns k 2^-53 with k the upper 53 bits, which is in [0, 1).
 inline double UnitDouble(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
-/// (k + 1/2) 2^-53 with k the upper 53 bits, rounded: in (0, 1].
+/// Returns (k + 1/2) 2^-53, rounded, with k the upper 53 bits, which is in (0, 1].
 inline double PositiveUnitDouble(uint64_t bits) {
   return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
 }
 
-/// The 128-bit product's upper half: maps uniform 64 bits to [0, range) with a relative error of
-/// each probability below range 2^-64.
+/// Returns the upper half of the 128-bit product bits * range. It maps uniform 64 bits to [0,
+/// range); the relative error of each probability is below range 2^-64.
 inline uint64_t ScaleDown(uint64_t bits, uint64_t range) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<uint64_t>((static_cast<Wide>(bits) * range) >> 64);

@@ -1,9 +1,9 @@
-// The inner loops of random fill. They are plain loops over the 16 blocks of a tile, which
-// compilers turn into vectors: the target's BUILD entry asks for -O2, because GCC 12 at -O3 unrolls
-// the tile and then makes half the speed, and for -fno-math-errno, which the square root needs.
-// Each is then compiled for several instruction sets by inlining it into functions with a target
-// attribute. No function here has external linkage except the two that hand out pointers, so no
-// linker can mix the versions. With -ffp-contract=off the results are the same in all of them.
+// The inner loops of random fill are plain loops over the 16 blocks of a tile, which compilers
+// vectorize. The target's BUILD entry asks for -O2, because GCC 12 at -O3 unrolls the tile and then
+// reaches half the speed. It asks for -fno-math-errno, because the vectorized square root needs it.
+// Each loop is compiled for several instruction sets by inlining it into functions with a target
+// attribute. Only the two functions that return pointers have external linkage, so no linker can
+// mix the versions. All versions give the same results, because of -ffp-contract=off.
 
 #include "tessera/tensor/random/random_kernels.h"
 
@@ -47,14 +47,15 @@ TESSERA_RANDOM_INLINE void PhiloxTile(PhiloxOrigin origin, int64_t tile,
   }
 }
 
-/// (k + 1/2) 2^-31, rounded, in (0, 1]; k is the word without its last bit. Conversion from signed
-/// integers is one instruction everywhere, from unsigned ones it is not.
+/// Returns (k + 1/2) 2^-31, rounded, which is in (0, 1]; k is the word without its last bit. Every
+/// machine converts signed integers in one instruction, but not unsigned ones.
 TESSERA_RANDOM_INLINE float UnitInterval(uint32_t word) {
   return static_cast<float>(static_cast<int32_t>(word >> 1)) * 0x1p-31f + 0x1p-32f;
 }
 
-/// Natural logarithm of a normal number; 2 ulp on (0, 1]. With x = 2^e m, sqrt(1/2) <= m < sqrt(2),
-/// the polynomial for log(m) is that of logf in S. L. Moshier's Cephes library (1984-1992).
+/// Returns the natural logarithm of a normal number, within 2 ulp on (0, 1]. For x = 2^e m with
+/// sqrt(1/2) <= m < sqrt(2), the polynomial for log(m) is logf's in S. L. Moshier's Cephes library
+/// (1984-1992).
 TESSERA_RANDOM_INLINE float Log(float x) {
   constexpr uint32_t kSqrtHalf = 0x3F3504F3u;
   const uint32_t bits = std::bit_cast<uint32_t>(x) - kSqrtHalf;
@@ -71,14 +72,14 @@ TESSERA_RANDOM_INLINE float Log(float x) {
   p = p * f + 2.0000714765e-1f;
   p = p * f - 2.4999993993e-1f;
   p = p * f + 3.3333331174e-1f;
-  // log 2 in two parts, the first of which e multiplies exactly.
+  // log 2 has two parts, so that the product of e and the first part is exact.
   const float low = p * f * f2 + e * -2.12194440e-4f - 0.5f * f2;
   return f + low + e * 0.693359375f;
 }
 
-/// Sine and cosine of a uniform angle in [-pi, pi): 2 pi k 2^-32 for the signed word k. The
-/// quadrant comes off as an integer, which is exact; the polynomials on [-pi/4, pi/4] are those of
-/// sinf and cosf in Cephes.
+/// Computes sine and cosine of 2 pi k 2^-32 for the signed word k, a uniform angle in [-pi, pi).
+/// The quadrant is subtracted in integers, which is exact. The polynomials on [-pi/4, pi/4] are
+/// those of sinf and cosf in Cephes.
 TESSERA_RANDOM_INLINE void SinCos(uint32_t word, float& sine, float& cosine) {
   constexpr float kAngle = 1.4629180792671596e-9f;  // pi 2^-31
   const uint32_t quadrant = (word + 0x20000000u) >> 30;
@@ -132,7 +133,7 @@ TESSERA_RANDOM_INLINE void Gaussian(PhiloxOrigin origin, int64_t tiles, float* o
     for (int w = 0; w < 4; w += 2) {
       float* first = out + tile * kWordsPerTile + w * kLanes;
       for (int i = 0; i < kLanes; ++i) {
-        // The logarithm of 1, rounded, may be slightly above 0.
+        // The logarithm of 1 may round to a value slightly above 0.
         const float square = -2.0f * Log(UnitInterval(words[w][i]));
         const float radius = std::sqrt(square > 0.0f ? square : 0.0f);
         float sine = 0;
@@ -159,7 +160,7 @@ TESSERA_RANDOM_INLINE void Exponential(PhiloxOrigin origin, int64_t tiles, float
   }
 }
 
-/// Defines the constant `Name` with every kernel compiled under the attributes.
+/// Defines the constant `Name`, a table of all kernels compiled under the attributes.
 #define TESSERA_RANDOM_KERNELS(Name, attributes)                                                   \
   attributes void Name##Words(PhiloxOrigin origin, int64_t tiles, uint32_t* out) {                 \
     Words(origin, tiles, out);                                                                     \

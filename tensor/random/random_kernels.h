@@ -5,12 +5,12 @@
 
 namespace tessera::tensor_internal {
 
-/// Random numbers are made in tiles of 16 Philox blocks of four words. Word w of block b becomes
-/// word 16 w + b of its tile, so that a tile is four vectors without any shuffling between them.
+/// Random numbers are computed in tiles of 16 Philox blocks of four words. Word w of block b
+/// becomes word 16 w + b of its tile, so that vectors of blocks are stored without shuffles.
 inline constexpr int kBlocksPerTile = 16;
 inline constexpr int kWordsPerTile = 4 * kBlocksPerTile;
 
-/// Where a run of tiles begins: the key, the high half of the counter, and the first block's
+/// The beginning of a run of tiles: the key, the high half of the counter, and the first block's
 /// number.
 struct PhiloxOrigin {
   uint64_t key;
@@ -18,30 +18,31 @@ struct PhiloxOrigin {
   uint64_t first_block;
 };
 
-/// The loops that have to be fast, in versions for several instruction sets with the same results
-/// bit for bit: none of them contracts a product and a sum. Each fills `tiles` * kWordsPerTile
-/// consecutive elements.
+/// The loops that must be fast, compiled for one instruction set. All instruction sets give the
+/// same bits, because no loop contracts a product and a sum. Each function fills `tiles` *
+/// kWordsPerTile consecutive elements.
 struct RandomKernels {
-  /// The words themselves.
+  /// Computes the random words.
   void (*words)(PhiloxOrigin origin, int64_t tiles, uint32_t* out);
 
-  /// min(low + width * u, last), u = k 2^-24 with k uniform below 2^24.
+  /// Computes min(low + width * u, last), where u = k 2^-24 with k uniform below 2^24.
   void (*uniform)(PhiloxOrigin origin, int64_t tiles, float* out, float low, float width,
                   float last);
 
-  /// Normal. Elements 16 w + b with w = 0, 1 and w = 2, 3 are pairs of one Box-Muller transform.
-  /// Accuracy before scaling: 2^-20 relative to the larger one of a pair, and 2^-24 / r (at most
-  /// 2^-12) for the rounding of the uniform number, where r is the pair's distance from 0.
+  /// Computes normal numbers. Elements 16 w + b for w = 0 and 1 form a pair of one Box-Muller
+  /// transform, and so do those for w = 2 and 3. The error before scaling is at most 2^-20 relative
+  /// to the larger of a pair, and 2^-24 / r (at most 2^-12) from the rounding of the uniform
+  /// number, where r is the pair's distance from 0.
   void (*gaussian)(PhiloxOrigin origin, int64_t tiles, float* out, float mean, float deviation);
 
-  /// -log(u) * scale with u = (k + 1/2) 2^-31, k uniform below 2^31, rounded.
+  /// Computes -log(u) * scale, where u = (k + 1/2) 2^-31, rounded, with k uniform below 2^31.
   void (*exponential)(PhiloxOrigin origin, int64_t tiles, float* out, float scale);
 };
 
-/// The best version that this machine runs.
+/// Returns the fastest version that this machine runs.
 const RandomKernels& BestRandomKernels();
 
-/// All versions that this machine runs, the slowest first; ends with null. For tests.
+/// Returns all versions that this machine runs, the slowest first, then null. Only tests use it.
 const RandomKernels* const* AllRandomKernels();
 
 }  // namespace tessera::tensor_internal

@@ -1,5 +1,5 @@
-// Distributions that draw as often as it takes. Each element has a block number of its own and goes
-// through that block's attempts, so that it does not matter what the other elements needed.
+// Distributions that may reject draws. Each element has its own block number and uses as many of
+// that block's attempts as it needs, so its value does not depend on other elements.
 
 #include <math.h>  // lgamma_r
 
@@ -15,7 +15,7 @@
 namespace tessera::tensor_internal {
 namespace {
 
-/// Pairs of random numbers for one element.
+/// The random numbers of one element, in pairs.
 class ElementDraws {
  public:
   ElementDraws(const PhiloxState& from, uint64_t block) : from_(from), block_(block) {}
@@ -24,7 +24,8 @@ class ElementDraws {
     uint64_t first;
     uint64_t second;
   };
-  /// Wraps after 2^16 blocks, which no algorithm here comes near: each accepts more than half.
+  /// Returns the next pair. The attempts wrap after 2^16 blocks, which no algorithm here
+  /// approaches: each accepts more than half of its draws.
   Pair Next() {
     const PhiloxWords words = from_.Block(block_, attempt_++ & 0xFFFFu);
     return {uint64_t{words.word[0]} << 32 | words.word[1],
@@ -37,8 +38,8 @@ class ElementDraws {
   uint32_t attempt_ = 0;
 };
 
-/// G. Marsaglia and W. W. Tsang, A Simple Method for Generating Gamma Variables (2000); for shapes
-/// below 1 their section 6: gamma(a) = gamma(a + 1) u^(1/a).
+/// Draws a gamma number of scale 1: G. Marsaglia and W. W. Tsang, A Simple Method for Generating
+/// Gamma Variables (2000). Shapes below 1 use section 6: gamma(a) = gamma(a + 1) u^(1/a).
 double Gamma(ElementDraws& draws, double shape) {
   double boost = 1;
   if (shape < 1) {
@@ -59,7 +60,8 @@ double Gamma(ElementDraws& draws, double shape) {
   }
 }
 
-/// By inversion: the smallest k whose cumulated probability exceeds a uniform number.
+/// Draws a Poisson number by inversion: the smallest k whose cumulative probability exceeds a
+/// uniform number.
 double SmallPoisson(ElementDraws& draws, double mean) {
   double rest = UnitDouble(draws.Next().first);
   double p = std::exp(-mean);
@@ -72,8 +74,8 @@ double SmallPoisson(ElementDraws& draws, double mean) {
   return k;
 }
 
-/// W. Hoermann, The Transformed Rejection Method for Generating Poisson Random Variables (1993),
-/// algorithm PTRS, for means of at least 10.
+/// Draws a Poisson number of mean at least 10: W. Hoermann, The Transformed Rejection Method for
+/// Generating Poisson Random Variables (1993), algorithm PTRS.
 double LargePoisson(ElementDraws& draws, double mean) {
   const double b = 0.931 + 2.53 * std::sqrt(mean);
   const double a = -0.059 + 0.02483 * b;
@@ -88,7 +90,7 @@ double LargePoisson(ElementDraws& draws, double mean) {
     const double k = std::floor((2 * a / us + b) * u + mean + 0.43);
     if (us >= 0.07 && v <= v_r) return k;
     if (!(k >= 0) || (us < 0.013 && v > us)) continue;
-    int sign = 0;  // lgamma itself writes a global variable
+    int sign = 0;  // lgamma would write a global variable
     const double log_probability = k * log_mean - mean - lgamma_r(k + 1, &sign);
     if (std::log(v * inverse_alpha / (a / (us * us) + b)) <= log_probability) return k;
   }
@@ -96,14 +98,15 @@ double LargePoisson(ElementDraws& draws, double mean) {
 
 double Poisson(ElementDraws& draws, double mean) {
   constexpr double kSwitchMean = 10;
-  // Where a double no longer tells whole numbers apart, the deviation is below 1e-7 of the mean.
+  // A double no longer represents every integer above this mean. The deviation is then below 1e-7
+  // of the mean, so the mean is returned.
   constexpr double kMaxMean = 1e15;
   if (mean == 0) return 0;
   if (mean > kMaxMean) return std::floor(mean);
   return mean < kSwitchMean ? SmallPoisson(draws, mean) : LargePoisson(draws, mean);
 }
 
-/// Fills `out` with `sample(draws)`, one block number for each element.
+/// Fills `out` with `sample(draws)`, with one block number for each element.
 template <typename T, typename Sample>
 void FillByElements(PhiloxState* state, const RandomRows<T>& out, const Sample& sample) {
   FillByTiles<kBlocksPerTile>(state, out, [&](PhiloxOrigin origin, int64_t tiles, T* elements) {
@@ -130,7 +133,7 @@ void FillGamma(PhiloxState* state, const RandomRows<T>& out, double shape, doubl
 
 template <typename T>
 void FillPoisson(PhiloxState* state, const RandomRows<T>& out, double mean) {
-  constexpr double kMaxMean = 1e15;  // beyond, whole numbers lie too close for a double
+  constexpr double kMaxMean = 1e15;  // a double does not represent every integer above this mean
   if (!(mean >= 0 && mean <= kMaxMean)) {
     throw InvalidArgument("SamplePoisson: mean = ", mean, "; expected in [0, 1e15]");
   }
