@@ -8,13 +8,13 @@
 #include "tessera/tensor/index/take.h"
 #include "tessera/tensor/shape/row_map.h"
 
-/// One element or one factor for each row of a matrix. Column numbers may be of any type; a
-/// fraction is cut off.
+/// Expressions that choose, fill or scale one element or row of a matrix by a vector of column
+/// numbers or factors. Column numbers may have any numeric type; a fraction is truncated.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// mat_choose_row_element: see the function below.
+/// The node of mat_choose_row_element, which is described at the function.
 template <typename E, typename I>
 struct ChooseExp : Exp<ChooseExp<E, I>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -49,7 +49,7 @@ struct ChooseExp : Exp<ChooseExp<E, I>, typename E::value_type> {
   bool IsFlat() const { return true; }
 };
 
-/// mat_fill_row_element: see the function below.
+/// The node of mat_fill_row_element, which is described at the function.
 template <typename E, typename V, typename I>
 struct FillExp : Exp<FillExp<E, V, I>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -91,7 +91,7 @@ struct FillExp : Exp<FillExp<E, V, I>, typename E::value_type> {
   }
 };
 
-/// one_hot_encode: see the function below.
+/// The node of one_hot_encode, which is described at the function.
 template <typename I>
 struct OneHotExp : Exp<OneHotExp<I>, typename I::value_type> {
   using value_type = typename I::value_type;
@@ -128,7 +128,7 @@ struct OneHotExp : Exp<OneHotExp<I>, typename I::value_type> {
   }
 };
 
-/// mask: see the function below.
+/// The node of mask, which is described at the function.
 template <typename M, typename E>
 struct MaskExp : Exp<MaskExp<M, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -169,10 +169,9 @@ struct MaskExp : Exp<MaskExp<M, E>, typename E::value_type> {
   }
 };
 
-/// Element index[y] of each row y of the matrix, as a vector. An index that is no column stands for
-/// the nearest one, the first or the last (NaN for the first).
-/// Throws Error(kInvalidArgument) unless there is one index for each row, and columns to choose
-/// from.
+/// Returns the vector of elements matrix[y][index[y]]. An index outside the columns selects the
+/// nearest column, the first or the last; NaN selects the first. Throws Error(kInvalidArgument)
+/// unless the matrix has one row for each index, or if there are indices and no columns.
 template <typename E, typename I>
 requires OnOneDevice<E, I> ChooseExp<OperandNode<E>, OperandNode<I>> mat_choose_row_element(
     const E& matrix, const I& index) {
@@ -180,9 +179,9 @@ requires OnOneDevice<E, I> ChooseExp<OperandNode<E>, OperandNode<I>> mat_choose_
   return {AsNode(matrix), AsNode(index)};
 }
 
-/// The matrix with element index[y] of each row y replaced by values[y]. An index that is no column
-/// replaces nothing.
-/// Throws Error(kInvalidArgument) unless there are one value and one index for each row.
+/// Returns the matrix with element index[y] of each row y replaced by values[y]. An index outside
+/// the columns replaces nothing. Throws Error(kInvalidArgument) unless there are one value and one
+/// index for each row.
 template <typename E, typename V, typename I>
 requires(OnOneDevice<E, V>&& SameElementType<E, V>&& OnOneDevice<E, I>)
     FillExp<OperandNode<E>, OperandNode<V>, OperandNode<I>> mat_fill_row_element(const E& matrix,
@@ -193,18 +192,18 @@ requires(OnOneDevice<E, V>&& SameElementType<E, V>&& OnOneDevice<E, I>)
   return {AsNode(matrix), AsNode(values), AsNode(index)};
 }
 
-/// A matrix of `choices` columns and a row for each index, 1 in column index[y] of row y and 0
-/// elsewhere. An index that is no column gives a row of zeros. The elements are of the indices'
-/// type; tcast<T>(index) gives another.
-/// Throws Error(kInvalidArgument) if choices is negative.
+/// Returns a matrix of `choices` columns with a row for each index: row y is 1 in column index[y]
+/// and 0 elsewhere. An index outside the columns gives a row of zeros. The elements have the
+/// indices' type; tcast<T>(index) gives another. Throws Error(kInvalidArgument) if choices is
+/// negative.
 template <Operand I>
 OneHotExp<OperandNode<I>> one_hot_encode(const I& index, index_t choices) {
   static_assert(I::kRank == 1, "one_hot_encode: the indices are a vector");
   return {AsNode(index), choices};
 }
 
-/// The matrix with each row y multiplied by factors[y], which is first converted to its type.
-/// Throws Error(kInvalidArgument) unless there is one factor for each row.
+/// Returns the matrix with each row y multiplied by factors[y], which is first converted to the
+/// matrix's element type. Throws Error(kInvalidArgument) unless there is one factor for each row.
 template <typename M, typename E>
 requires OnOneDevice<M, E> MaskExp<OperandNode<M>, OperandNode<E>> mask(const M& factors,
                                                                         const E& matrix) {

@@ -9,8 +9,8 @@
 
 namespace tessera::tensor_internal {
 
-/// The whole number that an index of any numeric type stands for, its fraction cut off. What lies
-/// below -1, and NaN, becomes -1; what lies beyond 2^62 becomes 2^62.
+/// Returns an index of any numeric type as an integer, truncated. An index below -1, or NaN,
+/// becomes -1. An index above 2^62 becomes 2^62.
 template <typename T>
 TESSERA_HD index_t RowNumber(T index) {
   constexpr index_t kLargest = index_t{1} << 62;
@@ -31,15 +31,15 @@ TESSERA_HD index_t RowNumber(T index) {
   }
 }
 
-/// What becomes of a number that is no row.
+/// The treatment of an index that is outside the rows.
 enum class OutOfRange {
-  kNearest,  ///< it stands for the first or the last row
-  kAround,   ///< it stands for its remainder by the number of rows: -1 for the last
-  kSkipped,  ///< it stands for none
+  kNearest,  ///< it selects the first or the last row, whichever is nearer
+  kAround,   ///< it selects its remainder by the number of rows, so that -1 is the last
+  kSkipped,  ///< it selects no row
 };
 
-/// The row in [0, rows) that an index stands for, or -1 for none. `rows` is at least 1 unless
-/// numbers out of range are skipped.
+/// Returns the row in [0, rows) that an index selects, or -1 for none. Requires: rows >= 1, unless
+/// kRule is kSkipped.
 template <OutOfRange kRule, typename T>
 TESSERA_HD index_t RowFor(T index, index_t rows) {
   const index_t row = RowNumber(index);
@@ -50,7 +50,7 @@ TESSERA_HD index_t RowFor(T index, index_t rows) {
     return row < 0 ? 0 : rows - 1;
   } else {
     if (row >= 0) return row % rows;
-    // RowNumber does not tell how far below zero a number lies.
+    // RowNumber maps every negative index to -1, so the remainder is computed from the index.
     index_t rest = 0;
     if constexpr (std::is_integral_v<T>) {
       rest = -(static_cast<index_t>(index) % rows);

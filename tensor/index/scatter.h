@@ -8,13 +8,13 @@
 #include "tessera/tensor/index/row_number.h"
 #include "tessera/tensor/index/scatter_cuda.h"
 
-/// Rows written to places that an index names. The numbers may be of any type; a fraction is cut
-/// off. Rows are taken in order on either device, so that results are reproducible: columns are
-/// what runs in parallel.
+/// Functions that write or add rows to the rows of a matrix that an index selects. Indices may have
+/// any numeric type; a fraction is truncated. Results are reproducible on either device, because
+/// rows are processed in order and only columns in parallel.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// AddTakeGradLargeBatch for columns [begin, end), of which kBlock at a time are added up.
+/// Runs AddTakeGradLargeBatch for columns [begin, end), and sums kBlock columns at a time.
 template <int kBlock, typename Device, typename I, typename T>
 TESSERA_HD void AddRuns(const Tensor<Device, 2, T>& dst, const Tensor<Device, 1, I>& sorted,
                         const Tensor<Device, 1, I>& index, const Tensor<Device, 2, T>& src,
@@ -43,18 +43,18 @@ TESSERA_HD void AddRuns(const Tensor<Device, 2, T>& dst, const Tensor<Device, 1,
   }
 }
 
-/// Calls task(begin, end) for ranges of columns, in parallel where rows * columns is enough work.
+/// Calls task(begin, end) for ranges of columns, in parallel if rows * columns is enough work.
 template <typename Task>
 void ForColumnRanges(index_t rows, index_t columns, const Task& task) {
   ParallelFor(columns, std::max<index_t>(64, StepsPerTask(rows)), task);
 }
 
-/// For each i in order: dst row of index[i] += src row i; the gradient of take, added up.
+/// Adds src row i to dst row index[i], for each i in order: the gradient of take, accumulated.
 ///
-/// A number that is no row stands for the nearest one, or with kClip == false for its remainder by
-/// the number of rows, so that -1 is the last. half and bfloat16 are rounded at each addition.
+/// An index outside the rows selects the nearest row. If kClip is false, it selects its remainder
+/// by the number of rows, so that -1 is the last. half and bfloat16 are rounded at each addition.
 /// Aliasing: src must not overlap dst. Throws Error(kInvalidArgument) if the shapes do not fit, or
-/// if dst has no rows and there are some to add.
+/// if dst has no rows and src has.
 template <bool kClip = true, typename Device, typename I, typename T>
 void AddTakeGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
                  const Tensor<Device, 2, T>& src) {
@@ -77,13 +77,13 @@ void AddTakeGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
   }
 }
 
-/// For each i in order: dst row of sorted[i] += src row of index[i], for indices that SortByKey has
-/// sorted: sorted the keys, index where each of them stood. A run of equal keys is added up first,
-/// half and bfloat16 in float, and then added to dst once.
+/// Adds src row index[i] to dst row sorted[i], for each i in order. SortByKey prepares the
+/// arguments: `sorted` is the sorted keys, and `index` is each key's position before sorting. The
+/// rows of equal keys are summed first, half and bfloat16 in float, and then added to dst once.
 ///
-/// Numbers that are no row stand for the nearest one. Aliasing: src must not overlap dst. Keys that
-/// are not sorted give the same sums in another order. Throws Error(kInvalidArgument) if the shapes
-/// do not fit, or if dst or src has no rows and there are some to add.
+/// An index outside the rows selects the nearest row. Keys that are not sorted give the same sums
+/// in another order. Aliasing: src must not overlap dst. Throws Error(kInvalidArgument) if the
+/// shapes do not fit, or if there are keys and dst or src has no rows.
 template <typename Device, typename I, typename T>
 void AddTakeGradLargeBatch(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& sorted,
                            const Tensor<Device, 1, I>& index, const Tensor<Device, 2, T>& src) {
@@ -102,7 +102,8 @@ void AddTakeGradLargeBatch(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>&
     AddTakeGradLargeBatchCuda(dst, sorted, index, src);
   }
 }
-/// The same with the workspace that programs for mshadow pass, and that is not needed.
+/// Calls AddTakeGradLargeBatch without the workspace, which mshadow's programs pass and which is
+/// not needed.
 template <typename Device, typename I, typename T, typename W>
 void AddTakeGradLargeBatch(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& sorted,
                            const Tensor<Device, 1, I>& index, const Tensor<Device, 2, T>& src,
@@ -111,9 +112,9 @@ void AddTakeGradLargeBatch(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>&
   AddTakeGradLargeBatch(dst, sorted, index, src);
 }
 
-/// For each i in order: dst row of index[i] = src row i. Of rows that are written twice the last
-/// one stays; a number that is no row writes nothing.
-/// Aliasing: src must not overlap dst. Throws Error(kInvalidArgument) if the shapes do not fit.
+/// Sets dst row index[i] to src row i, for each i in order. If several rows have one index, the
+/// last is kept. An index outside the rows writes nothing. Aliasing: src must not overlap dst.
+/// Throws Error(kInvalidArgument) if the shapes do not fit.
 template <typename Device, typename I, typename T>
 void IndexFill(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
                const Tensor<Device, 2, T>& src) {

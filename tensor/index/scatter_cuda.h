@@ -17,8 +17,9 @@ TESSERA_HD void AddRuns(const Tensor<Device, 2, T>& dst, const Tensor<Device, 1,
                         const Tensor<Device, 1, I>& index, const Tensor<Device, 2, T>& src,
                         index_t begin, index_t end);
 
-// One thread a column goes through the rows in order: neighbouring threads touch neighbouring
-// memory, sums do not depend on timing, and no two threads write one place.
+// Scatters rows with one thread for each column, which processes the rows in order. Neighbouring
+// threads access neighbouring memory, sums do not depend on timing, and no two threads write the
+// same element.
 
 template <tensor_internal::OutOfRange kRule, bool kAdd, typename I, typename T>
 __global__ void ScatterKernel(Tensor<gpu, 2, T> dst, Tensor<gpu, 1, I> index,

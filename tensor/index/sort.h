@@ -11,18 +11,17 @@
 
 namespace tessera {
 
-/// Which key comes first.
+/// The direction of a sort.
 enum class SortOrder { kAscending, kDescending };
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The order of keys on the host. NaN counts as larger than every number, so that every array has
-/// an order.
+/// Compares keys on the host. NaN is larger than every number, so that every array has an order.
 template <typename T>
 struct KeyOrder {
   SortOrder order;  ///< the direction
 
-  /// Whether key a comes before key b.
+  /// Returns whether key a comes before key b.
   bool operator()(const T& a, const T& b) const {
     return order == SortOrder::kAscending ? Less(a, b) : Less(b, a);
   }
@@ -31,8 +30,8 @@ struct KeyOrder {
   static bool Less(const T& a, const T& b) { return a < b || (b != b && a == a); }
 };
 
-/// SortByKey on the host, on `count` keys and values. Throws std::bad_alloc if there is no memory
-/// for copies of both.
+/// Sorts `count` keys and their values on the host, as SortByKey does. Throws std::bad_alloc if
+/// there is not enough memory for copies of both.
 template <typename K, typename V>
 void StableSortByKey(K* keys, V* values, index_t count, KeyOrder<K> key_order) {
   std::vector<index_t> order(static_cast<size_t>(count));
@@ -48,13 +47,15 @@ void StableSortByKey(K* keys, V* values, index_t count, KeyOrder<K> key_order) {
   }
 }
 
-/// Sorts keys in place and moves values along with them; values of equal keys keep their order. NaN
-/// counts as larger than every number. Types: any for either; on a GPU, keys are integers or
-/// floating-point numbers. There it is enqueued on the stream of keys, with temporary memory from
-/// the device's own pool (cudaMallocAsync).
+/// Sorts keys in place and moves values along with them. Values of equal keys keep their order. NaN
+/// is larger than every number.
 ///
-/// Throws Error(kInvalidArgument) unless keys and values are of one length,
-/// Error(kResourceExhausted) if there is no memory for copies on the GPU.
+/// Types: any for keys and values on the CPU; on a GPU, keys are integers or floating-point values.
+/// The GPU's sort is enqueued on the stream of keys, with temporary memory from the device's pool
+/// (cudaMallocAsync).
+///
+/// Throws Error(kInvalidArgument) if keys and values differ in length, and
+/// Error(kResourceExhausted) if the GPU has not enough memory for copies.
 template <typename Device, typename K, typename V>
 void SortByKey(Tensor<Device, 1, K> keys, Tensor<Device, 1, V> values, bool is_ascend = true) {
   if (keys.shape_ != values.shape_) {
@@ -71,12 +72,12 @@ void SortByKey(Tensor<Device, 1, K> keys, Tensor<Device, 1, V> values, bool is_a
   }
 }
 
-/// Sorts the values inside each segment, ascending: segments[i] says which one value i belongs to,
-/// and is sorted along, so that equal numbers come to stand together.
-/// Throws Error(kInvalidArgument) unless values and segments are of one length.
+/// Sorts the values inside each segment in ascending order. segments[i] is the segment of value i.
+/// The segments are sorted too, so that the values of one segment become adjacent. Throws
+/// Error(kInvalidArgument) if values and segments differ in length.
 template <typename Device, typename V, typename S>
 void VectorizedSort(Tensor<Device, 1, V> values, Tensor<Device, 1, S> segments) {
-  // The second sort keeps the order of the first among equal segments.
+  // The sort is stable, so that values of one segment keep the order of the first sort.
   SortByKey(values, segments);
   SortByKey(segments, values);
 }

@@ -12,18 +12,18 @@
 namespace tessera::tensor_internal {
 namespace {
 
-/// Memory of the device from and to its pool, both in the order of a stream.
+/// One block of the device's pooled memory, allocated and freed in the order of a stream.
 class TemporaryMemory {
  public:
   explicit TemporaryMemory(cudaStream_t stream) : stream_(stream) {}
   TemporaryMemory(const TemporaryMemory&) = delete;
   TemporaryMemory& operator=(const TemporaryMemory&) = delete;
   ~TemporaryMemory() {
-    // What fails here is work before, which the next checked call reports.
+    // A failure here belongs to earlier work, and the next checked call reports it.
     if (memory_ != nullptr) static_cast<void>(cudaFreeAsync(memory_, stream_));
   }
 
-  /// Room for `count` elements of `element_bytes`, and where it begins once there is memory.
+  /// Adds `count` elements of `element_bytes` to the block, and returns their offset in bytes.
   int64_t Reserve(int64_t count, int64_t element_bytes) {
     constexpr int64_t kAlignment = 256;
     const int64_t begin = size_bytes_;
@@ -72,7 +72,7 @@ __global__ void NumberKeysKernel(const void* keys, SortKeyFormat format, bool as
   }
 }
 
-/// to[i] = from[order[i]] for elements of `words` words each.
+/// Sets to[i] = from[order[i]] for elements of `words` words each.
 template <typename Word>
 __global__ void GatherKernel(const Word* from, const index_t* order, index_t count, int64_t words,
                              Word* to) {
@@ -93,8 +93,8 @@ void Gather(const void* from, const index_t* order, index_t count, int64_t words
   CheckCuda(cudaGetLastError(), "SortByKey: kernel that gathers");
 }
 
-/// Brings elements into the order, by way of `scratch`, in the largest words that they are made of:
-/// an element of eight bytes may be two of four, and lie where one word of eight may not.
+/// Permutes elements by `order`, by way of `scratch`. Elements are copied in the largest words that
+/// their size and alignment allow: an element of eight bytes may be aligned to four.
 void Permute(void* elements, int64_t element_bytes, const index_t* order, index_t count,
              void* scratch, cudaStream_t stream) {
   const uint64_t granularity =
@@ -113,8 +113,9 @@ void Permute(void* elements, int64_t element_bytes, const index_t* order, index_
             "SortByKey: cudaMemcpyAsync");
 }
 
-/// Sorts numbers that stand for the keys, with the order in which the keys then stand, and applies
-/// that order: a radix sort for each size of number in place of one for each pair of types.
+/// Sorts unsigned numbers that have the order of the keys, together with the keys' positions, and
+/// then permutes keys and values. There is one radix sort for each size of number, instead of one
+/// for each pair of types.
 template <typename Bits>
 void SortAs(void* keys, SortKeyFormat format, void* values, int64_t value_bytes, index_t count,
             bool ascending, cudaStream_t stream) {

@@ -13,9 +13,9 @@
 
 namespace tessera::tensor_internal {
 
-/// What the bits of a sort's keys mean.
+/// The format of a sort's keys.
 struct SortKeyFormat {
-  int size_bytes;          ///< of a key: 1, 2, 4 or 8
+  int size_bytes;          ///< the size of a key: 1, 2, 4 or 8
   bool is_signed_integer;  ///< whether it is an integer in two's complement
   uint64_t infinity;       ///< the bits of a floating-point infinity; 0 for integers
 };
@@ -35,9 +35,9 @@ constexpr SortKeyFormat SortKeyFormatOf() {
   }
 }
 
-/// An unsigned number of format.size_bytes whose order is that of the keys, of which `bits` is one:
-/// NaN is the largest, and zeros of either sign are equal. With !ascending the order is the other
-/// way round.
+/// Returns an unsigned number of format.size_bytes for a key's bits. The numbers have the order of
+/// the keys: NaN is the largest, and zeros of either sign are equal. If `ascending` is false, the
+/// order is reversed.
 TESSERA_HD constexpr uint64_t OrderedBits(uint64_t bits, SortKeyFormat format, bool ascending) {
   const uint64_t sign = uint64_t{1} << (8 * format.size_bytes - 1);
   const uint64_t all = sign | (sign - 1);
@@ -57,8 +57,8 @@ TESSERA_HD constexpr uint64_t OrderedBits(uint64_t bits, SortKeyFormat format, b
   return ascending ? ordered : ~ordered & all;
 }
 
-/// Enqueues a stable sort of `count` keys, along with which the values go. Throws
-/// Error(kResourceExhausted) if the device has no memory for copies. Defined by CUDA builds only.
+/// Enqueues a stable sort of `count` keys and their values. Throws Error(kResourceExhausted) if the
+/// device has not enough memory for copies. Only CUDA builds define it.
 void SortByKeyCuda(void* keys, SortKeyFormat format, void* values, int64_t value_bytes,
                    index_t count, bool ascending, Stream<gpu>* stream);
 

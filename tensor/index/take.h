@@ -11,14 +11,15 @@
 #include "tessera/tensor/index/row_number.h"
 #include "tessera/tensor/shape/row_map.h"
 
-/// Rows chosen by number, as an embedding chooses them. The numbers may be of any type; a fraction
-/// is cut off. A number that is no row stands for the nearest row, the first or the last (NaN for
-/// the first), in take and take_grad alike, so that the one is the gradient of the other.
+/// Expressions that take rows of a matrix by number, as an embedding does, and their gradient.
+/// Numbers may have any numeric type; a fraction is truncated. A number outside the rows selects
+/// the nearest row, the first or the last; NaN selects the first. take and take_grad agree in this,
+/// so that take_grad is the gradient of take.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// take: see the function below.
+/// The node of take, which is described at the function.
 template <typename I, typename E>
 struct TakeExp : Exp<TakeExp<I, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -29,7 +30,7 @@ struct TakeExp : Exp<TakeExp<I, E>, typename E::value_type> {
 
   I index;
   E e;
-  index_t rows;  // of the operand
+  index_t rows;  // the operand's row count
   Shape<2> target;
 
   TakeExp(const I& numbers, const E& operand)
@@ -67,7 +68,7 @@ struct TakeExp : Exp<TakeExp<I, E>, typename E::value_type> {
   }
 };
 
-/// take_grad: see the function below.
+/// The node of take_grad, which is described at the function.
 template <typename I, typename E>
 struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -77,12 +78,12 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
-  // All rows at once look at each number once; on a GPU each element looks at every number.
+  // Materializing all rows reads each number once. On a GPU each element reads every number.
   static constexpr bool kComputedFirst = std::is_same_v<device_type, cpu>;
 
   I index;
   E e;
-  index_t count;  // of rows that were taken
+  index_t count;  // the count of rows taken
   Shape<2> target;
 
   TakeGradExp(const I& numbers, const E& gradient, index_t rows)
@@ -117,17 +118,17 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
     ComputeInto(results, scratch);
     return results;
   }
-  /// See ComputesFirstInto.
+  /// Computes all rows into `results`; see ComputesFirstInto.
   void ComputeInto(const Tensor<cpu, 2, value_type>& results, Scratch<cpu>* scratch) const {
     const auto& numbers = PrepareInPlace(index, scratch);
     const auto& gradient = PrepareInPlace(e, scratch);
     const index_t rows = target[0], columns = target[1];
     if (target.Size() == 0) return;
-    // Of each row the gradient's rows that it sums, as a list: the first, and after each the next.
+    // Each row has a linked list of the gradient's rows that it sums.
     index_t* const first = TemporaryTensor<cpu, 1, index_t>(Shape1(rows), nullptr, scratch).dptr_;
     index_t* const next = TemporaryTensor<cpu, 1, index_t>(Shape1(count), nullptr, scratch).dptr_;
     std::fill_n(first, rows, index_t{-1});
-    for (index_t i = count - 1; i >= 0; --i) {  // so that the lists are in order
+    for (index_t i = count - 1; i >= 0; --i) {  // backwards, so that lists ascend
       index_t* const head = first + RowOf(numbers, i);
       next[i] = *head;
       *head = i;
@@ -147,7 +148,7 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
                                                                           target[0]);
   }
 
-  /// The sum of the gradient's rows i, next[i] and so on until -1.
+  /// Writes the sum of the gradient's rows i, next[i] and so on until -1 to `out`.
   template <typename Gradient>
   static void SumRows(const Gradient& gradient, index_t i, const index_t* next, index_t columns,
                       value_type* out) {
@@ -172,12 +173,12 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   }
 };
 
-/// Two operands of any types, whose memory one device can read.
+/// Two operands of any element types whose memory one device can read.
 template <typename A, typename B>
 concept OnOneDevice = Operand<A> && Operand<B> && SameDevice<A, B>;
 
-/// Row index[y] of the matrix as row y.
-/// Throws Error(kInvalidArgument) if rows are asked for and the matrix has none.
+/// Returns the matrix whose row y is row index[y] of `matrix`. Throws Error(kInvalidArgument) if
+/// there are indices and the matrix has no rows.
 template <typename I, typename E>
 requires OnOneDevice<I, E> TakeExp<OperandNode<I>, OperandNode<E>> take(const I& index,
                                                                         const E& matrix) {
@@ -185,11 +186,11 @@ requires OnOneDevice<I, E> TakeExp<OperandNode<I>, OperandNode<E>> take(const I&
   return {AsNode(index), AsNode(matrix)};
 }
 
-/// The gradient of take with respect to its matrix of `rows` rows: row r is the sum of the
-/// gradient's rows y with index[y] == r, in order; half and bfloat16 add up in float. In a larger
-/// expression it is computed into a temporary of its own size first; to add it to a matrix, most of
-/// whose rows it leaves alone, AddTakeGrad is the faster way.
-/// Throws Error(kInvalidArgument) unless index and gradient have equally many rows.
+/// Returns the gradient of take with respect to its matrix of `rows` rows. Row r is the sum of the
+/// gradient's rows y with index[y] == r, in ascending order of y; half and bfloat16 accumulate in
+/// float. In a larger expression the result is first materialized in a temporary. AddTakeGrad is
+/// faster for adding the gradient to a matrix of which few rows change. Throws
+/// Error(kInvalidArgument) if index and gradient differ in their number of rows.
 template <typename I, typename E>
 requires OnOneDevice<I, E> TakeGradExp<OperandNode<I>, OperandNode<E>> take_grad(const I& index,
                                                                                  const E& gradient,
