@@ -4,20 +4,21 @@
 #include "tessera/tensor/functors/adapted_reducer.h"
 #include "tessera/tensor/reduce/reduce.h"
 
-/// Assignments and reductions as functions, for code that chooses how to save at compile time:
-/// Saver is sv::saveto, sv::plusto, sv::minusto, sv::multo, sv::divto, or a struct with
-/// `static void Save(T& a, T b)`.
+/// Assignments and reductions as functions, for code that chooses at compile time how to save.
+/// Saver is sv::saveto, sv::plusto, sv::minusto, sv::multo, sv::divto, or a struct with `static
+/// void Save(T& a, T b)`.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// *dst = e, += e and so on.
+/// Evaluates *dst = e, *dst += e and so on, as Saver says.
 template <typename Saver, typename Device, int N, typename T, expr::Operand E>
 void MapExp(Tensor<Device, N, T>* dst, const E& e) {
   expr::Assign<expr::SaverOf<Saver>>(*dst, e);
 }
 
-/// *dst = scale * the reduction of e over every dimension but kDimKeep, and += and so on.
-/// Throws Error(kInvalidArgument) unless dst has shape()[kDimKeep] elements.
+/// Reduces e over every dimension except kDimKeep, multiplies the results by `scale`, and combines
+/// them with *dst as Saver says. Throws Error(kInvalidArgument) unless dst has shape()[kDimKeep]
+/// elements.
 template <typename Saver, typename Red, int kDimKeep, typename Device, typename T, expr::Operand E,
           expr::Scalar S = T>
 void MapReduceKeepHighDim(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {
@@ -26,7 +27,9 @@ void MapReduceKeepHighDim(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1))
   expr::Assign<expr::SaverOf<Saver>>(*dst, reduction);
 }
 
-/// The same with the last dimension kept: for a matrix, the reduction of each column.
+/// Reduces e over every dimension except the last, multiplies the results by `scale`, and combines
+/// them with *dst as Saver says. A matrix is reduced by columns. Throws Error(kInvalidArgument)
+/// unless dst has as many elements as the last dimension.
 template <typename Saver, typename Red, typename Device, typename T, expr::Operand E,
           expr::Scalar S = T>
 void MapReduceKeepLowest(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {

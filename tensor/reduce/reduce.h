@@ -19,7 +19,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// dst[x] = Red over all rows y of e(y, x).
+/// Combines dst[x] with scale * Red over all rows y of e(y, x).
 template <typename Red, typename Saver, typename T, typename E>
 void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T scale) {
   using Accumulator = AccumulatorOf<Red, T>;
@@ -35,21 +35,21 @@ void ReduceOverRows(const Tensor<cpu, 1, T>& dst, const E& e, index_t rows, T sc
       });
 }
 
-/// Elements that a full reduction handles as one partial result; fixed, so that the order of
-/// additions does not depend on the number of threads.
+/// The number of elements that a full reduction reduces to one partial result. It is constant, so
+/// that the order of additions does not depend on the number of threads.
 inline constexpr index_t kReduceChunk = index_t{1} << 14;
-/// Partial results that are kept at a time, a bounded number, before they are combined in order.
+/// The number of partial results that are kept before they are combined in order.
 inline constexpr index_t kReducePartials = 64;
-/// Chunks that a task takes, of elements of a cost.
+/// Returns the number of chunks in a task, for elements of cost `cost`.
 inline index_t ReduceGrain(index_t cost) { return StepsPerTask(kReduceChunk, cost); }
 
-/// How (rows, columns) of elements are cut into chunks of about kReduceChunk: the one row, if there
-/// is but one, or the rows. The shape alone decides.
+/// Divides (rows, columns) of elements into chunks of about kReduceChunk elements. A single row is
+/// cut by columns, and several rows are cut by rows. The chunks depend only on the shape.
 struct ChunkPlan {
   Shape<2> shape;
   bool cuts_row;
-  index_t extent;  // columns of the row, or rows
-  index_t chunk;   // of the extent
+  index_t extent;  // the number of columns if cuts_row, else of rows
+  index_t chunk;   // the number of columns or rows in a chunk
   index_t count;
 
   explicit ChunkPlan(const Shape<2>& all)
@@ -61,15 +61,15 @@ struct ChunkPlan {
         count(all.Size() == 0 ? 0 : (extent + chunk - 1) / chunk) {}
 };
 
-/// How a reduction that keeps a dimension other than the last divides its work: by results, or
-/// where these are few, by chunks of what each is reduced from. The shape alone decides; an
-/// element's cost only how many a task takes.
+/// Divides the work of a reduction that keeps a dimension other than the last: by results, or if
+/// these are few, by chunks of the elements of each result. The chunks depend only on the shape; an
+/// element's cost affects only how many chunks a task has.
 struct ExceptPlan {
   ChunkPlan of_each;
   bool in_chunks;
   TaskPlan tasks;
 
-  /// `kept` results, each of `rows` rows of `columns`.
+  /// Plans `kept` results, each reduced from `rows` rows of `columns` elements.
   ExceptPlan(index_t kept, index_t rows, index_t columns, index_t cost)
       : of_each(Shape2(rows, columns)),
         in_chunks(kept < kMaxPieces && of_each.count > 1),
@@ -77,7 +77,8 @@ struct ExceptPlan {
                         : TaskPlan::Of(kept, rows * columns, cost)) {}
 };
 
-/// sumall_except_dim<kAxis>(e), reduce_except_dim<kAxis, Red>(e): a reduction to a vector.
+/// The node of sumall_except_dim<kAxis>(e) and reduce_except_dim<kAxis, Red>(e): a reduction to a
+/// vector.
 template <typename Red, int kAxis, typename E>
 struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::value_type> {
   using T = typename E::value_type;
@@ -113,7 +114,8 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
   }
 
  private:
-  /// Results are written while later ones are still to be read for.
+  /// Reduces by way of a temporary if `ready` reads dst, because results are written before later
+  /// results have been read for.
   template <typename Saver, typename Device, typename Ready>
   void ReduceSafely(const Tensor<Device, 1, T>& dst, const Ready& ready) const {
     if (ReadsElsewhere<true>(ready, PlaceOf(dst))) {
@@ -145,7 +147,8 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
     } else if constexpr (kAxis == E::kRank - 1) {
       ReduceOverRows<Red, Saver>(dst, ready, outer, scale);
     } else {
-      // The rows that lie one after another in each of `outer` places count as one where they do.
+      // Each result is reduced from `outer` groups of rows. A group counts as one row if its rows
+      // are contiguous.
       using Op = typename Red::OPType;
       using Accumulator = AccumulatorOf<Red, T>;
       using Total = TotalOf<Red, Accumulator>;
@@ -153,8 +156,8 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
       const index_t inner_rows = flat ? 1 : shape.ProdShape(kAxis + 1, E::kRank - 1);
       const index_t columns = shape.ProdShape(flat ? kAxis + 1 : E::kRank - 1, E::kRank);
       const index_t rows = outer * inner_rows;
-      // Op over rows [first_row, end_row) of result i, elements [begin, end) of each; as in
-      // ReduceToNumber, there may be any number of parts.
+      // Returns Op over rows [first_row, end_row) of result i, elements [begin, end) of each row.
+      // The partial results are in Total, because there may be any number of them.
       const auto reduce = [=](const Ready& e, index_t i, index_t first_row, index_t end_row,
                               index_t begin, index_t end) {
         Total total = Red::template InitialValue<Total>();
@@ -175,7 +178,7 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
       };
       const ExceptPlan plan(kept, rows, columns, CostOf(ready));
       if constexpr (kAxis == E::kRank - 2) {
-        // A row for each result: many at a time.
+        // Each result is reduced from one row, so many rows are reduced at a time.
         if (rows == 1 && columns <= kReduceChunk && !plan.in_chunks) {
           ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
             constexpr index_t kResults = 64;
@@ -222,42 +225,46 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
   }
 };
 
-/// The sum over every dimension but kAxis, for `dst = scale * sumall_except_dim<1>(a * b)` with a
-/// vector dst of shape()[kAxis] elements: 0 keeps a matrix's rows, 1 its columns.
+/// Returns the sum over every dimension except kAxis, for `dst = scale * sumall_except_dim<1>(a *
+/// b)` with a vector dst of shape()[kAxis] elements. On a matrix, kAxis 0 sums each row and 1 each
+/// column.
 ///
-/// No temporary of the operand's size, but on a GPU one of a value for each of its rows where kAxis
-/// is not the last. half and bfloat16 add up in float, integers in 64 bits. The order of additions
-/// depends on the shape and on whether rows are padded, not on the number of threads. An empty sum
-/// is 0.
+/// There is no temporary of the operand's size; on a GPU, there is one with a value for each row
+/// unless kAxis is the last dimension. half and bfloat16 accumulate in float, integers in 64 bits.
+/// The order of additions depends on the shape and on whether rows are padded, not on the number of
+/// threads. An empty sum is 0.
 template <int kAxis, Operand E>
 ReduceExceptExp<red::sum, kAxis, OperandNode<E>> sumall_except_dim(const E& e) {
   return ReduceExceptExp<red::sum, kAxis, OperandNode<E>>(AsNode(e));
 }
 
-/// The same for any reducer: red::sum, red::maximum, red::minimum, or a struct with Reduce and
-/// SetInitValue as in mshadow, which must be associative and begin with a value that changes
-/// nothing: it combines the results of parts too. NaN wins every comparison.
+/// Returns the reduction by Red over every dimension except kAxis, to be assigned to a vector of
+/// shape()[kAxis] elements. Red is red::sum, red::maximum, red::minimum, or a struct with Reduce
+/// and SetInitValue as in mshadow. Such a struct must be associative, because it also combines
+/// partial results, and its initial value must be neutral. A maximum or minimum of elements with a
+/// NaN is NaN.
 template <int kAxis, typename Red, Operand E>
 ReduceExceptExp<ReducerOf<Red>, kAxis, OperandNode<E>> reduce_except_dim(const E& e) {
   return ReduceExceptExp<ReducerOf<Red>, kAxis, OperandNode<E>>(AsNode(e));
 }
 
-/// The sum of a matrix's rows: one value a column.
+/// Returns the sum of a matrix's rows: one value for each column.
 template <Operand E>
 ReduceExceptExp<red::sum, 1, OperandNode<E>> sum_rows(const E& e) {
   static_assert(E::kRank == 2, "sum_rows is defined for matrices");
   return ReduceExceptExp<red::sum, 1, OperandNode<E>>(AsNode(e));
 }
 
-/// How ReduceToNumber goes over an expression: as one row where that gives the same elements.
+/// Plans the chunks in which ReduceToNumber reduces an expression. A flat expression counts as one
+/// row.
 template <typename E>
 ChunkPlan PlanChunks(const E& e) {
   const auto shape = e.shape();
   return ChunkPlan(e.IsFlat() ? Shape2(1, shape.Size()) : shape.FlatTo2D());
 }
 
-/// Reduces `count` chunks of a CPU expression, which may be any number, in their order.
-/// reduce(local, c) is what chunk c of `local`, a task's own copy of e, comes to.
+/// Reduces `count` chunks of a CPU expression in their order; `count` may be any number.
+/// reduce(local, c) returns the reduction of chunk c of `local`, which is a task's own copy of e.
 template <typename Red, typename E, typename ReduceChunk>
 AccumulatorOf<Red, typename E::value_type> ReduceChunks(const E& e, index_t count,
                                                         const ReduceChunk& reduce) {
@@ -280,7 +287,7 @@ AccumulatorOf<Red, typename E::value_type> ReduceChunks(const E& e, index_t coun
   return static_cast<Accumulator>(total);
 }
 
-/// Reduces a CPU expression that is ready for a loop to one number.
+/// Reduces a CPU expression whose operands are materialized to one number.
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   static_assert(!std::is_same_v<DeviceOf<E>, gpu>, "the host cannot read a GPU's memory");
@@ -299,14 +306,14 @@ AccumulatorOf<Red, typename E::value_type> ReduceToNumber(const E& e) {
   });
 }
 
-/// What lies in a GPU's memory, and what the host can read.
+/// GpuOperand is an expression over a GPU's memory; HostOperand is one that the host can read.
 template <typename E>
 concept GpuOperand = Operand<E> && std::same_as<DeviceOf<E>, gpu>;
 template <typename E>
 concept HostOperand = Operand<E> && !GpuOperand<E>;
 
-/// Reduces a whole CPU expression to one number and returns it. An empty sum is 0, an empty maximum
-/// the type's lowest value, an empty minimum its highest.
+/// Reduces a whole CPU expression to one number. An empty sum is 0, an empty maximum the type's
+/// lowest value, and an empty minimum its highest.
 template <typename Red, HostOperand E>
 typename E::value_type ReduceAll(const E& expression) {
   Scratch<cpu> scratch;
@@ -314,8 +321,8 @@ typename E::value_type ReduceAll(const E& expression) {
       ReduceToNumber<Red>(Prepare<false>(AsNode(expression), &scratch)));
 }
 
-/// Of a GPU's memory, which the host cannot read, it is a deleted function whose result names what
-/// to use; see reductions.h.
+/// Deleted for a GPU's memory, which the host cannot read. The result type names the functions to
+/// use instead; see reductions.h.
 struct ReduceAllReadsHostMemory_OnAGpuUseSumMaximumOrMinimum;
 template <typename Red, GpuOperand E>
 ReduceAllReadsHostMemory_OnAGpuUseSumMaximumOrMinimum ReduceAll(const E& expression) = delete;

@@ -12,8 +12,9 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// How a reduction along one axis walks over an expression: `outer` times `extent` times `inner`
-/// rows of `columns`; along the last axis inner and columns are 1 and the extent is a row.
+/// The row structure of an expression that is reduced along one axis: `outer` times `extent` times
+/// `inner` rows of `columns` elements. Along the last axis, inner and columns are 1 and each row is
+/// reduced.
 template <int kAxis, int N>
 struct AxisWalk {
   static constexpr bool kAlongRow = kAxis == N - 1;
@@ -25,24 +26,25 @@ struct AxisWalk {
         inner(kAlongRow ? 1 : shape.ProdShape(kAxis + 1, N - 1)),
         columns(kAlongRow ? 1 : shape[N - 1]) {}
 
-  /// Where the axis is not the last, a line is a row of the result: the first of the operand's rows
-  /// that it is reduced from. They lie `inner` apart.
+  /// Returns the first operand row of a line, if the axis is not the last. A line is a row of the
+  /// result; the rows that it is reduced from are `inner` apart.
   index_t FirstRow(index_t line) const {
     if constexpr (kAxis == 0) return line;
     return line / inner * extent * inner + line % inner;
   }
 };
 
-/// Columns whose results a reduction over rows keeps in the first cache: as many as it can, for
-/// past the caches long pieces of rows are read faster than short ones.
+/// The number of columns in a block whose results stay in the L1 cache. The block is as long as the
+/// cache allows, because beyond the caches long parts of rows are read faster than short ones.
 inline constexpr index_t kColumnBlock = 1024;
 
-/// Rows that ReduceColumns takes up at a time, so that it reads and writes the results once for all
-/// of them.
+/// The number of rows that ReduceColumns accumulates at a time, reading and writing the results
+/// once for all of them.
 inline constexpr index_t kRowsAtATime = 4;
 
-/// `result` with packet x of kRows rows, row_step apart, taken up in this order. No loop, which GCC
-/// would leave one at -O2, for as much again as the additions take.
+/// Returns `result` combined with packet x of kRows rows, row_step apart, in this order. The
+/// recursion replaces a loop, which GCC would not unroll at -O2, and which would take as long as
+/// the additions.
 template <typename Op, index_t kRows, typename P, typename E>
 TESSERA_HD P TakeUpPackets(const P& result, const E& e, index_t row, index_t row_step, index_t x) {
   if constexpr (kRows == 0) {
@@ -53,7 +55,7 @@ TESSERA_HD P TakeUpPackets(const P& result, const E& e, index_t row, index_t row
   }
 }
 
-/// The same for element x.
+/// Returns `result` combined with element x of kRows rows, row_step apart, in this order.
 template <typename Op, index_t kRows, typename Accumulator, typename E>
 TESSERA_HD Accumulator TakeUpElements(Accumulator result, const E& e, index_t row, index_t row_step,
                                       index_t x) {
@@ -65,10 +67,10 @@ TESSERA_HD Accumulator TakeUpElements(Accumulator result, const E& e, index_t ro
   }
 }
 
-/// results[x] = Op(results[x], e(y, column + x)) for kRows rows y from first_row on, row_step
-/// apart, in this order, and x in [0, count), in packets P if Red takes any. Inlined always, so
-/// that e stays its caller's copy that nobody else knows, and is not copied anew for every few
-/// rows, which would cost more than adding up narrow ones.
+/// Sets results[x] = Op(results[x], e(y, column + x)) for x in [0, count) and kRows rows y from
+/// first_row on, row_step apart, in this order. Packets P are used if Red supports them. Inlining
+/// is forced, so that `e` remains the caller's private copy. Copying it for every few rows would
+/// cost more than the additions of narrow rows.
 template <typename Red, typename P, index_t kRows, typename Accumulator, typename E>
 [[gnu::always_inline]] inline void TakeUpRows(Accumulator* results, const E& e, index_t first_row,
                                               index_t row_step, index_t column, index_t count) {
@@ -82,8 +84,7 @@ template <typename Red, typename P, index_t kRows, typename Accumulator, typenam
     }
   }
   if constexpr (!ReducesPackets<Red, E>) {
-    // At -O2 GCC makes packets only of loops whose extent it knows, and of stores to where nothing
-    // else may lie.
+    // At -O2 GCC vectorizes only loops of constant extent whose stores cannot alias anything.
     constexpr index_t kBlock = 32;
     for (; x + kBlock <= count; x += kBlock) {
       Accumulator block[kBlock];
@@ -99,13 +100,13 @@ template <typename Red, typename P, index_t kRows, typename Accumulator, typenam
   }
 }
 
-/// Packets whose results ReduceColumns keeps in registers down all rows, half of the registers that
-/// there are; and packets of a row up to which it goes so, in panels of that many. Longer rows are
-/// read along, a few at a time.
+/// kPanelPackets is the number of packets whose results ReduceColumns keeps in registers down all
+/// rows: half of the registers. Rows of up to kMaxPackets packets are processed so, in panels of
+/// that many packets. Longer rows are read along the row, a few rows at a time.
 inline constexpr index_t kPanelPackets = 8;
 inline constexpr index_t kMaxPackets = 2 * kPanelPackets;
 
-/// TakeUpRows for `rows` rows and the panel's packets, i of them each.
+/// Accumulates `rows` rows of a panel of packets into `results`.
 template <typename Op, typename P, typename Accumulator, typename E, size_t... i>
 [[gnu::always_inline]] inline void TakeUpPanel(Accumulator* results, const E& e, index_t row,
                                                index_t row_step, index_t rows, index_t column,
@@ -120,23 +121,24 @@ template <typename Op, typename P, typename Accumulator, typename E, size_t... i
   (pk::pstoreu(results + i * kSize, panel[i]), ...);
 }
 
-/// Whether combining by Red rounds, so that its order matters: that of real numbers, but for the
-/// choice of one of them.
+/// Tells whether combining by Red rounds, so that the order matters. Only floating-point reductions
+/// other than maximum and minimum round.
 template <typename Red, typename Accumulator>
 inline constexpr bool kRounds =
     std::is_floating_point_v<Accumulator> && !std::is_same_v<Red, red::maximum> &&
     !std::is_same_v<Red, red::minimum>;
 
-/// Rows whose sums are put aside before they are added to those of the rows above, a multiple of
-/// kRowsAtATime. As with kReduceBlock, each element then passes through at most this many additions
-/// and one for each such block: the sum of n rows is off by at most (256 + n / 256) u times the sum
-/// of the magnitudes, where one row after the other would have it n u (u the unit roundoff). Where
-/// the axis is cut into pieces n is a piece's extent, and the pieces add at most 16 u. Fuse has
-/// the same blocks, and so has ReduceAcrossRowsKernel, whose pieces ReductionPieces cuts.
+/// The number of rows whose sums are accumulated before they are added to the sums of the rows
+/// above; a multiple of kRowsAtATime. Each element then passes through at most this many additions
+/// and one for each block of rows; kReduceBlock does the same for rows. The error of a sum of n
+/// rows is at most (256 + n / 256) u times the sum of the magnitudes, instead of n u for one row
+/// after the other (u is the unit roundoff). If the axis is cut into pieces, n is a piece's extent,
+/// and the pieces add at most 16 u. Fuse uses the same blocks, and so does ReduceAcrossRowsKernel,
+/// whose pieces are ReductionPieces'.
 inline constexpr index_t kRowsPerBlock = 256;
 
-/// ReduceColumns in packets P. Inlined always, so that it is compiled for its caller's
-/// instructions.
+/// Runs ReduceColumns in packets P. Inlining is forced, so that the loops are compiled for the
+/// caller's instruction set.
 template <typename Red, typename P, typename Accumulator, typename E>
 [[gnu::always_inline]] inline void ReduceColumnsIn(Accumulator* results, const E& e,
                                                    index_t first_row, index_t row_step,
@@ -148,7 +150,7 @@ template <typename Red, typename P, typename Accumulator, typename E>
   alignas(64) Accumulator block[kColumnBlock];
   Accumulator* const taken_up = in_blocks ? block : results;
   std::fill_n(results, count, initial);
-  // What of a short row goes in panels.
+  // The number of a short row's columns that are reduced in panels.
   index_t in_panels = 0;
   if constexpr (ReducesPackets<Red, E> && !HoldsSpans<E>()) {
     constexpr index_t kSize = pk::unpacket_traits<P>::size;
@@ -188,8 +190,8 @@ template <typename Red, typename P, typename Accumulator, typename E>
   }
 }
 
-/// ReduceColumns in wide packets, or whatever the compiler makes of its blocks for AVX2. RunsWide()
-/// must be true.
+/// Runs ReduceColumns in AVX2 packets, or in loops that the compiler vectorizes for AVX2. Requires:
+/// RunsWide().
 template <typename Red, typename Accumulator, typename E>
 TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_t first_row,
                                          index_t row_step, index_t begin, index_t end,
@@ -198,9 +200,9 @@ TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_
                                                 count);
 }
 
-/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on,
-/// at most kColumnBlock. The expression comes by value: nobody else has the copy's address, so that
-/// its fields stay in registers although the stores of results may alias anything.
+/// Reduces rows first_row + i * row_step, i in [begin, end), over `count` columns from `column` on.
+/// Requires: count <= kColumnBlock. The expression is passed by value: no other code has the copy's
+/// address, so its fields stay in registers although stores of results may alias other memory.
 template <typename Red, typename Accumulator, typename E>
 void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
@@ -216,13 +218,14 @@ void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t r
   ReduceColumnsIn<Red, P>(results, e, first_row, row_step, begin, end, column, count);
 }
 
-/// Pieces that an axis which is not the last is cut into, where its lines alone are too few to keep
-/// every thread busy: at most 16, and not for less work than this in each.
+/// kMaxPieces bounds the pieces into which an axis other than the last is cut, if its lines are too
+/// few to keep every thread busy. A piece has at least kElementsPerPiece elements.
 inline constexpr index_t kMaxPieces = 16;
 inline constexpr index_t kElementsPerPiece = index_t{1} << 15;
 
-/// The extent of a piece, where the work falls into `tiles` that are `width` elements wide. Small
-/// work, which a division would make dearer, is told from its number of elements.
+/// Returns the extent of a piece, if the work has `tiles` tiles that are `width` elements wide.
+/// Small work is recognized by its number of elements, because a division would be expensive for
+/// it.
 inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
   index_t elements;
   const bool is_small =
@@ -231,8 +234,9 @@ inline index_t PieceOfAxis(index_t extent, index_t tiles, index_t width) {
   return std::max((extent + kMaxPieces - 1) / kMaxPieces, kElementsPerPiece / width);
 }
 
-/// How ReduceAcrossRows divides its work: into blocks of each line's columns, and the axis into
-/// pieces. The shape alone decides; an element's cost only how many a task takes.
+/// Divides the work of ReduceAcrossRows: into blocks of each line's columns, and the axis into
+/// pieces. The blocks and pieces depend only on the shape; an element's cost affects only how many
+/// a task has.
 struct AcrossRowsPlan {
   index_t lines, blocks, piece, pieces;
   TaskPlan tasks;
@@ -249,10 +253,10 @@ struct AcrossRowsPlan {
   }
 };
 
-/// Reduces every column of every line along an axis that is not the last, and calls save(line,
-/// column, results, count) once for each, some columns at a time, which may be from several
-/// threads. The results lie where place(line, column) points to, or elsewhere where that is null or
-/// the axis is cut into pieces.
+/// Reduces every column of every line along an axis other than the last. Calls save(line, column,
+/// results, count) once for each group of columns, from any thread. The results are in the memory
+/// that place(line, column) returns. They are elsewhere if it returns null or if the axis is cut
+/// into pieces.
 template <typename Red, typename E, typename Walk, typename Place, typename Save>
 void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const Place& place,
                       const Save& save) {
@@ -264,7 +268,7 @@ void ReduceAcrossRows(const E& e, const Walk& walk, Scratch<cpu>* scratch, const
     ParallelFor(plan.tasks.count, plan.tasks.grain, [&](index_t first, index_t last) {
       alignas(64) Accumulator buffer[kColumnBlock];
       index_t line = 0, block = first;
-      if (block >= blocks) {  // else no division: a small loop would pay for it
+      if (block >= blocks) {  // a small loop avoids the division
         line = first / blocks;
         block = first % blocks;
       }

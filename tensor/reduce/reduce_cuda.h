@@ -10,8 +10,9 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Threads that ReduceAlongRowsCuda gives each of rows of `columns` elements, `group` of which fill
-/// 16 bytes: so many that each has a few groups of it.
+/// ThreadsPerRow returns the number of threads with which ReduceAlongRowsCuda reduces a row of
+/// `columns` elements, so that each thread has a few groups. `group` is the number of elements in
+/// 16 bytes.
 inline constexpr index_t kReductionThreads = 256;
 inline index_t ThreadsPerRow(index_t columns, index_t group) {
   index_t threads = kReductionThreads;
@@ -19,25 +20,26 @@ inline index_t ThreadsPerRow(index_t columns, index_t group) {
   return threads;
 }
 
-/// Into how many pieces a GPU cuts each of the things that it reduces, so that it is full of
-/// threads; the results of pieces are then reduced in the same way. The shape alone decides, and
-/// with it the order of operations.
+/// Divides the elements of each result of a reduction into pieces, so that the GPU has enough
+/// threads. A second reduction then combines the results of pieces. The pieces, and so the order of
+/// operations, depend only on the shape.
 struct ReductionPieces {
-  index_t size;   ///< elements of a row, or rows, of each piece but the last
-  index_t count;  ///< of each result
+  index_t size;   ///< elements of a row, or rows, in each piece except the last
+  index_t count;  ///< the number of pieces for each result
 
-  /// The pieces of `rows` rows of `columns` elements, in whole groups.
+  /// Returns the pieces of `rows` rows of `columns` elements, in whole groups.
   static ReductionPieces AlongRows(index_t rows, index_t columns, index_t group) {
     return {rows * ThreadsPerRow(columns, group), columns, 4 * kReductionThreads * group, group};
   }
-  /// The pieces of `lines` times `extent` rows of `columns` elements that are reduced to `lines`.
+  /// Returns the pieces for a reduction of `lines` times `extent` rows of `columns` elements to
+  /// `lines` rows.
   static ReductionPieces AcrossRows(index_t lines, index_t extent, index_t columns, index_t group) {
     return {lines * columns / (columns % group == 0 ? group : 1), extent, 64, 1};
   }
 
  private:
-  /// For `threads` threads if nothing is cut; a piece is a multiple of `unit` and not much below
-  /// `smallest`.
+  /// Plans for `threads` threads if nothing is cut. A piece is a multiple of `unit` and not much
+  /// smaller than `smallest`.
   ReductionPieces(index_t threads, index_t extent, index_t smallest, index_t unit) {
     constexpr index_t kThreadsInAll = index_t{1} << 18;
     const index_t wanted = (kThreadsInAll - 1) / std::max<index_t>(1, threads) + 1;
@@ -61,8 +63,9 @@ struct ReductionPieces {
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Combines the values of each `width` neighbouring threads of a block of 256, a power of two, by a
-/// tree in shared memory; the first of them has the result. All threads of the block must call it.
+/// Combines the values of each `width` neighbouring threads of a block of 256 by a tree in shared
+/// memory, and returns the result to the first of them. Requires: width is a power of two, and all
+/// threads of the block call it.
 template <typename Op, typename Accumulator>
 __device__ Accumulator CombineNeighbours(Accumulator value, unsigned width) {
   __shared__ Accumulator partial[256];
@@ -82,11 +85,11 @@ __device__ Accumulator CombineBlock(Accumulator value) {
   return CombineNeighbours<Op>(value, blockDim.x);
 }
 
-/// Reduces the elements or, with kGroups, the groups that this thread visits of elements [begin,
-/// end) of row y: from `first` on in steps of `step`, counted in elements, or groups. With groups,
-/// `begin` is a multiple of their size; their elements go to sums of their own, which are combined
-/// at the end. Four loads are under way at a time: with one, a GPU of 4.8 TB/s waits for memory
-/// even when it is full of threads.
+/// Reduces part of elements [begin, end) of row y: those from `first` on in steps of `step`. Both
+/// count elements, or groups of elements if kGroups. `begin` must then be a multiple of their size;
+/// each element of a group has its own partial result, and they are combined at the end. Four loads
+/// are in flight at a time, because with one a GPU of 4.8 TB/s waits for memory even when it is
+/// full of threads.
 template <typename Red, typename Accumulator, bool kGroups, typename E>
 __device__ Accumulator ReduceStrided(const E& e, index_t y, index_t begin, index_t end,
                                      index_t first, index_t step) {
@@ -117,8 +120,8 @@ __device__ Accumulator ReduceStrided(const E& e, index_t y, index_t begin, index
   return value;
 }
 
-/// The reductions of pieces of rows, dst[y * pieces + p] for piece p of row y, each by `width`
-/// neighbouring threads. `count` is what Finish is told.
+/// Sets dst[y * pieces + p] to the reduction of piece p of row y, by `width` neighbouring threads.
+/// `count` is passed to Finish.
 template <typename Red, typename Finish, bool kGroups, typename Accumulator, typename T, typename E>
 __global__ void ReduceAlongRowsKernel(T* dst, E e, index_t rows, index_t columns, index_t piece,
                                       index_t pieces, index_t count, unsigned width) {
@@ -139,10 +142,10 @@ __global__ void ReduceAlongRowsKernel(T* dst, E e, index_t rows, index_t columns
   }
 }
 
-/// The reductions of pieces of columns: dst[p * size + i] for piece p of result i, `size` of which
-/// there are; each by one thread or, with kGroups, as many as fill 16 bytes by one thread. Within a
-/// piece in blocks of rows (see kRowsPerBlock); neighbouring threads read neighbouring columns.
-/// `count` is what Finish is told.
+/// Sets dst[p * size + i] to the reduction of piece p of column i, where `size` is the number of
+/// results. One thread computes one result, or with kGroups the results of a group of 16 bytes. A
+/// piece is reduced in blocks of rows (see kRowsPerBlock). Neighbouring threads read neighbouring
+/// columns. `count` is passed to Finish.
 template <typename Red, typename Finish, bool kGroups, typename Accumulator, typename T, typename E>
 __global__ void ReduceAcrossRowsKernel(T* dst, E e, index_t lines, index_t extent, index_t inner,
                                        index_t columns, index_t piece, index_t pieces,
@@ -185,7 +188,7 @@ __global__ void ReduceAcrossRowsKernel(T* dst, E e, index_t lines, index_t exten
   }
 }
 
-/// launch(std::bool_constant<whether groups can be used>).
+/// Calls launch with std::true_type if groups of elements can be used, else with std::false_type.
 template <typename E, typename Launch>
 void LaunchInGroups(const E& e, index_t rows, bool fits, const Launch& launch) {
   if constexpr (HasGroups<E>()) {
@@ -227,8 +230,8 @@ void ReduceAlongRowsCuda(T* dst, const E& e, index_t rows, index_t columns, inde
   ReduceAlongRowsCuda<Red, Finish, Accumulator>(dst, partial, rows, pieces.count, count, scratch);
 }
 
-/// Enqueues the finished reductions of the rows first, first + inner, … of each of outer * inner
-/// lines, for all columns.
+/// Enqueues the finished reduction of each line for all columns. There are outer * inner lines;
+/// each is reduced from `extent` rows, which are `inner` apart.
 template <typename Red, typename Finish, typename Accumulator, typename T, typename E>
 void ReduceAcrossRowsCuda(T* dst, const E& e, index_t outer, index_t extent, index_t inner,
                           index_t columns, index_t count, Scratch<gpu>* scratch) {
@@ -277,8 +280,9 @@ struct FlatRows {
   }
 };
 
-/// Enqueues to[i] = Red over all but dimension kAxis: where that is the last, over rows; else along
-/// rows, which reach to the end of the expression where it is flat, then over what these come to.
+/// Enqueues to[i] = Red over all dimensions except kAxis. If kAxis is the last dimension, it
+/// reduces over rows. Otherwise it first reduces along rows, which extend to the expression's end
+/// if it is flat, and then over the rows' results.
 template <typename Red, typename Accumulator, int kAxis, typename T, typename E>
 void ReduceToAxisCuda(T* to, const E& e, Scratch<gpu>* scratch) {
   using finish::None;
@@ -324,7 +328,7 @@ void ReduceToAxisCuda(T* to, const E& e, Scratch<gpu>* scratch) {
   }
 }
 
-/// Enqueues dst[i] = scale * Red over all of the expression but dimension kAxis, combined with dst.
+/// Enqueues the combination of dst[i] with scale * Red over all dimensions except kAxis.
 template <typename Red, typename Saver, int kAxis, typename T, typename E>
 void ReduceExceptCuda(const Tensor<gpu, 1, T>& dst, const E& e, T scale) {
   using Accumulator = AccumulatorOf<Red, T>;

@@ -14,37 +14,39 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Packets that one partial result takes up before it is put aside; where there are no packets, a
-/// row's elements are put aside as often as four such chains would be. The error of a sum grows
-/// with the additions one after another, here at most this many of elements, or four times as many,
-/// and the number of such blocks in a chunk of partial results, instead of all (blocked summation;
-/// N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 4.2).
+/// The number of packets that one chain accumulates before its partial result joins the total. A
+/// row without packets is cut into parts that are as long as four such chains. The error of a sum
+/// grows with the number of consecutive additions. This is at most kReduceBlock for packets, or
+/// four times as many for elements, plus the number of such blocks in a chunk, instead of the
+/// number of all elements (blocked summation; N. J. Higham, Accuracy and Stability of Numerical
+/// Algorithms, 2002, section 4.2).
 inline constexpr index_t kReduceBlock = 128;
 
-/// Packets that ReduceRow takes up at a time, each into a partial result of its own: four
-/// independent chains hide the latency of the addition. A row with fewer goes one by one.
+/// The number of packets that ReduceRow accumulates in one step, each into its own partial result.
+/// Four independent chains hide the latency of the addition. A row with fewer packets is reduced
+/// element by element.
 inline constexpr index_t kReduceChains = 4;
 
-/// What Red takes in packets: both it and E have them, and its partial results are of E's type.
+/// True if Red reduces E in packets: both support them, and the partial results have E's type.
 template <typename Red, typename E>
 concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::kVectorizable &&
     HasBinaryPacket<typename Red::OPType, typename E::value_type> &&
     std::same_as<typename E::value_type, AccumulatorOf<Red, typename E::value_type>>;
 
-/// Whether a reduction also goes in wide packets.
+/// True if Red also reduces E in AVX2 packets.
 template <typename Red, typename E>
 concept ReducesWidePackets =
     ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasWidePacketsOf<typename E::value_type> &&
     HasWidePacket<E>() && HasWidePacket<typename Red::OPType>();
 
-/// What Red reduces in any order with the same bits, so that the compiler may choose it: whole
-/// numbers, of which sums wrap, where they are not taken in packets.
+/// True if Red gives the same bits in any order, so that the compiler may choose the order. This is
+/// so for integers, whose sums wrap, unless they are reduced in packets.
 template <typename Red, typename E>
 concept ReducesInAnyOrder = std::integral<typename E::value_type> && !ReducesPackets<Red, E> &&
                             (std::same_as<Red, red::sum> || std::same_as<Red, red::maximum> ||
                              std::same_as<Red, red::minimum>);
 
-/// The chains of a row, in packets P: packets of the build's own.
+/// The partial results of a row in packets P, which the build's own instruction set has.
 template <typename Op, typename P>
 struct RowChains {
   using T = typename pk::unpacket_traits<P>::type;
@@ -54,7 +56,7 @@ struct RowChains {
 
   TESSERA_HD explicit RowChains(const T& initial)
       : p0(pk::pset1<P>(initial)), p1(p0), p2(p0), p3(p0) {}
-  /// Takes up a turn of kReduceChains packets, from element x of row y on.
+  /// Accumulates one step of kReduceChains packets, from element x of row y on.
   template <typename E>
   TESSERA_HD void Take(const E& e, index_t y, index_t x) {
     p0 = MapPackets<Op>(p0, e.template EvalPacket<P>(y, x));
@@ -68,7 +70,8 @@ struct RowChains {
 };
 
 #if TESSERA_HAS_WIDE_PACKETS
-/// The same in wide packets, of which each is two chains: the bits are the same.
+/// The partial results of a row in AVX2 packets. Each AVX2 packet is two chains, so that the bits
+/// are those of the build's own packets.
 template <typename Op, typename T>
 struct RowChains<Op, WidePacket<T>> {
   using P = WidePacket<T>;
@@ -85,7 +88,8 @@ struct RowChains<Op, WidePacket<T>> {
     return MapPackets<Op>(MapPackets<Op>(LowHalf(p01), HighHalf(p01)),
                           MapPackets<Op>(LowHalf(p23), HighHalf(p23)));
   }
-  /// Combined of two rows, the second in the higher half: half as many operations.
+  /// Returns the combined chains of two rows, the second in the higher half. It takes half as many
+  /// operations as two calls of Combined.
   TESSERA_HD static P CombinedOf(const RowChains& a, const RowChains& b) {
     return MapPackets<Op>(MapPackets<Op>(LowHalves(a.p01, b.p01), HighHalves(a.p01, b.p01)),
                           MapPackets<Op>(LowHalves(a.p23, b.p23), HighHalves(a.p23, b.p23)));
@@ -93,13 +97,14 @@ struct RowChains<Op, WidePacket<T>> {
 };
 #endif  // TESSERA_HAS_WIDE_PACKETS
 
-/// Elements of a turn of kReduceChains packets, and of as many turns as are put aside together.
+/// kReduceTurn is the number of elements in one step of kReduceChains packets. kReduceBlockOf is
+/// the number of elements in the steps whose partial results are combined together.
 template <typename T>
 inline constexpr index_t kReduceTurn = kReduceChains* PacketTraits<T>::kSize;
 template <typename T>
 inline constexpr index_t kReduceBlockOf = kReduceBlock* kReduceTurn<T>;
 
-/// Op over elements [begin, end) of row y, a whole number of turns.
+/// Returns Op over elements [begin, end) of row y. Requires: whole steps of kReduceTurn elements.
 template <typename Op, typename P, typename T, typename E>
 [[gnu::always_inline]] inline typename PacketTraits<T>::type ReduceTurns(const T& initial,
                                                                          const E& e, index_t y,
@@ -110,8 +115,8 @@ template <typename Op, typename P, typename T, typename E>
   return chains.Combined();
 }
 
-/// What to read elements [x, x + count) of row y from: the expression, or a block of them in
-/// `buffer` where it holds costly functions.
+/// Returns an expression for elements [x, x + count) of row y: `e` itself, or if it has expensive
+/// functions, a block of their values in `buffer`.
 template <typename E>
 TESSERA_HD decltype(auto) RowElements(const E& e, [[maybe_unused]] index_t y,
                                       [[maybe_unused]] index_t x, [[maybe_unused]] index_t count,
@@ -124,13 +129,15 @@ TESSERA_HD decltype(auto) RowElements(const E& e, [[maybe_unused]] index_t y,
   }
 }
 
-/// Elements that are reduced together in any order: most of a row, and what this leaves of it. At
-/// -O2 GCC makes packets only of loops whose extent it knows.
+/// The numbers of elements that are reduced together in any order: kAnyOrderBlock for most of a
+/// row, and kShortAnyOrderBlock for the rest. They are constants because GCC at -O2 vectorizes only
+/// loops of constant extent.
 inline constexpr index_t kAnyOrderBlock = kReduceBlock * kReduceChains;
 inline constexpr index_t kShortAnyOrderBlock = 32;
 
-/// Red over kCount elements of row y from x on, in any order, in kChains chains. Small numbers are
-/// added in 32 bits, of which a block does not need more, as many at a time again.
+/// Reduces kCount elements of row y from x on, in any order, in kChains chains. Sums of elements of
+/// up to 16 bits accumulate in 32 bits, which is enough for a block and doubles the elements in a
+/// packet.
 template <typename Red, index_t kCount, index_t kChains, typename E>
 [[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceInAnyOrder(
     const E& e, index_t y, index_t x) {
@@ -158,7 +165,8 @@ template <typename Red, index_t kCount, index_t kChains, typename E>
   }
 }
 
-/// The expression to read row y from: bound to it, where finding it takes divisions.
+/// Returns the expression to read row y from. It is bound to the row if finding the row takes
+/// divisions.
 template <typename E>
 decltype(auto) RowOf(const E& e, [[maybe_unused]] index_t y) {
   if constexpr (HasAtRow<E>) {
@@ -168,7 +176,8 @@ decltype(auto) RowOf(const E& e, [[maybe_unused]] index_t y) {
   }
 }
 
-/// ReduceRow in packets P. Inlined always, so that it is compiled for its caller's instructions.
+/// Runs ReduceRow in packets P. Inlining is forced, so that the loops are compiled for the caller's
+/// instruction set.
 template <typename Red, typename P, typename E>
 [[gnu::always_inline]] inline AccumulatorOf<Red, typename E::value_type> ReduceRowIn(const E& e,
                                                                                      index_t y,
@@ -208,7 +217,7 @@ template <typename Red, typename P, typename E>
       result = Op::Map(result, ReduceInAnyOrder<Red, kShortAnyOrderBlock, 1>(e, y, x));
     }
   }
-  // One by one: what packets leave over, or all of a row that has none, its parts put aside too.
+  // The rest after the packets, or a row without packets, is reduced element by element, in parts.
   constexpr index_t kPart = kReduceBlock * kReduceChains;
   while (x < end) {
     const index_t count = std::min(kPart, end - x);
@@ -223,8 +232,8 @@ template <typename Red, typename P, typename E>
   return result;
 }
 
-/// ReduceRow in wide packets, or whatever the compiler makes of the loops for AVX2. RunsWide() must
-/// be true.
+/// Runs ReduceRow in AVX2 packets, or in loops that the compiler vectorizes for AVX2. Requires:
+/// RunsWide().
 template <typename Red, typename E>
 TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const E e, index_t y,
                                                                            index_t begin,
@@ -232,9 +241,9 @@ TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const
   return ReduceRowIn<Red, WidePacket<typename E::value_type>>(e, y, begin, end);
 }
 
-/// Reduces elements [begin, end) of row y of an expression, in an order that depends on nothing but
-/// the extent: four packets of partial results, then their lanes, then the rest. Costly functions
-/// are computed over spans, a block of what is reduced at a time.
+/// Reduces elements [begin, end) of row y of an expression. The order depends only on the extent:
+/// four packets of partial results, then their lanes, then the rest. Expensive functions are
+/// computed by array kernels, one block at a time.
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
                                                      index_t end) {
@@ -246,7 +255,8 @@ AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, inde
   return ReduceRowIn<Red, typename PacketTraits<typename E::value_type>::type>(e, y, begin, end);
 }
 
-/// results[i] = Op over packet i's lanes one after another, for as many packets as each has lanes.
+/// Sets results[i] = Op over the lanes of packet i, in order. The number of packets is the number
+/// of lanes.
 template <typename Op, typename T, typename P, typename... MoreP>
 TESSERA_HD void ReduceLanes(T* results, const P& packet, const MoreP&... packets) {
   pk::PacketBlock<P, 1 + sizeof...(MoreP)> lanes{{packet, packets...}};
@@ -258,17 +268,18 @@ TESSERA_HD void ReduceLanes(T* results, const P& packet, const MoreP&... packets
   pk::pstoreu(results, result);
 }
 
-/// Rows that ReduceRowsWide reduces side by side. A row has but two chains of wide packets, for
-/// its order of additions shall be that of four narrow ones: alone it would wait for each addition.
+/// The number of rows that ReduceRowsWide reduces side by side. A row has only two chains of AVX2
+/// packets, because its order of additions must be that of four narrower ones. One row alone would
+/// wait for the latency of each addition.
 inline constexpr index_t kRowsSideBySide = 4;
 
-/// Bytes of a row below which rows go side by side. Those of one page, if they are packed, all lie
-/// in the same sets of the first cache: of two operands they drive each other out.
+/// The size in bytes below which rows are reduced side by side. Packed rows of one page map to the
+/// same sets of the L1 cache, so that rows of two operands would evict each other.
 inline constexpr index_t kSideBySideBytes = 4096;
 
-/// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for kRowsSideBySide rows at a time from
-/// `first` on, as long as so many are left before `last`; returns how many. `columns` must hold a
-/// turn and no second block. RunsWide() must be true.
+/// Sets results[i] = ReduceRow<Red>(e, first + i, 0, columns), kRowsSideBySide rows at a time from
+/// `first` on, and stops when fewer are left before `last`. Returns the number of rows reduced.
+/// Requires: `columns` holds one step and at most one block, and RunsWide().
 template <typename Red, typename E>
 TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last, index_t columns,
                                          typename E::value_type* results) {
@@ -304,8 +315,9 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
   return y - first;
 }
 
-/// `result`, whose lane i is that of row y + i, with the packets at x of these rows taken up but
-/// for their first `skipped` elements, each row's in their order.
+/// Returns `result` combined with the packets at x of rows y, y + 1, and so on; lane i belongs to
+/// row y + i. The first `skipped` elements of each packet are left out. Each row's elements are
+/// combined in order.
 template <typename Op, typename P, typename E, size_t... i>
 TESSERA_HD P TakeUpTransposed(P result, const E& e, index_t y, index_t x, size_t skipped,
                               std::index_sequence<i...> /*rows*/) {
@@ -316,10 +328,10 @@ TESSERA_HD P TakeUpTransposed(P result, const E& e, index_t y, index_t x, size_t
   return result;
 }
 
-/// results[i] = ReduceRow<Red>(e, first + i, 0, columns) for rows that ReduceRow takes one by one,
-/// four at a time, or one for each lane of a packet, from `first` on as long as so many are left
-/// before `last`; returns how many. A row alone waits for each addition, and is hardly longer than
-/// what it costs to begin it.
+/// Sets results[i] = ReduceRow<Red>(e, first + i, 0, columns) for short rows, which ReduceRow
+/// reduces element by element. It reduces four rows at a time, or one for each lane of a packet,
+/// from `first` on, and stops when fewer are left before `last`. Returns the number of rows
+/// reduced. A short row alone would wait for each addition, and costs hardly more than the call.
 template <typename Red, typename E>
 index_t ReduceShortRows(const E e, index_t first, index_t last, index_t columns,
                         AccumulatorOf<Red, typename E::value_type>* results) {
@@ -332,7 +344,7 @@ index_t ReduceShortRows(const E e, index_t first, index_t last, index_t columns,
     using P = typename PacketTraits<T>::type;
     constexpr index_t kSize = PacketTraits<T>::kSize;
     constexpr auto kRows = std::make_index_sequence<static_cast<size_t>(kSize)>();
-    // What whole packets leave of a row lies in one that ends with it.
+    // The elements after the last whole packet are in a packet that ends with the row.
     const index_t rest = columns % kSize;
     if (columns >= kSize) {
       for (; y + kSize <= last; y += kSize, results += kSize) {
@@ -364,8 +376,8 @@ index_t ReduceShortRows(const E e, index_t first, index_t last, index_t columns,
   return y - first;
 }
 
-/// results[i] = Finish of values[i], each of `extent` elements, for as many as are whole packets P;
-/// returns how many these are.
+/// Sets results[i] = Finish of values[i], each reduced from `extent` elements, in whole packets P.
+/// Returns the number of elements in these packets.
 template <typename Finish, typename P, typename T>
 [[gnu::always_inline]] inline index_t FinishPackets(const T* values, index_t count, index_t extent,
                                                     T* results) {
@@ -377,13 +389,14 @@ template <typename Finish, typename P, typename T>
   return i;
 }
 
-/// The same in wide packets. RunsWide() must be true.
+/// Runs FinishPackets in AVX2 packets. Requires: RunsWide().
 template <typename Finish, typename T>
 TESSERA_WIDE_LOOP index_t FinishWide(const T* values, index_t count, index_t extent, T* results) {
   return FinishPackets<Finish, WidePacket<T>>(values, count, extent, results);
 }
 
-/// results[i] = Finish of values[i], each of `extent` elements; in place too.
+/// Sets results[i] = Finish of values[i], each reduced from `extent` elements. `results` may be
+/// `values`.
 template <typename Finish, typename Value, typename T>
 void FinishResults(const Value* values, index_t count, index_t extent, T* results) {
   index_t i = 0;
@@ -404,8 +417,8 @@ void FinishResults(const Value* values, index_t count, index_t extent, T* result
   for (; i < count; ++i) results[i] = Finish::template Map<T>(values[i], extent);
 }
 
-/// results[i] = Finish of ReduceRow<Red>(e, first + i, 0, columns), for `count` rows. Nothing that
-/// e reads lies in `results`.
+/// Sets results[i] = Finish of ReduceRow<Red>(e, first + i, 0, columns), for `count` rows.
+/// Requires: e reads nothing in `results`.
 template <typename Red, typename Finish, typename E, typename T>
 void ReduceEachRow(const E& e, index_t first, index_t count, index_t columns, T* results) {
   using Value = AccumulatorOf<Red, typename E::value_type>;
@@ -425,7 +438,7 @@ void ReduceEachRow(const E& e, index_t first, index_t count, index_t columns, T*
       }
     }
     if constexpr (!HoldsSpans<E>()) {
-      // Rows up to this length are reduced one element after another.
+      // Rows shorter than kLimit are reduced element by element.
       constexpr index_t kLimit = ReducesPackets<Red, E>      ? kReduceTurn<Value>
                                  : ReducesInAnyOrder<Red, E> ? kShortAnyOrderBlock
                                                              : kAnyOrderBlock + 1;

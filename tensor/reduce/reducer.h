@@ -13,15 +13,16 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Which elements of a CPU expression a reduction over rows takes: elements [begin, end) of the
-/// `count` rows first, first + step, and so on.
+/// The rows of a CPU expression that a reduction combines: the `count` rows first, first + step,
+/// and so on.
 struct RowsToReduce {
   index_t first;
   index_t step;
   index_t count;
 };
 
-/// out[i] = Red over the rows of element begin + i, as ReduceColumns reduces them.
+/// Sets out[i] to the reduction by Red of element begin + i over the rows, as ReduceColumns
+/// computes it.
 template <typename Red, typename E>
 void ReduceRows(const E& expression, const RowsToReduce& rows, index_t begin, index_t end,
                 typename E::value_type* out) {
@@ -34,7 +35,8 @@ void ReduceRows(const E& expression, const RowsToReduce& rows, index_t begin, in
   }
 }
 
-/// The same, each `piece` rows by themselves and in parallel; their results are combined in order.
+/// Sets out[i] to the reduction by Red of element begin + i over the rows. Each `piece` rows are
+/// reduced separately and in parallel, and their results are combined in order.
 template <typename Red, typename E>
 void ReduceRowsInPieces(const E& expression, const RowsToReduce& rows, index_t piece, index_t begin,
                         index_t end, typename E::value_type* out) {
@@ -63,7 +65,7 @@ void ReduceRowsInPieces(const E& expression, const RowsToReduce& rows, index_t p
   }
 }
 
-/// Red over row y of `extent` elements, in chunks that several threads share.
+/// Reduces row y of `extent` elements by Red, in chunks that several threads share.
 template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceLongRow(const E& e, index_t y, index_t extent) {
   return ReduceChunks<Red>(

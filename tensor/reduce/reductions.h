@@ -15,35 +15,36 @@
 #include "tessera/tensor/reduce/reductions_cuda.h"
 #include "tessera/tensor/shape/spread.h"
 
-/// Reductions that stand inside expressions. Of a matrix x:
+/// Reductions as parts of expressions, for example of a matrix x:
 ///
 ///     float total = sum(x * x);                            // of all elements, a number
 ///     r = (a - mean(a)) * b;                               // numbers fit every shape
 ///     rows = sum<1>(x);                                    // along axis 1: a vector, one a row
-///     y = exp(x - maximum<1>(x).spread());                 // over the places reduced from
+///     y = exp(x - maximum<1>(x).spread());                 // spread() broadcasts along it;
 ///     y = y / sum<1>(y).spread();                          // together: softmax of each row
 ///
 /// sum, mean, maximum, minimum and norm (the root of the sum of squares) reduce an expression of
-/// any rank, as a whole or with `<axis>` along one axis, which then is missing from the result;
-/// .spread() puts it back, with the same value everywhere along it. inner(a, b) is the sum of a *
-/// b.
+/// any rank: all of it, or with `<axis>` along one axis, which the result then lacks. .spread()
+/// broadcasts the result along that axis again. inner(a, b) is the sum of a * b.
 ///
-/// The operand is any expression; it is read in one pass and never stored, but where it holds a
-/// transpose, which is computed into a temporary. What an element-wise
-/// expression holds of reductions is computed before its loop, into numbers and temporaries of the
-/// results' size; those that are equal (see kIsItsOperands in operand.h), over the same memory,
-/// once for all of an assignment or of a Fuse in one pass, so that functors must give the same for
-/// the same element. Each that holds a Store is computed for itself. Sums of half and bfloat16 are
-/// carried out in float, of integers in 64 bits, and cut to the element type at the end. The order
-/// of operations depends on the shape alone. NaN wins every comparison.
+/// The operand may be any expression. It is read in one pass and not stored, except that a
+/// transpose in it is materialized in a temporary. Reductions inside an element-wise expression are
+/// materialized before its loop, in numbers and in temporaries of the results' size. Equal
+/// reductions over the same memory (see kIsItsOperands in operand.h) are computed once for an
+/// assignment, or for a Fuse in one pass. Functors must therefore give the same result for the same
+/// element. A reduction that holds a Store is always computed separately.
 ///
-/// Of no elements the sum and the norm are 0, the mean is NaN (0 for integers), the maximum the
-/// type's lowest value (-inf for real types), the minimum its highest.
+/// Sums of half and bfloat16 accumulate in float, and sums of integers in 64 bits; the result is
+/// then converted to the element type. The order of operations depends only on the shape. A maximum
+/// or minimum of elements with a NaN is NaN.
+///
+/// Over no elements, the sum and the norm are 0, the mean is NaN (0 for integers), the maximum is
+/// the type's lowest value (-inf for floating-point types), and the minimum is its highest.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A reduction of a whole expression, in the type of its result T.
+/// The node of a reduction of a whole expression to a number of type T.
 template <typename Red, typename Finish, typename T, typename E>
 struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
                       Number<ReduceAllExp<Red, Finish, T, E>, T, 0> {
@@ -64,7 +65,7 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
     return visit(e);
   }
 
-  /// A number fits every shape as it is.
+  /// Returns the node itself, because a number fits every shape.
   const ReduceAllExp& spread() const { return *this; }
 
   template <typename Device>
@@ -83,7 +84,7 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
 
 namespace finish {
 
-/// Op of what Finish makes of it.
+/// Applies Op to the result of Finish.
 template <typename Finish, typename Op>
 struct Then {
   static constexpr bool kHasWidePacket = HasWidePacket<Finish>() && HasWidePacket<Op>();
@@ -101,10 +102,10 @@ struct Then {
 
 }  // namespace finish
 
-/// How ReduceAlongRows divides its work: by rows, or where these are long, by chunks of them of a
-/// fixed size, so that few rows keep every thread busy too.
+/// Divides the work of ReduceAlongRows: by rows, or if these are long, by chunks of rows of a
+/// constant size, so that a few rows keep every thread busy too.
 struct AlongRowsPlan {
-  index_t chunks;  // of each row
+  index_t chunks;  // the number of chunks in each row
   TaskPlan tasks;
 
   AlongRowsPlan(index_t rows, index_t columns, index_t cost)
@@ -113,7 +114,7 @@ struct AlongRowsPlan {
                           : TaskPlan{rows * chunks, ReduceGrain(cost)}) {}
 };
 
-/// dst[i] = the reduction of row i.
+/// Sets dst[i] to the finished reduction of row i.
 template <typename Red, typename Finish, typename T, typename E>
 void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<cpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
@@ -143,7 +144,7 @@ void ReduceAlongRows(T* dst, const E& e, index_t rows, index_t columns, Scratch<
   }
 }
 
-/// A reduction along one axis, in the type of its result T.
+/// The node of a reduction along one axis to elements of type T.
 template <typename Red, typename Finish, int kAxis, typename T, typename E>
 struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   using value_type = T;
@@ -169,7 +170,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
     return rest;
   }
 
-  /// The results over the places that they were reduced from: an expression of the operand's shape.
+  /// Returns the results broadcast along the axis again: an expression of the operand's shape.
   SpreadExp<kAxis, ReduceAxisExp> spread() const { return {*this, e.shape()[kAxis]}; }
 
   template <typename Device>
@@ -178,12 +179,13 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
     ComputeInto(results, scratch);
     return results;
   }
-  /// See ComputesFirstInto.
+  /// Computes the reduction into `results`; see ComputesFirstInto.
   template <typename Device>
   void ComputeInto(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
     ComputeAs<Finish>(results, scratch);
   }
-  /// The same for Op of the results; a costly one has its own kernels instead.
+  /// Computes Op of the reduction into `results`. Not used for an expensive Op, which has an array
+  /// kernel.
   template <typename Op, typename Device>
   requires(!IsSpan<UnaryMapExp<Op, Tensor<Device, kRank, T>>>::value) void ComputeInto(
       const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
@@ -191,7 +193,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   }
 
  private:
-  /// ComputeInto with Last in place of Finish.
+  /// Computes the reduction into `results` with Last in place of Finish.
   template <typename Last, typename Device>
   void ComputeAs(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
     const auto& ready = PrepareRows(e, scratch);
@@ -220,8 +222,8 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   }
 };
 
-/// What the functions below return: Finish of the reduction of a node by Red, as a number of type
-/// T, or along an axis.
+/// Returns the node for Finish of the reduction of `e` by Red: a number of type T, or a reduction
+/// along an axis.
 template <typename Red, typename Finish, typename T, typename E>
 ReduceAllExp<Red, Finish, T, E> MakeReduction(const E& e) {
   return ReduceAllExp<Red, Finish, T, E>(e);
@@ -236,8 +238,8 @@ auto MakeAxisReduction(const E& e) {
   }
 }
 
-/// An operand in the type in which its elements are added up, where squares and products of it
-/// would not fit its own.
+/// Returns an operand in the type in which its elements accumulate, for squares and products that
+/// its own type could not hold.
 template <Operand E>
 auto Widened(const E& e) {
   using T = typename E::value_type;
@@ -249,7 +251,7 @@ auto Widened(const E& e) {
   }
 }
 
-/// The sum of all elements, or along an axis.
+/// Returns the sum of all elements, or the sums along an axis.
 template <Operand E>
 auto sum(const AnyOperand<E>& e) {
   return MakeReduction<red::sum, finish::None, typename E::value_type>(
@@ -260,7 +262,8 @@ auto sum(const AnyOperand<E>& e) {
   return MakeAxisReduction<red::sum, finish::None, kAxis, typename E::value_type>(
       OperandNode<E>(AsNode(e.self())));
 }
-/// The sum divided by the number of elements; NaN of none, and of integers 0.
+/// Returns the mean of all elements, or the means along an axis. Over no elements the mean is NaN,
+/// and 0 for integers.
 template <Operand E>
 auto mean(const AnyOperand<E>& e) {
   return MakeReduction<red::sum, finish::Mean, typename E::value_type>(
@@ -271,7 +274,8 @@ auto mean(const AnyOperand<E>& e) {
   return MakeAxisReduction<red::sum, finish::Mean, kAxis, typename E::value_type>(
       OperandNode<E>(AsNode(e.self())));
 }
-/// The largest element, NaN if there is one; of none the type's lowest value, or -infinity.
+/// Returns the largest of all elements, or the largest along an axis. A NaN among them gives NaN.
+/// Over no elements it is the type's lowest value, or -infinity.
 template <Operand E>
 auto maximum(const AnyOperand<E>& e) {
   return MakeReduction<red::maximum, finish::None, typename E::value_type>(
@@ -282,7 +286,8 @@ auto maximum(const AnyOperand<E>& e) {
   return MakeAxisReduction<red::maximum, finish::None, kAxis, typename E::value_type>(
       OperandNode<E>(AsNode(e.self())));
 }
-/// The smallest element, NaN if there is one; of none the type's highest value, or infinity.
+/// Returns the smallest of all elements, or the smallest along an axis. A NaN among them gives NaN.
+/// Over no elements it is the type's highest value, or infinity.
 template <Operand E>
 auto minimum(const AnyOperand<E>& e) {
   return MakeReduction<red::minimum, finish::None, typename E::value_type>(
@@ -294,8 +299,9 @@ auto minimum(const AnyOperand<E>& e) {
       OperandNode<E>(AsNode(e.self())));
 }
 
-/// The Euclidean norm. A square beyond the accumulator's range makes it infinite, and squares below
-/// it are lost: the norm of three times 1e-30f is 0.
+/// Returns the Euclidean norm of all elements, or the norms along an axis. A square above the
+/// accumulator's range makes it infinite, and squares below the range vanish: the norm of three
+/// times 1e-30f is 0.
 template <Operand E>
 auto norm(const AnyOperand<E>& e) {
   return MakeReduction<red::sum, finish::Root, typename E::value_type>(
@@ -307,7 +313,7 @@ auto norm(const AnyOperand<E>& e) {
       F<op::square>(Widened(e.self())));
 }
 
-/// The products that `operation` adds up. Throws Error(kInvalidArgument) if the shapes differ.
+/// Returns the products that `operation` sums. Throws Error(kInvalidArgument) if the shapes differ.
 template <typename A, typename B>
 auto ProductsFor(const char* operation, const A& a, const B& b) {
   if constexpr (A::kRank > 0 && B::kRank > 0) {
@@ -319,8 +325,8 @@ auto ProductsFor(const char* operation, const A& a, const B& b) {
   return F<op::mul>(Widened(a), Widened(b));
 }
 
-/// The sum of a * b over all elements, or along one axis. Throws Error(kInvalidArgument) if the
-/// shapes differ.
+/// Returns the sum of a * b over all elements, or the sums along one axis. Throws
+/// Error(kInvalidArgument) if the shapes differ.
 template <typename A, typename B>
 requires MatchingExpressions<A, B>
 auto inner(const AnyOperand<A>& a, const AnyOperand<B>& b) {
@@ -342,8 +348,9 @@ requires MismatchedExpressions<A, B> MismatchOf<A, B> inner(const AnyOperand<A>&
                                                             const AnyOperand<B>& b)
 = delete;
 
-/// The inner product of two vectors, a number. Of matrices, dot is their product, as in mshadow;
-/// inner is Devectorize's `dot` for any rank.
+/// Returns the inner product of two vectors, which is a number. Throws Error(kInvalidArgument) if
+/// the shapes differ. For matrices, dot is the matrix product, as in mshadow; inner is
+/// Devectorize's `dot` for any rank.
 template <typename A, typename B>
 requires VectorPair<A, B>
 auto dot(const AnyOperand<A>& a, const AnyOperand<B>& b) {

@@ -1,8 +1,8 @@
 #ifndef TESSERA_TENSOR_REDUCE_REDUCTIONS_CASES_H_
 #define TESSERA_TENSOR_REDUCE_REDUCTIONS_CASES_H_
 
-/// What reductions are tested with for every element type, in several files for the compiler's
-/// sake.
+/// Tests of reductions for every element type. Several files instantiate them, because one would
+/// take the compiler too long.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -18,13 +18,14 @@ namespace tessera {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The number that an expression stands for. (static_cast would try half's own constructors first.)
+// Returns the value of an expression that is a number. (static_cast would try half's own
+// constructors first.)
 template <typename T>
 T Number(T value) {
   return value;
 }
 
-// What the reductions of a group of elements are, in double.
+// The exact reductions of a group of elements, in double.
 struct Summary {
   double sum = 0, magnitude = 0, squares = 0, maximum = -kInfinity, minimum = kInfinity;
   int64_t count = 0;
@@ -42,8 +43,9 @@ struct Summary {
 template <typename T>
 class ReductionsTest : public testing::Test {
  protected:
-  // Adding n numbers in any order loses at most n roundings of the sum of their magnitudes (Higham,
-  // Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2); storing it one more.
+  // Returns the error bound of a reduction. Adding n numbers in any order loses at most n roundings
+  // of the sum of their magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+  // ed., section 4.2); storing the result loses one more.
   static double Bound(const Summary& s, double magnitude, double result) {
     const double roundoff = UnitRoundoff<typename expr::AccumulateIn<T>::type>();
     return static_cast<double>(s.count + 1) * roundoff * magnitude +
@@ -113,7 +115,7 @@ class ReductionsTest : public testing::Test {
                least.values()[i], norms.values()[i]);
       Check(products.values()[i], groups[i].squares, groups[i], groups[i].squares, "inner");
     }
-    // Spread, every element meets the result of its own group.
+    // After spread(), every element has the result of its own group.
     GuardedTensor<N, T> all(shape, out_layout);
     *all = maximum<kAxis>(*x).spread();
     const std::vector<T> spread_values = all.values();
@@ -147,7 +149,7 @@ TYPED_TEST_P(ReductionsTest, EitherAxisOfMatrices) {
 
 TYPED_TEST_P(ReductionsTest, AnyAxisOfHigherRanks) {
   TestFixture::template ExpectAxis<1>(Shape3(3, 4, 9), {.row_padding = 1});
-  // To the loops a higher rank is a matrix too, whatever the type.
+  // Loops treat a higher rank as a matrix for every type, so two types suffice.
   if constexpr (std::is_same_v<TypeParam, float> || std::is_same_v<TypeParam, int32_t>) {
     TestFixture::template ExpectAxis<0>(Shape3(3, 4, 9), {.row_padding = 1});
     TestFixture::template ExpectAxis<2>(Shape3(3, 4, 9), {.row_padding = 1});

@@ -8,7 +8,7 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A number that a reduction leaves in a GPU's memory, as an expression.
+/// A number in a GPU's memory, the result of a reduction, as an expression.
 template <typename T>
 struct DeviceNumberExp : Exp<DeviceNumberExp<T>, T>, Number<DeviceNumberExp<T>, T, 0> {
   using value_type = T;
@@ -45,8 +45,8 @@ struct DeviceNumberExp : Exp<DeviceNumberExp<T>, T>, Number<DeviceNumberExp<T>, 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// True for the block that is the last of its grid to come here; what every block wrote before is
-/// then visible to it. `*arrivals` begins at 0.
+/// Returns true to the last block of the grid that calls it. All earlier writes of every block are
+/// then visible to that block. `*arrivals` must be 0 at first.
 inline __device__ bool IsLastBlock(unsigned* arrivals) {
   __shared__ bool last;
   __threadfence();
@@ -56,9 +56,9 @@ inline __device__ bool IsLastBlock(unsigned* arrivals) {
   return last;
 }
 
-/// *dst = the finished reduction of (rows, columns) elements, in one kernel: each block leaves a
-/// partial result, and the last one to do so combines them, in the order of the blocks, so that
-/// the result does not depend on which is last.
+/// Sets *dst to the finished reduction of (rows, columns) elements, in one kernel. Each block
+/// stores a partial result. The last block to do so combines them in the order of the blocks, so
+/// that the result does not depend on which block is last.
 template <typename Red, typename Finish, bool kGroups, typename Accumulator, typename T, typename E>
 __global__ void ReduceAllKernel(T* dst, Accumulator* partial, unsigned* arrivals, E e, index_t rows,
                                 index_t columns, index_t count) {
@@ -87,7 +87,7 @@ __global__ void ReduceAllKernel(T* dst, Accumulator* partial, unsigned* arrivals
   if (threadIdx.x == 0) *dst = Finish::template Map<T>(value, count);
 }
 
-/// Enqueues *dst = the reduction of all `size` elements of the expression.
+/// Enqueues *dst = the finished reduction of all `size` elements of the expression.
 template <typename Red, typename Finish, typename T, typename E>
 void ReduceAllCuda(T* dst, const E& e, index_t size, Scratch<gpu>* scratch) {
   using Accumulator = AccumulatorOf<Red, typename E::value_type>;
@@ -123,7 +123,7 @@ void ReduceAllCuda(T* dst, const E& e, index_t size, Scratch<gpu>* scratch) {
   tensor_internal::CheckCuda(cudaGetLastError(), "reduction kernel");
 }
 
-/// Enqueues a reduction along one axis. `dst` has at least one element.
+/// Enqueues a reduction along one axis. Requires: `dst` has at least one element.
 template <typename Red, typename Finish, int N, typename T, typename E, typename Walk>
 void ReduceAxisCuda(const Tensor<gpu, N, T>& dst, const E& e, const Walk& walk, index_t columns,
                     Scratch<gpu>* scratch) {
