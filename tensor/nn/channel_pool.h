@@ -9,18 +9,18 @@
 
 namespace tessera {
 
-/// How a window moves over the channels of an image. Channels beyond the first and the last count
-/// as absent.
+/// The movement of a window over the channels of an image. The window ignores channels before the
+/// first and after the last.
 struct ChannelWindow {
   index_t size = 1;    ///< channels in a window
   index_t stride = 1;  ///< channels from one window to the next
-  index_t pad = 0;     ///< absent channels on either side
+  index_t pad = 0;     ///< ignored channels on each side
 };
 
 namespace tensor_internal {
 
-/// Returns the window. Throws Error(kInvalidArgument) unless its numbers make sense and all that is
-/// computed of its ends over so many channels is below 2^63.
+/// Returns the window. Throws Error(kInvalidArgument) unless size and stride are at least 1, pad is
+/// at least 0, and every coordinate of a window over that many channels is below 2^63.
 inline const ChannelWindow& CheckedWindow(const ChannelWindow& w, index_t channels,
                                           const char* operation) {
   if (w.size < 1 || w.stride < 1 || w.pad < 0) {
@@ -40,7 +40,7 @@ inline const ChannelWindow& CheckedWindow(const ChannelWindow& w, index_t channe
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// chpool: see the function below.
+/// The node of chpool, which is described at the function.
 template <typename Red, typename E>
 struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -54,7 +54,7 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
 
   E e;
   ChannelWindow w;
-  index_t channels;  // of the operand
+  index_t channels;  // the operand's channels
   Shape<kRank> target;
 
   ChannelPoolExp(const E& operand, const ChannelWindow& window, index_t positions)
@@ -108,7 +108,7 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
   }
 };
 
-/// ch_unpool: see the function below.
+/// The node of ch_unpool, which is described at the function.
 template <typename Red, typename E, typename Pooled, typename Grad>
 struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -123,7 +123,7 @@ struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E
   Grad grad;
   ChannelWindow w;
   Shape<kRank> target;
-  index_t positions;  // of the window
+  index_t positions;  // the window's positions
 
   ChannelUnpoolExp(const E& data, const Pooled& result, const Grad& gradient,
                    const ChannelWindow& window)
@@ -172,18 +172,18 @@ struct ChannelUnpoolExp : Exp<ChannelUnpoolExp<Red, E, Pooled, Grad>, typename E
   bool IsFlat() const { return false; }
 };
 
-/// Reduces windows of w.size neighbouring channels: the third last dimension is the channels, the
-/// last two are an image's. Without stride and padding, each channel becomes the reduction of the
-/// `size` channels around it, those from channel - size / 2 on. An operand that is a function of
-/// others, such as tanh(x), is computed once, into a temporary.
+/// Returns the reduction by Red of windows of `size` adjacent channels. The last three dimensions
+/// are (channel, height, width). In the form without stride and padding, each channel becomes the
+/// reduction of the `size` channels around it, from channel - size / 2 on. An operand that is a
+/// function of others, such as tanh(x), is materialized in a temporary.
 ///
-/// Red as in reduce_with_axis; half and bfloat16 are reduced in float.
-/// Throws Error(kInvalidArgument) if the window makes no sense or does not fit.
+/// Red is a reducer as in reduce_with_axis; half and bfloat16 are reduced in float. Throws
+/// Error(kInvalidArgument) if size or stride is below 1, if pad is negative, or if no window fits.
 template <typename Red, Operand E>
 ChannelPoolExp<ReducerOf<Red>, OperandNode<E>> chpool(const E& e, index_t size, index_t stride,
                                                       index_t pad) {
   static_assert(E::kRank >= 3, "chpool: the last three dimensions are (channel, height, width)");
-  // Before anything is divided by the stride.
+  // The check comes before the division by the stride.
   const index_t channels = e.shape()[E::kRank - 3];
   const ChannelWindow window =
       tensor_internal::CheckedWindow({size, stride, pad}, channels, "chpool");
@@ -196,9 +196,10 @@ ChannelPoolExp<ReducerOf<Red>, OperandNode<E>> chpool(const E& e, index_t size) 
   return {AsNode(e), {size, 1, size / 2}, e.shape()[E::kRank - 3]};
 }
 
-/// The gradient of chpool: data is what was pooled, pooled the result, grad its gradient; the value
-/// has data's shape. Of a maximum or minimum, every element that equals it takes the gradient.
-/// Throws Error(kInvalidArgument) if the shapes do not fit or the window makes no sense.
+/// Returns the gradient of chpool, in data's shape. `data` is the pooled operand, `pooled` the
+/// result of chpool, and `grad` the result's gradient. Every element that equals a maximum or
+/// minimum receives its gradient. Throws Error(kInvalidArgument) if the shapes do not fit, if size
+/// or stride is below 1, or if pad is negative.
 template <typename Red, Operand E, Operand Pooled, Operand Grad>
 requires(MatchingExpressions<E, Pooled>&& MatchingExpressions<E, Grad>)
     ChannelUnpoolExp<ReducerOf<Red>, OperandNode<E>, OperandNode<Pooled>,

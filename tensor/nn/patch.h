@@ -14,16 +14,16 @@
 
 namespace tessera {
 
-/// How a two-dimensional window moves over an image. Padding is by zeros, on every side.
+/// The movement of a two-dimensional window over an image that is padded with zeros on every side.
 struct PatchGeometry {
-  index_t kernel_y = 1, kernel_x = 1;  ///< the window, in taps
+  index_t kernel_y = 1, kernel_x = 1;  ///< the window's size, in taps
   index_t stride_y = 1, stride_x = 1;  ///< pixels from one position to the next
   index_t dilate_y = 1, dilate_x = 1;  ///< pixels from one tap to the next
   index_t pad_y = 0, pad_x = 0;        ///< zeros on each side
 
-  /// The positions that a window has along an axis of `extent` elements; 0 if it never fits.
-  /// Throws Error(kInvalidArgument) if a number makes no sense, or if the padded axis or the window
-  /// overflows.
+  /// Return the number of positions of the window along an axis of `extent` elements, or 0 if it
+  /// does not fit. Throw Error(kInvalidArgument) if a size, stride or padding is out of range, or
+  /// if the length of the padded axis or of the window overflows.
   index_t OutputY(index_t extent) const {
     return Positions(extent, pad_y, kernel_y, dilate_y, stride_y);
   }
@@ -49,7 +49,7 @@ struct PatchGeometry {
 namespace tensor_internal {
 
 /// Returns the geometry. Throws Error(kInvalidArgument) unless kernels, strides and dilations are
-/// at least 1 and padding at least 0.
+/// at least 1 and padding is at least 0.
 inline const PatchGeometry& CheckedGeometry(const PatchGeometry& g, const char* operation) {
   if (g.kernel_y < 1 || g.kernel_x < 1 || g.stride_y < 1 || g.stride_x < 1 || g.dilate_y < 1 ||
       g.dilate_x < 1 || g.pad_y < 0 || g.pad_x < 0) {
@@ -61,8 +61,8 @@ inline const PatchGeometry& CheckedGeometry(const PatchGeometry& g, const char* 
   return g;
 }
 
-/// The shape of the matrix that images unpack to.
-/// Throws Error(kInvalidArgument) if it overflows, or if an extent of the images is negative.
+/// Returns the shape of the matrix that images unpack to. Throws Error(kInvalidArgument) if it
+/// overflows, or if an extent of the images is negative.
 inline Shape<2> UnpackedShape(const PatchGeometry& g, CheckedSize images, index_t channels,
                               index_t out_y, index_t out_x, const char* operation) {
   const auto rows = (CheckedSize(channels) * g.kernel_y * g.kernel_x).value();
@@ -76,8 +76,8 @@ inline Shape<2> UnpackedShape(const PatchGeometry& g, CheckedSize images, index_
   return CountableShape(Shape2(*rows, *columns), operation);
 }
 
-/// The window over planes of image's (channel, height, width) that moves by single steps; none if
-/// it takes longer ones.
+/// Returns the window over planes of the image's (channel, height, width) if it moves by single
+/// steps, else nothing.
 inline std::optional<PlaneWindow> SamePlaneWindow(const PatchGeometry& g, const Shape<3>& image) {
   if (g.stride_y != 1 || g.stride_x != 1) return std::nullopt;
   return PlaneWindow{image[1],   image[2],   g.kernel_y, g.kernel_x,
@@ -89,14 +89,14 @@ inline std::optional<PlaneWindow> SamePlaneWindow(const PatchGeometry& g, const 
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The output positions [begin, end) of an axis at which a tap falls inside the image, where the
-/// tap's coordinate at position o is o * stride + offset.
+/// The output positions [begin, end) of an axis at which a tap is inside the image. The tap's
+/// coordinate at position o is o * stride + offset.
 struct TapRange {
   index_t begin;
   index_t end;
 
   TESSERA_HD TapRange(index_t offset, index_t stride, index_t extent, index_t positions) {
-    if (stride == 1) {  // the common case, and without it two divisions a row
+    if (stride == 1) {  // the common case avoids two divisions a row
       begin = offset >= 0 ? 0 : -offset;
       end = extent - offset;
     } else {
@@ -109,7 +109,7 @@ struct TapRange {
   }
 };
 
-/// unpack_patch2col: see the function below.
+/// The node of unpack_patch2col, which is described at the function.
 template <typename E>
 struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -163,7 +163,8 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  /// Small planes are moved whole, under masks.
+  /// Writes rows [begin, end) of the matrix by masked copies of whole planes. Returns false, and
+  /// writes nothing, unless the planes are small.
   bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
       requires(kIsTensor<E>&& std::is_same_v<T, float>) {
     if (image.stride_ != image_shape[2]) return false;
@@ -173,7 +174,7 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
     return true;
   }
 
-  /// Copies whole spans of an image in memory, without a division for each element.
+  /// Copies contiguous parts of an image in memory, without a division for each element.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const requires kIsTensor<E> {
     if (begin != 0 || end != out_y * out_x) {
       for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
@@ -194,8 +195,9 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
     std::fill(out + rows.end * out_x, out + out_y * out_x, T(0));
     const T* from = plane + (rows.begin * g.stride_y + offset_y) * image.stride_ + offset_x;
     if (g.stride_x == 1 && g.stride_y == 1 && image.stride_ == out_x) {
-      // The image's rows lie as the result's do: one shifted copy takes all of them, and what it
-      // carried from a row's end into the next row's padding is cleared after.
+      // The image's rows are as far apart as the result's. One shifted copy therefore moves all of
+      // them. The elements that it carries from a row's end into the next row's padding are cleared
+      // afterwards.
       std::copy(from + columns.begin, from + (rows.end - 1 - rows.begin) * out_x + columns.end,
                 out + rows.begin * out_x + columns.begin);
     } else {
@@ -213,7 +215,7 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   }
 };
 
-/// pack_col2patch: see the function below.
+/// The node of pack_col2patch, which is described at the function.
 template <typename E>
 struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -266,7 +268,8 @@ struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  /// Small planes are added whole, under masks.
+  /// Writes rows [begin, end) of the image by masked additions of whole planes. Returns false, and
+  /// writes nothing, unless the planes are small.
   bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
       requires(kIsTensor<E>&& std::is_same_v<T, float>) {
     const index_t height = image_shape[1];
@@ -278,7 +281,7 @@ struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
     return true;
   }
 
-  /// Adds whole spans of a matrix in memory, tap by tap in the order in which Eval adds.
+  /// Adds contiguous parts of a matrix in memory, tap by tap in the order in which Eval adds.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const requires kIsTensor<E> {
     if (begin != 0 || end != image_shape[2]) {
       for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
@@ -325,25 +328,25 @@ struct PackColExp : Exp<PackColExp<E>, typename E::value_type> {
   }
 };
 
-/// Lays the patches under a moving window out as columns (im2col), so that a convolution becomes a
-/// product of matrices.
+/// Returns the matrix whose columns are the patches under a moving window (im2col), so that a
+/// convolution becomes a product of matrices.
 ///
-/// Shapes: image (channel, height, width); result (channel * kernel_y * kernel_x,
-/// out_y * out_x), where row (c, ky, kx) and column (oy, ox) hold the image's element
-/// (c, oy * stride_y + ky * dilate_y - pad_y, ox * stride_x + kx * dilate_x - pad_x), or 0 outside.
-/// An image that is a function of others, such as tanh(x), is computed once, into a temporary.
-/// Throws Error(kInvalidArgument) if the window does not fit the padded image, or if the geometry
-/// itself makes no sense.
+/// Shapes: image (channel, height, width); result (channel * kernel_y * kernel_x, out_y * out_x).
+/// Row (c, ky, kx) and column (oy, ox) of the result hold the image's element (c, oy * stride_y +
+/// ky * dilate_y - pad_y, ox * stride_x + kx * dilate_x - pad_x), or 0 outside the image. An image
+/// that is a function of others, such as tanh(x), is materialized in a temporary. Throws
+/// Error(kInvalidArgument) if the window does not fit the padded image, or if a size, stride,
+/// dilation or padding is out of range.
 template <Operand E>
 UnpackPatchExp<OperandNode<E>> unpack_patch2col(const E& image, const PatchGeometry& geometry) {
   static_assert(E::kRank == 3, "unpack_patch2col: an image has shape (channel, height, width)");
   return {AsNode(image), geometry};
 }
 
-/// The transpose of unpack_patch2col (col2im): each element of the image is the sum of the matrix
-/// elements that were copied from it. Taps are added in row order, so results are reproducible.
-/// Throws Error(kInvalidArgument) if the matrix is not of the unpacked image's shape, or if the
-/// geometry makes no sense.
+/// Returns the transpose of unpack_patch2col (col2im): each element of the image is the sum of the
+/// matrix elements that were copied from it. Taps are added in row order, so results are
+/// reproducible. Throws Error(kInvalidArgument) if the matrix does not have the unpacked image's
+/// shape, or if a size, stride, dilation or padding is out of range.
 template <Operand E>
 PackColExp<OperandNode<E>> pack_col2patch(const E& column, const Shape<3>& image_shape,
                                           const PatchGeometry& geometry) {

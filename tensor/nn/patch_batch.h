@@ -11,13 +11,13 @@
 #include "tessera/tensor/nn/patch.h"
 #include "tessera/tensor/shape/row_map.h"
 
-/// Patches of any expression of images, several of them at once:
-/// `unpack_patch2col(pad(images, 1), 3, 3, 1)`. patch.h has the form that pads by itself.
+/// Patches of several images at once, which may be any expression: `unpack_patch2col(pad(images,
+/// 1), 3, 3, 1)`. patch.h has the form with padding.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// unpack_patch2col: see the function below.
+/// The node of unpack_patch2col for several images, which is described at the function.
 template <typename E>
 struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -31,8 +31,8 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
 
   E e;
   PatchGeometry g;
-  index_t channels, height;  // of the operand
-  index_t out_y, out_x;      // positions of the window
+  index_t channels, height;  // the operand's channels and height
+  index_t out_y, out_x;      // the window's positions
   Shape<2> target;
 
   UnpackBatchExp(const E& images, const PatchGeometry& geometry)
@@ -70,7 +70,7 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  /// Copies spans of the images' rows, without a division for each element.
+  /// Copies contiguous parts of the images' rows, without a division for each element.
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     const Tap tap(g, y);
     const index_t offset = tap.x * g.dilate_x;
@@ -92,7 +92,7 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   }
 
  private:
-  /// The channel and the place in the window that a row of the matrix holds.
+  /// The channel and the tap of a row of the matrix.
   struct Tap {
     index_t channel, y, x;
 
@@ -103,7 +103,7 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
       y = rest - channel * g.kernel_y;
     }
   };
-  /// The operand's row that a tap meets at line (image, oy) of the window's positions.
+  /// Returns the operand's row under a tap at line (image, oy) of the window's positions.
   TESSERA_HD index_t ImageRow(const Tap& tap, index_t line) const {
     const index_t image = line / out_y;
     const index_t oy = line - image * out_y;
@@ -111,7 +111,7 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   }
 };
 
-/// pack_col2patch: see the function below.
+/// The node of pack_col2patch for several images, which is described at the function.
 template <int N, typename E>
 struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -166,7 +166,7 @@ struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  /// Adds spans of the matrix's rows, tap by tap in the order in which Eval adds.
+  /// Adds contiguous parts of the matrix's rows, tap by tap in the order in which Eval adds.
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     if constexpr (!std::is_same_v<value_type, Accumulator>) {
       for (index_t x = begin; x < end; ++x) *out++ = Eval(y, x);
@@ -195,7 +195,7 @@ struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
   }
 
  private:
-  /// The image, channel and y that a row of the result is.
+  /// The image, channel and y of a row of the result.
   struct Line {
     index_t image, channel, y;
 
@@ -205,22 +205,22 @@ struct PackBatchExp : Exp<PackBatchExp<N, E>, typename E::value_type> {
       image = plane / pack.target[N - 3];
       channel = plane - image * pack.target[N - 3];
     }
-    /// The matrix's column of position (oy, 0) in the image.
+    /// Returns the matrix's column for position (oy, 0) in the image.
     TESSERA_HD index_t FirstColumn(const PackBatchExp& pack, index_t oy) const {
       return (image * pack.out_y + oy) * pack.out_x;
     }
   };
 };
 
-/// Lays the patches under a moving window out as columns, so that a convolution of all the images
-/// becomes one product of matrices.
+/// Returns the matrix whose columns are the patches under a moving window, so that a convolution of
+/// all images becomes one product of matrices.
 ///
-/// Shapes: images (channel, height, width) or (…, channel, height, width); result
-/// (channel * kernel_y * kernel_x, images * out_y * out_x), where row (c, ky, kx) and column
-/// (n, oy, ox) hold element (n, c, oy * stride_y + ky * dilate_y, ox * stride_x + kx * dilate_x).
-/// Of the four numbers of the shorter forms the last two are one stride and one dilation. An
-/// operand that is a function of others, such as tanh(x), is computed once, into a temporary.
-/// Throws Error(kInvalidArgument) if the window does not fit the images or makes no sense.
+/// Shapes: images (channel, height, width) or (…, channel, height, width); result (channel *
+/// kernel_y * kernel_x, images * out_y * out_x). Row (c, ky, kx) and column (n, oy, ox) of the
+/// result hold element (n, c, oy * stride_y + ky * dilate_y, ox * stride_x + kx * dilate_x). The
+/// shorter forms have one stride and one dilation for both axes. An operand that is a function of
+/// others, such as tanh(x), is materialized in a temporary. Throws Error(kInvalidArgument) if the
+/// window does not fit the images, or if a size, stride or dilation is below 1.
 template <Operand E>
 UnpackBatchExp<OperandNode<E>> unpack_patch2col(const E& images, index_t kernel_y, index_t kernel_x,
                                                 index_t stride_y, index_t stride_x,
@@ -239,9 +239,9 @@ auto unpack_patch2col(const E& images, index_t kernel, index_t stride) {
   return unpack_patch2col(images, kernel, kernel, stride, stride, 1, 1);
 }
 
-/// The transpose of unpack_patch2col: each element of the images is the sum of the matrix elements
-/// that were copied from it, in the order of the taps; half and bfloat16 add up in float.
-/// Throws Error(kInvalidArgument) unless the matrix has the shape of the unpacked images.
+/// Returns the transpose of unpack_patch2col: each element of the images is the sum of the matrix
+/// elements that were copied from it, in the order of the taps. half and bfloat16 accumulate in
+/// float. Throws Error(kInvalidArgument) unless the matrix has the shape of the unpacked images.
 template <Operand E, int N>
 PackBatchExp<N, OperandNode<E>> pack_col2patch(const E& matrix, const Shape<N>& images,
                                                index_t kernel_y, index_t kernel_x, index_t stride_y,

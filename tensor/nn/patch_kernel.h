@@ -1,7 +1,7 @@
-// Shifted copies of planes under masks, for patch_planes.cc: included by one .cc for each
-// instruction set, which is compiled for that set. As in gemm_kernel.h, nothing here may
-// instantiate a template that other code shares. A masked load does not touch what it leaves out,
-// so the shifts may point outside of the planes.
+// Shifted copies of planes under masks, for patch_planes.cc. One .cc for each instruction set
+// includes this file and is compiled for that set. No function here may instantiate a template that
+// other code shares; see gemm_kernel.h. A masked load does not access the elements that it leaves
+// out, so shifts may point outside the planes.
 #ifndef TESSERA_TENSOR_NN_PATCH_KERNEL_H_
 #define TESSERA_TENSOR_NN_PATCH_KERNEL_H_
 
@@ -48,7 +48,7 @@ void StoreFirst(float* to, Lanes value, int64_t count) {
   _mm256_maskstore_ps(to, Expand((uint64_t{1} << count) - 1), value);
 }
 
-#else  // no masks: one lane, so that the file compiles for every machine
+#else  // without masks: one lane, so that the file compiles for every machine
 
 using Lanes = float;
 constexpr int64_t kLanes = 1;
@@ -60,13 +60,14 @@ void StoreFirst(float*, Lanes, int64_t) {}
 
 #endif
 
-// The bits of lanes [at, at + kLanes); at is a multiple of kLanes.
+// Returns the bits of lanes [at, at + kLanes). Requires: at is a multiple of kLanes.
 uint64_t Bits(const uint64_t* mask, int64_t at) { return mask[at / 64] >> (at % 64); }
 
 }  // namespace
 
-// Rows [begin, end) of the unpacked matrix, row (plane, tap): out[i] = plane[i + shift[tap]] where
-// the tap's mask has bit i, else 0. A tap's mask has `words` words, a plane `size` elements.
+// Writes rows [begin, end) of the unpacked matrix. Row (plane, tap) has out[i] = plane[i +
+// shift[tap]] if bit i of the tap's mask is set, else 0. A tap's mask has `words` words, and a
+// plane `size` elements.
 void UnpackRows(const uint64_t* masks, const int64_t* shift, int64_t words, int64_t taps,
                 int64_t size, const float* planes, int64_t begin, int64_t end, float* out,
                 int64_t stride) {
@@ -86,8 +87,8 @@ void UnpackRows(const uint64_t* masks, const int64_t* shift, int64_t words, int6
   }
 }
 
-// Planes [begin, end): plane[i] = sum over taps of row (plane, tap)[i + shift[tap]] where the tap's
-// mask has bit i.
+// Writes planes [begin, end). plane[i] is the sum, over taps whose mask has bit i set, of element i
+// + shift[tap] of row (plane, tap).
 void PackPlanes(const uint64_t* masks, const int64_t* shift, int64_t words, int64_t taps,
                 int64_t size, const float* columns, int64_t stride, int64_t begin, int64_t end,
                 float* planes) {

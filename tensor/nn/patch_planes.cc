@@ -20,20 +20,20 @@ TESSERA_DECLARE_PATCH_KERNEL(patch_avx512)
 
 namespace {
 
-// Masks of one window: words for all taps, and taps.
+// Limits of one window's masks: the words of all taps, and the number of taps.
 constexpr index_t kMaxWords = 1024;
 constexpr index_t kMaxTaps = 128;
 
 bool HasAvx512() { return UsedInstructionSet() == InstructionSet::kAvx512; }
 
-// For each tap, where it points from an element, and a bit for each element of a plane: whether
-// the place that it points to lies inside the plane.
+// For each tap, the shift from an element to the element that the tap reads, and a mask with one
+// bit for each element of a plane. A set bit means that the element read is inside the plane.
 struct TapMasks {
   uint64_t bits[kMaxWords];
   int64_t shift[kMaxTaps];
   index_t words;
 
-  // Taps point to element + sign * (tap's offset from the window's centre).
+  // Computes masks of taps that read element + sign * (the tap's offset from the window's centre).
   TapMasks(const PlaneWindow& w, index_t sign) : words((w.height * w.width + 63) / 64) {
     index_t tap = 0;
     for (index_t ky = 0; ky < w.kernel_y; ++ky) {

@@ -5,9 +5,9 @@
 
 namespace tessera::tensor_internal {
 
-/// A window that moves by single steps over planes of height x width and finds as many positions as
-/// there are elements ("same" padding), so that one tap's row of the unpacked matrix is a plane
-/// shifted by a constant, with zeros where the tap falls outside.
+/// A window that moves by single steps over planes of height x width and has as many positions as a
+/// plane has elements ("same" padding). One tap's row of the unpacked matrix is then a plane
+/// shifted by a constant, with zeros where the tap is outside.
 struct PlaneWindow {
   index_t height, width;
   index_t kernel_y, kernel_x;
@@ -15,12 +15,13 @@ struct PlaneWindow {
   index_t pad_y, pad_x;
 };
 
-/// Whether the two functions below take this window on this machine: planes of up to a few thousand
-/// elements, where rows are too short to be copied one by one, and an instruction set with masks.
+/// Returns whether UnpackPlanes and PackPlanes support the window on this machine. They need an
+/// instruction set with masks and planes of up to a few thousand elements, whose rows are too short
+/// to be copied one by one.
 bool MovesPlanes(const PlaneWindow& window);
 
-/// Writes rows [begin, end) of unpack_patch2col's result; row i of it starts at out + i * stride.
-/// The planes lie without padding between rows.
+/// Writes rows [begin, end) of unpack_patch2col's result; row i begins at out + i * stride.
+/// Requires: no padding between the planes' rows.
 void UnpackPlanes(const PlaneWindow& window, const float* planes, index_t begin, index_t end,
                   float* out, index_t stride);
 

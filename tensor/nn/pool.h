@@ -11,26 +11,26 @@
 
 namespace tessera {
 
-/// How a pooling window moves over an image. The part of a window beyond the image counts as absent
-/// for a maximum and as zeros for a sum.
+/// The movement of a pooling window over an image. Elements of a window outside the image are
+/// ignored by a maximum and are zeros in a sum.
 struct PoolGeometry {
-  index_t kernel_y = 1, kernel_x = 1;  ///< the window, in pixels
+  index_t kernel_y = 1, kernel_x = 1;  ///< the window's size, in pixels
   index_t stride_y = 1, stride_x = 1;  ///< pixels from one position to the next
-  index_t pad_y = 0, pad_x = 0;        ///< pixels beyond each side
+  index_t pad_y = 0, pad_x = 0;        ///< pixels outside each side
 };
 
-/// What becomes of the elements in a window.
+/// The function that pooling applies to the elements in a window.
 enum class PoolKind {
   kMax,
   kSum,
-  kAverage,            ///< divided by the window's size, padding counted in
-  kAverageWithoutPad,  ///< divided by the number of image elements in the window
+  kAverage,            ///< the sum divided by the window's size, including padding
+  kAverageWithoutPad,  ///< the sum divided by the number of image elements in the window
 };
 
 namespace tensor_internal {
 
 /// Returns the geometry. Throws Error(kInvalidArgument) unless kernels and strides are at least 1
-/// and padding at least 0.
+/// and padding is at least 0.
 inline const PoolGeometry& CheckedGeometry(const PoolGeometry& g, const char* operation) {
   if (g.kernel_y < 1 || g.kernel_x < 1 || g.stride_y < 1 || g.stride_x < 1 || g.pad_y < 0 ||
       g.pad_x < 0) {
@@ -41,11 +41,11 @@ inline const PoolGeometry& CheckedGeometry(const PoolGeometry& g, const char* op
   return g;
 }
 
-/// Throws Error(kInvalidArgument) unless the windows at out_y x out_x positions over images of
-/// height x width, and the elements in one of them, can be counted.
+/// Throws Error(kInvalidArgument) if coordinates of windows at out_y x out_x positions over images
+/// of height x width, or the number of elements in a window, are not below 2^63.
 inline void RequireCountable(const PoolGeometry& g, index_t height, index_t width, index_t out_y,
                              index_t out_x, const char* operation) {
-  // The elements of a window along an axis. Nothing computed of its ends overflows.
+  // Returns the number of a window's elements along an axis, or -1 if a coordinate overflows.
   const auto length = [](index_t extent, index_t positions, index_t kernel, index_t stride,
                          index_t pad) -> CheckedSize {
     const auto padded = (CheckedSize(extent) + pad + pad).value();
@@ -68,7 +68,7 @@ namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The window of one output position: [y_begin, y_end) x [x_begin, x_end), clipped to the image,
-/// and the number of elements that an average divides by.
+/// and the divisor of an average.
 struct PoolWindow {
   index_t y_begin, y_end, x_begin, x_end, count;
 
@@ -84,7 +84,7 @@ struct PoolWindow {
     y_end = Min(y_end, height);
     x_end = Min(x_end, width);
     if (y_begin >= y_end || x_begin >= x_end) {
-      count = 1;  // nothing is summed; the average is 0, not 0/0
+      count = 1;  // no element is summed; the average is 0, not 0/0
     } else if (kind == PoolKind::kAverageWithoutPad) {
       count = (y_end - y_begin) * (x_end - x_begin);
     } else {
@@ -96,7 +96,7 @@ struct PoolWindow {
   TESSERA_HD static index_t Min(index_t a, index_t b) { return a < b ? a : b; }
 };
 
-/// pool: see the function below.
+/// The node of pool, which is described at the function.
 template <PoolKind kKind, typename E>
 struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -140,13 +140,13 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  /// Windows that stand side by side are reduced at once, each in Eval's order.
+  /// Reduces adjacent windows together, each in Eval's order.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
     const index_t plane_row = y / target[2] * image_shape[2];
     const index_t oy = y % target[2];
     if constexpr (std::is_floating_point_v<Accumulator> &&
                   PacketTraits<Accumulator>::kVectorizable) {
-      // Fewer are sooner done one by one.
+      // Fewer windows are faster one by one.
       constexpr index_t kMinWindows = 8;
       if (end - begin >= kMinWindows && FitsRows()) {
         for (index_t x = begin; x < end; x += kPooledAtOnce) {
@@ -170,13 +170,14 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     return {g, kKind, image_shape[2], image_shape[3], oy, ox};
   }
 
-  /// `plane_row` is the first row of the image's plane.
+  /// Returns the result of one window. `plane_row` is the first row of the image's plane.
   TESSERA_HD T EvalPlane(index_t plane_row, index_t oy, index_t ox) const {
     const PoolWindow w = WindowAt(oy, ox);
     Accumulator result = InitialValue();
     if constexpr (kKind == PoolKind::kMax) {
-      // Without jumps, as the maximum's place cannot be predicted. A row's does not wait for that
-      // of the rows above, with the same bits: of equal ones the last is taken, and NaN below.
+      // The loop has no branches, because the position of the maximum is unpredictable. A row's
+      // maximum does not wait for the rows above. The bits are those of the plain loop: the last of
+      // equal elements is taken, and NaN is handled below.
       bool holds_nan = false;
       for (index_t y = w.y_begin; y < w.y_end; ++y) {
         Accumulator largest = InitialValue();
@@ -199,14 +200,14 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     return static_cast<T>(result);
   }
 
-  /// Whether the elements of kPooledAtOnce windows are no more than kMaxPooledElements.
+  /// Returns whether kPooledAtOnce windows have at most kMaxPooledElements elements.
   bool FitsRows() const {
     constexpr index_t kMost = kMaxPooledElements;
     return g.kernel_y < kMost && g.kernel_x < kMost && g.stride_x < kMost &&
            g.kernel_y * (kPooledAtOnce * g.stride_x + g.kernel_x) <= kMost;
   }
 
-  /// EvalPlane for `count` windows from `begin` on, at most kPooledAtOnce.
+  /// Writes the results of `count` windows from `begin` on. Requires: count <= kPooledAtOnce.
   void EvalWindows(index_t plane_row, index_t oy, index_t begin, index_t count, T* out) const {
     constexpr index_t kTogether = kPooledTogether<Accumulator>;
     const PoolWindow first = WindowAt(oy, begin);
@@ -218,7 +219,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
                          .windows = windows,
                          .steps = windows + (g.kernel_x - 1) / g.stride_x};
     const index_t columns = pooled.columns();
-    // Columns of the image, of those that the windows stand over.
+    // Image columns among the columns under the windows.
     const index_t from = begin * g.stride_x - g.pad_x;
     const index_t inside_begin = std::clamp<index_t>(-from, 0, columns);
     const index_t inside_end = std::clamp<index_t>(image_shape[3] - from, inside_begin, columns);
@@ -235,7 +236,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
       pooled.row_step = columns;
       for (index_t r = 0; r < pooled.rows; ++r) {
         Accumulator* const row = elements + r * columns;
-        // No sum is changed by a 0, and no maximum by the lowest value.
+        // A 0 changes no sum, and the lowest value changes no maximum.
         std::fill_n(row, inside_begin, InitialValue());
         std::fill_n(row + inside_end, columns - inside_end, InitialValue());
         const index_t y = plane_row + first.y_begin + r;
@@ -257,9 +258,9 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     }
   }
 
-  /// Divides the sums of `count` windows from `begin` on, of `windows` that there are.
+  /// Divides the sums of `count` windows from `begin` on; `windows` is the padded number of sums.
   void Divide(index_t oy, index_t begin, index_t count, index_t windows, Accumulator* sums) const {
-    // Windows that reach beyond no side have one and the same divisor.
+    // All windows inside the image have the same divisor.
     index_t left = 0, right = count;
     while (left < count && (begin + left) * g.stride_x < g.pad_x) ++left;
     while (right > left &&
@@ -273,7 +274,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     std::fill_n(divisors, kPooledAtOnce, divisor(std::min(left, count - 1)));
     for (index_t i = 0; i < left; ++i) divisors[i] = divisor(i);
     for (index_t i = right; i < count; ++i) divisors[i] = divisor(i);
-    // In blocks of known extent, of which GCC makes vectors.
+    // GCC vectorizes blocks of constant extent.
     constexpr index_t kBlock = kPooledTogether<Accumulator>;
     for (index_t i = 0; i < windows; i += kBlock) {
       for (index_t j = 0; j < kBlock; ++j) sums[i + j] /= divisors[i + j];
@@ -281,7 +282,7 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   }
 };
 
-/// unpool: see the function below.
+/// The node of unpool, which is described at the function.
 template <PoolKind kKind, typename Device, typename T>
 struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
   using value_type = T;
@@ -336,13 +337,14 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
   }
   bool IsFlat() const { return false; }
 
-  /// Rows of a maximum: one look at each window, in the order in which Eval adds.
+  /// Writes rows of a maximum's gradient. It visits each window once, in the order in which Eval
+  /// adds.
   bool EvalRows(index_t begin, index_t end, T* data, index_t stride) const
       requires(kKind == PoolKind::kMax && std::is_same_v<T, Accumulator>) {
     const index_t height = image.shape_[2];
     for (index_t y = begin; y < end; ++y) std::fill_n(data + y * stride, image.shape_[3], T(0));
     for (index_t y = begin; y < end;) {
-      // Rows [first, last) of one plane, as a task's may end anywhere.
+      // Rows [first, last) belong to one plane; a task's rows may end anywhere in it.
       const index_t plane = y / height, first = y - plane * height;
       const index_t last = std::min(height, first + (end - y));
       y += last - first;
@@ -351,7 +353,8 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
         for (index_t ox = 0; ox < pooled.shape_[3]; ++ox) {
           const PoolWindow w(g, kKind, height, image.shape_[3], oy, ox);
           const T maximum = pooled.dptr_[(plane * pooled.shape_[2] + oy) * pooled.stride_ + ox];
-          // Backwards and without a jump, since the maximum's place cannot be predicted.
+          // The search runs backwards and has no branches, because the position of the maximum is
+          // unpredictable.
           index_t row = -1, column = 0;
           for (index_t iy = w.y_end - 1; iy >= w.y_begin; --iy) {
             const T* const from = image.dptr_ + (plane * height + iy) * image.stride_;
@@ -370,7 +373,7 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
     return true;
   }
 
-  /// Hands every window's gradient down at once, in the order in which Eval adds.
+  /// Adds each window's gradient to the row's elements, in the order in which Eval adds.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
     if constexpr (std::is_same_v<T, Accumulator>) {
       if (begin == 0 && end == image.shape_[3]) {
@@ -400,7 +403,7 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
     }
   }
 
-  /// Where the window's first maximum lies if that is in row iy, else w.x_end.
+  /// Returns the column of the window's first maximum if it is in row iy, else w.x_end.
   index_t FirstMaximumInRow(index_t plane, index_t oy, index_t ox, const PoolWindow& w,
                             index_t iy) const {
     const T maximum = pooled.dptr_[(plane * pooled.shape_[2] + oy) * pooled.stride_ + ox];
@@ -426,7 +429,7 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
     return end < windows ? end : windows;
   }
 
-  /// What window (oy, ox) hands down to image element (iy, ix).
+  /// Returns the gradient that window (oy, ox) contributes to image element (iy, ix).
   TESSERA_HD Accumulator Share(index_t plane, index_t oy, index_t ox, index_t iy,
                                index_t ix) const {
     const index_t out = (plane * pooled.shape_[2] + oy) * pooled.stride_ + ox;
@@ -434,7 +437,7 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
     if constexpr (kKind == PoolKind::kSum) return g_out;
     const PoolWindow w(g, kKind, image.shape_[2], image.shape_[3], oy, ox);
     if constexpr (kKind == PoolKind::kMax) {
-      // Among equal maxima the first in row order takes the gradient.
+      // The first of equal maxima in row order receives the gradient.
       const T maximum = pooled.dptr_[out];
       const T* data = image.dptr_ + plane * image.shape_[2] * image.stride_;
       if (data[iy * image.stride_ + ix] != maximum) return Accumulator(0);
@@ -451,16 +454,16 @@ struct UnpoolExp : Exp<UnpoolExp<kKind, Device, T>, T> {
   }
 };
 
-/// Pools the last two dimensions: out[n][c][oy][ox] is the maximum, sum or average of the window at
-/// (oy * stride_y - pad_y, ox * stride_x - pad_x).
+/// Returns the last two dimensions pooled: out[n][c][oy][ox] is the maximum, sum or average of the
+/// window at (oy * stride_y - pad_y, ox * stride_x - pad_x).
 ///
-/// Shapes: image (n, c, height, width), result (n, c, out_y, out_x); the caller chooses the number
-/// of positions, so that both rounding conventions can be had. Elements are taken up row by row, in
-/// float if they are half or bfloat16.
-/// A window that holds no element of the image has red::maximum's initial value as its maximum, and
-/// 0 as its sum and average. A NaN in a window is its maximum. An image that is a function of
-/// others, such as tanh(x), is computed once, into a temporary. Throws Error(kInvalidArgument) if
-/// kernel, stride, padding or positions make no sense.
+/// Shapes: image (n, c, height, width), result (n, c, out_y, out_x). The caller chooses the number
+/// of positions, so that both rounding conventions are available. Elements are combined row by row,
+/// half and bfloat16 in float. A window outside the image has red::maximum's initial value as its
+/// maximum, and 0 as its sum and average. The maximum of a window with a NaN is NaN. An image that
+/// is a function of others, such as tanh(x), is materialized in a temporary. Throws
+/// Error(kInvalidArgument) if a kernel or stride is below 1, if a padding or number of positions is
+/// negative, or if a coordinate overflows.
 template <PoolKind kKind, Operand E>
 PoolExp<kKind, OperandNode<E>> pool(const E& image, index_t out_y, index_t out_x,
                                     const PoolGeometry& geometry) {
@@ -468,10 +471,11 @@ PoolExp<kKind, OperandNode<E>> pool(const E& image, index_t out_y, index_t out_x
   return {AsNode(image), out_y, out_x, geometry};
 }
 
-/// The gradient of pool: image is what was pooled, pooled the result, pooled_grad its gradient;
-/// the value has the image's shape. Of equal maxima the first in row order takes the gradient; the
-/// gradient of a maximum that is NaN goes nowhere.
-/// Throws Error(kInvalidArgument) if the shapes do not fit or the geometry makes no sense.
+/// Returns the gradient of pool, in the image's shape. `image` is pool's operand, `pooled` its
+/// result, and `pooled_grad` the result's gradient. The first of equal maxima in row order receives
+/// the gradient. The gradient of a maximum that is NaN is dropped. Throws Error(kInvalidArgument)
+/// if the shapes do not fit, if a kernel or stride is below 1, if a padding is negative, or if a
+/// coordinate overflows.
 template <PoolKind kKind, typename Device, typename T>
 UnpoolExp<kKind, Device, T> unpool(const Tensor<Device, 4, T>& image,
                                    const Tensor<Device, 4, T>& pooled,

@@ -5,42 +5,43 @@
 
 #include "tessera/tensor/dense/dense.h"
 
-/// Pooling's loop over windows that stand side by side.
+/// The loop of pooling over windows that are side by side.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Windows that are reduced at a time, and what their number is rounded up to: two packets, of the
-/// widest that may run, so that one need not wait for the other.
+/// kPooledAtOnce is the number of windows reduced at a time. kPooledTogether is the multiple to
+/// which their number is rounded up: two packets of the widest kind, so that one packet's latency
+/// hides the other's.
 inline constexpr index_t kPooledAtOnce = 64;
 template <typename T>
 inline constexpr index_t kPooledTogether = 2 * std::max(PacketTraits<T>::kSize,
                                                         index_t{32} / index_t{sizeof(T)});
 
-/// Elements that these windows are taken from, at most.
+/// The maximum number of elements in windows that are reduced at a time.
 inline constexpr index_t kMaxPooledElements = 2048;
 
-/// Rows of elements and the windows over them: the k-th element that window i has in row r is
-/// from[r * row_step + i * stride + k].
+/// Rows of elements and the windows over them. The k-th element of window i in row r is from[r *
+/// row_step + i * stride + k].
 struct PooledRows {
   index_t rows;
   index_t row_step;
-  index_t kernel;   ///< elements that a window has in a row
+  index_t kernel;   ///< elements of a window in a row
   index_t stride;   ///< from one window to the next
   index_t windows;  ///< a multiple of kPooledTogether
-  index_t steps;    ///< of a stride each, that a row has, so that the last window is whole
+  index_t steps;    ///< strides in a row, so that the last window is complete
 
-  /// The elements that are read of a row.
+  /// Returns the number of elements that are read of a row.
   index_t columns() const { return steps * stride; }
 };
 
-/// to[k * steps + i] = from[i * stride + k] for k below `phases`: elements that stand at the same
-/// place in all windows come to lie side by side.
+/// Sets to[k * steps + i] = from[i * stride + k] for k below `phases`. Elements with the same
+/// position in their windows then become adjacent.
 template <typename T>
 [[gnu::always_inline]] inline void SplitPooledRow(const T* from, index_t steps, index_t stride,
                                                   index_t phases, T* to) {
   index_t i = 0;
   if (stride == 2 && phases == 2) {
-    // GCC makes vectors of it since the block's extent is known, and its memory is nobody else's.
+    // GCC vectorizes this because the block has a constant extent and memory of its own.
     constexpr index_t kBlock = 8;
     for (; i + kBlock <= steps; i += kBlock) {
       T even[kBlock], odd[kBlock];
@@ -57,7 +58,7 @@ template <typename T>
   }
 }
 
-/// ReducePooledRows in packets P.
+/// Runs ReducePooledRows in packets P.
 template <typename Op, typename P, typename T>
 [[gnu::always_inline]] inline void ReducePooledRowsIn(const T* from, const PooledRows pooled,
                                                       T initial, T* results) {
@@ -79,7 +80,7 @@ template <typename Op, typename P, typename T>
     P second = first;
     for (index_t r = 0; r < pooled.rows; ++r) {
       const T* elements = from + r * row_step + i;
-      index_t phase = 0;  // times steps
+      index_t phase = 0;  // multiplied by steps
       for (index_t k = 0; k < pooled.kernel; ++k) {
         first = MapPackets<Op>(first, pk::ploadu<P>(elements + phase));
         second = MapPackets<Op>(second, pk::ploadu<P>(elements + phase + kSize));
@@ -95,7 +96,7 @@ template <typename Op, typename P, typename T>
   }
 }
 
-/// The same in wide packets. RunsWide() must be true.
+/// Runs ReducePooledRows in AVX2 packets. Requires: RunsWide().
 template <typename Op, typename T>
 TESSERA_WIDE_LOOP void ReducePooledRowsWide(const T* from, const PooledRows& pooled, T initial,
                                             T* results) {
@@ -103,7 +104,7 @@ TESSERA_WIDE_LOOP void ReducePooledRowsWide(const T* from, const PooledRows& poo
 }
 
 /// Reduces windows: results[i] = Op(… Op(Op(initial, e0), e1) …) over window i's elements row by
-/// row, at most kMaxPooledElements of columns() in all rows.
+/// row. Requires: at most kMaxPooledElements of columns() in all rows.
 template <typename Op, typename T>
 void ReducePooledRows(const T* from, const PooledRows& pooled, T initial, T* results) {
   if constexpr (kHasWidePacketsOf<T>) {

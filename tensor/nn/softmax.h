@@ -12,18 +12,18 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Elements that lie evenly apart.
+/// Elements at equal distances in memory.
 template <typename T>
 struct SoftmaxLine {
   T* first;      ///< element 0
   index_t step;  ///< elements in memory from one to the next
 
-  /// Element i.
+  /// Returns element i.
   TESSERA_HD T& operator[](index_t i) const { return first[i * step]; }
 };
 
-/// One softmax over `count` elements: out[i] = exp(in[i] - max(in)) / sum_j exp(in[j] - max(in)).
-/// The maximum is taken out first so that no exponential overflows.
+/// Computes one softmax over `count` elements: out[i] = exp(in[i] - max(in)) / sum_j exp(in[j] -
+/// max(in)). The maximum is subtracted first so that no exponential overflows.
 template <typename T>
 TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const T>& in,
                               index_t count) {
@@ -42,8 +42,8 @@ TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const
   }
 }
 
-/// The same of a line of neighbours in the host's memory, by the evaluator's loops: exponentials
-/// over spans, the rest in packets.
+/// Computes one softmax over `count` contiguous elements in host memory, as SoftmaxOfLine does. It
+/// uses the evaluator's loops: an array kernel for exponentials, and packets for the rest.
 template <typename T>
 requires std::is_floating_point_v<T>
 void SoftmaxOfRow(T* out, const T* in, index_t count) {
@@ -54,8 +54,8 @@ void SoftmaxOfRow(T* out, const T* in, index_t count) {
   expr::EvaluateRow<sv::saveto>(out, y / sum, 0, 0, count);
 }
 
-/// The lines of (n, classes, positions) or, with one position, of a matrix (n, classes): the one
-/// numbered i is that of sample i / positions and position i % positions.
+/// The lines of (n, classes, positions), or of a matrix (n, classes), which has one position. Line
+/// i belongs to sample i / positions and position i % positions.
 template <typename T>
 struct SoftmaxLines {
   T* data;              ///< the first element of the first line
@@ -63,14 +63,14 @@ struct SoftmaxLines {
   index_t sample_step;  ///< elements in memory from one sample to the next
   index_t class_step;   ///< elements in memory from one class to the next
 
-  /// Line i.
+  /// Returns line i.
   TESSERA_HD SoftmaxLine<T> operator[](index_t i) const {
     const index_t sample = i / positions;
     return {data + sample * sample_step + (i - sample * positions), class_step};
   }
 };
 
-/// The lines of a tensor.
+/// Returns the lines of a tensor.
 template <typename T, typename Device>
 SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 3, std::remove_const_t<T>>& t) {
   return {t.dptr_, t.shape_[2], t.shape_[1] * t.stride_, t.stride_};
@@ -80,13 +80,12 @@ SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 2, std::remove_const_t<T>>& 
   return {t.dptr_, 1, t.stride_, 1};
 }
 
-/// Softmax over dimension 1: every out[n][·][p] is positive and sums to 1.
+/// Computes the softmax over dimension 1: every out[n][·][p] is positive and sums to 1.
 ///
-/// Shapes: dst and src (n, classes, positions), or as matrices (n, classes), or as vectors
-/// (classes), equal; rows may be padded. dst may be src itself; another overlap is not looked
-/// for, and dst's elements are then undefined. half and bfloat16 compute in float. NaN or +inf
-/// among the classes gives NaN.
-/// Throws Error(kInvalidArgument) if the shapes differ.
+/// Shapes: dst and src equal, (n, classes, positions), a matrix (n, classes), or a vector
+/// (classes); rows may be padded. dst may be src itself; another overlap is not detected, and makes
+/// dst's elements undefined. half and bfloat16 compute in float. NaN or +inf among the classes
+/// gives NaN. Throws Error(kInvalidArgument) if the shapes differ.
 template <typename Device, int N, typename T>
 requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
                                         const Tensor<Device, N, T>& src) {
@@ -103,7 +102,7 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
   if constexpr (Device::kDevCPU) {
     const bool by_rows = std::is_floating_point_v<T> && classes >= expr::kMinWideRow &&
                          out.class_step == 1 && in.class_step == 1;
-    // By rows an element costs as much as some eight of an ordinary expression.
+    // An element of SoftmaxOfRow costs about as much as eight of an ordinary expression.
     const index_t cost = by_rows ? 7 : op::kLibraryCost;
     ParallelFor(lines, StepsPerTask(classes, cost), [&](index_t begin, index_t end) {
       for (index_t i = begin; i < end; ++i) {

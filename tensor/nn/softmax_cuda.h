@@ -19,7 +19,8 @@ template <typename T>
 TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const T>& in,
                               index_t count);
 
-/// One thread a line: right for the few classes of a classifier's output.
+/// Computes softmax with one thread for each line, which suits the few classes of a classifier's
+/// output.
 template <typename T>
 __global__ void SoftmaxKernel(SoftmaxLines<T> out, SoftmaxLines<const T> in, index_t lines,
                               index_t classes) {

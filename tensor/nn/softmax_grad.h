@@ -15,9 +15,9 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// src with `on_label` taken off where the class is the label's and `elsewhere` off the other
-/// classes, and 0 where the label is the one to ignore. A matrix has a label for each row; a tensor
-/// of rank 3, (n, classes, positions), has labels (n, positions).
+/// The expression src - on_label for the label's class, src - elsewhere for other classes, and 0
+/// for samples whose label is ignored. A matrix has a label for each row; a tensor of rank 3, (n,
+/// classes, positions), has labels (n, positions).
 template <int N, typename Device, typename T, typename L>
 struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
   using value_type = T;
@@ -26,7 +26,7 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  /// No label is ignored.
+  /// The value of `ignored` that ignores no label.
   static constexpr index_t kNone = std::numeric_limits<index_t>::min();
 
   Tensor<Device, N, T> src;
@@ -63,7 +63,7 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
   }
   bool IsFlat() const { return false; }
 
-  /// A row of a matrix as if it had no label first, whose place is then corrected.
+  /// Writes a matrix's row as if no class had the label, and then corrects the label's element.
   void EvalRow(index_t y, index_t begin, index_t end, T* out) const {
     if constexpr (N == 2) {
       const L at = label.dptr_[y];
@@ -73,7 +73,7 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
         return;
       }
       const bool holds_label = begin <= wanted && wanted < end;
-      // Before the row is written, which may be src's.
+      // The label's element is computed before the row is written, because the row may be src's.
       const T at_label = holds_label ? Element(y, wanted, wanted, at) : T(0);
       if constexpr (std::is_same_v<T, Wide>) {
         EvaluateRow<sv::saveto>(out - begin, F<op::minus>(src, ScalarExp<T>(elsewhere)), y, begin,
@@ -96,7 +96,7 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
   }
 
  private:
-  /// The gradient at an element, of a class, where the label is `at`.
+  /// Returns the gradient at element (y, x), which belongs to class `of_class`, for label `at`.
   TESSERA_HD T Element(index_t y, index_t x, index_t of_class, L at) const {
     const index_t wanted = SignedNumber(at);
     if (ignored != kNone && wanted == ignored) return T(0);
@@ -105,7 +105,8 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
   TESSERA_HD static T Less(T value, Wide by) {
     return static_cast<T>(static_cast<Wide>(value) - by);
   }
-  /// The whole number of a label, negative ones included, as a label to ignore often is.
+  /// Returns a label as an integer, truncated. It may be negative, because ignored labels often
+  /// are.
   TESSERA_HD static index_t SignedNumber(L at) {
     if constexpr (std::is_integral_v<L> && std::is_signed_v<L>) {
       return static_cast<index_t>(at);
@@ -121,9 +122,8 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// What the functions below have in common: dst = src - on_label where the class is the label's,
-/// src - elsewhere in other places, and 0 for samples of the label `ignored`. `operation` begins
-/// the errors.
+/// Sets dst = src - on_label for the label's class, src - elsewhere for other classes, and 0 for
+/// samples with the label `ignored`. `operation` begins the messages of errors.
 template <typename Device, int N, typename T, typename L>
 void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>& src,
                      const Tensor<Device, N - 1, L>& label, index_t ignored, double on_label,
@@ -134,19 +134,20 @@ void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>
   }
   using Grad = expr::LabelGradExp<N, Device, T, L>;
   using Wide = typename Grad::Wide;
-  // Each element is read at its own place: dst may be src.
+  // Each element is read only at its own position, so dst may be src.
   expr::Evaluate<sv::saveto>(dst, Grad(src, label, ignored, static_cast<Wide>(on_label),
                                        static_cast<Wide>(elsewhere), operation));
 }
 
-/// The gradient of the cross entropy: dst = src - 1 where the class is the label's, src elsewhere.
+/// Computes the gradient of the cross entropy: dst = src - 1 for the label's class, src for other
+/// classes.
 ///
-/// Shapes: dst and src (n, classes) with labels (n), or (n, classes, positions) with labels
-/// (n, positions); rows may be padded. Labels may be of any numeric type, a fraction cut off; one
-/// that is no class changes nothing. With `ignore_label`, samples of that label get the gradient 0.
-/// dst may be src itself; another overlap of dst, with the labels too, is not looked for, and its
-/// elements are then undefined. half and bfloat16 compute in float.
-/// Throws Error(kInvalidArgument) if the shapes do not fit; dst is then unchanged.
+/// Shapes: dst and src (n, classes) with labels (n), or (n, classes, positions) with labels (n,
+/// positions); rows may be padded. Labels may have any numeric type and are truncated; a label that
+/// is no class changes no element. Samples whose label is `ignore_label` have gradient 0. dst may
+/// be src itself; another overlap of dst, with the labels too, is not detected, and makes its
+/// elements undefined. half and bfloat16 compute in float. Throws Error(kInvalidArgument) if the
+/// shapes do not fit; dst is then unchanged.
 template <typename Device, typename T, typename L>
 void SoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
                  const Tensor<Device, 1, L>& label) {
@@ -168,13 +169,14 @@ void SoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
   AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0, "SoftmaxGrad");
 }
 
-/// What smoothing gives each class but the label's.
+/// Returns the probability that smoothing gives each class other than the label's.
 inline double ShareOfOthers(double alpha, index_t classes) {
   return classes > 1 ? alpha / static_cast<double>(classes - 1) : 0;
 }
 
-/// The same for labels smoothed by alpha: dst = src - (1 - alpha) where the class is the label's,
-/// src - alpha / (classes - 1) elsewhere.
+/// Computes the gradient of the cross entropy with labels smoothed by alpha: dst = src - (1 -
+/// alpha) for the label's class, src - alpha / (classes - 1) for other classes. SoftmaxGrad
+/// explains shapes, labels and errors.
 template <typename Device, typename T, typename L>
 void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
                        const Tensor<Device, 1, L>& label, double alpha) {
@@ -188,7 +190,7 @@ void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src
                   ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
 }
 
-/// The same for several positions.
+/// Computes the gradient of the cross entropy with smoothed labels for several positions.
 template <typename Device, typename T, typename L>
 void SmoothSoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
                        const Tensor<Device, 2, L>& label, double alpha) {

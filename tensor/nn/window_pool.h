@@ -11,12 +11,12 @@
 #include "tessera/tensor/shape/row_map.h"
 
 /// Pooling of any expression with a reducer: `pool<red::maximum>(pad(image, 1), 3, 3, 2)`. pool.h
-/// has the kinds that divide, and those that are fastest on images in memory.
+/// has averages, and the fastest kinds for images in memory.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// pool<Red>: see the function below.
+/// The node of pool<Red>, which is described at the function.
 template <typename Red, typename E>
 struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -30,7 +30,7 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
 
   E e;
   PoolGeometry g;
-  index_t height, width;  // of the operand
+  index_t height, width;  // the operand's last two extents
   Shape<kRank> target;
 
   WindowPoolExp(const E& operand, const Shape<2>& positions, const PoolGeometry& geometry)
@@ -73,7 +73,8 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   }
 
  private:
-  /// The window at position (oy, ox) of the plane whose rows begin at `row`.
+  /// Returns the reduction of the window at position (oy, ox) of the plane whose rows begin at
+  /// `row`.
   TESSERA_HD value_type EvalWindow(index_t row, index_t oy, index_t ox) const {
     const PoolWindow w(g, PoolKind::kSum, height, width, oy, ox);
     Accumulator result = Red::template InitialValue<Accumulator>();
@@ -86,7 +87,7 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   }
 };
 
-/// unpool<Red>: see the function below.
+/// The node of unpool<Red>, which is described at the function.
 template <typename Red, typename E, typename Pooled, typename Grad>
 struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -151,8 +152,8 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
   }
   bool IsFlat() const { return false; }
 
-  /// Goes over the windows that hold elements of a block, in the order in which Eval adds: where an
-  /// element's windows begin is then not asked of each element, nor are its operands read again.
+  /// Visits the windows over a block of elements, in the order in which Eval adds. The windows of
+  /// each element are then not computed separately, and operands are not read again.
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     constexpr index_t kBlock = 256;
     const WindowUnpoolExp local = *this;
@@ -191,7 +192,7 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
   }
 
  private:
-  /// The positions [First, End) whose windows hold image coordinate `at`.
+  /// Return the positions [First, End) whose windows contain image coordinate `at`.
   TESSERA_HD static index_t First(index_t at, index_t pad, index_t kernel, index_t stride) {
     const index_t from = at + pad - kernel + 1;
     return from <= 0 ? 0 : (from - 1) / stride + 1;
@@ -202,17 +203,19 @@ struct WindowUnpoolExp : Exp<WindowUnpoolExp<Red, E, Pooled, Grad>, typename E::
   }
 };
 
-/// Reduces windows of the last two dimensions, kernel_y x kernel_x elements from
-/// (oy * stride_y - pad_y, ox * stride_x - pad_x) on; what lies outside the image is left out.
-/// `positions` is the shape of the result's last two dimensions; without it, as many as fit whole.
+/// Returns the reduction by Red of windows over the last two dimensions. A window has kernel_y x
+/// kernel_x elements from (oy * stride_y - pad_y, ox * stride_x - pad_x) on; elements outside the
+/// image are ignored. `positions` is the shape of the result's last two dimensions. By default,
+/// there are as many positions as fit completely.
 ///
-/// An operand that is a function of others, such as tanh(x), is computed once, into a temporary.
+/// An operand that is a function of others, such as tanh(x), is materialized in a temporary.
 ///
 /// Red is red::sum, red::maximum, red::minimum, or a struct with Reduce and SetInitValue as in
 /// mshadow. half and bfloat16 are reduced in float. A window without elements gives the reducer's
-/// initial value, and a NaN in a window is its maximum and minimum.
-/// Throws Error(kInvalidArgument) if the geometry makes no sense or, without positions, if the
-/// window is larger than the image.
+/// initial value. The maximum or minimum of a window with a NaN is NaN. Throws
+/// Error(kInvalidArgument) if a kernel or stride is below 1, if a padding or number of positions is
+/// negative, if a coordinate overflows, or, without `positions`, if the window is larger than the
+/// padded image.
 template <typename Red, Operand E>
 WindowPoolExp<ReducerOf<Red>, OperandNode<E>> pool(const E& e, const Shape<2>& positions,
                                                    index_t kernel_y, index_t kernel_x,
@@ -258,10 +261,11 @@ auto pool(const E& e, index_t kernel, index_t stride) {
   return pool<Red>(e, kernel, kernel, stride, stride);
 }
 
-/// The gradient of pool<Red>: data is what was pooled, pooled the result, grad its gradient; the
-/// value has data's shape. Of a maximum or minimum, every element that equals it takes the
-/// gradient, in each window that holds it.
-/// Throws Error(kInvalidArgument) if the shapes do not fit or the geometry makes no sense.
+/// Returns, as unpool<Red>, the gradient of pool<Red> in data's shape. `data` is pool's operand,
+/// `pooled` its result, and `grad` the result's gradient. Every element that equals a maximum or
+/// minimum receives its gradient, from each window that contains it. Throws Error(kInvalidArgument)
+/// if the shapes do not fit, if a kernel or stride is below 1, if a padding is negative, or if a
+/// coordinate overflows.
 template <typename Red, Operand E, Operand Pooled, Operand Grad>
 requires(MatchingExpressions<E, Pooled>&& MatchingExpressions<E, Grad>)
     WindowUnpoolExp<ReducerOf<Red>, OperandNode<E>, OperandNode<Pooled>, OperandNode<Grad>> unpool(
