@@ -23,30 +23,31 @@
 ///     Fuse(Lazy(y) = exp(x), Lazy(rows) = sum<1>(y), Lazy(columns) = maximum<0>(y));
 ///     Fuse(Lazy(View(m, kAll, 0)) = v, Lazy(View(m, kAll, 1)) = 2 * v);
 ///
-/// Lazy(x) = e only notes the assignment, where x = e would run it at once; it does so for every
-/// kind of assignment and for numbers too, which an operator of its own (`x <<= e`) could not.
+/// Lazy(x) = e records the assignment, where x = e would run it at once. Lazy works for every kind
+/// of assignment and for numbers; an operator of its own (`x <<= e`) could not.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Elements of each operand that the statements take turns over: few enough that what one has just
-/// read or written is still in the first-level cache for the next.
+/// The number of elements of each operand in a part of a row. All statements run over one part
+/// before the next part begins. A part is short enough that the data read or written by one
+/// statement is still in the L1 cache for the next.
 inline constexpr index_t kFuseStretch = 512;
 
-/// What the statements take turns over: elements [begin, end) of row y.
+/// The part of a row that the statements run over in turn: elements [begin, end) of row y.
 struct RowPart {
   index_t y;
-  index_t line;  // of ColumnTiles, counted from the tile's first
-  index_t step;  // of the line, counted from the tile's first
+  index_t line;  // the line's number in a tile of ColumnTiles
+  index_t step;  // the step's number in a tile of ColumnTiles
   index_t begin;
   index_t end;
 };
 
-// A pass is cut into tiles, the work of one task at a time, by the shape alone: so is the order of
-// additions. A kind of tiles has count(), tile(i), ForEachRow(tile, body), which calls
-// body(RowPart) for all of each row, and grain(cost), the tiles that a task takes.
+// A pass is divided into tiles. The tiles, and so the order of additions, depend only on the shape.
+// A tile type has count(), tile(i), ForEachRow(tile, body), which calls body(RowPart) for each row
+// with all of its elements in the tile, and grain(cost), the number of tiles in a task.
 
-/// Chunks, as ReduceToNumber takes them.
+/// Tiles that are the chunks of ReduceToNumber.
 struct ChunkTiles {
   struct Tile {
     index_t begin;
@@ -71,13 +72,15 @@ struct ChunkTiles {
   }
 };
 
-/// Results of a reduction across rows that a tile has at most: they stay in the first-level cache.
-/// Sums put aside (see kRowsPerBlock) take as much again, touched once in that many rows: with them
-/// a statement's results fill 16 KiB of a task's stack in float, 32 KiB in double.
+/// The maximum number of a tile's results in a reduction across rows, so that they stay in the L1
+/// cache. The sums of earlier blocks of rows (see kRowsPerBlock) need as much memory again, which
+/// is accessed once in kRowsPerBlock rows. Both together take 16 KiB of a task's stack for each
+/// statement in float, and 32 KiB in double.
 inline constexpr index_t kTileResults = 2048;
 
-/// Tiles for reductions along an axis that is not the last: a block of a line's columns, or several
-/// short lines, with all of the axis; or where these are few, with one piece of it.
+/// Tiles for reductions along an axis other than the last. A tile is a block of a line's columns,
+/// or several short lines, over the whole axis. If these are few, a tile covers only one piece of
+/// the axis.
 template <int kAxis, int N>
 struct ColumnTiles {
   struct Tile {
@@ -87,9 +90,9 @@ struct ColumnTiles {
   };
   AxisWalk<kAxis, N> walk;
   index_t lines;
-  index_t width, blocks;  // columns of a block, blocks of a line
-  index_t group, groups;  // lines of a group; more than one only where a line is one block
-  index_t piece, pieces;  // steps of a piece, pieces of the axis; none where there is no element
+  index_t width, blocks;  // columns in a block, and blocks in a line
+  index_t group, groups;  // lines in a group, which is more than one only if a line is one block
+  index_t piece, pieces;  // steps in a piece; pieces of the axis, 0 if there are no elements
 
   explicit ColumnTiles(const Shape<N>& shape)
       : walk(shape),
@@ -130,7 +133,8 @@ struct ColumnTiles {
   }
 };
 
-/// The tiles of a pass with a reduction along axis kAcross, or with none if that is -1.
+/// Returns the tiles of a pass with a reduction along axis kAcross, or without one if kAcross is
+/// -1.
 template <int kAcross, int N>
 auto TilesFor(const Shape<N>& shape, [[maybe_unused]] bool one_row) {
   if constexpr (kAcross >= 0) {
@@ -140,11 +144,12 @@ auto TilesFor(const Shape<N>& shape, [[maybe_unused]] bool one_row) {
   }
 }
 
-// Statements with their expressions made ready for the loop. In a tile each has a Local, from Start
-// over Run, for each part of a row, to End. What is kept of a tile is a Partial; they are combined
-// into a Total in the order of the tiles, beginning with what Reset sets. Finish comes last.
+// Statements whose expressions are prepared for the loop. Each statement has a Local for each tile:
+// Start initializes it, Run updates it for each part of a row, and End converts it to a Partial.
+// Reset initializes a Total, Combine adds the Partials to it in the order of the tiles, and Finish
+// stores it.
 
-/// The base of statements that keep nothing.
+/// The base of statements without partial results.
 struct KeepsNothing {
   struct Local {};
   struct Partial {};
@@ -204,7 +209,7 @@ struct FusedReduction {
   }
 };
 
-/// The address of the element at flattened row y and column x.
+/// Returns the address of the element at flattened row y and column x.
 template <typename Device, int N, typename T>
 T* ElementOf(const Tensor<Device, N, T>& dst, index_t y, index_t x) {
   return dst.dptr_ + y * dst.stride_ + x;
@@ -214,7 +219,8 @@ T* ElementOf(const ViewExp<Device, N, T>& dst, index_t y, index_t x) {
   return dst.dptr_ + y * dst.row_step_ + x * dst.column_step_;
 }
 
-/// A reduction along the last axis: result y is that of row y, at once where a row is one part.
+/// A reduction along the last axis. Result y is that of row y. It is stored at once if a row is one
+/// part.
 template <typename Saver, typename Dst, typename Red, typename Finisher, typename Ready>
 struct FusedAlongRows : KeepsNothing {
   using T = typename Dst::value_type;
@@ -224,8 +230,8 @@ struct FusedAlongRows : KeepsNothing {
   Dst dst;
   Ready e;
   Shape<2> rows;
-  index_t parts;                   // of each row
-  Accumulator* results = nullptr;  // of the parts, if there are several
+  index_t parts;                   // the number of parts in each row
+  Accumulator* results = nullptr;  // the results of parts, if a row has several
 
   FusedAlongRows(const Dst& destination, const Ready& ready, Scratch<cpu>* scratch)
       : dst(destination),
@@ -263,7 +269,7 @@ struct FusedAlongRows : KeepsNothing {
   }
 };
 
-/// A reduction along another axis, over ColumnTiles.
+/// A reduction along an axis other than the last, over ColumnTiles.
 template <typename Saver, typename Dst, typename Red, typename Finisher, int kAxis, typename Ready>
 struct FusedAcrossRows : KeepsNothing {
   using T = typename Dst::value_type;
@@ -273,7 +279,8 @@ struct FusedAcrossRows : KeepsNothing {
                                            Ready, TypecastExp<Accumulator, Ready>>;
   static constexpr bool kInBlocks = kRounds<Red, Accumulator>;
   struct Local {
-    // Of the rows since the last block was put aside; and of those above them, put aside.
+    // `results` has the partial results of the rows in the current block, and `above` those of all
+    // rows above the block.
     alignas(64) std::array<Accumulator, static_cast<size_t>(kTileResults)> results;
     std::array<Accumulator, static_cast<size_t>(kInBlocks ? kTileResults : 0)> above;
     index_t begin;
@@ -284,7 +291,7 @@ struct FusedAcrossRows : KeepsNothing {
   Dst dst;
   InAccumulator e;
   ColumnTiles<kAxis, Ready::kRank> tiles;
-  Accumulator* results = nullptr;  // of the pieces, if there are several
+  Accumulator* results = nullptr;  // the results of pieces, if there are several
 
   FusedAcrossRows(const Dst& destination, const Ready& ready, Scratch<cpu>* scratch)
       : dst(destination), e(ready), tiles(ready.shape()) {
@@ -353,7 +360,8 @@ struct FusedAcrossRows : KeepsNothing {
   }
 };
 
-/// A statement with what must be known before its loop computed, into memory of `scratch`.
+/// Returns a statement prepared for the loop: operands that the loop cannot compute are
+/// materialized in memory of `scratch`.
 template <typename Saver, typename Dst, typename E>
 auto MakeReady(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<cpu>* scratch) {
   RequireMemoryOf(statement.dst, kDestination);
@@ -384,7 +392,7 @@ auto MakeReady(const DeferredAxisReduction<Saver, Dst, Red, Finisher, kAxis, E>&
   }
 }
 
-/// Runs statements that are ready, in one pass.
+/// Runs prepared statements in one pass.
 template <typename Tiles, typename... Fused>
 void RunFused(const Tiles& tiles, const Fused&... fused) {
   using Partials = std::tuple<typename Fused::Partial...>;
@@ -431,12 +439,12 @@ void RunFused(const Tiles& tiles, const Fused&... fused) {
   for_each(kEach, [&](const auto& statement, auto i) { statement.Finish(std::get<i>(totals)); });
 }
 
-/// True for a statement whose results come after the elements that they are made of.
+/// True for a statement whose results are stored after all elements that they depend on are read.
 template <typename S>
 inline constexpr bool kReduces = IsDeferredReduction<S>::value || IsDeferredAxisReduction<S>::value;
 
-/// Calls visit(place, first) for all that evaluating an expression writes (see Store); `first` says
-/// whether that is done before the loop, inside of what is computed first.
+/// Calls visit(place, first) for each memory extent that evaluating an expression writes (see
+/// Store). `first` is true if the write comes before the loop, while an operand is materialized.
 template <bool kFirst = false, typename E, typename Visit>
 void ForEachStored(const E& e, const Visit& visit) {
   constexpr bool kBeforeLoop = kFirst || requires { requires E::kComputedFirst; };
@@ -445,7 +453,7 @@ void ForEachStored(const E& e, const Visit& visit) {
              OperandsOf(e));
 }
 
-/// The part of Disturbs that is about memory which is written element by element.
+/// Does the part of Disturbs for memory that is written element by element.
 template <typename Reader>
 bool ReadsAtAnotherTime(const Reader& reader, const MemoryPlace& written, index_t distance) {
   using E = decltype(reader.e);
@@ -457,14 +465,14 @@ bool ReadsAtAnotherTime(const Reader& reader, const MemoryPlace& written, index_
   return ReadsElsewhere(reader.e, written);
 }
 
-/// True if running two statements together, place by place, could differ from running them one
-/// after the other: `reader`, which comes `distance` statements after `writer`, reads or writes
-/// what that writes, at other places or at another time.
+/// Returns whether running two statements together, element by element, could differ from running
+/// one after the other. `reader` comes `distance` statements after `writer`. They may differ if the
+/// reader reads or writes memory that the writer writes, at other elements or at another time.
 template <typename Writer, typename Reader>
 bool Disturbs(const Writer& writer, const Reader& reader, index_t distance) {
   bool disturbs = false;
   ForEachStored(writer.e, [&](const MemoryPlace& stored, bool before_pass) {
-    if (before_pass && distance < 0) {  // it would overtake the reader
+    if (before_pass && distance < 0) {  // the write would overtake the reader
       disturbs = disturbs || ReadsAnywhere(reader.e, stored) || reader.Written().Overlaps(stored);
     } else {
       disturbs = disturbs || ReadsAtAnotherTime(reader, stored, distance);
@@ -479,6 +487,7 @@ bool Disturbs(const Writer& writer, const Reader& reader, index_t distance) {
     return ReadsAtAnotherTime(reader, written, distance);
   }
 }
+/// Returns whether any statement disturbs another one or itself, so that they must run one by one.
 template <typename... Statement>
 bool NeedSeparatePasses(const Statement&... statement) {
   bool disturbed = false;
@@ -494,8 +503,8 @@ bool NeedSeparatePasses(const Statement&... statement) {
   return disturbed;
 }
 
-/// Runs statements over one shape, in one pass where that gives what they give one by one. Among
-/// them may be reductions along axis kAcross, and along the last.
+/// Runs statements over one shape, in one pass if that has the effect of running them one by one.
+/// They may include reductions along axis kAcross and along the last axis.
 template <int kAcross, typename First, typename... Rest>
 void RunTogether(const First& first, const Rest&... rest) {
   const auto shape = first.shape();
@@ -515,7 +524,7 @@ void RunTogether(const First& first, const Rest&... rest) {
   if (!NeedSeparatePasses(first, rest...)) {
     if constexpr (kOnCpu) {
       Scratch<cpu> scratch;
-      // Braces keep the order of the statements; a call's arguments have none.
+      // Braces evaluate in the order of the statements; a call's arguments have no order.
       const std::tuple ready{MakeReady(first, &scratch), MakeReady(rest, &scratch)...};
       std::apply(
           [&](const auto&... fused) {
@@ -535,7 +544,7 @@ void RunTogether(const First& first, const Rest&... rest) {
   (rest.RunAlone(), ...);
 }
 
-/// What Lazy(…) = … makes.
+/// The result of Lazy(…) = ….
 template <typename S>
 concept DeferredStatement = requires(const S& statement) {
   S::kRank;
@@ -543,13 +552,14 @@ concept DeferredStatement = requires(const S& statement) {
   statement.RunAlone();
 };
 
-/// Whether a statement can take part in a pass over `rank` dimensions: a reduction along an axis
-/// that runs over more does, with results that are computed before the pass.
+/// Returns whether a statement can take part in a pass over `rank` dimensions. A reduction along an
+/// axis of rank + 1 dimensions can: its results are materialized before the pass.
 template <typename S>
 constexpr bool FitsPass(int rank) {
   return S::kRank == rank || (IsDeferredAxisReduction<S>::value && S::kRank == rank + 1);
 }
-/// The axis, other than the last, along which it then reduces during the pass; -1 if there is none.
+/// Returns the axis, other than the last, along which the statement reduces during such a pass, or
+/// -1.
 template <typename S>
 constexpr int AcrossAxis([[maybe_unused]] int rank) {
   if constexpr (IsDeferredAxisReduction<S>::value) {
@@ -562,8 +572,8 @@ constexpr int CommonAcrossAxis(int rank) {
   return std::max({AcrossAxis<S>(rank)...});
 }
 
-/// The most dimensions, up to `highest`, of a pass that all statements can share; 0 if there is
-/// none.
+/// Returns the largest number of dimensions, up to `highest`, of a pass that all statements can
+/// share, or 0 if there is none.
 template <typename... S>
 constexpr int PassRankUpTo(int highest) {
   for (int rank = highest; rank > 0; --rank) {
@@ -580,7 +590,7 @@ constexpr int PassRank() {
   return PassRankUpTo<S...>(std::max({S::kRank...}));
 }
 
-/// A statement as it takes part in a pass over kRank dimensions.
+/// Returns a statement in the form in which it takes part in a pass over kRank dimensions.
 template <int kRank, typename S>
 auto InPass(const S& statement) {
   if constexpr (S::kRank == kRank) {
@@ -594,22 +604,23 @@ void FuseOver(const Statement&... statement) {
   RunTogether<CommonAcrossAxis<Statement...>(kRank)>(InPass<kRank>(statement)...);
 }
 
-/// Runs deferred assignments (see Lazy) with the effect of running them one after the other, in one
-/// pass over memory: what several of them read is loaded once, and what one writes the next one
-/// reads from the cache.
+/// Runs deferred assignments (see Lazy) in one pass over memory, with the effect of running them
+/// one after the other. Data that several statements read is loaded once, and data that one
+/// statement writes is read by the next from the cache.
 ///
-/// Destinations are tensors, Views, and for sum(…), maximum(…) and so on numbers; with sum<axis>(…)
-/// and so on a tensor or View takes the results, and the pass is one over what is reduced. All run
-/// over the same shape, otherwise Error(kInvalidArgument) is thrown and nothing is written; over
-/// different numbers of dimensions they do not compile. Along one of the axes before the last one
-/// pass can reduce, and along the last.
+/// Destinations are tensors and Views. The destination of sum(…), maximum(…) and so on is a number.
+/// The destination of sum<axis>(…) and so on is a tensor or View for the results; the pass is then
+/// over the reduced elements. All statements must run over the same shape; otherwise
+/// Error(kInvalidArgument) is thrown and nothing is written. Different numbers of dimensions do not
+/// compile. One pass can reduce along the last axis and along one other axis.
 ///
-/// Where one pass would give another result, because a statement reads at other places, or in a
-/// reduction inside its expression, what another writes, or the results of another's reduction,
-/// they run one by one. Sums do not depend on the number of threads. On a GPU the pass is one
-/// kernel on the stream of the operands, and Fuse waits for it if a statement reduces to a number;
-/// statements of different streams run one by one, and so do those beside a reduction along an
-/// axis.
+/// The statements run one by one if one pass could give another result: if a statement
+/// reads elements that another writes, at other indices or in a reduction inside its expression, or
+/// if it reads the results of another's reduction. Sums do not depend on the number of threads.
+///
+/// The pass on a GPU is one kernel on the stream of the operands, and Fuse waits for it if a
+/// statement reduces to a number. Statements of different streams run one by one, and so do
+/// statements beside a reduction along an axis.
 template <DeferredStatement First, DeferredStatement... Rest>
 void Fuse(const First& first, const Rest&... rest) {
   constexpr int kRank = PassRank<First, Rest...>();
@@ -622,7 +633,8 @@ void Fuse(const First& first, const Rest&... rest) {
   if constexpr (kRank > 0) {
     constexpr int kFewer = PassRankUpTo<First, Rest...>(kRank - 1);
     if constexpr (kFewer > 0) {
-      // All reduce along an axis. What they reduce may differ in shape where the results do not.
+      // All statements reduce along an axis. Their operands may differ in shape if their results do
+      // not.
       if (!((rest.shape() == first.shape()) && ...)) {
         FuseOver<kFewer>(first, rest...);
         return;

@@ -13,13 +13,13 @@
 #include "tessera/tensor/device/cuda_launch.h"
 #include "tessera/tensor/expr/element_group.h"
 
-/// Fuse on a GPU: one kernel in which each thread runs every statement for its element before it
-/// goes on to the next. See fuse.h.
+/// Fuse on a GPU: one kernel in which each thread runs every statement for one element before the
+/// next element. fuse.h explains statements.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Values of several types, as a kernel's argument and in a GPU's memory, for which std::tuple
-/// promises no layout.
+/// Values of several types, as a kernel's argument and in a GPU's memory. std::tuple guarantees no
+/// layout for them.
 template <typename... T>
 struct Pack {};
 template <typename First, typename... Rest>
@@ -33,7 +33,7 @@ Pack<First, Rest...> MakePack(const First& first, const Rest&... rest) {
   return {first, MakePack(rest...)};
 }
 
-/// Calls body(a.first, b.first, c.first), and so on along the packs.
+/// Calls body(a.first, b.first, c.first) for each position in the packs.
 template <typename Body>
 __device__ void ForEachOf(const Body&, const Pack<>&, Pack<>&, Pack<>&) {}
 template <typename Body, typename A, typename... As, typename B, typename... Bs, typename C,
@@ -44,7 +44,7 @@ __device__ void ForEachOf(const Body& body, const Pack<A, As...>& a, Pack<B, Bs.
   ForEachOf(body, a.rest, b.rest, c.rest);
 }
 
-/// An assignment that is ready for the kernel. It has no partial result.
+/// An assignment that is prepared for the kernel. It has no partial result.
 template <typename Saver, typename T, typename E>
 struct KernelAssignment {
   struct Partial {};
@@ -74,7 +74,8 @@ struct KernelAssignment {
   __device__ void Finish(const Partial&, index_t, Result*) const {}
 };
 
-/// The same of a view, whose elements may lie apart.
+/// An assignment to a view that is prepared for the kernel. The view's elements need not be
+/// contiguous.
 template <typename Saver, typename T, typename E>
 struct KernelViewAssignment {
   struct Partial {};
@@ -96,7 +97,7 @@ struct KernelViewAssignment {
   __device__ void Finish(const Partial&, index_t, Result*) const {}
 };
 
-/// A reduction that is ready for the kernel.
+/// A reduction that is prepared for the kernel.
 template <typename Red, typename End, typename T, typename E>
 struct KernelReduction {
   using Partial = AccumulatorOf<Red, typename E::value_type>;
@@ -130,9 +131,9 @@ struct KernelReduction {
   }
 };
 
-/// Runs all statements over (rows, columns) elements; in groups of 16 bytes where all elements are
-/// one row. With reductions, each block leaves its partial results in `partials`, and the last
-/// block to do so combines them in the order of the blocks.
+/// Runs all statements over (rows, columns) elements, in groups of 16 bytes if kGroups; all
+/// elements must then be one row. Each block stores its partial results in `partials` if there are
+/// reductions. The last block to do so combines them in the order of the blocks.
 template <bool kGroups, typename T, typename... Statement>
 __global__ void FuseKernel(index_t rows, index_t columns, Pack<Statement...> statements,
                            Pack<typename Statement::Partial...>* partials, unsigned* arrivals,
@@ -185,7 +186,7 @@ __global__ void FuseKernel(index_t rows, index_t columns, Pack<Statement...> sta
   }
 }
 
-/// Enqueues the statements on a stream. Where one of them reduces, waits for the kernel and returns
+/// Enqueues the statements on a stream. If one of them reduces, waits for the kernel and returns
 /// the results.
 template <typename T, typename... Statement>
 Pack<typename Statement::Result...> RunFusedCuda(const Shape<2>& shape, bool in_groups,
@@ -232,7 +233,7 @@ Pack<typename Statement::Result...> RunFusedCuda(const Shape<2>& shape, bool in_
   return results;
 }
 
-/// A statement with its expression made ready, as the kernel takes it.
+/// Returns a statement in the kernel's form, with its expression prepared.
 template <typename Saver, typename Dst, typename E>
 auto ForKernel(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<gpu>* scratch) {
   using Ready = std::remove_cv_t<decltype(Prepare(statement.e, scratch))>;
@@ -253,7 +254,7 @@ auto ForKernel(const DeferredReduction<Saver, Red, End, T, E>& statement, Scratc
   return KernelReduction<Red, End, T, Ready>{Prepare(statement.e, scratch)};
 }
 
-/// Whether a statement's rows can be run as one, and in groups.
+/// Return whether a statement's rows can run as one row, and in groups.
 template <typename Saver, typename Dst, typename E, typename K>
 bool RunsFlat(const DeferredAssignment<Saver, Dst, E>& statement, const K& kernel_form) {
   return statement.dst.IsFlat() && kernel_form.e.IsFlat();
@@ -287,7 +288,7 @@ void SaveResults(const Pack<R, Rs...>& results, const First& first, const Rest&.
   SaveResults(results.rest, rest...);
 }
 
-/// Runs statements over one shape, which one pass may run, on `stream`.
+/// Runs statements over one shape on `stream`. Requires: one pass may run them.
 template <typename First, typename... Statement>
 void FuseOnStream(Stream<gpu>* stream, const First& first, const Statement&... statement) {
   const auto shape = first.shape();
@@ -298,7 +299,7 @@ void FuseOnStream(Stream<gpu>* stream, const First& first, const Statement&... s
   }
   using T = typename decltype(First::e)::value_type;
   Scratch<gpu> scratch(stream);
-  // Braces keep the order of the statements; a call's arguments have none.
+  // Braces evaluate in the order of the statements; a call's arguments have no order.
   const std::tuple forms{ForKernel(first, &scratch), ForKernel(statement, &scratch)...};
   std::apply(
       [&](const auto& first_form, const auto&... form) {

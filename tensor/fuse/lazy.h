@@ -7,18 +7,18 @@
 #include "tessera/tensor/dense/view.h"
 #include "tessera/tensor/reduce/reductions.h"
 
-/// Assignments that are noted down now and run later, by Fuse.
+/// Assignments that are recorded by Lazy and run later by Fuse.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 // Each kind of statement has
-//   kRank         dimensions of what it runs over
+//   kRank         the number of dimensions that it runs over
 //   device_type, shape(), stream()
 //   Written()     the memory that it writes
 //   RunAlone()    runs it at once
 
-/// dst Saver= e, to be run by Fuse; dst is a tensor or a view.
+/// The statement dst Saver= e for Fuse. dst is a tensor or a view.
 template <typename Saver, typename Dst, typename E>
 struct DeferredAssignment {
   using device_type = typename Dst::device_type;
@@ -33,7 +33,7 @@ struct DeferredAssignment {
   void RunAlone() const { Assign<Saver>(dst, e); }
 };
 
-/// *number Saver= the reduction of e, to be run by Fuse.
+/// The statement *number Saver= (reduction of e) for Fuse.
 template <typename Saver, typename Red, typename Finish, typename T, typename E>
 struct DeferredReduction {
   using device_type = DeviceOf<E>;
@@ -52,7 +52,7 @@ struct DeferredReduction {
   }
 };
 
-/// dst Saver= the reduction of e along axis kAxisOf, to be run by Fuse.
+/// The statement dst Saver= (reduction of e along axis kAxisOf) for Fuse.
 template <typename Saver, typename Dst, typename Red, typename Finish, int kAxisOf, typename E>
 struct DeferredAxisReduction {
   using device_type = typename Dst::device_type;
@@ -65,7 +65,7 @@ struct DeferredAxisReduction {
   auto shape() const { return e.shape(); }
   auto* stream() const { return dst.stream_; }
   MemoryPlace Written() const { return PlaceOf(dst); }
-  /// The same over the results, which are then computed before the pass.
+  /// Returns the statement over the results, which are then materialized before the pass.
   auto OverResults() const {
     using Whole = ReduceAxisExp<Red, Finish, kAxis, typename Dst::value_type, E>;
     return DeferredAssignment<Saver, Dst, Whole>{dst, Whole(e)};
@@ -73,20 +73,20 @@ struct DeferredAxisReduction {
   void RunAlone() const { OverResults().RunAlone(); }
 };
 
-/// Whether S is a reduction to a number that Fuse was given.
+/// Tells whether S is a reduction to a number for Fuse.
 template <typename S>
 struct IsDeferredReduction : std::false_type {};
 template <typename Saver, typename Red, typename Finish, typename T, typename E>
 struct IsDeferredReduction<DeferredReduction<Saver, Red, Finish, T, E>> : std::true_type {};
 
-/// Whether S is a reduction along an axis that Fuse was given.
+/// Tells whether S is a reduction along an axis for Fuse.
 template <typename S>
 struct IsDeferredAxisReduction : std::false_type {};
 template <typename Saver, typename Dst, typename Red, typename Finish, int kAxis, typename E>
 struct IsDeferredAxisReduction<DeferredAxisReduction<Saver, Dst, Red, Finish, kAxis, E>>
     : std::true_type {};
 
-/// dst Saver= e for a node e, which may be a reduction along an axis.
+/// Returns the statement dst Saver= e for a node e, which may be a reduction along an axis.
 template <typename Saver, typename Dst, typename E>
 auto DeferredTo(const Dst& dst, const E& e) {
   return DeferredAssignment<Saver, Dst, E>{dst, e};
@@ -155,7 +155,7 @@ class LazyTensor {
   Dst dst_;
 };
 
-/// What a number does not take: a deleted function whose result names the reason.
+/// Result type of the deleted assignments to a number; its name tells the reason.
 struct ANumberTakesAReductionOfItsOwnTypeAndNothingElse_ComputeTheRestAfterFuse;
 
 /// The left side of a deferred reduction to a number.
@@ -189,9 +189,9 @@ class LazyNumber {
   T* number_;
 };
 
-/// The left side of an assignment inside Fuse: of a tensor or a View =, +=, -=, *= and /= from what
-/// can be assigned to it; of a number =, += and -= from sum(…) and the other reductions of a whole
-/// expression. The memory, or the number, must live until Fuse has run.
+/// Returns the left side of an assignment to a tensor or a View inside Fuse. It has =, +=, -=, *=
+/// and /= from all expressions that can be assigned to dst. The memory must live until Fuse has
+/// run.
 template <typename Device, int N, typename T>
 LazyTensor<Tensor<Device, N, T>> Lazy(const Tensor<Device, N, T>& dst) {
   return LazyTensor<Tensor<Device, N, T>>(dst);
@@ -200,11 +200,13 @@ template <typename Device, int N, typename T>
 LazyTensor<ViewExp<Device, N, T>> Lazy(const ViewExp<Device, N, T>& dst) {
   return LazyTensor<ViewExp<Device, N, T>>(dst);
 }
+/// Returns the left side of an assignment to a number inside Fuse. It has =, += and -= from sum(…)
+/// and the other reductions of a whole expression. The number must live until Fuse has run.
 template <Scalar T>
 requires(!std::is_enum_v<T>) LazyNumber<T> Lazy(T& number) { return LazyNumber<T>(&number); }
 
-/// Other expressions that can be assigned to (slice, concat, …) cannot stand here: a deleted
-/// function whose result names what can.
+/// Deleted for other expressions that can be assigned to (slice, concat, …). The result type's name
+/// tells which are allowed.
 struct LazyTakesATensorAViewOrANumber_NameThePartByView;
 template <typename E>
 concept NoLazyTarget = Operand<E> && !requires(const E& e) {
