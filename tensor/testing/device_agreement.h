@@ -12,13 +12,13 @@
 
 namespace tessera {
 
-/// One device's side of a comparison: arrays that hold the same numbers on either device.
+/// One device's side of a comparison. Its arrays hold the same numbers on either device.
 template <typename Device>
 class Side {
  public:
   Side() : stream_(NewStream<Device>()) {}
   ~Side() {
-    // After a kernel that failed CUDA refuses all of this too.
+    // CUDA refuses to free memory after a kernel has failed.
     try {
       for (const auto& free : frees_) free();
       DeleteStream(stream_);
@@ -29,8 +29,8 @@ class Side {
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;
 
-  /// A tensor of numbers in [low, high] that the seed determines; `pad` leaves a gap after each
-  /// row.
+  /// Returns a tensor of numbers in [low, high] that the seed determines. If `pad` is true, rows
+  /// are padded.
   template <typename T, int N>
   Tensor<Device, N, T> Numbers(const Shape<N>& shape, uint32_t seed, double low = -1,
                                double high = 1, bool pad = true) {
@@ -72,8 +72,9 @@ class Side {
   std::vector<std::function<void()>> frees_;
 };
 
-/// Runs compute(&side), which returns a tensor, on the CPU and on the GPU and compares the results:
-/// elements differ by at most `tolerance` times the larger of 1 and the CPU's element.
+/// Calls compute(&side), which returns a tensor, on the CPU and on the GPU, and compares the
+/// results. Elements may differ by at most `tolerance` times the larger of 1 and the magnitude of
+/// the CPU's element.
 template <typename Compute>
 void ExpectDevicesAgree(double tolerance, const Compute& compute) {
   Side<cpu> on_cpu;
@@ -92,7 +93,7 @@ void ExpectDevicesAgree(double tolerance, const Compute& compute) {
   }
 }
 
-/// An expression's value in the memory of the same side.
+/// Returns an expression's value in the memory of the same side.
 template <typename Device, typename E>
 auto ValueOf(Side<Device>* side, const E& e) {
   auto value = side->template Empty<typename E::value_type>(e.shape());

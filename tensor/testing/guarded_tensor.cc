@@ -22,7 +22,7 @@ GuardedMemory::GuardedMemory(int64_t rows, int64_t row_bytes, int64_t stride_byt
   offset_ += static_cast<int64_t>(-address % kZoneBytes);
 }
 
-/// Calls body(offset of the row, number of the row).
+/// Calls body(offset of the row, number of the row) for each row.
 template <typename Body>
 void GuardedMemory::ForEachRow(const Body& body) const {
   for (int64_t row = 0; row < rows_; ++row) body(offset_ + row * stride_bytes_, row);

@@ -11,25 +11,26 @@
 
 namespace tessera {
 
-/// Where a test's tensor lies: elements between one row and the next, and elements after a 64-byte
-/// boundary at which the first one stands, so that 1 makes every packet access misaligned.
+/// The layout of a test's tensor: the number of padding elements between rows, and the number of
+/// elements from a 64-byte boundary to the first element. A misalignment of 1 makes every packet
+/// access misaligned.
 struct GuardedLayout {
   index_t row_padding = 0;
   index_t misalignment = 0;
 };
 
-/// Rows of bytes among others that hold a pattern. What depends on no type, so that it is compiled
-/// once for all of them.
+/// Rows of bytes, surrounded by bytes that hold a pattern. This part of GuardedTensor does not
+/// depend on the element type, so it is compiled once.
 class GuardedMemory {
  public:
-  /// The first row lies `misalignment_bytes` after a 64-byte boundary.
+  /// Places the first row `misalignment_bytes` after a 64-byte boundary.
   GuardedMemory(int64_t rows, int64_t row_bytes, int64_t stride_bytes, int64_t misalignment_bytes);
 
   std::byte* data() { return memory_.data() + offset_; }
-  /// Copies the rows, one after another without what is between them.
+  /// Copies the rows to contiguous memory, without the bytes between them.
   void CopyOut(void* to) const;
   void CopyIn(const void* from);
-  /// Whether the pattern stands everywhere outside the rows.
+  /// Returns whether all bytes outside the rows hold the pattern.
   bool Intact() const;
 
  private:
@@ -43,8 +44,8 @@ class GuardedMemory {
   std::vector<std::byte> memory_;
 };
 
-/// A tensor for tests, in memory whose every other byte (before, after and between the rows) holds
-/// a pattern: GuardsIntact() says whether an evaluation wrote where it should not have.
+/// A tensor for tests. Every byte before, after and between its rows holds a pattern.
+/// GuardsIntact() returns whether no evaluation has written outside the rows.
 template <int N, typename T>
 class GuardedTensor {
  public:
@@ -60,7 +61,7 @@ class GuardedTensor {
   Tensor<cpu, N, T>& operator*() { return tensor_; }
   Tensor<cpu, N, T>* operator->() { return &tensor_; }
 
-  /// The elements in row-major order, without the padding.
+  /// Returns the elements in row-major order, without the padding.
   std::vector<T> values() const {
     std::vector<T> all(static_cast<size_t>(tensor_.shape_.Size()));
     memory_.CopyOut(all.data());

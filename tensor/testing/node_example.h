@@ -6,8 +6,8 @@
 
 #include "tessera/tensor/tensor.h"
 
-/// The sample of docs/tensor.md, "A node of your own"; no part of the library. It lies where
-/// programs have theirs, beside Tessera's names and not among them.
+/// The sample of docs/tensor.md, "A node of your own"; not part of the library. It is in a
+/// namespace beside Tessera's, as a program's own nodes are.
 namespace user {
 
 using namespace tessera;  // NOLINT

@@ -21,7 +21,7 @@ void ExpectValues(std::span<const index_t> shape, const std::vector<double>& act
     }
     const double value = actual[i];
     const double right = expected(index.data());
-    // Equality is asked for apart, since infinities have no difference.
+    // Equality is tested separately, because infinities have no difference.
     if (value == right || std::abs(value - right) <= relative * std::abs(right)) continue;
     if (std::isnan(value) && std::isnan(right)) continue;
     ADD_FAILURE() << what << how << ": element " << testing::PrintToString(index) << " is " << value

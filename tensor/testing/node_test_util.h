@@ -29,16 +29,17 @@ void ForEachIndex(const Shape<N>& shape, const Visit& visit) {
   }
 }
 
-/// `count` whole numbers in [low, 9], as RandomValues draws them.
+/// Returns `count` integers in [low, 9], as RandomValues draws them.
 std::vector<double> RandomWholeNumbers(index_t count, int low, uint64_t stream);
 
-/// Expects that `actual`, in row-major order, is expected(index) at each index into `shape`, to
-/// within `relative`. Compiled once for all types.
+/// Expects that `actual`, in row-major order, equals expected(index) at each index into `shape`, to
+/// within `relative`. It is compiled once for all types.
 void ExpectValues(std::span<const index_t> shape, const std::vector<double>& actual,
                   const std::function<double(const index_t*)>& expected, const std::string& what,
                   const char* how, double relative);
 
-/// The same for a Shape and for elements of any type.
+/// Expects that `actual` equals expected(index) at each index into a Shape, to within `relative`,
+/// for elements of any type.
 template <int N, typename T>
 void ExpectValues(const Shape<N>& shape, const std::vector<T>& actual,
                   const std::function<double(const Shape<N>&)>& expected, const std::string& what,
@@ -53,7 +54,7 @@ void ExpectValues(const Shape<N>& shape, const std::vector<T>& actual,
   ExpectValues(std::span<const index_t>(&shape[0], N), values, expected_at, what, how, relative);
 }
 
-/// A tensor of small whole numbers, which every type holds exactly, and the same in double.
+/// A tensor of small integers, which every type represents exactly, with a copy in double.
 template <int N, typename T>
 class Sample {
  public:
@@ -67,19 +68,19 @@ class Sample {
   Tensor<cpu, N, T>* operator->() { return &*tensor_; }
   const Shape<N>& shape() const { return shape_; }
 
-  /// What the element was at first.
+  /// Returns the initial value of an element.
   double at(const Shape<N>& index) const {
     index_t i = 0;
     for (int k = 0; k < N; ++k) i = i * shape_[k] + index[k];
     return values_[static_cast<size_t>(i)];
   }
-  /// Puts the first values back.
+  /// Restores the initial values.
   void Restore() {
     std::vector<T> values;
     for (const double value : values_) values.push_back(static_cast<T>(value));
     tensor_.Set(values);
   }
-  /// Expects that each element is now expected(index), to within `relative`.
+  /// Expects that each element now equals expected(index), to within `relative`.
   void Expect(const std::function<double(const Shape<N>&)>& expected, const std::string& what,
               double relative = 0, const char* how = "") const {
     ExpectValues<N, T>(shape_, tensor_.values(), expected, what, how, relative);
@@ -97,9 +98,9 @@ class Sample {
   GuardedTensor<N, T> tensor_;
 };
 
-/// Expects of an expression its shape, and its elements (to within `relative`) in every way in
-/// which they can be evaluated: whole rows, packets, single elements; into contiguous and padded
-/// memory; alone and, where they are floats, added and inside another expression.
+/// Expects that an expression has the shape, and the elements to within `relative`, in every way of
+/// evaluating it: by whole rows, packets and single elements; into contiguous and padded memory;
+/// and for floats, added and inside another expression.
 template <int N, typename E>
 void ExpectElements(const E& e, const Shape<N>& shape,
                     const std::function<double(const Shape<N>&)>& expected, const std::string& what,
@@ -111,7 +112,8 @@ void ExpectElements(const E& e, const Shape<N>& shape,
     Sample<N, T> out(shape, layout, 77);
     *out = e;
     out.Expect(expected, what, relative, ", assigned");
-    // How expressions are combined does not depend on the type, and takes long to compile.
+    // Combining expressions does not depend on the type and takes long to compile, so one type
+    // suffices.
     if constexpr (std::is_same_v<T, float>) {
       *out = T(0);
       *out += e;
@@ -120,7 +122,7 @@ void ExpectElements(const E& e, const Shape<N>& shape,
       out.Expect(expected, what, relative, ", as an operand");
     }
   }
-  // Element by element, whatever the evaluator prefers.
+  // The elements are also evaluated one by one, regardless of the evaluator's choice.
   std::vector<T> elements;
   const Shape<2> flat = shape.FlatTo2D();
   for (index_t y = 0; y < flat[0]; ++y) {
@@ -129,13 +131,13 @@ void ExpectElements(const E& e, const Shape<N>& shape,
   ExpectValues<N, T>(shape, elements, expected, what, ", Eval", relative);
 }
 
-/// The layouts that operands are tried in: contiguous, padded, and padded and misaligned.
+/// Returns the layouts that operands are tested in: contiguous, padded, and padded and misaligned.
 inline std::vector<GuardedLayout> OperandLayouts() {
   return {{}, {.row_padding = 3}, {.row_padding = 1, .misalignment = 1}};
 }
 
-/// Element types for the tests of nodes that do no arithmetic of their own: one of each size, with
-/// packets, without them (uint8_t) and with packets that convert (half_t).
+/// Element types for tests of nodes without arithmetic of their own: one of each size, with
+/// packets, without packets (uint8_t), and with packets that convert (half_t).
 using NodeElementTypes = TestedTypes<float, half_t, double, uint8_t>;
 
 }  // namespace tessera

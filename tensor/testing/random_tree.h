@@ -29,22 +29,20 @@
 #include "tessera/tensor/shape/transpose.h"
 #include "tessera/tensor/testing/test_values.h"
 
-/// Random expressions against an interpreter. The kind of a tree (which nodes, in which places) is
-/// drawn at compile time, from the number that a template is given; the extent and what the leaves
-/// are (which part of a common memory, and hence which overlaps there are, which numbers) are drawn
-/// at run time.
-/// All values are small whole numbers and every operation on them is exact, so that results must be
-/// equal. A reduction that loses a part must show: sums are taken as residues, which no bound
-/// hides, and the largest and the least element are rare.
+/// Random expressions, tested against an interpreter. The kind of a tree (its nodes and their
+/// positions) is drawn at compile time from a template argument. The extent and the leaves are
+/// drawn at run time: their parts of a common memory, which decide the overlaps, and their numbers.
+/// All values are small integers and every operation on them is exact, so results must be equal.
+/// The loss of a part by a reduction must be visible. Sums are therefore taken as residues, which
+/// no bound hides, and the largest and the smallest element are rare.
 namespace tessera {
 
-/// Every expression is a matrix of as many rows as columns, so that a transpose fits anywhere: of
-/// one of these numbers, which lie around the packets' widths. The last one's elements are work for
-/// more than one thread.
+/// The extents of expressions, which are square matrices so that a transpose fits anywhere. They
+/// are close to the sizes of packets. The last one is large enough for more than one thread.
 inline constexpr index_t kTreeExtents[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 33, 190};
 
-/// What a tree should give: a function of row and column that looks at a copy of the memory as it
-/// was before the assignment.
+/// The expected values of a tree, as a function of row and column. It reads a copy of the memory
+/// from before the assignment.
 using TreeOracle = std::function<double(index_t y, index_t x)>;
 
 template <typename T>
@@ -52,12 +50,12 @@ class TreeContext {
  public:
   std::mt19937_64 generator;
   index_t extent;
-  index_t side;   // operands and destination lie in memory of side by side elements
-  index_t pitch;  // from one row of a block to the next: side, or none are left out
+  index_t side;   // operands and destination are in memory of side by side elements
+  index_t pitch;  // elements between rows of a block: side, or extent for blocks without padding
   std::vector<T> memory;
   std::vector<double> before;
 
-  /// `given_extent` takes the place of one that is drawn.
+  /// Constructs a context with `given_extent`, or with a random extent if that is 0.
   explicit TreeContext(uint64_t seed, index_t given_extent = 0)
       : generator(seed),
         extent(given_extent > 0 ? given_extent
@@ -71,7 +69,7 @@ class TreeContext {
   index_t Draw(index_t low, index_t high) {
     return std::uniform_int_distribution<index_t>(low, high)(generator);
   }
-  /// A divisor of extent * extent, and another than extent where there is one.
+  /// Returns a divisor of extent * extent, other than extent if there is one.
   index_t DrawDivisor() {
     std::vector<index_t> divisors;
     for (index_t d = 1; d <= extent * extent; ++d) {
@@ -81,7 +79,8 @@ class TreeContext {
                             : divisors[static_cast<size_t>(Draw(0, std::ssize(divisors) - 1))];
   }
   Tensor<cpu, 2, T> Block() {
-    // Few places, so that the same ones come again, and two regions, so that not all overlap.
+    // There are few positions, so that they repeat, and two regions, so that some blocks do not
+    // overlap.
     const index_t y = Draw(0, 2) * Draw(0, 5) + Draw(0, 1) * (extent + 10);
     const index_t x = Draw(0, 2) * Draw(0, 5);
     return {memory.data() + y * pitch + x, Shape2(extent, extent), pitch, nullptr};
@@ -92,8 +91,8 @@ class TreeContext {
       return before[static_cast<size_t>(offset + y * row_step + x * column_step)];
     };
   }
-  /// A view of `extent` rows and columns with steps of 1, 2, -1 or -2. At times it is the one
-  /// before again, or that one turned around.
+  /// Returns a view of `extent` rows and columns with steps of 1, 2, -1 or -2. Sometimes it is the
+  /// previous view, or its reverse.
   TensorView<cpu, 2, T> Stepped() {
     if (rows_.count() == 0 || Draw(0, 1) == 0) {
       rows_ = Forwards();
@@ -109,8 +108,8 @@ class TreeContext {
   }
 
  private:
-  /// -4, …, 4 and a tail in which each number comes half as often as the one before it: in a row,
-  /// in a column and in a whole matrix few are then the largest, or the least.
+  /// Returns one of -4, …, 4 plus a tail, whose values are each half as frequent as the one before.
+  /// Few elements of a row, a column or a matrix are then the largest or the smallest.
   index_t DrawValue() {
     const uint64_t bits = generator();
     const index_t tail = std::countr_zero(bits | uint64_t{1} << 20);
@@ -118,16 +117,16 @@ class TreeContext {
   }
   Range Forwards() {
     const index_t step = Draw(1, 2);
-    // Near the blocks, so that the two often overlap.
+    // Views begin close to the blocks, so that the two often overlap.
     const index_t begin = Draw(0, std::min<index_t>(15, side - (extent - 1) * step - 1));
     return {begin, begin + (extent - 1) * step + 1, step};
   }
 
-  Range rows_ = {0, 0}, columns_ = {0, 0};  // of the last view with steps
+  Range rows_ = {0, 0}, columns_ = {0, 0};  // of the previous view with steps
 };
 
-/// One well-mixed number after another, at compile time (the finalizer of splitmix64; Steele, Lea
-/// and Flood, Fast Splittable Pseudorandom Number Generators, 2014).
+/// Returns a well-mixed number at compile time (the finalizer of splitmix64; Steele, Lea and Flood,
+/// Fast Splittable Pseudorandom Number Generators, 2014).
 constexpr uint64_t MixTree(uint64_t z) {
   z += 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -135,7 +134,7 @@ constexpr uint64_t MixTree(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// An expression with its oracle.
+/// An expression with its expected values.
 template <typename E>
 struct Tree {
   E e;
@@ -144,10 +143,11 @@ struct Tree {
 template <typename E>
 Tree(E, TreeOracle) -> Tree<E>;
 
-/// The residue modulo 31 in -15, …, 15. Nearly every change of a number shows in it, where a bound
-/// would hide it; and as 31 is odd, so does the loss of 2^k equal elements, as a packet or a tile
-/// has. Exact for whole numbers below 2^22, more than any tree's sum: a + 15.5 is a float, and its
-/// quotient, at least 0.5 / 31 away from any whole number, is rounded by less than that.
+/// Computes the residue modulo 31 in -15, …, 15. Nearly every change of a number shows in the
+/// residue, where a bound would hide it. The modulus is odd, so that the loss of 2^k equal elements
+/// shows too; a packet or a tile has that many. The result is exact for integers below 2^22, which
+/// no tree's sum exceeds: a + 15.5 is a float, and its quotient is at least 0.5 / 31 away from any
+/// integer and is rounded by less than that.
 struct Residue {
   static constexpr double kModulus = 31;
 
@@ -164,13 +164,13 @@ struct Residue {
   }
 };
 
-/// The same by division of whole numbers, whose remainders have the sign of what is divided.
+/// Computes the residue by division of integers, whose remainders have the dividend's sign.
 inline double ResidueOracle(double a) {
   const int64_t rest = static_cast<int64_t>(a) % 31;
   return static_cast<double>(rest > 15 ? rest - 31 : rest < -15 ? rest + 31 : rest);
 }
 
-/// Keeps products small enough to be exact in float however deep the tree.
+/// Returns the tree's residues, which keep products exact in float at any depth.
 template <typename E>
 auto Held(const Tree<E>& a) {
   const auto f = a.oracle;
@@ -201,7 +201,7 @@ auto Binary(const Tree<A>& a, const Tree<B>& b, const auto& apply, const Functio
               })};
 }
 
-/// The residues of a matrix product's elements.
+/// Returns the residues of a matrix product's elements.
 inline TreeOracle ProductOracle(const TreeOracle& f, const TreeOracle& g, index_t extent) {
   std::vector<double> left, product(static_cast<size_t>(extent * extent), 0.0);
   OverBlock(f, extent, 0, [&left](double, double p) { return left.emplace_back(p); });
@@ -219,24 +219,25 @@ inline TreeOracle ProductOracle(const TreeOracle& f, const TreeOracle& g, index_
   };
 }
 
-/// What a tree is drawn from: the seed, and how deep it is at most and at least.
+/// The number that determines a tree: a seed, with the tree's maximum depth and minimum depth.
 struct TreeDraw {
   uint64_t seed;
   int depth;
   int leaf;
 
-  /// The kind of the uppermost node. Kinds below 3 have no operand, those below 16 have two.
+  /// Returns the kind of the root node. Kinds below 3 have no operand, and kinds from 3 to 15 have
+  /// two.
   constexpr int Node() const {
     const uint64_t draw = MixTree(seed);
     if (depth == 0) return static_cast<int>(draw % 3);
     return static_cast<int>(leaf > 0 ? 3 + draw % 29 : draw % 32);
   }
   constexpr TreeDraw Left() const { return {MixTree(MixTree(seed) + 1), depth - 1, leaf - 1}; }
-  /// At times a step less deep.
+  /// Returns the draw of the right operand, which is sometimes one level less deep.
   constexpr TreeDraw Right() const {
     return {MixTree(MixTree(seed) + 2), std::max(depth - 2, 0), 0};
   }
-  /// The kinds of nodes that there are: bit i says it of kind i.
+  /// Returns the kinds of nodes in the tree; bit i represents kind i.
   constexpr uint32_t Nodes() const {
     const int node = Node();
     return uint32_t{1} << node | (node < 3 ? 0 : Left().Nodes()) |
@@ -244,11 +245,11 @@ struct TreeDraw {
   }
 };
 
-/// All of TreeDraw's Nodes().
+/// The value of TreeDraw's Nodes() with every kind.
 inline constexpr uint32_t kEveryNode = 0xffffffff;
 
-/// Adds a leaf to a tree of depth kDepth unless it is one: the extremes of residues or comparisons
-/// are many, those of a leaf are rare.
+/// Adds a leaf to the tree unless kDepth is 0. The extremes of residues or comparisons are
+/// frequent, and those of a leaf are rare.
 template <int kDepth, typename T, typename E>
 auto WithRareExtremes(const Tree<E>& a, TreeContext<T>* context) {
   if constexpr (kDepth == 0) {
@@ -261,7 +262,7 @@ auto WithRareExtremes(const Tree<E>& a, TreeContext<T>* context) {
   }
 }
 
-/// Builds the tree that kDraw stands for, of leaves that `context` draws.
+/// Returns the tree that kDraw determines; `context` draws the leaves.
 template <TreeDraw kDraw, typename T>
 auto BuildTree(TreeContext<T>* context) {
   constexpr TreeDraw kLeft = kDraw.Left(), kRight = kDraw.Right();
@@ -319,7 +320,7 @@ auto BuildTree(TreeContext<T>* context) {
       const auto right = Held(b);
       return Tree{F<Residue>(dot(left.e, right.e)),
                   ProductOracle(left.oracle, right.oracle, context->extent)};
-    } else {  // the rows of one above those of the other
+    } else {  // the rows of one operand above those of the other
       const index_t rows = context->Draw(0, context->extent);
       const auto f = a.oracle, g = b.oracle;
       return Tree{
@@ -354,7 +355,7 @@ auto BuildTree(TreeContext<T>* context) {
     } else if constexpr (kNode == 22) {
       return Unary(
           a, [](auto p) { return tcast<T>(tcast<int32_t>(p)); }, [](double p) { return p; });
-    } else if constexpr (kNode == 23) {  // a number in the place of a matrix
+    } else if constexpr (kNode == 23) {  // a number in place of a matrix
       const auto held = Held(a);
       const auto g = held.oracle;
       const double total = OverBlock(g, extent, 0, [](double p, double q) { return p + q; });
@@ -411,7 +412,7 @@ auto BuildTree(TreeContext<T>* context) {
                   })};
     } else if constexpr (kNode == 30) {
       return Tree{swapaxis<1, 0>(a.e), TreeOracle([f](index_t y, index_t x) { return f(x, y); })};
-    } else {  // the same elements in rows of another length, each from its end
+    } else {  // the same elements in rows of another length, each reversed
       const index_t columns = context->DrawDivisor();
       const index_t rows = extent * extent / columns;
       return Tree{reshape(flip(reshape(a.e, Shape2(rows, columns)), 1), Shape2(extent, extent)),
@@ -424,8 +425,8 @@ auto BuildTree(TreeContext<T>* context) {
   }
 }
 
-/// Assigns the tree of kDraw to a part of the memory that its leaves lie in too, with one of =, +=,
-/// -= and *=, and expects the oracle's values there and the old ones everywhere else.
+/// Assigns the tree of kDraw, with one of =, +=, -= and *=, to a part of the memory that also
+/// contains its leaves. Expects the expected values there and the old values elsewhere.
 template <TreeDraw kDraw, typename T>
 void ExpectTree(uint64_t run_seed) {
   TreeContext<T> context(run_seed);
@@ -467,20 +468,21 @@ void ExpectTree(uint64_t run_seed) {
   }
 }
 
-/// How many trees two tests try between them: TESSERA_TEST_TREES, or 1,000.
+/// Returns the number of trees that two tests try together: TESSERA_TEST_TREES, or else 1,000.
 inline uint64_t TreeCount() {
   const char* text = std::getenv("TESSERA_TEST_TREES");
   return text != nullptr ? std::strtoull(text, nullptr, 10) : 1000;
 }
 
-/// The kind of number i. Of a deep tree some leaf nearly always asks for a temporary, and hides
-/// that another has failed to: one kind in six is but a leaf, and another one node.
+/// Returns the draw of tree i. A deep tree nearly always has a leaf that needs a temporary, which
+/// hides that another leaf has failed to ask for one. One tree in six is therefore only a leaf, and
+/// another has one node.
 constexpr TreeDraw KindOfTree(uint64_t first, uint64_t i, int depth) {
   const int given = i % 6 == 4 ? 0 : i % 6 == 1 ? 1 : depth;
   return {first + i, given, given - 3};
 }
 
-/// Runs the kinds of trees kFirst + i in turn until there were `count`.
+/// Runs the trees kFirst + i in turn until `count` trees have run.
 template <typename T, int kDepth, uint64_t kFirst, uint64_t... i>
 void ExpectTrees(uint64_t count, std::integer_sequence<uint64_t, i...>) {
   for (uint64_t run = 0; run * sizeof...(i) < count; ++run) {

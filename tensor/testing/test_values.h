@@ -20,8 +20,8 @@
 
 namespace tessera {
 
-/// The types of a typed test suite. Under AddressSanitizer the first two of them alone: what is
-/// looked for there are addresses, which do not depend on the arithmetic.
+/// The types of a typed test suite. Under AddressSanitizer there are only the first two, because
+/// the addresses that it checks do not depend on the arithmetic.
 #if defined(__SANITIZE_ADDRESS__)
 template <typename First, typename Second, typename... Others>
 using TestedTypes = testing::Types<First, Second>;
@@ -30,7 +30,7 @@ template <typename... All>
 using TestedTypes = testing::Types<All...>;
 #endif
 
-/// The seed of random tests: TESSERA_TEST_SEED, or a fixed one. Printed once.
+/// Returns the seed of random tests: TESSERA_TEST_SEED, or else a constant. It is printed once.
 inline uint64_t TestSeed() {
   static const uint64_t seed = [] {
     const char* text = std::getenv("TESSERA_TEST_SEED");
@@ -45,7 +45,8 @@ template <typename T>
 inline constexpr bool kIsReal =
     std::is_floating_point_v<T> || std::is_same_v<T, half_t> || std::is_same_v<T, bfloat16_t>;
 
-/// `count` values in [low, high]; whole numbers for integer types. `stream` makes different draws.
+/// Returns `count` values in [low, high], which are integers for integer types. Each `stream` gives
+/// other values.
 template <typename T>
 std::vector<T> RandomValues(int64_t count, double low, double high, uint64_t stream = 0) {
   std::mt19937_64 generator(TestSeed() * 1000003 + stream);
@@ -61,8 +62,8 @@ std::vector<T> RandomValues(int64_t count, double low, double high, uint64_t str
   return values;
 }
 
-/// Both zeros, both infinities, NaN, the extremes and subnormals, with ordinary numbers between
-/// them.
+/// Returns both zeros, both infinities, NaN, the extremes and subnormals, with ordinary numbers
+/// between them.
 template <typename T>
 std::vector<T> SpecialValues() {
   using Limits = std::numeric_limits<T>;
@@ -75,7 +76,8 @@ std::vector<T> SpecialValues() {
   return values;
 }
 
-/// Half the distance between 1 and the next value: the largest relative error of one rounding.
+/// Returns half the distance between 1 and the next value: the largest relative error of one
+/// rounding.
 template <typename T>
 double UnitRoundoff() {
   if (std::is_same_v<T, float>) return 0x1p-24;
@@ -85,7 +87,7 @@ double UnitRoundoff() {
   return 0;
 }
 
-/// Equal values or both NaN; zeros count as equal only with equal signs.
+/// Returns whether two values are equal or both NaN. Zeros are equal only if their signs are.
 template <typename T>
 bool SameValue(T a, T b) {
   const double x = static_cast<double>(a);
@@ -94,7 +96,7 @@ bool SameValue(T a, T b) {
   return a == b && std::signbit(x) == std::signbit(y);
 }
 
-/// Expects SameValue for every element and names the first that differs.
+/// Expects SameValue for every element, and names the first that differs.
 template <typename T>
 void ExpectSameValues(const std::vector<T>& actual, const std::vector<T>& expected,
                       const std::string& what = "") {
@@ -118,7 +120,7 @@ void ExpectWithin(const std::vector<T>& actual, const std::vector<double>& expec
   }
 }
 
-/// Expects `call` to throw an Error of that code whose message holds every word.
+/// Expects `call` to throw an Error of that code whose message contains every word.
 inline void ExpectError(const std::function<void()>& call, absl::StatusCode code,
                         const std::vector<std::string>& words) {
   try {

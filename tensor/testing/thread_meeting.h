@@ -11,13 +11,13 @@
 
 namespace tessera {
 
-/// For tests that work is shared out: a functor of elements in whose calls two threads meet. The
-/// first one waits for another, half a minute at most in all. It says that it costs kCost.
+/// A functor of elements that shows whether work is shared: two threads meet in its calls. The
+/// first one waits for another, at most half a minute in all. Its declared cost is kCost.
 template <int64_t kCost>
 struct ThreadMeeting {
   static constexpr int64_t kElementCost = kCost;  ///< see cost.h
 
-  /// Whether they met while `evaluate` ran, for which two threads are there.
+  /// Returns whether two threads met while `evaluate` ran in an arena of two threads.
   template <typename Evaluate>
   static bool In(const Evaluate& evaluate) {
     const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 2);
@@ -29,7 +29,7 @@ struct ThreadMeeting {
     return met;
   }
 
-  /// The element as it is.
+  /// Returns the element unchanged.
   template <typename T>
   static T Map(T a) {
     if (waits) Come();
