@@ -1,15 +1,15 @@
-// The six cases of Devectorize.jl on doubles, on one thread: ours beside a hand-written loop, plain
-// Eigen and eager evaluation, where Eigen computes every operation by itself into a temporary that
-// is there already; where there is but one operation that is plain Eigen. What Devectorize calls by
-// column is by row here, for it is about the contiguous axis.
+// The six cases of Devectorize.jl on doubles, on one thread. Each compares Tessera with a
+// hand-written loop, plain Eigen and eager evaluation. Eager evaluation computes every operation by
+// Eigen into an existing temporary; a case with one operation is then plain Eigen. Devectorize's
+// cases by column are by row here, so that both run along the contiguous axis.
 //
-// The bound against eager evaluation is the ratio of the bytes that the two move. It is judged
-// everywhere, though a function costs more than the memory that it saves; on AVX2, whose functions
-// take twice as long, "complex" therefore has a bound that was measured. Devectorize's published
-// gain stands behind it; it made its temporaries anew each time.
+// The bound against eager evaluation is the ratio of the bytes that the two move. It is checked for
+// every case, although a function costs more than the memory that it saves. Functions take twice as
+// long on AVX2, so "complex" has a measured bound there. Devectorize's published gain is printed
+// beside the bound; Devectorize allocated its temporaries anew each time.
 //
-// At the largest size each case runs on two threads too, beside one and beside two threads of which
-// either has the hand-written loop over half of the rows: as much as memory gives to two.
+// Each case also runs on two threads at the largest size. Its peers are one thread, and two threads
+// that each run the hand-written loop over half of the rows: as much as memory gives to two.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -37,7 +37,7 @@ using Map = Eigen::Map<Eigen::Array<double, Eigen::Dynamic, Eigen::Dynamic, Eige
 using RowMap = Eigen::Map<Eigen::Array<double, 1, Eigen::Dynamic>>;
 using ColumnMap = Eigen::Map<Eigen::Array<double, Eigen::Dynamic, 1>>;
 
-/// Matrices of inputs, results of each variant, and the temporaries of eager evaluation.
+/// The input matrices, the results of each variant, and the temporaries of eager evaluation.
 struct Data {
   index_t rows, n;
   TensorContainer<cpu, 2, double> a, b, c, r, t, u, v;
@@ -57,19 +57,19 @@ struct Data {
   static Map View(Matrix& m) { return Map(m.dptr_, m.shape_[0], m.shape_[1]); }
 };
 
-/// One case: what each variant runs. Each leaves its result in data->r, in data->row, or returns a
-/// number; `result` reads it for the comparison of results.
+/// One case with the functions of its variants. Each stores its result in data->r or in data->row,
+/// or returns a number. `result` reads it for the comparison of results.
 struct Work {
   std::string name;
-  double doubles_moved;        // for each element, ours
-  double doubles_moved_eager;  // for each element, eager evaluation
-  double operations;           // for each element, a function counted as one
-  double published;            // Devectorize's gain over eager evaluation
+  double doubles_moved;        // for each element, by Tessera
+  double doubles_moved_eager;  // for each element, by eager evaluation
+  double operations;           // for each element; a function counts as one
+  double published;            // Devectorize's published gain over eager evaluation
   std::function<double(Data*)> ours, loop, eigen, eager;
   double eager_bound_on_avx2 = 0;  // 0 for the ratio of the doubles moved
 };
 
-// Sums are compared in place of arrays.
+// Returns a sum that represents an array in the comparison of results.
 double Checksum(const double* values, index_t count) {
   double sum = 0;
   for (index_t i = 0; i < count; ++i) sum += values[i] * static_cast<double>(i % 7 + 1);
@@ -260,7 +260,7 @@ void AddWork(const Work& work, index_t n) {
              Variants variants;
              const auto add = [&](const std::string& name,
                                   const std::function<double(Data*)>& run) {
-               // Each variant is looked at once before it is timed.
+               // Each variant's result is checked once before it is timed.
                const double value = run(data.get());
                checksums->push_back(value + Checksum(data->r.dptr_, data->size()) +
                                     Checksum(data->row.dptr_, n));
@@ -313,7 +313,7 @@ void AddTwoThreads(const Work& work, index_t n) {
 
 int main(int argc, char** argv) {
   using namespace tessera;
-  // Four matrices in the first cache, in the second, in the last, and past it.
+  // Four matrices fit in the L1 cache, in the L2 cache, in the last-level cache, and in none.
   for (const index_t n : {32, 128, 512, 4096}) {
     for (const Work& work : AllWork()) AddWork(work, n);
   }

@@ -1,5 +1,5 @@
-// Element-wise expressions on floats, on one thread but where a case says two: beside hand-written
-// loops over libm, and Eigen's packets.
+// Element-wise expressions on floats, compared with hand-written loops over libm and with Eigen's
+// packets. They run on one thread unless a case has two.
 #include <cmath>
 #include <memory>
 #include <random>
@@ -72,7 +72,8 @@ void AddUpdate(index_t n) {
            }});
 }
 
-/// What `work` of Data takes on one thread over two; `bytes` and `operations` are an element's.
+/// Adds a case for the time of `work` on one thread over its time on two. `bytes` and `operations`
+/// are for one element.
 template <typename Work>
 void AddTwoThreads(const std::string& name, index_t n, double bound, double bytes,
                    double operations, Work work) {
@@ -89,9 +90,9 @@ void AddTwoThreads(const std::string& name, index_t n, double bound, double byte
            }});
 }
 
-/// Not far above where the second thread begins, where two should not be slower than one: the most
-/// elements that go to one thread, and half as many again. `cost` is what CostOf says of
-/// `function`.
+/// Adds a case slightly above the size at which a second thread starts: one and a half times the
+/// largest size for one thread. Two threads must not be slower than one there. `cost` is CostOf's
+/// result for `function`.
 template <typename Function>
 void AddCrossover(const std::string& name, index_t cost, Function function) {
   AddTwoThreads("crossover/" + name, 3 * ElementsPerTask(cost) / 2, 1, 8, 1,
@@ -108,13 +109,14 @@ void AddCrossovers() {
   AddCrossover("pow", op::kLibraryCost / 2, [](const auto& x) { return pow(x, 0.3f); });
 }
 
-/// The bounds against libm; on AVX2 0 for the same.
+/// The required speed relative to libm, with AVX-512 and with AVX2. 0 for AVX2 means the same
+/// bound.
 struct OverLibm {
   double avx512 = 10, avx2 = 0;
 };
 
-/// A function over [low, high]: `scalar` is one element's in libm, `eigen` Eigen's; `operations`
-/// what one element takes, a function counted as one.
+/// Adds a function over [low, high]. `scalar` computes one element by libm and `eigen` computes all
+/// by Eigen. `operations` counts an element's operations; a function counts as one.
 template <typename Ours, typename Scalar, typename EigenForm>
 void AddFunction(const std::string& name, float low, float high, Ours ours, Scalar scalar,
                  EigenForm eigen, OverLibm over_libm = {}, double operations = 1) {
@@ -158,7 +160,7 @@ void AddFunctions() {
   AddFunction(
       "erf", -4, 4, [](const auto& x) { return erf(x); }, [](float x) { return std::erf(x); },
       [](const Map& x) { return x.erf(); });
-  // libm's sine and cosine of float are fast.
+  // libm's sine and cosine of float are fast, so the bound is lower.
   AddFunction(
       "sin", -10, 10, [](const auto& x) { return sin(x); }, [](float x) { return std::sin(x); },
       [](const Map& x) { return x.sin(); }, {5});
@@ -170,7 +172,7 @@ void AddFunctions() {
       [](float x) { return std::log2(x); }, [](const Map& x) { return x.log2(); }, {10, 3.5});
 }
 
-/// The functions that Eigen has no packets for, or none for the baseline.
+/// Adds the functions for which Eigen has no packets, or none for the baseline.
 void AddOtherFunctions() {
 #define TESSERA_ADD_FUNCTION(name, low, high, avx512, avx2)                           \
   AddFunction(                                                                        \
@@ -192,7 +194,7 @@ void AddOtherFunctions() {
   TESSERA_ADD_FUNCTION(cbrt, -100, 100, 5, 5);
   TESSERA_ADD_FUNCTION(erfc, -4, 4, 10, 8.5);
 #undef TESSERA_ADD_FUNCTION
-  // Computed in double, by half as many lanes.
+  // The function is computed in double, with half as many lanes.
   const auto gelu_by_libm = [](float x) {
     return static_cast<float>(0.5 * x * std::erfc(x * -0.70710678118654752));
   };

@@ -1,6 +1,6 @@
-// Expressions on a GPU beside a copy that moves as many bytes on the device, and `dot` beside
-// cuBLAS called directly. What copies reach is the device's bandwidth, so that each ratio is the
-// fraction of it. Every run is waited for, those of the peers as well.
+// Expressions on a GPU, compared with a copy of as many bytes on the device, and `dot` compared
+// with cuBLAS. A copy runs at the device's bandwidth, so each ratio is the fraction of that
+// bandwidth. Every run is waited for, including the peers'.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -23,7 +23,7 @@ using benchmarking::Variants;
 using Matrix = TensorContainer<gpu, 2, float>;
 using Vector = TensorContainer<gpu, 1, float>;
 
-// 2^28 elements, far past the caches.
+// The matrices have 2^28 elements, far more than the caches.
 constexpr index_t kRows = 1 << 14;
 constexpr index_t kColumns = 1 << 14;
 constexpr size_t kElements = size_t{kRows} * kColumns;
@@ -32,13 +32,13 @@ void Check(cudaError_t status) {
   if (status != cudaSuccess) throw FailedPrecondition(cudaGetErrorString(status));
 }
 
-/// Copies on the device that read half of `moved` bytes and write the other half.
+/// A copy on the device that reads half of `moved` bytes and writes the other half.
 class DeviceCopy {
  public:
   explicit DeviceCopy(size_t moved) : half_(moved / 2) {
     Check(cudaMalloc(&from_, half_));
     Check(cudaMalloc(&to_, half_));
-    // Memory that was never written may lie nowhere yet.
+    // Memory that was never written may not have physical pages yet.
     Check(cudaMemset(from_, 1, half_));
     Check(cudaMemset(to_, 2, half_));
   }
@@ -61,14 +61,14 @@ class DeviceCopy {
   void* to_ = nullptr;
 };
 
-/// A number between -1 and 1 that differs from the next ones', for element i of `matrix`, 0 or 1.
-/// It has 8 bits, so that sums of products of two are exact in double.
+/// Returns a number in (-1, 1) for element i of `matrix`, which is 0 or 1. Neighbouring elements
+/// differ. The number has 8 bits, so that sums of products are exact in double.
 double Number(index_t i, int matrix) {
   const uint64_t mixed = (static_cast<uint64_t>(i) * 2 + static_cast<uint64_t>(matrix) + 1) *
                          uint64_t{0x9E3779B97F4A7C15};
   return (static_cast<double>(mixed >> 56) - 127.5) / 128;
 }
-/// Fills a matrix with them.
+/// Fills a matrix with the numbers of Number.
 void FillWithNumbers(const Matrix& m, int matrix) {
   TensorContainer<cpu, 2, float> host(m.shape_);
   for (index_t y = 0; y < m.shape_[0]; ++y) {
@@ -80,8 +80,8 @@ void FillWithNumbers(const Matrix& m, int matrix) {
   FallbackStream()->Wait();
 }
 
-/// Whether each result(i) is expected(i), to `tolerance`; i runs over some elements, spread over
-/// all. Says which is not.
+/// Returns whether result(i) equals expected(i), to within `tolerance`, for some elements i that
+/// are distributed over all of them. Prints an element that does not.
 template <int N, typename Expected>
 bool Agree(const Tensor<gpu, N, float>& result, double tolerance, const Expected& expected) {
   TensorContainer<cpu, N, float> host(result.shape_);
@@ -116,8 +116,8 @@ struct Data {
   static double B(index_t y, index_t x) { return Number(y * kColumns + x, 1); }
 };
 
-/// `work` on Data beside the copy of so many bytes for each element; agrees(data) says whether it
-/// has done it.
+/// Adds a case of `work` on Data, compared with a copy of so many bytes for each element.
+/// agrees(data) returns whether the result is right.
 template <typename Work, typename Agrees>
 void AddExpression(const std::string& name, size_t bytes_an_element, double bound, Work work,
                    Agrees agrees) {
@@ -133,14 +133,14 @@ void AddExpression(const std::string& name, size_t bytes_an_element, double boun
                              .results_agree = [data, agrees] { return agrees(*data); }};
            }});
 }
-/// The same where element (y, x) of Data's r must be expected(y, x).
+/// Adds a case in which element (y, x) of Data's r must be expected(y, x).
 template <typename Work, typename Expected>
 void AddElementwise(const std::string& name, size_t bytes_an_element, double bound, Work work,
                     Expected expected) {
   AddExpression(name, bytes_an_element, bound, work,
                 [expected](const Data& d) { return Agree(d.r, 1e-6, expected); });
 }
-/// The same for sums of a's rows, or columns, in Data's row.
+/// Adds a case of sums of a's rows, or columns, in Data's row.
 template <typename Work>
 void AddSums(const std::string& name, bool of_rows, Work work) {
   AddExpression(name, 4, 0.85, work, [of_rows](const Data& d) {
@@ -152,7 +152,8 @@ void AddSums(const std::string& name, bool of_rows, Work work) {
   });
 }
 
-/// Products that are queued before the last is waited for, so that what is timed is a GPU at work.
+/// The number of products that are enqueued before a wait, so that the GPU is busy while it is
+/// timed.
 constexpr int kProductsPerWait = 10;
 
 void AddDot(index_t n) {
@@ -180,7 +181,7 @@ void AddDot(index_t n) {
                const float one = 1, zero = 0;
                const int size = static_cast<int>(n);
                for (int i = 0; i < kProductsPerWait; ++i) {
-                 // Its columns are our rows, so that the operands change places.
+                 // cuBLAS's columns are Tessera's rows, so the operands are exchanged.
                  const cublasStatus_t status =
                      cublasSgemm(Stream<gpu>::GetBlasHandle(nullptr), CUBLAS_OP_N, CUBLAS_OP_N,
                                  size, size, size, &one, d->b.dptr_, static_cast<int>(d->b.stride_),

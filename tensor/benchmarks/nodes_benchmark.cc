@@ -1,6 +1,6 @@
-// What is no arithmetic of floats, on one thread beside hand-written loops: whole numbers and
-// conversions, broadcasts over images, elements that move, and reductions of short rows. Each case
-// compares what the two compute before it is timed.
+// Expressions other than arithmetic of floats, on one thread, compared with hand-written loops:
+// integers and conversions, broadcasts over images, elements that move, and reductions of short
+// rows. Each case compares the results before it is timed.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace {
 using benchmarking::AddCase;
 using benchmarking::Variants;
 
-/// `count` small whole numbers, which every type holds.
+/// Returns `count` small integers, which every type represents.
 template <typename T>
 std::vector<T> Numbers(index_t count, int below) {
   std::mt19937_64 random(1);
@@ -31,7 +31,8 @@ std::vector<T> Numbers(index_t count, int below) {
   return numbers;
 }
 
-/// Two operands of A of sizes of their own, and a result of R for ours and for the loop.
+/// Two operands of type A with their own sizes, and a result of type R for each of ours and the
+/// loop.
 template <typename A, typename R>
 struct Data {
   std::vector<A> a, b;
@@ -49,7 +50,8 @@ struct Data {
   }
 };
 
-/// A case of ours(data), which leaves its result in data->ours, and loop(data).
+/// Adds a case of ours(data), which stores its result in data->ours, and loop(data), which stores
+/// it in data->loop.
 template <typename A, typename R, typename Ours, typename Loop>
 void Add(const std::string& name, double bytes, const std::function<Data<A, R>()>& make,
          const Ours& ours, const Loop& loop) {
@@ -69,7 +71,7 @@ void Add(const std::string& name, double bytes, const std::function<Data<A, R>()
        }});
 }
 
-/// r[i] = loop(a[i], b[i]).
+/// Adds the case r[i] = loop(a[i], b[i]).
 template <typename A, typename R, typename Make, typename Element>
 void AddElementwise(const std::string& name, const Make& make, const Element& element) {
   constexpr index_t kSize = 4096;
@@ -113,7 +115,8 @@ void AddNumbersAndConversions() {
       [](half_t a, half_t) { return static_cast<float>(a); });
 }
 
-/// a of (n, c, h, w), times and plus a number for each of c, b.
+/// Adds the case of `a` with shape (n, c, h, w), multiplied by and added to a number of `b` for
+/// each channel.
 void AddBroadcast(index_t n, index_t c, index_t h, index_t w) {
   const Shape<4> shape = Shape4(n, c, h, w);
   using D = Data<float, float>;
@@ -144,7 +147,7 @@ void AddBroadcast(index_t n, index_t c, index_t h, index_t w) {
       loop);
 }
 
-/// r[x * rows + y] = a[y * columns + x], in tiles.
+/// Sets r[x * rows + y] = a[y * columns + x], in tiles.
 void TransposeLoop(const float* __restrict a, float* __restrict r, index_t rows, index_t columns) {
   constexpr index_t kTile = 16;
   for (index_t y0 = 0; y0 < rows; y0 += kTile) {
@@ -217,7 +220,7 @@ void AddMoves() {
       });
 }
 
-/// r[y] = the sum of row y.
+/// Adds the case r[y] = the sum of row y.
 template <typename T, typename R>
 void AddRowSums(const std::string& name, index_t rows, index_t columns) {
   using D = Data<T, R>;
