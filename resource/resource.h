@@ -15,53 +15,54 @@ struct PhiloxState;
 template <typename Device>
 class Random;
 
-/// What an operator needs besides its inputs and outputs.
+/// A resource that an operator needs besides its inputs and outputs.
 struct ResourceRequest {
   /// The kinds of resources.
   enum class Type {
     kTempSpace,  ///< workspace whose contents last until the operation ends
     kRandom,     ///< the device's sequence of random numbers
   };
-  Type type = Type::kTempSpace;  ///< the kind that is wanted
+  Type type = Type::kTempSpace;  ///< the requested kind
 
   friend constexpr bool operator==(ResourceRequest, ResourceRequest) = default;
 };
 
-/// A resource as an operation sees it, through OpContext::requested.
+/// A resource that an operation uses, through OpContext::requested.
 ///
 ///     Tensor<cpu, 2> columns = context.requested[0]->get_space<cpu>(Shape2(rows, width), stream);
 ///     context.requested[1]->get_random<cpu>(stream).SampleBernoulli(&mask, keep);
 ///
-/// Threads: the engine runs one operation at a time on each resource, because each operation has
-/// the resource's variable among those that it changes; nothing else orders the calls.
+/// Threads: not synchronized. Each operation writes the resource's engine variable, so the engine
+/// runs one operation at a time on it.
 class Resource {
  public:
   virtual ~Resource() = default;
 
-  /// What it was requested as, and for which device.
+  /// Return the request and the device of the resource.
   virtual ResourceRequest request() const = 0;
   virtual Device device() const = 0;
 
-  /// For kTempSpace: at least `size_bytes` of the device's memory, aligned to 64 bytes, with
-  /// undefined contents; null if that is 0. It belongs to the running operation until that ends or
-  /// asks again: ask once, for all of it. Takes memory from storage only to grow.
-  /// Throws Error: kFailedPrecondition for another type, and what Storage::Alloc throws.
+  /// Returns workspace for a kTempSpace resource: at least `size_bytes` of the device's memory,
+  /// aligned to 64 bytes, with undefined contents; null if size_bytes is 0. The workspace belongs
+  /// to the running operation until it ends or calls again, so call once, for all of it. Allocates
+  /// from storage only to grow. Throws Error(kFailedPrecondition) for another type of resource, and
+  /// what Storage::Alloc throws.
   virtual void* GetSpaceBytes(int64_t size_bytes) = 0;
 
-  /// The same for an operation that enqueues its work on a device's stream (RunContext::stream, a
-  /// cudaStream_t). Where the workspace grows, what it leaves goes back in the stream's order: work
-  /// that this or an earlier operation has enqueued may still be to be done there. Not for
-  /// functions that a CUDA graph captures: between its replays the memory may go. Throws, besides,
-  /// what Storage::FreeOnStream throws.
+  /// Returns workspace as GetSpaceBytes does, for an operation that enqueues its work on a device's
+  /// stream (RunContext::stream, a cudaStream_t). If the workspace grows, the old memory is freed
+  /// in the stream's order, because enqueued work may still use it. Not for functions that a CUDA
+  /// graph captures: the memory may be freed between its replays. Also throws what
+  /// Storage::FreeOnStream throws.
   virtual void* GetSpaceBytesOnStream(int64_t size_bytes, [[maybe_unused]] void* stream) {
     return GetSpaceBytes(size_bytes);
   }
 
-  /// For kRandom: the place in the sequence, from which whoever draws takes its numbers.
-  /// Throws Error(kFailedPrecondition) for another type.
+  /// Returns the position in the sequence of a kRandom resource, from which random numbers are
+  /// drawn. Throws Error(kFailedPrecondition) for another type of resource.
   virtual PhiloxState* GetRandomState() = 0;
 
-  /// The workspace as a tensor of that shape.
+  /// Return the workspace as a tensor of that shape. Throw what GetSpaceBytes throws.
   template <typename Dev, int N, typename T>
   Tensor<Dev, N, T> get_space_typed(const Shape<N>& shape, Stream<Dev>* stream) {
     CheckedSize size_bytes(static_cast<int64_t>(sizeof(T)));
@@ -74,7 +75,7 @@ class Resource {
     return get_space_typed<Dev, N, float>(shape, stream);
   }
 
-  /// A generator that draws from the device's sequence.
+  /// Returns a generator that draws from the device's sequence. Throws what GetRandomState throws.
   template <typename Dev>
   Random<Dev> get_random(Stream<Dev>* stream) {
     return Random<Dev>(GetRandomState(), stream);

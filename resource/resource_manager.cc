@@ -19,16 +19,17 @@
 namespace tessera {
 namespace {
 
-/// Workspace that only ever grows, unless memory is short while nobody uses it.
+/// Workspace that only grows, except that Trim frees it when memory is short and no operation uses
+/// it.
 class TempSpace final : public Resource {
  public:
   TempSpace(Device device, Storage* storage) : device_(device), storage_(storage) {}
   ~TempSpace() override { storage_->Free(space_); }
 
-  /// Gives the memory back if no operation uses it; `is_unused` asks the engine.
+  /// Frees the memory if no operation uses it; `is_unused` asks the engine.
   template <typename IsUnused>
   void Trim(const IsUnused& is_unused) {
-    // An operation that begins now waits for the lock in its first call, or allocates already.
+    // An operation that begins now waits for the lock in its first call, or is already allocating.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (lock.owns_lock() && space_.dptr != nullptr && is_unused()) {
       storage_->Free(std::exchange(space_, {}));
@@ -38,8 +39,8 @@ class TempSpace final : public Resource {
   ResourceRequest request() const override { return {ResourceRequest::Type::kTempSpace}; }
   Device device() const override { return device_; }
 
-  // Where it grows, the old block goes first, so that the new one may use its memory. Should there
-  // be none, this workspace is empty, as it was in the beginning.
+  // Returns the workspace. If it grows, the old block is freed first, so that the new one may use
+  // its memory. If that fails, the workspace is empty, as it was at first.
   void* GetSpaceBytes(int64_t size_bytes) override {
     if (void* space = nullptr; Has(size_bytes, &space)) return space;
     storage_->Free(Take());
@@ -47,7 +48,7 @@ class TempSpace final : public Resource {
   }
   void* GetSpaceBytesOnStream(int64_t size_bytes, void* stream) override {
     if (void* space = nullptr; Has(size_bytes, &space)) return space;
-    // The engine has made the stream wait for whoever used the workspace before.
+    // The engine has made the stream wait for earlier users of the workspace.
     const Storage::Handle outgrown = Take();
     try {
       storage_->FreeOnStream(outgrown, stream);
@@ -66,7 +67,7 @@ class TempSpace final : public Resource {
  private:
   static constexpr std::string_view kTag = "workspace";
 
-  /// Whether so much is there already.
+  /// Returns whether the workspace already has that size.
   bool Has(int64_t size_bytes, void** space) {
     if (size_bytes < 0) {
       throw InvalidArgument("Resource::GetSpaceBytes: ", size_bytes, " bytes; expected at least 0");
@@ -87,13 +88,13 @@ class TempSpace final : public Resource {
 
   const Device device_;
   Storage* const storage_;
-  // Between the operation that has its turn and a shortage of memory; not held while allocating,
-  // which may be what is short.
+  // Excludes the current operation and Trim from each other. It is not held while allocating,
+  // because that may call Trim.
   std::mutex mutex_;
   Storage::Handle space_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// A call of SeedRandom: when it began and ended, as numbers that one clock has counted up to.
+/// The begin and end of a call of SeedRandom, as values of one counter.
 struct Seeding {
   uint64_t begin = 0;
   std::atomic<uint64_t> end{std::numeric_limits<uint64_t>::max()};
@@ -104,10 +105,10 @@ class RandomResource final : public Resource {
   RandomResource(Device device, PhiloxState state, uint64_t now)
       : device_(device), state_(state), seeded_(now) {}
 
-  /// Starts anew, in an operation. Of calls that overlap, the one that began last is the last for
-  /// every generator, also where another one's operation runs after its own.
+  /// Restarts the sequence, in an operation. If calls overlap, the one that began last is the last
+  /// for every generator, even if another call's operation runs after its own.
   void Seed(PhiloxState state, const Seeding& seeding) {
-    // Relaxed: what came before this operation, the engine has made visible.
+    // Relaxed: the engine has made visible all writes before this operation.
     const bool overtaken =
         seeded_ > seeding.begin && seeded_ < seeding.end.load(std::memory_order_relaxed);
     if (overtaken) return;
@@ -128,10 +129,10 @@ class RandomResource final : public Resource {
  private:
   const Device device_;
   PhiloxState state_;
-  uint64_t seeded_;  // when the call began that the state comes from
+  uint64_t seeded_;  // the beginning of the call that has set the state
 };
 
-/// Calls `body`, which may find no host memory for the manager's own records.
+/// Calls `body`. Throws Error(kResourceExhausted) if there is no memory for the manager's records.
 template <typename Body>
 auto OrResourceExhausted(const char* call, const Body& body) {
   try {
@@ -192,8 +193,8 @@ class ResourceManager::Impl {
       seeds_.push_back({now_ + 1, seed});
       seeding->begin = ++now_;
     }
-    // Without the lock: a push may wait for room, and operations that make it may request. One push
-    // for all, so that all start anew or none.
+    // The lock is not held, because a push may block, and operations that would unblock it may call
+    // Request. There is one push for all generators, so that all restart or none.
     try {
       if (!generators.empty()) PushSeed(std::move(generators), seed, seeding);
     } catch (...) {
@@ -214,7 +215,7 @@ class ResourceManager::Impl {
       generator = Random(device);
       seeding->begin = ++now_;
     }
-    // The state lies in host memory, also that of a GPU's generator.
+    // The state is in host memory, also for a GPU's generator.
     engine_->PushSync(
         [generator, seed, seeding](RunContext) {
           Generator(generator).Seed(PhiloxState{.seed = seed}, *seeding);
@@ -224,12 +225,11 @@ class ResourceManager::Impl {
   }
 
  private:
-  /// Gives workspaces back that nobody uses. Storage calls it when memory is short, in a thread
-  /// that may be anywhere: inside an operation, or in the child of a fork, where a lock may stay
-  /// locked.
+  /// Frees unused workspaces. Storage calls it when memory is short, in any thread: inside an
+  /// operation, or in the child of a fork, in which a lock may stay locked.
   void Trim(Device device) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    // Others hold it for a moment.
+    // Other threads hold the lock only briefly.
     for (int looks = 0; looks < 1000 && !lock.owns_lock(); ++looks) {
       std::this_thread::yield();
       static_cast<void>(lock.try_lock());
@@ -246,7 +246,7 @@ class ResourceManager::Impl {
     std::unique_ptr<Resource> resource;
     Variable* var = nullptr;
   };
-  /// A seed for all devices, and when the call began that set it.
+  /// A seed for all devices, and the beginning of the call that has set it.
   struct SetSeed {
     uint64_t begin = 0;
     uint64_t seed = 0;
@@ -306,32 +306,33 @@ class ResourceManager::Impl {
   void Release(Owned* owned) {
     if (!owned->resource) return;
     try {
-      // It reads nothing, so it ends without an error, and the wait for it takes no user's error
-      // away from other waits.
+      // The operation reads nothing, so it ends without an error, and waiting for it hides no
+      // user's error from other waits.
       engine_->PushSync([](RunContext) {}, Device::Cpu(), {}, {owned->var},
                         {.name = "release resource"});
       Await(owned->var);
     } catch (const std::bad_alloc&) {
-      // No memory for the push: the wait is for the last user, whose error finds nobody else.
+      // There is no memory for the push. The wait is for the last user, whose error no other wait
+      // would report.
       Await(owned->var);
     } catch (const Error&) {
-      // The engine is shut down: nobody uses the resource any more.
+      // The engine is shut down, so no operation uses the resource any more.
     }
     owned->resource.reset();
     try {
       engine_->DeleteVariable(owned->var);
-    } catch (const std::bad_alloc&) {  // then it goes with the engine
+    } catch (const std::bad_alloc&) {  // the engine then deletes it
     }
   }
 
-  /// Returns when nobody who was pushed on the variable uses it any more.
+  /// Returns when all operations pushed on the variable are done.
   void Await(Variable* var) {
     for (;;) {
       try {
         return engine_->WaitForVar(var);
       } catch (const std::bad_alloc&) {
-        // The error of the last user, which is reported once; or the wait found no memory, and the
-        // user may be at work. Either way the next wait tells.
+        // The wait threw the last user's error, which is reported once, or it found no memory and
+        // the user may still run. The next wait tells which.
         std::this_thread::yield();
       } catch (...) {  // an operation's error may be of any type
         return;
@@ -345,21 +346,21 @@ class ResourceManager::Impl {
   const int64_t gpu_spaces_;
 
   std::mutex mutex_;
-  // Not one of Abseil's maps: they break when operator new throws while they grow.
+  // Not one of Abseil's maps, which break if operator new throws while they grow.
   std::unordered_map<Device, DeviceResources> devices_ ABSL_GUARDED_BY(mutex_);
-  // The last one is for generators made now; those before it hold if calls fail that are under way.
+  // The last entry is for generators created now. Earlier ones are valid if calls in progress fail.
   std::vector<SetSeed> seeds_ ABSL_GUARDED_BY(mutex_);
-  uint64_t now_ ABSL_GUARDED_BY(mutex_) = 0;  // begins and ends of calls of SeedRandom
+  uint64_t now_ ABSL_GUARDED_BY(mutex_) = 0;  // the counter of begins and ends of SeedRandom
 
-  // Last: from here on shortages call.
+  // The last member, because shortages call it as soon as it is constructed.
   const int64_t trimmer_;
 };
 
 ResourceManager* ResourceManager::Get() {
-  // Without a lock: in the child of a fork a thread that is gone could hold it.
+  // No lock is used, because a thread that is missing in the child of a fork could hold it.
   static constinit std::atomic<ResourceManager*> current{nullptr};
   Engine* const engine = Engine::Get();
-  // Acquire: pairs with the exchange by whoever made it.
+  // Acquire: pairs with the exchange of the thread that created the manager.
   ResourceManager* known = current.load(std::memory_order_acquire);
   while (known == nullptr || known->impl_->engine() != engine) {
     auto made = OrResourceExhausted("ResourceManager::Get", [engine] {

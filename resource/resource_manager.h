@@ -11,17 +11,17 @@
 
 namespace tessera {
 
-/// A resource and the engine variable that orders its users. Both belong to the manager.
+/// A resource and the engine variable that orders its users. The manager owns both.
 struct ResourceHandle {
   Resource* resource = nullptr;  ///< valid as long as the manager
-  Variable* var = nullptr;       ///< to be among what the operation changes
+  Variable* var = nullptr;       ///< an operation that uses the resource must write it
 };
 
-/// Hands out workspace and random generators, a few of each for every device.
+/// Provides workspace and random generators, a few of each for every device.
 ///
-/// Whoever uses a resource inside an engine operation puts its variable into the operation's
-/// mutable list. Operations that hold different workspaces may then run side by side, and those
-/// that share one wait for each other.
+/// An engine operation that uses a resource must have the resource's variable in its mutable list.
+/// Operations with different workspaces may then run in parallel, and operations that share one
+/// wait for each other.
 ///
 ///     ResourceHandle space = ResourceManager::Get()->Request(
 ///         Device::Cpu(), {ResourceRequest::Type::kTempSpace});
@@ -31,33 +31,35 @@ struct ResourceHandle {
 /// Threads: every member may be called from any thread.
 class ResourceManager {
  public:
-  /// The process's manager over Engine::Get() and Storage::Get(), never destroyed. In the child of
-  /// a fork it is a fresh one, as the engine is.
+  /// Returns the process's manager, which uses Engine::Get() and Storage::Get() and is never
+  /// destroyed. The child of a fork has a new manager, as it has a new engine.
   static ResourceManager* Get();
 
-  /// A manager of its own. Engine and storage are borrowed and must outlive it. The number of
-  /// workspaces comes from TESSERA_CPU_TEMP_COPY (4) and TESSERA_GPU_TEMP_COPY (1), the first seed
-  /// is 0.
+  /// Constructs a manager over an engine and a storage, which must outlive it.
+  /// TESSERA_CPU_TEMP_COPY (4) and TESSERA_GPU_TEMP_COPY (1) set the number of workspaces. The
+  /// first seed is 0.
   ResourceManager(Engine* engine, Storage* storage);
 
-  /// Waits for the operations that use its resources, then frees them. Not inside an operation, nor
-  /// while the engine is stopped.
+  /// Waits for the operations that use the manager's resources, then frees them. Requires: not
+  /// called inside an operation or while the engine is stopped.
   ~ResourceManager();
   ResourceManager(const ResourceManager&) = delete;
   ResourceManager& operator=(const ResourceManager&) = delete;
 
-  /// Workspaces are handed out in turn, so that operators which ask one after the other get
-  /// different ones as long as there are any. There is one generator for a device.
-  /// The result stays valid as long as the manager. No memory is taken before a workspace is used.
+  /// Returns a resource of the device. Workspaces are returned in rotation, so that operators which
+  /// request one after the other get different ones as far as possible. Each device has one
+  /// generator. The result is valid as long as the manager. Memory is allocated only when a
+  /// workspace is used.
   ResourceHandle Request(Device device, ResourceRequest request);
 
-  /// Starts the generators of all devices, and of those used later, anew: each on its own
-  /// independent stream of `seed`, chosen by the device's number. Takes its turn among the
-  /// operations already pushed, and returns at once. Of calls that overlap, one is the last for all
+  /// Restarts the generators of all devices, and of those used later, each on its own independent
+  /// stream of `seed`, which the device's number selects. Takes effect in order with the operations
+  /// already pushed, and returns at once. If calls overlap, one of them is the last for all
   /// generators.
   void SeedRandom(uint64_t seed);
 
-  /// Starts one device's generator anew: it will draw what Random<Dev>(seed) draws.
+  /// Restarts one device's generator: it will draw the numbers of Random<Dev>(seed). Takes effect
+  /// in order with the operations already pushed.
   void SeedRandom(Device device, uint64_t seed);
 
  private:
