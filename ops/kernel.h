@@ -11,20 +11,19 @@
 #include "tessera/ops/registry.h"
 #include "tessera/tensor/tensor.h"
 
-// The header for files that implement operators: tensor expressions, and how an operator registers
-// itself.
+// The header for files that implement operators: tensor expressions and registration.
 
 namespace tessera {
 
-/// The device that the including operator file is being compiled for. The build compiles each such
-/// file for the host and, under --config=cuda, once more by nvcc with TESSERA_XPU_GPU.
+/// The device that the including operator file is compiled for. The build compiles each such file
+/// for the host. Under --config=cuda, nvcc compiles it again with TESSERA_XPU_GPU.
 #if defined(TESSERA_XPU_GPU)
 using xpu = gpu;
 #else
 using xpu = cpu;
 #endif
 
-/// dst = e, dst += e or nothing, as `req` says; dst is a handle to the memory.
+/// Evaluates dst = e, dst += e or nothing, as `req` says. dst is a handle to the memory.
 template <typename Dst, typename E>
 void AssignTo(Dst dst, OpReqType req, const E& e) {
   switch (req) {
@@ -42,7 +41,7 @@ void AssignTo(Dst dst, OpReqType req, const E& e) {
 
 namespace ops_internal {
 
-/// What a registration statement goes on with.
+/// The object that a registration statement continues with.
 class Registration {
  public:
   explicit Registration(OperatorEntry& entry) : entry_(entry) {}
@@ -59,9 +58,9 @@ class Registration {
   OperatorEntry& entry_;
 };
 
-/// Registers Property under `name` with Op<device, T> as its implementation on the device that this
-/// file is being compiled for: the host's compilation adds property and CPU code, the one by nvcc
-/// adds GPU code to the same entry.
+/// Registers Property under `name`, with Op<device, T> as its implementation on the device that
+/// this file is compiled for. The host's compilation adds property and CPU code, and nvcc's adds
+/// GPU code to the same entry.
 template <typename Property, template <typename, typename> class Op>
 Registration RegisterOperator(std::string_view name) {
   OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd(name);
@@ -90,7 +89,7 @@ Registration RegisterOperator(std::string_view name) {
 
 /// Registers an operator at namespace scope, inside an unnamed namespace:
 ///     TESSERA_REGISTER_OPERATOR(Flatten, FlattenProperty, FlattenOp).Describe("…");
-/// Property derives from ParameterizedProperty; Op<Device, T> is constructed from its parameters.
+/// Property derives from ParameterizedProperty. Op<Device, T> is constructed from its parameters.
 #define TESSERA_REGISTER_OPERATOR(name, Property, Op)                                        \
   [[maybe_unused]] const ::tessera::ops_internal::Registration tessera_registration_##name = \
       ::tessera::ops_internal::RegisterOperator<Property, Op>(#name)

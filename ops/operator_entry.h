@@ -16,24 +16,24 @@
 
 namespace tessera {
 
-/// One way to carry out an operator on a device.
+/// One implementation of an operator on a device.
 struct OperatorImplementation {
   DeviceType device;  ///< the kind of device that it runs on
   std::string name;   ///< "native", or a library's name
-  /// Whether it takes this shape and type; null means always.
+  /// Returns whether the implementation supports this shape and type; null means always.
   std::function<bool(const OperatorProperty&, std::span<const TShape>, DType)> supports;
-  /// Makes the operator of a property for an element type. Throws Error(kInvalidArgument) for a
-  /// type that it has no code for.
+  /// Creates the operator of a property for an element type. Throws Error(kInvalidArgument) for a
+  /// type without code.
   std::function<std::unique_ptr<Operator>(const OperatorProperty&, DType)> create;
 };
 
-/// What is registered under an operator's name. Names, aliases and documentation stand here alone.
+/// The registration of an operator. It is the only source of names, aliases and documentation.
 struct OperatorEntry {
-  std::string name;                                                    ///< as ListNames has it
-  std::vector<std::string> aliases;                                    ///< other names that find it
-  std::string description;                                             ///< a sentence for people
+  std::string name;                  ///< the name that ListNames returns
+  std::vector<std::string> aliases;  ///< other names that find it
+  std::string description;           ///< one sentence of documentation
   std::function<std::unique_ptr<OperatorProperty>()> create_property;  ///< before Init
-  std::function<std::vector<ParameterInfo>()> describe_parameters;     ///< for people
+  std::function<std::vector<ParameterInfo>()> describe_parameters;     ///< for documentation
   std::vector<OperatorImplementation> implementations;                 ///< tried in this order
 };
 

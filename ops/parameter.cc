@@ -20,7 +20,7 @@ std::string Strip(std::string_view text) {
   return std::string(absl::StripAsciiWhitespace(ToAbsl(text)));
 }
 
-// The shortest text that reads back as the same number.
+// Returns the shortest text that parses to the same number.
 template <typename T>
 std::string PrintReal(T value) {
   for (int digits = 1; digits <= 17; ++digits) {
@@ -128,7 +128,7 @@ void ThrowNotAChoice(std::string_view text, const std::string& choices) {
 }  // namespace ops_internal
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& names) {
-  // Levenshtein's distance, one row at a time.
+  // Computes Levenshtein's distance, one row at a time.
   const auto distance = [](std::string_view a, std::string_view b) {
     std::vector<size_t> row(b.size() + 1);
     for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

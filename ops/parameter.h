@@ -19,19 +19,19 @@ namespace tessera {
 /// Parameters as a graph file or a caller writes them: name to text.
 using ParameterMap = std::map<std::string, std::string>;
 
-/// One documented parameter of an operator.
+/// The description of one parameter of an operator.
 struct ParameterInfo {
-  std::string name;           ///< as callers write it
+  std::string name;           ///< the name that callers write
   std::string type;           ///< "int", "float", "boolean", "shape", "{max, sum}", …
-  std::string default_value;  ///< text; empty if required
-  bool required = false;      ///< whether it has no default
-  std::string description;    ///< a sentence for people
+  std::string default_value;  ///< the default as text; empty if the parameter is required
+  bool required = false;      ///< whether there is no default
+  std::string description;    ///< one sentence of documentation
 };
 
 namespace ops_internal {
 
-/// A value of every parameter type as text, and back. Parse throws Error(kInvalidArgument) that
-/// quotes the text and says what was expected; the caller adds operator and parameter.
+/// Converts values of a parameter type to text and back. Parse throws Error(kInvalidArgument) that
+/// quotes the text and states the expected form; the caller adds operator and parameter.
 template <typename T>
 struct ParameterText;
 template <>
@@ -88,14 +88,14 @@ struct ParameterText<std::optional<T>> {
   }
 };
 
-/// A field of a parameter struct, its type erased.
+/// A field of a parameter struct with its type erased.
 struct ParameterField {
   ParameterInfo info;
   std::function<void(void* parameters, std::string_view text)> parse;
   std::function<std::string(const void* parameters)> print;
 };
 
-/// Sets fields from `values`; shared by all parameter structs. `owner` begins every error.
+/// Sets fields from `values`. `owner` begins every error.
 void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,
                      const ParameterMap& values, void* parameters);
 
@@ -104,8 +104,8 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
 
 }  // namespace ops_internal
 
-/// The parameters of an operator, declared once: name, default, range, description. A parameter
-/// struct lists its fields, whose initializers are the defaults:
+/// The parameters of an operator, each declared once with name, default, range and description. A
+/// parameter struct lists its fields; their initializers are the defaults:
 ///
 ///     struct PoolingParameters {
 ///       TShape kernel;
@@ -118,7 +118,7 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
 template <typename Parameters>
 class ParameterSchema {
  public:
-  /// The schema that Parameters::Declare describes; built on first use.
+  /// Returns the schema that Parameters::Declare describes, which is built on first use.
   static const ParameterSchema& Get() {
     static const ParameterSchema schema = [] {
       ParameterSchema declared;
@@ -128,19 +128,19 @@ class ParameterSchema {
     return schema;
   }
 
-  /// A parameter that every caller gives.
+  /// Declares a parameter that every caller must give.
   template <typename T>
   void Required(std::string name, T Parameters::*member, std::string description) {
     Add(std::move(name), member, std::move(description)).required = true;
   }
-  /// A parameter whose default is the member's initializer.
+  /// Declares a parameter whose default is the member's initializer.
   template <typename T>
   void Optional(std::string name, T Parameters::*member, std::string description) {
     ParameterInfo& info = Add(std::move(name), member, std::move(description));
     info.default_value = ops_internal::ParameterText<T>::Print(Parameters().*member);
   }
 
-  /// The parameter declared last must lie in [low, high].
+  /// Limits the parameter declared last to [low, high].
   ParameterSchema& Range(double low, double high = std::numeric_limits<double>::infinity()) {
     auto& field = fields_.back();
     field.parse = [parse = std::move(field.parse), print = field.print, low, high](
@@ -153,7 +153,7 @@ class ParameterSchema {
     return *this;
   }
 
-  /// A parameter that names one of several choices.
+  /// Declares a parameter that names one of several choices.
   template <typename T>
   void Choice(std::string name, T Parameters::*member,
               std::vector<std::pair<std::string, T>> choices, std::string description,
@@ -189,23 +189,24 @@ class ParameterSchema {
     fields_.push_back(std::move(field));
   }
 
-  /// Reads `values` over the defaults. Throws Error(kInvalidArgument) that names `owner`, the
-  /// parameter, its text and what was expected, for an unknown name (with the nearest known one), a
-  /// text that does not parse or lies out of range, and a required parameter that is missing.
+  /// Returns parameters with `values` set over the defaults. Throws Error(kInvalidArgument) that
+  /// names `owner`, the parameter, its text and the expected form. It is thrown for an unknown name
+  /// (with the nearest known one), for a text that does not parse or is out of range, and for a
+  /// missing required parameter.
   Parameters Parse(std::string_view owner, const ParameterMap& values) const {
     Parameters parameters;
     ops_internal::ParseParameters(owner, fields_, values, &parameters);
     return parameters;
   }
 
-  /// Every parameter as text; Parse of it gives the same parameters.
+  /// Returns every parameter as text. Parse converts it to equal parameters.
   ParameterMap Print(const Parameters& parameters) const {
     ParameterMap values;
     for (const auto& field : fields_) values[field.info.name] = field.print(&parameters);
     return values;
   }
 
-  /// Every parameter in the order of the declaration.
+  /// Returns the description of every parameter, in the order of declaration.
   std::vector<ParameterInfo> Describe() const {
     std::vector<ParameterInfo> infos;
     for (const auto& field : fields_) infos.push_back(field.info);
@@ -233,13 +234,14 @@ class ParameterSchema {
   std::vector<ops_internal::ParameterField> fields_;
 };
 
-/// The parameters of an operator that has none.
+/// The parameters of an operator without parameters.
 struct NoParameters {
   /// Declares nothing.
   static void Declare(ParameterSchema<NoParameters>&) {}
 };
 
-/// The name in `names` that is nearest to `name` by edit distance, or empty if none is near.
+/// Returns the name in `names` that is nearest to `name` by edit distance, or an empty string if
+/// none is near.
 std::string NearestName(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace tessera

@@ -16,80 +16,85 @@
 
 namespace tessera {
 
-/// Says that the value `target` may be written into the memory of the value `source`.
+/// States that the value `target` may be written into the memory of the value `source`.
 struct InplacePair {
-  int source;  ///< the id of what gives its memory
-  int target;  ///< the id of what may take it
+  int source;  ///< the id of the value that provides its memory
+  int target;  ///< the id of the value that may use it
 };
 
 struct OperatorEntry;
 
-/// Everything that is known of an operator before its shapes are: names, parameters, inference,
-/// what the gradient needs. A property is set up by Init and then only read; copies of the work to
-/// do are made by CreateOperator.
+/// The description of an operator: names, parameters, inference, and the values that the gradient
+/// needs. Init sets up a property, which is then only read. CreateOperator makes the objects that
+/// compute.
 class OperatorProperty {
  public:
   virtual ~OperatorProperty() = default;
 
   /// Reads the parameters. Throws Error(kInvalidArgument), see ParameterSchema::Parse.
   virtual void Init(const ParameterMap& parameters) = 0;
-  /// All parameters as text, defaults included; Init of it gives the same operator.
+  /// Returns all parameters as text, including defaults. Init with the result gives an equal
+  /// operator.
   virtual ParameterMap GetParams() const = 0;
 
-  /// The names of inputs, outputs and auxiliary states (what Forward keeps from one call to the
-  /// next, such as running means), in the order of the blobs.
+  /// Return the names of inputs, outputs and auxiliary states, in the order of the blobs. Forward
+  /// keeps auxiliary states, such as running means, from one call to the next.
   virtual std::vector<std::string> ListArguments() const { return {"data"}; }
   virtual std::vector<std::string> ListOutputs() const { return {"output"}; }
   virtual std::vector<std::string> ListAuxiliaryStates() const { return {}; }
-  /// The outputs that a graph shows; those after them serve the gradient alone.
+  /// Returns the number of outputs that a graph shows. Later outputs are only for the gradient.
   virtual int NumVisibleOutputs() const { return static_cast<int>(ListOutputs().size()); }
 
   /// Completes shapes as far as the known ones determine them, in both directions. The vectors have
   /// one entry for each argument, output and aux state. Returns whether all are known. Throws
-  /// Error(kInvalidArgument) that names the operator, the argument and both shapes on
-  /// contradiction.
+  /// Error(kInvalidArgument) that names the operator, the argument and both shapes if they
+  /// contradict each other.
   virtual bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
                           std::vector<TShape>* aux_shape) const = 0;
-  /// The same for element types. By default all are one floating-point type.
+  /// Completes element types as far as the known ones determine them. Returns whether all are
+  /// known. By default, all are one floating-point type. Throws Error(kInvalidArgument) if they
+  /// contradict each other.
   virtual bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type,
                          std::vector<DType>* aux_type) const;
 
-  /// What Forward and Backward need for these inputs, handed over as OpContext::requested in this
-  /// order. By default nothing.
+  /// Return the resources that Forward and Backward need for these inputs. OpContext::requested has
+  /// them in this order. By default there are none.
   virtual std::vector<ResourceRequest> ForwardResource(std::span<const TShape> in_shape) const;
   virtual std::vector<ResourceRequest> BackwardResource(std::span<const TShape> in_shape) const;
 
-  /// Which of the given ids Backward reads; whatever is not listed may be freed or overwritten
-  /// after Forward. By default all of them.
+  /// Returns the ids among the arguments that Backward reads. Other values may be freed or
+  /// overwritten after Forward. By default, Backward reads all.
   virtual std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
                                                      std::span<const int> in_data,
                                                      std::span<const int> out_data) const;
-  /// Pairs (in_data id, out_data id) of which the second may take the first one's memory.
+  /// Returns pairs (in_data id, out_data id) whose output may use the input's memory.
   virtual std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                         std::span<const int> out_data) const;
-  /// Pairs (id of something that Backward reads, in_grad id), likewise.
+  /// Returns pairs (id of a value that Backward reads, in_grad id) whose gradient may use the
+  /// value's memory.
   virtual std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
                                                          std::span<const int> in_data,
                                                          std::span<const int> out_data,
                                                          std::span<const int> in_grad) const;
 
-  /// True if Backward starts a gradient of its own, as losses do: no head gradient is needed.
+  /// Returns true if Backward needs no head gradient because the operator starts the gradient, as
+  /// losses do.
   virtual bool IsLoss() const { return false; }
-  /// True if the operator has a gradient at all.
+  /// Returns true if the operator has a gradient.
   virtual bool HasGradient() const { return true; }
-  /// False for an argument that Backward gives no gradient, such as a label: it is taken to be 0.
+  /// Returns false for an argument that has no gradient, such as a label. Its gradient counts as 0.
   virtual bool ArgumentHasGradient(int argument) const {
     static_cast<void>(argument);
     return HasGradient();
   }
 
-  /// Makes the operator for a device, from the first implementation registered for it that supports
-  /// the element type. Throws Error(kUnimplemented) that names operator, device and type if none
-  /// does.
+  /// Creates the operator for a device, from the first implementation registered for it that
+  /// supports the element type. Throws Error(kUnimplemented) that names operator, device and type
+  /// if there is none.
   std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
                                            std::span<const DType> in_type) const;
 
-  /// The name that the operator is registered under.
+  /// Returns the name that the operator is registered under.
   const std::string& TypeString() const;
 
  private:
@@ -108,27 +113,28 @@ class ParameterizedProperty : public OperatorProperty {
   ParameterMap GetParams() const override {
     return ParameterSchema<Parameters>::Get().Print(param_);
   }
-  /// The parameters that Init has read.
+  /// Returns the parameters that Init has read.
   const Parameters& param() const { return param_; }
-  /// The parameters' names, types, defaults and descriptions.
+  /// Returns the parameters' names, types, defaults and descriptions.
   static std::vector<ParameterInfo> DescribeParameters() {
     return ParameterSchema<Parameters>::Get().Describe();
   }
 
  protected:
-  /// Checks what concerns several parameters at once; throws Error(kInvalidArgument).
+  /// Checks conditions on several parameters together. Throws Error(kInvalidArgument).
   virtual void CheckParameters() {}
 
-  Parameters param_;  ///< what Init has read
+  Parameters param_;  ///< the parameters that Init has read
 };
 
-/// Merges what is known of a shape into `shape`; the error names operator, value and both shapes.
+/// Merges the known extents of a shape into `shape`. Throws Error(kInvalidArgument) that names
+/// operator, value and both shapes if they contradict each other.
 void MergeShape(const OperatorProperty& property, std::string_view what, TShape* shape,
                 const TShape& known);
 
-/// The product of the extents [begin, end) of `shape`, or TShape::kUnknown if one of them is
-/// unknown. Throws Error(kInvalidArgument) that names operator, value and shape if it does not fit
-/// in 63 bits.
+/// Returns the product of the extents [begin, end) of `shape`, or TShape::kUnknown if one of them
+/// is unknown. Throws Error(kInvalidArgument) that names operator, value and shape if it does not
+/// fit in 63 bits.
 index_t ProductOfExtents(const OperatorProperty& property, std::string_view what,
                          const TShape& shape, int begin, int end);
 

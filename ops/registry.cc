@@ -9,13 +9,13 @@
 namespace tessera {
 namespace {
 
-/// Whether MXNet 1.9.1 has an operator of that name (those that networks are made of, not all). The
-/// nearest name of another function would be no help to who wants it.
+/// Returns whether MXNet 1.9.1 has an operator of that name, among those that networks are made of.
+/// For such a name, the nearest name of another function would not help the user.
 bool IsOfMxnet(std::string_view name) {
   static constexpr std::string_view kFamilies[] = {"_contrib_", "_image_",  "_linalg_",  "_np",
                                                    "_random_",  "_sample_", "_sparse_",  "linalg_",
                                                    "random_",   "sample_",  "quantized_"};
-  // Each between two spaces.
+  // Each name is between two spaces.
   static constexpr std::string_view kNames =
       " BatchNorm BatchNorm_v1 BilinearSampler BlockGrad CTCLoss Cast Concat Correlation Crop "
       "Custom Deconvolution Dropout ElementWiseSum Embedding GridGenerator GroupNorm "
@@ -69,7 +69,7 @@ OperatorRegistry::OperatorRegistry() : impl_(std::make_unique<Impl>()) {}
 OperatorRegistry::~OperatorRegistry() = default;
 
 OperatorRegistry& OperatorRegistry::Get() {
-  // Never destroyed: operators may be looked up while other static objects go away.
+  // Never destroyed, because operators may be looked up while other static objects are destroyed.
   static OperatorRegistry* const registry = new OperatorRegistry();
   return *registry;
 }
@@ -120,7 +120,7 @@ OperatorEntry& OperatorRegistry::FindOrAdd(std::string_view name) {
 }
 
 void OperatorRegistry::AddAlias(OperatorEntry& entry, std::string_view alias) {
-  // The host's and the device's compilation of a file register the same aliases.
+  // The host's and the device's compilations of a file register the same aliases.
   if (impl_->aliases.emplace(std::string(alias), &entry).second) entry.aliases.emplace_back(alias);
 }
 

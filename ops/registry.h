@@ -12,29 +12,31 @@
 
 namespace tessera {
 
-/// All operators of the process, by name. They register themselves before main; afterwards the
-/// registry is only read, from any thread.
+/// All operators of the process, by name. They register themselves before main. Threads: after that
+/// the registry is only read, from any thread.
 class OperatorRegistry {
  public:
-  /// The process's registry.
+  /// Returns the process's registry.
   static OperatorRegistry& Get();
 
-  /// The property of the operator with that name or alias, with its parameters set.
-  /// Throws UnknownOperator's error, and what Init throws.
+  /// Returns the property of the operator with that name or alias, with its parameters set. Throws
+  /// UnknownOperator's error, and what Init throws.
   std::unique_ptr<OperatorProperty> Create(std::string_view name,
                                            const ParameterMap& parameters) const;
 
-  /// The entry with that name or alias, or null.
+  /// Returns the entry with that name or alias, or null.
   const OperatorEntry* Find(std::string_view name) const;
 
-  /// What to throw for a name that Find does not know: Error(kNotFound) with the nearest known
-  /// name, unless it is an operator of MXNet, which is then said not to be implemented.
+  /// Returns the error to throw for a name that Find does not know: Error(kNotFound) with the
+  /// nearest known name. For an operator of MXNet, the error states instead that it is not
+  /// implemented.
   Error UnknownOperator(std::string_view name) const;
 
-  /// Every name, without aliases, in alphabetical order.
+  /// Returns every name, without aliases, in alphabetical order.
   std::vector<std::string> ListNames() const;
 
-  /// For registrations: the entry with that name, made if it is not there.
+  /// Returns the entry with that name, which is created if it does not exist. Only registrations
+  /// call it.
   OperatorEntry& FindOrAdd(std::string_view name);
   void AddAlias(OperatorEntry& entry, std::string_view alias);
 

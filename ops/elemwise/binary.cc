@@ -5,14 +5,15 @@
 //   elemwise_mul  a * b               g b, g a
 //   elemwise_div  a / b               g / b, -g a / b^2
 //
-// Types: float32, float64, float16, bfloat16. In place over either operand where the gradient does
-// not need it.
+// Types: float32, float64, float16, bfloat16. The output may replace either operand if the gradient
+// does not need it.
 #include "tessera/ops/kernel.h"
 
 namespace tessera {
 namespace {
 
-/// What distinguishes the four: the functor, and the gradients as expressions of g, a and b.
+/// The differences of the four operators: the functor, and the gradients as expressions of g, a and
+/// b.
 struct Add {
   using Op = op::plus;
   static constexpr bool kGradientNeedsInputs = false;
@@ -91,7 +92,7 @@ class BinaryProperty final : public ParameterizedProperty<NoParameters> {
   std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
                                                  std::span<const int>, std::span<const int>,
                                                  std::span<const int> in_grad) const override {
-    // The right gradient is written first, while g is still whole; the left one may then replace g.
+    // The right gradient is written first, while g is complete; the left one may then replace g.
     return {{out_grad[0], in_grad[0]}};
   }
 };
@@ -116,7 +117,7 @@ class BinaryOp final : public Operator {
                 std::span<const TBlob>) override {
     auto* stream = context.get_stream<Device>();
     const auto g = out_grad[0].FlatTo1D<Device, T>(stream);
-    // Unused inputs are empty blobs; g stands in so that the expressions have one type.
+    // Unused inputs are empty blobs. g replaces them, so that the expressions have one type.
     const auto a = Kind::kGradientNeedsInputs ? in_data[0].FlatTo1D<Device, T>(stream) : g;
     const auto b = Kind::kGradientNeedsInputs ? in_data[1].FlatTo1D<Device, T>(stream) : g;
     if (req[1] != kNullOp) {

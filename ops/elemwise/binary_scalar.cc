@@ -23,7 +23,7 @@ struct ScalarParameters {
   }
 };
 
-/// What distinguishes the six: value and gradient as expressions of x, g and s.
+/// The differences of the six operators: value and gradient as expressions of x, g and s.
 struct PlusScalar {
   static constexpr bool kGradientNeedsInput = false;
   template <typename X, typename T>

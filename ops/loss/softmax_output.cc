@@ -5,7 +5,7 @@
 //            a / (classes - 1) elsewhere; 0 for a label equal to ignore_label if use_ignore.
 //   s = grad_scale, divided by the number of labels (normalization=batch) or of labels that are not
 //       ignore_label (valid); with multi_output and another normalization than valid also by the
-//       number of positions. With out_grad the result is multiplied by the output's gradient.
+//       number of positions. If out_grad, the result is multiplied by the output's gradient.
 //
 // Shapes: data (n, k), out alike, label (n). Other ranks: by default all but the first dimension
 // are classes, label (n), or as MXNet 1.9.1 infers it (leading dimensions), of whose labels the
@@ -48,7 +48,7 @@ struct SoftmaxOutputParameters {
     schema.Range(0, 1);
   }
 
-  /// The shape as (n, classes, positions).
+  /// Returns the shape as (n, classes, positions).
   Shape<3> Classes(const TShape& data) const {
     if (multi_output) {
       return Shape3(data[0], data[1], data.ProdShape(2, data.ndim()));
@@ -77,7 +77,7 @@ class SoftmaxOutputProperty final : public ParameterizedProperty<SoftmaxOutputPa
     }
     MergeShape(*this, "output", &(*out_shape)[0], data);
     TShape& label = (*in_shape)[1];
-    if (label.ndim() == data.ndim() && !data.known()) return false;  // perhaps probabilities
+    if (label.ndim() == data.ndim() && !data.known()) return false;  // may be probabilities
     if (label == data) return data.known();
     if (param_.multi_output) {
       if (!data.known()) return false;
@@ -114,7 +114,8 @@ class SoftmaxOutputProperty final : public ParameterizedProperty<SoftmaxOutputPa
   }
 
  private:
-  /// One label for each sample and position, laid out in one of three ways; by default flat.
+  /// Merges the label's shape: one label for each sample and position, in one of three layouts, by
+  /// default flat.
   void MergeMultiLabel(const TShape& data, TShape* label) const {
     const TShape flat = {data[0], ProductOfExtents(*this, "data", data, 2, data.ndim())};
     std::vector<index_t> extents(data.begin(), data.end());
@@ -128,7 +129,7 @@ class SoftmaxOutputProperty final : public ParameterizedProperty<SoftmaxOutputPa
   }
 };
 
-/// 1 where a label is not the ignored one.
+/// Returns 1 if a label is not the ignored one, else 0.
 struct NotEqual {
   template <typename T>
   TESSERA_HD static T Map(T label, T ignored) {
@@ -136,7 +137,7 @@ struct NotEqual {
   }
 };
 
-/// The loss gradient as an expression over (rows, columns): by default row n and column k, with
+/// The loss gradient as an expression over (rows, columns): by default row n and column k, and with
 /// positions row (n, k) and column position.
 template <typename Device, typename T>
 struct LossGradient : expr::Exp<LossGradient<Device, T>, T> {
@@ -164,7 +165,8 @@ struct LossGradient : expr::Exp<LossGradient<Device, T>, T> {
     const index_t k = class_is_row ? y - sample * classes : x;
     const T target = label[class_is_row ? sample * positions + x : sample];
     if (use_ignore && target == ignored) return T(0);
-    // A label's fraction is cut off. Compared as it is: not every label fits an integer.
+    // Labels are truncated. They are compared as numbers of their type, because not every label
+    // fits an integer.
     const Accumulator t = static_cast<Accumulator>(target);
     const Accumulator class_k = static_cast<Accumulator>(k);
     const bool is_label =
@@ -239,8 +241,8 @@ class SoftmaxOutputOp final : public Operator {
     }
     gradient.scale = static_cast<Accumulator>(scale);
     if (param_.normalization == Normalization::kValid) {
-      // Counted in the accumulator's type: half and bfloat16 know no whole numbers above 2048 and
-      // 256.
+      // Labels are counted in the accumulator's type, because half and bfloat16 do not represent
+      // all integers above 2048 and 256.
       Tensor<Device, 1, Accumulator> valid =
           context.requested[0]->template get_space_typed<Device, 1, Accumulator>(Shape1(1), stream);
       valid =

@@ -2,19 +2,19 @@
 //
 //   out[n][f][o] = bias[f] + sum_{c,t} weight[f][c][t] * data[n][c][o * stride + t * dilate - pad]
 //
-// with the sum over the channels of f's group and the kernel's taps, computed image by image as a
-// product of matrices over unpacked patches (im2col; Chellapilla, Puri and Simard, 2006). With
-// W the weight as (f, c * taps) and X the unpacked image as (c * taps, positions):
+// The sum is over the channels of f's group and the kernel's taps. It is computed image by image as
+// a product of matrices over unpacked patches (im2col; Chellapilla, Puri and Simard, 2006). W is
+// the weight as (f, c * taps), and X the unpacked image as (c * taps, positions):
 //
 //   out = W X;   d W^T = sum over images of X d out^T;   d X = W^T d out, packed back into the
 //   image.
 //
 // Shapes: data (n, channel, [height,] width); weight (num_filter, channel / num_group, kernel…);
 // bias (num_filter); out (n, num_filter, positions…).
-// Types: float32, float64, float16, bfloat16; the last two add up in float32, but for the taps that
-// meet in one element of d X.
-// Images are spread over a number of chunks that depends on the batch alone, each with a workspace
-// of its own, so the sums do not depend on the number of threads.
+// Types: float32, float64, float16, bfloat16; the last two accumulate in float32, except for the
+// taps that are added to one element of d X. Images are divided into chunks, each with its own
+// workspace. The number of chunks depends only on the batch, so the sums do not depend on the
+// number of threads.
 #include <algorithm>
 #include <type_traits>
 
@@ -192,7 +192,8 @@ class ConvolutionOp final : public Operator {
         const auto columns = space.columns[chunk];
         if (weight_wanted) {
           const OpReqType sum_req = n == l.FirstImage(chunk) ? kWriteTo : kAddTo;
-          // Transposed, so that the product reads the large columns as they lie.
+          // The operand is transposed, so that the product reads the large columns in their storage
+          // order.
           const auto product = dot(Unpack(l, data, n, g, columns), grad[n][g].T());
           if constexpr (std::is_same_v<T, Accumulator>) {
             AssignTo(space.sums[chunk][g], sum_req, product);
@@ -227,7 +228,7 @@ class ConvolutionOp final : public Operator {
  private:
   using Accumulator = typename expr::AccumulateIn<T>::type;
 
-  /// The call's arrays as the computation sees them.
+  /// The call's arrays in the shapes of the computation.
   struct Layout {
     Layout(const ConvolutionOp& op, const TShape& data, const TShape& result) {
       const index_t groups = op.param_.num_group;
@@ -242,10 +243,11 @@ class ConvolutionOp final : public Operator {
       image = Shape4(whole[0], groups, channels, height * width);
       weight = Shape3(groups, filters, taps);
       out = Shape4(whole[0], groups, filters, positions);
-      // Eight images a chunk pay for a chunk's own gradient sum; sixteen chunks feed sixteen cores.
+      // Eight images justify a chunk's own gradient sum, and sixteen chunks keep sixteen cores
+      // busy.
       chunks = Device::kDevCPU ? std::clamp<index_t>(whole[0] / 8, 1, 16) : 1;
       const PatchGeometry& g = op.geometry_;
-      // A 1x1 window that touches every element once unpacks to the image itself.
+      // A 1x1 window that reads every element once unpacks to the image itself.
       pointwise = g.kernel_y == 1 && g.kernel_x == 1 && g.stride_y == 1 && g.stride_x == 1 &&
                   g.pad_y == 0 && g.pad_x == 0;
     }
@@ -258,8 +260,8 @@ class ConvolutionOp final : public Operator {
     Shape<4> out;     // (n, group, filter of the group, position)
   };
 
-  /// What Backward needs for each chunk, in one request: the sum of its weight gradients, the
-  /// columns, and for types that do not add up in themselves one product.
+  /// The workspace of Backward for each chunk, in one request: the sum of its weight gradients, the
+  /// columns, and for 16-bit types one product.
   struct Workspace {
     Workspace(const Layout& l, bool weight_wanted, Resource* resource, Stream<Device>* stream) {
       constexpr bool kRounds = !std::is_same_v<T, Accumulator>;
@@ -281,7 +283,7 @@ class ConvolutionOp final : public Operator {
     Tensor<Device, 3, T> products;
   };
 
-  /// Calls body(chunk, image) for every image; chunks may run in parallel, a chunk's images in
+  /// Calls body(chunk, image) for every image. Chunks may run in parallel; a chunk's images run in
   /// order.
   template <typename Body>
   static void ForEachChunk(const Layout& l, const Body& body) {

@@ -5,9 +5,9 @@
 //   d weight   = d out^T * data
 //   d bias[j]  = sum_i d out[i][j]
 //
-// Shapes: data (batch, …), with flatten seen as (batch, k), without it (…, k); weight
-// (num_hidden, k); bias (num_hidden); out (batch, num_hidden) or (…, num_hidden).
-// Types: float32, float64, float16, bfloat16; the last two add up in float32.
+// Shapes: data (batch, …), read as (batch, k) if flatten, else (…, k); weight (num_hidden, k); bias
+// (num_hidden); out (batch, num_hidden) or (…, num_hidden).
+// Types: float32, float64, float16, bfloat16; the last two accumulate in float32.
 #include <algorithm>
 
 #include "tessera/ops/kernel.h"
@@ -46,7 +46,7 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
     if (data.ndim() == 0) {
       throw InvalidArgument(TypeString(), ": data is a scalar, expected at least one dimension");
     }
-    // What the output tells of the leading dimensions, which both share.
+    // The output determines the leading dimensions, which both share.
     const int leading = param_.flatten ? 1 : data.ndim() - 1;
     MergeShape(*this, "output", &out, WithLast(data, leading, param_.num_hidden));
     for (int i = 0; i < leading; ++i) data[i] = out[i];
@@ -62,7 +62,7 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
   }
 
  private:
-  /// The first `leading` dimensions of `shape`, then `last`.
+  /// Returns the first `leading` dimensions of `shape`, followed by `last`.
   static TShape WithLast(const TShape& shape, int leading, index_t last) {
     TShape result = TShape::OfRank(leading + 1);
     std::copy_n(shape.begin(), leading, &result[0]);

@@ -4,10 +4,11 @@
 //   sum  out = the window's sum;       gradient: to every element
 //   avg  out = sum / size;             gradient / size to every element
 //
-// With count_include_pad the size of a window that hangs over the padded edge counts the padding.
-// Positions along an axis of extent h: valid floor((h + 2 pad - kernel) / stride) + 1, full the
-// same with ceil. Shapes: data (n, c, [h,] w), out (n, c, positions…); global_pool gives one
-// position. Types: float32, float64, float16, bfloat16; sums of the last two are taken in float32.
+// If count_include_pad, the size of a window over the edge includes the padding.
+// Positions along an axis of extent h: valid floor((h + 2 pad - kernel) / stride) + 1, full
+// ceil((h + 2 pad - kernel) / stride) + 1. Shapes: data (n, c, [h,] w), out (n, c, positions…);
+// global_pool gives one position. Types: float32, float64, float16, bfloat16; the last two
+// accumulate in float32.
 #include <optional>
 
 #include "tessera/ops/kernel.h"
@@ -54,7 +55,7 @@ struct PoolingParameters {
     schema.Optional("layout", &P::layout, "None, NCW or NCHW");
   }
 
-  /// The windows over an image of (n, c, height, width), and how many there are.
+  /// The windows over an image of (n, c, height, width), and their number.
   struct Windows {
     PoolGeometry geometry;
     index_t out_y;
@@ -77,7 +78,7 @@ struct PoolingParameters {
             Positions(image[3], k.x, s.x, p.x)};
   }
 
-  /// 0 if the window does not fit.
+  /// Returns the number of positions, or 0 if the window does not fit.
   index_t Positions(index_t extent, index_t window, index_t step, index_t padding) const {
     const index_t slack = extent + 2 * padding - window;
     if (slack < 0) return 0;
@@ -110,7 +111,7 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
       throw InvalidArgument(TypeString(), ": data has shape ", data,
                             ", expected three or four dimensions");
     }
-    // Batch and channels are the output's; its positions follow once the whole image is known.
+    // Batch and channels are the output's. Its positions follow when the whole image is known.
     TShape out = TShape::OfRank(data.ndim());
     out[0] = data[0];
     out[1] = data[1];
@@ -138,8 +139,9 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
   }
 
  private:
-  /// Whether the last window along an axis holds what its kind needs: an element of the image for a
-  /// maximum or for an average of such elements alone, and else at least padding.
+  /// Returns whether the last window along an axis contains the elements that its kind needs. A
+  /// maximum, and an average of image elements only, need an image element; other kinds need at
+  /// least padding.
   bool LastWindowCounts(index_t extent, index_t positions, index_t step, index_t padding) const {
     const PoolKind kind = param_.Kind();
     const bool needs_element = kind == PoolKind::kMax || kind == PoolKind::kAverageWithoutPad;
@@ -155,7 +157,7 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
       const auto k = ReadWindow(TypeString(), "kernel", param_.kernel, param_.kernel, 1, 1);
       const auto p = ReadWindow(TypeString(), "pad", param_.pad, param_.kernel, 0, 0);
       static_cast<void>(ReadWindow(TypeString(), "stride", param_.stride, param_.kernel, 1, 1));
-      // Otherwise a window could lie in the padding alone and have no maximum.
+      // Otherwise a window could contain only padding and have no maximum.
       if (p.y >= k.y || p.x >= k.x) {
         throw InvalidArgument(TypeString(), ": parameter pad=", param_.pad,
                               " must be smaller than kernel=", param_.kernel);

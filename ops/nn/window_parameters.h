@@ -7,15 +7,15 @@
 
 namespace tessera::ops_internal {
 
-/// Extents of a window along (y, x); a one-dimensional window is one row high.
+/// Extents of a window along (y, x). A one-dimensional window is one row high.
 struct WindowExtents {
   index_t y = 0;
   index_t x = 0;
 };
 
-/// Reads a parameter such as stride or pad, which has the kernel's rank or is left out. Throws
-/// Error(kInvalidArgument) that names operator and parameter if its rank is another or an extent
-/// lies below `minimum`.
+/// Returns a parameter such as stride or pad, which has the kernel's rank or is omitted. Throws
+/// Error(kInvalidArgument) that names operator and parameter if its rank differs or if an extent is
+/// below `minimum`.
 WindowExtents ReadWindow(std::string_view op, std::string_view parameter, const TShape& given,
                          const TShape& kernel, index_t default_extent, index_t minimum);
 
@@ -23,7 +23,7 @@ WindowExtents ReadWindow(std::string_view op, std::string_view parameter, const 
 /// for more, kInvalidArgument for none.
 void RequireKernelRank(std::string_view op, const TShape& kernel);
 
-/// (batch, channel, width) or (batch, channel, height, width) as four dimensions.
+/// Returns (batch, channel, width) or (batch, channel, height, width) as four dimensions.
 Shape<4> ImageShape(const TShape& shape);
 
 }  // namespace tessera::ops_internal

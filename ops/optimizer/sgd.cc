@@ -5,7 +5,7 @@
 //   sgd_mom_update  mom = momentum * mom - lr * (g + wd * weight);  weight += mom
 //
 // clip_gradient < 0 turns clipping off. Shapes: any; grad, mom and the output like weight. The
-// output is meant to be weight itself. Types: float32, float64, float16, bfloat16.
+// output is usually weight itself. Types: float32, float64, float16, bfloat16.
 #include "tessera/ops/kernel.h"
 
 namespace tessera {

@@ -6,10 +6,10 @@
 
 namespace tessera::ops_testing {
 
-/// Doubles rounded to an element type, as its bytes.
+/// Returns doubles, rounded to an element type, as bytes.
 Bytes Encode(const Values& values, DType dtype);
 
-/// The bytes of an array as doubles.
+/// Returns the bytes of an array as doubles.
 Values Decode(const Bytes& bytes, const TShape& shape, DType dtype);
 
 }  // namespace tessera::ops_testing

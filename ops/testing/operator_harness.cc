@@ -14,10 +14,10 @@
 namespace tessera::ops_testing {
 namespace {
 
-// A NaN in every type: what an output holds before it is written.
+// The bytes of an output before it is written: a NaN in every type.
 constexpr std::byte kUnset{0xFF};
 
-// What differences of the reference are off by.
+// The error of differences of the reference.
 constexpr double kDifferenceTolerance = 1e-7;
 
 OpReqType RequestAt(const std::vector<OpReqType>& req, size_t i) {
@@ -37,12 +37,13 @@ class OperatorHarness::Call {
   Call(const OperatorHarness& harness, const CallOptions& options)
       : harness_(harness), options_(options) {}
 
-  /// An array that the call only reads, unless `targets` puts something in its place.
+  /// Returns an array that the call only reads, unless `targets` replaces it.
   TBlob Input(int id, const TShape& shape) {
     return Keep(id, shape, harness_.BytesOf(id), /*read_only=*/true);
   }
 
-  /// An array that the call may write: `shape` elements at the place that the request asks for.
+  /// Returns an array that the call may write, with `shape` elements at the location that the
+  /// request asks for.
   TBlob Output(int id, const TShape& shape, OpReqType req, const Bytes& old) {
     for (const InplacePair& pair : options_.inplace) {
       if (pair.target != id) continue;
@@ -61,7 +62,7 @@ class OperatorHarness::Call {
                 /*read_only=*/false);
   }
 
-  /// An array that is there before and after the call: an aux state.
+  /// Returns an array that exists before and after the call: an aux state.
   TBlob State(int id, const TShape& shape, const Bytes& contents) {
     return Keep(id, shape, contents, /*read_only=*/false);
   }
@@ -76,7 +77,7 @@ class OperatorHarness::Call {
             .requested = requested_};
   }
 
-  /// Reports what the call should have left alone and did not.
+  /// Reports arrays that the call has changed but must not change.
   void CheckPromises() {
     for (const Array& array : arrays_) {
       if (array.buffer == nullptr) continue;

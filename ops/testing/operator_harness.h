@@ -12,30 +12,30 @@
 
 namespace tessera::ops_testing {
 
-/// The seed of random inputs: TESSERA_TEST_SEED, or a fixed one.
+/// Returns the seed of random inputs: TESSERA_TEST_SEED, or else a constant.
 uint64_t TestSeed();
 
-/// How an operator is called: everything that may vary while the values stay the same.
+/// The ways of calling an operator that must not change the values.
 struct CallOptions {
   std::vector<OpReqType> req{};        ///< of every output or input gradient; all kWriteTo if empty
   std::vector<InplacePair> inplace{};  ///< as the property names them, by ids of IdOf…
-  int64_t misaligned_elements = 0;     ///< how far arrays begin after an aligned address
-  bool null_blobs_for_null_req = false;  ///< arrays that are not wanted have no memory at all
+  int64_t misaligned_elements = 0;     ///< the distance of arrays from an aligned address
+  bool null_blobs_for_null_req = false;  ///< unwanted arrays have no memory
   bool is_train = true;
 };
 
-/// What a call left behind: outputs (or input gradients) and aux states.
+/// The results of a call: outputs (or input gradients) and aux states.
 struct CallResult {
   std::vector<Bytes> values;
   std::vector<Bytes> aux;
 };
 
 /// One operator with one case's parameters, shapes and random values of one element type, ready to
-/// be called in every way. Broken promises (guard zones, inputs that changed, workspace asked for
-/// twice) are reported as test failures on the spot.
+/// be called in every way. Broken promises (guard zones, inputs that changed, workspace requested
+/// twice) are reported as test failures at once.
 class OperatorHarness {
  public:
-  /// Throws what Create, InferShape and CreateOperator throw.
+  /// Constructs the operator. Throws what Create, InferShape and CreateOperator throw.
   OperatorHarness(const OperatorRow& row, const OperatorCase& test_case, DType dtype,
                   TestDevice* device);
   ~OperatorHarness();
@@ -43,17 +43,17 @@ class OperatorHarness {
   const OperatorProperty& property() const { return *property_; }
 
   CallResult Forward(const CallOptions& options = {});
-  /// Gives the operator the outputs of a Forward with default options, and of everything else only
-  /// what DeclareBackwardDependency names. Gradients that the property says do not exist are never
-  /// asked for, whatever `req` says.
+  /// Calls Backward with the outputs of a Forward with default options. The operator receives only
+  /// the values that DeclareBackwardDependency names. Gradients that do not exist by the property
+  /// are never requested, whatever `req` says.
   CallResult Backward(const CallOptions& options = {});
 
-  /// Compares with the reference, element by element, within the row's tolerance. Where `req` says
-  /// kAddTo, the expected value includes what the array held before.
+  /// Compare a result with the reference, element by element, within the row's tolerance. If `req`
+  /// is kAddTo, the expected value includes the array's old contents.
   void ExpectForward(const CallResult& result, const std::vector<OpReqType>& req = {});
   void ExpectBackward(const CallResult& result, const std::vector<OpReqType>& req = {});
 
-  /// Ids for the property's in-place options; each kind counts from a base of its own.
+  /// Return ids for the property's in-place options. Each kind of value counts from its own base.
   std::vector<int> InDataIds() const { return Ids(100, shapes_.in.size()); }
   std::vector<int> OutDataIds() const { return Ids(200, shapes_.out.size()); }
   std::vector<int> OutGradIds() const { return Ids(300, shapes_.out.size()); }
@@ -61,10 +61,10 @@ class OperatorHarness {
 
   std::vector<InplacePair> ForwardInplaceOption() const;
   std::vector<InplacePair> BackwardInplaceOption() const;
-  /// What Backward reads, in ids.
+  /// Returns the ids of the values that Backward reads.
   std::vector<int> BackwardDependency() const;
 
-  /// Whether the requests leave Backward nothing to do, so that it would not be called.
+  /// Returns whether Backward would not be called because no gradient is requested.
   bool NoneWanted(const std::vector<OpReqType>& req) const;
 
   size_t num_inputs() const { return shapes_.in.size(); }
@@ -93,7 +93,7 @@ class OperatorHarness {
   std::unique_ptr<OperatorProperty> property_;
   std::unique_ptr<Operator> operator_;
   Shapes shapes_;
-  // Values as the element type holds them, and the same as doubles for the references.
+  // Values in the element type, and the same values as doubles for the references.
   std::vector<Bytes> in_bytes_, aux_bytes_, out_grad_bytes_, out_bytes_;
   std::vector<Bytes> old_out_bytes_, old_in_grad_bytes_;
   std::vector<Values> in_, aux_, out_grad_;

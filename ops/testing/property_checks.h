@@ -3,23 +3,25 @@
 
 #include "tessera/ops/testing/operator_row.h"
 
-/// What can be checked of an operator without calling it. Each reports as GoogleTest failures.
+/// Checks of an operator that need no call. Each reports GoogleTest failures.
 namespace tessera::ops_testing {
 
-/// Parameters go through text and back; every one is documented; ids in options are in range.
+/// Checks that parameters survive conversion to text and back, that each is documented, and that
+/// ids in options are in range.
 void CheckProperty(const OperatorRow& row, const OperatorCase& test_case);
 
-/// Shapes are completed from full, minimal and random partial knowledge, and contradictions
-/// refused.
+/// Checks that shapes are completed from full, minimal and random partial knowledge, and that
+/// contradictions are refused.
 void CheckShapeInference(const OperatorRow& row, const OperatorCase& test_case);
 
-/// Element types likewise.
+/// Checks that element types are completed from full, minimal and random partial knowledge, and
+/// that contradictions are refused.
 void CheckTypeInference(const OperatorRow& row, const OperatorCase& test_case);
 
-/// The call is refused with the code and the words that the row says.
+/// Checks that the call is refused with the row's code and words.
 void CheckError(const OperatorRow& row, const ErrorCase& error);
 
-/// The backward reference agrees with differences of the forward reference.
+/// Checks that the backward reference agrees with differences of the forward reference.
 void CheckReference(const OperatorRow& row, const OperatorCase& test_case);
 
 }  // namespace tessera::ops_testing

@@ -14,32 +14,32 @@ namespace tessera::ops_testing {
 
 using Bytes = std::vector<std::byte>;
 
-/// The memory and stream of the device that operators are tried on.
+/// The memory and stream of the device that operators are tested on.
 class TestDevice {
  public:
   virtual ~TestDevice() = default;
 
   virtual Device device() const = 0;
-  /// What OpContext::stream holds.
+  /// Returns the value of OpContext::stream.
   virtual void* stream() = 0;
-  /// Memory aligned to 64 bytes.
+  /// Returns memory aligned to 64 bytes.
   virtual void* Allocate(int64_t size_bytes) = 0;
   virtual void Free(void* memory) = 0;
-  /// Copies that are done when the call returns; Download first waits for the stream.
+  /// Copy, and return when the copy is made. Download first waits for the stream.
   virtual void Upload(void* to, const void* from, int64_t size_bytes) = 0;
   virtual void Download(void* to, const void* from, int64_t size_bytes) = 0;
 };
 
 std::unique_ptr<TestDevice> MakeCpuTestDevice();
 
-/// The device that a test binary was linked for: defined by cpu_test_device.cc and by
-/// cuda_test_device.cc.
+/// Returns the device that a test binary was linked for. cpu_test_device.cc and cuda_test_device.cc
+/// define it.
 std::unique_ptr<TestDevice> MakeTestDevice();
 
-/// Device memory between two zones that nobody may write.
+/// Device memory between two zones that must not be written.
 class GuardedBuffer {
  public:
-  /// `misalignment_bytes` moves the beginning away from its alignment to 64 bytes. An empty buffer
+  /// Allocates a buffer that begins `misalignment_bytes` after a 64-byte boundary. An empty buffer
   /// has no memory, as an empty array has none.
   GuardedBuffer(TestDevice* device, const Bytes& contents, int64_t misalignment_bytes = 0);
   ~GuardedBuffer();
@@ -48,18 +48,19 @@ class GuardedBuffer {
 
   void* data() const;
   Bytes Read() const;
-  /// Whether both zones still hold what they held.
+  /// Returns whether both zones are unchanged.
   bool GuardsIntact() const;
 
  private:
   TestDevice* const device_;
   const int64_t size_bytes_;
   const int64_t offset_;
-  Bytes initial_;  // the whole region, zones included
+  Bytes initial_;  // the whole region, including the zones
   std::byte* memory_;
 };
 
-/// Workspace between guard zones, filled with NaN before use; random numbers from a fixed seed.
+/// Workspace between guard zones, filled with NaN before use, and random numbers from a constant
+/// seed.
 class TestResource final : public Resource {
  public:
   TestResource(TestDevice* device, ResourceRequest request) : device_(device), request_(request) {}
@@ -68,7 +69,7 @@ class TestResource final : public Resource {
   Device device() const override { return device_->device(); }
   void* GetSpaceBytes(int64_t size_bytes) override;
   PhiloxState* GetRandomState() override;
-  /// How often space was asked for; an operation may do so once.
+  /// Returns the number of requests for workspace; an operation may make one.
   int requests() const { return requests_; }
   bool GuardsIntact() const { return space_ == nullptr || space_->GuardsIntact(); }
 
