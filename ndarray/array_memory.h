@@ -8,17 +8,18 @@
 
 namespace tessera::ndarray_internal {
 
-/// Where an array's elements lie: bytes [begin, end) of the `size` bytes that `var` stands for.
+/// The location of an array's elements: bytes [begin, end) of the `size` bytes that `var` orders.
 struct ArrayMemory {
   Variable* var = nullptr;
   int64_t begin = 0;
   int64_t end = 0;
   int64_t size = 0;
 
-  /// Takes no memory. The array must not be none.
+  /// Returns the location without allocating. Requires: the array is not none.
   static ArrayMemory Of(const NDArray& array);
 
-  /// An operation that writes this array leaves other elements of the variable as they are.
+  /// Returns whether the variable also has other elements, which an operation that writes this
+  /// array keeps.
   bool IsPart() const { return end - begin < size; }
   bool IsSame(const ArrayMemory& other) const {
     return var == other.var && begin == other.begin && end == other.end;

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// Constant-initialized, so that it is ready whenever the static initializers of back ends run.
+// Constant-initialized, so that it is ready before the static initializers of back ends run.
 constexpr int kNumTypes = 8;
 constinit std::atomic<DeviceRuntime*> runtimes[kNumTypes];
 
@@ -38,8 +38,8 @@ namespace ndarray_internal {
 
 ScopedStream::~ScopedStream() {
   if (!waited_) {
-    // An exception is on its way: what was enqueued before it must not outlive the operation, whose
-    // memory may be reused at once. A second error adds nothing to the first.
+    // An exception is being thrown. Work that was enqueued before it must not outlive the
+    // operation, whose memory may be reused at once. A second error is ignored.
     try {
       runtime_.Wait(stream_);
     } catch (...) {

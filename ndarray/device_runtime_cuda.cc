@@ -19,8 +19,8 @@ void CheckCuda(cudaError_t status, const char* call) {
   throw Internal("NDArray on gpu: ", call, ": ", cudaGetErrorString(status));
 }
 
-/// Streams are kept for reuse and never destroyed: making one with its cuBLAS handle takes
-/// milliseconds, and at exit the driver may be gone before we are.
+/// Streams are kept for reuse and never destroyed. Creating one with its cuBLAS handle takes
+/// milliseconds, and at exit the driver may be unloaded before this object.
 class CudaRuntime final : public DeviceRuntime {
  public:
   void* AcquireStream(Device device) override {
@@ -30,12 +30,13 @@ class CudaRuntime final : public DeviceRuntime {
       const std::lock_guard<std::mutex> lock(mutex_);
       std::vector<Stream<gpu>*>& idle = idle_[device.id];
       if (!idle.empty()) {
-        // The one released last, whose cuBLAS workspace is most likely still in the L2 cache.
+        // The stream released last is taken, because its cuBLAS workspace is most likely still in
+        // the L2 cache.
         Stream<gpu>* const stream = idle.back();
         idle.pop_back();
         return stream;
       }
-      // Room for every stream that is out, so that ReleaseStream cannot fail.
+      // Capacity is reserved for every lent stream, so that ReleaseStream cannot fail.
       idle.reserve(static_cast<size_t>(++made_[device.id]));
     }
     return NewStream<gpu>(device.id);
@@ -50,7 +51,7 @@ class CudaRuntime final : public DeviceRuntime {
   }
 
   void CopyBytes(void* dst, const void* src, int64_t size_bytes, void* stream) override {
-    // The driver tells host from device memory, and one GPU's from another's, by the addresses.
+    // The driver distinguishes host memory and each GPU's memory by the addresses.
     CheckCuda(
         cudaMemcpyAsync(dst, src, static_cast<size_t>(size_bytes), cudaMemcpyDefault,
                         static_cast<cudaStream_t>(static_cast<Stream<gpu>*>(stream)->stream_)),

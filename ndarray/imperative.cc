@@ -16,9 +16,9 @@ namespace {
 
 using ndarray_internal::ArrayMemory;
 
-/// An operator with the arrays that it is to run on, everything inferred, checked and requested.
-/// Run is called by one engine operation at a time, since every operator writes something. That
-/// operation is the host's whatever the device: RunOnDevice sees to streams.
+/// An operator with the arrays that it runs on, with all shapes and types inferred and checked, and
+/// all resources requested. One engine operation at a time calls Run, because every operator writes
+/// an array. The operation is one of the host for every device; RunOnDevice provides streams.
 class Call {
  public:
   Call(const OperatorProperty& property, std::span<const NDArray> inputs,
@@ -48,10 +48,10 @@ class Call {
 
   std::vector<Variable*> reads_;
   std::vector<Variable*> writes_;
-  /// Those written variables of which the operation also uses, or leaves, old contents.
+  /// The written variables whose old contents the operation also uses or keeps.
   std::vector<Variable*> kept_;
 
-  // Filled by the first run, which may be what takes the memory.
+  // Filled by the first run, which may allocate the memory.
   std::vector<TBlob> argument_blobs_;
   std::vector<TBlob> aux_blobs_;
   std::vector<TBlob> output_blobs_;
@@ -125,7 +125,7 @@ void Call::TakeInputs(const OperatorProperty& property, std::span<const NDArray>
   }
 }
 
-// Completes outputs_: what the caller gave, checked, and new arrays for the rest.
+// Completes outputs_ with the caller's outputs, which it checks, and new arrays for the others.
 void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArray> outputs) {
   const std::vector<std::string> names = property.ListOutputs();
   const size_t visible = static_cast<size_t>(property.NumVisibleOutputs());
@@ -149,7 +149,7 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
       throw InvalidArgument(name_, ": output ", names[i], " is no array (is_none())");
     }
     const Device device = ComputeDevice(outputs[i].device());
-    // Without inputs the outputs say where to run.
+    // The outputs determine the device if there are no inputs.
     if (arguments_.empty() && aux_states_.empty() && i == 0) device_ = device;
     if (device != device_) {
       throw InvalidArgument(name_, ": output ", names[i], " lies on ", device,
@@ -189,7 +189,7 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
   }
 }
 
-// Sets requests_, and refuses outputs that lie over something which the operator still needs.
+// Sets requests_. Throws for outputs that overlap an array that the operator still needs.
 void Call::SetRequests(const OperatorProperty& property, size_t num_given, OpReqType req) {
   std::vector<int> in_ids(arguments_.size());
   for (size_t i = 0; i < in_ids.size(); ++i) in_ids[i] = static_cast<int>(i);
@@ -211,7 +211,7 @@ void Call::SetRequests(const OperatorProperty& property, size_t num_given, OpReq
       }
     }
     written.push_back(output);
-    // What the caller did not give is a new array.
+    // A new array is overwritten.
     OpReqType request = out < num_given ? req : kWriteTo;
     for (size_t in = 0; in < arguments_.size(); ++in) {
       const ArrayMemory argument = ArrayMemory::Of(arguments_[in]);
@@ -258,8 +258,8 @@ void Call::ListVariables(const std::vector<ResourceHandle>& resources) {
 }
 
 void Call::Run(const RunContext& context, bool is_train) {
-  // The engine names a variable once, as written, and takes writes for complete: what came of
-  // failed operations must be asked for.
+  // The engine names a variable once, as written, and assumes that a write replaces everything.
+  // Errors of earlier operations must therefore be checked here.
   for (Variable* const var : kept_) context.engine->Throw(var);
   if (output_blobs_.empty()) {
     argument_blobs_ = Blobs(arguments_);
@@ -272,7 +272,7 @@ void Call::Run(const RunContext& context, bool is_train) {
   });
 }
 
-/// Queues a call once, and returns its visible outputs.
+/// Pushes a call once, and returns its visible outputs.
 std::vector<NDArray> RunOnce(std::string_view op, std::span<const NDArray> inputs,
                              std::span<const NDArray> outputs, const ParameterMap& parameters,
                              OpReqType req) {
@@ -316,7 +316,7 @@ struct BoundOperator::State {
       Engine::Get()->DeleteOperator(inference);
       Engine::Get()->DeleteOperator(training);
     } catch (...) {
-      // The engine takes nothing more: the process is ending.
+      // The engine accepts no more work, because the process is ending.
     }
   }
   State(const State&) = delete;
@@ -329,7 +329,7 @@ struct BoundOperator::State {
                                       call->reads(), call->writes(), {.name = call->name()});
   }
 
-  // The engine's operators share the call, which therefore outlives runs that are still queued.
+  // The engine's operators share the call, which therefore outlives pushed runs.
   const std::shared_ptr<Call> call;
   EngineOperator* inference = nullptr;
   EngineOperator* training = nullptr;

@@ -51,9 +51,9 @@ class NDArray::Chunk {
   Variable* var() const { return var_; }
 
   void* Data() {
-    // Pairs with the release below: whoever sees the flag sees the pointer.
+    // Pairs with the release store below: a thread that sees the flag also sees the pointer.
     if (!has_data_.load(std::memory_order_acquire)) {
-      // Several operations may read an array that none has written.
+      // Several operations may read an array that no operation has written.
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!has_data_.load(std::memory_order_relaxed)) {
         handle_ = Storage::Get()->Alloc(size_bytes_, device_, tag_);
@@ -71,7 +71,7 @@ class NDArray::Chunk {
   Variable* var_ = nullptr;
 
   std::mutex mutex_;
-  Storage::Handle handle_;  // empty for memory of the caller's
+  Storage::Handle handle_;  // empty for the caller's memory
   void* data_ = nullptr;
   std::atomic<bool> has_data_{false};
 };
@@ -86,14 +86,14 @@ NDArray::Chunk::~Chunk() {
     }
     engine->DeleteVariable(var_);
   } catch (const Error&) {
-    // The engine takes nothing more, since the process is ending: nothing runs that could use the
-    // memory, and storage, which is never destroyed, may have it back for whoever still asks.
+    // The engine accepts no more work, because the process is ending. No operation runs that could
+    // use the memory. Storage, which is never destroyed, may therefore reuse it.
     try {
       Storage::Get()->Free(handle_);
     } catch (...) {
     }
   } catch (...) {
-    // No memory for the operation: the block is lost, which is safe.
+    // There is no memory for the operation. The block is lost, which is safe.
   }
 }
 
@@ -106,7 +106,7 @@ int64_t SizeBytes(const TShape& shape, DType dtype) {
                           "more for each dimension");
   }
   CheckedSize size_bytes(DTypeSizeBytes(dtype));
-  // An empty array may have extents whose product would not fit.
+  // An empty array may have extents whose product would overflow.
   for (const index_t extent : shape) {
     if (extent == 0) return 0;
   }
@@ -118,10 +118,10 @@ int64_t SizeBytes(const TShape& shape, DType dtype) {
   return *size_bytes.value();
 }
 
-/// Up to here a second copy of some bytes costs less than waking a thread and waiting for it.
+/// Up to this size, a second copy of the bytes is faster than waking a thread and waiting for it.
 constexpr int64_t kMaxStagedBytes = int64_t{1} << 18;
 
-/// Pushes `fn`, which holds what it needs, as a write of the array.
+/// Pushes `fn`, which owns its data, as a write of the array.
 template <typename Fn>
 void PushWrite(const NDArray& array, const char* name, int priority, Fn fn,
                VariableList reads = {}) {
@@ -129,16 +129,16 @@ void PushWrite(const NDArray& array, const char* name, int priority, Fn fn,
   const bool keeps_rest = ArrayMemory::Of(array).IsPart();
   Engine::Get()->PushSync(
       [fn = std::move(fn), var, keeps_rest](RunContext context) {
-        // Elements that stay as they are may be those that an earlier operation failed to compute,
-        // which the engine, to which a write is a write, does not ask about.
+        // Elements that are kept may be missing because an earlier operation failed. The engine
+        // does not check that, because it assumes that a write replaces everything.
         if (keeps_rest) context.engine->Throw(var);
         fn();
       },
       Device::Cpu(), reads, {var}, {.priority = priority, .name = name});
 }
 
-/// A function that refers to its caller's variables, made safe for the case that a wait throws
-/// before the operation has run.
+/// A function that refers to its caller's variables. It is safe if a wait throws before the
+/// operation has run.
 class Borrowed {
  public:
   explicit Borrowed(const std::function<void()>& fn) : fn_(&fn) {}
@@ -147,7 +147,7 @@ class Borrowed {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (fn_ != nullptr) (*fn_)();
   }
-  /// From here on Call does nothing.
+  /// Later calls of Call do nothing.
   void Revoke() {
     const std::lock_guard<std::mutex> lock(mutex_);
     fn_ = nullptr;
@@ -167,17 +167,17 @@ void WaitOrRevoke(Variable* var, Borrowed& borrowed) {
   }
 }
 
-/// Writes the array by `fn` in its turn, and returns when that is done.
+/// Writes the array by `fn` in order with its other operations, and returns when that is done.
 void WriteInTurn(const NDArray& array, const char* name, const std::function<void()>& fn) {
   const auto borrowed = std::make_shared<Borrowed>(fn);
   PushWrite(array, name, 0, [borrowed] { borrowed->Call(); });
   WaitOrRevoke(array.var(), *borrowed);
 }
 
-/// Reads the array by `fn` in its turn, and returns when that is done.
+/// Reads the array by `fn` in order with its other operations, and returns when that is done.
 void ReadInTurn(const NDArray& array, const char* name, const std::function<void()>& fn) {
   Engine* const engine = Engine::Get();
-  // Waits cover writes alone, so the read writes something.
+  // The read also writes a variable, because waits cover only writes.
   struct Done {
     Engine* engine;
     Variable* var;
@@ -189,7 +189,7 @@ void ReadInTurn(const NDArray& array, const char* name, const std::function<void
   WaitOrRevoke(done.var, *borrowed);
 }
 
-/// True if T can hold the value, cut to an integer if T is one.
+/// Returns whether T can represent the value, truncated if T is an integer.
 template <typename T>
 bool Holds(double value) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
@@ -214,7 +214,7 @@ void Fill(const TBlob& dst, double value) {
   });
 }
 
-/// The shortest text that a parameter reads back as the same number.
+/// Returns the shortest text that a parameter parses to the same number.
 std::string ScalarText(float value) {
   char text[32];
   const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
@@ -279,7 +279,7 @@ NDArray NDArray::FromVector(std::span<const float> values, const TShape& shape) 
     throw InvalidArgument("NDArray::FromVector: ", values.size(), " elements given, but shape ",
                           shape, " has ", size);
   }
-  // No operation knows the new array.
+  // No operation uses the new array yet.
   CopyBytes(array.data().dptr_, Device::Cpu(), values.data(), Device::Cpu(),
             size * static_cast<int64_t>(sizeof(float)));
   return array;
@@ -300,7 +300,7 @@ TBlob NDArray::data() const {
   Chunk& chunk = RequireChunk("data");
   char* const begin = static_cast<char*>(chunk.Data());
   const int64_t offset_bytes = offset_ * DTypeSizeBytes(dtype_);
-  // An empty array has no memory, and null plus anything is not a pointer.
+  // An empty array has no memory, and adding to null is undefined.
   return TBlob(offset_bytes == 0 ? begin : begin + offset_bytes, shape_, dtype_, chunk.device());
 }
 
@@ -310,7 +310,8 @@ void NDArray::WaitToRead() const {
 
 void NDArray::WaitToWrite() const {
   if (is_none()) return;
-  // First for the errors: the write below, which waits for the readers, leaves a sound variable.
+  // The wait comes first to throw errors. The following write waits for the readers, and leaves the
+  // variable without an error.
   WaitToRead();
   Engine::Get()->PushSync([](RunContext) {}, Device::Cpu(), {}, {chunk_->var()},
                           {.name = "WaitToWrite"});
@@ -450,7 +451,7 @@ void CopyFromTo(const NDArray& from, const NDArray& to, int priority) {
   if (source.Overlaps(target)) {
     throw InvalidArgument("CopyFromTo: from and to share some of their memory, but not all");
   }
-  // A variable is named once: between two parts of one array the copy is a write of that array.
+  // A variable is named once, so a copy between two parts of one array is a write of that array.
   Variable* const reads[] = {source.var};
   const size_t num_reads = source.var == target.var ? 0 : 1;
   PushWrite(

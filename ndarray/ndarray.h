@@ -21,88 +21,92 @@ struct ArrayMemory;
 
 /// An n-dimensional array whose operations run asynchronously on the engine.
 ///
-/// Copying an NDArray copies a handle: both name the same elements, which live until the last
-/// handle is gone and the last operation on them is done. A call that computes returns at once; the
-/// engine orders it after the pending writes of what it reads and the pending reads and writes of
-/// what it writes. Only WaitToRead, WaitToWrite, SyncCopyFromCPU, SyncCopyToCPU and WaitAll block,
-/// and they throw the Error of whichever operation failed on the way.
+/// Copying an NDArray copies a handle. Both handles name the same elements, which live until the
+/// last handle is destroyed and the last operation on them is done. A call that computes returns at
+/// once. The engine orders it after the pending writes of arrays that it reads, and after the
+/// pending reads and writes of arrays that it writes. Only WaitToRead, WaitToWrite,
+/// SyncCopyFromCPU, SyncCopyToCPU and WaitAll block. They throw the Error of an operation that
+/// failed.
 ///
-/// Threads: every member may be called from any thread; one handle is not to be assigned by one
-/// thread while another uses it.
+/// Threads: every member may be called from any thread, except that a handle must not be assigned
+/// while another thread uses it.
 class NDArray {
  public:
-  /// No array: is_none().
+  /// Constructs a handle without an array: is_none().
   NDArray() = default;
 
-  /// An array with undefined contents. Memory is taken at once, or with `delay_alloc` when the
-  /// first operation needs it; Storage::TagStats counts it under `tag`.
+  /// Constructs an array with undefined contents. Memory is allocated at once, or with
+  /// `delay_alloc` when the first operation needs it. Storage::TagStats counts it under `tag`.
   ///
-  /// Throws Error: kInvalidArgument unless shape and type are fully known and the size fits in 63
-  /// bits; kUnimplemented for a GPU in a build without --config=cuda; what Storage::Alloc throws,
-  /// at once or, with `delay_alloc`, at the first wait.
+  /// Throws Error(kInvalidArgument) unless shape and type are fully known and the size fits in 63
+  /// bits. Throws Error(kUnimplemented) for a GPU in a build without --config=cuda. Throws what
+  /// Storage::Alloc throws, at once or with `delay_alloc` at the first wait.
   explicit NDArray(const TShape& shape, Device device = Device::Cpu(),
                    DType dtype = DType::kFloat32, bool delay_alloc = false,
                    std::string_view tag = "NDArray");
 
-  /// An array around memory that the caller keeps alive and does not touch while operations are
-  /// pending on it. Two such arrays around the same memory are not ordered with each other.
+  /// Constructs an array over memory that the caller keeps alive and does not access while
+  /// operations on the array are pending. Operations on two such arrays over the same memory are
+  /// not ordered with each other.
   explicit NDArray(const TBlob& blob);
 
-  /// A float32 CPU array with the given elements in row-major order.
-  /// Throws Error(kInvalidArgument) unless there are as many as the shape has.
+  /// Returns a float32 CPU array with the given elements in row-major order. Throws
+  /// Error(kInvalidArgument) unless their number is the shape's size.
   static NDArray FromVector(std::span<const float> values, const TShape& shape);
 
-  /// Whether the handle names no array. It then has a shape of unknown rank.
+  /// Returns whether the handle names no array. Its shape then has an unknown rank.
   bool is_none() const { return chunk_ == nullptr; }
-  /// Known without waiting.
+  /// Return the shape and type without waiting.
   const TShape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
-  /// Throws Error(kFailedPrecondition) for no array, as all members below do.
+  /// Returns the device. Throws Error(kFailedPrecondition) if is_none(), as all members below do.
   Device device() const;
-  /// The elements' engine variable: what an operation that uses them declares. Views of the same
-  /// elements share it, and an operation names it once, among its writes if it writes at all.
+  /// Returns the elements' engine variable, which an operation that uses them declares. Views of
+  /// the same elements share it. An operation names it once, among its writes if it writes any of
+  /// them.
   Variable* var() const;
 
-  /// The elements, for use inside an engine operation that has declared var(), or after a wait.
-  /// Takes the memory first if that was delayed.
+  /// Returns the elements, for use inside an engine operation that has declared var(), or after a
+  /// wait. Allocates the memory first if that was delayed.
   TBlob data() const;
 
-  /// Block until all pending writes (and for WaitToWrite reads as well) are done. Nothing happens
-  /// for no array.
+  /// Block until all pending writes are done, and for WaitToWrite all pending reads too. Return at
+  /// once if is_none().
   void WaitToRead() const;
   void WaitToWrite() const;
-  /// Blocks until all that was pushed is done, as Engine::WaitForAll.
+  /// Blocks until all pushed operations are done, as Engine::WaitForAll does.
   static void WaitAll();
 
-  /// Copies `size` elements of this array's type from or to host memory, in turn with the
-  /// operations on the array, and blocks until `data` may be reused, or used. Copying from the host
-  /// blocks for large arrays alone; small ones are buffered. Throws Error(kInvalidArgument) unless
-  /// size is the array's number of elements.
+  /// Copy `size` elements of this array's type from or to host memory, in order with the operations
+  /// on the array, and block until `data` may be reused, or used. Copying from the host blocks only
+  /// for large arrays; small ones are buffered. Throw Error(kInvalidArgument) unless size is the
+  /// array's number of elements.
   void SyncCopyFromCPU(const void* data, index_t size);
   void SyncCopyToCPU(void* data, index_t size) const;
 
-  /// The elements as floats, whatever the type; blocks.
+  /// Returns the elements as floats, converted from any type. Blocks.
   std::vector<float> ToVector() const;
 
-  /// Rows [begin, end) of the first dimension; the memory is shared.
-  /// Throws Error: kOutOfRange unless 0 <= begin <= end <= shape()[0], kInvalidArgument for rank 0.
+  /// Returns rows [begin, end) of the first dimension; the memory is shared. Throws
+  /// Error(kOutOfRange) unless 0 <= begin <= end <= shape()[0], and Error(kInvalidArgument) for
+  /// rank 0.
   NDArray Slice(index_t begin, index_t end) const;
-  /// Row i of the first dimension, of rank one less. Throws as Slice(i, i + 1).
+  /// Returns row i of the first dimension, with one dimension less. Throws as Slice(i, i + 1) does.
   NDArray At(index_t i) const;
-  /// The same elements under another shape; one extent may be -1 for "the rest".
+  /// Returns the same elements with another shape; one extent may be -1 and is then computed.
   /// Throws Error(kInvalidArgument) unless the shape has as many elements.
   NDArray Reshape(const TShape& shape) const;
 
-  /// A copy on a device, made asynchronously.
+  /// Returns a copy on a device, made asynchronously.
   NDArray Copy(Device device) const;
 
-  /// Sets every element to the value, without its fraction where the elements are integers.
-  /// Throws Error(kInvalidArgument) if their type cannot hold it.
+  /// Sets every element to the value, truncated if the elements are integers. Throws
+  /// Error(kInvalidArgument) if their type cannot represent it.
   NDArray& operator=(float value);
 
-  /// Element by element, by the registered operators (elemwise_add, _plus_scalar, …): for
-  /// floating-point types. Throw Error(kInvalidArgument) for other types, and where shapes or types
-  /// differ; Error(kUnimplemented) for a device that the operator has no code for.
+  /// Compute element by element with the registered operators (elemwise_add, _plus_scalar, …), for
+  /// floating-point types. Throw Error(kInvalidArgument) for other types, or if shapes or types
+  /// differ. Throw Error(kUnimplemented) for a device that the operator has no code for.
   NDArray& operator+=(const NDArray& other);
   NDArray& operator-=(const NDArray& other);
   NDArray& operator*=(const NDArray& other);
@@ -125,7 +129,7 @@ class NDArray {
   DType dtype_ = DType::kFloat32;
 };
 
-/// New arrays, computed asynchronously; errors as for the members.
+/// Return new arrays, computed asynchronously. Errors are those of the members.
 NDArray operator+(const NDArray& a, const NDArray& b);
 NDArray operator-(const NDArray& a, const NDArray& b);
 NDArray operator*(const NDArray& a, const NDArray& b);
@@ -135,9 +139,9 @@ NDArray operator-(const NDArray& a, float b);
 NDArray operator*(const NDArray& a, float b);
 NDArray operator/(const NDArray& a, float b);
 
-/// Copies all elements, across devices too. Asynchronous.
-/// Throws Error(kInvalidArgument) if shapes or types differ, or if the two share some elements but
-/// not all; copying an array to itself does nothing.
+/// Copies all elements asynchronously, across devices too. Copying an array to itself does nothing.
+/// Throws Error(kInvalidArgument) if shapes or types differ, or if the arrays share some elements
+/// but not all.
 void CopyFromTo(const NDArray& from, const NDArray& to, int priority = 0);
 
 }  // namespace tessera

@@ -9,20 +9,19 @@
 
 namespace tessera::ndarray_internal {
 
-/// Bytes of a known number, read from front to back.
+/// A sequence of bytes of known length, read from front to back.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// What errors call the source.
+  /// Returns the source's name in errors.
   virtual const std::string& name() const = 0;
   virtual int64_t size_bytes() const = 0;
-  /// Reads the next bytes, of which there are as many. Throws Error if they cannot be had after
-  /// all.
+  /// Reads the next bytes. Requires: as many are left. Throws Error if they cannot be read.
   virtual void Read(void* data, int64_t size_bytes) = 0;
 };
 
-/// Reads the format that LoadNDArrays reads; its errors, with the source's name. The source must be
-/// at its front.
+/// Reads the format of LoadNDArrays. Throws its errors with the source's name. Requires: the source
+/// is at its front.
 std::map<std::string, NDArray> ReadParams(ByteSource& source);
 
 }  // namespace tessera::ndarray_internal

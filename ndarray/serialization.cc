@@ -51,13 +51,13 @@ constexpr uint64_t kListMagic = 0x112;
 constexpr uint32_t kMagicV1 = 0xf993fac8;
 constexpr uint32_t kMagicV2 = 0xf993fac9;
 constexpr uint32_t kMagicV3 = 0xf993faca;
-// "CHCK". MXNet reads no further than the names, so that a file may go on after them.
+// "CHCK". MXNet reads no further than the names, so a file may have more data after them.
 constexpr uint32_t kChecksumMagic = 0x4b434843;
 constexpr int64_t kChecksumBytes = 2 * sizeof(uint32_t);
 constexpr int32_t kUndefinedStorage = -1;
 constexpr int32_t kDenseStorage = 0;
 
-/// A number in errors as the format's description gives it.
+/// A number that errors print as the format's description does.
 struct Hex {
   uint64_t value;
 };
@@ -65,11 +65,11 @@ std::ostream& operator<<(std::ostream& os, Hex hex) {
   return os << "0x" << std::hex << hex.value << std::dec;
 }
 
-/// The CRC-32 of what has been added.
+/// The CRC-32 of the added bytes.
 class Checksum {
  public:
   void Add(const void* data, int64_t size_bytes) {
-    // zlib begins anew where the address is null, as that of nothing may be.
+    // zlib restarts if the address is null, which an empty range may have.
     if (size_bytes == 0) return;
     value_ = crc32_z(value_, static_cast<const Bytef*>(data), static_cast<size_t>(size_bytes));
   }
@@ -79,7 +79,7 @@ class Checksum {
   uLong value_ = crc32_z(0, nullptr, 0);
 };
 
-/// Reads checked pieces, and knows where each of them began.
+/// Reads and checks values, and knows the offset of each.
 class Parser {
  public:
   explicit Parser(ByteSource& source) : source_(source) {}
@@ -118,7 +118,7 @@ class Parser {
     }
   }
 
-  /// For what was read last.
+  /// Throws an error at the offset of the last value.
   template <typename... Pieces>
   [[noreturn]] void Fail(const Pieces&... pieces) const {
     throw DataLoss(source_.name(), ": damaged at byte ", begin_, Where{array_}, ": ", pieces...);
@@ -147,7 +147,7 @@ std::map<std::string, NDArray> Parser::ReadFile() {
   const auto reserved = ReadNumber<uint64_t>("the reserved field");
   if (reserved != 0) Fail("found ", Hex{reserved}, ", expected 0 in the reserved field");
 
-  // An array of V0 without a shape has 4 bytes, a name at least its length.
+  // An array of V0 without a shape has 4 bytes, and a name has at least its length.
   const uint64_t num_arrays = ReadCount("arrays", 4);
   std::vector<NDArray> arrays;
   for (uint64_t i = 0; i < num_arrays; ++i) {
@@ -178,7 +178,7 @@ void Parser::ReadChecksum(const std::string& last_name) {
   begin_ = offset_;
   const int64_t more = left();
   if (more == 0) {
-    // MXNet writes none; but a name whose length is damaged may have taken it.
+    // MXNet writes no checksum. A name with a damaged length may also have swallowed it.
     const size_t at = last_name.rfind(
         std::string_view(reinterpret_cast<const char*>(&kChecksumMagic), sizeof(kChecksumMagic)));
     if (at != std::string::npos && at + kChecksumBytes == last_name.size()) {
@@ -244,7 +244,7 @@ NDArray Parser::ReadArray() {
 
 TShape Parser::ReadShape(uint32_t magic, bool* has_shape) {
   const bool is_v0 = magic != kMagicV1 && magic != kMagicV2 && magic != kMagicV3;
-  // V0 has the rank where later versions have a magic number.
+  // V0 has the rank in the place of later versions' magic number.
   const int32_t rank = is_v0 ? static_cast<int32_t>(magic) : ReadNumber<int32_t>("a rank");
   if (is_v0 && (rank < 0 || rank > TShape::kMaxRank)) {
     Fail("found ", Hex{magic}, ", expected the magic number of an array (", Hex{kMagicV1}, ", ",
@@ -265,7 +265,7 @@ TShape Parser::ReadShape(uint32_t magic, bool* has_shape) {
 }
 
 void Parser::ReadContext() {
-  // Where the array lived when it was saved; it is checked because damage shows there.
+  // The device of the saved array is only checked, because damage shows there.
   const auto type = ReadNumber<int32_t>("a device type");
   switch (static_cast<DeviceType>(type)) {
     case DeviceType::kCpu:
@@ -296,10 +296,10 @@ void Parser::ReadElements(const TShape& shape, DType dtype, NDArray* array) {
     if (!empty) size_bytes = size_bytes * extent;
   }
   if (!size_bytes.valid()) Fail("found shape ", shape, " of ", dtype, ", too large for any file");
-  // Before the array takes memory.
+  // The elements' size is checked before the array allocates memory.
   Require(*size_bytes.value(), "the elements");
   *array = NDArray(shape, Device::Cpu(), dtype);
-  // No operation knows the new array, so its memory is free to use.
+  // No operation uses the new array yet, so its memory may be written.
   const TBlob blob = array->data();
   ReadBytes(blob.dptr_, *size_bytes.value(), "the elements");
   if (dtype == DType::kBool) {
@@ -319,7 +319,8 @@ class FileSource final : public ByteSource {
   explicit FileSource(const std::string& path)
       : name_("LoadNDArrays: " + path), buffer_(kBufferBytes) {
     do {
-      // A pipe that nobody writes to would not open without O_NONBLOCK, which files do not know.
+      // Opening a pipe without a writer blocks unless O_NONBLOCK is set. The flag has no effect on
+      // files.
       descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     } while (descriptor_ < 0 && errno == EINTR);
     if (descriptor_ < 0) {
@@ -383,7 +384,7 @@ class FileSource final : public ByteSource {
   int64_t buffer_end_ = 0;
 };
 
-/// Writes pieces, and after the last their checksum.
+/// Writes values, and their checksum after the last one.
 class Writer {
  public:
   explicit Writer(const std::string& path) : file_(path, "SaveNDArrays") {}
@@ -417,12 +418,13 @@ void Writer::WriteArray(const NDArray& array) {
   WriteNumber<int32_t>(kDenseStorage);
   WriteNumber<int32_t>(shape.ndim());
   for (const index_t extent : shape) WriteNumber<int64_t>(extent);
-  // Wherever the array lives: a reader without that device could not use the file as it stands.
+  // The file always names the CPU, because a reader without the array's device could not use the
+  // file otherwise.
   WriteNumber(static_cast<int32_t>(DeviceType::kCpu));
   WriteNumber<int32_t>(0);
   WriteNumber(static_cast<int32_t>(array.dtype()));
   const int64_t size_bytes = size * DTypeSizeBytes(array.dtype());
-  // Not zeroed, as all of it is overwritten.
+  // The memory is not zeroed, because all of it is overwritten.
   const std::unique_ptr<char[]> bytes(new char[static_cast<size_t>(size_bytes)]);
   array.SyncCopyToCPU(bytes.get(), size);
   WriteBytes(bytes.get(), size_bytes);

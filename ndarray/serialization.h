@@ -8,11 +8,11 @@
 
 namespace tessera {
 
-/// Writes named arrays in MXNet's `.params` format: list magic 0x112, each array as V2, or as V3
-/// where V2 has no way to say it (scalars and empty arrays, which MXNet reads with NumPy semantics
-/// on). A checksum follows, which MXNet does not read. The file is written beside its final name
-/// and renamed when it is complete and on disk, so a failure or a crash leaves an earlier file as
-/// it was. Waits for the arrays, and throws their errors before it touches the disk.
+/// Writes named arrays in MXNet's `.params` format: list magic 0x112, and each array as V2. Scalars
+/// and empty arrays, which V2 cannot represent, are written as V3; MXNet reads it with NumPy
+/// semantics on. A checksum follows, which MXNet does not read. The file is written beside its
+/// final name and renamed when it is complete and on disk, so that a failure or a crash keeps an
+/// earlier file. Waits for the arrays, and throws their errors before it accesses the disk.
 ///
 /// Throws Error that names the file: kInvalidArgument for an entry that is_none(), kNotFound (the
 /// folder), kResourceExhausted (disk full), kFailedPrecondition (no permission, not an ordinary
@@ -24,9 +24,9 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
 /// that MXNet saved before it had a shape is_none().
 ///
 /// Throws Error that names the file: kNotFound; kFailedPrecondition (no permission, not an ordinary
-/// file); kUnimplemented for sparse arrays; kDataLoss for anything that does not add up, with the
-/// offset, what was found and what was expected, and for a checksum that differs. Nothing is
-/// allocated for sizes that the file cannot hold.
+/// file); kUnimplemented for sparse arrays; kDataLoss for inconsistent data, with the offset, the
+/// value found and the value expected, and for a wrong checksum. No memory is allocated for sizes
+/// that the file cannot hold.
 std::map<std::string, NDArray> LoadNDArrays(const std::string& path);
 
 }  // namespace tessera

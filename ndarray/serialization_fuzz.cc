@@ -1,5 +1,5 @@
 // A fuzz target for the `.params` reader: any bytes either load or throw Error, and what loads can
-// be read. With libFuzzer: clang++ -fsanitize=fuzzer,address and the libraries of //ndarray.
+// be read. Build with libFuzzer: clang++ -fsanitize=fuzzer,address and the libraries of //ndarray.
 
 #include <cstddef>
 #include <cstdint>
