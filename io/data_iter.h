@@ -11,25 +11,25 @@
 
 namespace tessera {
 
-/// One array of every batch: which variable of a network it feeds, and how it looks. The first
-/// dimension counts the examples.
+/// The description of one array of every batch: the network variable that it feeds, its shape and
+/// type. The first dimension counts the examples.
 struct DataDesc {
-  std::string name;               ///< of the variable
-  TShape shape;                   ///< of the whole batch
-  DType dtype = DType::kFloat32;  ///< of the elements
+  std::string name;               ///< the variable's name
+  TShape shape;                   ///< the shape of the whole batch
+  DType dtype = DType::kFloat32;  ///< the elements' type
 };
 
-/// Some examples, side by side in the first dimension of each array.
+/// A batch of examples; the first dimension of each array counts them.
 struct DataBatch {
-  std::vector<NDArray> data;   ///< what the network reads, in the order of ProvideData
-  std::vector<NDArray> label;  ///< what it should say, in the order of ProvideLabel
-  /// How many examples at the end only fill up the arrays; measures leave them out.
+  std::vector<NDArray> data;   ///< the network's inputs, in the order of ProvideData
+  std::vector<NDArray> label;  ///< the expected outputs, in the order of ProvideLabel
+  /// The number of examples at the end that only pad the arrays; metrics ignore them.
   index_t pad = 0;
-  /// The number of each example in its data set; may be empty where there are no such numbers.
+  /// The number of each example in its data set; may be empty if there are no such numbers.
   std::vector<index_t> index;
 };
 
-/// Goes through a data set batch by batch, once for each epoch.
+/// Iterates over a data set batch by batch, once for each epoch.
 ///
 ///     iter.BeforeFirst();
 ///     while (iter.Next()) module.Forward(iter.GetBatch());
@@ -41,24 +41,24 @@ class DataIter {
   DataIter(const DataIter&) = delete;
   DataIter& operator=(const DataIter&) = delete;
 
-  /// Back to the beginning, in a new order where the iterator shuffles. The first epoch needs no
-  /// such call.
+  /// Returns to the beginning, with a new order if the iterator shuffles. The first epoch needs no
+  /// call.
   virtual void BeforeFirst() = 0;
 
-  /// Goes to the next batch; false, at the end of the epoch, if there is none. Throws the Error of
-  /// whatever went wrong on the way to the batch.
+  /// Advances to the next batch. Returns false at the end of the epoch. Throws the Error of a
+  /// failure to make the batch.
   virtual bool Next() = 0;
 
-  /// The present batch. Operations that are pushed on its arrays before the next call of Next see
-  /// this batch, whenever they run; whoever wants the numbers for longer copies them. Throws
-  /// Error(kFailedPrecondition) where the last call of Next did not give true.
+  /// Returns the current batch. Operations that are pushed on its arrays before the next call of
+  /// Next see this batch, whenever they run. Copy the arrays to use them longer. Throws
+  /// Error(kFailedPrecondition) unless the last call of Next returned true.
   virtual const DataBatch& GetBatch() const = 0;
 
-  /// The arrays of every batch, in the order of DataBatch::data and DataBatch::label.
+  /// Return the arrays of every batch, in the order of DataBatch::data and DataBatch::label.
   virtual const std::vector<DataDesc>& ProvideData() const = 0;
   virtual const std::vector<DataDesc>& ProvideLabel() const = 0;
 
-  /// Examples in each batch, padding included.
+  /// Returns the number of examples in each batch, including padding.
   virtual index_t batch_size() const = 0;
 
  protected:

@@ -16,12 +16,12 @@ constexpr int64_t kBlockBytes = 256 << 10;
 constexpr index_t kMaxBatchesPerBlock = 16;
 
 /// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number generators,
-/// OOPSLA 2014): enough for an order, and the same on every machine.
+/// OOPSLA 2014). It is good enough for an order, and gives the same numbers on every machine.
 class OrderGenerator {
  public:
   OrderGenerator(uint64_t seed, uint64_t epoch) : state_(seed) { state_ = Draw() ^ epoch; }
 
-  /// Uniform in [0, bound), up to a bias below bound / 2^64.
+  /// Returns a number uniform in [0, bound), with a bias below bound / 2^64.
   index_t Below(index_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<index_t>((Wide{Draw()} * static_cast<uint64_t>(bound)) >> 64);
@@ -109,7 +109,7 @@ void ExampleIter::StartEpoch() {
   ++epoch_;
   position_ = -1;
   started_ = true;
-  // What is left of the present block belongs to the old order.
+  // The rest of the current block belongs to the old order.
   if (batches_per_block_ > 0) slot_ += batches_per_block_ - 1 - slot_ % batches_per_block_;
 }
 

@@ -10,21 +10,21 @@
 
 namespace tessera {
 
-/// How an ExampleIter makes batches of its examples.
+/// Options by which an ExampleIter makes batches of its examples.
 struct BatchingOptions {
-  index_t batch_size = 128;  ///< examples in each, at least 1
-  /// Every epoch in an order of its own, which seed and number of the epoch determine.
+  index_t batch_size = 128;  ///< examples in a batch, at least 1
+  /// Tells whether every epoch has its own order, which `seed` and the epoch's number determine.
   bool shuffle = false;
   uint64_t seed = 0;
-  /// The last examples of an epoch, where they do not fill a batch: true takes examples from the
-  /// epoch's beginning as padding, false leaves them out.
+  /// The treatment of the last examples of an epoch if they do not fill a batch: true pads the
+  /// batch with examples from the epoch's beginning, false drops them.
   bool round_batch = true;
 };
 
-/// An iterator over examples that can be had by number: it chooses them, and a derived class says
-/// what they are. Batches lie in a ring of arrays that are reused, so that a loop which runs ahead
-/// of its computations can do so by several batches, takes no memory after the first round, and
-/// never disturbs an operation that still reads.
+/// An iterator over numbered examples. It selects the examples, and a derived class copies them.
+/// Batches are in a ring of reused arrays. A loop may therefore run several batches ahead of its
+/// computations, allocates nothing after the first round, and never overwrites an array that an
+/// operation still reads.
 class ExampleIter : public DataIter {
  public:
   void BeforeFirst() final;
@@ -34,20 +34,20 @@ class ExampleIter : public DataIter {
   const std::vector<DataDesc>& ProvideLabel() const final { return label_; }
   index_t batch_size() const final { return options_.batch_size; }
 
-  /// Examples in an epoch, padding not included, and batches.
+  /// Return the number of examples in an epoch, without padding, and of batches.
   index_t num_examples() const { return end_ - begin_; }
   index_t num_batches() const { return num_batches_; }
 
  protected:
-  /// For examples [begin, end) of a set, with arrays whose shapes begin with the batch size.
-  /// `what` begins the errors: Error(kInvalidArgument) if the batch size is not positive, or if it
-  /// is larger than the number of examples.
+  /// Constructs an iterator over examples [begin, end) of a set, with arrays whose shapes begin
+  /// with the batch size. `what` begins the errors. Throws Error(kInvalidArgument) if the batch
+  /// size is not positive or exceeds the number of examples.
   ExampleIter(std::string_view what, std::vector<DataDesc> data, std::vector<DataDesc> label,
               index_t begin, index_t end, const BatchingOptions& options);
 
-  /// Writes the rows of the given examples, one after the other, of the type of the description.
-  /// `array` counts ProvideData and then ProvideLabel. Called by Next, in its thread, for the
-  /// examples of several batches at once; what it throws Next throws.
+  /// Writes the rows of the given examples to `rows`, one after the other, in the description's
+  /// type. `array` counts ProvideData and then ProvideLabel. Next calls it in its thread, for the
+  /// examples of several batches at once, and throws what it throws.
   virtual void CopyRows(int array, std::span<const index_t> examples, void* rows) const = 0;
 
  private:
@@ -64,11 +64,11 @@ class ExampleIter : public DataIter {
 
   std::vector<index_t> order_;  // num_batches_ * batch_size examples
   uint64_t epoch_ = 0;
-  index_t position_ = -1;  // the present batch of the epoch
+  index_t position_ = -1;  // the epoch's current batch
   bool started_ = false;
 
-  // Several batches make a block, one array for each description: waiting until nobody reads it any
-  // more is then done once for all of them.
+  // A block is several batches, with one array for each description. One wait for the readers of a
+  // block then serves all of its batches.
   index_t batches_per_block_ = 0;
   std::vector<std::vector<NDArray>> blocks_;
   std::vector<DataBatch> ring_;  // slices of the blocks

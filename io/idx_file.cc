@@ -16,7 +16,7 @@ namespace {
 
 using io_internal::ByteSource;
 
-/// The element type that a code stands for.
+/// Returns the element type of a code.
 std::optional<DType> DTypeFromCode(uint8_t code) {
   switch (code) {
     case 0x08:
@@ -49,7 +49,7 @@ std::string Hex(uint32_t value) {
   return text.str();
 }
 
-/// Fills `out`, part of the header, or throws.
+/// Fills `out`, part of the header. Throws if the source ends.
 void ReadHeader(ByteSource& source, std::span<uint8_t> out, int64_t offset, std::string_view name) {
   const int64_t count = source.Read(out);
   if (count < static_cast<int64_t>(out.size())) {
@@ -58,7 +58,7 @@ void ReadHeader(ByteSource& source, std::span<uint8_t> out, int64_t offset, std:
   }
 }
 
-/// Reads type and extents; returns the number of bytes that the elements take.
+/// Reads type and extents, and returns the size of the elements in bytes.
 int64_t ParseHeader(ByteSource& source, std::string_view name, IdxArray* array) {
   std::array<uint8_t, 4> magic;
   ReadHeader(source, magic, 0, name);
@@ -86,8 +86,8 @@ int64_t ParseHeader(ByteSource& source, std::string_view name, IdxArray* array) 
   return *size_bytes.value();
 }
 
-/// Reads exactly the elements. The memory doubles as they come, so that a header alone cannot make
-/// it large.
+/// Reads exactly the elements. The memory doubles as they are read, so that a header alone cannot
+/// make it large.
 void ReadElements(ByteSource& source, std::string_view name, int64_t size_bytes, IdxArray* array) {
   constexpr int64_t kFirstBytes = 1 << 16;
   const int64_t header_bytes = 4 + 4 * array->shape.ndim();
@@ -102,7 +102,7 @@ void ReadElements(ByteSource& source, std::string_view name, int64_t size_bytes,
                      header_bytes + size_bytes, " for shape ", array->shape, " of ", array->dtype);
     }
   }
-  // One byte more is all that is unpacked of whatever follows.
+  // At most one byte after the elements is decompressed.
   const std::optional<int64_t> left = source.BytesLeft();
   std::array<uint8_t, 1> more;
   if (source.Read(more) != 0) {

@@ -13,17 +13,17 @@
 
 namespace tessera {
 
-/// What an IDX file holds, the format of the MNIST data sets.
+/// The contents of an IDX file, the format of the MNIST data sets.
 ///
-/// The format, all numbers big-endian: two zero bytes; a byte for the element type (08 uint8,
-/// 09 int8, 0b int16, 0c int32, 0d float32, 0e float64); a byte for the rank; the extents, four
-/// bytes each; the elements in row-major order; nothing more.
+/// The format, all numbers big-endian: two zero bytes; a byte for the element type (08 uint8, 09
+/// int8, 0b int16, 0c int32, 0d float32, 0e float64); a byte for the rank; the extents, four bytes
+/// each; the elements in row-major order; nothing more.
 struct IdxArray {
   DType dtype = DType::kUint8;  ///< one of the six types above
   TShape shape;                 ///< of rank 1 to 8
   std::vector<uint8_t> bytes;   ///< the elements in the host's byte order
 
-  /// The elements. Throws Error(kInvalidArgument) if T is not their type.
+  /// Returns the elements. Throws Error(kInvalidArgument) if T is not their type.
   template <typename T>
   std::span<const T> values() const {
     if (dtype != kDTypeOf<T>) {
@@ -34,21 +34,20 @@ struct IdxArray {
   }
 };
 
-/// Reads an IDX file, plain or compressed by gzip (told by its first bytes, not by its name).
+/// Reads an IDX file, plain or compressed by gzip, which its first bytes tell.
 ///
-/// Throws Error that names the file, what was found and what was expected: kNotFound if it is not
-/// there; kFailedPrecondition if it cannot be opened; kInvalidArgument if it is no file; kDataLoss
-/// for a wrong magic number, for elements that are missing or too many, and for damaged
-/// compression. Memory is taken as the elements come, and never for more than the
-/// header announces, whatever a compressed file would unpack to.
+/// Throws Error that names the file, the value found and the value expected: kNotFound if it does
+/// not exist; kFailedPrecondition if it cannot be opened; kInvalidArgument if it is not a file;
+/// kDataLoss for a wrong magic number, for missing or extra elements, and for damaged compression.
+/// Memory is allocated as the elements are read, and never for more than the header announces,
+/// whatever the size of the decompressed file.
 IdxArray ReadIdxFile(const std::string& path);
 
-/// The same for a file's contents in memory; errors call them `name`.
+/// Reads an IDX file's contents in memory. Errors call them `name`.
 IdxArray ParseIdx(std::span<const uint8_t> contents, std::string_view name);
 
-/// The path of `folder/name`, or of `folder/name.gz` where only that is there.
-/// Throws Error that names both: kNotFound if neither is there, kFailedPrecondition if the folder
-/// cannot be looked into.
+/// Returns the path of `folder/name`, or of `folder/name.gz` if only that exists. Throws Error that
+/// names both: kNotFound if neither exists, kFailedPrecondition if the folder cannot be read.
 std::string FindIdxFile(const std::string& folder, const std::string& name);
 
 }  // namespace tessera

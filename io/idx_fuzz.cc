@@ -1,5 +1,6 @@
 // A fuzz target for the IDX parser: any bytes give an array whose elements fit its shape, or an
-// Error. With clang: -fsanitize=fuzzer,address and this file; without, idx_mutation_test drives it.
+// Error. Compile this file by clang with -fsanitize=fuzzer,address. idx_mutation_test drives it
+// without clang.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

@@ -26,7 +26,7 @@ auto VisitValues(const IdxArray& array, Visitor&& visitor) {
   }
 }
 
-/// to[i] = from[i] * scale. Steps of a fixed length are what g++ makes packets of at -O2.
+/// Sets to[i] = from[i] * scale. g++ at -O2 vectorizes blocks of constant length.
 template <typename T>
 void CopyRow(const T* __restrict from, index_t count, float scale, float* __restrict to) {
   constexpr index_t kStep = 16;
@@ -75,9 +75,9 @@ void CheckLabels(const IdxArray& label, const std::string& path, index_t num_cla
   });
 }
 
-/// The shape of a batch of images.
+/// Returns the shape of a batch of images.
 TShape BatchShape(const TShape& image, const IdxIterOptions& options) {
-  // A size below 1 is refused by ExampleIter, in better words than TShape's.
+  // ExampleIter refuses a size below 1, with a better message than TShape's.
   const index_t batch = std::max<index_t>(options.batch_size, 1);
   if (options.flat) return {batch, image.ProdShape(1, image.ndim())};
   switch (image.ndim()) {

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Checks all arrays; returns how many examples each has.
+/// Checks all arrays, and returns the number of examples in each.
 index_t CountExamples(const NamedArrays& data, const NamedArrays& label) {
   index_t count = -1;
   for (const NamedArrays* list : {&data, &label}) {

@@ -12,12 +12,13 @@ namespace tessera {
 /// Named arrays, each with the examples in its first dimension.
 using NamedArrays = std::vector<std::pair<std::string, NDArray>>;
 
-/// Examples from arrays in host memory. Batches have the arrays' types and, but for the batch size
-/// in front, their shapes.
+/// Examples from arrays in host memory. Batches have the arrays' types and shapes, except for the
+/// first extent.
 ///
-/// The constructor waits for the arrays; they must not be written as long as the iterator lives.
-/// Throws Error(kInvalidArgument) that names the array if there is none, if it lies on a GPU or has
-/// rank 0, or if the numbers of examples differ; and for a batch larger than the data.
+/// The constructor waits for the arrays, which must not be written during the iterator's lifetime.
+/// Throws Error(kInvalidArgument) if there is no data array, for a batch larger than the data, and
+/// for an array that is on a GPU, has rank 0 or differs in its number of examples; the error names
+/// that array.
 class NDArrayIter final : public ExampleIter {
  public:
   NDArrayIter(const NamedArrays& data, const NamedArrays& label, const BatchingOptions& options);

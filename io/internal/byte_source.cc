@@ -36,7 +36,8 @@ class MemorySource final : public ByteSource {
 class FileSource final : public ByteSource {
  public:
   explicit FileSource(const std::string& path) : path_(path) {
-    // A pipe that nobody writes to would not open without O_NONBLOCK, which files do not know.
+    // Opening a pipe without a writer blocks unless O_NONBLOCK is set. The flag has no effect on
+    // files.
     file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) {
       const int reason = errno;
@@ -79,7 +80,7 @@ class FileSource final : public ByteSource {
   int64_t offset_ = 0;
 };
 
-/// Unpacks the members of a gzip file (RFC 1952), one after the other.
+/// Decompresses the members of a gzip file (RFC 1952), one after the other.
 class GunzipSource final : public ByteSource {
  public:
   GunzipSource(std::unique_ptr<ByteSource> packed, std::string name)
@@ -125,7 +126,7 @@ class GunzipSource final : public ByteSource {
     stream_.avail_in = static_cast<uInt>(packed_->Read(buffer_));
   }
 
-  /// False at the end of the file.
+  /// Advances to the next member. Returns false at the end of the file.
   bool NextMember() {
     Refill();
     if (stream_.avail_in == 0) return false;

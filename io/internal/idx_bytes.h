@@ -10,13 +10,14 @@ namespace tessera::io_internal {
 
 using Bytes = std::vector<uint8_t>;
 
-/// For tests: an IDX file with that element type code and shape, and these elements as they are.
+/// Returns an IDX file with that element type code and shape, and these elements unchanged. For
+/// tests.
 Bytes IdxBytes(uint8_t type_code, std::initializer_list<uint32_t> shape, const Bytes& elements);
 
-/// For tests: the bytes as one gzip member.
+/// Returns the bytes as one gzip member. For tests.
 Bytes Gzip(const Bytes& bytes);
 
-/// For tests: writes a file of that name in the test's folder; returns its path.
+/// Writes a file of that name in the test's folder, and returns its path. For tests.
 std::string WriteTestFile(const std::string& name, const Bytes& bytes);
 
 }  // namespace tessera::io_internal
