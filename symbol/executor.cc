@@ -156,7 +156,7 @@ class GraphExecutor final : public Executor {
           outputs_.push_back(arrays_.aux_states[At(value.index)]);
           break;
         default:
-          // The same node output may be listed twice; both handles then name one array.
+          // A node output may be listed twice; both handles then name one array.
           outputs_.push_back(At(value.index) == i ? NDArray(value.shape, device_, value.dtype)
                                                   : outputs_[At(value.index)]);
       }
@@ -296,17 +296,17 @@ class GraphExecutor final : public Executor {
   std::vector<std::string> step_names_;
   std::vector<NDArray> blocks_;
   std::vector<NDArray> outputs_;
-  std::vector<NDArray> head_gradients_;  // is_none() where none is needed
+  std::vector<NDArray> head_gradients_;  // is_none() if none is needed
   std::map<int, std::vector<TShape>> in_shapes_;
-  // Declared last, destroyed first: an operator's deletion waits for its pushes, which use the
-  // rest.
+  // Declared last, so destroyed first: deleting an operator waits for its pushes, which use the
+  // other members.
   std::vector<std::unique_ptr<Segment>> forward_train_;
   std::vector<std::unique_ptr<Segment>> forward_test_;
   std::vector<std::unique_ptr<Segment>> backward_;
   bool ran_forward_train_ = false;
 };
 
-/// Throws unless `array` is what the graph needs for the variable called `name`.
+/// Throws unless `array` fits the graph's variable `name`.
 void CheckArray(const std::string& what, const std::string& name, const NDArray& array,
                 const TShape& shape, DType dtype, Device device) {
   if (array.is_none()) throw InvalidArgument("Bind: no array for ", what, " \"", name, "\"");

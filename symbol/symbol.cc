@@ -21,7 +21,7 @@ using symbol_internal::NodeEntry;
 
 namespace {
 
-/// "activation0", "activation1", … for nodes that were given no name.
+/// Returns "activation0", "activation1", … for nodes without a name.
 std::string AutomaticName(std::string_view op) {
   static std::mutex mutex;
   static auto* const counts = new std::unordered_map<std::string, int>();
@@ -111,7 +111,8 @@ Symbol Symbol::operator[](std::string_view output) const {
 }
 
 Symbol Symbol::GetInternals() const {
-  // The walk gives bare pointers; the owners are found among the entries that refer to them.
+  // The graph has plain pointers, so the owners are found among the entries that refer to the
+  // nodes.
   std::unordered_map<const Node*, std::shared_ptr<Node>> owners;
   const IndexedGraph graph(outputs_);
   for (const NodeEntry& output : outputs_) owners[output.node.get()] = output.node;

@@ -1,7 +1,7 @@
-// MXNet's graph format: nodes in an order in which they can be run, each with its operator, name,
-// attributes and inputs as [node, output, version]. Files since 2017 keep parameters and other
-// attributes together under "attrs", at first under "attr"; before that, parameters stood under
-// "param" and attributes under "attr", inputs had two numbers, and aux states were no nodes.
+// MXNet's graph format: nodes in topological order, each with its operator, name, attributes and
+// inputs as [node, output, version]. Files since 2017 keep parameters and other attributes together
+// under "attrs", at first under "attr". Older files have parameters under "param", attributes under
+// "attr", inputs with two numbers, and no nodes for aux states.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -34,10 +34,10 @@ using symbol_internal::NodeEntry;
 
 namespace {
 
-// The version that wrote the format first in this form; readers choose by it.
+// The version that first wrote the format in this form; readers choose by it.
 constexpr int kFormatVersion = 10901;
 
-/// A damaged graph, as opposed to one that asks for the impossible.
+/// Returns the error for a damaged graph, unlike one that asks for the impossible.
 template <typename... Pieces>
 Error Damaged(const Pieces&... pieces) {
   return DataLoss("symbol JSON: ", pieces...);
@@ -89,13 +89,13 @@ std::optional<OldAnnotation> ParseOldAnnotation(std::string_view key) {
   return std::nullopt;
 }
 
-/// Whether an attribute under this key is none of the operator's parameters.
+/// Returns whether an attribute with this key is not one of the operator's parameters.
 bool IsAnnotation(std::string_view key) {
   const bool marked = key.size() >= 4 && key.starts_with("__") && key.ends_with("__");
   return marked || ParseOldAnnotation(key).has_value();
 }
 
-/// Gives the annotation to the node, or to the variable for whose argument it is meant.
+/// Sets the annotation at the node, or at the variable of the argument that it is for.
 void Annotate(Node* node, const std::string& key, const std::string& value) {
   if (const auto old = ParseOldAnnotation(key); old && !node->is_variable()) {
     const std::vector<std::string> arguments = node->property->ListArguments();
@@ -111,7 +111,7 @@ void Annotate(Node* node, const std::string& key, const std::string& value) {
   node->attributes[std::string(AttributeName(*node, key))] = value;
 }
 
-/// Reads nodes one after the other; each refers to earlier ones only.
+/// Reads nodes in order. Each refers only to earlier ones.
 class GraphReader {
  public:
   Symbol Read(const ordered_json& graph) {
@@ -128,12 +128,12 @@ class GraphReader {
   }
 
  private:
-  /// Throws one error for every operator that is not known, each with the first node that wants it.
+  /// Throws one error for all unknown operators, each with the first node that uses it.
   static void RequireKnownOperators(const ordered_json& nodes) {
     std::set<std::string> seen;
     std::string errors;
     for (const ordered_json& node : nodes) {
-      // What is damaged is ReadNode's concern.
+      // ReadNode reports damaged nodes.
       if (!node.is_object() || !node.contains("op") || !node["op"].is_string()) continue;
       const std::string op = node["op"];
       if (op == "null" || OperatorRegistry::Get().Find(op) != nullptr) continue;
@@ -184,7 +184,7 @@ class GraphReader {
     ParameterMap parameters = Strings(json, "param", where);
     std::map<std::string, std::string> annotations;
     for (const char* section : {"attr", "attrs"}) {
-      // Beside "param", "attr" holds no parameters.
+      // If there is a "param", "attr" holds no parameters.
       const bool mixed =
           op != "null" && (section == std::string_view("attrs") || !json.contains("param"));
       for (auto& [key, value] : Strings(json, section, where)) {
@@ -242,7 +242,7 @@ std::string Symbol::ToJson() const {
     json["name"] = node->name;
     ParameterMap attrs = node->is_variable() ? ParameterMap() : node->property->GetParams();
     for (const auto& [key, value] : node->attributes) {
-      // So that no reader takes an operator's attribute for a parameter.
+      // Underscores keep readers from taking an operator's attribute for a parameter.
       const std::string marked = "__" + key + "__";
       attrs[AttributeName(*node, marked) == key ? marked : key] = value;
     }
@@ -275,7 +275,7 @@ Symbol Symbol::FromJson(std::string_view json) {
   try {
     graph = ordered_json::parse(json);
   } catch (const ordered_json::exception& error) {
-    // After the library's own number for the error, in brackets.
+    // The message begins after the library's own number for the error, in brackets.
     const std::string_view what = error.what();
     const size_t begin = what.find("] ");
     throw Damaged("not JSON: ", begin == what.npos ? what : what.substr(begin + 2));
@@ -292,7 +292,7 @@ void Symbol::Save(const std::string& path) const {
 
 Symbol Symbol::Load(const std::string& path) {
   const std::string name = "Symbol::Load: " + path;
-  // Asked first: a pipe to which nobody writes would never open.
+  // The type is checked first, because opening a pipe without a writer would block.
   std::error_code failure;
   const std::filesystem::file_status status = std::filesystem::status(path, failure);
   if (status.type() == std::filesystem::file_type::not_found) {
@@ -306,7 +306,7 @@ Symbol Symbol::Load(const std::string& path) {
   if (!file) throw FailedPrecondition(name, ": cannot be opened: ", std::strerror(errno));
   std::string text;
   char block[4096];
-  // Not by iterators: those let the exception of a read that fails through.
+  // Iterators are not used, because they would let the exception of a failed read through.
   while (file.read(block, sizeof(block)), file.gcount() > 0) {
     text.append(block, static_cast<size_t>(file.gcount()));
   }

@@ -24,7 +24,7 @@ std::string_view AttributeName(const Node& node, std::string_view key) {
 }
 
 Node::~Node() {
-  // A long chain of nodes would otherwise be taken down by as many nested destructors.
+  // Recursive destructors would overflow the stack for a long chain of nodes.
   std::vector<NodeEntry> doomed = std::move(inputs);
   while (!doomed.empty()) {
     const std::shared_ptr<Node> node = std::move(doomed.back().node);
@@ -50,7 +50,7 @@ std::string Node::OutputName(int index) const {
 }
 
 IndexedGraph::IndexedGraph(const std::vector<NodeEntry>& heads) {
-  // Depth-first without recursion: graphs may be deeper than the stack.
+  // Depth-first without recursion, because graphs may be deeper than the stack.
   struct Visit {
     const Node* node;
     size_t next_input;

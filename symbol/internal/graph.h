@@ -17,10 +17,11 @@
 
 namespace tessera::symbol_internal {
 
-/// The attributes that MXNet once wrote without underscores and now writes as `__name__`.
+/// Returns the attributes that MXNet once wrote without underscores and now writes as `__name__`.
 std::span<const std::string_view> AnnotationNames();
 
-/// A variable or an operator in a graph; immutable once it is part of a Symbol, but for attributes.
+/// A variable or an operator in a graph. It is immutable once it is part of a Symbol, except for
+/// attributes.
 struct Node {
   std::shared_ptr<const OperatorProperty> property;  ///< null for a variable
   std::string name;
@@ -35,32 +36,32 @@ struct Node {
   std::string OutputName(int index) const;
 };
 
-/// The name under which a node keeps the attribute `key`. At an operator every attribute may be
-/// spelt `name` or `__name__`, at a variable those of AnnotationNames: MXNet copies parameters of
-/// operators to variables, where a "shape" is not the variable's `__shape__`.
+/// Returns the name under which a node keeps the attribute `key`. An operator's attributes may all
+/// be spelled `name` or `__name__`; a variable's only if they are in AnnotationNames. MXNet copies
+/// parameters of operators to variables, whose "shape" is not their `__shape__`.
 std::string_view AttributeName(const Node& node, std::string_view key);
 
-/// A graph in an order in which it can be run, with everything numbered.
+/// A graph in topological order, with all nodes and entries numbered.
 class IndexedGraph {
  public:
   /// Throws Error(kInvalidArgument) if two different variables have the same name.
   explicit IndexedGraph(const std::vector<NodeEntry>& heads);
 
-  /// Every node after its inputs; depth first from the outputs, inputs in order.
+  /// Returns the nodes, each after its inputs: depth first from the outputs, inputs in order.
   const std::vector<const Node*>& nodes() const { return nodes_; }
   int num_entries() const { return entry_begin_.back(); }
-  /// The number of output `index` of node i, among all outputs of all nodes.
+  /// Returns the number of output `index` of node i among all outputs of all nodes.
   int EntryId(int node, int index) const { return entry_begin_[static_cast<size_t>(node)] + index; }
   int EntryId(const NodeEntry& entry) const {
     return EntryId(node_ids_.at(entry.node.get()), entry.index);
   }
-  /// The entries that node i reads: arguments, then aux states.
+  /// Returns the entries that node i reads: arguments, then aux states.
   std::vector<int> InputIds(int node) const;
 
-  /// Node numbers of the variables, in order.
+  /// Return the node numbers of the variables, in order.
   const std::vector<int>& arguments() const { return arguments_; }
   const std::vector<int>& aux_states() const { return aux_states_; }
-  /// Entry numbers of the graph's outputs.
+  /// Returns the entry numbers of the graph's outputs.
   const std::vector<int>& heads() const { return heads_; }
 
  private:
@@ -82,11 +83,12 @@ struct GraphTypes {
   bool complete = false;
 };
 
-/// Infer from what is known of variables by name; see Symbol::InferShape.
+/// Infer from the known shapes or types of variables, by name; see Symbol::InferShape.
 GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known);
 GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known);
 
-/// Makes an operator's node; inputs are its first arguments, and variables are made for the rest.
+/// Creates an operator's node. The inputs are its first arguments; variables are created for the
+/// others.
 NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string name,
                    const std::vector<NodeEntry>& arguments);
 

@@ -1,5 +1,5 @@
-// Shape and type inference over a graph: every operator's own inference, repeated in both
-// directions until nothing changes; then once more with what variables state in attributes.
+// Shape and type inference over a graph. Every operator's own inference is repeated in both
+// directions until no value changes, and then once more with the values in variables' attributes.
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
@@ -14,7 +14,7 @@ namespace {
 bool IsKnown(const TShape& shape) { return shape.known(); }
 bool IsKnown(DType dtype) { return dtype != DType::kUnknown; }
 
-/// The variable with that name. Throws Error(kInvalidArgument) with the nearest one.
+/// Returns the variable with that name. Throws Error(kInvalidArgument) with the nearest name.
 int FindVariable(const IndexedGraph& graph, const std::string& name) {
   std::vector<std::string> names;
   for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
@@ -28,8 +28,8 @@ int FindVariable(const IndexedGraph& graph, const std::string& name) {
                         nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
 }
 
-/// Runs one operator's inference on values gathered from its entries and puts the results back.
-/// Returns whether anything changed.
+/// Runs one operator's inference on values gathered from its entries, and stores the results.
+/// Returns whether any value changed.
 template <typename T, typename Infer>
 bool InferNode(const IndexedGraph& graph, int id, std::vector<T>* entries, const Infer& infer) {
   const Node& node = *graph.nodes()[static_cast<size_t>(id)];
@@ -67,7 +67,7 @@ bool InferNode(const IndexedGraph& graph, int id, std::vector<T>* entries, const
 template <typename T, typename Infer>
 void InferToFixedPoint(const IndexedGraph& graph, std::vector<T>* entries, const Infer& infer) {
   const int count = static_cast<int>(graph.nodes().size());
-  // What is known only grows, so this ends; two rounds are the rule.
+  // Known values only increase, so the loop ends, usually after two rounds.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = 0; i < count; ++i) changed |= InferNode(graph, i, entries, infer);
@@ -76,9 +76,9 @@ void InferToFixedPoint(const IndexedGraph& graph, std::vector<T>* entries, const
   }
 }
 
-/// Calls `visit(attribute's text, the variable's entry)` for each variable that has the attribute
-/// and whose value the caller did not give; `visit` returns whether it changed the entry. An error
-/// gets the variable's name. Returns whether anything changed.
+/// Calls `visit(attribute's text, the variable's entry)` for each variable with the attribute and
+/// without a value from the caller. `visit` returns whether it changed the entry. Errors name the
+/// variable. Returns whether any value changed.
 template <typename T, typename Visit>
 bool VisitStated(const IndexedGraph& graph, const char* attribute,
                  const std::map<std::string, T>& known, std::vector<T>* entries,
@@ -89,7 +89,8 @@ bool VisitStated(const IndexedGraph& graph, const char* attribute,
       const Node& node = *graph.nodes()[static_cast<size_t>(id)];
       const auto found = node.attributes.find(attribute);
       if (found == node.attributes.end()) continue;
-      // Before anything else: a network is often used with other batches than it was written with.
+      // A given value precedes the attribute, because a network is often used with other batch
+      // sizes than it was written with.
       const auto given = known.find(node.name);
       if (given != known.end() && IsKnown(given->second)) continue;
       try {
@@ -103,7 +104,7 @@ bool VisitStated(const IndexedGraph& graph, const char* attribute,
   return changed;
 }
 
-/// Merges the shape that a variable's attribute states into what is inferred.
+/// Merges the shape in a variable's attribute into the inferred shape.
 bool MergeStatedShape(const std::string& text, TShape* inferred) {
   TShape stated = TShape::Parse(text);
   if (stated.ndim() == 0) return false;  // MXNet's unknown rank, as 0 is its unknown extent
@@ -117,7 +118,8 @@ bool MergeStatedShape(const std::string& text, TShape* inferred) {
   return *inferred != before;
 }
 
-/// The same for its element type, one of MXNet's numbers.
+/// Merges the element type in a variable's attribute, one of MXNet's numbers, into the inferred
+/// type.
 bool MergeStatedType(const std::string& text, DType* inferred) {
   int number = 0;
   if (!absl::SimpleAtoi(text, &number) || number < static_cast<int>(DType::kUnknown) ||

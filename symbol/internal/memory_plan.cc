@@ -7,8 +7,8 @@ namespace {
 
 size_t At(int index) { return static_cast<size_t>(index); }
 
-/// A free block is taken for a value of up to this many times more or less bytes; beyond, a small
-/// value would hold a large block, or a block grow so much that sharing saves nothing.
+/// A free block is used for a value if their sizes differ by at most this factor. Otherwise a small
+/// value would hold a large block, or a block would grow so much that sharing saves nothing.
 constexpr int64_t kMatchRange = 16;
 
 class Planner {
@@ -69,11 +69,11 @@ class Planner {
     if (pair.source == kNoValue || pair.target == kNoValue) return;
     if (!IsIntermediate(pair.source) || !IsIntermediate(pair.target)) return;
     if (last_use_[At(pair.source)] != i || (*taken_over)[At(pair.source)]) return;
-    if (plan_.value_block[At(pair.target)] != kNoValue) return;  // has its place, or is added to
+    if (plan_.value_block[At(pair.target)] != kNoValue) return;  // has a block, or is added to
     const Value& source = program_.values[At(pair.source)];
     const Value& target = program_.values[At(pair.target)];
     if (source.SizeBytes() != target.SizeBytes()) return;
-    // An input that the step reads in two roles may still be needed in the other one.
+    // An input that the step reads in two roles may still be needed in the other role.
     const std::vector<int> reads = step->Reads();
     if (std::count(reads.begin(), reads.end(), pair.source) != 1) return;
     const std::vector<int>& targets = step->Targets();
@@ -88,7 +88,8 @@ class Planner {
   }
 
   int Allocate(int64_t size_bytes) {
-    // The smallest free block that is large enough, else the largest that is not and can grow.
+    // The best block is the smallest free one that is large enough, else the largest one that can
+    // grow.
     const auto fits = [&](int block) { return plan_.block_size_bytes[At(block)] >= size_bytes; };
     auto best = free_.end();
     for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -116,7 +117,7 @@ class Planner {
   Program& program_;
   MemoryPlan plan_;
   std::vector<int> last_use_;
-  std::vector<std::vector<int>> dying_;  // by step: intermediate values used last there
+  std::vector<std::vector<int>> dying_;  // for each step, the intermediate values used last there
   std::vector<int> free_;
 };
 

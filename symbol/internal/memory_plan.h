@@ -8,17 +8,17 @@
 
 namespace tessera::symbol_internal {
 
-/// Which memory block each intermediate value takes.
+/// The memory block of each intermediate value.
 struct MemoryPlan {
-  std::vector<int> value_block;  ///< for each value; kNoValue for values held in arrays
+  std::vector<int> value_block;  ///< for each value; kNoValue for values in arrays
   std::vector<int64_t> block_size_bytes;
   int inplace = 0;              ///< values written over an input
-  int64_t unplanned_bytes = 0;  ///< what a block of its own for each would take
+  int64_t unplanned_bytes = 0;  ///< the size with a separate block for each value
 };
 
-/// Plans blocks by liveness, walking the steps in order: a value takes over the block of an input
-/// that dies in the same step where the operator allows it, else the best fitting free block, else
-/// a new one. Steps that write in place get kWriteInplace as their request.
+/// Plans blocks by liveness, in the order of the steps. A value takes over the block of an input
+/// that dies in the same step if the operator allows it, else the best fitting free block, else a
+/// new one. Steps that write in place get the request kWriteInplace.
 MemoryPlan PlanMemory(const IndexedGraph& graph, Program* program);
 
 }  // namespace tessera::symbol_internal

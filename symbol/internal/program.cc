@@ -94,14 +94,14 @@ class ProgramBuilder {
     for (int i = num_nodes() - 1; i >= 0; --i) AddBackward(i);
     for (size_t i = 0; i < graph_.arguments().size(); ++i) {
       const int entry = graph_.EntryId(graph_.arguments()[i], 0);
-      // Nothing depends on the argument: its gradient is zero.
+      // No output depends on the argument, so its gradient is zero.
       if (grad_requests_[i] == kWriteTo && entry_gradient_[At(entry)] == kNoValue) {
         AddZero(AddValue(ValueKind::kGradient, static_cast<int>(i), entry));
       }
     }
   }
 
-  /// Which entries a wanted gradient flows through.
+  /// Marks the entries that a requested gradient flows through.
   void MarkNeeded() {
     needed_.assign(At(graph_.num_entries()), false);
     for (size_t i = 0; i < grad_requests_.size(); ++i) {
@@ -120,7 +120,7 @@ class ProgramBuilder {
     const int entry = graph_.heads()[At(head)];
     if (!needed_[At(entry)]) return;
     const Node& producer = node(entry_node_[At(entry)]);
-    if (!producer.is_variable() && producer.property->IsLoss()) return;  // it makes its own
+    if (!producer.is_variable() && producer.property->IsLoss()) return;  // it starts one
     program_.head_needs_gradient[At(head)] = true;
     const int value = AddValue(ValueKind::kHeadGradient, head, entry);
     if (entry_gradient_[At(entry)] == kNoValue && entry_argument_[At(entry)] == kNoValue) {
@@ -136,7 +136,8 @@ class ProgramBuilder {
     OpReqType req;
   };
 
-  /// Where the next contribution to an entry's gradient goes, and whether it is the first.
+  /// Returns the value for the next contribution to an entry's gradient, and whether it is the
+  /// first contribution.
   Target TargetFor(int entry) {
     int& gradient = entry_gradient_[At(entry)];
     if (gradient != kNoValue) return {gradient, kAddTo};
@@ -218,8 +219,8 @@ class ProgramBuilder {
         step.req[At(k)] = req;
         continue;
       }
-      // The operator reads this entry twice. In which order it writes the two gradients is its own
-      // business, so the second goes to a place of its own and is added after.
+      // The operator reads this entry twice. The order in which it writes the two gradients is
+      // unknown, so the second one has a separate value, which is added afterwards.
       slot = AddValue(ValueKind::kIntermediate, 0, entry);
       step.req[At(k)] = kWriteTo;
       Step sum;
@@ -233,7 +234,7 @@ class ProgramBuilder {
     for (Step& sum : sums) program_.steps.push_back(std::move(sum));
   }
 
-  /// Drops what Backward does not read.
+  /// Removes values that Backward does not read.
   static void KeepDeclared(const OperatorProperty& property, Step* step) {
     const std::vector<int> declared =
         property.DeclareBackwardDependency(step->out_grad, step->in_data, step->out_data);

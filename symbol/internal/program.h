@@ -8,7 +8,7 @@
 
 namespace tessera::symbol_internal {
 
-/// Where a value lives.
+/// The location of a value.
 enum class ValueKind {
   kIntermediate,  ///< in a block of the memory plan
   kArgument,      ///< in argument array `index`
@@ -18,7 +18,7 @@ enum class ValueKind {
   kOutput,        ///< in output array `index`
 };
 
-/// Something that a step reads or writes.
+/// A value that a step reads or writes.
 struct Value {
   ValueKind kind = ValueKind::kIntermediate;
   int index = 0;
@@ -28,7 +28,7 @@ struct Value {
   int64_t SizeBytes() const { return shape.Size() * DTypeSizeBytes(dtype); }
 };
 
-/// "No value": an input that a backward step does not read, a gradient that nobody wants.
+/// "No value": an input that a backward step does not read, or a gradient that is not requested.
 inline constexpr int kNoValue = -1;
 
 enum class StepKind {
@@ -47,14 +47,15 @@ struct Step {
   std::vector<int> out_data;
   std::vector<int> in_grad;
   std::vector<int> aux;
-  std::vector<OpReqType> req;  ///< of out_data, for kBackward of in_grad
+  std::vector<OpReqType> req;  ///< of out_data, or for kBackward of in_grad
 
   const std::vector<int>& Targets() const {
     return kind == StepKind::kBackward ? in_grad : out_data;
   }
-  /// The values that it reads, kNoValue left out; a value to be added to is not among them.
+  /// Returns the values that the step reads, without kNoValue. A value that is added to is not
+  /// among them.
   std::vector<int> Reads() const;
-  /// The values that it writes: targets that are wanted, then aux states.
+  /// Returns the values that the step writes: requested targets, then aux states.
   std::vector<int> Writes() const;
 };
 
@@ -67,10 +68,10 @@ struct Program {
   std::vector<bool> head_needs_gradient;  ///< whether Backward takes a head gradient for it
 };
 
-/// Lays out forward steps in the graph's order and, if any gradient is requested, backward steps in
-/// reverse. Gradients of a value with several readers are summed by writing the first and adding
-/// the others, in that fixed order. `grad_requests` has one entry for each argument. Throws
-/// Error(kInvalidArgument) where a gradient is asked for through an operator without one.
+/// Creates forward steps in the graph's order and, if any gradient is requested, backward steps in
+/// reverse order. The gradients of a value with several readers are summed in a fixed order: the
+/// first is written and the others are added. `grad_requests` has one entry for each argument.
+/// Throws Error(kInvalidArgument) if a gradient is requested through an operator without one.
 Program BuildProgram(const IndexedGraph& graph, const GraphShapes& shapes, const GraphTypes& types,
                      const std::vector<OpReqType>& grad_requests);
 

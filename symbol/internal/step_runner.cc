@@ -8,10 +8,11 @@
 namespace tessera::symbol_internal {
 namespace {
 
-// Up to this many elements a step takes some ten microseconds at most, in which a second worker
-// could not take over enough to pay for being woken.
+// A step of up to this many elements takes about ten microseconds at most. A second worker could
+// not take over enough of it to justify waking the worker.
 constexpr index_t kShortStepElements = index_t{1} << 16;
-// Bounds how long a segment keeps others from what it has already computed.
+// Bounds the time for which a segment keeps other operations from results that it has already
+// computed.
 constexpr int kMaxSteps = 16;
 
 void AddUnique(std::vector<Variable*>* list, Variable* var) {

@@ -17,16 +17,16 @@ struct BoundValue {
   Variable* var = nullptr;
 };
 
-/// One step with everything that a run needs, looked up beforehand.
+/// One step with everything that a run needs, looked up in advance.
 class PreparedStep {
  public:
-  /// `values` has an entry for each value of the program.
+  /// Prepares a step. `values` has an entry for each value of the program.
   PreparedStep(const Step& step, std::shared_ptr<Operator> op,
                std::vector<ResourceHandle> resources, const std::vector<BoundValue>& values);
 
   void Run(bool is_train, void* stream) const;
 
-  /// Elements read and written: a measure of how long it takes.
+  /// Returns the number of elements read and written, a measure of the step's duration.
   index_t elements() const { return elements_; }
   const std::vector<Variable*>& reads() const { return reads_; }
   const std::vector<Variable*>& writes() const { return writes_; }
@@ -42,12 +42,12 @@ class PreparedStep {
   index_t elements_ = 0;
 };
 
-/// Consecutive steps that run as one engine operation: short ones, for which an operation of their
-/// own would cost more than it gains.
+/// Consecutive short steps that run as one engine operation, because a separate operation for each
+/// would cost more than it gains.
 class Segment {
  public:
-  /// Cuts the steps into segments of at most kMaxSteps short steps; a long one stands alone, so
-  /// that independent ones can run side by side.
+  /// Cuts the steps into segments of at most kMaxSteps short steps. A long step is a segment of its
+  /// own, so that independent long steps can run in parallel.
   static std::vector<std::unique_ptr<Segment>> Cut(
       Engine* engine, Device device, std::shared_ptr<const std::vector<PreparedStep>> steps,
       int begin, int end, bool is_train);
@@ -56,7 +56,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// For the engine it is work of the host: the function itself waits for the device.
+  /// Pushes the segment as work of the host, because its function waits for the device.
   void Push() const { engine_->Push(op_, Device::Cpu()); }
 
  private:
