@@ -13,14 +13,14 @@
 
 namespace tessera {
 
-/// What a value is stored under: 7 and "7" are two keys.
+/// The key of a stored value. 7 and "7" are two keys.
 using KVKey = std::variant<int, std::string>;
 
-/// The key as text.
+/// Returns the key as text.
 std::string ToString(const KVKey& key);
 
-/// Shared parameters: workers push gradients, the store sums them and updates what it holds, and
-/// workers pull the result.
+/// A store of shared parameters. Workers push gradients, the store sums them and updates its
+/// values, and workers pull the result.
 ///
 ///     std::unique_ptr<KVStore> store = KVStore::Create("local");
 ///     store->set_updater(updater);
@@ -28,37 +28,37 @@ std::string ToString(const KVKey& key);
 ///     store->Push("fc1_weight", {gradient_0, gradient_1});  // of two devices
 ///     store->Pull("fc1_weight", {weight_0, weight_1});
 ///
-/// Push and Pull return at once; the engine orders what they do by the arrays that they name.
+/// Push and Pull return at once. The engine orders their operations by the arrays that they name.
 /// Threads: every member may be called from any thread; calls with one key take effect in some
 /// order.
 class KVStore {
  public:
-  /// Makes of what was pushed, summed, a new stored value, by pushing operations that write
-  /// `stored`. Called in Push, in its thread, one call for a key at a time; what it throws Push
+  /// Computes a new stored value from the sum of pushed values, by pushing operations that write
+  /// `stored`. Push calls it in its thread, one call for a key at a time, and throws what it
   /// throws. It must not call the store with the same key.
   using Updater =
       std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
 
-  /// A store of a kind: "local" sums on the host and knows one worker, this process.
-  /// Throws Error(kInvalidArgument) that lists the kinds for any other.
+  /// Returns a store of a kind. "local" sums on the host and has one worker, this process. Throws
+  /// Error(kInvalidArgument) that lists the kinds for any other name.
   static std::unique_ptr<KVStore> Create(std::string_view type);
 
   virtual ~KVStore() = default;
   KVStore(const KVStore&) = delete;
   KVStore& operator=(const KVStore&) = delete;
 
-  /// The name of the kind.
+  /// Returns the name of the kind.
   virtual std::string_view type() const = 0;
 
-  /// Stores a copy of the value. Throws Error(kFailedPrecondition) if the key has a value,
+  /// Stores a copy of the value. Throws Error(kFailedPrecondition) if the key has a value, and
   /// Error(kInvalidArgument) for an array that is_none().
   virtual void Init(const KVKey& key, const NDArray& value) = 0;
 
-  /// Sums the values in their type, always in the order given, then updates the stored one: by the
-  /// updater if there is one, or by replacing it with the sum. Throws Error and changes nothing:
-  /// kNotFound if Init has not been called for the key, kInvalidArgument if there are no values or
-  /// if a shape or type is not that of the stored value. `priority` is that of the copies, as in
-  /// PushOptions; sums and an updater's operations have their own.
+  /// Sums the values in their type, always in the order given, then updates the stored value. The
+  /// updater computes the new value; without one, the sum replaces the old value. Throws Error and
+  /// changes nothing: kNotFound if Init has not been called for the key, kInvalidArgument if there
+  /// are no values or if a shape or type differs from the stored value's. `priority` is that of the
+  /// copies, as in PushOptions; sums and an updater's operations have their own.
   virtual void Push(const KVKey& key, std::span<const NDArray> values, int priority = 0) = 0;
   void Push(const KVKey& key, std::initializer_list<NDArray> values, int priority = 0) {
     Push(key, std::span(values.begin(), values.size()), priority);
@@ -67,7 +67,7 @@ class KVStore {
     Push(key, std::span(&value, 1), priority);
   }
 
-  /// Copies the stored value into each of the arrays, wherever they lie. Throws as Push.
+  /// Copies the stored value into each of the arrays, on any device. Throws as Push does.
   virtual void Pull(const KVKey& key, std::span<const NDArray> out, int priority = 0) = 0;
   void Pull(const KVKey& key, std::initializer_list<NDArray> out, int priority = 0) {
     Pull(key, std::span(out.begin(), out.size()), priority);
@@ -76,10 +76,10 @@ class KVStore {
     Pull(key, std::span(&out, 1), priority);
   }
 
-  /// For the pushes from here on; an empty function takes the updater away.
+  /// Sets the updater of later pushes. An empty function removes the updater.
   virtual void set_updater(Updater updater) = 0;
 
-  /// This worker's number, and how many there are.
+  /// Return this worker's number and the number of workers.
   virtual int rank() const = 0;
   virtual int num_workers() const = 0;
 

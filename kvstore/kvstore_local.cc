@@ -11,7 +11,7 @@ namespace {
 
 /// One key's value. Entries are never removed, so pointers to them stay valid.
 struct Entry {
-  std::mutex mutex;  // held while operations on the arrays are pushed: they belong together
+  std::mutex mutex;  // held while related operations on the arrays are pushed
   NDArray stored;
   NDArray sum;  // made by the first push of several values
 };
@@ -34,7 +34,7 @@ class LocalStore final : public KVStore {
       throw FailedPrecondition("KVStore::Init: key ", ToString(key),
                                " has a value already, expected one Init for each key");
     }
-    NDArray stored = value.Copy(Device::Cpu());  // before there is a key for it: this may throw
+    NDArray stored = value.Copy(Device::Cpu());  // before the key exists: this may throw
     entries_.try_emplace(key).first->second.stored = std::move(stored);
   }
 
@@ -108,7 +108,7 @@ class LocalStore final : public KVStore {
     return entry->sum;
   }
 
-  std::mutex mutex_;  // guards what follows, but not inside the entries
+  std::mutex mutex_;  // guards the following fields, but not the contents of entries
   std::unordered_map<KVKey, Entry> entries_;
   std::shared_ptr<const Updater> updater_ = std::make_shared<const Updater>();
 };

@@ -7,7 +7,7 @@
 
 namespace tessera::kvstore_internal {
 
-/// The store of one process: values lie in host memory, and sums are made there.
+/// Returns the store of one process, which keeps values and sums in host memory.
 std::unique_ptr<KVStore> MakeLocalStore();
 
 }  // namespace tessera::kvstore_internal
