@@ -22,7 +22,7 @@ Speedometer::Speedometer(int64_t batch_size, int64_t frequent, bool auto_reset, 
 void Speedometer::operator()(const BatchEndParam& param) {
   const auto now = std::chrono::steady_clock::now();
   if (param.nbatch <= last_batch_ || last_batch_ == 0) {
-    // A new epoch: the first batch starts the clock.
+    // The first batch of a new epoch starts the clock.
     last_batch_ = param.nbatch;
     start_ = now;
     return;

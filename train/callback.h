@@ -14,14 +14,15 @@ namespace tessera {
 
 class Module;
 
-/// What Module::Fit tells after each batch has been queued; it may not have been computed yet.
+/// The argument of Module::Fit's callback after each batch is enqueued. The batch may not be
+/// computed yet.
 struct BatchEndParam {
   int epoch;           ///< counted from 0
-  int64_t nbatch;      ///< batches of this epoch so far, this one included
+  int64_t nbatch;      ///< batches of this epoch so far, including this one
   EvalMetric& metric;  ///< Get waits for the batches so far
 };
 
-/// What Module::Fit tells after each epoch.
+/// The argument of Module::Fit's callback after each epoch.
 struct EpochEndParam {
   int epoch;                           ///< counted from 0
   int64_t samples;                     ///< examples trained on, without padding
@@ -31,20 +32,20 @@ struct EpochEndParam {
   Module& module;                      ///< in training
 };
 
-/// What Module::Fit calls, on its own thread; an exception ends the training.
+/// A callback that Module::Fit calls on its own thread. An exception ends the training.
 using BatchEndCallback = std::function<void(const BatchEndParam&)>;
 using EpochEndCallback = std::function<void(const EpochEndParam&)>;
 
-/// Writes a line with examples per second and the metric after every `frequent` batches; with
-/// `auto_reset` the metric then starts anew. Each line waits for the batches before it.
+/// Writes a line with examples per second and the metric after every `frequent` batches. If
+/// `auto_reset`, the metric is then reset. Each line waits for the batches before it.
 class Speedometer {
  public:
-  /// `out` must live as long; null is std::clog. Throws Error(kInvalidArgument) unless
-  /// frequent >= 1.
+  /// Constructs a callback that writes to `out`, which must outlive it; null is std::clog. Throws
+  /// Error(kInvalidArgument) unless frequent >= 1.
   explicit Speedometer(int64_t batch_size, int64_t frequent = 50, bool auto_reset = true,
                        std::ostream* out = nullptr);
 
-  /// Counts a batch; the first of each epoch starts the clock.
+  /// Counts a batch. The first of each epoch starts the clock.
   void operator()(const BatchEndParam& param);
 
  private:
@@ -56,9 +57,9 @@ class Speedometer {
   std::chrono::steady_clock::time_point start_;
 };
 
-/// Saves a checkpoint after every `period` epochs, under the number of epochs done; what
-/// Module::SaveCheckpoint throws ends the training. Throws Error(kInvalidArgument) unless
-/// period >= 1.
+/// Returns a callback that saves a checkpoint after every `period` epochs, under the number of
+/// epochs done. An exception of Module::SaveCheckpoint ends the training. Throws
+/// Error(kInvalidArgument) unless period >= 1.
 EpochEndCallback DoCheckpoint(std::string prefix, int period = 1);
 
 }  // namespace tessera

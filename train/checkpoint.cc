@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kArg = "arg:";
 constexpr std::string_view kAux = "aux:";
 
-/// Moves an array to where its key says; false if the network has no such name.
+/// Moves an array to the place of its key. Returns false if the network has no such name.
 bool Place(const std::string& key, const NDArray& array, std::string_view prefix,
            const std::vector<std::string>& names, std::map<std::string, NDArray>* target) {
   if (!key.starts_with(prefix)) return false;
@@ -42,7 +42,8 @@ void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& chec
   for (const auto& [name, array] : checkpoint.parameters.aux) {
     arrays.emplace(std::string(kAux) + name, array);
   }
-  // The small file last: all epochs share it, so it changes only once the others fit on the disk.
+  // The small file is written last. All epochs share it, so it must change only after the others
+  // fit on the disk.
   SaveNDArrays(CheckpointParametersPath(prefix, epoch), arrays);
   checkpoint.symbol.Save(CheckpointSymbolPath(prefix));
 }

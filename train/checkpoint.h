@@ -21,17 +21,16 @@ struct Checkpoint {
   ModelParameters parameters;  ///< its values
 };
 
-/// Writes `prefix-symbol.json` and `prefix-0007.params` (for epoch 7), MXNet's names and formats.
-/// Each file appears under its name when it is complete. Waits for the arrays. Throws what
+/// Writes `prefix-symbol.json` and `prefix-0007.params` (for epoch 7), in MXNet's names and
+/// formats. Each file appears under its name when it is complete. Waits for the arrays. Throws what
 /// Symbol::Save and SaveNDArrays throw.
 void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& checkpoint);
 
-/// Reads both files.
-/// Throws what Symbol::Load and LoadNDArrays throw, and Error(kDataLoss) that names the file for an
-/// array that belongs to no argument or auxiliary state of the network.
+/// Reads both files. Throws what Symbol::Load and LoadNDArrays throw. Throws Error(kDataLoss) that
+/// names the file for an array that is no argument or auxiliary state of the network.
 Checkpoint LoadCheckpoint(const std::string& prefix, int epoch);
 
-/// The names of the two files.
+/// Return the names of the two files.
 std::string CheckpointSymbolPath(const std::string& prefix);
 std::string CheckpointParametersPath(const std::string& prefix, int epoch);
 

@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// Queues one epoch's batches, then waits; returns the seconds that all of it took.
+/// Pushes one epoch's batches, then waits. Returns the epoch's duration in seconds.
 double Module::TrainEpoch(DataIter* data, int epoch, const FitOptions& options, int64_t* samples) {
   EvalMetric metric = options.metric;
   metric.Reset();
@@ -37,7 +37,7 @@ void Module::Fit(DataIter* train_data, const FitOptions& options) {
   if (!binded()) Bind(train_data->ProvideData(), train_data->ProvideLabel());
   const Uniform uniform(0.01f);
   InitParams(options.initializer != nullptr ? *options.initializer : uniform, options.seed);
-  // A given optimizer is a wish for it; with none given, one that is there goes on.
+  // A given optimizer replaces the current one. Without one, the current optimizer continues.
   if (options.optimizer != nullptr ? options.optimizer != optimizer_ : optimizer_ == nullptr) {
     InitOptimizer(options.optimizer != nullptr ? options.optimizer : std::make_shared<Sgd>(),
                   options.kvstore);

@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-/// A stream of random numbers for each name: FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo) cut to the 48
-/// bits that PhiloxState has for streams.
+/// Returns a stream of random numbers for each name: FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), cut
+/// to the 48 bits of PhiloxState's streams.
 uint64_t StreamOf(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) {

@@ -12,20 +12,20 @@ namespace tessera {
 template <typename Device>
 class Random;
 
-/// Gives parameters their first values, by what the end of the name says:
-/// `weight` what the initializer is for; `bias`, `beta`, `moving_mean`, `running_mean` 0;
-/// `gamma`, `moving_var`, `running_var` 1.
+/// Sets the first values of parameters by the end of their names: a `weight` is filled by the
+/// derived class; `bias`, `beta`, `moving_mean`, `running_mean` are 0; `gamma`, `moving_var`,
+/// `running_var` are 1.
 ///
-/// The values depend on seed and name alone, not on the order in which parameters are filled.
+/// The values depend only on seed and name, not on the order in which parameters are filled.
 /// Threads: initializers are constant, and may be used from any thread.
 class Initializer {
  public:
   virtual ~Initializer() = default;
 
-  /// Fills the array, and returns when that is done.
-  /// Throws Error(kInvalidArgument) that names the parameter: if no rule fits its name, if its
-  /// type is not a floating-point one, or if the initializer cannot fill its shape. Throws
-  /// Error(kInvalidArgument) too for a scale that no distribution has (negative, NaN).
+  /// Fills the array, and returns when it is filled. Throws Error(kInvalidArgument) that names the
+  /// parameter if no rule fits its name, if its type is not a floating-point one, or if the
+  /// initializer cannot fill its shape. Throws Error(kInvalidArgument) for a scale that no
+  /// distribution has (negative, NaN).
   void Initialize(std::string_view name, uint64_t seed, const NDArray& array) const;
 
  protected:
@@ -34,7 +34,7 @@ class Initializer {
                           std::span<float> values) const = 0;
 };
 
-/// Every weight gets the same value.
+/// Sets every weight to the same value.
 class Constant : public Initializer {
  public:
   explicit Constant(float value) : value_(value) {}
@@ -47,19 +47,19 @@ class Constant : public Initializer {
   float value_;
 };
 
-/// Every weight 0.
+/// Sets every weight to 0.
 class Zero final : public Constant {
  public:
   Zero() : Constant(0) {}
 };
 
-/// Every weight 1.
+/// Sets every weight to 1.
 class One final : public Constant {
  public:
   One() : Constant(1) {}
 };
 
-/// Weights uniform in [-scale, scale).
+/// Draws weights uniform in [-scale, scale).
 class Uniform final : public Initializer {
  public:
   explicit Uniform(float scale = 0.07f) : scale_(scale) {}
@@ -72,7 +72,7 @@ class Uniform final : public Initializer {
   float scale_;
 };
 
-/// Normal weights with mean 0 and standard deviation sigma.
+/// Draws normal weights with mean 0 and standard deviation sigma.
 class Normal final : public Initializer {
  public:
   explicit Normal(float sigma = 0.01f) : sigma_(sigma) {}
@@ -85,11 +85,11 @@ class Normal final : public Initializer {
   float sigma_;
 };
 
-/// The choices that Xavier has; names as in MXNet.
+/// Options of Xavier, named as in MXNet.
 struct XavierOptions {
-  /// How weights are distributed.
+  /// The distribution of weights.
   enum class Distribution { kUniform, kGaussian };
-  /// What the factor counts: inputs, outputs, or the average of both.
+  /// The count that is the factor: inputs, outputs, or the average of both.
   enum class Factor { kAverage, kIn, kOut };
   Distribution rnd_type = Distribution::kUniform;  ///< see Xavier
   Factor factor_type = Factor::kAverage;           ///< see Xavier
@@ -97,10 +97,10 @@ struct XavierOptions {
 };
 
 /// Keeps the scale of values and gradients about the same in all layers (X. Glorot, Y. Bengio:
-/// Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010,
-/// section 4.2). With s = sqrt(magnitude / factor) weights are uniform in [-s, s) or normal with
-/// deviation s; factor is the number of inputs or outputs of a neuron, or the average of both: for
-/// shape (out, in, k…) out * prod(k) and in * prod(k).
+/// Understanding the difficulty of training deep feedforward neural networks, AISTATS 2010, section
+/// 4.2). Weights are uniform in [-s, s), or normal with deviation s, where s = sqrt(magnitude /
+/// factor). The factor is the number of inputs or outputs of a neuron, or the average of both. A
+/// weight of shape (out, in, k…) has in * prod(k) inputs and out * prod(k) outputs.
 class Xavier final : public Initializer {
  public:
   explicit Xavier(const XavierOptions& options = {}) : options_(options) {}

@@ -8,19 +8,19 @@
 
 namespace tessera {
 
-/// How a schedule begins: with rates that rise linearly from begin_lr to the base rate.
+/// The beginning of a schedule: rates that rise linearly from begin_lr to the base rate.
 struct LrWarmup {
   int64_t steps = 0;    ///< updates until the base rate; 0: no warm-up
   double begin_lr = 0;  ///< the rate before the first update
 };
 
-/// The learning rate over the course of the training. Schedules are constant: the rate depends on
-/// the number of the update alone, so one schedule may serve several optimizers and threads.
+/// The learning rate during training. Schedules are constant: the rate depends only on the number
+/// of the update, so one schedule may serve several optimizers and threads.
 class LrScheduler {
  public:
   virtual ~LrScheduler() = default;
 
-  /// The rate for update `num_update`, counted from 1, of an optimizer whose own rate is `base_lr`.
+  /// Returns the rate of update `num_update`, counted from 1, for an optimizer with rate `base_lr`.
   double operator()(int64_t num_update, double base_lr) const {
     if (num_update >= warmup_.steps) return After(num_update, base_lr);
     return warmup_.begin_lr + (base_lr - warmup_.begin_lr) * static_cast<double>(num_update) /
@@ -30,10 +30,10 @@ class LrScheduler {
  protected:
   explicit LrScheduler(const LrWarmup& warmup) : warmup_(warmup) {}
 
-  /// The rate when the warm-up is over.
+  /// Returns the rate after the warm-up.
   virtual double After(int64_t num_update, double base_lr) const = 0;
 
-  const LrWarmup warmup_;  ///< as given to the constructor
+  const LrWarmup warmup_;  ///< the constructor's argument
 };
 
 /// Multiplies the rate by `factor` after every `step` updates, but not below `stop_factor_lr`.
@@ -67,8 +67,8 @@ class MultiFactorScheduler final : public LrScheduler {
   double factor_;
 };
 
-/// From the base rate down to `final_lr` at update `max_update` along half a cosine (I. Loshchilov,
-/// F. Hutter: SGDR, ICLR 2017, equation 5), and constant from there.
+/// Lowers the rate from the base rate to `final_lr` at update `max_update` along half a cosine (I.
+/// Loshchilov, F. Hutter: SGDR, ICLR 2017, equation 5), and keeps it constant afterwards.
 class CosineScheduler final : public LrScheduler {
  public:
   /// Throws Error(kInvalidArgument) unless max_update > warmup.steps.

@@ -12,12 +12,13 @@
 namespace tessera {
 namespace {
 
-/// Predictions as (examples, classes, positions): one class for each example and position.
+/// Returns the shape of predictions as (examples, classes, positions): one class for each example
+/// and position.
 Shape<3> Classes(const TShape& predictions) {
   return Shape3(predictions[0], predictions[1], predictions.ProdShape(2, predictions.ndim()));
 }
 
-/// A label as a class, or -1 for what is no class.
+/// Returns a label as a class, or -1 for a label that is no class.
 template <typename T>
 index_t ClassOf(T label, index_t classes) {
   const double value = static_cast<double>(label);
@@ -144,7 +145,7 @@ class CrossEntropyDefinition final : public MetricDefinition {
   }
 };
 
-/// An array in host memory: itself, or its copy in `copy`.
+/// Returns an array in host memory: the array itself, or a copy in `copy`.
 TBlob OnHost(const NDArray& array, std::vector<char>* copy) {
   const TBlob blob = array.data();
   if (blob.device_.dev_mask() == cpu::kDevMask) return blob;
@@ -165,7 +166,7 @@ struct EvalMetric::State {
     try {
       Engine::Get()->DeleteVariable(var);
     } catch (...) {
-      // The engine takes nothing more: the process is ending.
+      // The engine accepts no more work, because the process is ending.
     }
   }
   State(const State&) = delete;
@@ -177,7 +178,7 @@ struct EvalMetric::State {
 
   const std::vector<std::shared_ptr<const MetricDefinition>> definitions;
 
-  // What the engine orders by `var`.
+  // The following fields are ordered by `var`.
   std::vector<MetricSum> totals;
   std::vector<TBlob> label_blobs, prediction_blobs;
   std::vector<std::vector<char>> copies;
@@ -244,7 +245,7 @@ void EvalMetric::Update(std::span<const NDArray> labels, std::span<const NDArray
       [state = state_, rows = valid_rows < 0 ? rows : valid_rows,
        labels = std::vector(labels.begin(), labels.end()),
        predictions = std::vector(predictions.begin(), predictions.end())](RunContext context) {
-        // Sums that miss a batch are no sums: an earlier failure stays.
+        // An earlier failure stays, because sums that miss a batch are wrong.
         context.engine->Throw(state->var);
         state->Add(labels, predictions, rows);
       },

@@ -22,8 +22,8 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Throws unless every wanted array is there with its shape and type, and nothing else is. `source`
-/// begins the error: a function or a file.
+/// Throws unless the arrays are exactly the wanted ones, each with its shape and type. `source`, a
+/// function or a file, begins the error.
 void CheckParams(std::string_view source, const char* kind,
                  const std::map<std::string, NDArray>& wanted,
                  const std::map<std::string, NDArray>& given) {
@@ -52,7 +52,7 @@ std::map<std::string, NDArray> Copies(const std::map<std::string, NDArray>& arra
   return copies;
 }
 
-/// The factors that variables of the network carry as attribute `key`.
+/// Returns the factors in attribute `key` of the network's variables.
 std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<std::string>& names,
                                       const std::string& key) {
   std::map<std::string, double> factors;
@@ -173,7 +173,7 @@ void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>
     CheckParams(source, "auxiliary state", auxs, values->aux);
   }
 
-  // From here on nothing fails.
+  // The rest cannot fail.
   const auto input = [&bound](const DataDesc& description) {
     const auto found = bound.find(description.name);
     return Input{description, found == bound.end() ? NDArray() : found->second};
@@ -232,7 +232,7 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
   }
   std::vector<std::string> names;
   for (const Trained& parameter : trained_) names.push_back(parameter.name);
-  if (kvstore != nullptr) {  // first, since it may throw
+  if (kvstore != nullptr) {  // first, because it may throw
     for (size_t i = 0; i < trained_.size(); ++i) {
       kvstore->Init(static_cast<int>(i), trained_[i].weight);
     }

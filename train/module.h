@@ -21,23 +21,23 @@
 
 namespace tessera {
 
-/// What a Module takes from a network.
+/// Options of a Module.
 struct ModuleOptions {
-  /// The network's variables that batches feed; all others are parameters.
+  /// The network's variables that batches feed. All others are parameters.
   std::vector<std::string> data_names = {"data"};
   std::vector<std::string> label_names = {"softmax_label"};
-  /// Parameters that training leaves as they are.
+  /// Parameters that training does not change.
   std::vector<std::string> fixed_param_names = {};
-  Device device = Device::Cpu();  ///< where it computes
+  Device device = Device::Cpu();  ///< the device that computes
 };
 
-/// What Module::Fit does besides going through the data.
+/// Options of Module::Fit.
 struct FitOptions {
-  /// Epochs are counted from begin_epoch to before num_epoch: to go on after a checkpoint of epoch
-  /// 7, begin with 7.
+  /// Epochs are numbered from begin_epoch to num_epoch - 1. Begin with 7 to continue after a
+  /// checkpoint of epoch 7.
   int num_epoch = 1;
   int begin_epoch = 0;
-  /// Measured after each epoch, where given.
+  /// If set, measured after each epoch.
   DataIter* eval_data = nullptr;
   EvalMetric metric = Accuracy();                            ///< of the training data
   EvalMetric validation_metric = Accuracy();                 ///< of eval_data
@@ -49,107 +49,106 @@ struct FitOptions {
   std::vector<EpochEndCallback> epoch_end = {};              ///< called after each epoch
 };
 
-/// A network with its parameters, an optimizer and the arrays for one size of batch: training,
+/// A network with its parameters, an optimizer and the arrays for one batch size: training,
 /// measuring and saving in one object.
 ///
 ///     Module module(network);
 ///     module.Fit(&train, {.num_epoch = 10, .eval_data = &test, .optimizer = sgd});
 ///     module.SaveCheckpoint("digits", 10);
 ///
-/// or step by step: Bind, InitParams, InitOptimizer, then for each batch Forward, Backward, Update.
-/// Those three return at once and allocate no array; whoever asks for a value waits for it.
+/// Or step by step: Bind, InitParams, InitOptimizer, then for each batch Forward, Backward, Update.
+/// These three return at once and allocate no array; reading a value waits for it.
 ///
-/// Calls before the ones that they need throw Error(kFailedPrecondition).
-/// Threads: one thread at a time calls a module.
+/// A call throws Error(kFailedPrecondition) before the calls that it needs. Threads: one thread at
+/// a time calls a module.
 class Module {
  public:
-  /// Throws Error(kInvalidArgument) if the symbol has no argument of one of the names, labels
-  /// excepted.
+  /// Throws Error(kInvalidArgument) if the symbol has no argument of one of the names, except label
+  /// names.
   explicit Module(Symbol symbol, ModuleOptions options = {});
   ~Module();
   Module(Module&&) noexcept;
   Module& operator=(Module&&) noexcept;
 
-  /// A module with a saved network, whose parameters are there once it is bound.
-  /// Throws what LoadCheckpoint throws.
+  /// Returns a module with a saved network. It has the saved parameters once it is bound. Throws
+  /// what LoadCheckpoint throws.
   static Module Load(const std::string& prefix, int epoch, ModuleOptions options = {});
 
-  /// Allocates everything for batches of these shapes, those of an iterator's ProvideData and
-  /// ProvideLabel. Binding again, for other shapes, keeps the parameters; an optimizer must then be
-  /// set anew. Without `for_training` there are no gradients.
-  /// Throws Error(kInvalidArgument) that names what does not fit.
+  /// Allocates everything for batches of these shapes, which an iterator's ProvideData and
+  /// ProvideLabel return. Binding again, for other shapes, keeps the parameters; an optimizer must
+  /// then be set again. Without `for_training` there are no gradients. Throws
+  /// Error(kInvalidArgument) that names the array or argument that does not fit.
   void Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
             bool for_training = true);
 
-  /// Gives all parameters their first values. Does nothing if they have values and `force` is
+  /// Sets the first values of all parameters. Does nothing if they have values and `force` is
   /// false.
   void InitParams(const Initializer& initializer, uint64_t seed = 0, bool force = false);
 
-  /// Copies of all parameters, in host memory, made asynchronously.
+  /// Returns copies of all parameters in host memory, made asynchronously.
   ModelParameters GetParams() const;
 
   /// Sets all parameters. Throws Error(kInvalidArgument) that names the first one that is missing,
-  /// unknown or of another shape or type; no parameter has then been changed.
+  /// unknown or of another shape or type; no parameter is then changed.
   void SetParams(const ModelParameters& parameters);
 
-  /// Sets the optimizer: it learns the parameters' names, the factors that the network's variables
-  /// carry as attributes lr_mult and wd_mult (those given to the optimizer itself go before them),
-  /// and 1 / batch size to rescale by if it has no rescale_grad, which it keeps. With a store,
-  /// gradients are pushed there, the store updates, and weights are pulled back.
-  /// Throws Error: kInvalidArgument for no optimizer, kFailedPrecondition before parameters have
-  /// values or unless bound for training, and what KVStore::Init throws, with the optimizer as it
-  /// was.
+  /// Sets the optimizer. It receives the parameters' names, and the factors in the attributes
+  /// lr_mult and wd_mult of the network's variables; the optimizer's own factors take precedence.
+  /// If it has no rescale_grad, it receives 1 / batch size and keeps it. If there is a store,
+  /// gradients are pushed there, the store updates, and weights are pulled back. Throws Error, with
+  /// the optimizer unchanged: kInvalidArgument for no optimizer, kFailedPrecondition before
+  /// parameters have values or unless bound for training, and what KVStore::Init throws.
   void InitOptimizer(std::shared_ptr<Optimizer> optimizer,
                      std::shared_ptr<KVStore> kvstore = nullptr);
 
   /// Computes the outputs for a batch. Throws Error(kInvalidArgument) unless the arrays have the
-  /// shapes and types that the module was bound for; a batch without labels is fine when
-  /// `is_train` is false.
+  /// shapes and types that the module was bound for. A batch needs no labels if `is_train` is
+  /// false.
   void Forward(const DataBatch& batch, bool is_train);
-  /// Computes the gradients, after Forward with is_train; head gradients and errors as for
+  /// Computes the gradients, after Forward with is_train. Head gradients and errors are those of
   /// Executor::Backward.
   void Backward(const std::vector<NDArray>& head_grads = {});
-  /// Changes the parameters by their gradients.
+  /// Updates the parameters by their gradients.
   void Update();
 
-  /// The results of the last Forward, as Executor::outputs.
+  /// Returns the results of the last Forward, as Executor::outputs does.
   const std::vector<NDArray>& GetOutputs() const;
   /// Adds the outputs to a metric, with the batch's labels and without its padding.
   void UpdateMetric(EvalMetric* metric, const DataBatch& batch) const;
 
-  /// Trains for options.num_epoch epochs, doing first what has not been done of Bind, InitParams
-  /// and InitOptimizer. Waits for the computations at the end of each epoch alone.
-  /// Throws Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and what these,
-  /// the iterators, the callbacks and the computations throw.
+  /// Trains for options.num_epoch epochs. Calls Bind, InitParams and InitOptimizer first unless
+  /// they have been called. Waits for the computations only at the end of each epoch. Throws
+  /// Error(kInvalidArgument) unless options.num_epoch > options.begin_epoch, and what these
+  /// functions, the iterators, the callbacks and the computations throw.
   void Fit(DataIter* train_data, const FitOptions& options);
 
   /// Measures a data set, from its beginning, without training. Throws what Forward,
   /// EvalMetric::Update and EvalMetric::Get throw.
   std::vector<NamedValue> Score(DataIter* data, EvalMetric metric);
 
-  /// SaveCheckpoint and the other way round: LoadParams changes nothing unless the whole file fits.
-  /// They throw what the functions of these names in checkpoint.h throw, LoadParams also what
-  /// SetParams does.
+  /// Save and load a checkpoint's files. LoadParams changes nothing unless the whole file fits.
+  /// They throw what the functions of these names in checkpoint.h throw, and LoadParams also what
+  /// SetParams throws.
   void SaveCheckpoint(const std::string& prefix, int epoch) const;
   void LoadParams(const std::string& prefix, int epoch);
 
-  /// How far it is: whether Bind, InitParams (or its like) and InitOptimizer have been called.
+  /// Return whether Bind, InitParams (or an equivalent) and InitOptimizer have been called.
   bool binded() const { return executor_ != nullptr; }
   bool params_initialized() const { return params_initialized_; }
   bool optimizer_initialized() const { return optimizer_ != nullptr; }
 
-  /// The network.
+  /// Returns the network.
   const Symbol& symbol() const { return symbol_; }
-  /// The bound executor. Throws Error(kFailedPrecondition) before Bind.
+  /// Returns the bound executor. Throws Error(kFailedPrecondition) before Bind.
   const Executor& executor() const;
-  /// Examples in a batch; 0 before Bind.
+  /// Returns the number of examples in a batch, or 0 before Bind.
   index_t batch_size() const { return batch_size_; }
 
  private:
   /// One array that batches feed.
   struct Input {
     DataDesc description;
-    NDArray target;  // none where the network does not use it
+    NDArray target;  // none if the network does not use it
   };
   /// A parameter that training changes.
   struct Trained {
@@ -176,7 +175,7 @@ class Module {
   std::vector<Input> data_;
   std::vector<Input> label_;
   std::vector<Trained> trained_;
-  std::map<std::string, NDArray> args_;  // parameters alone
+  std::map<std::string, NDArray> args_;  // parameters only
   std::map<std::string, NDArray> auxs_;
 
   bool params_initialized_ = false;

@@ -18,14 +18,14 @@ std::string Text(double value) {
   return text.str();
 }
 
-/// Both name the same elements; parts of one array share its variable.
+/// Returns whether both name the same elements. Parts of one array share its variable.
 bool IsSame(const NDArray& a, const NDArray& b) {
   return a.var() == b.var() && a.data().dptr_ == b.data().dptr_;
 }
 
 }  // namespace
 
-/// One parameter's step, bound to its arrays for as long as arrays and rates stay the same.
+/// One parameter's step, bound to its arrays while arrays and rates stay the same.
 struct Sgd::BoundStep {
   Rates rates;
   NDArray weight;
