@@ -1,15 +1,15 @@
 #ifndef MSHADOW_BASE_H_
 #define MSHADOW_BASE_H_
 
-// What mshadow's base.h offered: macros, type flags, layouts, operators, savers and reducers.
+// The contents of mshadow's base.h: macros, type flags, layouts, operators, savers and reducers.
 //
-// `mshadow` is a namespace of its own that takes in exactly the names that mshadow had, rather than
-// another name for tessera: programs say `using namespace mshadow` and then define a `relu`, a
-// `sum` or a `Device` of their own, which must not meet Tessera's; and some add to the namespace.
+// `mshadow` is a namespace of its own with exactly mshadow's names, not another name for tessera.
+// Programs say `using namespace mshadow` and then define a `relu`, a `sum` or a `Device` of their
+// own, which must not conflict with Tessera's. Some programs also add to the namespace.
 
-#include "mshadow/half.h"  // first: see there
+#include "mshadow/half.h"  // must be first; half.h tells why
 
-// Programs rely on these coming along.
+// Programs rely on these includes.
 #include <algorithm>
 #include <cfloat>
 #include <climits>
@@ -36,8 +36,8 @@
 #include "tessera/base/shape.h"
 #include "tessera/tensor/tensor.h"
 
-/// Switches of mshadow's build. Programs ask for them; a value given on the command line stands.
-/// Products always come from Tessera's own kernels or from cuBLAS.
+/// Switches of mshadow's build, which programs test. A value given on the command line is kept.
+/// Products always use Tessera's own kernels or cuBLAS.
 #ifndef MSHADOW_STAND_ALONE
 #define MSHADOW_STAND_ALONE 0
 #endif
@@ -100,7 +100,7 @@
 #define MSHADOW_DEFAULT_DTYPE = ::mshadow::default_real_t
 #endif
 
-/// How functions are marked: for host and device (functors), for the host alone, and so on.
+/// Attributes of functions: for host and device (functors), for the host only, and so on.
 #define MSHADOW_FORCE_INLINE inline __attribute__((always_inline))
 #define MSHADOW_XINLINE TESSERA_HD
 #define MSHADOW_CINLINE MSHADOW_FORCE_INLINE
@@ -109,7 +109,7 @@
 #define MSHADOW_NO_EXCEPTION noexcept(true)
 #define MSHADOW_ALIGNED(bytes) alignas(bytes)
 
-/// Runs a call of CUDA's, or any function; a failure throws, or is printed and dropped.
+/// Runs a call of CUDA's, or any function. A failure throws, or is printed and ignored.
 #define MSHADOW_CUDA_CALL(func)                                                 \
   {                                                                             \
     const cudaError_t mshadow_status = (func);                                  \
@@ -129,12 +129,12 @@ namespace mshadow {
 using tessera::cpu;
 using tessera::gpu;
 using tessera::index_t;
-/// mshadow's names for counts, and for the type of elements where none is given.
+/// mshadow's names for the types of counts and of elements by default.
 using openmp_index_t = index_t;
 using default_real_t = float;
 using real_t = default_real_t;
 
-/// mshadow's constants; nothing here has a buffer of random numbers.
+/// mshadow's constants. No generator here has a buffer of random numbers.
 constexpr unsigned kRandBufferSize = 1000000;
 constexpr float kPi = 3.1415926f;
 
@@ -155,14 +155,14 @@ enum TypeFlag {
   kBfloat16 = 12,
 };
 
-/// DataType<float>::kFlag is kFloat32, and so on for every element type.
+/// Maps an element type to its flag: DataType<float>::kFlag is kFloat32.
 template <typename DType>
 struct DataType {
   static constexpr int kFlag = static_cast<int>(tessera::kDTypeOf<DType>);
   static constexpr int kLanes = 1;
   using ScaleType = std::conditional_t<sizeof(DType) == 2, float, DType>;
 };
-/// A pair of halves is two elements of their type.
+/// Maps a pair of halves to the flag of half, with two lanes.
 template <>
 struct DataType<half::half2_t> {
   static constexpr int kFlag = kFloat16;
@@ -172,7 +172,7 @@ struct DataType<half::half2_t> {
 /// The flag of default_real_t.
 constexpr int default_type_flag = DataType<default_real_t>::kFlag;
 
-/// Bytes of an element of the type with that flag. Throws for an unknown flag.
+/// Returns the size in bytes of an element of the type with that flag. Throws for an unknown flag.
 inline size_t mshadow_sizeof(int type) {
   return static_cast<size_t>(tessera::DTypeSizeBytes(static_cast<tessera::DType>(type)));
 }
@@ -189,11 +189,11 @@ enum LayoutFlag {
   kNDHWC,
   kCDHWN,
 };
-/// The orders of images and of volumes where a program does not choose.
+/// The default orders of images and of volumes.
 constexpr int default_layout = kNCHW;
 constexpr int default_layout_5d = kNCDHW;
 
-/// The rank of tensors in a layout; cuDNN's number of it, which is not used, is -1.
+/// The rank of tensors in a layout. cuDNN's number of the layout is unused and is -1.
 template <int layout>
 struct LayoutType {
   static constexpr index_t kNdim = layout < kNCW ? 4 : layout < kNCDHW ? 3 : 5;
@@ -222,19 +222,19 @@ using tessera::red::maximum;
 using tessera::red::minimum;
 using tessera::red::sum;
 
-/// The smallest and the largest finite value of a type.
+/// The lowest and the highest finite value of a type.
 namespace limits {
-/// The lowest finite value.
+/// Returns the lowest finite value.
 template <typename DType>
 MSHADOW_XINLINE DType MinValue() {
   return std::numeric_limits<DType>::lowest();
 }
-/// The highest finite value.
+/// Returns the highest finite value.
 template <typename DType>
 MSHADOW_XINLINE DType MaxValue() {
   return std::numeric_limits<DType>::max();
 }
-/// The infinities; of a type that has none, its lowest and its highest value.
+/// Return the infinities, or the lowest and highest value of a type without infinities.
 template <typename DType>
 MSHADOW_XINLINE DType NegInfValue() {
   return maximum::InitialValue<DType>();
@@ -246,7 +246,7 @@ MSHADOW_XINLINE DType PosInfValue() {
 }  // namespace limits
 }  // namespace red
 
-// CUDA's own functions of these names lie outside of std, and must not meet them in device code.
+// CUDA's own functions of these names are outside std and must not be ambiguous in device code.
 #if !TESSERA_DEVICE_CODE
 using std::isinf;
 using std::isnan;
@@ -254,8 +254,8 @@ using std::isnan;
 
 namespace compat_internal {
 
-/// A number as one that can be compared; 16-bit ones, of which a volatile object has no copy, as
-/// float.
+/// Returns a number in a type that can be compared. A 16-bit number becomes a float, because a
+/// volatile object of its type cannot be copied.
 template <typename DType>
 MSHADOW_XINLINE auto Comparable(const volatile DType& number) {
   if constexpr (std::is_class_v<DType>) {
@@ -267,9 +267,9 @@ MSHADOW_XINLINE auto Comparable(const volatile DType& number) {
 
 }  // namespace compat_internal
 
-/// Whether a number of any type, volatile or not, is NaN.
+/// Tests whether a number of any type, volatile or not, is NaN.
 namespace isnan_typed {
-/// False for integers.
+/// Returns whether the number is NaN; false for integers.
 template <typename DType>
 MSHADOW_XINLINE bool IsNan(const volatile DType& number) {
   const auto value = compat_internal::Comparable(number);
@@ -281,9 +281,9 @@ MSHADOW_XINLINE bool IsNan(const DType& number) {
 }
 }  // namespace isnan_typed
 
-/// Whether a number of any type, volatile or not, is one of the infinities.
+/// Tests whether a number of any type, volatile or not, is infinite.
 namespace isinf_typed {
-/// False for integers.
+/// Returns whether the number is infinite; false for integers.
 template <typename DType>
 MSHADOW_XINLINE bool IsInf(const volatile DType& number) {
   const auto value = compat_internal::Comparable(number);

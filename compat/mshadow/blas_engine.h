@@ -1,7 +1,7 @@
 #ifndef MSHADOW_BLAS_ENGINE_H_
 #define MSHADOW_BLAS_ENGINE_H_
 
-// The BLAS that programs called by hand.
+// BLAS functions that programs call directly.
 
 #include "mshadow/base.h"
 #include "mshadow/tensor_base.h"
@@ -9,21 +9,22 @@
 
 namespace mshadow::expr {
 
-/// Products of matrices and vectors given by address. As in BLAS, matrices are stored by columns,
-/// ld elements from one to the next, increments may be negative, and what beta == 0 overwrites is
-/// not read. Tessera's dot computes them, for the types it takes; on a GPU cuBLAS, on `stream`.
+/// Products of matrices and vectors given by address. Conventions are BLAS's: matrices are stored
+/// by columns, which begin ld elements apart; increments may be negative; memory that beta == 0
+/// overwrites is not read. Tessera's dot computes the products, for the types that it supports; a
+/// GPU uses cuBLAS, on `stream`.
 template <typename Device, typename DType = default_real_t>
 struct BLASEngine {
   using Matrix = Tensor<Device, 2, DType>;
 
-  /// A stream goes with every call.
+  /// Does nothing: every call has a stream.
   static void SetStream(Stream<Device>* stream) { static_cast<void>(stream); }
 
-  /// C = alpha op(A) op(B) + beta C; C has m rows and n columns, op(A) k columns.
+  /// Computes C = alpha op(A) op(B) + beta C. C has m rows and n columns, and op(A) has k columns.
   static void gemm(Stream<Device>* stream, bool transa, bool transb, index_t m, index_t n,
                    index_t k, DType alpha, const DType* A, index_t lda, const DType* B, index_t ldb,
                    DType beta, DType* C, index_t ldc) {
-    // By rows each of them is its transpose: C' = op(B)' op(A)'.
+    // A matrix stored by columns is its transpose by rows: C' = op(B)' op(A)'.
     const Matrix a = transa ? ByRows(A, m, k, lda, stream) : ByRows(A, k, m, lda, stream);
     const Matrix b = transb ? ByRows(B, k, n, ldb, stream) : ByRows(B, n, k, ldb, stream);
     const Matrix c = ByRows(C, n, m, ldc, stream);
@@ -38,7 +39,7 @@ struct BLASEngine {
     }
   }
 
-  /// gemm for batch_count matrices one behind the other.
+  /// Computes gemm for batch_count contiguous matrices.
   static void batched_gemm(Stream<Device>* stream, bool transa, bool transb, index_t m, index_t n,
                            index_t k, DType alpha, const DType* A, index_t lda, const DType* B,
                            index_t ldb, DType beta, DType* C, index_t ldc, index_t batch_count,
@@ -50,7 +51,7 @@ struct BLASEngine {
     }
   }
 
-  /// Y = alpha op(A) X + beta Y; A has m rows and n columns.
+  /// Computes Y = alpha op(A) X + beta Y. A has m rows and n columns.
   static void gemv(Stream<Device>* stream, bool trans, index_t m, index_t n, DType alpha,
                    const DType* A, index_t lda, const DType* X, index_t incX, DType beta, DType* Y,
                    index_t incY) {
@@ -74,7 +75,7 @@ struct BLASEngine {
     }
   }
 
-  /// A += alpha X Y'; A has m rows and n columns.
+  /// Computes A += alpha X Y'. A has m rows and n columns.
   static void ger(Stream<Device>* stream, index_t m, index_t n, DType alpha, const DType* X,
                   index_t incX, const DType* Y, index_t incY, DType* A, index_t lda) {
     Matrix a = ByRows(A, n, m, lda, stream);
@@ -93,7 +94,7 @@ struct BLASEngine {
     }
   }
 
-  /// *ret = X' Y, ret in the memory of the device.
+  /// Computes *ret = X' Y. ret is in the device's memory.
   static void dot(Stream<Device>* stream, index_t n, const DType* X, index_t incX, const DType* Y,
                   index_t incY, DType* ret) {
     Tensor<Device, 1, DType> result(ret, Shape1(1), stream);
@@ -103,13 +104,13 @@ struct BLASEngine {
   }
 
  private:
-  /// The transpose of a matrix stored by columns.
+  /// Returns the transpose of a matrix stored by columns.
   static Matrix ByRows(const DType* data, index_t rows, index_t columns, index_t stride,
                        Stream<Device>* stream) {
     return Matrix(const_cast<DType*>(data), Shape2(rows, columns), stride, stream);
   }
 
-  /// Calls use(vector). With a negative increment BLAS counts from the far end.
+  /// Calls use(vector). BLAS counts from the last element if the increment is negative.
   template <typename Use>
   static void WithVector(const DType* data, index_t size, index_t increment, Stream<Device>* stream,
                          const Use& use) {
@@ -121,7 +122,7 @@ struct BLASEngine {
     }
   }
 
-  /// dst = product + beta dst. The destination is a handle.
+  /// Evaluates dst = product + beta dst. The destination is a handle.
   template <typename Dst, typename Product>
   static void Combine(Dst dst, DType beta, const Product& product) {
     if (beta == DType(0)) {

@@ -1,8 +1,8 @@
 #ifndef MSHADOW_COMPLEX_H_
 #define MSHADOW_COMPLEX_H_
 
-// Complex numbers, as mshadow's extension/complex.h had them from 2016 on: a real and an imaginary
-// part in turn along the last dimension, so that n numbers take 2 n elements of it.
+// Complex numbers, as in mshadow's extension/complex.h from 2016 on. Real and imaginary parts
+// alternate along the last dimension, so that n numbers take 2 n elements.
 
 #include <tuple>
 
@@ -12,16 +12,18 @@
 
 namespace mshadow {
 
-/// What ComplexF computes from the parts of numbers: RealMap and ImagMap give those of a result.
+/// Functors of ComplexF. RealMap and ImagMap compute the parts of a result from the parts of
+/// operands.
 namespace op::complex {
 
-/// Which of two operands are complex (C) and which real (R); what a function of one makes of what.
+/// Tells which of two operands are complex (C) and which real (R), or the kinds of a function's
+/// operand and result.
 enum BinaryCalculationType { kBinaryCC, kBinaryCR, kBinaryRC };
 enum UnitaryCalculationType { kUnitaryC2R, kUnitaryC2C, kUnitaryR2C };
 
-/// a * b
+/// Multiplies: a * b.
 struct mul {
-  /// The parts of the result.
+  /// Return the parts of the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType a_real, DType a_imag, DType b_real, DType b_imag) {
     return a_real * b_real - a_imag * b_imag;
@@ -31,9 +33,9 @@ struct mul {
     return a_real * b_imag + a_imag * b_real;
   }
 };
-/// a / b, by the textbook's formula: |b|^2 must neither overflow nor vanish.
+/// Divides: a / b, by the textbook's formula. Requires: |b|^2 neither overflows nor vanishes.
 struct div {
-  /// The parts of the result.
+  /// Return the parts of the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType a_real, DType a_imag, DType b_real, DType b_imag) {
     return (a_real * b_real + a_imag * b_imag) / (b_real * b_real + b_imag * b_imag);
@@ -43,9 +45,9 @@ struct div {
     return (a_imag * b_real - a_real * b_imag) / (b_real * b_real + b_imag * b_imag);
   }
 };
-/// The number with the other sign of its imaginary part.
+/// Negates the imaginary part.
 struct conjugate {
-  /// The parts of the result.
+  /// Return the parts of the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType real, DType) {
     return real;
@@ -55,9 +57,9 @@ struct conjugate {
     return -imag;
   }
 };
-/// The number with its parts exchanged.
+/// Exchanges the parts.
 struct exchange {
-  /// The parts of the result.
+  /// Return the parts of the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType, DType imag) {
     return imag;
@@ -67,9 +69,9 @@ struct exchange {
     return real;
   }
 };
-/// The complex number that a real one is.
+/// Converts a real number to a complex one.
 struct pad_imag {
-  /// The parts of the result.
+  /// Return the parts of the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType real, DType) {
     return real;
@@ -79,25 +81,25 @@ struct pad_imag {
     return DType(0);
   }
 };
-/// The real part.
+/// Takes the real part.
 struct toreal {
-  /// The result.
+  /// Returns the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType real, DType) {
     return real;
   }
 };
-/// The square of the absolute value.
+/// Computes the square of the absolute value.
 struct abs_square {
-  /// The result.
+  /// Returns the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType real, DType imag) {
     return real * real + imag * imag;
   }
 };
-/// The sum of both parts.
+/// Adds both parts.
 struct sum_real_imag {
-  /// The result.
+  /// Returns the result.
   template <typename DType>
   MSHADOW_XINLINE static DType RealMap(DType real, DType imag) {
     return real + imag;
@@ -110,13 +112,13 @@ namespace expr {
 
 namespace complex_internal {
 
-/// The shape of as many complex numbers as there are elements.
+/// Returns the shape of as many complex numbers as there are elements.
 template <int dim>
 tessera::Shape<dim> OfComplex(tessera::Shape<dim> shape) {
   shape[dim - 1] *= 2;
   return shape;
 }
-/// Throws Error(kInvalidArgument) where the last extent is odd.
+/// Throws Error(kInvalidArgument) if the last extent is odd.
 template <int dim>
 void RequirePairs(const tessera::Shape<dim>& shape) {
   if (shape[dim - 1] % 2 != 0) {
@@ -125,7 +127,7 @@ void RequirePairs(const tessera::Shape<dim>& shape) {
   }
 }
 
-/// ComplexF of two operands; kParts is a BinaryCalculationType.
+/// The node of ComplexF of two operands. kParts is a BinaryCalculationType.
 template <int kParts, typename OP, typename A, typename B>
 struct BinaryExp : Exp<BinaryExp<kParts, OP, A, B>, typename A::value_type> {
   using value_type = typename A::value_type;
@@ -171,7 +173,7 @@ struct BinaryExp : Exp<BinaryExp<kParts, OP, A, B>, typename A::value_type> {
   bool IsFlat() const { return a.IsFlat() && b.IsFlat(); }
 };
 
-/// ComplexF of one operand; kParts is a UnitaryCalculationType.
+/// The node of ComplexF of one operand. kParts is a UnitaryCalculationType.
 template <int kParts, typename OP, typename A>
 struct UnaryExp : Exp<UnaryExp<kParts, OP, A>, typename A::value_type> {
   using value_type = typename A::value_type;
@@ -212,10 +214,10 @@ struct UnaryExp : Exp<UnaryExp<kParts, OP, A>, typename A::value_type> {
 
 }  // namespace complex_internal
 
-/// OP of the complex numbers in expressions, `ComplexF<op::complex::kBinaryCC,
-/// op::complex::mul>(a, b)`, where calctype says which operands are complex; see op::complex. An OP
-/// of a program's own takes the parts themselves, also where mshadow's took the Plan of the one
-/// operand. Throws Error(kInvalidArgument) where the shapes do not fit or an extent is odd.
+/// Returns OP applied to complex numbers in expressions, such as `ComplexF<op::complex::kBinaryCC,
+/// op::complex::mul>(a, b)`. calctype tells which operands are complex; see op::complex. A
+/// program's own OP takes the parts; mshadow passed the Plan of a single operand instead. Throws
+/// Error(kInvalidArgument) if the shapes do not fit or an extent is odd.
 template <int calctype, typename OP, typename TA, typename TB, typename DType, int ta, int tb>
 auto ComplexF(const Exp<TA, DType, ta>& lhs, const Exp<TB, DType, tb>& rhs) {
   using A = tessera::expr::OperandNode<Exp<TA, DType, ta>>;
@@ -229,8 +231,9 @@ auto ComplexF(const Exp<TA, DType, ta>& src) {
   return complex_internal::UnaryExp<calctype, OP, A>(tessera::expr::AsNode(src));
 }
 
-/// Products and quotients of two complex operands (cc), a complex and a real one (cr), or a real
-/// and a complex one (rc). Shapes: complex operands and the result (…, 2 n), real ones (…, n).
+/// Return products and quotients of two complex operands (cc), a complex and a real one (cr), or a
+/// real and a complex one (rc). Shapes: complex operands and the result (…, 2 n), real operands (…,
+/// n).
 template <typename TA, typename TB, typename DType, int ta, int tb>
 auto complex_mul_cc(const Exp<TA, DType, ta>& lhs, const Exp<TB, DType, tb>& rhs) {
   return ComplexF<op::complex::kBinaryCC, op::complex::mul>(lhs, rhs);
@@ -256,7 +259,8 @@ auto complex_div_rc(const Exp<TA, DType, ta>& lhs, const Exp<TB, DType, tb>& rhs
   return ComplexF<op::complex::kBinaryRC, op::complex::div>(lhs, rhs);
 }
 
-/// Of complex numbers (…, 2 n), numbers of the same shape: the conjugates; the parts exchanged.
+/// Return complex numbers of the operand's shape (…, 2 n): the conjugates, or the numbers with
+/// exchanged parts.
 template <typename TA, typename DType, int ta>
 auto conj(const Exp<TA, DType, ta>& src) {
   return ComplexF<op::complex::kUnitaryC2C, op::complex::conjugate>(src);
@@ -265,13 +269,13 @@ template <typename TA, typename DType, int ta>
 auto complex_exchange(const Exp<TA, DType, ta>& src) {
   return ComplexF<op::complex::kUnitaryC2C, op::complex::exchange>(src);
 }
-/// Real numbers (…, n) as complex ones (…, 2 n).
+/// Returns real numbers (…, n) as complex numbers (…, 2 n).
 template <typename TA, typename DType, int ta>
 auto complex_pad_imag(const Exp<TA, DType, ta>& src) {
   return ComplexF<op::complex::kUnitaryR2C, op::complex::pad_imag>(src);
 }
-/// Of complex numbers (…, 2 n), real ones (…, n): the real parts; the squares of the absolute
-/// values; the sums of both parts.
+/// Return real numbers (…, n) for complex ones (…, 2 n): the real parts, the squares of the
+/// absolute values, or the sums of both parts.
 template <typename TA, typename DType, int ta>
 auto complex_toreal(const Exp<TA, DType, ta>& src) {
   return ComplexF<op::complex::kUnitaryC2R, op::complex::toreal>(src);

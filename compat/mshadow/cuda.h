@@ -1,7 +1,7 @@
 #ifndef MSHADOW_CUDA_H_
 #define MSHADOW_CUDA_H_
 
-// What programs with CUDA kernels of their own took from mshadow's GPU headers.
+// Parts of mshadow's GPU headers that programs with their own CUDA kernels use.
 
 #include "tessera/base/dialect.h"
 
@@ -11,7 +11,7 @@
 
 #include "mshadow/base.h"
 
-/// After a launch: throws if it failed.
+/// Throws if the launch before it failed.
 #define MSHADOW_CUDA_POST_KERNEL_CHECK(kernel)                           \
   do {                                                                   \
     const cudaError_t mshadow_status = cudaPeekAtLastError();            \
@@ -21,7 +21,8 @@
 
 namespace mshadow::cuda {
 
-/// Threads of a warp, of a usual block and of the largest; and blocks of a grid.
+/// The number of threads in a warp, in a usual block and in the largest block, and the number of
+/// blocks in a grid.
 constexpr int kMemUnitBits = 5;
 constexpr int kMemUnit = 1 << kMemUnitBits;
 constexpr int kMemUnitMask = kMemUnit - 1;

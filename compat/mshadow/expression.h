@@ -1,7 +1,8 @@
 #ifndef MSHADOW_EXPRESSION_H_
 #define MSHADOW_EXPRESSION_H_
 
-// Expressions: the operators + - * / are found beside their operands; the rest has names here.
+// mshadow's names for expressions. The operators + - * / need none, because they are found beside
+// their operands.
 
 #include <tuple>
 #include <type_traits>
@@ -16,8 +17,8 @@ using tessera::expr::F;
 using tessera::expr::ScalarExp;
 using tessera::expr::tcast;
 
-/// What operators, F, tcast, T() and dot return, by mshadow's names and arguments, for functions of
-/// a program that state it:
+/// The result types of operators, F, tcast, T() and dot, with mshadow's names and arguments, for
+/// functions of a program that state them:
 ///
 ///     template <typename TA, typename TB, typename DType, int ta, int tb>
 ///     BinaryMapExp<my_op, TA, TB, DType, (ta | tb | type::kMapper)> my(
@@ -25,7 +26,7 @@ using tessera::expr::tcast;
 ///       return MakeExp<my_op>(a, b);
 ///     }
 ///
-/// Their last arguments say what the others say already.
+/// The last arguments follow from the others and are ignored.
 template <typename OP, typename TA, typename DType = typename TA::value_type, int etype = 0>
 using UnaryMapExp = tessera::expr::UnaryMapExp<OP, tessera::expr::OperandNode<TA>>;
 template <typename OP, typename TA, typename TB, typename DType = typename TA::value_type,
@@ -46,38 +47,38 @@ template <typename TA, typename TB, bool ltrans, bool rtrans,
 using DotExp = tessera::expr::DotExp<tessera::expr::OperandNode<TA>, tessera::expr::OperandNode<TB>,
                                      ltrans, rtrans>;
 
-/// F<OP>(…) under an older name.
+/// Returns F<OP>(…), under an older name.
 template <typename OP, typename... E>
 inline auto MakeExp(const E&... operands) {
   return F<OP>(operands...);
 }
 
-/// A number as an expression, for F<op>(scalar(1.0f), a).
+/// Returns a number as an expression, for F<op>(scalar(1.0f), a).
 template <typename DType>
 inline ScalarExp<DType> scalar(DType value) {
   return ScalarExp<DType>(value);
 }
 
-/// What a function for expressions takes: `template <typename E, typename DType, int etype> void
-/// f(const Exp<E, DType, etype>& e)`; e.self() is the expression.
+/// The parameter type of functions of expressions: `template <typename E, typename DType, int
+/// etype> void f(const Exp<E, DType, etype>& e)`. e.self() is the expression.
 using tessera::expr::Exp;
 
 /// The kinds of expressions, the third argument of Exp.
 namespace type {
-/// It names memory; computes each element from those at the same place; from others; or all of them
-/// at once.
+/// The expression names memory, or computes each element from elements at the same index, from
+/// other elements, or all elements at once.
 constexpr int kRValue = tessera::expr::form::kStored;
 constexpr int kMapper = tessera::expr::form::kMapped;
 constexpr int kChainer = tessera::expr::form::kMoved;
 constexpr int kComplex = tessera::expr::form::kWhole;
 }  // namespace type
 
-/// Expressions that name memory.
+/// The base of expressions that name memory.
 template <typename Container, typename DType>
 using RValueExp = Exp<Container, DType, type::kRValue>;
 
-/// ShapeCheck<dim, E>::Check(e) is the shape of an expression; all 0 for one without dimensions,
-/// which fits every shape.
+/// Returns, as ShapeCheck<dim, E>::Check(e), the shape of an expression. It is all 0 for an
+/// expression without dimensions, which fits every shape.
 template <int dim, typename E>
 struct ShapeCheck {
   static tessera::Shape<dim> Check(const E& e) {
@@ -89,7 +90,8 @@ struct ShapeCheck {
   }
 };
 
-/// How many dimensions an expression has, and where its operands lie (all bits for anywhere).
+/// Tells the number of an expression's dimensions, and the device of its operands (all bits set for
+/// any device).
 template <typename E>
 struct ExpInfo {
   static constexpr int kDim = E::kRank;
@@ -102,8 +104,8 @@ struct ExpInfo {
   }();
 };
 
-/// Whether an expression can be assigned (kMapPass) or reduced (kRedPass) to a tensor on Device
-/// with `dim` dimensions. Element types are part of the expressions.
+/// Tells whether an expression can be assigned (kMapPass) or reduced (kRedPass) to a tensor on
+/// Device with `dim` dimensions. Element types are part of the expressions.
 template <typename Device, int dim, typename DType, typename E>
 struct TypeCheck {
   static constexpr int kExpDim = ExpInfo<E>::kDim;
@@ -112,7 +114,7 @@ struct TypeCheck {
   static constexpr bool kRedPass = (kExpDim > dim) && kDevPass;
 };
 
-/// TypeCheckPass<condition>::Error_…() compiles where the condition holds.
+/// Has functions Error_…(), which compile only if the condition is true.
 template <bool kPass>
 struct TypeCheckPass {
   static void Error_All_Tensor_in_Exp_Must_Have_Same_Type() {
@@ -147,8 +149,8 @@ tessera::Stream<Device>* StreamOf(const E& e) {
 
 }  // namespace expr_internal
 
-/// StreamInfo<Device, E>::Get(e) is the stream of the expression's first tensor that has one, or
-/// null.
+/// Returns, as StreamInfo<Device, E>::Get(e), the stream of the first tensor in an expression that
+/// has one, or null.
 template <typename Device, typename E>
 struct StreamInfo {
   static tessera::Stream<Device>* Get(const E& e) {

@@ -1,7 +1,7 @@
 #ifndef MSHADOW_EXTENSION_H_
 #define MSHADOW_EXTENSION_H_
 
-// The expressions of mshadow's folder extension/, and the functions that stood beside them.
+// The expressions of mshadow's folder extension/, and the functions beside them.
 
 #include "mshadow/base.h"
 #include "mshadow/expression.h"
@@ -67,7 +67,7 @@ using tessera::SortByKey;
 using tessera::VectorDot;
 using tessera::VectorizedSort;
 
-/// The same for a destination that a function takes as mshadow's took it; see tessera::TRValue.
+/// Saves an expression in a destination with mshadow's parameter type; see tessera::TRValue.
 template <typename Saver, typename R, typename Device, int dim, typename DType,
           tessera::expr::Operand E>
 inline void MapExp(TRValue<R, Device, dim, DType>* dst, const E& e) {

@@ -4,8 +4,8 @@
 #include "tessera/base/dialect.h"
 
 #if defined(__CUDACC__) && !defined(CUDA_NO_HALF)
-// CUDA's header has a type ::half, which after `using namespace mshadow` would make the namespace
-// mshadow::half ambiguous. The header still defines __half, and Eigen wants half2.
+// CUDA's header has a type ::half. After `using namespace mshadow` it would make the namespace
+// mshadow::half ambiguous. The header still defines __half, and Eigen needs half2.
 #define CUDA_NO_HALF
 #include <cuda_fp16.h>
 typedef __half2 half2;
@@ -20,9 +20,9 @@ namespace half {
 using tessera::half_t;
 }  // namespace half
 
-/// bfloat16, in the same way.
+/// bfloat16. Numbers convert to it explicitly, and it converts to float.
 namespace bfloat {
-/// See tessera::Float16.
+/// The type; see tessera::Float16.
 using bf16_t = tessera::bfloat16_t;
 }  // namespace bfloat
 

@@ -12,22 +12,23 @@ namespace mshadow {
 
 namespace utils {
 
-/// What tensors are written to and read from; any class with such a Read and Write will do.
+/// The interface through which tensors are written and read. Any class with such a Read and Write
+/// works.
 class IStream {
  public:
   virtual ~IStream() = default;
-  /// Reads up to `size` bytes and returns how many there were.
+  /// Reads up to `size` bytes and returns the number of bytes read.
   virtual size_t Read(void* ptr, size_t size) = 0;
   /// Writes all `size` bytes.
   virtual void Write(const void* ptr, size_t size) = 0;
 };
 
-/// A file that somebody else opened and will close.
+/// A file that the caller has opened and will close.
 class FileStream final : public IStream {
  public:
   explicit FileStream(std::FILE* file) : file_(file) {}
   size_t Read(void* ptr, size_t size) override { return std::fread(ptr, 1, size, file_); }
-  /// Throws Error(kDataLoss) if not all of it could be written.
+  /// Throws Error(kDataLoss) if not all bytes could be written.
   void Write(const void* ptr, size_t size) override {
     const size_t written = std::fwrite(ptr, 1, size, file_);
     if (written != size) {
@@ -77,8 +78,8 @@ void ReadElements(TStream& in, const Tensor<Device, dim, DType>& dst) {
 }  // namespace io_internal
 
 /// Writes a tensor in the format of mshadow's default build: dim extents as 32-bit unsigned
-/// integers, then the elements row by row without padding, all in the machine's byte order.
-/// Throws Error(kInvalidArgument) if an extent does not fit.
+/// integers, then the elements row by row without padding, all in the machine's byte order. Throws
+/// Error(kInvalidArgument) if an extent does not fit.
 template <typename Device, int dim, typename DType, typename TStream>
 void SaveBinary(TStream& out, const Tensor<Device, dim, DType>& src) {
   if constexpr (!Device::kDevCPU) {
@@ -102,9 +103,9 @@ void SaveBinary(TStream& out, const Tensor<Device, dim, DType>& src) {
   }
 }
 
-/// Reads what SaveBinary wrote. With pre_alloc the tensor has memory of the shape that must come;
-/// without, it gets memory here, to be released with FreeSpace.
-/// Throws Error(kDataLoss) if the stream ends early, Error(kInvalidArgument) on another shape.
+/// Reads a tensor that SaveBinary wrote. If pre_alloc, the tensor already has memory and its shape
+/// must match. Otherwise it receives memory, which FreeSpace frees. Throws Error(kDataLoss) if the
+/// stream ends early, and Error(kInvalidArgument) for another shape.
 template <typename Device, int dim, typename DType, typename TStream>
 void LoadBinary(TStream& in, Tensor<Device, dim, DType>* dst, bool pre_alloc) {
   const Shape<dim> shape = io_internal::ReadShape<dim>(in);
@@ -117,7 +118,7 @@ void LoadBinary(TStream& in, Tensor<Device, dim, DType>* dst, bool pre_alloc) {
   }
   io_internal::ReadElements(in, *dst);
 }
-/// By reference, as it was written in early 2014.
+/// Reads a tensor into a reference, which programs of early 2014 pass.
 template <typename Device, int dim, typename DType, typename TStream>
 void LoadBinary(TStream& in, Tensor<Device, dim, DType>& dst, bool pre_alloc) {
   LoadBinary(in, &dst, pre_alloc);

@@ -1,10 +1,10 @@
 #ifndef MSHADOW_LOGGING_H_
 #define MSHADOW_LOGGING_H_
 
-// CHECK and LOG, which mshadow took from dmlc-core or brought itself: `CHECK_EQ(a, b) << "why";`.
-// A failed check throws tessera::Error, which is a dmlc::Error. A program that has these macros
-// from elsewhere keeps them; one that includes dmlc-core's logging.h first has dmlc's own Error as
-// well.
+// CHECK and LOG, which mshadow took from dmlc-core or defined itself: `CHECK_EQ(a, b) << "why";`. A
+// failed check throws tessera::Error, which is a dmlc::Error. A program that has these macros from
+// elsewhere keeps them. A program that first includes dmlc-core's logging.h also has dmlc's own
+// Error.
 
 #include <concepts>
 #include <cstddef>
@@ -19,17 +19,17 @@
 
 #include "tessera/base/error.h"
 
-// A program that has dmlc-core has dmlc::Error from there, as it has the macros below.
+// A program with dmlc-core has its dmlc::Error, and its macros below.
 #ifndef DMLC_LOGGING_H_
-/// dmlc-core's own guard: its header would define these names once more.
+/// dmlc-core's include guard: its header would define these names again.
 #define DMLC_LOGGING_H_
 namespace dmlc {
 
-/// What a program catches where a check fails, throws with a text, and derives errors from: the
-/// base of tessera::Error, which cannot be made of a text alone.
+/// The exception type of failed checks for programs, which also throw it with a text or derive
+/// errors from it. It is the base of tessera::Error, which cannot be constructed from a text only.
 using Error = std::runtime_error;
 
-/// There is nothing to prepare.
+/// Does nothing.
 inline void InitLogging(const char* /*program*/) {}
 
 }  // namespace dmlc
@@ -37,7 +37,7 @@ inline void InitLogging(const char* /*program*/) {}
 
 namespace mshadow::compat_internal {
 
-/// Collects a message; throws it, or prints it to standard error, at the end of the statement.
+/// Collects a message. At the end of the statement, throws it or prints it to standard error.
 class LogMessage {
  public:
   LogMessage(const char* file, int line, bool fatal) : fatal_(fatal) {
@@ -56,12 +56,12 @@ class LogMessage {
   bool fatal_;
 };
 
-/// Makes a statement of a stream, so that a macro can be an expression of type void.
+/// Converts a stream to void, so that a macro can be an expression of type void.
 struct Voidify {
   void operator&(std::ostream&) const {}
 };
 
-/// The pointer itself; throws where it is null.
+/// Returns the pointer. Throws if it is null.
 template <typename Pointer>
 Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& pointer) {
   if (pointer == nullptr) {
@@ -70,7 +70,7 @@ Pointer CheckNotNull(const char* file, int line, const char* name, Pointer&& poi
   return std::forward<Pointer>(pointer);
 }
 
-/// One side of a comparison that failed, as far as it can be printed.
+/// Prints one side of a comparison that failed, if it can be printed.
 template <typename T>
 void PrintSide(std::ostream& os, const T& side) {
   if constexpr (requires { os << side; }) {
@@ -80,12 +80,13 @@ void PrintSide(std::ostream& os, const T& side) {
   }
 }
 
-/// What NULL is to a template: an integer, which compares as a null pointer where it does not
-/// compare otherwise.
+/// The type of NULL in a template: an integer. It is compared as a null pointer if it cannot be
+/// compared otherwise.
 template <typename T>
 concept Null = std::same_as<T, decltype(NULL)>;
 
-/// Whether the comparison holds. `local` compares by what the program sees where the check stands.
+/// Returns whether the comparison holds. `local` compares with the operators that are visible at
+/// the check.
 template <typename Op, typename Local, typename A, typename B>
 bool Compare(const Op& op, const Local& local, const A& a, const B& b) {
   constexpr bool kCompares = std::is_invocable_v<const Op&, const A&, const B&>;
@@ -99,7 +100,8 @@ bool Compare(const Op& op, const Local& local, const A& a, const B& b) {
   }
 }
 
-/// Apart from the comparison, so that one that holds costs no more than that.
+/// Prints both sides. It is separate from the comparison, so that a comparison that holds costs no
+/// more than the comparison.
 template <typename A, typename B>
 [[gnu::noinline, gnu::cold]] std::string BothSides(const A& a, const B& b) {
   std::ostringstream sides;
@@ -109,20 +111,20 @@ template <typename A, typename B>
   return sides.str();
 }
 
-/// What the standard's functors compare: signed with unsigned without a warning, as counts were
-/// unsigned in mshadow.
+/// Operands that the standard's functors compare. Signed and unsigned ones are compared without a
+/// warning, because counts were unsigned in mshadow.
 template <typename Op, typename A, typename B>
 concept Scalars = std::is_scalar_v<std::decay_t<A>> && std::is_scalar_v<std::decay_t<B>> &&
     std::is_invocable_v<const Op&, const A&, const B&>;
 
-/// Takes a function that is not needed, so that its type makes no code of its own.
+/// Accepts a function that is not needed, so that its type generates no code.
 struct Unneeded {
   template <typename Local>
   Unneeded(const Local& /*local*/) {}  // NOLINT: implicit
 };
 
-/// What there is to say where the comparison does not hold. Scalars come by value: a constant of a
-/// class may have no address.
+/// Returns a message if the comparison does not hold. Scalars are passed by value, because a
+/// constant of a class may have no address.
 template <typename Op, typename A, typename B>
 requires Scalars<Op, A, B> std::optional<std::string> CheckOp(const Op& op, Unneeded /*local*/, A a,
                                                               B b) {
@@ -147,8 +149,8 @@ requires(!Scalars<Op, A, B>) std::optional<std::string> CheckOp(const Op& op, co
 #define MSHADOW_INTERNAL_LOG_ERROR MSHADOW_INTERNAL_LOG(false)
 #define MSHADOW_INTERNAL_LOG_FATAL MSHADOW_INTERNAL_LOG(true)
 
-// A statement on which an else may follow; the loop's body throws. The line makes the variable's
-// name its own: what a check prints may hold another check.
+// A check is a statement that an else may follow; the loop's body throws. The line number makes the
+// variable's name unique, because the message of a check may contain another check.
 #define MSHADOW_INTERNAL_CHECK_OP(a, op, b, Functor) \
   MSHADOW_INTERNAL_NUMBERED_CHECK(__LINE__, a, op, b, Functor)
 #define MSHADOW_INTERNAL_NUMBERED_CHECK(number, a, op, b, Functor) \
@@ -160,8 +162,8 @@ requires(!Scalars<Op, A, B>) std::optional<std::string> CheckOp(const Op& op, co
              a, b))                                                                               \
   MSHADOW_INTERNAL_LOG(true) << "Check failed: " #a " " #op " " #b " " << *mshadow_failure_##number
 
-/// LOG(FATAL) throws tessera::Error at the end of the statement, with what was streamed into it;
-/// INFO, WARNING and ERROR print that to standard error.
+/// LOG(FATAL) throws tessera::Error with the streamed message at the end of the statement. INFO,
+/// WARNING and ERROR print the message to standard error.
 #ifndef LOG
 #define LOG(severity) MSHADOW_INTERNAL_LOG_##severity
 #endif
@@ -172,7 +174,7 @@ requires(!Scalars<Op, A, B>) std::optional<std::string> CheckOp(const Op& op, co
 #define LOG_IF(severity, condition) \
   !(condition) ? static_cast<void>(0) : ::mshadow::compat_internal::Voidify() & LOG(severity)
 #endif
-/// Throws tessera::Error where it does not hold, with its text and what was streamed into it.
+/// CHECK throws tessera::Error with its text and the streamed message if the condition is false.
 #ifndef CHECK
 #define CHECK(condition)                                                           \
   (condition) ? static_cast<void>(0)                                               \
@@ -192,7 +194,7 @@ requires(!Scalars<Op, A, B>) std::optional<std::string> CheckOp(const Op& op, co
 #define CHECK_GE(a, b) MSHADOW_INTERNAL_CHECK_OP(a, >=, b, greater_equal)
 #endif
 
-/// The same in debug builds alone; the condition must compile in all.
+/// DCHECK and DLOG act only in debug builds. The condition must compile in all builds.
 #if defined(NDEBUG)
 #define MSHADOW_INTERNAL_DCHECKS false
 #else

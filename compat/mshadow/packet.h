@@ -1,8 +1,8 @@
 #ifndef MSHADOW_PACKET_H_
 #define MSHADOW_PACKET_H_
 
-// mshadow's packets by name, for loops and functors that a program wrote in them. Tessera's
-// assignments use Eigen's packets instead, and ask no PacketOp: see tensor/functors/functors.h.
+// mshadow's packets by name, for loops and functors that a program wrote with them. Tessera's
+// assignments use Eigen's packets instead and ignore PacketOp; see tensor/functors/functors.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,21 +11,22 @@
 
 #include "mshadow/base.h"
 
-/// The packets of code that names no others.
+/// The packets of code that names none.
 #define MSHADOW_DEFAULT_PACKET ::mshadow::packet::kPlain
 
 namespace mshadow::packet {
 
-/// One element, or as many as 16 bytes hold.
+/// The size of a packet: one element, or the elements in 16 bytes.
 enum PacketArch { kPlain, kSSE2 };
 
-/// What memory for packets is a multiple of, in bytes.
+/// The alignment in bytes of memory for packets.
 template <PacketArch Arch>
 struct AlignBytes {
   static constexpr index_t value = Arch == kPlain ? 4 : 16;
 };
 
-/// A few elements that are computed together. An array; compilers make vector instructions of it.
+/// A few elements that are computed together. It is an array, for which compilers generate vector
+/// instructions.
 template <typename DType, PacketArch Arch = MSHADOW_DEFAULT_PACKET>
 struct Packet {
   static constexpr index_t kSize = Arch == kPlain ? 1 : static_cast<index_t>(16 / sizeof(DType));
@@ -34,13 +35,13 @@ struct Packet {
   DType data_[kSize];
 
   Packet() = default;
-  /// The same number in each.
+  /// Returns a packet with the same number in each element.
   static Packet Fill(DType value) {
     return Made([value](index_t) { return value; });
   }
   Packet& operator=(DType value) { return *this = Fill(value); }
 
-  /// From memory and back; the address need not be aligned.
+  /// Load from memory and store to it. The address need not be aligned.
   static Packet Load(const DType* src) {
     return Made([src](index_t i) { return src[i]; });
   }
@@ -48,14 +49,14 @@ struct Packet {
   void Store(DType* dst) const {
     for (index_t i = 0; i < kSize; ++i) dst[i] = data_[i];
   }
-  /// The sum of its numbers, added from the first to the last.
+  /// Returns the sum of the elements, added from the first to the last.
   DType Sum() const {
     DType sum = data_[0];
     for (index_t i = 1; i < kSize; ++i) sum += data_[i];
     return sum;
   }
 
-  /// Element by element.
+  /// Compute element by element.
   friend Packet operator+(const Packet& a, const Packet& b) {
     return Made([&](index_t i) { return a.data_[i] + b.data_[i]; });
   }
@@ -78,7 +79,8 @@ struct Packet {
   }
 };
 
-/// The functor OP over packets: of those below, and of a program's own where it specializes this.
+/// Applies the functor OP to packets. It is enabled for the functors below, and for a program's own
+/// functor if the program specializes it.
 template <typename OP, typename DType, PacketArch Arch = MSHADOW_DEFAULT_PACKET>
 struct PacketOp {
   static constexpr bool kEnabled = false;
@@ -114,7 +116,7 @@ struct PacketOp<op::identity, DType, Arch> {
   static TPacket Map(const TPacket& a) { return a; }
 };
 
-/// The size next to `size` that whole packets fill: above, below.
+/// Return the size rounded up, or down, to whole packets.
 template <typename DType, PacketArch Arch>
 inline index_t UpperAlign(index_t size) {
   constexpr index_t kSize = Packet<DType, Arch>::kSize;
@@ -126,7 +128,7 @@ inline index_t LowerAlign(index_t size) {
   return size / kSize * kSize;
 }
 
-/// Whether a distance in bytes, or an address, is a multiple of AlignBytes.
+/// Returns whether a distance in bytes, or an address, is a multiple of AlignBytes.
 template <PacketArch Arch>
 inline bool CheckAlign(size_t pitch) {
   return pitch % static_cast<size_t>(AlignBytes<Arch>::value) == 0;
@@ -136,8 +138,9 @@ inline bool CheckAlign(const void* address) {
   return CheckAlign<Arch>(static_cast<size_t>(reinterpret_cast<uintptr_t>(address)));
 }
 
-/// Memory for `num_line` lines of at least `lspace` bytes, each at a multiple of 16; *out_pitch is
-/// the bytes from one to the next. Throws std::bad_alloc. AlignedFree gives it back.
+/// Allocates memory for `num_line` lines of at least `lspace` bytes, each at a multiple of 16
+/// bytes. *out_pitch is the number of bytes from one line to the next. AlignedFree frees it. Throws
+/// std::bad_alloc.
 inline void* AlignedMallocPitch(size_t* out_pitch, size_t lspace, size_t num_line) {
   constexpr size_t kAlignment = 16;
   const size_t pitch = (lspace + kAlignment - 1) / kAlignment * kAlignment;

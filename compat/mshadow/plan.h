@@ -1,8 +1,8 @@
 #ifndef MSHADOW_PLAN_H_
 #define MSHADOW_PLAN_H_
 
-// Expressions of a program's own: a class derived from MakeTensorExp says what the expression holds
-// and what shape it has, and a Plan for that class how an element is computed.
+// A program's own expressions. A class derived from MakeTensorExp has the expression's operands and
+// shape, and a Plan for the class computes an element.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +15,12 @@
 
 namespace mshadow::expr {
 
-/// The elements of an expression by row and column, the row counting all dimensions but the last.
-/// It holds what it needs by value, and so outlives the expression.
+/// Computes the elements of an expression by row and column; rows are counted over all dimensions
+/// except the last. A Plan holds its data by value, and so outlives the expression.
 ///
-/// This one is for tensors and Tessera's expressions. A program adds one for a class of its own:
-/// a constructor from it, and `MSHADOW_XINLINE DType Eval(index_t y, index_t x) const`.
+/// This template is for tensors and Tessera's expressions. A program adds a specialization for its
+/// own class, with a constructor from it and `MSHADOW_XINLINE DType Eval(index_t y, index_t x)
+/// const`.
 template <typename E, typename DType = real_t>
 class Plan {
   static_assert(tessera::expr::Expression<E>,
@@ -33,7 +34,7 @@ class Plan {
  public:
   explicit Plan(const E& e) : node_(e) {}
 
-  /// A vector is its only row, whatever number that is given.
+  /// Returns an element. A vector ignores y, because it has one row.
   MSHADOW_XINLINE DType Eval(index_t y, index_t x) const {
     return node_.Eval(kIsVector ? 0 : y, x);
   }
@@ -49,8 +50,8 @@ class Plan {
 
 namespace plan_internal {
 
-/// The memory that a Plan reads, in bytes, and the stream on which it is written. The last of a few
-/// ranges covers all that are more.
+/// The memory that a Plan reads, in bytes, and the stream on which it is written. If there are more
+/// ranges than fit, the last one covers the rest.
 struct Sources {
   static constexpr int kRanges = 4;
 
@@ -83,8 +84,8 @@ struct Sources {
   }
 };
 
-/// While one lives, MakePlan adds what it makes Plans of on this thread to `sources`: a program's
-/// class cannot be asked for its operands, but its Plan's constructor makes Plans of them.
+/// Records the operands of MakePlan on this thread in `sources` during its lifetime. A program's
+/// class does not tell its operands, but its Plan's constructor makes Plans of them.
 class Recording {
  public:
   explicit Recording(Sources* sources) : outer_(current_) { current_ = sources; }
@@ -121,8 +122,8 @@ class Recording {
   Sources* outer_;
 };
 
-/// What a program's expression is to Tessera: the node that stands for it in assignments and in
-/// larger expressions. It holds the Plan, so that what the expression refers to need not live on.
+/// The node that represents a program's expression in assignments and in larger expressions. It
+/// holds the Plan, so the objects that the expression refers to need not outlive it.
 template <typename SubType, typename Device, int dim, typename DType>
 struct PlanExp : Exp<PlanExp<SubType, Device, dim, DType>, DType> {
   using value_type = DType;
@@ -162,11 +163,11 @@ struct PlanExp : Exp<PlanExp<SubType, Device, dim, DType>, DType> {
 ///     template <typename SrcExp, typename DType, int dim>
 ///     struct MyExp : public MakeTensorExp<MyExp<SrcExp, DType, dim>, SrcExp, dim, DType>
 ///
-/// SubType's constructor sets shape_, and Plan<SubType, DType> computes the elements. What SubType
-/// refers to must live until the end of the statement that makes it or, where the expression is
-/// part of a larger one, until that is made; the memory of the tensors until it is evaluated.
-/// A destination that the Plan's operands share memory with gets its value through a temporary;
-/// operands are what the Plan's constructor gives to MakePlan.
+/// SubType's constructor sets shape_, and Plan<SubType, DType> computes the elements. Objects that
+/// SubType refers to must live until the end of the statement that creates it. If the expression is
+/// part of a larger one, they must live until that one is created. Tensors' memory must live until
+/// the evaluation. If a destination shares memory with the operands that the Plan's constructor
+/// passes to MakePlan, it is assigned through a temporary.
 template <typename SubType, typename SrcExp, int dim, typename DType = real_t>
 struct MakeTensorExp : public Exp<SubType, DType, type::kChainer> {
   using device_type = tessera::expr::DeviceOf<SrcExp>;
@@ -177,15 +178,15 @@ struct MakeTensorExp : public Exp<SubType, DType, type::kChainer> {
 
   const SubType& real_self() const { return static_cast<const SubType&>(*this); }
 
-  // What Tessera asks of an expression.
+  // Members that Tessera requires of an expression.
   const tessera::Shape<dim>& shape() const { return shape_; }
   Node self() const { return Node(real_self(), shape_); }
 };
 
-/// The Plan of an expression.
+/// Returns the Plan of an expression.
 template <typename E, typename DType, int etype>
 inline Plan<E, DType> MakePlan(const Exp<E, DType, etype>& e) {
-  // An expression of a program's own makes Plans of its operands in turn.
+  // A program's own expression makes Plans of its operands in turn.
   if constexpr (requires { requires std::is_same_v<typename E::Node, E>; }) {
     plan_internal::Recording::Note(e.self());
   }
@@ -196,8 +197,9 @@ inline Plan<E, DType> MakePlan(const Exp<E, DType, etype>& e) {
 
 namespace mshadow {
 
-/// Saver::Save(element, plan's element) for every element of *dst, on the CPU, in row-major order.
-/// An assignment is faster, and looks for operands that share memory with *dst; this does not.
+/// Calls Saver::Save(element, plan's element) for every element of *dst, on the CPU, in row-major
+/// order. An assignment is faster, and checks for operands that share memory with *dst; this
+/// function does not.
 template <typename Saver, typename R, int dim, typename DType, typename E>
 inline void MapPlan(tessera::TRValue<R, cpu, dim, DType>* dst, const expr::Plan<E, DType>& plan) {
   const tessera::Tensor<cpu, 2, DType> rows = dst->ptrself()->FlatTo2D();

@@ -10,8 +10,8 @@
 
 namespace mshadow {
 
-/// Random numbers of one type on one device. tessera::Random says what is drawn and which errors
-/// are thrown; a seed gives numbers of its own, not those of mshadow's generators.
+/// Random numbers of one type on one device. tessera::Random explains distributions and errors. A
+/// seed gives other numbers than mshadow's generators.
 template <typename Device, typename DType = default_real_t>
 class Random {
  public:
@@ -21,7 +21,7 @@ class Random {
   unsigned GetSeed() const { return static_cast<unsigned>(random_.GetSeed()); }
   void set_stream(Stream<Device>* stream) { random_.set_stream(stream); }
   uint32_t GetRandInt() { return random_.GetRandInt(); }
-  /// Fills a vector with numbers of all bits, as seeds for generators of a program's own; on the
+  /// Fills a vector with numbers of all bits, as seeds for a program's own generators. Only on the
   /// CPU.
   template <std::integral IntType>
   void GetRandInt(const Tensor<Device, 1, IntType>& dst) {
@@ -33,7 +33,7 @@ class Random {
     }
   }
 
-  /// Uniform in [a, b); of integers, the whole numbers from a to b with both.
+  /// Fills with numbers uniform in [a, b). Integers are uniform in [a, b], including both.
   template <int dim>
   void SampleUniform(Tensor<Device, dim, DType>* dst, double a = 0, double b = 1) {
     if constexpr (std::is_integral_v<DType>) {
@@ -42,7 +42,8 @@ class Random {
       random_.SampleUniform(dst, a, b);
     }
   }
-  /// Elements in row-major order, each from a call of `sampler`; on the CPU.
+  /// Fills elements in row-major order, each with the result of a call of `sampler`. Only on the
+  /// CPU.
   template <int dim, typename Sampler>
   requires std::is_invocable_r_v<DType, Sampler&>
   void SampleDistribution(Tensor<Device, dim, DType>* dst, Sampler sampler) {
@@ -52,13 +53,13 @@ class Random {
       for (index_t x = 0; x < rows.size(1); ++x) rows[y][x] = static_cast<DType>(sampler());
     }
   }
-  /// Normal; sigma <= 0 gives mu everywhere.
+  /// Fills with normal numbers; sigma <= 0 gives mu everywhere.
   template <int dim>
   void SampleGaussian(Tensor<Device, dim, DType>* dst, double mu = 0, double sigma = 1) {
     random_.SampleGaussian(dst, mu, sigma > 0 ? sigma : 0);
   }
 
-  /// Of the distribution in the name; see tessera::Random.
+  /// Fill from the distribution in the name; see tessera::Random.
   template <int dim>
   void SampleGamma(Tensor<Device, dim, DType>* dst, double alpha, double beta) {
     random_.SampleGamma(dst, alpha, beta);
@@ -80,7 +81,7 @@ class Random {
     random_.SampleGeneralizedNegativeBinomial(dst, mu, alpha);
   }
 
-  /// By reference, as it was written in early 2014.
+  /// Fill a reference, which programs of early 2014 pass.
   template <int dim>
   void SampleUniform(Tensor<Device, dim, DType>& dst, double a = 0, double b = 1) {
     SampleUniform(&dst, a, b);
@@ -90,8 +91,8 @@ class Random {
     SampleGaussian(&dst, mu, sigma);
   }
 
-  /// Numbers in [0, 1), or normal ones, as an expression. Unlike mshadow's, it stays valid, and an
-  /// expression may hold several.
+  /// Return numbers in [0, 1), or normal ones, as an expression. Unlike mshadow's, it stays valid,
+  /// and an expression may hold several.
   template <int dim>
   auto uniform(const Shape<dim>& shape) {
     return random_.template uniform<DType>(shape);

@@ -1,7 +1,7 @@
 #ifndef MSHADOW_TENSOR_H_
 #define MSHADOW_TENSOR_H_
 
-// All of mshadow, as this header always was.
+// Includes all of mshadow, as in mshadow.
 #include "mshadow/base.h"
 #include "mshadow/blas_engine.h"
 #include "mshadow/complex.h"

@@ -1,8 +1,8 @@
 #ifndef MSHADOW_TENSOR_BASE_H_
 #define MSHADOW_TENSOR_BASE_H_
 
-// Tensors, memory, copies and streams. The tensors are Tessera's; base.h says why `mshadow` is a
-// namespace of its own.
+// Tensors, memory, copies and streams. The tensors are Tessera's. base.h explains why `mshadow` is
+// a namespace of its own.
 
 #include <cstring>
 #include <type_traits>
@@ -32,9 +32,9 @@ using tessera::Stream;
 using tessera::Tensor;
 using tessera::TRValue;
 
-/// Chooses the device on which this thread allocates; a negative number keeps the current one. On a
-/// GPU it also provides a stream for tensors that were given none, as programs from before streams
-/// leave them. Pair each with a ShutdownTensorEngine.
+/// Selects the device on which this thread allocates; a negative number keeps the current one. On a
+/// GPU it also provides a stream for tensors without one, which programs from before streams
+/// create. Each call needs a ShutdownTensorEngine.
 template <typename Device>
 inline void InitTensorEngine(int device_id = 0) {
   if (device_id >= 0) SetDevice<Device>(device_id);
@@ -44,7 +44,7 @@ inline void InitTensorEngine(int device_id = 0) {
     }
   }
 }
-/// Waits for the stream that InitTensorEngine made, and gives it back.
+/// Waits for the stream that InitTensorEngine created, and deletes it.
 template <typename Device>
 inline void ShutdownTensorEngine() {
   if constexpr (!Device::kDevCPU) {
@@ -56,8 +56,8 @@ inline void ShutdownTensorEngine() {
   }
 }
 
-/// The same as it was written before the device became an argument: for a GPU where the program is
-/// compiled for one.
+/// Call the functions with a device argument, for programs that were written before it existed. The
+/// device is a GPU if the program is compiled for one.
 inline void InitTensorEngine(int device_id = 0) {
   InitTensorEngine<std::conditional_t<MSHADOW_USE_CUDA != 0, gpu, cpu>>(device_id);
 }
@@ -65,8 +65,8 @@ inline void ShutdownTensorEngine() {
   ShutdownTensorEngine<std::conditional_t<MSHADOW_USE_CUDA != 0, gpu, cpu>>();
 }
 
-/// A stream on the device of that number, or of the current one if negative. A GPU's stream always
-/// has a cuBLAS handle and never one of cuDNN.
+/// Returns a stream on the device of that number, or on the current one if it is negative. A GPU's
+/// stream always has a cuBLAS handle and never one of cuDNN.
 template <typename Device>
 inline Stream<Device>* NewStream(bool create_blas_handle, bool create_dnn_handle, int dev_id = 0) {
   static_cast<void>(create_blas_handle);
@@ -74,7 +74,7 @@ inline Stream<Device>* NewStream(bool create_blas_handle, bool create_dnn_handle
   return NewStream<Device>(dev_id < 0 ? 0 : dev_id);
 }
 
-/// The forms of early 2014, by reference and with a function for each device.
+/// Call AllocSpace and FreeSpace with a reference, which programs of early 2014 pass.
 template <typename Device, int dim, typename DType>
 inline void AllocSpace(Tensor<Device, dim, DType>& tensor, bool pad = MSHADOW_ALLOC_PAD) {
   AllocSpace(&tensor, pad);
@@ -83,6 +83,7 @@ template <typename Device, int dim, typename DType>
 inline void FreeSpace(Tensor<Device, dim, DType>& tensor) {
   FreeSpace(&tensor);
 }
+/// Return a tensor on the CPU (C) or on a GPU (G), as functions of early 2014. FreeSpace frees it.
 template <int dim>
 inline Tensor<cpu, dim, real_t> NewCTensor(const Shape<dim>& shape, real_t initial) {
   return NewTensor<cpu>(shape, initial);
@@ -92,12 +93,12 @@ inline Tensor<gpu, dim, real_t> NewGTensor(const Shape<dim>& shape, real_t initi
   return NewTensor<gpu>(shape, initial);
 }
 
-/// The shape of an image tensor when its dimensions are laid out in another order.
-/// Throws Error(kInvalidArgument) unless both layouts have dim dimensions.
+/// Returns the shape of an image tensor in another layout. Throws Error(kInvalidArgument) unless
+/// both layouts have dim dimensions.
 template <int dim>
 inline Shape<dim> ConvertLayout(const Shape<dim>& shape, int from, int to) {
   static_assert(3 <= dim && dim <= 5, "layouts exist for three, four and five dimensions");
-  // Each layout's dimensions by name: number, channel, depth, height, width.
+  // Returns a layout's dimensions by name: number, channel, depth, height, width.
   const auto names = [](int layout) -> const char* {
     constexpr const char* k3[] = {"NCW", "NWC", "CWN"};
     constexpr const char* k4[] = {"NCHW", "NHWC", "CHWN"};

@@ -15,10 +15,11 @@
 
 namespace mshadow {
 
-/// A shape whose number of dimensions is known at run time; none by default. See tessera::TShape.
+/// A shape whose number of dimensions is known at run time, and is 0 by default. See
+/// tessera::TShape.
 struct TShape : tessera::TShape {
   TShape() : tessera::TShape(std::span<const index_t>()) {}
-  /// `ndim` extents of 1.
+  /// Constructs a shape of `ndim` extents of 1.
   explicit TShape(index_t ndim) : tessera::TShape(tessera::TShape::OfRank(static_cast<int>(ndim))) {
     for (int i = 0; i < this->ndim(); ++i) (*this)[i] = 1;
   }
@@ -41,10 +42,10 @@ struct TShape : tessera::TShape {
     *this = std::vector<index_t>(begin, end);
   }
 
-  /// Writes and reads the shape as mshadow's default build did: the number of dimensions, then the
-  /// extents, each as a 32-bit unsigned integer. Load is false, and changes nothing, where the
-  /// stream ends early or holds more dimensions than there can be; Save throws
-  /// Error(kInvalidArgument) for an extent that does not fit.
+  /// Write and read the shape as mshadow's default build did: the number of dimensions, then the
+  /// extents, each as a 32-bit unsigned integer. Load returns false, and changes nothing, if the
+  /// stream ends early or has too many dimensions. Save throws Error(kInvalidArgument) for an
+  /// extent that does not fit.
   template <typename TStream>
   void Save(TStream* stream) const {
     std::vector<uint32_t> numbers(1);
@@ -72,7 +73,7 @@ struct TShape : tessera::TShape {
     return true;
   }
 
-  /// The number of dimensions, of the type that it is compared with.
+  /// Returns the number of dimensions, in the type that programs compare it with.
   index_t ndim() const { return tessera::TShape::ndim(); }
 
   const index_t* data() const { return begin(); }
@@ -85,7 +86,7 @@ struct TShape : tessera::TShape {
   bool operator==(const TShape& shape) const { return tessera::TShape::operator==(shape); }
 };
 
-/// Reads what operator<< prints, or a single number for one dimension.
+/// Reads a shape that operator<< has printed, or a single number for one dimension.
 inline std::istream& operator>>(std::istream& is, TShape& shape) {
   std::string text;
   char c = 0;
@@ -106,8 +107,8 @@ inline std::istream& operator>>(std::istream& is, TShape& shape) {
   return is;
 }
 
-/// A tensor whose device, number of dimensions and element type are known at run time. A handle: it
-/// owns no memory. Rows may be padded.
+/// A tensor whose device, number of dimensions and element type are known at run time. It is a
+/// handle and owns no memory. Rows may be padded.
 class TBlob {
  public:
   void* dptr_ = nullptr;
@@ -117,7 +118,7 @@ class TBlob {
   int type_flag_ = default_type_flag;
 
   TBlob() = default;
-  /// Of contiguous memory; dev_mask is cpu::kDevMask or gpu::kDevMask.
+  /// Constructs a blob of contiguous memory. dev_mask is cpu::kDevMask or gpu::kDevMask.
   template <typename DType>
   TBlob(DType* dptr, const TShape& shape, int dev_mask)
       : TBlob(dptr, shape, dev_mask, DataType<DType>::kFlag) {}
@@ -138,7 +139,8 @@ class TBlob {
   index_t Size() const { return shape_.Size(); }
   bool CheckContiguous() const { return ndim() == 0 || shape_.end()[-1] == stride_; }
 
-  /// The memory as DType*. Throws Error(kInvalidArgument) if the elements are of another type.
+  /// Returns the memory as DType*. Throws Error(kInvalidArgument) if the elements have another
+  /// type.
   template <typename DType>
   DType* dptr() const {
     if (type_flag_ != DataType<DType>::kFlag) {
@@ -149,9 +151,9 @@ class TBlob {
     return static_cast<DType*>(dptr_);
   }
 
-  /// The blob as a tensor. Each throws Error(kInvalidArgument) if device, element type, number of
-  /// dimensions or, for get_with_shape, number of elements is not the blob's, and if it would join
-  /// padded rows.
+  /// Return the blob as a tensor. Each throws Error(kInvalidArgument) if device, element type or
+  /// number of dimensions differs, or if it would join padded rows. get_with_shape also throws if
+  /// the number of elements differs.
   template <typename Device, int dim, typename DType>
   Tensor<Device, dim, DType> get(Stream<Device>* stream = nullptr) const {
     RequireDevice(Device::kDevMask);
@@ -180,7 +182,7 @@ class TBlob {
   Tensor<Device, 1, DType> FlatTo1D(Stream<Device>* stream = nullptr) const {
     return get_with_shape<Device, 1, DType>(tessera::Shape1(Size()), stream);
   }
-  /// Keeps the padding between rows.
+  /// Returns a matrix, keeping the padding between rows.
   template <typename Device, typename DType>
   Tensor<Device, 2, DType> FlatTo2D(Stream<Device>* stream = nullptr) const {
     RequireDevice(Device::kDevMask);
@@ -195,7 +197,7 @@ class TBlob {
                                     Stream<Device>* stream = nullptr) const {
     return get_with_shape<Device, 3, DType>(shape_.FlatTo3D(axis_begin, axis_end), stream);
   }
-  /// Joins leading dimensions, or puts extents of 1 in front, until there are dim of them.
+  /// Joins leading dimensions, or puts extents of 1 in front, until there are dim dimensions.
   template <typename Device, int dim, typename DType>
   Tensor<Device, dim, DType> FlatToKD(Stream<Device>* stream = nullptr) const {
     const int joined = static_cast<int>(ndim()) - dim + 1;

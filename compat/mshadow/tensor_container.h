@@ -6,7 +6,7 @@
 
 namespace mshadow {
 
-/// A tensor that owns its memory; see tessera::TensorContainer, to which this adds mshadow's files.
+/// A tensor that owns its memory: tessera::TensorContainer with mshadow's file functions.
 template <typename Device, int dim, typename DType = default_real_t>
 class TensorContainer : public tessera::TensorContainer<Device, dim, DType> {
  public:
@@ -16,7 +16,7 @@ class TensorContainer : public tessera::TensorContainer<Device, dim, DType> {
 
   TensorContainer() = default;
 
-  /// See mshadow::SaveBinary and LoadBinary.
+  /// Write and read a file; see mshadow::SaveBinary and LoadBinary.
   template <typename TStream>
   void SaveBinary(TStream& out) const {
     mshadow::SaveBinary(out, static_cast<const Tensor<Device, dim, DType>&>(*this));

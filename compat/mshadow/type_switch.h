@@ -3,12 +3,12 @@
 
 #include "mshadow/base.h"
 
-// MSHADOW_TYPE_SWITCH(blob.type_flag_, DType, { body over DType }): runs the body with DType as the
+// MSHADOW_TYPE_SWITCH(blob.type_flag_, DType, { body over DType }) runs the body with DType as the
 // type of that flag. A flag that the switch does not cover throws Error(kInvalidArgument).
 //
-// A body is compiled for every type of its switch, so these are the types of mshadow's own switches
-// in 2019, and programs that know no others compile. bfloat16 came later, in MXNet's copy: it is in
-// _WITH_BOOL, _EXT and _EXT_WITH_BOOL, which came with it.
+// A body is compiled for every type of its switch. The types are therefore those of mshadow's own
+// switches in 2019, so that programs that support no others compile. bfloat16 came later, in
+// MXNet's copy, together with _WITH_BOOL, _EXT and _EXT_WITH_BOOL, which cover it.
 
 namespace mshadow::compat_internal {
 
@@ -63,12 +63,12 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT("MSHADOW_TYPE_SWITCH", type,                               \
                              "float32, float64, float16, uint8, int8, int32 and int64") \
   }
-/// float16 is half_t here too: where mshadow's variant named half::half2_t, a loop over pairs runs
-/// beyond an odd number of elements.
+/// Runs the body as MSHADOW_TYPE_SWITCH does, also with half_t for float16. mshadow's variant named
+/// half::half2_t, whose loop over pairs overruns an odd number of elements.
 #define MSHADOW_TYPE_SWITCH_WITH_HALF2(type, DType, ...) \
   MSHADOW_TYPE_SWITCH(type, DType, __VA_ARGS__)
 
-/// The same for bfloat16 and bool as well.
+/// Runs the body as MSHADOW_TYPE_SWITCH does, also for bfloat16 and bool.
 #define MSHADOW_TYPE_SWITCH_WITH_BOOL(type, DType, ...)                                            \
   switch (static_cast<int>(type)) {                                                                \
     MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                                \
@@ -80,7 +80,8 @@ namespace mshadow::compat_internal {
                              "bool")                                                               \
   }
 
-/// Every number type, with integers of 16 bits and unsigned ones of all sizes.
+/// Runs the body for every number type, including integers of 16 bits and unsigned ones of all
+/// sizes.
 #define MSHADOW_TYPE_SWITCH_EXT(type, DType, ...)                                         \
   switch (static_cast<int>(type)) {                                                       \
     MSHADOW_INTERNAL_EXTENDED_CASES(DType, __VA_ARGS__)                                   \
@@ -88,7 +89,7 @@ namespace mshadow::compat_internal {
                              "float32, float64, float16, bfloat16 and the integer types") \
   }
 
-/// Every element type.
+/// Runs the body for every element type.
 #define MSHADOW_TYPE_SWITCH_EXT_WITH_BOOL(type, DType, ...)                                     \
   switch (static_cast<int>(type)) {                                                             \
     MSHADOW_INTERNAL_EXTENDED_CASES(DType, __VA_ARGS__)                                         \
@@ -97,7 +98,7 @@ namespace mshadow::compat_internal {
                              "float32, float64, float16, bfloat16, bool and the integer types") \
   }
 
-/// The same for float32 and float64 alone.
+/// Runs the body only for float32 and float64.
 #define MSHADOW_SGL_DBL_TYPE_SWITCH(type, DType, ...)                                    \
   switch (static_cast<int>(type)) {                                                      \
     MSHADOW_INTERNAL_CASE(::mshadow::kFloat32, float, DType, __VA_ARGS__)                \
@@ -105,14 +106,15 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT("MSHADOW_SGL_DBL_TYPE_SWITCH", type, "float32 and float64") \
   }
 
-/// The same for float32, float64 and float16 alone.
+/// Runs the body only for float32, float64 and float16.
 #define MSHADOW_REAL_TYPE_SWITCH(type, DType, ...)                                             \
   switch (static_cast<int>(type)) {                                                            \
     MSHADOW_INTERNAL_REAL_CASES(DType, __VA_ARGS__)                                            \
     MSHADOW_INTERNAL_DEFAULT("MSHADOW_REAL_TYPE_SWITCH", type, "float32, float64 and float16") \
   }
 
-/// Names beside DType the type in which sums of it are kept: float for float16.
+/// Runs the body with DType and DLargeType, the type in which sums of DType accumulate: float for
+/// float16.
 #define MSHADOW_REAL_TYPE_SWITCH_EX(type, DType, DLargeType, ...)                                 \
   switch (static_cast<int>(type)) {                                                               \
     MSHADOW_INTERNAL_CASE(::mshadow::kFloat32, float, DType, typedef float DLargeType;            \
@@ -131,11 +133,11 @@ namespace mshadow::compat_internal {
     MSHADOW_INTERNAL_DEFAULT(macro, type, "uint8, int8, int32 and int64") \
   }
 
-/// The same for uint8, int8, int32 and int64 alone.
+/// Runs the body only for uint8, int8, int32 and int64.
 #define MSHADOW_IDX_TYPE_SWITCH(type, DType, ...) \
   MSHADOW_INTERNAL_INDEX_SWITCH("MSHADOW_IDX_TYPE_SWITCH", type, DType, __VA_ARGS__)
 
-/// Its name in 2017.
+/// Runs the body as MSHADOW_IDX_TYPE_SWITCH does; its name in 2017.
 #define MSHADOW_INT_TYPE_SWITCH(type, DType, ...) \
   MSHADOW_INTERNAL_INDEX_SWITCH("MSHADOW_INT_TYPE_SWITCH", type, DType, __VA_ARGS__)
 

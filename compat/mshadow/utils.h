@@ -7,13 +7,13 @@
 
 #include "tessera/base/error.h"
 
-/// The checks of 2014, with messages in printf's manner. mshadow ended the process; here a failed
-/// check throws Error(kInvalidArgument), as everything in Tessera does.
+/// The checks of 2014, with messages in printf's manner. A failed check throws
+/// Error(kInvalidArgument), where mshadow ended the process.
 namespace mshadow::utils {
 
 namespace internal {
 
-/// What vprintf would print, cut off at 4 KiB.
+/// Returns vprintf's output, cut off at 4 KiB.
 inline std::string Format(const char* format, va_list arguments) {
   char message[4096];
   return vsnprintf(message, sizeof(message), format, arguments) < 0 ? format : message;
@@ -40,7 +40,7 @@ __attribute__((format(printf, 2, 3))) inline void Check(bool condition, const ch
   throw tessera::InvalidArgument(message);
 }
 
-/// The same, in every build.
+/// Assert throws as Error does unless the condition holds, in every build.
 __attribute__((format(printf, 2, 3))) inline void Assert(bool condition, const char* format, ...) {
   if (condition) return;
   va_list arguments;
@@ -51,7 +51,7 @@ __attribute__((format(printf, 2, 3))) inline void Assert(bool condition, const c
 }
 inline void Assert(bool condition) { Assert(condition, "assertion failed"); }
 
-/// Opens a file as fopen does; throws Error(kInvalidArgument) that names it if that fails.
+/// Opens a file as fopen does. Throws Error(kInvalidArgument) that names it if that fails.
 inline std::FILE* FopenCheck(const char* name, const char* mode) {
   std::FILE* const file = std::fopen(name, mode);
   Check(file != nullptr, "cannot open file \"%s\"", name);
