@@ -12,180 +12,148 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// One element everywhere.
+/// A broadcast: each axis of the result runs along an axis of the operand, in the operand's order,
+/// or repeats it with a stride of 0.
 template <int N>
-struct ScalarMap {
+struct BroadcastMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = true;
   static constexpr bool kSharesWork = false;
   static constexpr bool kOneToOne = false;
 
   Shape<N> target;
+  Shape<N> row_step;     // operand rows in one step of an axis
+  int column_axis = -1;  // the axis before the last that runs along the operand's columns
+  int new_axes = 0;      // bit i: no axis of the operand stands for axis i
+  bool repeats_columns;  // all of a row is one element of the operand
 
-  ScalarMap(const Shape<1>& source, const Shape<N>& shape)
-      : target(tensor_internal::CountableShape(shape, "broadcast_scalar")) {
-    if (source[0] != 1) {
-      throw InvalidArgument("broadcast_scalar: an expression of shape ", source,
-                            " has not one element to spread over shape ", shape);
-    }
-  }
-  const Shape<N>& shape() const { return target; }
-  TESSERA_HD RowSource operator()(index_t) const { return RowSource::Repeated(0, 0); }
-  int MergeableDimensions() const { return N; }
-  ScalarMap MergeDimensions(int count) const {
-    ScalarMap merged = *this;
-    merged.target = expr::MergeDimensions(target, count);
-    return merged;
-  }
-  bool MergesOperand() const { return false; }
-};
-
-/// Dimensions of extent 1 stretched to those of `target`.
-template <int N>
-struct StretchMap {
-  static constexpr int kRank = N;
-  static constexpr bool kWholeRows = true;
-  static constexpr bool kSharesWork = false;
-  static constexpr bool kOneToOne = false;
-
-  Shape<N> target;
-  Shape<N> row_step;  // operand rows in one step of each axis; 0 for a stretched one
-  bool repeats_columns;
-
-  StretchMap(const Shape<N>& source, const Shape<N>& shape, const char* operation)
-      : target(shape), repeats_columns(source[N - 1] == 1) {
-    index_t step = 1;
-    row_step[N - 1] = 0;
+  /// Requires: SourceAxis(i) is the operand's axis that stands for axis i of the result, or -1, and
+  /// its extent is 1 or shape[i]. The axes of the operand appear in order; one of extent 1 may be
+  /// left out.
+  template <int M, typename SourceAxis>
+  BroadcastMap(const Shape<M>& source, const Shape<N>& shape, const char* operation,
+               const SourceAxis& source_axis)
+      : target(tensor_internal::CountableShape(shape, operation)) {
+    index_t rows = 1;
     for (int i = N - 1; i >= 0; --i) {
-      if (shape[i] < 0 || (source[i] != shape[i] && source[i] != 1)) {
-        throw InvalidArgument(operation, ": shape ", source, " cannot be stretched to ", shape,
-                              "; dimension ", i, " must be 1 or ", shape[i]);
+      const int axis = source_axis(i);
+      row_step[i] = 0;
+      if (axis < 0) {
+        new_axes |= 1 << i;
+      } else if (axis == M - 1) {
+        if (i < N - 1 && source[axis] != 1) column_axis = i;
+      } else {
+        row_step[i] = source[axis] == 1 ? 0 : rows;
+        rows *= source[axis];
       }
-      if (i == N - 1) continue;
-      row_step[i] = source[i] == 1 ? 0 : step;
-      step *= source[i];
     }
-    tensor_internal::CountableShape(target, operation);
+    // Axes of extent 1 at the end leave the axis before them to say what a row is.
+    int last = N - 1;
+    while (last > 0 && target[last] == 1 && !IsNew(last)) --last;
+    repeats_columns = IsNew(last) || source[source_axis(last)] == 1;
   }
   const Shape<N>& shape() const { return target; }
   TESSERA_HD RowSource operator()(index_t y) const {
-    index_t row = 0;
+    index_t row = 0, column = 0;
     for (int i = N - 2; i >= 0; --i) {
       const index_t rest = i == 0 ? 0 : y / target[i];
-      row += (y - rest * target[i]) * row_step[i];
+      const index_t index = y - rest * target[i];
+      row += index * row_step[i];
+      if (i == column_axis) column = index;
       y = rest;
     }
-    return repeats_columns ? RowSource::Repeated(row, 0) : RowSource::Whole(row, 0);
+    return repeats_columns ? RowSource::Repeated(row, column) : RowSource::Whole(row, column);
   }
-  /// Those that are stretched like the last, or like it are not.
+  /// The axes at the end that all repeat the operand, or all run along it.
   int MergeableDimensions() const {
     int count = 1;
     for (int i = N - 2; i >= 0; --i, ++count) {
-      const bool stretched = row_step[i] == 0;
-      if (stretched != repeats_columns && target[i] != 1) break;
+      const bool repeats = row_step[i] == 0 && i != column_axis;
+      if (repeats_columns ? !repeats : IsNew(i) || (repeats && target[i] != 1)) break;
     }
     return count;
   }
-  StretchMap MergeDimensions(int count) const {
-    StretchMap merged = *this;
+  BroadcastMap MergeDimensions(int count) const {
+    BroadcastMap merged = *this;
     merged.target = expr::MergeDimensions(target, count);
-    if (MergesOperand()) {  // of which that many rows become one
+    if (MergesOperand()) {  // that many of its rows become one
       const index_t rows = target.ProdShape(N - count, N - 1);
       for (int i = 0; i < N - count; ++i) merged.row_step[i] /= rows;
     }
     return merged;
   }
   bool MergesOperand() const { return !repeats_columns; }
+
+ private:
+  TESSERA_HD bool IsNew(int i) const { return (new_axes >> i & 1) != 0; }
 };
 
-/// broadcast_with_axis: see the function below.
+/// The map of an operand whose axes of extent 1 repeat to those of `shape`. Throws
+/// Error(kInvalidArgument) where another extent differs.
 template <int N>
-struct InsertAxisMap {
-  static constexpr int kRank = N;
-  static constexpr bool kWholeRows = true;
-  static constexpr bool kSharesWork = false;
-  static constexpr bool kOneToOne = false;
-
-  Shape<N> target;
-  bool innermost;      // the new dimension is the last
-  int behind;          // dimensions behind it
-  index_t columns;     // of the operand
-  index_t inner_rows;  // rows of the operand in one step of the dimensions before the new one
-  index_t rows;        // rows of the result in the same
-
-  InsertAxisMap(const Shape<N - 1>& source, int axis, index_t size) {
-    if (axis < -1 || axis >= N - 1 || size < 0) {
-      throw InvalidArgument("broadcast_with_axis: shape ", source, " has no dimension ", axis,
-                            " behind which ", size, " repetitions could stand");
+BroadcastMap<N> RepeatAxes(const Shape<N>& source, const Shape<N>& shape, const char* operation) {
+  for (int i = N - 1; i >= 0; --i) {
+    if (shape[i] < 0 || (source[i] != shape[i] && source[i] != 1)) {
+      throw InvalidArgument(operation, ": shape ", source, " cannot be stretched to ", shape,
+                            "; dimension ", i, " must be 1 or ", shape[i]);
     }
-    for (int i = 0; i < N; ++i) target[i] = i <= axis ? source[i] : source[i == 0 ? 0 : i - 1];
-    target[axis + 1] = size;
-    tensor_internal::CountableShape(target, "broadcast_with_axis");
-    behind = N - 2 - axis;
-    innermost = behind == 0;
-    columns = source[N - 2];
-    inner_rows = innermost ? 1 : source.ProdShape(axis + 1, N - 2);
-    rows = size * inner_rows;
   }
-  const Shape<N>& shape() const { return target; }
-  TESSERA_HD RowSource operator()(index_t y) const {
-    if (innermost) {
-      const index_t row = y / columns;
-      return RowSource::Repeated(row, y - row * columns);
-    }
-    const index_t outer = y / rows;
-    return RowSource::Whole(outer * inner_rows + (y - outer * rows) % inner_rows, 0);
-  }
-  /// Those behind the new one.
-  int MergeableDimensions() const { return std::max(1, behind); }
-  InsertAxisMap MergeDimensions(int count) const {
-    InsertAxisMap merged = *this;
-    const index_t merged_rows = target.ProdShape(N - count, N - 1);
-    merged.target = expr::MergeDimensions(target, count);
-    merged.inner_rows /= merged_rows;
-    merged.rows /= merged_rows;
-    return merged;
-  }
-  bool MergesOperand() const { return true; }
-};
+  return {source, shape, operation, [](int i) { return i; }};
+}
 
 /// The one element of e everywhere in `shape`.
 /// Throws Error(kInvalidArgument) unless e has one element.
 template <Operand E, int N>
 requires(E::kRank ==
-         1) RowMapExp<ScalarMap<N>, OperandNode<E>> broadcast_scalar(const E& e,
-                                                                     const Shape<N>& shape) {
-  return {{e.shape(), shape}, AsNode(e)};
+         1) RowMapExp<BroadcastMap<N>, OperandNode<E>> broadcast_scalar(const E& e,
+                                                                        const Shape<N>& shape) {
+  const auto source = e.shape();
+  const BroadcastMap<N> map(source, shape, "broadcast_scalar",
+                            [](int i) { return i == N - 1 ? 0 : -1; });
+  if (source[0] != 1) {
+    throw InvalidArgument("broadcast_scalar: an expression of shape ", source,
+                          " has not one element to spread over shape ", shape);
+  }
+  return {map, AsNode(e)};
 }
 
 /// A new dimension of extent `size` behind dimension `axis` (-1: before the first), along which e
 /// is repeated. Throws Error(kInvalidArgument) if there is no such dimension.
 template <Operand E>
-RowMapExp<InsertAxisMap<E::kRank + 1>, OperandNode<E>> broadcast_with_axis(const E& e, int axis,
-                                                                           index_t size) {
-  return {{e.shape(), axis, size}, AsNode(e)};
+RowMapExp<BroadcastMap<E::kRank + 1>, OperandNode<E>> broadcast_with_axis(const E& e, int axis,
+                                                                          index_t size) {
+  constexpr int kRank = E::kRank + 1;
+  const auto source = e.shape();
+  if (axis < -1 || axis >= kRank - 1 || size < 0) {
+    throw InvalidArgument("broadcast_with_axis: shape ", source, " has no dimension ", axis,
+                          " behind which ", size, " repetitions could stand");
+  }
+  const auto source_axis = [axis](int i) { return i <= axis ? i : i == axis + 1 ? -1 : i - 1; };
+  Shape<kRank> target;
+  for (int i = 0; i < kRank; ++i) target[i] = i == axis + 1 ? size : source[source_axis(i)];
+  return {{source, target, "broadcast_with_axis", source_axis}, AsNode(e)};
 }
 
 /// Dimension `axis`, of extent 1, repeated `size` times.
 /// Throws Error(kInvalidArgument) if there is no such dimension or its extent is not 1.
 template <Operand E>
-RowMapExp<StretchMap<E::kRank>, OperandNode<E>> broadcast_keepdim(const E& e, int axis,
-                                                                  index_t size) {
+RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_keepdim(const E& e, int axis,
+                                                                    index_t size) {
   auto target = e.shape();
   if (axis < 0 || axis >= E::kRank || target[axis] != 1) {
     throw InvalidArgument("broadcast_keepdim: shape ", target, " has no dimension ", axis,
                           " of extent 1");
   }
   target[axis] = size;
-  return {{e.shape(), target, "broadcast_keepdim"}, AsNode(e)};
+  return {RepeatAxes(e.shape(), target, "broadcast_keepdim"), AsNode(e)};
 }
 
 /// Several dimensions of extent 1 repeated: dimension axes[i] sizes[i] times. Axes and Sizes are
 /// shapes: TShape or Shape<k>.
 /// Throws Error(kInvalidArgument) if their lengths differ, or as broadcast_keepdim.
 template <Operand E, typename Axes, typename Sizes>
-RowMapExp<StretchMap<E::kRank>, OperandNode<E>> broadcast_multi_axes(const E& e, const Axes& axes,
-                                                                     const Sizes& sizes) {
+RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_multi_axes(const E& e, const Axes& axes,
+                                                                       const Sizes& sizes) {
   const auto length = [](const auto& list) {
     if constexpr (requires { list.ndim(); }) {
       return static_cast<int>(list.ndim());
@@ -207,15 +175,15 @@ RowMapExp<StretchMap<E::kRank>, OperandNode<E>> broadcast_multi_axes(const E& e,
     }
     target[axis] = static_cast<index_t>(sizes[i]);
   }
-  return {{source, target, "broadcast_multi_axes"}, AsNode(e)};
+  return {RepeatAxes(source, target, "broadcast_multi_axes"), AsNode(e)};
 }
 
 /// Every dimension of extent 1 repeated as often as `shape` says.
 /// Throws Error(kInvalidArgument) unless each dimension is 1 or already that of `shape`.
 template <Operand E>
-RowMapExp<StretchMap<E::kRank>, OperandNode<E>> broadcast_to(const E& e,
-                                                             const Shape<E::kRank>& shape) {
-  return {{e.shape(), shape, "broadcast_to"}, AsNode(e)};
+RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_to(const E& e,
+                                                               const Shape<E::kRank>& shape) {
+  return {RepeatAxes(e.shape(), shape, "broadcast_to"), AsNode(e)};
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

@@ -92,6 +92,22 @@ void ExpectStretched(const Shape<N>& shape, const Shape<N>& target) {
   }
 }
 
+// An axis of extent 1 runs along its operand or repeats it, whichever its neighbours do.
+TEST(StretchExtentTest, AxesOfExtentOneBesideOthers) {
+  for (index_t a = 1; a <= 2; ++a) {
+    for (index_t b = 1; b <= 3; b += 2) {
+      for (index_t c = 1; c <= 5; c += 4) {
+        for (index_t size = 1; size <= 4; size += 3) ExpectInserted<float>(Shape3(a, b, c), size);
+        for (int repeated = 0; repeated < 8; ++repeated) {
+          Shape<3> source = Shape3(a, b, c);
+          for (int i = 0; i < 3; ++i) source[i] = (repeated >> i & 1) != 0 ? 1 : source[i];
+          ExpectStretched<float>(source, Shape3(a, b, c));
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(StretchTest, ExtentsOfOneAreRepeated) {
   using T = TypeParam;
   ExpectStretched<T>(Shape3(3, 1, 9), Shape3(3, 4, 9));
