@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "tessera/tensor/packet/gamma_packet_math.h"
-#include "tessera/tensor/packet/math_span_names.h"
+#include "tessera/tensor/packet/internal/math_span_names.h"
 #include "tessera/tensor/packet/packet_math.h"
 #include "tessera/tensor/packet/partial_packet.h"
 #include "tessera/tensor/packet/power_packet_math.h"

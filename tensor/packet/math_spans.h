@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tessera/base/dialect.h"
-#include "tessera/tensor/packet/math_span_names.h"
+#include "tessera/tensor/packet/internal/math_span_names.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
 #include "tessera/tensor/packet/span_ahead.h"
 #include "tessera/tensor/packet/span_operand.h"

@@ -1,5 +1,5 @@
-#ifndef TESSERA_TENSOR_PACKET_MATH_SPAN_NAMES_H_
-#define TESSERA_TENSOR_PACKET_MATH_SPAN_NAMES_H_
+#ifndef TESSERA_TENSOR_PACKET_INTERNAL_MATH_SPAN_NAMES_H_
+#define TESSERA_TENSOR_PACKET_INTERNAL_MATH_SPAN_NAMES_H_
 
 /// Calls `define` with the name of each function of packet_math.h that has kernels.
 #define TESSERA_FOR_EACH_MATH_SPAN(define)                                                         \
@@ -13,4 +13,4 @@
 #define TESSERA_FOR_EACH_FLOAT_MATH_SPAN(define) \
   define(Gelu) define(Digamma) define(LogGamma) define(Gamma)
 
-#endif  // TESSERA_TENSOR_PACKET_MATH_SPAN_NAMES_H_
+#endif  // TESSERA_TENSOR_PACKET_INTERNAL_MATH_SPAN_NAMES_H_
