@@ -1,7 +1,7 @@
 #ifndef TESSERA_TENSOR_DEVICE_CUBLAS_CHECK_H_
 #define TESSERA_TENSOR_DEVICE_CUBLAS_CHECK_H_
 
-// For files that nvcc compiles.
+// This header is for files that nvcc compiles.
 
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -10,11 +10,11 @@
 
 namespace tessera::tensor_internal {
 
-/// Throws Error where a call of cuBLAS failed: kResourceExhausted without memory, otherwise
-/// kInternal.
+/// Throws Error if `status`, the result of the cuBLAS function `call`, is a failure. The code is
+/// kResourceExhausted if memory ran out, otherwise kInternal.
 inline void CheckCublas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  static_cast<void>(cudaGetLastError());  // as in CheckCuda
+  static_cast<void>(cudaGetLastError());  // clears the last error; see CheckCuda
   if (status == CUBLAS_STATUS_ALLOC_FAILED) {
     throw ResourceExhausted(call, ": ", cublasGetStatusString(status));
   }

@@ -8,11 +8,13 @@
 
 namespace tessera::tensor_internal {
 
-/// Throws Error(kInternal) that names the call and what CUDA said, unless it succeeded;
-/// Error(kResourceExhausted) if memory ran out.
+/// Throws Error if `status`, the result of the CUDA function `call`, is a failure. The message
+/// names the call and gives CUDA's description of the failure. The code is kResourceExhausted if
+/// memory ran out, otherwise kInternal.
 inline void CheckCuda(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
-  // CUDA remembers it as the last error, which the next launch would be taken to have caused.
+  // CUDA remembers the failure as its last error. This call clears it, since the check of the next
+  // launch would report it again.
   static_cast<void>(cudaGetLastError());
   if (status == cudaErrorMemoryAllocation) {
     throw ResourceExhausted(call, ": ", cudaGetErrorString(status));
@@ -20,8 +22,9 @@ inline void CheckCuda(cudaError_t status, const char* call) {
   throw Internal(call, ": ", cudaGetErrorString(status));
 }
 
-/// The CUDA stream of a tensor. A GPU tensor without one is a mistake, since work on the default
-/// stream is ordered with nothing else.
+/// Returns the CUDA stream of a tensor. Null stands for the fallback stream. Throws
+/// Error(kFailedPrecondition) if there is none either, since work on CUDA's default stream is
+/// ordered with no other work.
 inline cudaStream_t CudaStream(const Stream<gpu>* stream) { return Stream<gpu>::GetStream(stream); }
 
 }  // namespace tessera::tensor_internal

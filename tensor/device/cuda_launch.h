@@ -7,14 +7,15 @@
 
 namespace tessera::tensor_internal {
 
+/// The size of a kernel launch: the blocks of the grid, and the threads of each block.
 struct LaunchShape {
   unsigned blocks;
   unsigned threads;
 };
 
-/// The launch for a grid-stride kernel over `size` elements. 256 threads fill a multiprocessor in
-/// whole blocks on every supported device; 16384 blocks are several waves on the largest of them,
-/// beyond which more blocks only cost launch time.
+/// Returns the launch for a grid-stride kernel over `size` elements. 256 threads fill a
+/// multiprocessor with complete blocks on every supported device. 16384 blocks are several waves on
+/// the largest device; more blocks only cost launch time.
 inline LaunchShape LaunchShapeFor(index_t size) {
   constexpr index_t kThreads = 256;
   constexpr index_t kMaxBlocks = 16384;

@@ -14,7 +14,8 @@ namespace tessera {
 namespace {
 
 #if defined(__x86_64__)
-// Not every compiler's __builtin_cpu_supports knows it.
+// Returns whether the processor has F16C. The __builtin_cpu_supports of some compilers does not
+// know it.
 bool HasF16c() {
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;

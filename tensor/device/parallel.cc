@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 
-/// Ranges of units, as ranges of what is in them.
+/// A loop over units, which calls `function` with the range of indices in each range of units.
 struct UnitLoop {
   int64_t n;
   RangeUnits units;
@@ -28,7 +28,8 @@ struct UnitLoop {
   }
 };
 
-/// The same ranges as TBB's, for where that must not be used.
+/// Cuts [begin, end) into the ranges that TBB would make, and runs them on the calling thread. It
+/// is for loops that must not use TBB.
 void RunSerially(int64_t begin, int64_t end, int64_t grain, const UnitLoop& loop) {
   if (end - begin <= grain) return loop.Run(begin, end);
   const int64_t middle = begin + (end - begin) / 2;
@@ -54,8 +55,8 @@ void RunRanges(int64_t n, int64_t grain, const RangeUnits& units, RangeFunction 
   const int64_t size = loop.units.size;
   const int64_t count = (n + loop.units.before + size - 1) / size;
   const int64_t longest = std::max<int64_t>(grain / size, 1);
-  // One thread calls no TBB either: a task costs it a quarter of a microsecond, 3 % of a range that
-  // comes from memory.
+  // A single thread runs the loop without TBB too. A TBB task costs it a quarter of a microsecond,
+  // which is 3 % of a range that comes from memory.
   if (ParallelWidth() == 1) return RunSerially(0, count, longest, loop);
   tbb::parallel_for(
       tbb::blocked_range<int64_t>(0, count, longest),
@@ -67,7 +68,8 @@ void RunRanges(int64_t n, int64_t grain, const RangeUnits& units, RangeFunction 
 
 RangeUnits UnitsOfLines(const void* first, int64_t step_bytes) {
   const int64_t common = std::gcd(step_bytes, kLineBytes);
-  // Upwards a unit begins with the first index in a line, downwards with the last one.
+  // A unit begins with the first index in a line if the step is positive, and with the last one if
+  // it is negative.
   const int64_t offset = static_cast<int64_t>(reinterpret_cast<uintptr_t>(first) % kLineBytes) +
                          (step_bytes < 0 ? common : 0);
   RangeUnits units{kLineBytes / common, 0};
@@ -86,7 +88,7 @@ int64_t ParallelWidth(int64_t n, int64_t grain) {
   const int64_t longest = std::max<int64_t>(grain, 1);
   int64_t ranges = 1;  // each is halved while it is longer than the grain
   while (n / ranges > longest) ranges *= 2;
-  // Now n % ranges of them are one longer than n / ranges.
+  // Now n % ranges of the ranges are one longer than n / ranges.
   if (n / ranges == longest) ranges += n % ranges;
   return std::min<int64_t>(ranges, ParallelWidth());
 }

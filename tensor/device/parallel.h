@@ -9,17 +9,17 @@
 
 namespace tessera {
 
-/// What ParallelFor runs, without its type.
+/// A loop body without its type: it is called with its context and the range [begin, end).
 using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end);
 
-/// Where a loop may be cut: before each index that is `size` times something less `before`.
+/// The indices before which a loop may be cut: each multiple of `size`, minus `before`.
 struct RangeUnits {
-  int64_t size = 1;    ///< indices of a unit
-  int64_t before = 0;  ///< by how many the first unit is shorter, below `size`
+  int64_t size = 1;    ///< indices in a unit
+  int64_t before = 0;  ///< indices that the first unit lacks, below `size`
 };
 
-/// Units at whose ends a cache line ends too, of elements or rows that lie `step_bytes` apart
-/// (which may be negative) from `first` on: no two threads then write one line.
+/// Returns units that end where a cache line ends, so that no two threads write one line. The
+/// elements or rows of the loop lie `step_bytes` apart, which may be negative, from `first` on.
 RangeUnits UnitsOfLines(const void* first, int64_t step_bytes);
 
 namespace tensor_internal {
@@ -30,36 +30,39 @@ inline std::atomic<int64_t> elements_per_task{0};  // 0 until the setting is rea
 int64_t ReadElementsPerTask();
 }  // namespace tensor_internal
 
-/// ElementsPerTask() where the environment does not say otherwise.
+/// The value of ElementsPerTask() unless the environment sets another one.
 inline constexpr int64_t kDefaultElementsPerTask = int64_t{1} << 15;
 
-/// Elements of a cheap loop that one task should at least have: below it, waking a second worker
-/// costs more than the work that it takes over (docs/performance.md: where two threads overtake
-/// one). The setting TESSERA_ELEMENTS_PER_TASK, read at the first call; throws
-/// Error(kInvalidArgument) if that is no number from 1024 to 2^40. Results do not depend on it,
-/// except that of several NaNs that a sum meets either may give its sign.
+/// Returns the number of elements of a cheap loop that one task should have at least. Below this
+/// number, waking a second worker costs more than the work that it takes over (docs/performance.md:
+/// where two threads overtake one). The environment variable TESSERA_ELEMENTS_PER_TASK sets it and
+/// is read at the first call. Throws Error(kInvalidArgument) if the variable is no number from 1024
+/// to 2^40. Results do not depend on it, except for the sign of a NaN: if a sum meets several NaNs,
+/// any of them may give its sign.
 inline int64_t ElementsPerTask() {
   const int64_t known = tensor_internal::elements_per_task.load(std::memory_order_relaxed);
   return known != 0 ? known : tensor_internal::ReadElementsPerTask();
 }
 
-/// The same of a loop whose elements cost as much each as 1 + cost of a cheap one; see CostOf.
+/// Returns the number of elements that one task should have at least if each element costs as much
+/// as 1 + cost elements of a cheap loop; see CostOf.
 inline int64_t ElementsPerTask(int64_t cost) {
   return std::max<int64_t>(1, ElementsPerTask() / (1 + cost));
 }
 
-/// Steps that a task should take where each does as much as a loop over `work` elements of a cost.
+/// Returns the number of steps that a task should take if each step does as much as a loop over
+/// `work` elements of cost `cost`.
 inline int64_t StepsPerTask(int64_t work, int64_t cost = 0) {
   return std::max<int64_t>(1, ElementsPerTask(cost) / std::max<int64_t>(1, work));
 }
 
-/// What ParallelFor is given: steps, and how many of them a task takes.
+/// The arguments of a ParallelFor: the number of steps, and the steps that one task takes.
 struct TaskPlan {
-  int64_t count;  ///< steps
-  int64_t grain;  ///< steps of a task
+  int64_t count;  ///< the number of steps
+  int64_t grain;  ///< the steps of a task
 
-  /// For steps that each take `work` elements of a cost. Where one task takes all, no division
-  /// tells so: a small loop would pay for it.
+  /// Returns the plan for steps that each take `work` elements of cost `cost`. A loop that fits one
+  /// task is recognized without a division, whose time a small loop would notice.
   static TaskPlan Of(int64_t count, int64_t work, int64_t cost) {
     int64_t elements;
     if (!__builtin_mul_overflow(count, work, &elements) && elements <= ElementsPerTask(cost)) {
@@ -69,9 +72,9 @@ struct TaskPlan {
   }
 };
 
-/// ParallelFor for a function of which there should be one copy only: function(context, begin, end)
-/// on each range. These are cut where UnitsOfLines(first, step_bytes) says, if such a unit is no
-/// longer than the grain.
+/// Calls function(context, begin, end) on disjoint ranges that cover [0, n), as ParallelFor does.
+/// It is for a function of which a program should contain one copy only. The ranges are cut at the
+/// units of UnitsOfLines(first, step_bytes), if such a unit is no longer than the grain.
 inline void ParallelForRange(int64_t n, int64_t grain, const void* first, int64_t step_bytes,
                              RangeFunction function, const void* context) {
   if (n <= 0) return;
@@ -83,13 +86,14 @@ inline void ParallelForRange(int64_t n, int64_t grain, const void* first, int64_
 }
 
 /// Calls body(begin, end) on disjoint ranges that together cover [0, n), in parallel on the TBB
-/// arena that the caller runs in; an engine operation's loops thereby share the engine's workers.
+/// arena in which the caller runs. The loops of an engine operation thereby share the engine's
+/// workers.
 ///
-/// Ranges are about `grain` long, at least half of it; if n <= grain the body runs at once on the
-/// calling thread, without any TBB call. Which thread runs a range is not defined, so a sum over
-/// ranges must combine per-range results in range order. In the child of a fork where TBB's threads
-/// are missing (ThreadsLostInFork) it is the calling one. An exception from a body is rethrown
-/// here.
+/// A range is about `grain` long, and at least half of it. If n <= grain, the body runs at once on
+/// the calling thread, without any TBB call. The thread that runs a range is not defined, so a sum
+/// over ranges must combine the results of the ranges in the order of the ranges. The calling
+/// thread runs all ranges in the child of a fork in which TBB's threads are missing
+/// (ThreadsLostInFork). An exception from a body is rethrown here.
 template <typename Body>
 void ParallelFor(int64_t n, int64_t grain, const Body& body) {
   if (n <= 0) return;
@@ -105,8 +109,9 @@ void ParallelFor(int64_t n, int64_t grain, const Body& body) {
       &body);
 }
 
-/// ParallelFor for a body that writes elements or rows which lie `step_bytes` apart from `first`
-/// on, cut as by ParallelForRange.
+/// Calls body(begin, end) on disjoint ranges that cover [0, n), as ParallelFor does. It is for a
+/// body that writes elements or rows which lie `step_bytes` apart from `first` on. The ranges are
+/// cut as ParallelForRange cuts them.
 template <typename Body>
 void ParallelForLines(int64_t n, int64_t grain, const void* first, int64_t step_bytes,
                       const Body& body) {
@@ -118,9 +123,10 @@ void ParallelForLines(int64_t n, int64_t grain, const void* first, int64_t step_
       &body);
 }
 
-/// How many threads a ParallelFor from here can use; and one over [0, n) with that grain, which has
-/// no more of them than ranges.
+/// Returns the number of threads that a ParallelFor can use if it is called from here.
 int ParallelWidth();
+/// Returns the number of threads that a ParallelFor over [0, n) with `grain` can use if it is
+/// called from here. It is at most the number of ranges.
 int64_t ParallelWidth(int64_t n, int64_t grain);
 
 }  // namespace tessera

@@ -25,8 +25,9 @@ struct Block {
 };
 
 /// A thread's memory: blocks that are filled one after the other. Scopes are destroyed in the
-/// reverse order of their construction even where a waiting thread runs other work meanwhile, since
-/// that work is done before the wait returns; so a position is all that a scope has to remember.
+/// reverse order of their construction. This holds even if a waiting thread runs other work
+/// meanwhile, since that work is done before the wait returns. A scope therefore only has to
+/// remember a position.
 struct Arena {
   std::vector<Block> blocks;
   size_t block = 0;
@@ -56,7 +57,7 @@ Scratch<cpu>::~Scratch() {
   int64_t total_bytes = 0;
   for (const Block& block : arena.blocks) total_bytes += block.size_bytes;
   if (arena.blocks.size() == 1 && total_bytes <= kKeptBytes) return;
-  // Next time one block shall hold all that was needed now.
+  // The next evaluation shall find all that this one needed in one block.
   arena.next_block_bytes = std::min(total_bytes, kKeptBytes);
   arena.blocks.clear();
 }

@@ -11,22 +11,22 @@ namespace tessera {
 
 namespace tensor_internal {
 
-/// A note that a part of an expression has been computed; see prepare.h.
+/// A record that a part of an expression has been computed; see prepare.h.
 struct ComputedPart {
-  const ComputedPart* older;  ///< the note made before
-  const void* type_mark;      ///< tells of what type the part is
+  const ComputedPart* older;  ///< the record made before this one
+  const void* type_mark;      ///< identifies the type of the part
 };
 
 }  // namespace tensor_internal
 
-/// Memory for what one evaluation keeps until it is done: temporaries and partial results. It is
-/// given back when the Scratch goes out of scope; scopes of one thread nest.
+/// Memory for the temporaries and partial results of one evaluation. It is returned when the
+/// Scratch goes out of scope. Scopes of one thread nest.
 template <typename Device>
 class Scratch;
 
-/// On the CPU the memory is the calling thread's own and stays with the thread, so that an
-/// evaluation that runs again and again allocates nothing after the first time. A thread keeps at
-/// most kKeptBytes; what an evaluation needs beyond that is returned to the system at its end.
+/// Scratch memory of the CPU. It belongs to the calling thread and stays with it, so that an
+/// evaluation that runs again and again allocates memory only the first time. A thread keeps at
+/// most kKeptBytes. Memory beyond that returns to the system at the end of the evaluation.
 template <>
 class Scratch<cpu> {
  public:
@@ -37,29 +37,32 @@ class Scratch<cpu> {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  /// 64-byte aligned memory, valid until the scope ends. `size_bytes` is at least 0.
-  /// Throws Error(kResourceExhausted) if there is none.
+  /// Returns 64-byte aligned memory, valid until the scope ends. Requires: size_bytes >= 0. Throws
+  /// Error(kResourceExhausted) if there is none.
   void* Allocate(int64_t size_bytes);
-  /// The same; on a GPU's Scratch, memory of the host.
+  /// Returns memory of the host, as Allocate does on the CPU. Allocate of Scratch<gpu> returns
+  /// memory of the GPU.
   void* AllocateOnHost(int64_t size_bytes) { return Allocate(size_bytes); }
 
-  /// The stream whose work uses the memory.
+  /// Returns the stream whose work uses the memory.
   Stream<cpu>* stream() const { return stream_; }
 
-  /// What the evaluation has computed before its loop, the newest first; see prepare.h.
+  /// Returns the parts that the evaluation has computed before its loop, the newest first; see
+  /// prepare.h.
   const tensor_internal::ComputedPart* computed() const { return computed_; }
   void set_computed(const tensor_internal::ComputedPart* newest) { computed_ = newest; }
 
  private:
   Stream<cpu>* stream_;
   const tensor_internal::ComputedPart* computed_ = nullptr;
-  size_t block_;        // where the thread's memory stood
-  int64_t used_bytes_;  // when this scope began
+  size_t block_;        // the thread's block when this scope began
+  int64_t used_bytes_;  // used bytes of that block at that time
 };
 
 namespace tensor_internal {
 
-/// How often this thread's scratch memory was taken from the system, for tests.
+/// Returns the number of times that this thread's scratch memory was taken from the system. It is
+/// for tests.
 int64_t ScratchAllocations();
 
 }  // namespace tensor_internal

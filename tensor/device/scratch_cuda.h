@@ -11,12 +11,13 @@
 
 namespace tessera {
 
-/// On a GPU the memory comes from CUDA's pool in the order of a stream, and goes back in that
-/// order: the work enqueued in between may use it, and nothing waits.
+/// Scratch memory of a GPU. It comes from CUDA's pool in the order of a stream, and goes back in
+/// that order. The work enqueued in between may use it, and no thread waits.
 template <>
 class Scratch<gpu> {
  public:
-  /// Throws Error(kFailedPrecondition) without a stream.
+  /// Opens a scope on `stream`; null stands for the fallback stream. Throws
+  /// Error(kFailedPrecondition) if there is none either.
   explicit Scratch(Stream<gpu>* stream)
       : owner_(stream), stream_(tensor_internal::CudaStream(stream)) {}
   ~Scratch() {
@@ -29,6 +30,8 @@ class Scratch<gpu> {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
+  /// Returns memory of the GPU, valid for work that is enqueued before the scope ends; null for 0
+  /// bytes. Throws Error(kResourceExhausted) if there is none.
   void* Allocate(int64_t size_bytes) {
     if (size_bytes == 0) return nullptr;
     memories_.push_back(nullptr);  // stays null if there is no memory
@@ -38,10 +41,14 @@ class Scratch<gpu> {
     return memories_.back();
   }
 
+  /// Returns 64-byte aligned memory of the host, valid until the scope ends.
   void* AllocateOnHost(int64_t size_bytes) { return host_.Allocate(size_bytes); }
 
+  /// Returns the stream whose work uses the memory.
   Stream<gpu>* stream() const { return owner_; }
 
+  /// Returns the parts that the evaluation has computed before its loop, the newest first; see
+  /// prepare.h.
   const tensor_internal::ComputedPart* computed() const { return host_.computed(); }
   void set_computed(const tensor_internal::ComputedPart* newest) { host_.set_computed(newest); }
 

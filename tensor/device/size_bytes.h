@@ -12,8 +12,9 @@
 namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The product of the extents in [begin, end), which does not wrap as Shape's own may. Invalid even
-/// for an empty shape whose other extents overflow, as strides are products of some of them.
+/// Returns the product of the extents in [begin, end), which is invalid on overflow, while the
+/// product of Shape itself may wrap around. It is invalid even for an empty shape if the other
+/// extents overflow, since strides are products of some of them.
 template <int N>
 CheckedSize CheckedProduct(const Shape<N>& shape, int begin, int end) {
   CheckedSize product = 1;
@@ -28,7 +29,7 @@ CheckedSize CheckedProduct(const Shape<N>& shape, int begin, int end) {
   return empty ? product * 0 : product;
 }
 
-/// The error of CountableShape.
+/// Throws the error of CountableShape.
 template <int N>
 [[noreturn, gnu::cold, gnu::noinline]] void ThrowUncountable(const char* operation,
                                                              Shape<N> shape) {
@@ -36,16 +37,16 @@ template <int N>
                         " has a negative extent or extents whose product is not below 2^63");
 }
 
-/// Returns the shape of an expression that `operation` makes.
-/// Throws Error(kInvalidArgument) that begins with `operation` if an extent is negative, or if the
-/// elements could not be counted.
+/// Returns `shape`, which is that of an expression made by `operation`. Throws
+/// Error(kInvalidArgument), with a message that begins with `operation`, if an extent is negative
+/// or the number of elements is not below 2^63.
 template <int N>
 const Shape<N>& CountableShape(const Shape<N>& shape, const char* operation) {
   if (!CheckedProduct(shape, 0, N).valid()) ThrowUncountable(operation, shape);
   return shape;
 }
 
-/// The error of a shape that no memory could hold.
+/// Throws the error of a shape that no memory could hold.
 template <int N>
 [[noreturn, gnu::cold, gnu::noinline]] void ThrowImpossibleSize(const char* operation,
                                                                 Shape<N> shape,
@@ -58,13 +59,13 @@ template <int N>
                         " bytes: the size in bytes is above ", std::numeric_limits<int64_t>::max());
 }
 
-/// The bytes of a tensor of elements T whose rows lie `stride` elements apart.
-/// Throws Error(kInvalidArgument) that begins with `operation` and gives the shape if an extent is
-/// negative or the size overflows.
+/// Returns the size in bytes of a tensor of elements T whose rows lie `stride` elements apart.
+/// Throws Error(kInvalidArgument), with a message that begins with `operation` and gives the shape,
+/// if an extent is negative or the size overflows.
 template <typename T, int N>
 int64_t SizeBytes(const Shape<N>& shape, index_t stride, const char* operation) {
   const CheckedSize rows = CheckedProduct(shape, 0, N - 1);
-  // Of a negative row the padded stride may be 0.
+  // The padded stride of a row with a negative extent may be 0, so the size alone does not tell.
   const auto size = (CheckedSize(stride) * static_cast<int64_t>(sizeof(T)) * rows).value();
   if (!size || shape[N - 1] < 0) ThrowImpossibleSize(operation, shape, sizeof(T));
   return *size;

@@ -17,14 +17,14 @@ using tensor_internal::CudaStream;
 template <>
 Stream<gpu>* NewStream<gpu>(int dev_id) {
   CheckCuda(cudaSetDevice(dev_id), "NewStream<gpu>: cudaSetDevice");
-  // The temporaries of expressions come from the device's pool, which by default gives all that is
-  // free back to the system whenever somebody waits for a stream.
+  // The temporaries of expressions come from the device's pool. It returns all free memory to the
+  // system whenever a thread waits for a stream, unless a threshold is set.
   cudaMemPool_t pool = nullptr;
   CheckCuda(cudaDeviceGetDefaultMemPool(&pool, dev_id), "NewStream<gpu>: default memory pool");
   uint64_t kept_bytes = 0;
   CheckCuda(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes),
             "NewStream<gpu>: cudaMemPoolGetAttribute");
-  if (kept_bytes == 0) {  // not if the program has chosen
+  if (kept_bytes == 0) {  // the program has set no threshold
     kept_bytes = uint64_t{1} << 30;
     CheckCuda(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept_bytes),
               "NewStream<gpu>: cudaMemPoolSetAttribute");
@@ -32,7 +32,7 @@ Stream<gpu>* NewStream<gpu>(int dev_id) {
   auto stream = std::make_unique<Stream<gpu>>();
   stream->dev_id = dev_id;
   cudaStream_t cuda_stream = nullptr;
-  // Non-blocking: the legacy default stream of somebody else's code must not order with ours.
+  // A non-blocking stream is not ordered with the legacy default stream, which other code may use.
   CheckCuda(cudaStreamCreateWithFlags(&cuda_stream, cudaStreamNonBlocking),
             "NewStream<gpu>: cudaStreamCreateWithFlags");
   stream->stream_ = cuda_stream;
@@ -40,7 +40,7 @@ Stream<gpu>* NewStream<gpu>(int dev_id) {
   CheckCublas(cublasCreate(&handle), "NewStream<gpu>: cublasCreate");
   stream->blas_handle_ = handle;
   CheckCublas(cublasSetStream(handle, cuda_stream), "NewStream<gpu>: cublasSetStream");
-  // Partial sums of half and bfloat16 stay in float.
+  // This mode keeps the partial sums of half and bfloat16 in float.
   CheckCublas(cublasSetMathMode(handle, static_cast<cublasMath_t>(
                                             CUBLAS_DEFAULT_MATH |
                                             CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
@@ -52,7 +52,7 @@ template <>
 void DeleteStream<gpu>(Stream<gpu>* stream) {
   if (stream == nullptr) return;
   const std::unique_ptr<Stream<gpu>> owned(stream);
-  // The stream goes even if the handle's end fails.
+  // The stream is destroyed even if destroying the handle fails.
   const cublasStatus_t of_handle = cublasDestroy(static_cast<cublasHandle_t>(owned->blas_handle_));
   const cudaError_t of_stream = cudaStreamDestroy(CudaStream(owned.get()));
   CheckCublas(of_handle, "DeleteStream<gpu>: cublasDestroy");
@@ -66,7 +66,7 @@ void Stream<gpu>::Wait() {
 bool Stream<gpu>::CheckIdle() const {
   const cudaError_t status = cudaStreamQuery(CudaStream(this));
   if (status == cudaErrorNotReady) {
-    // An answer and not a failure, but CUDA remembers it as the last error.
+    // cudaErrorNotReady is an answer and not a failure, but CUDA remembers it as the last error.
     static_cast<void>(cudaGetLastError());
     return false;
   }
