@@ -6,10 +6,10 @@
 #include <random>
 #include <vector>
 
-/// What the tests and the table of the functions' errors share.
+/// Helpers that the tests and the table of the functions' errors share.
 namespace tessera::tensor_internal {
 
-/// The distance of neighbouring numbers of T around `value`.
+/// Returns the distance between neighbouring values of T around `value`.
 template <typename T>
 long double Ulp(long double value) {
   using Limits = std::numeric_limits<T>;
@@ -20,9 +20,9 @@ long double Ulp(long double value) {
   return std::ldexp(1.0L, exponent - Limits::digits);
 }
 
-/// `count` pairs of numbers on both sides of 1, as many for each power of 2 of their distance from
-/// it, down to the last: 1 is a zero or an end of many functions, and of random numbers few lie
-/// near it.
+/// Returns `count` pairs of numbers on both sides of 1. Their distances from 1 are equally frequent
+/// for each power of 2, down to the last. The number 1 is a zero or an end of many functions, and
+/// few random numbers lie near it.
 template <typename T>
 std::vector<T> NumbersAroundOne(int count, std::mt19937_64& generator) {
   std::uniform_real_distribution<double> exponent(-std::numeric_limits<T>::digits, 0);
@@ -35,18 +35,18 @@ std::vector<T> NumbersAroundOne(int count, std::mt19937_64& generator) {
   return numbers;
 }
 
-/// x times the normal distribution's share below x.
+/// Returns x times the standard normal distribution function at x.
 inline long double GeluReference(long double x) {
   if (std::isinf(x) && x < 0) return -0.0L;
   return x / 2 * std::erfc(-x * std::sqrt(0.5L));
 }
 
-/// The derivative of log gamma(x) by the recurrence up to 40, where five terms of its series give
-/// all digits of a long double.
+/// Returns the derivative of log gamma(x). The recurrence raises x to at least 40, where five terms
+/// of the series give all digits of a long double.
 inline long double DigammaReference(long double x) {
   if (x == 0) return -1 / x;
   if (x < 0) {
-    // Of tiny x the distance to the whole number below would be 1.
+    // The distance to the integer below would round to 1 for a tiny x, so the nearest is taken.
     const long double past_whole = x - std::round(x);
     if (past_whole == 0 || std::isinf(x)) return std::numeric_limits<long double>::quiet_NaN();
     const long double pi = 3.14159265358979323846264338327950288L;

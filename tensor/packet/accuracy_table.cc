@@ -25,8 +25,9 @@ using Reference = long double (*)(long double);
 using tensor_internal::NumbersAroundOne;
 using tensor_internal::Ulp;
 
-// Every 4093rd float, which reaches all exponents and, over the range, all low bits; for double as
-// many random bit patterns. Then numbers of ordinary size, where most arguments lie, and around 1.
+// Returns the arguments of the table. Those of float are every 4093rd float, which reaches all
+// exponents and, over the range, all low bits. Those of double are random bit patterns of the same
+// number. Numbers of ordinary size, where most arguments lie, and numbers around 1 follow.
 template <typename T>
 std::vector<T> Arguments() {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -51,11 +52,11 @@ std::vector<T> Arguments() {
 template <typename T>
 struct Worst {
   long double error = 0;
-  size_t index = 0;  // of the result
+  size_t index = 0;  // the index of that result
 
   void Take(size_t i, T result, long double exact) {
     if (std::isnan(exact) || !std::isfinite(static_cast<T>(exact)) || !std::isfinite(result)) {
-      return;  // the tests hold these against the reference exactly
+      return;  // the tests compare these with the reference exactly
     }
     const long double of_result =
         std::fabs(static_cast<long double>(result) - exact) / Ulp<T>(exact);
@@ -70,7 +71,7 @@ struct Worst {
   }
 };
 
-// A tensor's memory is not const, but an operand's is only read.
+// Returns a tensor over `numbers`. A tensor's memory is not const, but an operand is only read.
 template <typename T>
 Tensor<cpu, 1, T> AsTensor(const std::vector<T>& numbers) {
   return Tensor<cpu, 1, T>(const_cast<T*>(numbers.data()),
@@ -91,7 +92,8 @@ void PrintRow(const char* name, const Function& function, Reference reference) {
   std::printf(" %.9g |\n", static_cast<double>(arguments[worst.index]));
 }
 
-// Of the arguments' magnitudes, to powers whose results have any magnitude.
+// Prints the row of pow. The bases are the magnitudes of the arguments. The exponents lead to
+// results of any magnitude.
 template <typename T>
 void PrintPowerRow() {
   using Limits = std::numeric_limits<T>;
@@ -156,7 +158,8 @@ void PrintTable() {
   PrintPowerRow<T>();
 }
 
-// The instruction set is looked up once in a process, so that each needs one of its own.
+// Prints the rows of one instruction set in a child process, since a process looks up its
+// instruction set once.
 void PrintFor(const char* instruction_set) {
   std::fflush(stdout);
   const pid_t child = fork();

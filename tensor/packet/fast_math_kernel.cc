@@ -1,12 +1,12 @@
-// The kernels of internal/math_kernel.h, compiled once for each instruction set and each set of
-// flags that let the compiler calculate as it likes.
+// The array kernels of tensor/packet/math_kernel.h, compiled once for each instruction set and each
+// set of flags that let the compiler change the arithmetic, such as -ffast-math.
 #include "tessera/tensor/packet/fast_math_kernel.h"
 
 #include "tessera/tensor/packet/math_kernel.h"
 
 namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE {
 
-// Constant, so that nothing runs before the test has looked at the machine.
+// The tables are constant, so that no code runs before the test has looked at the machine.
 extern const FastMathKernel kFastMathKernels[];
 #define TESSERA_KERNEL(Name, name) {Name##Float, Name##Double},
 const FastMathKernel kFastMathKernels[] = {TESSERA_FOR_C_FUNCTIONS(TESSERA_KERNEL)};

@@ -7,7 +7,7 @@
 #include "tessera/tensor/packet/span_ahead.h"
 #include "tessera/tensor/packet/span_operand.h"
 
-/// Calls define(Name, name) for the functions of packet_math.h that the C library has as well.
+/// Calls define(Name, name) for each function of packet_math.h that the C library has as well.
 #define TESSERA_FOR_C_FUNCTIONS(define)                                                            \
   define(Exp, exp) define(Exp2, exp2) define(Expm1, expm1) define(Log, log) define(Log2, log2)     \
       define(Log10, log10) define(Log1p, log1p) define(Sin, sin) define(Cos, cos) define(Tan, tan) \
@@ -15,22 +15,23 @@
               define(Cosh, cosh) define(Tanh, tanh) define(Asinh, asinh) define(Acosh, acosh)      \
                   define(Atanh, atanh) define(Cbrt, cbrt) define(Erf, erf) define(Erfc, erfc)
 
-/// The same for those that have kernels of float alone, with the names of their references.
+/// Calls define(Name, reference) for each function that has array kernels for float alone, with the
+/// name of its reference.
 #define TESSERA_FOR_FLOAT_FUNCTIONS(define)                                                   \
   define(Gelu, GeluReference) define(Digamma, DigammaReference) define(LogGamma, std::lgamma) \
       define(Gamma, std::tgamma)
 
 namespace tessera::tensor_internal {
 
-/// A function over a span, as internal/math_kernel.h has it.
+/// The array kernel of a function, as in tensor/packet/math_kernel.h.
 template <typename T>
 using MathKernel = void (*)(const T* in, T* out, int64_t count, ScaleOrOffset<T> input,
                             SpanAhead ahead);
 
-/// Powers over spans.
+/// The array kernel of powers.
 using PowerKernel = void (*)(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);
 
-/// One function of TESSERA_FOR_C_FUNCTIONS.
+/// The array kernels of one function of TESSERA_FOR_C_FUNCTIONS.
 struct FastMathKernel {
   MathKernel<float> of_floats;
   MathKernel<double> of_doubles;

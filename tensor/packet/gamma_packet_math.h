@@ -7,25 +7,26 @@
 #include "tessera/tensor/packet/packet_math.h"
 #include "tessera/tensor/packet/trigonometric_packet_math.h"
 
-/// The gamma function and its kin of whole packets of float; packet_math.h says how accurate they
-/// are.
+/// The gamma function and related functions for packets of float; packet_math.h states their
+/// accuracy.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace packet_math {
 
-/// What the gamma function and its kin have in common, of doubles that were floats: y is x, or
-/// 1 - x where x < 1/2 and the reflection leads there; w = y + 6, from where the asymptotic series
-/// hold (Abramowitz and Stegun, Handbook of Mathematical Functions, 6.1.17, 6.3.7, 6.1.41).
+/// The argument reduction that the gamma function and related functions share. Its numbers are
+/// doubles that were floats. y is 1 - x where x < 1/2, for the reflection formula, and x elsewhere.
+/// w is y + 6, from where the asymptotic series hold (Abramowitz and Stegun, Handbook of
+/// Mathematical Functions, 6.1.17, 6.3.7, 6.1.41).
 template <typename P>
 struct ReducedGamma {
-  P reflected;  ///< a mask: where x < 1/2
-  P w;          ///< as above
-  P held;       ///< y, but so small that t^3 is finite
+  P reflected;  ///< a mask of the lanes where x < 1/2
+  P w;          ///< y + 6
+  P held;       ///< y, limited so that t^3 is finite
   P t;          ///< y (y + 5); (y + 1) (y + 4) is t + 4, and (y + 2) (y + 3) is t + 6
-  P n;          ///< the whole number next to x where x < 1/2
-  P sine;       ///< sin(pi (x - n)) there, a zero for whole x alone; elsewhere 1
-  P cosine;     ///< cos(pi (x - n)) there
+  P n;          ///< the nearest integer to x where x < 1/2
+  P sine;       ///< sin(pi (x - n)) where x < 1/2, a zero for integers alone; else 1
+  P cosine;     ///< cos(pi (x - n)) where x < 1/2
 
   explicit ReducedGamma(const P& x) {
     const P half = Set<P>(0.5), one = Set<P>(1);
@@ -37,7 +38,7 @@ struct ReducedGamma {
     n = pk::pzero(x);
     sine = cosine = one;
     if (AllLess(half, x)) return;
-    // Floats beyond are whole, and so is what they become here.
+    // Floats beyond these bounds are integers, and so are the bounds that replace them.
     const P near = Within(x, -0x1p30, 0x1p30);
     n = ToWhole(near);
     const P angle = pk::pmul(P(pk::psub(near, n)), Set<P>(3.1415926535897931));
@@ -46,33 +47,35 @@ struct ReducedGamma {
     sine = pk::pselect(reflected, value, one);
     cosine = SineOfTurns(P(pk::padd(turn.n, one)), turn.sine, turn.cosine);
   }
-  /// y (y + 1) … (y + 5).
+  /// Returns y (y + 1) … (y + 5).
   P Product() const {
     return pk::pmul(P(pk::pmul(t, P(pk::padd(t, Set<P>(4))))), P(pk::padd(t, Set<P>(6))));
   }
-  /// log gamma(w) by Stirling's series (6.1.41) up to w^-15, within 3e-15 and its rounding: so
-  /// little that what is left near the zeros of log gamma(x) is good for a float.
+  /// Returns log gamma(w) by Stirling's series (6.1.41) up to w^-15. The error is at most 3e-15
+  /// plus rounding, so small that the difference that remains near the zeros of log gamma(x) is
+  /// accurate enough for a float.
   P LogGammaOfW() const {
     static constexpr double kStirling[] = {1.0 / 12,    -1.0 / 360,      1.0 / 1260,
                                            -1.0 / 1680, 1.0 / 1188,      -691.0 / 360360,
                                            1.0 / 156,   -3617.0 / 122400};
     const P z = pk::pdiv(Set<P>(1), w);
     const P series = pk::pmul(z, Polynomial(P(pk::pmul(z, z)), kStirling));
-    // 0.91… is log(2 pi) / 2; the form has no infinity less another.
+    // 0.91… is log(2 pi) / 2. This form subtracts no infinity from another.
     const P main = pk::pmul(P(pk::psub(w, Set<P>(0.5))), P(pk::psub(Log(w), Set<P>(1))));
     return pk::padd(main, P(pk::padd(series, Set<P>(0.91893853320467274 - 0.5))));
   }
 };
 
-/// The derivative of log gamma(x), of floats: psi(y) = psi(w) - sum of 1 / (y + k) up to k = 5,
-/// psi(w) by the series of special_functions.h, and psi(x) = psi(1 - x) - pi / tan(pi x).
+/// Returns psi(x), the derivative of log gamma(x), for floats. psi(y) is psi(w) - sum of 1 / (y +
+/// k) up to k = 5, with psi(w) by the series of special_functions.h. The reflection psi(1 - x) - pi
+/// / tan(pi x) gives psi(x) where x < 1/2.
 template <RealPacket P>
 inline P Digamma(const P& x) {
   return InDouble(x, []<typename D>(const D& a) {
     static constexpr double kSeries[] = {-1.0 / 12,  1.0 / 120,       -1.0 / 252, 1.0 / 240,
                                          -1.0 / 132, 691.0 / 32760.0, -1.0 / 12,  3617.0 / 8160};
     const ReducedGamma<D> r(a);
-    // Two fractions at a time have a numerator of 2 y + 5.
+    // Each pair of fractions has a numerator of 2 y + 5.
     const D over = MultiplyAdd(MultiplyAdd(r.t, Set<D>(3), Set<D>(20)), r.t, Set<D>(24));
     const D sum =
         pk::pdiv(D(pk::pmul(MultiplyAdd(r.held, Set<D>(2), Set<D>(5)), over)), r.Product());
@@ -88,8 +91,8 @@ inline P Digamma(const P& x) {
   });
 }
 
-/// log|gamma(x)|, of floats: gamma(y) = gamma(w) / (y (y + 1) … (y + 5)), and for x < 1/2
-/// |gamma(x)| = pi / (|sin(pi x)| gamma(1 - x)).
+/// Returns log|gamma(x)| for floats. gamma(y) is gamma(w) / (y (y + 1) … (y + 5)). |gamma(x)| is pi
+/// / (|sin(pi x)| gamma(1 - x)) where x < 1/2.
 template <RealPacket P>
 inline P LogGamma(const P& x) {
   return InDouble(x, []<typename D>(const D& a) {
@@ -105,17 +108,17 @@ inline P LogGamma(const P& x) {
     const D value = pk::pselect(r.reflected, D(pk::psub(log, of_w)), D(pk::psub(of_w, log)));
     const D infinity = Set<D>(std::numeric_limits<double>::infinity());
     const D finite = WhereEqual(D(pk::pabs(a)), infinity, infinity, value);
-    // Rounding leaves no zero of the two that floats have.
+    // Rounding would lose the two zeros that floats have, at 1 and 2.
     const D zero = pk::pzero(a);
     return WhereEqual(a, Set<D>(1), zero, WhereEqual(a, Set<D>(2), zero, finite));
   });
 }
 
-/// gamma(x), of floats, as LogGamma.
+/// Returns gamma(x) for floats, by the formulas of LogGamma.
 template <RealPacket P>
 inline P Gamma(const P& x) {
   return InDouble(x, []<typename D>(const D& a) {
-    // Beyond the results are infinite; below -1000 they are zeros, but not at whole numbers.
+    // Results above 100 are infinite. Results below -1000 are zeros, except at integers.
     const ReducedGamma<D> r(Within(a, -1e30, 100));
     const D product = r.Product();
     const D of_w = Exp(r.LogGammaOfW());

@@ -6,16 +6,19 @@
 #include "tessera/base/float16.h"
 #include "tessera/tensor/packet/wide_packet.h"
 
-/// Packets of half_t for wide loops: as many numbers as a wide packet of float has, encoded in 16
-/// bytes. Each operation is that of half_t: it decodes to float, computes there, and rounds to
-/// half_t again. Machines with AVX2 have one instruction for four numbers in either direction
-/// (F16C), which is named in assembler: the functions here are compiled for the baseline before
-/// they are inlined into a loop for AVX2, and there no intrinsic of F16C may stand. So are
-/// division, which the flags of -ffast-math would make an approximation, and the square root.
+/// Packets of half_t for AVX2 loops. A packet has as many numbers as an AVX2 packet of float,
+/// encoded in 16 bytes. Each operation is that of half_t: it decodes to float, computes there, and
+/// rounds to half_t again.
+///
+/// Machines with AVX2 have one instruction for four numbers in either direction (F16C). It is
+/// written in assembler: the functions here are compiled for the baseline before they are inlined
+/// into a loop for AVX2, and the baseline allows no intrinsic of F16C. Division and the square root
+/// are written in assembler as well, since the flags of -ffast-math would make division an
+/// approximation.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// static_cast<To> of each number of a packet of half_t or float.
+/// Converts each number of a packet of half_t or float as static_cast<To> does.
 template <typename To, typename P>
 TESSERA_HD WidePacket<To> ConvertPacket(const P& a);
 
@@ -30,21 +33,21 @@ struct WidePacket<half_t> {
 
   Vector v;
 
-  TESSERA_HD WidePacket(const Vector& vector) : v(vector) {}  // NOLINT: it is nothing else
+  TESSERA_HD WidePacket(const Vector& vector) : v(vector) {}  // NOLINT: a packet is its vector
   TESSERA_HD static WidePacket OfBits(const Bits& bits) { return bits; }
 };
 template <>
 inline constexpr bool kIsHalfPacket<WidePacket<half_t>> = true;
 
-/// The numbers of a packet in float. (A field that an assembler instruction writes would be kept in
-/// memory besides, so these write variables.)
+/// The numbers of a packet in float. Assembler instructions write local variables rather than these
+/// fields, since a field that they write would be kept in memory besides.
 struct DecodedHalves {
   using Vector __attribute__((vector_size(16))) = float;
 
   Vector low, high;
 };
 
-/// Exact; NaN becomes quiet.
+/// Converts the numbers to float exactly; NaN becomes quiet.
 TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
   const WidePacket<half_t>::Vector upper =
       __builtin_shufflevector(a.v, a.v, 4, 5, 6, 7, 4, 5, 6, 7);
@@ -53,7 +56,8 @@ TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
   asm("vcvtph2ps %1, %0" : "=x"(high) : "x"(upper));
   return {low, high};
 }
-/// The numbers rounded to nearest, ties to even; a NaN becomes the one that half_t(float) gives.
+/// Rounds the numbers to half_t, to nearest, ties to even. NaN becomes the one that half_t(float)
+/// gives.
 TESSERA_HD WidePacket<half_t> EncodeHalves(const DecodedHalves& a) {
   using Vector = WidePacket<half_t>::Vector;
   Vector low, high;  // in the lower four lanes
@@ -82,7 +86,8 @@ TESSERA_HD WidePacket<To> ConvertPacket(const P& a) {
 
 #if TESSERA_HAS_WIDE_PACKETS
 
-/// What functions of pk for wide packets do not do with whole numbers.
+/// The functions of pk for packets of half_t. They replace functions of wide_packet.h, which would
+/// compute with the encoded numbers as integers.
 namespace Eigen::internal {
 
 template <>
@@ -142,7 +147,7 @@ TESSERA_HD tessera::WidePacket<tessera::half_t> pmadd(
     const tessera::WidePacket<tessera::half_t>& c) {
   return padd(pmul(a, b), c);  // two roundings
 }
-/// Of NaN itself, as that of half_t.
+/// Returns the absolute values; a NaN stays as it is, as with half_t.
 TESSERA_HD tessera::WidePacket<tessera::half_t> pabs(
     const tessera::WidePacket<tessera::half_t>& a) {
   const auto sign = pset1<tessera::WidePacket<tessera::half_t>>(tessera::half_t(-0.0f));

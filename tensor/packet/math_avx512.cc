@@ -1,3 +1,3 @@
-// Compiled with -mavx512f and its companions; see internal/math_kernel.h.
+// This file is compiled with -mavx512f and its companions; see tensor/packet/math_kernel.h.
 #define TESSERA_MATH_NAMESPACE math_avx512
 #include "tessera/tensor/packet/math_kernel.h"

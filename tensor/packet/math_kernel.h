@@ -1,6 +1,7 @@
-// The functions of packet_math.h over spans: included by one .cc for each instruction set, which is
-// compiled for that set, with Eigen's namespace renamed (see gemm_kernel.h) and with a
-// TESSERA_ISA_NAMESPACE of its own, so that what it instantiates is shared with nobody.
+// The array kernels of packet_math.h: its functions over arrays. One .cc for each instruction set
+// includes this header. The .cc is compiled for that set, with Eigen's namespace renamed (see
+// gemm_kernel.h) and with a TESSERA_ISA_NAMESPACE of its own, so that no other code shares the
+// templates that it instantiates.
 #ifndef TESSERA_TENSOR_PACKET_MATH_KERNEL_H_
 #define TESSERA_TENSOR_PACKET_MATH_KERNEL_H_
 
@@ -24,11 +25,12 @@
 namespace tessera::tensor_internal::TESSERA_MATH_NAMESPACE {
 namespace {
 
-// For __builtin_prefetch: what a span and its results leave of the first cache is too little.
+// The locality argument of __builtin_prefetch: the second-level cache. An array and its results
+// leave too little of the first-level cache.
 constexpr int kIntoSecondCache = 2;
 
-// Asks for `size` bytes from byte `begin` on of each place. Inlined always: GCC 12 drops calls of a
-// function that does nothing else.
+// Prefetches `size` bytes from byte `begin` on of each place. It is always inlined, since GCC 12
+// drops calls of a function that does nothing else.
 [[gnu::always_inline]] inline void AskFor(SpanAhead ahead, int64_t begin, int64_t size) {
   constexpr int64_t kLineBytes = 64;
   for (int64_t k = 0; k < ahead.count; ++k) {
@@ -38,11 +40,12 @@ constexpr int kIntoSecondCache = 2;
   }
 }
 
-// Whether results lie a little after what they are computed from, whole pages aside. Going upwards,
-// a load then follows the store of an earlier result to an address that ends in the same 12 bits.
-// Zen 4 takes packets of 64 bytes for that result and lets them wait (not on all pages), so that
-// one follows the other with the function's whole latency: log took 1.3 to 2.4 us for 4096 elements
-// instead of 1.16. By 8 packets later the result is stored.
+// Returns whether the results lie a little after the inputs, apart from a multiple of the page
+// size. In an upward loop a load then follows the store of an earlier result to an address that
+// ends in the same 12 bits. Zen 4 mistakes the load of a 64-byte packet for one of that result and
+// lets it wait (not on all pages). Each packet then waits for the function's whole latency: log
+// took 1.3 to 2.4 us for 4096 elements instead of 1.16. A distance of 8 packets is enough for the
+// result to be stored.
 template <typename T>
 bool StoresLieAhead(const T* in, const T* out) {
   constexpr uintptr_t kPageBytes = 4096;
@@ -51,10 +54,10 @@ bool StoresLieAhead(const T* in, const T* out) {
   return 0 < bytes && bytes < 8 * sizeof(Packet<T>);
 }
 
-// ForEachPacket of a count of whole packets. A function by itself, so that the loop shares its
-// registers with nothing. Nor does it take packets, as part of `function`: GCC 12 passes them in
-// registers, and such a function leaves without vzeroupper, after which the C library's pow took
-// four times as long.
+// Runs ForEachPacket for a count of complete packets. It is a function by itself, so that the loop
+// shares its registers with no other code. `function` must not contain packets: GCC 12 would pass
+// them in registers, and such a loop function returns without vzeroupper, after which the C
+// library's pow took four times as long.
 template <typename T, typename Function, typename... In>
 [[gnu::flatten, gnu::noinline]] void ForEachWholePacket(T* out, int64_t count, SpanAhead ahead,
                                                         Function function, const In*... in) {
@@ -65,7 +68,8 @@ template <typename T, typename Function, typename... In>
   const int64_t step = downwards ? -kSize : kSize;
   int64_t i = downwards ? count - kSize : 0;
   for (int64_t left = count; left > 0;) {
-    // In turns: asking inside the loop over packets would cost the function its registers.
+    // The loop runs in turns, since a prefetch inside the loop over packets would cost the function
+    // its registers.
     const int64_t turn = ahead.count != 0 && left > kTurn ? kTurn : left;
     AskFor(ahead, (count - left) * int64_t{sizeof(T)}, turn * int64_t{sizeof(T)});
     for (const int64_t end = left - turn; left > end; left -= kSize, i += step) {
@@ -74,13 +78,13 @@ template <typename T, typename Function, typename... In>
   }
 }
 
-// Calls function(packet of each `in`) on all packets, downwards where StoresLieAhead; the last one
-// is filled up with its first element, so that nothing is calculated (and no exception flag raised)
-// but for what is there.
+// Calls function(packet of each `in`) on all packets, downwards if StoresLieAhead returns true. The
+// last packet is filled up with its first element, so that the function computes no other values
+// and raises no exception flag for them.
 //
-// All that the function calls is compiled into it here. Else GCC 12 decides by how much the file
-// has grown, and a call in the loop, whose packets and constants go through memory, took up to
-// three quarters more of the time: adding one function to the file made others slower.
+// All functions that `function` calls are inlined here. Otherwise GCC 12 decides by the growth of
+// the file, and adding one function to the file made others slower. A call in the loop, whose
+// packets and constants go through memory, made it take up to 75 % longer.
 template <typename T, typename Function, typename... In>
 [[gnu::flatten]] void ForEachPacket(T* out, int64_t count, SpanAhead ahead, Function function,
                                     const In*... in) {
@@ -93,7 +97,7 @@ template <typename T, typename Function, typename... In>
   if (whole > 0) ForEachWholePacket(out, whole, ahead, function, in...);
 }
 
-// out[i] = function(input.scale * in[i] + input.offset)
+// Computes out[i] = function(input.scale * in[i] + input.offset).
 template <typename T, typename Function>
 void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, SpanAhead ahead,
          Function function) {
@@ -108,8 +112,9 @@ void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, SpanAhead a
   ForEachPacket(out, count, ahead, of_changed, in);
 }
 
-// The same of floats by packets of double, or where these have no more than two lanes, which the C
-// library outruns, by `scalar`, a function of one number.
+// Computes out[i] = function(input.scale * in[i] + input.offset) for floats in packets of double.
+// It calls `scalar`, a function of one number, instead of `function` if packets of double have no
+// more than two lanes, since the C library is faster than those.
 template <typename Function, typename Scalar>
 void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,
                  SpanAhead ahead, Function function, Scalar scalar) {
@@ -120,7 +125,8 @@ void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float
   }
 }
 
-// out[i] = a[i] to the power b[i], as MapInDouble.
+// Computes out[i] = a[i] to the power b[i] in packets of double, or by the C library if these have
+// no more than two lanes.
 template <typename T>
 void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
   if constexpr (packet_math::kManyWideLanes) {
@@ -138,7 +144,7 @@ void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
       ForEachPacket(out, count, SpanAhead(), power, a.data, b.data);
     }
   } else {
-    // The builtin, as in trigonometric_packet_math.h.
+    // The builtin is called for the reason given at InTurns in trigonometric_packet_math.h.
     for (int64_t i = 0; i < count; ++i) {
       out[i] = __builtin_powf(a.data[a.repeats ? 0 : i], b.data[b.repeats ? 0 : i]);
     }

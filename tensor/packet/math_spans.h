@@ -11,11 +11,11 @@
 
 namespace tessera::tensor_internal {
 
-/// The functions of packet_math.h over `count` numbers: out[i] = f(input.scale * in[i] +
-/// input.offset), with the packets of the best instruction set that this machine has, and its fused
-/// multiply-add. A result depends on in[i] alone, whatever its place and the count; machines
-/// without multiply-add differ in the last bit. in and out are the same or do not overlap. What
-/// stands `ahead` is asked for meanwhile.
+/// Array kernels: the functions of packet_math.h over `count` numbers, out[i] = f(input.scale *
+/// in[i] + input.offset). They use the packets of UsedInstructionSet(), and its fused multiply-add.
+/// A result depends on in[i] alone, not on its position or the count. Machines without multiply-add
+/// differ in the last bit. `in` and `out` are the same or do not overlap. The kernel prefetches the
+/// places in `ahead` meanwhile.
 #define TESSERA_DECLARE_FLOAT_MATH_SPAN(name)                                             \
   void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input, \
                   SpanAhead ahead);
@@ -28,7 +28,8 @@ TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DECLARE_FLOAT_MATH_SPAN)
 #undef TESSERA_DECLARE_MATH_SPAN
 #undef TESSERA_DECLARE_FLOAT_MATH_SPAN
 
-/// The same of two operands, as they are: out[i] = a[i] to the power b[i].
+/// Computes out[i] = a[i] to the power b[i] with the packets of UsedInstructionSet(). The operands
+/// are neither scaled nor shifted.
 void PowerSpan(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);
 
 }  // namespace tessera::tensor_internal

@@ -11,36 +11,38 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Eigen's packet functions, which functors and expression nodes are written in.
+/// Eigen's packet functions, with which functors and expression nodes are written.
 namespace pk = Eigen::internal;
 
-/// The packet that this translation unit's instruction set offers for T; kSize is 1 where it offers
-/// none (most integers, half on most machines, and everything under nvcc).
+/// The packet that the instruction set of this translation unit offers for T. kSize is 1 if there
+/// is none (most integers, half on most machines, and all types under nvcc).
 template <typename T>
 struct PacketTraits {
-  /// Eigen's packet, whether there is one, and how many T it holds.
+  /// Eigen's packet.
   using type = typename pk::packet_traits<T>::type;
+  /// True if the instruction set offers one.
   static constexpr bool kVectorizable = pk::packet_traits<T>::Vectorizable;
+  /// The number of T that a packet holds.
   static constexpr index_t kSize = kVectorizable ? pk::packet_traits<T>::size : 1;
 };
 
-/// The instruction set that packets are compiled for, in words.
+/// The name of the instruction set for which packets are compiled.
 inline constexpr std::string_view kInstructionSet = PacketTraits<float>::kSize == 16  ? "AVX-512"
                                                     : PacketTraits<float>::kSize == 8 ? "AVX"
                                                     : PacketTraits<float>::kSize == 4
                                                         ? "SSE or NEON"
                                                         : "none";
 
-/// Whether P is the packet of half_packet.h.
+/// True if P is the packet of half_packet.h.
 template <typename P>
 inline constexpr bool kIsHalfPacket = false;
 
-/// Whether PacketInSteps has packets of T: some of integers Eigen 3.4 can neither gather nor
-/// reverse.
+/// True if PacketInSteps has packets of T. Eigen 3.4 can neither gather nor reverse some packets of
+/// integers.
 template <typename T>
 inline constexpr bool kHasPacketsInSteps = PacketTraits<T>::kVectorizable && !std::is_integral_v<T>;
 
-/// first[0], first[step], first[2 * step] and so on; `step` may be negative.
+/// Returns the packet of first[0], first[step], first[2 * step] and so on; `step` may be negative.
 template <typename P, typename T>
 TESSERA_HD P PacketInSteps(const T* first, index_t step) {
   constexpr index_t kSize = pk::unpacket_traits<P>::size;
@@ -49,11 +51,13 @@ TESSERA_HD P PacketInSteps(const T* first, index_t step) {
   return pk::pgather<T, P>(first, step);
 }
 
-/// What not every packet can do (those of int32_t cannot be divided): a functor requires it for its
-/// packet form, and works element by element where it is missing.
+/// Satisfied if packets of type P can be divided; those of int32_t, for example, cannot. A functor
+/// requires it for its packet form, and works element by element if it is missing.
 template <typename P>
 concept DividesPackets = kIsHalfPacket<P> ||
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasDiv);
+/// Satisfied if packets of type P can be compared. A functor requires it for its packet form, and
+/// works element by element if it is missing.
 template <typename P>
 concept ComparesPackets = kIsHalfPacket<P> ||
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
@@ -65,8 +69,8 @@ struct IsElementGroup : std::false_type {};
 template <typename T>
 struct IsElementGroup<ElementGroup<T>> : std::true_type {};
 
-/// Applies functor Op's packet form. Users may call theirs MapPacket, beside Map; Tessera's own are
-/// called PacketMap.
+/// Applies the packet form of functor Op. A user's functor may call it MapPacket, beside Map;
+/// Tessera's own functors call it PacketMap.
 template <typename Op, typename... P>
 requires(!IsElementGroup<P>::value && ...) && requires(const P&... p) { Op::PacketMap(p...); }
 TESSERA_HD auto MapPackets(const P&... p) { return Op::PacketMap(p...); }
@@ -74,15 +78,17 @@ template <typename Op, typename... P>
 requires(!IsElementGroup<P>::value && ...) && requires(const P&... p) { Op::MapPacket(p...); }
 TESSERA_HD auto MapPackets(const P&... p) { return Op::MapPacket(p...); }
 
-/// True if functor Op has a packet form for one, two or three packets of T.
+/// Satisfied if functor Op has a packet form for one packet of T.
 template <typename Op, typename T>
 concept HasUnaryPacket = requires(const typename PacketTraits<T>::type& p) {
   MapPackets<Op>(p);
 };
+/// Satisfied if functor Op has a packet form for two packets of T.
 template <typename Op, typename T>
 concept HasBinaryPacket = requires(const typename PacketTraits<T>::type& p) {
   MapPackets<Op>(p, p);
 };
+/// Satisfied if functor Op has a packet form for three packets of T.
 template <typename Op, typename T>
 concept HasTernaryPacket = requires(const typename PacketTraits<T>::type& p) {
   MapPackets<Op>(p, p, p);

@@ -11,19 +11,19 @@
 #include "tessera/tensor/packet/half_packet.h"
 #include "tessera/tensor/packet/packet.h"
 
-/// Elementary functions of whole packets of float or double; trigonometric_packet_math.h,
+/// Elementary functions of packets of float or double; trigonometric_packet_math.h,
 /// power_packet_math.h and gamma_packet_math.h have more of them.
 ///
-/// Eigen 3.4's own are not used where they give wrong results at the ends of the range: its exp
-/// never falls below the least normal number, its log takes subnormals for that number, its square
-/// root of float is an estimate that is wrong for infinities.
+/// Eigen 3.4's own functions are not used where they give wrong results at the ends of the range.
+/// Its exp never falls below the least normal number. Its log takes subnormal numbers for the least
+/// normal number. Its square root of float is an estimate that is wrong for infinities.
 ///
-/// Accuracy: at most 2 ulp for exp, exp2, log, log2 and cbrt, 3 for expm1, log1p, log10, sin, cos,
-/// the arc and the hyperbolic functions but tanh, 4 for tan, tanh, sigmoid, softplus, erf and erfc,
-/// over the whole range, subnormal arguments and results included; 1 for gelu, pow and the gamma
-/// functions, which are of float alone. The square root is correctly rounded. exp2 of whole numbers
-/// is exact, as log2, log10 and cbrt are where they are whole. Infinities, NaN and zeros of either
-/// sign give what the C functions give.
+/// Accuracy over the whole range, subnormal arguments and results included: at most 2 ulp for exp,
+/// exp2, log, log2 and cbrt; 3 for expm1, log1p, log10, sin, cos, the arc functions and the
+/// hyperbolic functions except tanh; 4 for tan, tanh, sigmoid, softplus, erf and erfc. The bound is
+/// 1 ulp for gelu, pow and the gamma functions, which exist for float alone. The square root is
+/// correctly rounded. exp2 of an integer is exact, and so are log2, log10 and cbrt if their result
+/// is an integer. Infinities, NaN and zeros of either sign give the results of the C functions.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -32,38 +32,39 @@ template <typename P>
 concept RealPacket = std::same_as < typename pk::unpacket_traits<P>::type,
 float > || std::same_as<typename pk::unpacket_traits<P>::type, double>;
 
-/// Whether this build leaves costly functions to kernels that are chosen at run time.
+/// True if this build leaves expensive functions to array kernels that are chosen at run time.
 #if defined(__x86_64__) && !defined(__FMA__) && !defined(__CUDACC__)
 inline constexpr bool kUsesSpans = true;
 #else
 inline constexpr bool kUsesSpans = false;
 #endif
 
-/// Those, and packets of half_t.
+/// Packets of float, double or half_t.
 template <typename P>
 concept FloatingPacket = RealPacket<P> || kIsHalfPacket<P>;
 
 namespace packet_math {
 
-/// What a packet holds.
+/// The element type of a packet.
 template <typename P>
 using ScalarOf = typename pk::unpacket_traits<P>::type;
 
-/// Whether there are packets of whole numbers beside P; not beside a single number, which Eigen has
-/// in the place of packets under nvcc.
+/// Satisfied if there are packets of integers beside P. A single number, which Eigen uses in place
+/// of a packet under nvcc, has none.
 template <typename P>
 concept HasWholePacket = requires {
   typename pk::unpacket_traits<P>::integer_packet;
 };
 
-/// `value` in every lane.
+/// Returns `value` in every lane.
 template <typename P>
 TESSERA_HD P Set(double value) {
   return pk::pset1<P>(static_cast<ScalarOf<P>>(value));
 }
 
-/// x, which the compiler takes for unknown: under flags such as -ffast-math it would else cancel
-/// terms of x against others, of which only the rounding was to be left.
+/// Returns x as a value that the compiler takes for unknown. Otherwise it would cancel terms of x
+/// against others under flags such as -ffast-math, although their difference is the rounding error
+/// that is wanted.
 template <typename P>
 TESSERA_HD P AsRounded(P x) {
 #if !TESSERA_DEVICE_CODE
@@ -72,13 +73,15 @@ TESSERA_HD P AsRounded(P x) {
   return x;
 }
 
-/// a b + c: rounded once where the instruction set has that, as all with AVX2 have here.
+/// Returns a b + c. The result is rounded once if the instruction set has fused multiply-add, as
+/// all sets with AVX2 have here.
 template <typename P>
 TESSERA_HD P MultiplyAdd(const P& a, const P& b, const P& c) {
   return pk::pmadd(a, b, c);
 }
 
-/// The same as AsRounded. Where it is one instruction, the compiler does not take it apart anyway.
+/// Returns a b + c as a value that the compiler takes for unknown; see AsRounded. A fused
+/// multiply-add needs no more, since the compiler does not take one instruction apart.
 template <typename P>
 TESSERA_HD P MultiplyAddAsRounded(const P& a, const P& b, const P& c) {
 #if defined(__FMA__)
@@ -88,8 +91,8 @@ TESSERA_HD P MultiplyAddAsRounded(const P& a, const P& b, const P& c) {
 #endif
 }
 
-/// c[kFirst] + c[kFirst + 1] x + c[kFirst + 2] x^2 + …, given x and x^2: two terms at a time, so
-/// that the chain of operations which wait for each other is half as long as one by one (after G.
+/// Returns c[kFirst] + c[kFirst + 1] x + c[kFirst + 2] x^2 + …, given x and x^2. It adds two terms
+/// at a time, so that the chain of dependent operations is half as long as term by term (after G.
 /// Estrin, Organization of computer systems, 1960).
 template <size_t kFirst, typename P, size_t kCount>
 TESSERA_HD P PolynomialInPairs(const P& x, const P& square, const double (&c)[kCount]) {
@@ -105,75 +108,79 @@ TESSERA_HD P PolynomialInPairs(const P& x, const P& square, const double (&c)[kC
   }
 }
 
-/// c[0] + c[1] x + c[2] x^2 + …
+/// Returns c[0] + c[1] x + c[2] x^2 + ….
 template <typename P, size_t kCount>
 TESSERA_HD P Polynomial(const P& x, const double (&c)[kCount]) {
   return PolynomialInPairs<0>(x, P(pk::pmul(x, x)), c);
 }
 
-/// Constants of one type. ln 2 is a sum of two numbers, the first with so few bits that its product
-/// with any exponent is exact (Cody and Waite, Software Manual for the Elementary Functions, 1980).
-/// The polynomials interpolate the functions at Chebyshev nodes; they were computed in 60 digits.
+/// Constants for one type. ln 2 is a sum of two numbers, the first with so few bits that its
+/// product with any exponent is exact (Cody and Waite, Software Manual for the Elementary
+/// Functions, 1980). The polynomials interpolate the functions at Chebyshev nodes; they were
+/// computed in 60 digits.
 template <typename T>
 struct Constants;
 template <>
 struct Constants<float> {
-  /// ln 2.
+  /// The two numbers add up to ln 2.
   static constexpr double kLn2High = 0.693359375, kLn2Low = -0.00021219444005469057;
-  /// Added to a number below 2^22 (double: 2^51) it leaves only the whole part.
+  /// Adding kRounder to a number below 2^22 (double: 2^51) leaves only its integer part.
   static constexpr double kRounder = 12582912.0;
-  /// exp(x) is 0 below the first, infinite above the second, and equal to 1 + expm1(x) to the last
-  /// bit below the third's negative.
+  /// exp(x) is 0 below kExpLowest and infinite above kExpHighest. expm1(x) is -1 to the last bit
+  /// below -kOneDisappears.
   static constexpr double kExpLowest = -104, kExpHighest = 89, kOneDisappears = 20;
-  /// 2^x is 0 below the first and infinite above the second; sinh and cosh are infinite above the
-  /// third.
+  /// 2^x is 0 below kExp2Lowest and infinite above kExp2Highest. sinh and cosh are infinite above
+  /// kSinhHighest.
   static constexpr double kExp2Lowest = -151, kExp2Highest = 129, kSinhHighest = 90;
-  /// log10(2) as ln 2 above.
+  /// The two numbers add up to log10(2); the product of the first with any exponent is exact.
   static constexpr double kLog10Of2High = 0.301025390625, kLog10Of2Low = 4.6050389811952137e-06;
-  /// sinh(x) is x to the last bit below it.
+  /// sinh(x) is x to the last bit below kSinhIsX.
   static constexpr double kSinhIsX = 1e-4;
-  /// x and x + 1 have one square root and one logarithm above it; up to it x has a square.
+  /// x and x + 1 have the same square root and the same logarithm above kOneIsLost. The square of x
+  /// is finite up to it.
   static constexpr double kOneIsLost = 0x1p60;
-  /// pi / 2 as a sum, of which the product of every number but the last with a whole n is exact for
-  /// |x| below kTurnsHighest, where |n| is 2 |x| / pi at most.
+  /// The numbers add up to pi / 2. The product of each except the last with an integer n is exact
+  /// for |x| below kTurnsHighest, where |n| is at most 2 |x| / pi.
   static constexpr double kTurnsHighest = 8192;
   static constexpr double kQuarterTurn[] = {0x1.92p+0, 0x1.fb4p-12, 0x1.444p-24, 0x1.68c234p-39};
-  /// (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 as functions of r^2, |r| <= pi / 4,
-  /// within 3e-11 and 2e-9.
+  /// kSin and kCos are (sin(r) / r - 1) / r^2 and (cos(r) - 1 + r^2 / 2) / r^4 as functions of r^2,
+  /// |r| <= pi / 4, within 3e-11 and 2e-9.
   static constexpr double kSin[] = {-0.16666666663826582, 0.0083333318635607676,
                                     -0.00019840080719912244, 2.7249146796813166e-06};
   static constexpr double kCos[] = {0.041666664644155811, -0.0013888300056586712,
                                     2.45472991724818e-05};
-  /// (atan(x) / x - 1) / x^2 as a function of x^2, x <= tan(pi / 8), within 2e-8; and of asin, for
-  /// x <= 1 / 2, within 5e-9.
+  /// kAtan is (atan(x) / x - 1) / x^2 as a function of x^2, x <= tan(pi / 8), within 2e-8. kAsin is
+  /// that of asin, x <= 1 / 2, within 5e-9.
   static constexpr double kAtan[] = {-0.33333331746431514, 0.19999537099824087,
                                      -0.14263838476131002, 0.10742466849090754,
                                      -0.064477410471124039};
   static constexpr double kAsin[] = {0.1666666633654049,   0.075000947611729011,
                                      0.044599319162871138, 0.031101727829067167,
                                      0.017143716819253569, 0.033700726321365132};
-  /// tanh(x) is 1 to the last bit above it.
+  /// tanh(x) is 1 to the last bit above kTanhIsOne.
   static constexpr double kTanhIsOne = 10;
-  /// See Sigmoid.
+  /// The factor c of Sigmoid.
   static constexpr double kSigmoidFactor = 0x1p-100;
-  /// (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
+  /// kExp is (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, within 8e-9 / r^2.
   static constexpr double kExp[] = {0.5, 0.16666576305560638, 0.041666553762567636,
                                     0.008363292753030603, 0.0013926325618133463};
-  /// (log((1 + s) / (1 - s)) - 2 s) / s^3 as a function of s^2 <= 0.0298, within 4e-11 / s^2.
+  /// kLog is (log((1 + s) / (1 - s)) - 2 s) / s^3 as a function of s^2 <= 0.0298, within 4e-11 /
+  /// s^2.
   static constexpr double kLog[] = {0.6666666654988318, 0.40000125594554364, 0.28550396959618013,
                                     0.23341943388714562};
-  /// erf(x) / x - 1 as a function of x^2 <= 1, within 2e-9.
+  /// kErf is erf(x) / x - 1 as a function of x^2 <= 1, within 2e-9.
   static constexpr double kErf[] = {
       0.12837916584835095,  -0.37612626666720331,    0.11283594715160218,   -0.026854212010626412,
       0.005189087423433974, -0.00080168642871658695, 7.8758750626854883e-05};
-  /// exp(x^2) erfc(x) as a function of (x - 3) / (x + 3) for 1 <= x <= kErfIsOne, within 4e-9 of
-  /// what it adds to erf.
+  /// kErfcx is exp(x^2) erfc(x) as a function of (x - 3) / (x + 3) for 1 <= x <= kErfIsOne, within
+  /// 4e-9 of its contribution to erf.
   static constexpr double kErfIsOne = 4;
   static constexpr double kErfcx[] = {
       0.17900114450585103,  -0.32623367423291652, 0.24560599224302345,  -0.15009834297159001,
       0.071603503907736048, -0.02507963778089453, 0.0027427490708589713};
-  /// R of (1 + 2 x) exp(x^2) erfc(x) = Q(c) + t R(t), a function of t = (x - c) / (x + c) with c =
-  /// kErfcCentre and Q(c) = kErfcAtCentre, from 0.46 to kErfcIsZero, within 7e-10.
+  /// kErfc is R in (1 + 2 x) exp(x^2) erfc(x) = Q(c) + t R(t), a polynomial in t = (x - c) / (x +
+  /// c), with c = kErfcCentre and Q(c) = kErfcAtCentre. It holds from 0.46 to kErfcIsZero, within
+  /// 7e-10.
   static constexpr double kErfcIsZero = 10.2, kErfcCentre = 3, kErfcAtCentre = 1.2530080589270417;
   static constexpr double kErfc[] = {
       -0.13562110663028117,    -0.047562393993754654,  0.12964514592854627,   -0.11927122258543313,
@@ -200,7 +207,7 @@ struct Constants<double> {
   static constexpr double kCos[] = {0.041666666666666665,   -0.0013888888888887378,
                                     2.4801587298736861e-05, -2.7557317256796041e-07,
                                     2.0876143159909439e-09, -1.1382408754153255e-11};
-  // Within 2e-18 and 2e-17.
+  // kAtan and kAsin are within 2e-18 and 2e-17.
   static constexpr double kAtan[] = {
       -0.33333333333333333,  0.19999999999999801,  -0.14285714285658822,  0.11111111105057569,
       -0.090909087486352318, 0.07692296234491514,  -0.066664223640332062, 0.058789000323429833,
@@ -226,7 +233,7 @@ struct Constants<double> {
   static constexpr double kLog[] = {0.666666666666667,   0.3999999999989322,  0.28571428628810996,
                                     0.22222210674238516, 0.18182922513515942, 0.15330617306743305,
                                     0.1463003136412286};
-  // Within 2e-19 and 2e-18.
+  // kErf and kErfcx are within 2e-19 and 2e-18.
   static constexpr double kErf[] = {
       0.12837916709551257,     -0.37612638903183748,    0.11283791670954879,
       -0.026866170645076793,   0.0052239776248180145,   -0.00085483269808337899,
@@ -241,7 +248,7 @@ struct Constants<double> {
       4.5254345589910084e-05,  6.4062792260460392e-05, -1.2845780030775907e-05,
       -8.0097809390760793e-06, 2.0135111426447428e-06, 1.2755818949624479e-06,
       3.3813551420429038e-09};
-  // Within 4e-18.
+  // kErfc is within 4e-18.
   static constexpr double kErfcIsZero = 27.3, kErfcCentre = 4, kErfcAtCentre = 1.2329951186255525;
   static constexpr double kErfc[] = {
       -0.13962111684056255,    0.015379652102619231,   0.068097054254696986,
@@ -253,24 +260,23 @@ struct Constants<double> {
       1.0666534303036198e-7,   -1.2393698872721954e-8, -1.0821403186015488e-8};
 };
 
-/// x rounded to a whole number, of two equally near ones to the even one, for |x| below
-/// Constants::kRounder / 4.
+/// Rounds x to the nearest integer, ties to even. Requires: |x| is below Constants::kRounder / 4.
 template <typename P>
 TESSERA_HD P ToWhole(const P& x) {
   const P rounder = Set<P>(Constants<ScalarOf<P>>::kRounder);
   return AsRounded(P(pk::psub(AsRounded(P(pk::padd(x, rounder))), rounder)));
 }
 
-/// exp(r) - 1 for |r| a little over ln(2) / 2 at most.
+/// Returns exp(r) - 1 for |r| at most a little over ln(2) / 2.
 template <typename P>
 TESSERA_HD P Expm1OfSmall(const P& r) {
   return MultiplyAdd(pk::pmul(r, r), Polynomial(r, Constants<ScalarOf<P>>::kExp), r);
 }
 
-/// x = n ln(2) + r with a whole n and |r| a little over ln(2) / 2 at most; and exp(r) - 1.
+/// The reduction x = n ln(2) + r with an integer n and |r| at most a little over ln(2) / 2.
 template <typename P>
 struct ReducedExp {
-  P n;        ///< as above
+  P n;        ///< the integer n
   P expm1_r;  ///< exp(r) - 1
 
   TESSERA_HD explicit ReducedExp(const P& x) {
@@ -281,22 +287,23 @@ struct ReducedExp {
   }
 };
 
-/// Lanes of NaN stay; the others are held between the bounds.
+/// Limits x to [low, high]; lanes of NaN stay NaN.
 template <typename P>
 TESSERA_HD P Within(const P& x, double low, double high) {
   return pk::pmin(pk::pmax(x, Set<P>(low)), Set<P>(high));
 }
-/// a where x < y, else b; and a where x == y, else b. AVX-512 compares into a mask register, which
-/// Eigen turns into a packet and back.
+/// Returns a where x < y, else b.
 template <typename P>
 TESSERA_HD P WhereLess(const P& x, const P& y, const P& a, const P& b) {
   return pk::pselect(pk::pcmp_lt(x, y), a, b);
 }
+/// Returns a where x == y, else b.
 template <typename P>
 TESSERA_HD P WhereEqual(const P& x, const P& y, const P& a, const P& b) {
   return pk::pselect(pk::pcmp_eq(x, y), a, b);
 }
 #if defined(EIGEN_VECTORIZE_AVX512)
+// AVX-512 compares into a mask register. Eigen turns it into a packet and back; these do not.
 TESSERA_HD pk::Packet16f WhereLess(const pk::Packet16f& x, const pk::Packet16f& y,
                                    const pk::Packet16f& a, const pk::Packet16f& b) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_LT_OQ), b, a);
@@ -314,19 +321,19 @@ TESSERA_HD pk::Packet8d WhereEqual(const pk::Packet8d& x, const pk::Packet8d& y,
   return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(x, y, _CMP_EQ_OQ), b, a);
 }
 #endif
-/// `result`, but x where that is a zero, of either sign.
+/// Returns `result`, except that the result for a zero x, of either sign, is x.
 template <typename P>
 TESSERA_HD P KeepZero(const P& x, const P& result) {
   return WhereEqual(x, P(pk::pzero(x)), x, result);
 }
-/// The sign of x as a bit mask: that of -0.0, or no bit.
+/// Returns the sign of x as a bit mask: that of -0.0, or no bit.
 template <typename P>
 TESSERA_HD P SignBit(const P& x) {
   return pk::pand(x, Set<P>(-0.0));
 }
 
-/// a 2^n, rounded once, for a whole n between -252 and 254, of double -2099 and 2099, where a
-/// 2^(n/2) is a normal number or a itself; NaN where a is NaN.
+/// Returns a 2^n, rounded once; NaN where a is NaN. Requires: n is an integer between -252 and 254
+/// (double: -2099 and 2099), and a 2^(n/2) is a normal number or a itself.
 template <RealPacket P>
 inline P Scale(const P& a, const P& n) {
   if constexpr (std::same_as<ScalarOf<P>, float> && HasWholePacket<P>) {
@@ -352,21 +359,22 @@ inline pk::Packet8d Scale(const pk::Packet8d& a, const pk::Packet8d& n) {
 }
 #endif
 
-/// exp(x) as 2^n exp(r), for x within Constants::kExpLowest and kExpHighest, or NaN.
+/// Returns exp(x) as 2^n exp(r). Requires: x is within Constants::kExpLowest and kExpHighest, or
+/// NaN.
 template <RealPacket P>
 inline P ExpWithin(const P& x) {
   const ReducedExp<P> reduced(x);
   return Scale(P(pk::padd(reduced.expm1_r, Set<P>(1))), reduced.n);
 }
 
-/// exp(x); NaN goes through all steps as it is.
+/// Returns exp(x); NaN passes through all steps.
 template <RealPacket P>
 inline P Exp(const P& x) {
   using C = Constants<ScalarOf<P>>;
   return ExpWithin(Within(x, C::kExpLowest, C::kExpHighest));
 }
 
-/// 2^x as 2^n exp((x - n) ln(2)) with the whole number n next to x.
+/// Returns 2^x as 2^n exp((x - n) ln(2)) with the nearest integer n to x.
 template <RealPacket P>
 inline P Exp2(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -376,7 +384,8 @@ inline P Exp2(const P& x) {
   return Scale(P(pk::padd(Expm1OfSmall(r), Set<P>(1))), n);
 }
 
-/// (exp(x) - 1) 2^kShift without the loss of small x: 2^n ((exp(r) - 1) + (1 - 2^-n)) 2^kShift.
+/// Returns (exp(x) - 1) 2^kShift as 2^n ((exp(r) - 1) + (1 - 2^-n)) 2^kShift, which loses no digits
+/// of a small x.
 template <int kShift, typename P>
 inline P ScaledExpm1(const ReducedExp<P>& reduced) {
   const P one = Set<P>(1);
@@ -385,7 +394,7 @@ inline P ScaledExpm1(const ReducedExp<P>& reduced) {
   return Scale(P(pk::padd(reduced.expm1_r, less)), P(pk::padd(reduced.n, Set<P>(kShift))));
 }
 
-/// exp(x) - 1.
+/// Returns exp(x) - 1.
 template <RealPacket P>
 inline P Expm1(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -393,7 +402,8 @@ inline P Expm1(const P& x) {
   return KeepZero(x, ScaledExpm1<0>(reduced));
 }
 
-/// With t = (exp|x| - 1) / 2: sinh|x| = t + t / (2 t + 1), as in Sun's fdlibm, e_sinh.c.
+/// Returns sinh(x). sinh|x| is t + t / (2 t + 1) with t = (exp|x| - 1) / 2, as in Sun's fdlibm,
+/// e_sinh.c.
 template <RealPacket P>
 inline P Sinh(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -401,12 +411,12 @@ inline P Sinh(const P& x) {
   const P t = ScaledExpm1<-1>(ReducedExp<P>(Within(a, 0, C::kSinhHighest)));
   const P one = Set<P>(1);
   const P rest = pk::pdiv(t, P(pk::padd(P(pk::padd(t, t)), one)));
-  // Of an infinite t the rest is NaN, and of a large one nothing.
+  // The rest is NaN for an infinite t, and negligible for a large one.
   const P magnitude = pk::padd(t, WhereLess(t, Set<P>(1e30), rest, P(pk::pzero(x))));
   return pk::por(WhereLess(a, Set<P>(C::kSinhIsX), a, magnitude), SignBit(x));
 }
 
-/// With h = exp|x| / 2: cosh(x) = h + 1 / (4 h).
+/// Returns cosh(x) = h + 1 / (4 h) with h = exp|x| / 2.
 template <RealPacket P>
 inline P Cosh(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -416,8 +426,8 @@ inline P Cosh(const P& x) {
   return pk::padd(h, P(pk::pdiv(Set<P>(0.25), h)));
 }
 
-/// From x = 2^exponent (2 mantissa) with a mantissa in [1/2, 1): x = 2^n m with m between sqrt(1/2)
-/// and sqrt(2).
+/// Splits x = 2^exponent (2 mantissa), with a mantissa in [1/2, 1), into 2^n m with m between
+/// sqrt(1/2) and sqrt(2).
 template <typename P>
 TESSERA_HD void CentreLog(const P& mantissa, const P& exponent, P* n, P* m) {
   const P root_half = Set<P>(0.7071067811865476);
@@ -425,7 +435,7 @@ TESSERA_HD void CentreLog(const P& mantissa, const P& exponent, P* n, P* m) {
   *m = WhereLess(mantissa, root_half, P(pk::padd(mantissa, mantissa)), mantissa);
 }
 
-/// x = 2^n m with a whole n and m between sqrt(1/2) and sqrt(2), for positive finite x.
+/// Splits a positive finite x into 2^n m with an integer n and m between sqrt(1/2) and sqrt(2).
 template <RealPacket P>
 inline void ReduceLog(const P& x, P* n, P* m) {
   if constexpr (std::same_as<ScalarOf<P>, float> && HasWholePacket<P>) {
@@ -447,22 +457,24 @@ inline void ReduceLog(const P& x, P* n, P* m) {
 }
 
 #if defined(EIGEN_VECTORIZE_AVX2)
-/// As above, of normal numbers.
+/// Splits a positive normal number x into 2^n m with an integer n and m between sqrt(1/2) and
+/// sqrt(2).
 inline void ReduceLogOfNormal(const pk::Packet4d& x, pk::Packet4d* n, pk::Packet4d* m) {
   using P = pk::Packet4d;
-  // 1024 more than the exponent, so that the shift needs no sign.
+  // The bias makes the exponent 1024 larger, so that the shift needs no sign.
   constexpr int64_t kBias = int64_t{1024} << 52, kRootHalf = 0x3fe6a09e667f3bcd;
   const __m256i bits = _mm256_castpd_si256(x);
   const __m256i biased = _mm256_add_epi64(bits, _mm256_set1_epi64x(kBias - kRootHalf));
   const __m256i exponent = _mm256_srli_epi64(biased, 52);
-  // The bits of 2^52 with a whole number below it are their sum.
+  // The bits of 2^52, combined with an integer below 2^52, are those of their sum.
   const __m256i sum = _mm256_or_si256(exponent, _mm256_castpd_si256(Set<P>(0x1p52)));
   *n = pk::psub(P(_mm256_castsi256_pd(sum)), Set<P>(0x1p52 + 1024));
   const __m256i unbiased =
       _mm256_sub_epi64(_mm256_slli_epi64(exponent, 52), _mm256_set1_epi64x(kBias));
   *m = _mm256_castsi256_pd(_mm256_sub_epi64(bits, unbiased));
 }
-/// Of all: Eigen's pfrexp of such packets takes whole numbers through memory.
+/// Splits a positive finite x into 2^n m. Eigen's pfrexp of such packets moves integers through
+/// memory.
 inline void ReduceLog(const pk::Packet4d& x, pk::Packet4d* n, pk::Packet4d* m) {
   using P = pk::Packet4d;
   const P least = Set<P>(std::numeric_limits<double>::min());
@@ -473,8 +485,8 @@ inline void ReduceLog(const pk::Packet4d& x, pk::Packet4d* n, pk::Packet4d* m) {
 }
 #endif
 
-/// `value`, but where x is no positive finite number: x where it is NaN or +inf, -inf where it is
-/// 0, and NaN where it is less.
+/// Returns `value` where x is a positive finite number. Elsewhere it returns x where x is NaN or
+/// +inf, -inf where x is 0, and NaN where x is less.
 template <RealPacket P>
 inline P LogOfOthers(const P& x, const P& value) {
   const P zero = pk::pzero(x);
@@ -496,8 +508,9 @@ inline void ReduceLog(const pk::Packet8d& x, pk::Packet8d* n, pk::Packet8d* m) {
             m);
 }
 
-/// By digits, from the last: what becomes of quiet and signalling NaN, 0, 1, -inf, +inf, negative
-/// and positive numbers. 0 leaves the value, 1 is x, 2 x made quiet, 3 NaN, 4 -inf, 5 +inf.
+/// The table of the fixupimm instruction for LogOfOthers. Its hexadecimal digits, from the last,
+/// are for quiet NaN, signalling NaN, 0, 1, -inf, +inf, negative and positive numbers. Digit 0
+/// leaves the value, 1 gives x, 2 x made quiet, 3 NaN, 4 -inf, 5 +inf.
 inline constexpr int kLogOfOthers = 0x03530421;
 inline pk::Packet16f LogOfOthers(const pk::Packet16f& x, const pk::Packet16f& value) {
   return _mm512_fixupimm_ps(value, x, _mm512_set1_epi32(kLogOfOthers), 0);
@@ -507,12 +520,12 @@ inline pk::Packet8d LogOfOthers(const pk::Packet8d& x, const pk::Packet8d& value
 }
 #endif
 
-/// x = 2^n (1 + f) with f between sqrt(1/2) - 1 and sqrt(2) - 1. With s = f / (2 + f):
-/// log(1 + f) = f - s (f - s^2 R(s^2)) (W. J. Cody's rational form as in Sun's fdlibm, e_log.c,
+/// The reduction x = 2^n (1 + f) with f between sqrt(1/2) - 1 and sqrt(2) - 1. log(1 + f) is f - s
+/// (f - s^2 R(s^2)) with s = f / (2 + f) (W. J. Cody's rational form as in Sun's fdlibm, e_log.c,
 /// with R by interpolation here).
 template <typename P>
 struct ReducedLog {
-  P n, f;  ///< as above
+  P n, f;  ///< n and f of the reduction
   P less;  ///< f - log(1 + f)
 
   explicit ReducedLog(const P& x) {
@@ -526,7 +539,7 @@ struct ReducedLog {
   }
 };
 
-/// log(x) = n ln(2) + log(1 + f).
+/// Returns log(x) = n ln(2) + log(1 + f).
 template <RealPacket P>
 inline P Log(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -536,7 +549,7 @@ inline P Log(const P& x) {
   return LogOfOthers(x, value);
 }
 
-/// log(x) / log(2), exact for powers of 2.
+/// Returns log(x) / log(2), exact for powers of 2.
 template <RealPacket P>
 inline P Log2(const P& x) {
   const ReducedLog<P> reduced(x);
@@ -544,7 +557,7 @@ inline P Log2(const P& x) {
   return LogOfOthers(x, MultiplyAdd(log_m, Set<P>(1.4426950408889634), reduced.n));
 }
 
-/// log(x) / log(10).
+/// Returns log(x) / log(10).
 template <RealPacket P>
 inline P Log10(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -555,7 +568,8 @@ inline P Log10(const P& x) {
   return LogOfOthers(x, MultiplyAdd(reduced.n, Set<P>(C::kLog10Of2High), low));
 }
 
-/// log(1 + x): with u the rounded 1 + x, log(u) + ((1 + x) - u) / u makes up for the rounding.
+/// Returns log(1 + x). If u is the rounded 1 + x, the term ((1 + x) - u) / u, added to log(u),
+/// makes up for the rounding.
 template <RealPacket P>
 inline P Log1p(const P& x) {
   const P one = Set<P>(1);
@@ -563,14 +577,14 @@ inline P Log1p(const P& x) {
   const P log_u = Log(u);
   const P rounded_x = AsRounded(P(pk::psub(u, one)));
   const P corrected = pk::padd(log_u, pk::pdiv(pk::psub(x, rounded_x), u));
-  // Of 0 and less, +inf and NaN it is log(u).
+  // The result is log(u) for 0 and less, +inf and NaN.
   const P infinity = Set<P>(std::numeric_limits<double>::infinity());
   const P finite = WhereLess(u, infinity, corrected, log_u);
   return KeepZero(x, WhereLess(P(pk::pzero(x)), u, finite, log_u));
 }
 
-/// Correctly rounded, by the processor's own instruction. Eigen has the same for some packets and
-/// an estimate for others, depending on its settings.
+/// Returns the square root, correctly rounded, by the processor's own instruction. Eigen uses the
+/// instruction for some packets and an estimate for others, depending on its settings.
 template <typename P>
 TESSERA_HD P SquareRoot(const P& x) {
   return pk::psqrt(x);
@@ -588,8 +602,8 @@ TESSERA_HD pk::Packet16f SquareRoot(const pk::Packet16f& x) { return _mm512_sqrt
 TESSERA_HD pk::Packet8d SquareRoot(const pk::Packet8d& x) { return _mm512_sqrt_pd(x); }
 #endif
 
-/// log1p(small) where x is less than Constants::kOneIsLost, beyond it log(2 x): the form of the
-/// inverse hyperbolic functions.
+/// Returns log1p(small) where x is less than Constants::kOneIsLost, and log(2 x) beyond. This is
+/// the form of the inverse hyperbolic functions.
 template <RealPacket P>
 inline P Log1pOrLogOfTwice(const P& x, const P& small) {
   const P limit = Set<P>(Constants<ScalarOf<P>>::kOneIsLost);
@@ -597,8 +611,8 @@ inline P Log1pOrLogOfTwice(const P& x, const P& small) {
   return pk::padd(log, WhereLess(x, limit, P(pk::pzero(x)), Set<P>(0.69314718055994531)));
 }
 
-/// asinh|x| = log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); this form and those of acosh and atanh are of
-/// Sun's fdlibm, s_asinh.c and so on.
+/// Returns asinh(x). asinh|x| is log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))). This form and those of
+/// acosh and atanh are from Sun's fdlibm, s_asinh.c and so on.
 template <RealPacket P>
 inline P Asinh(const P& x) {
   const P a = pk::pabs(x);
@@ -609,8 +623,9 @@ inline P Asinh(const P& x) {
   return pk::por(Log1pOrLogOfTwice(a, small), SignBit(x));
 }
 
-/// acosh(x) = log1p(t + sqrt(2 t + t^2)) with t = x - 1. Near 1 the result is hardly larger than
-/// the root, to which 2 t, exact, and a small t^2 bring less rounding than t (t + 2).
+/// Returns acosh(x) = log1p(t + sqrt(2 t + t^2)) with t = x - 1. The result near 1 is hardly larger
+/// than the root. The exact term 2 t and a small t^2 bring less rounding error to the root than t
+/// (t + 2).
 template <RealPacket P>
 inline P Acosh(const P& x) {
   const P one = Set<P>(1);
@@ -620,7 +635,7 @@ inline P Acosh(const P& x) {
   return WhereLess(x, one, nan, Log1pOrLogOfTwice(x, small));
 }
 
-/// atanh|x| = log1p(2 |x| / (1 - |x|)) / 2.
+/// Returns atanh(x). atanh|x| is log1p(2 |x| / (1 - |x|)) / 2.
 template <RealPacket P>
 inline P Atanh(const P& x) {
   const P a = pk::pabs(x);
@@ -628,7 +643,7 @@ inline P Atanh(const P& x) {
   return pk::por(P(pk::pmul(twice, Set<P>(0.5))), SignBit(x));
 }
 
-/// With t = expm1(2|x|): tanh|x| = t / (t + 2).
+/// Returns tanh(x). tanh|x| is t / (t + 2) with t = expm1(2|x|).
 template <RealPacket P>
 inline P Tanh(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -638,19 +653,19 @@ inline P Tanh(const P& x) {
   return pk::por(magnitude, SignBit(x));
 }
 
-/// 1 / (1 + exp(-x)) as c / (c + c exp(-x)), where c is so small a power of 2 that the sum is
+/// Returns 1 / (1 + exp(-x)) as c / (c + c exp(-x)). c is a power of 2, so small that the sum is
 /// finite for every x whose result is not 0.
 template <RealPacket P>
 inline P Sigmoid(const P& x) {
   using C = Constants<ScalarOf<P>>;
   const ReducedExp<P> reduced(P(-Within(x, C::kExpLowest, -C::kExpLowest)));
   const P c = Set<P>(C::kSigmoidFactor);
-  // c exp(-x) is power + power expm1_r, and what has only the power is there before the rest.
+  // c exp(-x) is power + power expm1_r. The terms that need only `power` are ready before the rest.
   const P power = Scale(c, reduced.n);
   return pk::pdiv(c, MultiplyAdd(power, reduced.expm1_r, P(pk::padd(c, power))));
 }
 
-/// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)).
+/// Returns log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)).
 template <RealPacket P>
 inline P Softplus(const P& x) {
   const P e = Exp(P(pk::pnegate(pk::pabs(x))));
@@ -658,9 +673,9 @@ inline P Softplus(const P& x) {
   return pk::padd(WhereLess(x, zero, zero, x), Log1p(e));
 }
 
-/// The error function: up to 1 as x + x P(x^2), beyond as 1 - exp(-x^2) Q((x - 3) / (x + 3)), where
-/// Q is the scaled complement, which is smooth (the substitution is that of M. M. Shepherd and J.
-/// G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981).
+/// Returns the error function: x + x P(x^2) up to 1, and 1 - exp(-x^2) Q((x - 3) / (x + 3)) beyond.
+/// Q is the scaled complementary error function, which is smooth (the substitution is that of M. M.
+/// Shepherd and J. G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981).
 template <RealPacket P>
 inline P Erf(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -675,10 +690,10 @@ inline P Erf(const P& x) {
   return pk::por(WhereLess(a, one, inner, outer), SignBit(x));
 }
 
-/// 1 - erf(x): up to 0.47 as that, beyond as exp(-x^2) (Q(c) + t R(t)) / (1 + 2 x) with t = (x - c)
-/// / (x + c) (the form of Shepherd and Laframboise as well); for x < -0.47, 2 minus that of |x|. As
-/// in Sun's fdlibm, s_erf.c, with h near |x| and so few bits that h^2 is
-/// exact, exp(-x^2) is exp(-h^2) exp(-(|x| - h) (|x| + h)).
+/// Returns 1 - erf(x). It is computed as such up to 0.47, and as exp(-x^2) (Q(c) + t R(t)) / (1 + 2
+/// x) with t = (x - c) / (x + c) beyond (the form of Shepherd and Laframboise as well). It is 2
+/// minus that of |x| for x < -0.47. exp(-x^2) is exp(-h^2) exp(-(|x| - h) (|x| + h)), as in Sun's
+/// fdlibm, s_erf.c, where h is near |x| and has so few bits that h^2 is exact.
 template <RealPacket P>
 inline P Erfc(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -695,7 +710,8 @@ inline P Erfc(const P& x) {
   const P twice = pk::padd(a, a);
   const P denominator = AsRounded(P(pk::padd(one, twice)));
   const P q = pk::pdiv(numerator, denominator);
-  // What rounding took from the denominator, over that: the numerator is 1.25, nearly.
+  // `lost` is the rounding error of the denominator times q. 0.8 times `lost` is the error relative
+  // to the denominator, since the numerator is nearly 1.25.
   const P lost = pk::pmul(P(pk::psub(one, AsRounded(P(pk::psub(denominator, twice))))), q);
   const P less = MultiplyAdd(lost, Set<P>(-0.8), MultiplyAdd(reduced.expm1_r, rest, rest));
   const P outer = Scale(MultiplyAdd(q, P(pk::padd(less, reduced.expm1_r)), q), reduced.n);
@@ -704,12 +720,12 @@ inline P Erfc(const P& x) {
                    WhereLess(x, zero, P(pk::psub(Set<P>(2), outer)), outer));
 }
 
-/// Whether packets of double have more than two lanes: by two, what is computed in double is slower
-/// than the C library.
+/// True if packets of double have more than two lanes. Functions computed in double in packets of
+/// two are slower than the C library.
 inline constexpr bool kManyWideLanes = pk::packet_traits<double>::size > 2;
 
-/// The lower and the upper half of a packet of floats, in double, and back, rounded. There are none
-/// where kManyWideLanes is false.
+/// LowerInDouble and UpperInDouble convert the halves of a packet of floats to double. InFloat
+/// rounds them to one packet of floats. They exist only if kManyWideLanes is true.
 #if defined(EIGEN_VECTORIZE_AVX)
 inline pk::Packet4d LowerInDouble(const pk::Packet8f& x) {
   return _mm256_cvtps_pd(_mm256_castps256_ps128(x));
@@ -736,9 +752,10 @@ inline pk::Packet16f InFloat(const pk::Packet8d& lower, const pk::Packet8d& uppe
 }
 #endif
 
-/// function(x) and function(x, y) of floats, computed in packets of double and rounded at the end:
-/// for functions that lose more on the way than float has to spare. What they call is compiled into
-/// them: passing packets through memory took nearly a third of lgamma's time.
+/// Returns function(x) or function(x, y) of floats, computed in packets of double and rounded at
+/// the end. It is for functions that lose more digits on the way than float can spare. The called
+/// functions are inlined, since passing packets through memory took nearly a third of lgamma's
+/// time.
 #if defined(EIGEN_VECTORIZE_AVX)
 template <typename P, typename Function>
 __attribute__((flatten)) inline P InDouble(const P& x, const Function& function) {
@@ -754,44 +771,45 @@ __attribute__((flatten)) inline P InDouble(const P& x, const P& y, const Functio
 }
 #endif
 
-/// x times the normal distribution's share below x, of floats: x / 2 erfc(-x / sqrt(2)) (D.
-/// Hendrycks and K. Gimpel, Gaussian error linear units, 2016), in double, since the relative error
-/// of erfc grows with the square of its argument.
+/// Returns x times the standard normal distribution function at x, for floats: x / 2 erfc(-x /
+/// sqrt(2)) (D. Hendrycks and K. Gimpel, Gaussian error linear units, 2016). It is computed in
+/// double, since the relative error of erfc grows with the square of its argument.
 template <RealPacket P>
 inline P Gelu(const P& x) {
   return InDouble(x, []<typename D>(const D& a) {
-    const D held = pk::pmax(a, Set<D>(-40));  // -inf would be -inf times 0
+    const D held = pk::pmax(a, Set<D>(-40));  // -inf would give -inf times 0
     const D share = Erfc(D(pk::pmul(D(pk::pmin(held, Set<D>(40))), Set<D>(-0.70710678118654752))));
     return D(pk::pmul(D(pk::pmul(held, Set<D>(0.5))), share));
   });
 }
 
-/// Towards zero.
+/// Rounds to an integer towards zero.
 template <RealPacket P>
 inline P Trunc(const P& x) {
   return pk::por(pk::pfloor(pk::pabs(x)), SignBit(x));
 }
 
-/// Floor rounds downwards, Ceil upwards. What is negative stays so, down to -0, which Eigen forgets
-/// on processors that have no instruction for it.
+/// Rounds down to an integer. A negative number keeps its sign, down to -0; Eigen forgets it on
+/// processors that have no instruction for rounding.
 template <RealPacket P>
 inline P Floor(const P& x) {
   return pk::por(pk::pfloor(x), SignBit(x));
 }
+/// Rounds up to an integer. A negative number keeps its sign, down to -0.
 template <RealPacket P>
 inline P Ceil(const P& x) {
   return pk::por(pk::pceil(x), SignBit(x));
 }
 
-/// The nearest whole number, of two equally near ones that with the larger magnitude. What is added
-/// is the number before 1/2: that itself would make 1 of it, a known trap of floor(x + 1/2).
+/// Rounds to the nearest integer, ties to the one with the larger magnitude. The summand is the
+/// number before 1/2: 1/2 itself would round that number up to 1, a known error of floor(x + 1/2).
 template <RealPacket P>
 inline P Round(const P& x) {
   const P before_half = Set<P>(0.5 - std::numeric_limits<ScalarOf<P>>::epsilon() / 4);
   return pk::por(pk::pfloor(P(pk::padd(pk::pabs(x), before_half))), SignBit(x));
 }
 
-/// Whether x < y in every lane.
+/// Returns whether x < y in every lane.
 template <typename P>
 inline bool AllLess(const P& x, const P& y) {
   const P others = pk::pandnot(Set<P>(1), pk::pcmp_lt(x, y));
@@ -822,7 +840,7 @@ inline bool AllLess(const pk::Packet8d& x, const pk::Packet8d& y) {
 }
 #endif
 
-/// The cube root: 2^(log2|x| / 3), and a step of Newton's method for y^3 = |x|.
+/// Returns the cube root: 2^(log2|x| / 3), and a step of Newton's method for y^3 = |x|.
 template <RealPacket P>
 inline P Cbrt(const P& x) {
   const P a = pk::pabs(x);

@@ -1,6 +1,6 @@
-// Packets of which memory holds only the first elements: for kernels that are compiled once for
-// each instruction set with a name of their own for Eigen's namespace. All has internal linkage, so
-// that nothing here is shared with code for lesser machines.
+// Packets of which memory holds only the first elements. They are for kernels that are compiled
+// once for each instruction set, each time with another name for Eigen's namespace. All names have
+// internal linkage, so that code for less capable machines shares none of them.
 #ifndef TESSERA_TENSOR_PACKET_PARTIAL_PACKET_H_
 #define TESSERA_TENSOR_PACKET_PARTIAL_PACKET_H_
 
@@ -17,20 +17,22 @@ using Packet = typename pk::packet_traits<T>::type;
 template <typename T>
 constexpr int kLanes = pk::packet_traits<T>::size;
 
-// Whether LoadFirst and StoreFirst are instructions, and not loops over the elements.
+// True if LoadFirst and StoreFirst are instructions rather than loops over the elements.
 #if defined(__AVX2__)
 constexpr bool kHasMasks = true;
 #else
 constexpr bool kHasMasks = false;
 #endif
 
-// The first `count` elements of a packet, fewer than all; the others are `rest`.
+// Returns a packet whose first `count` elements, fewer than all, are loaded from memory. The others
+// are `rest`.
 template <typename T>
 inline Packet<T> LoadFirst(const T* from, int64_t count, T rest = T(0)) {
   alignas(64) T all[kLanes<T>];
   for (int64_t i = 0; i < kLanes<T>; ++i) all[i] = i < count ? from[i] : rest;
   return pk::pload<Packet<T>>(all);
 }
+// Stores the first `count` elements of a packet, fewer than all.
 template <typename T>
 inline void StoreFirst(T* to, const Packet<T>& packet, int64_t count) {
   alignas(64) T all[kLanes<T>];

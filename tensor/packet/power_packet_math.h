@@ -6,19 +6,21 @@
 #include "tessera/tensor/packet/packet.h"
 #include "tessera/tensor/packet/packet_math.h"
 
-/// Powers of whole packets of float; packet_math.h says how accurate they are.
+/// Powers of packets of float; packet_math.h states their accuracy.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace packet_math {
 
-/// a 2^n for a whole n between -1000 and 1000, where that and a are normal numbers.
+/// Returns a 2^n. Requires: n is an integer between -1000 and 1000, and a and the result are normal
+/// numbers.
 template <RealPacket P>
 inline P ScaleNormal(const P& a, const P& n) {
   return Scale(a, n);
 }
 #if defined(EIGEN_VECTORIZE_AVX2)
-/// As above: the last bits of 1.5 2^52 + 1023 + n become the exponent. Eigen multiplies four times.
+/// Returns a 2^n: the last bits of 1.5 2^52 + 1023 + n become the exponent. Eigen's form multiplies
+/// four times.
 inline pk::Packet4d ScaleNormal(const pk::Packet4d& a, const pk::Packet4d& n) {
   const pk::Packet4d biased = pk::padd(n, Set<pk::Packet4d>(0x1.8p52 + 1023));
   const __m256i exponent = _mm256_slli_epi64(_mm256_castpd_si256(biased), 52);
@@ -26,17 +28,18 @@ inline pk::Packet4d ScaleNormal(const pk::Packet4d& a, const pk::Packet4d& n) {
 }
 #endif
 
-/// ReduceLog of normal numbers, which floats are in double.
+/// Splits normal numbers as ReduceLog does. Floats are normal numbers in double.
 template <RealPacket P>
 inline void ReduceLogOfNormal(const P& x, P* n, P* m) {
   ReduceLog(x, n, m);
 }
 
-/// log2(x) of normal numbers: n + log2(m), with s = (m - 1) / (m + 1) a series in s^2. Within 1e-13
-/// of itself, which is enough for what is rounded to float; exact for powers of 2.
+/// Returns log2(x) of normal numbers as n + log2(m). The latter is a series in s^2 with s = (m - 1)
+/// / (m + 1). The relative error is at most 1e-13, which is enough for results that are rounded to
+/// float. Powers of 2 give exact results.
 template <RealPacket P>
 inline P Log2ForFloat(const P& x) {
-  // log2((1 + s) / (1 - s)) / s as a function of s^2 <= 0.02944.
+  // kLog2 is log2((1 + s) / (1 - s)) / s as a function of s^2 <= 0.02944.
   static constexpr double kLog2[] = {2.8853900817778504, 0.9617966941123531, 0.5770779426322548,
                                      0.4122092271136529, 0.3199066703689245, 0.2828870394156083};
   P n, m;
@@ -46,11 +49,12 @@ inline P Log2ForFloat(const P& x) {
   return MultiplyAdd(s, Polynomial(P(pk::pmul(s, s)), kLog2), n);
 }
 
-/// 2^x within 2e-12 of itself, for what is rounded to float, where a zero or an infinity is made of
-/// results beyond the ends of that; exact for whole x.
+/// Returns 2^x with a relative error of at most 2e-12, for results that are rounded to float. The
+/// rounding makes a zero or an infinity of results beyond the range of float. Integers x give exact
+/// results.
 template <RealPacket P>
 inline P Exp2ForFloat(const P& x) {
-  // (2^r - 1) / r as a function of r, |r| <= 1 / 2.
+  // kExp2 is (2^r - 1) / r as a function of r, |r| <= 1 / 2.
   static constexpr double kExp2[] = {
       0.6931471805568324,    0.24022650695888503,    0.055504109063258665,   0.00961812913523614,
       0.0013333478473685416, 0.00015403475186530786, 1.5303700711365693e-05, 1.325080551750225e-06};
@@ -60,8 +64,9 @@ inline P Exp2ForFloat(const P& x) {
   return ScaleNormal(MultiplyAdd(r, Polynomial(r, kExp2), Set<P>(1)), n);
 }
 
-/// x to the power y, of floats: 2^(y log2|x|) in double, with the sign and the special values of
-/// C's pow, which are left out where no lane has them: most powers are those of positive numbers.
+/// Returns x to the power y for floats: 2^(y log2|x|) in double, with the sign and the special
+/// values of C's pow. Both are left out if no lane has them, since most powers are those of
+/// positive numbers.
 template <RealPacket P>
 inline P Power(const P& x, const P& y) {
   const P zero = pk::pzero(x), one = Set<P>(1);
@@ -74,13 +79,14 @@ inline P Power(const P& x, const P& y) {
     D log = Log2ForFloat(a);
     if (!ordinary) {
       log = LogOfOthers(a, log);
-      // An infinity times the logarithm of 1 would be NaN; larger than any float, this does for it.
+      // An infinite b times the logarithm of 1 would be NaN. A finite b beyond the range of float
+      // gives the right results.
       b = Within(b, -0x1p200, 0x1p200);
     }
     return Exp2ForFloat(D(pk::pmul(b, log)));
   });
   if (ordinary && AllLess(zero, x)) return power;
-  // Infinities are whole and even. Of negative numbers but -inf fractional powers are none.
+  // Infinities are even integers. Negative numbers except -inf have no fractional powers.
   const P half = pk::pmul(y, Set<P>(0.5));
   const P whole = WhereEqual(P(pk::pfloor(half)), half, power, P(pk::por(power, SignBit(x))));
   const P negative = WhereLess(P(pk::pnegate(infinity)), x, nan, power);

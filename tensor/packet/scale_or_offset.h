@@ -5,9 +5,9 @@
 
 namespace tessera::tensor_internal {
 
-/// scale * x + offset, where only one of the two is anything: adding -0.0 changes no number, zeros
-/// included. So the result is rounded once, fused or not. It has no functions, for code of several
-/// instruction sets shares it.
+/// The operation scale * x + offset, where at most one of the two has an effect: adding -0.0
+/// changes no number, zeros included. The result is therefore rounded once, fused or not. The
+/// struct has no functions, since code of several instruction sets shares it.
 template <typename T>
 struct ScaleOrOffset {
   T scale = T(1);

@@ -5,8 +5,8 @@
 
 namespace tessera::tensor_internal {
 
-/// Places in memory that are read or written after a span, as many bytes from each on as the span
-/// has: its kernel asks the caches for them while it computes. It has no functions, for code of
+/// Places in memory that are read or written after an array, each as many bytes long as the array.
+/// The array's kernel prefetches them while it computes. The struct has no functions, since code of
 /// several instruction sets shares it.
 struct SpanAhead {
   const char* const* places = nullptr;

@@ -3,12 +3,13 @@
 
 namespace tessera::tensor_internal {
 
-/// What a kernel of two operands reads of one: data[i] for its result i, or data[0] for all. It has
-/// no functions, for code of several instruction sets shares it.
+/// One operand of an array kernel that has two. The kernel reads data[i] for its result i, or
+/// data[0] for all results. The struct has no functions, since code of several instruction sets
+/// shares it.
 template <typename T>
 struct SpanOperand {
   const T* data;
-  bool repeats = false;  ///< whether data is one number; not of both operands
+  bool repeats = false;  ///< true if data is one number; at most one operand repeats
 };
 
 }  // namespace tessera::tensor_internal

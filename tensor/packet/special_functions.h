@@ -9,11 +9,12 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The gamma function.
+/// Returns the gamma function of x.
 TESSERA_HD float Gamma(float x) { return ::tgammaf(x); }
 TESSERA_HD double Gamma(double x) { return ::tgamma(x); }
 
-/// log |gamma(x)|. On the host without writing C's global signgam, which threads would share.
+/// Returns log |gamma(x)|. It does not write C's global signgam on the host, which threads would
+/// share.
 TESSERA_HD float LogGamma(float x) {
 #if TESSERA_DEVICE_CODE
   return ::lgammaf(x);
@@ -31,29 +32,30 @@ TESSERA_HD double LogGamma(double x) {
 #endif
 }
 
-/// x times the normal distribution's share below x. In double, since the relative error of erfc
-/// grows with the square of its argument.
+/// Returns x times the standard normal distribution function at x. It is computed in double, since
+/// the relative error of erfc grows with the square of its argument.
 TESSERA_HD double Gelu(double x) {
-  if (x < -40) return -0.0;  // -inf would be -inf times 0
+  if (x < -40) return -0.0;  // -inf would give -inf times 0
   return 0.5 * x * std::erfc(x * -0.70710678118654752);
 }
 TESSERA_HD float Gelu(float x) { return static_cast<float>(Gelu(static_cast<double>(x))); }
 
-/// psi(x) = d log gamma(x) / dx.
+/// Returns psi(x) = d log gamma(x) / dx.
 ///
-/// psi(x) = psi(x + 1) - 1/x leads to an x of at least 10, where the asymptotic series
-/// log x - 1/(2x) - sum of B_2k / (2k x^2k) is cut after its seventh term (Abramowitz and Stegun,
-/// Handbook of Mathematical Functions, 6.3.5 and 6.3.18); below 1/2 comes the reflection
-/// psi(x) = psi(1 - x) - pi / tan(pi x) (6.3.7).
+/// The recurrence psi(x) = psi(x + 1) - 1/x leads to an x of at least 10. The asymptotic series log
+/// x - 1/(2x) - sum of B_2k / (2k x^2k) is used there and cut after its seventh term (Abramowitz
+/// and Stegun, Handbook of Mathematical Functions, 6.3.5 and 6.3.18). The reflection, psi(x) =
+/// psi(1 - x) - pi / tan(pi x) (6.3.7), is used for x below 1/2.
 ///
-/// Error: at most 4e-15 of the larger of |psi(x)| and 1, and for x < 0 also what a rounding of x
-/// itself makes of it near the poles. NaN at the negative whole numbers and at -inf; -inf at +0,
-/// +inf at -0, as the limits are.
+/// Error: at most 4e-15 of the larger of |psi(x)| and 1. The effect of rounding x itself near the
+/// poles is added for x < 0. The result is NaN at the negative integers and at -inf, -inf at +0,
+/// and +inf at -0, as the limits are.
 TESSERA_HD double Digamma(double x) {
   if (x == 0) return -1 / x;
   double result = 0;
   if (x < 0.5) {
-    // The tangent has period 1 in units of pi: the whole number next to x is taken off, exactly.
+    // The tangent has period 1 in units of pi, so the nearest integer is subtracted from x,
+    // exactly.
     const double centred = x - std::round(x);
     if (x < 0 && centred == 0) return std::numeric_limits<double>::quiet_NaN();
     result = -3.14159265358979323846 / std::tan(3.14159265358979323846 * centred);

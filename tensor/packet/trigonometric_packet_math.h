@@ -6,14 +6,13 @@
 #include "tessera/tensor/packet/packet.h"
 #include "tessera/tensor/packet/packet_math.h"
 
-/// Sine, cosine, tangent and their inverses of whole packets; packet_math.h says how accurate they
-/// are.
+/// Sine, cosine, tangent and their inverses for packets; packet_math.h states their accuracy.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace packet_math {
 
-/// Takes n part from *r, whose product is exact; returns what the rounding took from that.
+/// Subtracts n part, which is exact, from *r. Returns the rounding error of the subtraction.
 template <typename P>
 inline P SubtractTurns(const P& n, double part, P* r) {
   const P minus_part = Set<P>(-part);
@@ -22,15 +21,14 @@ inline P SubtractTurns(const P& n, double part, P* r) {
   return MultiplyAddAsRounded(n, minus_part, AsRounded(P(pk::psub(before, *r))));
 }
 
-/// x = n pi / 2 + r with a whole n and |r| a little over pi / 4 at most, for |x| below
-/// Constants::kTurnsHighest; and the sine and cosine of r (reduction after Cody and Waite). What
-/// rounding takes from r on the way is added at the end where kKeepsLost: it is half an ulp, which
-/// a tangent of double has not to spare.
+/// The reduction x = n pi / 2 + r with an integer n and |r| at most a little over pi / 4, for |x|
+/// below Constants::kTurnsHighest (after Cody and Waite). The rounding error of r is added at the
+/// end if kKeepsLost is true: it is half an ulp, which a tangent of double cannot spare.
 template <typename P, bool kKeepsLost = false>
 struct ReducedTurn {
-  P n;       ///< quarter turns
-  P sine;    ///< of r
-  P cosine;  ///< of r
+  P n;       ///< the number of quarter turns
+  P sine;    ///< sin(r)
+  P cosine;  ///< cos(r)
 
   explicit ReducedTurn(const P& x) {
     using C = Constants<ScalarOf<P>>;
@@ -53,14 +51,14 @@ struct ReducedTurn {
   }
 };
 
-/// 1 where the whole number n is odd, else 0; and n / 2 rounded downwards.
+/// Returns 1 where the integer n is odd, else 0. Sets *half to n / 2 rounded downwards.
 template <typename P>
 inline P OddPart(const P& n, P* half) {
   *half = ToWhole(MultiplyAddAsRounded(n, Set<P>(0.5), Set<P>(-0.25)));
   return pk::psub(n, P(pk::padd(*half, *half)));
 }
 
-/// The sine of n pi / 2 + r from those of r.
+/// Returns the sine of n pi / 2 + r, given the sine and cosine of r.
 template <typename P>
 inline P SineOfTurns(const P& n, const P& sine, const P& cosine) {
   P half, quarter;
@@ -70,8 +68,9 @@ inline P SineOfTurns(const P& n, const P& sine, const P& cosine) {
   return WhereEqual(negative, P(pk::pzero(n)), magnitude, P(pk::pnegate(magnitude)));
 }
 
-/// `result`, but scalar(x) in the lanes whose |x| is not below Constants::kTurnsHighest. A number
-/// in every lane costs one call. By value: kernels would store all packets for references to them.
+/// Returns `result`, except that it is scalar(x) in the lanes whose |x| is not below
+/// Constants::kTurnsHighest. A number that is in every lane costs one call. The packets are passed
+/// by value, since kernels would store all packets for references to them.
 template <typename P, typename Scalar>
 __attribute__((noinline)) P WithLargeLanes(P x, P result, Scalar scalar) {
   using T = ScalarOf<P>;
@@ -85,9 +84,9 @@ __attribute__((noinline)) P WithLargeLanes(P x, P result, Scalar scalar) {
   return pk::pload<P>(results);
 }
 
-/// function(x), or if any |x| is not below Constants::kTurnsHighest, scalar(x) of such lanes: so
-/// large numbers are reduced by the C library. It is called as a builtin: a std::sin(float) that is
-/// not inlined would be this instruction set's code under a name that others have as well.
+/// Returns function(x), or scalar(x) in the lanes whose |x| is not below Constants::kTurnsHighest.
+/// The C library reduces such large numbers. `scalar` calls it as a builtin: a std::sin(float) that
+/// is not inlined would be code for this instruction set under a name that other sets have as well.
 template <typename P, typename Function, typename Scalar>
 inline P InTurns(const P& x, const Function& function, const Scalar& scalar) {
   const P result = function(x);
@@ -95,7 +94,7 @@ inline P InTurns(const P& x, const Function& function, const Scalar& scalar) {
   return WithLargeLanes(x, result, scalar);
 }
 
-/// The sine, cosine and tangent of x in radians.
+/// Returns the sine of x in radians.
 template <RealPacket P>
 inline P Sin(const P& x) {
   const auto sine = [](const P& a) {
@@ -110,6 +109,7 @@ inline P Sin(const P& x) {
     }
   });
 }
+/// Returns the cosine of x in radians.
 template <RealPacket P>
 inline P Cos(const P& x) {
   const auto cosine = [](const P& a) {
@@ -124,6 +124,7 @@ inline P Cos(const P& x) {
     }
   });
 }
+/// Returns the tangent of x in radians.
 template <RealPacket P>
 inline P Tan(const P& x) {
   const auto tangent = [](const P& a) {
@@ -143,8 +144,9 @@ inline P Tan(const P& x) {
   });
 }
 
-/// atan|x|: up to tan(pi / 8) as a polynomial, up to tan(3 pi / 8) as pi / 4 + atan((|x| - 1) /
-/// (|x| + 1)), beyond as pi / 2 + atan(-1 / |x|): the cuts of S. L. Moshier's Cephes, atan.c.
+/// Returns atan(x). atan|x| is a polynomial up to tan(pi / 8), pi / 4 + atan((|x| - 1) / (|x| + 1))
+/// up to tan(3 pi / 8), and pi / 2 + atan(-1 / |x|) beyond. The limits are those of S. L. Moshier's
+/// Cephes, atan.c.
 template <RealPacket P>
 inline P Atan(const P& x) {
   using C = Constants<ScalarOf<P>>;
@@ -162,11 +164,11 @@ inline P Atan(const P& x) {
   return pk::por(P(pk::padd(turn, angle)), SignBit(x));
 }
 
-/// Of x with |x| <= 1: the arc sine of s, which is |x| up to 1 / 2 (`inner`, a mask), beyond
-/// sqrt((1 - |x|) / 2), half the angle that is missing to pi / 2.
+/// The arc sine of s for |x| <= 1. s is |x| up to 1 / 2, and sqrt((1 - |x|) / 2) beyond. The arc
+/// sine of the latter is half of pi / 2 - asin|x|.
 template <typename P>
 struct ReducedArc {
-  P inner;  ///< where |x| is 1 / 2 at most
+  P inner;  ///< a mask of the lanes where |x| <= 1 / 2
   P angle;  ///< the arc sine of s
 
   explicit ReducedArc(const P& x) {
@@ -181,13 +183,14 @@ struct ReducedArc {
   }
 };
 
-/// The arc sine and cosine; NaN where |x| > 1.
+/// Returns the arc sine; NaN where |x| > 1.
 template <RealPacket P>
 inline P Asin(const P& x) {
   const ReducedArc<P> arc(x);
   const P outer = pk::psub(Set<P>(1.5707963267948966), P(pk::padd(arc.angle, arc.angle)));
   return pk::por(P(pk::pselect(arc.inner, arc.angle, outer)), SignBit(x));
 }
+/// Returns the arc cosine; NaN where |x| > 1.
 template <RealPacket P>
 inline P Acos(const P& x) {
   const ReducedArc<P> arc(x);

@@ -9,24 +9,27 @@
 #include "tessera/tensor/device/instruction_set.h"
 #include "tessera/tensor/packet/packet.h"
 
-/// Packets of 32 bytes for programs that are compiled for the x86-64 baseline, whose own have 16.
+/// AVX2 packets: packets of 32 bytes for programs that are compiled for the x86-64 baseline, whose
+/// own packets have 16 bytes.
 ///
-/// A loop over them is compiled for AVX2 (TESSERA_WIDE_LOOP) and runs where RunsWide says
-/// so. All arithmetic is that of the baseline, each operation rounded by itself, so that a result
-/// has the same bits in either loop. (Of two NaNs that meet, the compiler may take either, and with
-/// it its sign.)
+/// A loop over AVX2 packets is compiled for AVX2 (TESSERA_WIDE_LOOP) and runs if RunsWide returns
+/// true. All arithmetic is that of the baseline, each operation rounded by itself, so that a result
+/// has the same bits in either loop. The only exception is the sign of a NaN: if two NaNs meet, the
+/// compiler may take either.
 ///
-/// They are written in the compiler's vector extensions, which mean the same everywhere: inlined
-/// into a loop for AVX2 an operation becomes one instruction, elsewhere two.
+/// The packets are written in the compiler's vector extensions, which mean the same on every
+/// machine. An operation becomes one instruction if it is inlined into a loop for AVX2, elsewhere
+/// two.
 namespace tessera {
 
-/// 1 where this build has wide packets: one for the baseline by GCC 12 or later. Others have wide
-/// ones of Eigen's, or none.
+/// Defined as 1 if this build has AVX2 packets: a build for the baseline by GCC 12 or later. Other
+/// builds have Eigen's own packets of that size, or none.
 #if defined(__x86_64__) && __GNUC__ >= 12 && !defined(__clang__) && !defined(__AVX__) && \
     !defined(__CUDACC__)
 #define TESSERA_HAS_WIDE_PACKETS 1
-/// On a loop, and on what such loops call and nobody else.
+/// Marks a loop over AVX2 packets.
 #define TESSERA_WIDE_LOOP __attribute__((target("avx2"), noinline))
+/// Marks a function that only loops over AVX2 packets call.
 #define TESSERA_IN_WIDE_LOOP __attribute__((target("avx2"), always_inline)) inline
 #else
 #define TESSERA_HAS_WIDE_PACKETS 0
@@ -36,29 +39,29 @@ namespace tessera {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The base of functors whose PacketMap uses nothing but the functions of pk that this header has.
+/// The base of functors whose PacketMap uses only those functions of pk that this header has.
 struct WideFunctor {
   static constexpr bool kHasWidePacket = true;  ///< see WidePacket
 };
-/// The base of those whose PacketMap rounds where Map does, step by step, so that it is the same of
-/// packets of half_t.
+/// The base of functors whose PacketMap rounds at the same steps as Map, so that it gives the same
+/// results for packets of half_t.
 struct StepwiseFunctor : WideFunctor {
   static constexpr bool kHasHalfPacket = true;  ///< see half_packet.h
 };
 
-/// 32 bytes of float or double; half_packet.h has that of half_t.
+/// A packet of 32 bytes of float or double; half_packet.h has that of half_t.
 template <typename T>
 struct WidePacket;
 
-/// Whether loops over elements of T may use wide packets.
+/// True if loops over elements of T may use AVX2 packets.
 template <typename T>
 inline constexpr bool kHasWidePacketsOf = TESSERA_HAS_WIDE_PACKETS &&
                                           (std::same_as<T, float> || std::same_as<T, double> ||
                                            std::same_as<T, half_t>);
 
-/// Whether loops that fit wide packets run over them: this build has such, the machine has what
-/// they are compiled for, and TESSERA_INSTRUCTION_SET allows it. Throws what UsedInstructionSet
-/// throws.
+/// Returns whether loops that fit AVX2 packets run over them: this build has such packets, the
+/// machine has the instructions of InstructionSet::kAvx2, and TESSERA_INSTRUCTION_SET allows them.
+/// Throws the errors of UsedInstructionSet.
 inline bool RunsWide() {
 #if TESSERA_HAS_WIDE_PACKETS
   static const bool runs = UsedInstructionSet() != InstructionSet::kBaseline;
@@ -80,9 +83,10 @@ struct WidePacket {
 
   Vector v;
 
-  TESSERA_HD WidePacket(const Vector& vector) : v(vector) {}  // NOLINT: it is nothing else
-  /// Not trivial, so that a function which is not inlined takes and returns it through memory:
-  /// through registers, code for AVX2 and code for the baseline would not understand each other.
+  TESSERA_HD WidePacket(const Vector& vector) : v(vector) {}  // NOLINT: a packet is its vector
+  /// The copy is not trivial, so that a function which is not inlined takes and returns a packet
+  /// through memory. Code for AVX2 and code for the baseline pass packets in registers in different
+  /// ways.
   TESSERA_HD WidePacket(const WidePacket& other) : v(other.v) {}
   TESSERA_HD WidePacket& operator=(const WidePacket& other) {
     v = other.v;
@@ -92,7 +96,7 @@ struct WidePacket {
   TESSERA_HD static WidePacket OfBits(const Bits& bits) { return reinterpret_cast<Vector>(bits); }
 };
 
-/// Half of a wide packet, from lane kFrom on: a packet of the build's own.
+/// Returns half of an AVX2 packet, from lane kFrom on, as a packet of the build's own.
 template <int kFrom, typename T>
 TESSERA_HD typename PacketTraits<T>::type HalfFrom(const WidePacket<T>& a) {
   if constexpr (sizeof(T) == 4) {
@@ -101,7 +105,7 @@ TESSERA_HD typename PacketTraits<T>::type HalfFrom(const WidePacket<T>& a) {
     return __builtin_shufflevector(a.v, a.v, kFrom, kFrom + 1);
   }
 }
-/// That half of two packets in one.
+/// Returns the halves from lane kFrom on of two AVX2 packets as one AVX2 packet.
 template <int kFrom, typename T>
 TESSERA_HD WidePacket<T> HalvesFrom(const WidePacket<T>& a, const WidePacket<T>& b) {
   if constexpr (sizeof(T) == 4) {
@@ -112,19 +116,22 @@ TESSERA_HD WidePacket<T> HalvesFrom(const WidePacket<T>& a, const WidePacket<T>&
   }
 }
 
-/// The lower half, and the higher one; of one packet or of two.
+/// Returns the lower half of a packet.
 template <typename T>
 TESSERA_HD auto LowHalf(const WidePacket<T>& a) {
   return HalfFrom<0>(a);
 }
+/// Returns the higher half of a packet.
 template <typename T>
 TESSERA_HD auto HighHalf(const WidePacket<T>& a) {
   return HalfFrom<WidePacket<T>::kSize / 2>(a);
 }
+/// Returns the lower halves of two packets as one packet.
 template <typename T>
 TESSERA_HD auto LowHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
   return HalvesFrom<0>(a, b);
 }
+/// Returns the higher halves of two packets as one packet.
 template <typename T>
 TESSERA_HD auto HighHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
   return HalvesFrom<WidePacket<T>::kSize / 2>(a, b);
@@ -132,9 +139,9 @@ TESSERA_HD auto HighHalves(const WidePacket<T>& a, const WidePacket<T>& b) {
 
 #endif  // TESSERA_HAS_WIDE_PACKETS
 
-/// Stores past the caches, so that memory which is overwritten as a whole is not fetched first.
-/// `to` is a multiple of 32 bytes. Other threads see it after a FenceStreamed, and what follows
-/// that. Called in a wide loop alone.
+/// Stores a packet past the caches, so that memory which is completely overwritten is not fetched
+/// first. Requires: `to` is a multiple of 32 bytes, and the caller is a loop over AVX2 packets.
+/// Another thread sees the packet if it synchronizes with the storing thread after a FenceStreamed.
 template <typename T>
 TESSERA_IN_WIDE_LOOP void StreamWide([[maybe_unused]] T* to,
                                      [[maybe_unused]] const WidePacket<T>& packet) {
@@ -144,7 +151,7 @@ TESSERA_IN_WIDE_LOOP void StreamWide([[maybe_unused]] T* to,
                : "x"(packet.v));
 #endif
 }
-/// Orders what StreamWide has stored before all that follows.
+/// Orders the stores of StreamWide before all that follows.
 inline void FenceStreamed() {
 #if TESSERA_HAS_WIDE_PACKETS
   asm volatile("sfence" ::: "memory");
@@ -156,7 +163,7 @@ inline void FenceStreamed() {
 
 #if TESSERA_HAS_WIDE_PACKETS
 
-/// The functions of pk that functors are written in.
+/// The functions of pk with which functors are written, for AVX2 packets.
 namespace Eigen::internal {
 
 template <typename T>
@@ -182,8 +189,8 @@ TESSERA_DEFINE_WIDE_MEMORY(float)
 TESSERA_DEFINE_WIDE_MEMORY(double)
 #undef TESSERA_DEFINE_WIDE_MEMORY
 
-// Through whole numbers: a vector written as a list, or to which GCC 12 can reduce the expression,
-// would be put together lane by lane.
+// The value goes through integers. GCC 12 would put a vector together lane by lane if it were
+// written as a list, or as an expression that GCC can reduce to one.
 template <>
 TESSERA_HD tessera::WidePacket<float> pset1<tessera::WidePacket<float>>(const float& a) {
   using P = tessera::WidePacket<float>;
@@ -199,7 +206,8 @@ TESSERA_HD tessera::WidePacket<T> pzero(const tessera::WidePacket<T>&) {
   return typename tessera::WidePacket<T>::Vector{};
 }
 
-// A packet's lanes as whole numbers; no function, which would return them in a register.
+// The lanes of a packet as integers. It is no function, since a function would return them in a
+// register.
 #define TESSERA_WIDE_BITS(packet) \
   reinterpret_cast<typename tessera::WidePacket<T>::Bits>((packet).v)
 
@@ -236,16 +244,17 @@ template <typename T>
 TESSERA_HD tessera::WidePacket<T> pabs(const tessera::WidePacket<T>& a) {
   return pandnot(a, pset1<tessera::WidePacket<T>>(T(-0.0)));
 }
-/// Of a mask all bits of a lane are equal.
+/// Returns a where the mask is set, else b. All bits of a lane of the mask are equal.
 template <typename T>
 TESSERA_HD tessera::WidePacket<T> pselect(const tessera::WidePacket<T>& mask,
                                           const tessera::WidePacket<T>& a,
                                           const tessera::WidePacket<T>& b) {
   return TESSERA_WIDE_BITS(mask) < 0 ? a.v : b.v;
 }
-// In assembler, for no vector extension is a root, and two packets of the build's own would take
-// twice as long. Through memory, which costs a twentieth: a build that inlines less, as at -O0 or
-// under sanitizers, compiles it into functions for the baseline, where no register holds a packet.
+// The square roots are written in assembler, since the vector extensions have none, and two packets
+// of the build's own would take twice as long. The operands go through memory, which costs a
+// twentieth of the time: a build that inlines less, as at -O0 or under sanitizers, compiles them
+// into functions for the baseline, where no register holds a packet.
 #define TESSERA_DEFINE_WIDE_ROOT(T, instruction)                                           \
   TESSERA_HD tessera::WidePacket<T> psqrt(const tessera::WidePacket<T>& a) {               \
     tessera::WidePacket<T>::Vector root;                                                   \
