@@ -13,7 +13,8 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The type in which elements of T are added up: float for the 16-bit types, 64 bits for integers.
+/// The type in which elements of T are added up: float for the 16-bit floating-point types, a
+/// 64-bit integer for integers, and T for others.
 template <typename T>
 struct AccumulateIn {
   using type = std::conditional_t<!std::is_integral_v<T>, T,
@@ -28,21 +29,24 @@ struct AccumulateIn<bfloat16_t> {
   using type = float;
 };
 
-/// The type in which Red reduces elements of T. Only sums of integers need more than T has.
+/// The type in which the reducer Red reduces elements of T. Among the reductions of integers, only
+/// sums need more bits than T has.
 template <typename Red, typename T>
 using AccumulatorOf = std::conditional_t<std::is_same_v<Red, red::sum> || !std::is_integral_v<T>,
                                          typename AccumulateIn<T>::type, T>;
 
-/// The type in which the sums of many chunks are added up: there may be any number of them.
+/// The type in which the results of chunks are combined. It is double for sums in float, since
+/// there may be any number of chunks.
 template <typename Red, typename Accumulator>
 using TotalOf =
     std::conditional_t<std::is_same_v<Red, red::sum> && std::is_same_v<Accumulator, float>, double,
                        Accumulator>;
 
-/// What becomes of a reduction's value over `count` elements. PacketMap is Map for packets of
-/// values of the result's type.
+/// The last step of a reduction: Map computes the result from the reduced value of `count`
+/// elements. PacketMap does the same for packets of values of the result's type.
 namespace finish {
 
+/// Returns the reduced value unchanged.
 struct None : WideFunctor {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t) {
@@ -53,7 +57,8 @@ struct None : WideFunctor {
     return value;
   }
 };
-/// The mean; NaN for no elements, 0 if T is an integer type, whose means are cut towards 0.
+/// Computes the mean, which is NaN for no elements. The mean of integers is cut off towards 0, and
+/// is 0 for no elements.
 struct Mean : WideFunctor {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t count) {
@@ -68,7 +73,7 @@ struct Mean : WideFunctor {
     return pk::pdiv(value, pk::pset1<P>(static_cast<typename pk::unpacket_traits<P>::type>(count)));
   }
 };
-/// The square root.
+/// Computes the square root of the value.
 struct Root : WideFunctor {
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t) {

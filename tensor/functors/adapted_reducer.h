@@ -3,13 +3,13 @@
 
 #include "tessera/base/host_device.h"
 
-/// Reducers and savers of programs that were written for mshadow, which combine in place, in the
-/// form of tessera::red and tessera::sv, which have a functor.
+/// Adapters for reducers and savers of programs that were written for mshadow. Those combine values
+/// in place; the adapters give them a functor, as tessera::red and tessera::sv have it.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A reducer of a program that was written for mshadow, which combines in place
-/// (`Red::Reduce(dst, src)`, `Red::SetInitValue(dst)`), in the form of tessera::red.
+/// Adapts a reducer of a program that was written for mshadow to the form of tessera::red. Such a
+/// reducer combines in place: `Red::Reduce(dst, src)`, `Red::SetInitValue(dst)`.
 template <typename Red>
 struct AdaptedReducer {
   struct OPType {
@@ -31,6 +31,8 @@ struct AdaptedReducer {
   }
 };
 
+/// Chooses the form of a reducer: `type` is Red itself if it has a functor, Red::OPType, and
+/// AdaptedReducer<Red> otherwise.
 template <typename Red>
 struct ReducerTraits {
   using type = AdaptedReducer<Red>;
@@ -41,11 +43,12 @@ struct ReducerTraits<Red> {
   using type = Red;
 };
 
-/// Red itself if it has a functor, else its adaptation.
+/// The reducer Red in the form of tessera::red: Red itself if it has a functor, else its adapter.
 template <typename Red>
 using ReducerOf = typename ReducerTraits<Red>::type;
 
-/// A saver with `S::Save(a, b)` alone.
+/// Adapts a saver that has `S::Save(a, b)` alone, which combines in place, to the form of
+/// tessera::sv.
 template <typename S>
 struct AdaptedSaver {
   struct OPType {
@@ -57,6 +60,8 @@ struct AdaptedSaver {
   };
 };
 
+/// Chooses the form of a saver: `type` is S itself if it has a functor, S::OPType, and
+/// AdaptedSaver<S> otherwise.
 template <typename S>
 struct SaverTraits {
   using type = AdaptedSaver<S>;
@@ -67,7 +72,7 @@ struct SaverTraits<S> {
   using type = S;
 };
 
-/// S itself if it has a functor, else its adaptation.
+/// The saver S in the form of tessera::sv: S itself if it has a functor, else its adapter.
 template <typename S>
 using SaverOf = typename SaverTraits<S>::type;
 

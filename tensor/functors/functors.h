@@ -12,9 +12,9 @@
 #include "tessera/tensor/packet/packet_math.h"
 #include "tessera/tensor/packet/wide_packet.h"
 
-/// Functors: trivial structs with a static Map for single elements, callable on host and device,
-/// and where one exists a static PacketMap over Eigen packets. Any struct with a Map can be used
-/// in F<Op>(...). A user's functor becomes faster by a packet form, called MapPacket or PacketMap:
+/// Functors: trivial structs with a static Map for single elements, callable on host and device.
+/// Many have a static PacketMap over Eigen packets as well. Any struct with a Map can be used in
+/// F<Op>(...). A packet form, called MapPacket or PacketMap, makes a user's functor faster:
 ///
 ///     struct Squared : tessera::WideFunctor {
 ///       TESSERA_HD static float Map(float a) { return a * a; }
@@ -22,31 +22,31 @@
 ///       TESSERA_HD static P MapPacket(const P& a) { return tessera::pk::pmul(a, a); }
 ///     };
 ///
-/// WideFunctor says that it uses nothing but the functions of pk in wide_packet.h, so that its
-/// loops may run over AVX2 packets in a build for less. StepwiseFunctor says besides that MapPacket
-/// does to each number the operations that Map does to one of half_t, each of which rounds, and
-/// with no number but `pset1<P>(typename pk::unpacket_traits<P>::type(1))`, so that loops over
-/// half_t may too.
+/// WideFunctor declares that the packet form uses only the functions of pk in wide_packet.h. Its
+/// loops may then run over AVX2 packets in a build for an older instruction set. StepwiseFunctor
+/// declares besides that MapPacket does to each number the operations that Map does to a half_t,
+/// each of which rounds. The only constant of such a MapPacket is `pset1<P>(typename
+/// pk::unpacket_traits<P>::type(1))`. Its loops over half_t may then run over AVX2 packets too.
 ///
-/// A functor that costs more than arithmetic may say so, which brings a second thread in sooner:
-/// `static constexpr index_t kElementCost = 30;` for a call of std::exp, 3 ns; see cost.h.
+/// A functor that costs more than arithmetic may declare its cost, so that a second thread joins
+/// sooner: `static constexpr index_t kElementCost = 30;` for a call of std::exp, 3 ns; see cost.h.
 ///
-/// Here stand arithmetic, comparisons, rounding and the like; real_functors.h has the rest. Sums,
-/// differences, products, squares, negatives and absolute values of integers wrap around.
+/// This header has arithmetic, comparisons, rounding and the like; real_functors.h has the rest.
+/// Sums, differences, products, squares, negatives and absolute values of integers wrap around.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace op {
 
-/// The type in which +, - and * of T are carried out: of integers the unsigned type of their width,
-/// or that of int where they are narrower, since integers wrap around, which C++ leaves undefined
-/// for signed ones (and for those that it promotes to int); else T.
+/// The type in which +, - and * of T are computed. It is unsigned for integers: as wide as T, or as
+/// int if T is narrower. Functors of integers wrap around, which C++ leaves undefined for signed
+/// integers and for those that it promotes to int. The type is T itself for floating-point types.
 template <typename T>
 using WrapsIn =
     std::conditional_t<!std::is_integral_v<T>, T,
                        std::conditional_t<sizeof(T) <= sizeof(unsigned), unsigned, uint64_t>>;
 
-/// a + b
+/// Computes a + b.
 struct plus : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -58,7 +58,7 @@ struct plus : StepwiseFunctor {
   }
 };
 
-/// a - b
+/// Computes a - b.
 struct minus : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -70,7 +70,7 @@ struct minus : StepwiseFunctor {
   }
 };
 
-/// a * b
+/// Computes a * b.
 struct mul : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -82,7 +82,8 @@ struct mul : StepwiseFunctor {
   }
 };
 
-/// a / b, of integers cut off towards 0; these must not be divided by 0, nor the least one by -1.
+/// Computes a / b, cut off towards 0 for integers. Integers must not be divided by 0, nor the least
+/// integer by -1.
 struct div : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -94,7 +95,7 @@ struct div : StepwiseFunctor {
   }
 };
 
-/// The right operand.
+/// Returns the right operand.
 struct right : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T, T b) {
@@ -106,7 +107,7 @@ struct right : StepwiseFunctor {
   }
 };
 
-/// a
+/// Returns a.
 struct identity : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -118,7 +119,7 @@ struct identity : StepwiseFunctor {
   }
 };
 
-/// -a; of 0.0 it is -0.0
+/// Computes -a; the negative of 0.0 is -0.0.
 struct negation : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -127,14 +128,14 @@ struct negation : StepwiseFunctor {
   template <typename P>
   TESSERA_HD static P PacketMap(const P& a) {
     if constexpr (FloatingPacket<P>) {
-      return pk::pxor(a, packet_math::Set<P>(-0.0));  // 0 - a, which AVX's form is, loses -0
+      return pk::pxor(a, packet_math::Set<P>(-0.0));  // AVX's pnegate, 0 - a, loses -0
     } else {
       return pk::pnegate(a);
     }
   }
 };
 
-/// The larger operand; NaN if either is NaN.
+/// Returns the larger operand; NaN if either is NaN.
 struct maximum : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -147,7 +148,7 @@ struct maximum : StepwiseFunctor {
   }
 };
 
-/// The smaller operand; NaN if either is NaN.
+/// Returns the smaller operand; NaN if either is NaN.
 struct minimum : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -160,7 +161,7 @@ struct minimum : StepwiseFunctor {
   }
 };
 
-/// a held between low and high: low where a < low, high where a > high, and NaN where a is NaN.
+/// Limits a to [low, high]: low where a < low, high where a > high, and NaN where a is NaN.
 struct clamp : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T low, T high) {
@@ -174,7 +175,7 @@ struct clamp : StepwiseFunctor {
   }
 };
 
-/// a where condition is not 0, else b. NaN is not 0.
+/// Returns a where condition is not 0, else b. NaN is not 0.
 struct blend : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T condition, T a, T b) {
@@ -186,14 +187,14 @@ struct blend : StepwiseFunctor {
   }
 };
 
-/// Packets of 1 where the mask holds, else 0.
+/// Returns 1 in the lanes where the mask is set, else 0.
 template <typename P>
 TESSERA_HD P OneWhere(const P& mask) {
   using Scalar = typename pk::unpacket_traits<P>::type;
   return pk::pand(mask, pk::pset1<P>(Scalar(1)));
 }
 
-/// 1 where a == b, else 0; 0 where either is NaN.
+/// Returns 1 where a == b, else 0. The result is 0 where either is NaN.
 struct eq : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -205,7 +206,7 @@ struct eq : StepwiseFunctor {
   }
 };
 
-/// 1 where a < b, else 0; 0 where either is NaN.
+/// Returns 1 where a < b, else 0. The result is 0 where either is NaN.
 struct lt : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -217,7 +218,7 @@ struct lt : StepwiseFunctor {
   }
 };
 
-/// 1 where a <= b, else 0; 0 where either is NaN.
+/// Returns 1 where a <= b, else 0. The result is 0 where either is NaN.
 struct le : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -229,7 +230,7 @@ struct le : StepwiseFunctor {
   }
 };
 
-/// 1 where a > b, else 0; 0 where either is NaN.
+/// Returns 1 where a > b, else 0. The result is 0 where either is NaN.
 struct gt : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -241,7 +242,7 @@ struct gt : StepwiseFunctor {
   }
 };
 
-/// 1 where a >= b, else 0; 0 where either is NaN.
+/// Returns 1 where a >= b, else 0. The result is 0 where either is NaN.
 struct ge : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -253,7 +254,7 @@ struct ge : StepwiseFunctor {
   }
 };
 
-/// 1 where a != b, else 0; 1 where either is NaN.
+/// Returns 1 where a != b, else 0. The result is 1 where either is NaN.
 struct ne : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
@@ -265,7 +266,7 @@ struct ne : StepwiseFunctor {
   }
 };
 
-/// a * a
+/// Computes a * a.
 struct square : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -276,10 +277,10 @@ struct square : StepwiseFunctor {
     return pk::pmul(a, a);
   }
 };
-/// mshadow's names.
+/// mshadow's name for square.
 using sqr = square;
 
-/// Correctly rounded.
+/// Computes the square root, correctly rounded.
 struct square_root : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -291,10 +292,10 @@ struct square_root : StepwiseFunctor {
   }
 };
 
-/// mshadow's name.
+/// mshadow's name for square_root.
 using sqrt = square_root;
 
-/// 1 / a
+/// Computes 1 / a.
 struct rcp : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -306,7 +307,7 @@ struct rcp : StepwiseFunctor {
   }
 };
 
-/// The nearest whole number below or at a.
+/// Rounds down to an integer.
 struct floor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -322,7 +323,7 @@ struct floor {
   }
 };
 
-/// The nearest whole number above or at a.
+/// Rounds up to an integer.
 struct ceil {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -338,7 +339,7 @@ struct ceil {
   }
 };
 
-/// The nearest whole number, of two equally near ones that with the larger magnitude.
+/// Rounds to the nearest integer, ties to the one with the larger magnitude.
 struct round {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -354,7 +355,7 @@ struct round {
   }
 };
 
-/// The nearest whole number towards 0.
+/// Rounds to an integer towards 0.
 struct trunc {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -370,7 +371,7 @@ struct trunc {
   }
 };
 
-/// max(a, 0); NaN stays NaN.
+/// Computes max(a, 0); NaN stays NaN.
 struct relu : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -382,7 +383,7 @@ struct relu : StepwiseFunctor {
   }
 };
 
-/// 1 where a > 0, else 0: the derivative of relu, from its input or its output.
+/// Returns 1 where a > 0, else 0. This is the derivative of relu, from its input or its output.
 struct relu_grad : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -395,7 +396,8 @@ struct relu_grad : StepwiseFunctor {
   }
 };
 
-/// |a|; the absolute value of either zero is +0, of the least integer that integer.
+/// Computes |a|. The absolute value of either zero is +0. The absolute value of the least integer
+/// is that integer.
 struct abs : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
@@ -412,7 +414,7 @@ struct abs : StepwiseFunctor {
 };
 using fabs = abs;
 
-/// -1, 0 or 1 as a's sign; zeros keep theirs, and NaN stays NaN.
+/// Returns -1, 0 or 1 for the sign of a. Zeros keep their sign, and NaN stays NaN.
 struct sign : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {

@@ -13,24 +13,26 @@
 #include "tessera/tensor/packet/special_functions.h"
 #include "tessera/tensor/packet/trigonometric_packet_math.h"
 
-/// Functors of real functions: exponentials, logarithms, trigonometry and what is made of them.
+/// Elementary and special functions as functors: exponentials, logarithms, trigonometric functions
+/// and functions made of them.
 ///
-/// They are computed in float for float and the 16-bit types, in double for double and for
-/// integers, whose results are cut to whole numbers. Errors are those of the C library (at most
-/// 4 ulp, of gamma and lgamma more: docs/accuracy.md), or of packet_math.h where there is a packet
-/// form; gelu, power and the gamma functions have one for float alone, and where packets of double
-/// have no more than two lanes none but the C library's.
-/// Which floating-point exceptions (fetestexcept) are raised on the way is not promised: special
+/// float and the 16-bit types are computed in float. double and integers are computed in double,
+/// and results for integers are cut off to integers. Errors are those of the C library (at most 4
+/// ulp, for gamma and lgamma more: docs/accuracy.md), or those of packet_math.h for functions that
+/// have a packet form. gelu, power and the gamma functions have a packet form for float alone, and
+/// have none if packets of double have no more than two lanes; the C library computes them then.
+/// The floating-point exceptions (fetestexcept) that are raised on the way are not defined: special
 /// values may raise some where the C functions raise none, or others.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace op {
 
-/// The type in which a real function of T is computed.
+/// The type in which an elementary or special function of T is computed.
 template <typename T>
 using RealOf = std::conditional_t<std::is_same_v<T, double> || std::numeric_limits<T>::is_integer,
                                   double, float>;
+/// Converts a to RealOf<T>.
 template <typename T>
 TESSERA_HD RealOf<T> ToReal(T a) {
   return static_cast<RealOf<T>>(a);
@@ -40,20 +42,21 @@ using tensor_internal::ScaleOrOffset;
 using tensor_internal::SpanAhead;
 using tensor_internal::SpanOperand;
 
-/// Types of which costly functions have a form over spans as well, `Span(in, out, count, input,
-/// ahead)`, whose packets are those of the machine rather than those of the build; what they are
-/// applied to is scaled or moved on the way. Of two operands it is `Span(a, b, out, count)`, which
-/// takes them as they are. A build that has fused multiply-add itself uses its own packets.
+/// Satisfied by types for which expensive functions have an array kernel as well, `Span(in, out,
+/// count, input, ahead)`. Its packets are those of the machine rather than those of the build. It
+/// scales or shifts its input on the way. A function of two operands has `Span(a, b, out, count)`,
+/// which takes them as they are. A build that has fused multiply-add itself uses its own packets
+/// instead.
 template <typename T>
 concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
 
-/// Whether functions of T have a packet form: Map is then that of one lane, so that an element
+/// True if functions of T have a packet form. Map then computes one lane of it, so that an element
 /// alone has the same bits as among others.
 template <typename T>
 inline constexpr bool kInLanes = PacketTraits<T>::kVectorizable &&
                                  (std::is_same_v<T, float> || std::is_same_v<T, double>);
 
-/// Op of one element.
+/// Applies Op to one element.
 template <typename Op, typename T>
 inline T OneLane(T a) {
   if constexpr (SpanElement<T>) {
@@ -64,6 +67,7 @@ inline T OneLane(T a) {
     return pk::pfirst(P(Op::PacketMap(pk::pset1<P>(a))));
   }
 }
+/// Applies Op to one pair of elements.
 template <typename Op, typename T>
 inline T OneLane(T a, T b) {
   if constexpr (SpanElement<T>) {
@@ -75,7 +79,7 @@ inline T OneLane(T a, T b) {
   }
 }
 
-/// Op of a packet by its form over spans.
+/// Applies Op to a packet by its array kernel.
 template <typename Op, typename P>
 inline P PacketThroughSpan(const P& a) {
   using T = typename pk::unpacket_traits<P>::type;
@@ -85,6 +89,7 @@ inline P PacketThroughSpan(const P& a) {
   Op::Span(lanes, lanes, kSize);
   return pk::pload<P>(lanes);
 }
+/// Applies Op to a pair of packets by its array kernel.
 template <typename Op, typename P>
 inline P PacketThroughSpan(const P& a, const P& b) {
   using T = typename pk::unpacket_traits<P>::type;
@@ -96,13 +101,14 @@ inline P PacketThroughSpan(const P& a, const P& b) {
   return pk::pload<P>(first);
 }
 
-/// What functions cost beyond arithmetic, in the unit of cost.h, some 0.09 ns of one core: of those
-/// that have kernels as by AVX-512 (docs/performance.md), for by less they only cost more; of the C
-/// library's as the fastest.
+/// The costs of functions beyond arithmetic, in the unit of cost.h, about 0.09 ns of one core.
+/// kKernelCost is for functions that have array kernels, as measured with AVX-512
+/// (docs/performance.md); lesser instruction sets only raise the cost. kLibraryCost is for the C
+/// library's functions, as measured for the fastest.
 inline constexpr index_t kKernelCost = 2, kLibraryCost = 32;
 
-/// The base of a costly function that has kernels. It offers `OfNumber(a)` of a float or double for
-/// the types that have no packets, `OfPacket(a)`, and Span.
+/// The base of an expensive functor that has array kernels. The functor offers `OfNumber(a)` of a
+/// float or double for the types that have no packets, `OfPacket(a)`, and Span.
 template <typename Function, index_t kCost = kKernelCost>
 struct CostlyFunctor {
   template <typename T>
@@ -127,16 +133,19 @@ struct CostlyFunctor {
   }
 };
 
-/// SpanElement for functions that have kernels of float alone, computed in double.
+/// SpanElement for functions that have array kernels for float alone, which compute in double.
 template <typename T>
 concept SpanOfFloat = SpanElement<T> && std::is_same_v<T, float>;
 
-/// Whether such a function of T has a packet form, of its own where packets of double gain by it.
+/// True if a function with array kernels for float alone has a packet form for T. A build without
+/// array kernels has one only if packets of double have more than two lanes, since fewer gain
+/// nothing.
 template <typename T>
 inline constexpr bool kInWideLanes = SpanOfFloat<T> || (kInLanes<T> && std::is_same_v<T, float> &&
                                                         packet_math::kManyWideLanes);
 
-/// The base of such a function, otherwise as CostlyFunctor.
+/// The base of an expensive functor that has array kernels for float alone; otherwise it is like
+/// CostlyFunctor.
 template <typename Function>
 struct CostlyFloatFunctor {
   template <typename T>
@@ -158,16 +167,16 @@ struct CostlyFloatFunctor {
   }
 };
 
-// What such a function consists of, by macros, for a template takes no function template.
+// Macros define the members of these functors, since a template takes no function template.
 
-/// OfNumber of a functor: `expression` of a number a.
+/// Defines a functor's OfNumber as `expression` of a number a.
 #define TESSERA_DEFINE_OF_NUMBER(expression) \
   template <typename Real>                   \
   TESSERA_HD static Real OfNumber(Real a) {  \
     return expression;                       \
   }
-/// OfPacket and Span of a functor: packet_math.h's function of that name, and its kernels for types
-/// that are an Element.
+/// Defines a functor's OfPacket and Span: the function of packet_math.h called Name, and its array
+/// kernels for types that satisfy Element.
 #define TESSERA_DEFINE_KERNELS(Name, Element)                                       \
   template <typename P>                                                             \
   TESSERA_HD static P OfPacket(const P& a) {                                        \
@@ -179,7 +188,8 @@ struct CostlyFloatFunctor {
     tensor_internal::Name##Span(in, out, count, input, ahead);                      \
   }
 
-/// a to the power b, as C's pow; of a signalling NaN and 0, or 1 and a signalling NaN, NaN or 1.
+/// Computes a to the power b, as C's pow does. The result for a signalling NaN and 0, or for 1 and
+/// a signalling NaN, is either NaN or 1.
 struct power {
   template <typename T>
   static constexpr index_t ElementCost() {
@@ -208,168 +218,168 @@ struct power {
   }
 };
 
-/// e to the power a.
+/// Computes e to the power a.
 struct exp : CostlyFunctor<exp, 1> {
   TESSERA_DEFINE_OF_NUMBER(std::exp(a))
   TESSERA_DEFINE_KERNELS(Exp, SpanElement)
 };
 
-/// 2 to the power a.
+/// Computes 2 to the power a.
 struct exp2 : CostlyFunctor<exp2, 1> {
   TESSERA_DEFINE_OF_NUMBER(std::exp2(a))
   TESSERA_DEFINE_KERNELS(Exp2, SpanElement)
 };
 
-/// exp(a) - 1, accurate near 0.
+/// Computes exp(a) - 1, accurate near 0.
 struct expm1 : CostlyFunctor<expm1> {
   TESSERA_DEFINE_OF_NUMBER(std::expm1(a))
   TESSERA_DEFINE_KERNELS(Expm1, SpanElement)
 };
 
-/// The natural logarithm: -inf for 0, NaN below.
+/// Computes the natural logarithm, which is -inf for 0 and NaN below.
 struct log : CostlyFunctor<log> {
   TESSERA_DEFINE_OF_NUMBER(std::log(a))
   TESSERA_DEFINE_KERNELS(Log, SpanElement)
 };
 
-/// The logarithm to base 10.
+/// Computes the logarithm to base 10.
 struct log10 : CostlyFunctor<log10> {
   TESSERA_DEFINE_OF_NUMBER(std::log10(a))
   TESSERA_DEFINE_KERNELS(Log10, SpanElement)
 };
 
-/// The logarithm to base 2.
+/// Computes the logarithm to base 2.
 struct log2 : CostlyFunctor<log2> {
   TESSERA_DEFINE_OF_NUMBER(std::log2(a))
   TESSERA_DEFINE_KERNELS(Log2, SpanElement)
 };
 
-/// log(1 + a), accurate near 0.
+/// Computes log(1 + a), accurate near 0.
 struct log1p : CostlyFunctor<log1p> {
   TESSERA_DEFINE_OF_NUMBER(std::log1p(a))
   TESSERA_DEFINE_KERNELS(Log1p, SpanElement)
 };
 
-/// The sine of a in radians.
+/// Computes the sine of a in radians.
 struct sin : CostlyFunctor<sin, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::sin(a))
   TESSERA_DEFINE_KERNELS(Sin, SpanElement)
 };
 
-/// The cosine of a in radians.
+/// Computes the cosine of a in radians.
 struct cos : CostlyFunctor<cos, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::cos(a))
   TESSERA_DEFINE_KERNELS(Cos, SpanElement)
 };
 
-/// The tangent of a in radians.
+/// Computes the tangent of a in radians.
 struct tan : CostlyFunctor<tan, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::tan(a))
   TESSERA_DEFINE_KERNELS(Tan, SpanElement)
 };
 
-/// The arc sine in [-pi/2, pi/2]; NaN where |a| > 1.
+/// Computes the arc sine in [-pi/2, pi/2]; NaN where |a| > 1.
 struct asin : CostlyFunctor<asin> {
   TESSERA_DEFINE_OF_NUMBER(std::asin(a))
   TESSERA_DEFINE_KERNELS(Asin, SpanElement)
 };
 
-/// The arc cosine in [0, pi]; NaN where |a| > 1.
+/// Computes the arc cosine in [0, pi]; NaN where |a| > 1.
 struct acos : CostlyFunctor<acos> {
   TESSERA_DEFINE_OF_NUMBER(std::acos(a))
   TESSERA_DEFINE_KERNELS(Acos, SpanElement)
 };
 
-/// The arc tangent in (-pi/2, pi/2).
+/// Computes the arc tangent in (-pi/2, pi/2).
 struct atan : CostlyFunctor<atan> {
   TESSERA_DEFINE_OF_NUMBER(std::atan(a))
   TESSERA_DEFINE_KERNELS(Atan, SpanElement)
 };
 
-/// The hyperbolic sine.
+/// Computes the hyperbolic sine.
 struct sinh : CostlyFunctor<sinh, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::sinh(a))
   TESSERA_DEFINE_KERNELS(Sinh, SpanElement)
 };
 
-/// The hyperbolic cosine.
+/// Computes the hyperbolic cosine.
 struct cosh : CostlyFunctor<cosh> {
   TESSERA_DEFINE_OF_NUMBER(std::cosh(a))
   TESSERA_DEFINE_KERNELS(Cosh, SpanElement)
 };
 
-/// The hyperbolic tangent.
+/// Computes the hyperbolic tangent.
 struct tanh : CostlyFunctor<tanh, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::tanh(a))
   TESSERA_DEFINE_KERNELS(Tanh, SpanElement)
 };
 
-/// The inverse hyperbolic sine.
+/// Computes the inverse hyperbolic sine.
 struct asinh : CostlyFunctor<asinh, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::asinh(a))
   TESSERA_DEFINE_KERNELS(Asinh, SpanElement)
 };
 
-/// The inverse hyperbolic cosine; NaN where a < 1.
+/// Computes the inverse hyperbolic cosine; NaN where a < 1.
 struct acosh : CostlyFunctor<acosh, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::acosh(a))
   TESSERA_DEFINE_KERNELS(Acosh, SpanElement)
 };
 
-/// The inverse hyperbolic tangent; NaN where |a| > 1.
+/// Computes the inverse hyperbolic tangent; NaN where |a| > 1.
 struct atanh : CostlyFunctor<atanh, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::atanh(a))
   TESSERA_DEFINE_KERNELS(Atanh, SpanElement)
 };
 
-/// The cube root.
+/// Computes the cube root.
 struct cbrt : CostlyFunctor<cbrt, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::cbrt(a))
   TESSERA_DEFINE_KERNELS(Cbrt, SpanElement)
 };
 
-/// The error function.
+/// Computes the error function.
 struct erf : CostlyFunctor<erf, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::erf(a))
   TESSERA_DEFINE_KERNELS(Erf, SpanElement)
 };
 
-/// 1 - erf(a), accurate for large a.
+/// Computes 1 - erf(a), accurate for large a.
 struct erfc : CostlyFunctor<erfc, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::erfc(a))
   TESSERA_DEFINE_KERNELS(Erfc, SpanElement)
 };
 
-/// The gamma function, (a - 1)! for whole a.
+/// Computes the gamma function, which is (a - 1)! for a positive integer a.
 struct gamma : CostlyFloatFunctor<gamma> {
   TESSERA_DEFINE_OF_NUMBER(Gamma(a))
   TESSERA_DEFINE_KERNELS(Gamma, SpanOfFloat)
 };
 
-/// The logarithm of the gamma function's magnitude.
+/// Computes the logarithm of the gamma function's magnitude.
 struct lgamma : CostlyFloatFunctor<lgamma> {
   TESSERA_DEFINE_OF_NUMBER(LogGamma(a))
   TESSERA_DEFINE_KERNELS(LogGamma, SpanOfFloat)
 };
 
-/// The derivative of lgamma; see Digamma.
+/// Computes the derivative of lgamma; see Digamma.
 struct digamma : CostlyFloatFunctor<digamma> {
   TESSERA_DEFINE_OF_NUMBER(Digamma(a))
   TESSERA_DEFINE_KERNELS(Digamma, SpanOfFloat)
 };
 
-/// 1 / (1 + exp(-a))
+/// Computes 1 / (1 + exp(-a)).
 struct sigmoid : CostlyFunctor<sigmoid> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
-    // Of a large negative number exp(-a) would overflow before the result vanishes.
+    // exp(-a) would overflow for a large negative number before the result vanishes.
     const Real e = std::exp(a < 0 ? a : -a);
     return (a < 0 ? e : 1) / (1 + e);
   }
   TESSERA_DEFINE_KERNELS(Sigmoid, SpanElement)
 };
 
-/// log(1 + exp(a)), written so that large |a| neither overflows nor loses everything.
+/// Computes log(1 + exp(a)), written so that a large |a| neither overflows nor loses all digits.
 struct softrelu : CostlyFunctor<softrelu> {
   template <typename Real>
   TESSERA_HD static Real OfNumber(Real a) {
@@ -379,7 +389,7 @@ struct softrelu : CostlyFunctor<softrelu> {
 };
 using softplus = softrelu;
 
-/// a times the normal distribution's share below a: a (1 + erf(a / sqrt(2))) / 2.
+/// Computes a times the standard normal distribution function at a: a (1 + erf(a / sqrt(2))) / 2.
 struct gelu : CostlyFloatFunctor<gelu> {
   TESSERA_DEFINE_OF_NUMBER(Gelu(a))
   TESSERA_DEFINE_KERNELS(Gelu, SpanOfFloat)
@@ -388,7 +398,7 @@ struct gelu : CostlyFloatFunctor<gelu> {
 #undef TESSERA_DEFINE_OF_NUMBER
 #undef TESSERA_DEFINE_KERNELS
 
-/// a / (1 + |a|); of integers 0
+/// Computes a / (1 + |a|), which is 0 for integers.
 struct softsign : WideFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {

@@ -11,10 +11,12 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// How an assignment combines the destination's old value with the new one.
+/// Savers: an assignment combines the destination's old value with the new one by a saver's
+/// functor.
 namespace sv {
 
-/// Save(a, b) is the assignment of one element, for programs that write loops of their own.
+/// The base of savers. Save(a, b) is the assignment of one element, for programs that write their
+/// own loops.
 template <typename Op>
 struct Saver {
   using OPType = Op;
@@ -24,37 +26,41 @@ struct Saver {
   }
 };
 
-/// AlphaBLAS and BetaBLAS are the factors with which a GEMM does the same to its result.
+/// The saver of `=`. AlphaBLAS and BetaBLAS are the alpha and beta of a GEMM that does the same to
+/// its result.
 struct saveto : Saver<op::right> {
   static constexpr float AlphaBLAS() { return 1; }
   static constexpr float BetaBLAS() { return 0; }
 };
+/// The saver of `+=`; see saveto for its members.
 struct plusto : Saver<op::plus> {
   static constexpr float AlphaBLAS() { return 1; }
   static constexpr float BetaBLAS() { return 1; }
 };
+/// The saver of `-=`; see saveto for its members.
 struct minusto : Saver<op::minus> {
   static constexpr float AlphaBLAS() { return -1; }
   static constexpr float BetaBLAS() { return 1; }
 };
 
-/// What no GEMM does: `*=` and `/=`.
+/// The saver of `*=`, which no GEMM does.
 struct multo : Saver<op::mul> {};
+/// The saver of `/=`, which no GEMM does.
 struct divto : Saver<op::div> {};
 
-/// A saver that a GEMM carries out itself when it writes its result.
+/// Satisfied by a saver that a GEMM carries out itself when it writes its result.
 template <typename S>
 concept DoneByGemm = std::same_as<S, saveto> || std::same_as<S, plusto> || std::same_as<S, minusto>;
 
 }  // namespace sv
 
-/// Reducers: a functor with the value that an empty reduction has, and how much of a result's
-/// gradient each element takes.
+/// Reducers: functors with the value of an empty reduction, and the share of a result's gradient
+/// that each element takes.
 namespace red {
 
-/// The forms in which mshadow's programs use a reducer by hand; T may be volatile. The residual of
-/// the longer forms, by which mshadow's later sums kept what rounding lost, stays 0: sums here are
-/// made of short parts instead.
+/// The forms in which programs for mshadow use a reducer by hand; T may be volatile. The residual
+/// of the longer forms stays 0. mshadow's later sums kept their rounding error in it, while sums
+/// here are made of short parts.
 template <typename Red>
 struct InPlaceForms {
   template <typename T>
@@ -91,7 +97,8 @@ struct InPlaceForms {
   }
 
  private:
-  /// A volatile object's value; a class has no copy constructor for one.
+  /// Returns the value of a volatile object. A class has no copy constructor for one, so its value
+  /// goes through float.
   template <typename T>
   TESSERA_HD static std::remove_cv_t<T> Loaded(T& object) {
     if constexpr (std::is_class_v<T>) {
@@ -102,7 +109,7 @@ struct InPlaceForms {
   }
 };
 
-/// a + b, from 0.
+/// Computes the sum: a + b, starting from 0.
 struct sum : InPlaceForms<sum> {
   using OPType = op::plus;
   template <typename T>
@@ -114,30 +121,30 @@ struct sum : InPlaceForms<sum> {
     return T(0);
   }
 };
-/// The larger of two, from the lowest value; NaN if there is any.
+/// Takes the larger of two elements, starting from the lowest value; NaN if there is any.
 struct maximum : InPlaceForms<maximum> {
   using OPType = op::maximum;
-  /// Every element that is the result takes the whole gradient.
+  /// Returns the share of the gradient. Every element that is the result takes the whole gradient.
   template <typename T>
   TESSERA_HD static T PartialGrad(T result, T element) {
     return result == element ? T(1) : T(0);
   }
-  /// What a reduction of nothing gives.
+  /// Returns the result of a reduction of no elements.
   template <typename T>
   TESSERA_HD static T InitialValue() {
     return std::numeric_limits<T>::has_infinity ? T(-std::numeric_limits<T>::infinity())
                                                 : std::numeric_limits<T>::lowest();
   }
 };
-/// The smaller of two, from the highest value; NaN if there is any.
+/// Takes the smaller of two elements, starting from the highest value; NaN if there is any.
 struct minimum : InPlaceForms<minimum> {
   using OPType = op::minimum;
-  /// Every element that is the result takes the whole gradient.
+  /// Returns the share of the gradient. Every element that is the result takes the whole gradient.
   template <typename T>
   TESSERA_HD static T PartialGrad(T result, T element) {
     return result == element ? T(1) : T(0);
   }
-  /// What a reduction of nothing gives.
+  /// Returns the result of a reduction of no elements.
   template <typename T>
   TESSERA_HD static T InitialValue() {
     return std::numeric_limits<T>::has_infinity ? T(std::numeric_limits<T>::infinity())
