@@ -12,15 +12,15 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A product of matrices for each index of the first dimension:
-/// dst[i] = alpha * op(lhs[i]) * op(rhs[i]) + beta * dst[i], where op transposes if so asked.
+/// Computes a product of matrices for each index of the first dimension: dst[i] = alpha *
+/// op(lhs[i]) * op(rhs[i]) + beta * dst[i], where op transposes if kTransposeLeft or
+/// kTransposeRight is true.
 ///
 /// Shapes: dst (batch, m, n), lhs (batch, m, k) or transposed (batch, k, m), rhs (batch, k, n) or
-/// transposed (batch, n, k); rows may be padded, any extent may be 0. With beta == 0, dst is not
-/// read. Types: float, double, half, bfloat16; the last two accumulate in float. The workspace that
-/// programs for mshadow pass is not needed. On a GPU cuBLAS takes the batch as a whole. Throws
-/// Error(kInvalidArgument) if the shapes do not fit or dst shares memory with an operand; dst is
-/// then unchanged.
+/// transposed (batch, n, k). Rows may be padded, and any extent may be 0. dst is not read if beta
+/// == 0. Types: float, double, half, bfloat16; the last two accumulate in float. cuBLAS takes the
+/// batch as a whole on a GPU. Throws Error(kInvalidArgument) if the shapes do not fit or dst shares
+/// memory with an operand; dst is then unchanged.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T,
           expr::Scalar Alpha = T, expr::Scalar Beta = T>
 void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
@@ -70,6 +70,7 @@ void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
     tensor_internal::GemmCuda(first, dst.stream_, batch);
   }
 }
+/// Computes the products of BatchGEMM. Programs for mshadow pass `workspace`, which is not needed.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T,
           expr::Scalar Alpha, expr::Scalar Beta>
 void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
@@ -79,8 +80,8 @@ void BatchGEMM(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& lhs,
   BatchGEMM<kTransposeLeft, kTransposeRight>(dst, lhs, rhs, alpha, beta);
 }
 
-/// dst[0] = the sum of lhs[i] * rhs[i].
-/// Throws Error(kInvalidArgument) unless lhs and rhs are of one length and dst has one element.
+/// Computes dst[0] = the sum of lhs[i] * rhs[i]. Throws Error(kInvalidArgument) unless lhs and rhs
+/// have the same length and dst has one element.
 template <typename Device, typename T>
 void VectorDot(Tensor<Device, 1, T> dst, const Tensor<Device, 1, T>& lhs,
                const Tensor<Device, 1, T>& rhs) {
@@ -99,7 +100,7 @@ void VectorDot(Tensor<Device, 1, T> dst, const Tensor<Device, 1, T>& lhs,
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// batch_dot: see the function below.
+/// The expression node of batch_dot.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T>
 struct BatchDotExp : ComplexExp<BatchDotExp<kTransposeLeft, kTransposeRight, Device, T>, T> {
   using value_type = T;
@@ -136,9 +137,9 @@ struct BatchDotExp : ComplexExp<BatchDotExp<kTransposeLeft, kTransposeRight, Dev
   }
 };
 
-/// The products of BatchGEMM as an expression: `dst += 0.5f * batch_dot<false, true>(a, b)`. Where
-/// dst shares memory with an operand, as in `a = batch_dot<false, false>(a, b)`, they go through a
-/// temporary.
+/// Returns the products of BatchGEMM as an expression: `dst += 0.5f * batch_dot<false, true>(a,
+/// b)`. They go through a temporary if dst shares memory with an operand, as in `a =
+/// batch_dot<false, false>(a, b)`.
 template <bool kTransposeLeft, bool kTransposeRight, typename Device, typename T>
 BatchDotExp<kTransposeLeft, kTransposeRight, Device, T> batch_dot(const Tensor<Device, 3, T>& lhs,
                                                                   const Tensor<Device, 3, T>& rhs) {

@@ -13,7 +13,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// How a product reads an operand: through a flag of the GEMM where it is transposed.
+/// The stored form of an operand of dot. The GEMM reads a transposed operand through a flag.
 template <typename E>
 struct MatrixOperand {
   using Node = E;
@@ -27,8 +27,8 @@ struct MatrixOperand<TransposeExp<E>> {
   static const E& Stored(const TransposeExp<E>& e) { return e.a; }
 };
 
-/// dot(a, b): a product that the GEMM computes when it is assigned or stands in an expression.
-/// A and B are the operands as they are stored.
+/// The expression node of dot(a, b): a product that the GEMM computes when it is assigned or is
+/// part of an expression. A and B are the operands in their stored form.
 template <typename A, typename B, bool kTransposeA, bool kTransposeB>
 struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::value_type> {
   using value_type = typename A::value_type;
@@ -67,7 +67,7 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
     RequireMemory(a, b);
     const bool direct = sv::DoneByGemm<Saver> && !SharesMemory(a, dst) && !SharesMemory(b, dst);
     if constexpr (sv::DoneByGemm<Saver> && kIsTensor<A> && kIsTensor<B>) {
-      if (direct) {  // without the few nanoseconds that a Scratch takes
+      if (direct) {  // saves the few nanoseconds of a Scratch
         Multiply<Saver>(a, b, dst);
         return;
       }
@@ -89,7 +89,7 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
  private:
   index_t Inner() const { return a.shape()[kTransposeA ? 0 : kRank - 1]; }
 
-  /// The operand itself if it is a tensor, else its value in scratch memory.
+  /// Returns the operand itself if it is a tensor, else its value in scratch memory.
   template <typename E>
   static auto InMemory(const E& e, Stream<Device>* stream, Scratch<Device>* scratch) {
     if constexpr (kIsTensor<E>) {
@@ -125,7 +125,8 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
       tensor_internal::GemmCuda(arguments, dst.stream_);
     }
   }
-  /// Expressions are evaluated into memory of their own first.
+  /// Returns whether e is a tensor that overlaps dst. Other expressions are first evaluated into
+  /// memory of their own.
   template <typename E>
   static bool SharesMemory(const E& e, const Tensor<Device, kRank, T>& dst) {
     if constexpr (kIsTensor<E>) {
@@ -136,20 +137,20 @@ struct DotExp : ComplexExp<DotExp<A, B, kTransposeA, kTransposeB>, typename A::v
   }
 };
 
-/// What dot takes: a matrix and a matrix, or a vector and a matrix.
+/// Satisfied by the operands of dot: a matrix and a matrix, or a vector and a matrix.
 template <typename A, typename B>
 concept DotOperands = Operand<A> && Operand<B> && SameElementType<A, B> && SameDevice<A, B> &&
                       (A::kRank == 1 || A::kRank == 2) &&
                       B::kRank == 2;
 
-/// The matrix product, for `dst = dot(a, b)`, `dst += 0.5f * dot(a.T(), b)`, `1.0f + dot(a, b)` and
-/// so on.
+/// Returns the matrix product as an expression, for `dst = dot(a, b)`, `dst += 0.5f * dot(a.T(),
+/// b)`, `1.0f + dot(a, b)` and so on.
 ///
 /// Shapes: dst (m, n), a (m, k) or with .T() (k, m), b (k, n) or with .T() (n, k); or dst (n) from
 /// a vector a (k). Rows may be padded. Any extent may be 0; k == 0 gives zeros. Operands that are
 /// no tensors are evaluated into temporaries first. Types: float, double, half, bfloat16; the last
-/// two accumulate in float. Aliasing: where dst overlaps a or b the product goes through a
-/// temporary. Throws Error(kInvalidArgument) when the shapes do not fit; dst is then unchanged.
+/// two accumulate in float. Aliasing: the product goes through a temporary if dst overlaps a or b.
+/// Throws Error(kInvalidArgument) when the shapes do not fit; dst is then unchanged.
 template <typename A, typename B>
 requires DotOperands<A, B>
 auto dot(const A& a, const B& b) {
@@ -158,20 +159,23 @@ auto dot(const A& a, const B& b) {
   return DotExp<typename Left::Node, typename Right::Node, Left::kTransposed, Right::kTransposed>(
       Left::Stored(AsNode(a)), Right::Stored(AsNode(b)));
 }
-/// The product of a column and a row, `dst = dot(u.T(), v)` for vectors u (m) and v (n): dst (m,
-/// n).
+/// Returns the product of a column and a row: `dst = dot(u.T(), v)` for vectors u (m) and v (n) has
+/// dst (m, n).
 template <typename A, typename Device, typename T>
 requires(DotOperands<A, Tensor<Device, 2, T>>&& A::kRank ==
          2) auto dot(const A& a, const Tensor<Device, 1, T>& b) {
   return dot(a, b.FlatTo2D());
 }
 
-/// What dot does not take: a deleted function whose result names the reason; see MismatchOf.
+/// The result type of the deleted dot, which the compiler shows for operands that dot does not
+/// take. Its name gives the reason; see MismatchOf.
 struct DotTakesAMatrixOrVectorTimesAMatrix_UseBatchGEMMForMore;
+/// Satisfied by operands that no other overload of dot takes.
 template <typename A, typename B>
 concept MismatchedDot = Operand<A> && Operand<B> && !DotOperands<A, B> && !VectorPair<A, B> &&
                         !(A::kRank == 2 && B::kRank == 1 && SameElementType<A, B> &&
                           SameDevice<A, B> && kIsTensor<NodeOf<B>>);
+/// The type whose name gives the reason why dot does not take A and B.
 template <typename A, typename B>
 using DotMismatchOf =
     std::conditional_t<SameElementType<A, B> && SameDevice<A, B>,

@@ -6,8 +6,8 @@
 
 namespace tessera::tensor_internal {
 
-/// Enqueues the product, or all products of a batch of which `first` is product 0, on the stream
-/// through cuBLAS; defined by CUDA builds only.
+/// Enqueues the product on the stream through cuBLAS. A batch enqueues all its products, of which
+/// `first` is product 0. CUDA builds alone define it.
 void GemmCuda(const GemmArguments<float>& first, Stream<gpu>* stream, const GemmBatch& batch = {});
 void GemmCuda(const GemmArguments<double>& first, Stream<gpu>* stream, const GemmBatch& batch = {});
 void GemmCuda(const GemmArguments<half_t>& first, Stream<gpu>* stream, const GemmBatch& batch = {});

@@ -27,11 +27,11 @@ TESSERA_DECLARE_GEMM_KERNEL(gemm_avx512)
 
 namespace {
 
-// Multiply-adds below which a product stays on one thread: about 20 us of work for one core, twice
-// what waking another costs.
+// The number of multiply-adds below which a product stays on one thread. This is about 20 us of
+// work for one core, twice the cost of waking another thread.
 constexpr double kParallelMultiplyAdds = 2e6;
-// Rows and columns that a block of a parallel product has at least, unless C has fewer. More than
-// the few for which the kernel sums in another order.
+// The least number of rows and columns of a block of a parallel product, unless C has fewer. It is
+// more than the few rows for which the kernel sums in another order.
 constexpr index_t kMinBlock = 24;
 
 template <typename T>
@@ -70,8 +70,8 @@ const Kernel<T>& BestKernel() {
   return kernel;
 }
 
-// Memory for packed operands, one piece a thread, which grows to what the thread's products need
-// (at most a few megabytes) and goes with the thread.
+// Returns the calling thread's memory for packed operands. It grows to the need of the thread's
+// products (at most a few megabytes) and is released when the thread ends.
 template <typename T>
 T* PackingMemory(int64_t elements) {
   struct Free {
@@ -108,8 +108,9 @@ void ScaleByBeta(const GemmArguments<T>& g) {
   }
 }
 
-// Rows of blocks when C is cut into `count` blocks: the divisor of count whose blocks have the
-// shortest sides, since a block packs its rows of A and its columns of B itself.
+// Returns the number of rows of blocks if C is cut into `count` blocks. It is the divisor of count
+// whose blocks have the shortest sides, since a block packs its rows of A and its columns of B
+// itself.
 index_t BlockRows(index_t m, index_t n, index_t count) {
   index_t best = 1;
   double best_sides = 0;
@@ -124,7 +125,7 @@ index_t BlockRows(index_t m, index_t n, index_t count) {
   return best;
 }
 
-// The rows and columns of blocks that C is cut into, one block for each thread.
+// The numbers of rows and columns of blocks into which C is cut, one block for each thread.
 struct BlockGrid {
   index_t rows = 1;
   index_t columns = 1;
@@ -138,8 +139,8 @@ struct BlockGrid {
   }
 };
 
-// The kernel sums every element over all of k in the same order wherever it stands, so the result
-// has the same bits for any number of threads.
+// Runs a product in blocks. The kernel sums every element over all of k in the same order in any
+// block, so the result has the same bits for any number of threads.
 template <typename T>
 void RunParallel(const GemmArguments<T>& g) {
   if (g.m == 0 || g.n == 0) return;
@@ -173,7 +174,7 @@ float* FloatsFrom(Scratch<cpu>* scratch, index_t count) {
   return static_cast<float*>(scratch->Allocate(count * static_cast<index_t>(sizeof(float))));
 }
 
-// to[i] = from[i]; in blocks of a number that is known, which the compiler puts into vectors.
+// Computes to[i] = from[i], in blocks of a constant size, which the compiler vectorizes.
 template <typename From, typename To>
 void Convert(const From* from, index_t count, To* to) {
   constexpr index_t kBlock = 32;
@@ -184,7 +185,7 @@ void Convert(const From* from, index_t count, To* to) {
   for (; i < count; ++i) to[i] = ConvertInLoop<To>(from[i]);
 }
 
-// A copy in float, one row after the other.
+// Returns a copy in float without padding between the rows.
 template <typename T>
 float* ToFloat(const T* data, index_t rows, index_t columns, index_t stride,
                Scratch<cpu>* scratch) {
@@ -195,8 +196,8 @@ float* ToFloat(const T* data, index_t rows, index_t columns, index_t stride,
   return converted;
 }
 
-// The 16-bit types have no GEMM kernel on the CPU: their operands are converted to float, and so is
-// the sum back, once.
+// Runs a product of a 16-bit type in float, since these types have no GEMM kernel on the CPU. The
+// operands are converted to float, and the sum is converted back once.
 template <typename T>
 requires kGemmInFloat<T>
 void RunInFloat(const GemmArguments<T>& g) {

@@ -10,8 +10,8 @@
 namespace tessera::tensor_internal {
 
 /// One product of row-major matrices: C = alpha * op(A) * op(B) + beta * C, where op(A) is m x k
-/// and op(B) is k x n; lda, ldb, ldc are the elements from one stored row to the next. With beta ==
-/// 0, C is written without being read. C overlaps neither A nor B.
+/// and op(B) is k x n. lda, ldb and ldc are the numbers of elements from one stored row to the
+/// next. C is written without being read if beta == 0. C overlaps neither A nor B.
 template <typename T>
 struct GemmArguments {
   bool transpose_a;
@@ -29,8 +29,8 @@ struct GemmArguments {
   index_t ldc;
 };
 
-/// How many products of one shape there are, and how many elements lie between the matrices of one
-/// and those of the next.
+/// A batch: the number of products of one shape, and the elements between the matrices of one
+/// product and those of the next.
 struct GemmBatch {
   index_t count = 1;
   index_t stride_a = 0;
@@ -38,7 +38,7 @@ struct GemmBatch {
   index_t stride_c = 0;
 };
 
-/// Product i of a batch, given product 0.
+/// Returns product i of a batch, given product 0.
 template <typename T>
 GemmArguments<T> ProductOf(GemmArguments<T> first, const GemmBatch& batch, index_t i) {
   first.a += i * batch.stride_a;
@@ -47,27 +47,28 @@ GemmArguments<T> ProductOf(GemmArguments<T> first, const GemmBatch& batch, index
   return first;
 }
 
-/// Runs the product on the CPU, in parallel where it is large enough, with the kernel of the best
-/// instruction set that this machine has. half and bfloat16 accumulate in float.
+/// Runs the product on the CPU with the kernel of the best instruction set that this machine has,
+/// in parallel if it is large enough. half and bfloat16 accumulate in float.
 void Gemm(const GemmArguments<float>& arguments);
 void Gemm(const GemmArguments<double>& arguments);
 void Gemm(const GemmArguments<half_t>& arguments);
 void Gemm(const GemmArguments<bfloat16_t>& arguments);
 
-/// How many threads such a product can use, called from here.
+/// Returns the number of threads that a product of these extents can use if it is called from here.
 int64_t GemmThreads(index_t m, index_t n, index_t k);
 
-/// How many products of a batch a task takes: some that are too small to be worth a thread each;
-/// one that runs on several threads itself comes after the other, `count` of them on the calling
-/// thread.
+/// Returns the number of products of a batch that one task takes. A task takes several products
+/// that are too small to be worth a thread each. Products that use several threads themselves run
+/// one after the other: the number is then `count`, so that the calling thread takes them all.
 index_t ProductsPerTask(index_t m, index_t n, index_t k, index_t count);
 
-/// Whether products of T are computed between copies in float: of both operands and, with beta, of
-/// the old C, which then takes the product.
+/// True if products of T are computed on copies in float. Both operands are copied and, unless beta
+/// is 0, the old C, whose copy then takes the product.
 template <typename T>
 inline constexpr bool kGemmInFloat = std::same_as<T, half_t> || std::same_as<T, bfloat16_t>;
 
-/// Of integers, whose products are rare: a plain loop that adds up in 64 bits.
+/// Computes a product of integers by a plain loop that adds up in 64 bits, since such products are
+/// rare.
 template <std::integral T>
 void Gemm(const GemmArguments<T>& g) {
   const auto sum_at = [&g](index_t i, index_t j) {

@@ -1,5 +1,5 @@
-// dst = dot(a, b) in float32 on one thread beside the best of the other libraries that the machine
-// has, and on two threads beside one.
+// Measures dst = dot(a, b) in float32 on one thread beside the best of the other libraries that the
+// machine has, and on two threads beside one thread.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -112,7 +112,7 @@ void AddCases() {
     AddPeerCase({n, n, n, true, false}, n == 1024 ? 0.8 : 0.85);
     AddPeerCase({n, n, n, false, true});
   }
-  // Tall, wide and deep; layers of the digits networks at a batch of 32.
+  // Tall, wide and deep products, and layers of the digits networks at a batch of 32.
   AddPeerCase({4096, 64, 64});
   AddPeerCase({64, 4096, 64});
   AddPeerCase({64, 64, 4096});
@@ -120,13 +120,14 @@ void AddCases() {
   AddPeerCase({128, 1024, 32, true, false});
   AddPeerCase({64, 64, 288});
   AddPeerCase({33, 47, 61});
-  // A large layer at a batch of 1 and 8, forwards and backwards; ten classes.
+  // A large layer at a batch of 1 and 8, forwards and backwards, and a layer of ten classes.
   for (const index_t batch : {1, 8}) {
     AddPeerCase({batch, 4096, 4096, false, true});
     AddPeerCase({batch, 4096, 4096});
   }
   AddPeerCase({200, 10, 2048});
-  // Just above and not far above kParallelMultiplyAdds of internal/gemm.cc.
+  // Products just above kParallelMultiplyAdds of tensor/linalg/gemm.cc, not far above it, and far
+  // above it.
   AddThreadsCase({128, 128, 128}, 1);
   AddThreadsCase({32, 512, 128}, 1);
   AddThreadsCase({144, 144, 144}, 1);
@@ -153,7 +154,7 @@ int main(int argc, char** argv) {
     }
   }
   tessera::AddCases();
-  // One thread, but where a case makes an arena of its own.
+  // Cases run on one thread, unless they make an arena of their own.
   tbb::task_arena one(1);
   using tessera::benchmarking::BoundsFor;
   const auto bounds = tessera::UsedInstructionSet() == tessera::InstructionSet::kAvx512

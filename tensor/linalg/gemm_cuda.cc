@@ -18,13 +18,13 @@ int CheckedInt(index_t value, const char* what) {
   return static_cast<int>(value);
 }
 
-// A CUDA grid holds 65535 blocks in its third dimension, and versions of cuBLAS have failed on
-// batches beyond that (pytorch/pytorch#45724). A round number keeps each call's matrices as aligned
-// as the first one's.
+// The largest number of products in one call of cuBLAS. A CUDA grid holds 65535 blocks in its third
+// dimension, and versions of cuBLAS have failed on batches beyond that (pytorch/pytorch#45724). A
+// round number keeps each call's matrices as aligned as the first one's.
 constexpr index_t kMaxBatch = index_t{1} << 15;
 
-// cuBLAS is column-major: a row-major C = A * B is there C' = B' * A'. `compute` is the type of the
-// sum and of the scale factors.
+// Enqueues products through cuBLAS, which is column-major: a row-major C = A * B is there C' = B' *
+// A'. `compute` is the type of the sum and of the scale factors.
 template <typename T, typename Scale>
 void RunCublas(const GemmArguments<T>& g, Stream<gpu>* stream, const GemmBatch& batch,
                cudaDataType_t type, cublasComputeType_t compute) {

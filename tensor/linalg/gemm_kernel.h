@@ -1,15 +1,16 @@
-// The matrix product of one thread: included by one .cc for each instruction set, which is compiled
-// for that set and with Eigen's namespace renamed (-DEigen=…). Eigen's functions have one symbol
-// for all instruction sets, so without the new name the linker would keep one body for all of them.
+// The matrix product of one thread. One .cc for each instruction set includes this header, and is
+// compiled for that set and with Eigen's namespace renamed (-DEigen=…). Eigen's functions have one
+// symbol for all instruction sets, so without the new name the linker would keep one body for all
+// of them.
 //
-// Nothing here may instantiate a template of the standard library or of Tessera: such a symbol
-// would be shared with code for lesser machines.
+// This header must not instantiate a template of the standard library or of Tessera, since code for
+// less capable machines would share such a symbol.
 //
 // C is computed tile by tile: R rows by V packets of sums stay in registers while k runs, as in
 // Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), whose blocking
-// and packing of large operands this follows. Small operands are read where they lie. Each element
-// of C is one sum in the order of k, wherever its tile stands, so a caller may cut C as it likes
-// and gets the same bits.
+// and packing of large operands this follows. Small operands are read in place. Each element of C
+// is one sum in the order of k in any tile, so a caller may cut C as it likes and gets the same
+// bits.
 #ifndef TESSERA_TENSOR_LINALG_GEMM_KERNEL_H_
 #define TESSERA_TENSOR_LINALG_GEMM_KERNEL_H_
 
@@ -29,8 +30,9 @@ namespace {
 
 constexpr bool kManyRegisters = EIGEN_ARCH_DEFAULT_NUMBER_OF_REGISTERS >= 32;
 
-// The largest tiles whose sums, packets of B and broadcast element of A fit the registers; wide
-// ones keep the adders busy where there are few rows.
+// The largest tiles whose sums, packets of B and broadcast element of A fit the registers. MaxRows
+// returns the rows of a tile that is `vectors` packets wide. Wide tiles keep the adders busy if
+// there are few rows.
 constexpr int kMaxVectors = 6;
 constexpr int MaxRows(int vectors) {
   constexpr int kMany[] = {14, 14, 8, 6, 4, 4};
@@ -39,28 +41,30 @@ constexpr int MaxRows(int vectors) {
 }
 constexpr int kMaxRows = MaxRows(1);
 
-// Rows of operands that one pass takes: a tile's part of A then stays in the first cache, and a
-// block of B, kDepth x kBlockColumns, in the second.
+// The rows of operands that one pass takes, and the columns of a block of B. A tile's part of A
+// then stays in the first-level cache, and a block of B, kDepth x kBlockColumns, in the
+// second-level cache.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kBlockColumns = 768;
-// Of a transposed A, rows of C's whose part is packed at a time. The copy of more would push
-// the block of B out of the second cache.
+// The rows of C whose part of a transposed A is packed at a time. A larger copy would push the
+// block of B out of the second-level cache.
 constexpr int64_t kBlockRows = 64;
 
-// Rows further apart than this fall into few sets of the first cache.
+// Rows further apart than this fall into few sets of the first-level cache.
 constexpr int64_t kDirectStrideBytes = 2048;
-// Rows of a transposed A that take no more than this are read where they lie.
+// The rows of a transposed A are read in place if they take no more than this.
 constexpr int64_t kDirectBytes = 64 * 1024;
-// Rows of an operand that are packed at a time, from one end to the other.
+// The rows of an operand that are packed at a time, from one end to the other.
 constexpr int64_t kPackedRows = 8;
-// Rows of C that are few: they go without tiles.
+// The largest number of rows of C that are computed without tiles.
 constexpr int64_t kFew = 12;
-// Their sums that are kept while B is read.
+// The number of sums of such rows that are kept while B is read.
 template <typename T>
 constexpr int64_t kRowSums = 24 * 1024 / sizeof(T);
-// Reads of a transposed A from which packing it pays.
+// The number of reads of a transposed A from which packing it pays.
 constexpr int64_t kDirectReads = 8;
-// For __builtin_prefetch: far rows would crowd the first cache.
+// The locality argument of __builtin_prefetch: the second-level cache. Rows that lie far apart
+// would crowd the first-level cache.
 constexpr int kIntoSecondCache = 2;
 
 constexpr int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -69,10 +73,10 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-// C = alpha * A * B + beta * C for one tile. B is b[p * b_stride + x], filled up to whole packets;
-// A is a[i * a_stride + p] if kRowMajorA, else a[p * a_stride + i]. Of C's last packet the first
-// `last` elements are the tile's. Where B's rows are no whole packets, kPartialB, V is 1, and
-// `last` elements are read of each.
+// Computes C = alpha * A * B + beta * C for one tile. B is b[p * b_stride + x], filled up to
+// complete packets. A is a[i * a_stride + p] if kRowMajorA, else a[p * a_stride + i]. The tile has
+// the first `last` elements of C's last packet. kPartialB is for a B whose rows are no complete
+// packets: V is then 1, and `last` elements of each row are read.
 template <typename T, int R, int V, bool kRowMajorA, bool kPartialB = false>
 void Tile(int64_t depth, const T* a, int64_t a_stride, const T* b, int64_t b_stride, T alpha,
           T beta, T* c, int64_t ldc, int64_t last) {
@@ -181,15 +185,15 @@ struct AtMost32Bytes<P, true> {
   using type = typename pk::unpacket_traits<P>::half;
 };
 
-// to[p * width + j] = from[j * stride + p] for p < depth and as many of `columns` columns j as go
-// into whole packets. Returns how many these are.
+// Writes to[p * width + j] = from[j * stride + p] for p < depth and those of `columns` columns j
+// that fill complete packets. Returns the number of these columns.
 template <typename P, typename T>
 int64_t PackSquares(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
                     int64_t width) {
   constexpr int kSide = pk::unpacket_traits<P>::size;
   int64_t j = 0;
   for (; j + kSide <= columns; j += kSide) {
-    // The rows whose turn is next come meanwhile.
+    // The prefetch brings in the rows of the next step meanwhile.
     const int64_t next = j + 2 * kSide <= columns ? kSide * stride : 0;
     int64_t p = 0;
     for (; p + kSide <= depth; p += kSide) {
@@ -211,7 +215,7 @@ int64_t PackSquares(const T* from, int64_t stride, int64_t columns, int64_t dept
   return j;
 }
 
-// to[p * width + j] = from[j * stride + p] for j < columns, p < depth.
+// Writes to[p * width + j] = from[j * stride + p] for j < columns, p < depth.
 template <typename T>
 void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to,
                     int64_t width) {
@@ -224,7 +228,7 @@ void PackTransposed(const T* from, int64_t stride, int64_t columns, int64_t dept
   }
 }
 
-// to[p * width + j] = from[p * stride + j] for j < columns, p < depth.
+// Writes to[p * width + j] = from[p * stride + j] for j < columns, p < depth.
 template <typename T>
 void PackRows(const T* from, int64_t stride, int64_t columns, int64_t depth, T* to, int64_t width) {
   using P = Packet<T>;
@@ -245,6 +249,7 @@ void PackRows(const T* from, int64_t stride, int64_t columns, int64_t depth, T* 
   }
 }
 
+// Writes zeros to columns [begin, end) of `depth` rows.
 template <typename T>
 void ClearColumns(int64_t begin, int64_t end, int64_t depth, T* to, int64_t width) {
   for (int64_t p = 0; p < depth; ++p) {
@@ -252,8 +257,8 @@ void ClearColumns(int64_t begin, int64_t end, int64_t depth, T* to, int64_t widt
   }
 }
 
-// to[i * row_step + j * column_step] = alpha * <x_i, y_j> + beta * to[…] for R vectors x and Q
-// vectors y of `depth` elements each.
+// Computes to[i * row_step + j * column_step] = alpha * <x_i, y_j> + beta * to[…] for R vectors x
+// and Q vectors y of `depth` elements each.
 template <typename T, int R, int Q>
 void Dots(int64_t depth, const T* x, int64_t x_stride, const T* y, int64_t y_stride, T alpha,
           T beta, T* to, int64_t row_step, int64_t column_step) {
@@ -288,7 +293,7 @@ void Dots(int64_t depth, const T* x, int64_t x_stride, const T* y, int64_t y_str
   }
 }
 
-// Calls function.operator()<R>() for R = rows, which is 1 to kRowsAtOnce.
+// ForRows calls function.operator()<R>() for R = rows, which is 1 to kRowsAtOnce.
 constexpr int64_t kRowsAtOnce = 4;
 template <typename Function>
 void ForRows(int64_t rows, const Function& function) {
@@ -304,16 +309,16 @@ void ForRows(int64_t rows, const Function& function) {
   }
 }
 
-// Elements of a vector that DotRows takes at a time: kDepth packets.
+// The elements of a vector that DotRows takes at a time: kDepth packets.
 template <typename T>
 constexpr int64_t kDotsDepth = kDepth* kLanes<T>;
 
-// All products of `rows` vectors x with `columns` vectors y. As RunTiles does, takes a part of long
-// ones at a time and adds its sums to C, so that they do not stagnate.
+// Computes all products of `rows` vectors x with `columns` vectors y. It takes a part of long
+// vectors at a time and adds its sums to C, as RunTiles does, so that the sums do not stagnate.
 template <typename T>
 void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x_stride, const T* y,
              int64_t y_stride, T alpha, T beta, T* to, int64_t row_step, int64_t column_step) {
-  // A row alone leaves registers for more columns, whose reads then overlap.
+  // A single row leaves registers for more columns, whose reads then overlap.
   const int64_t together = rows == 1 ? 8 : 4;
   if (depth > kDotsDepth<T>) {
     for (int64_t j = 0; j < columns; j += together) {
@@ -331,7 +336,7 @@ void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x
         function(depth, x + i * x_stride, x_stride, y + column * y_stride, y_stride, alpha, beta,
                  to + i * row_step + column * column_step, row_step, column_step);
       };
-      // Every pair is summed alike, wherever it stands.
+      // Every pair is summed in the same order in any position.
       ForRows(Min(rows - i, kRowsAtOnce), [&]<int R>() {
         const int64_t end = Min(columns, j + together);
         int64_t q = j;
@@ -349,8 +354,8 @@ void DotRows(int64_t rows, int64_t columns, int64_t depth, const T* x, int64_t x
   }
 }
 
-// sums[i * width + x] += <a_i, column x of B> for `rows` rows of A and kRowsOfB of B, or fewer: the
-// sums of Tile, in the same order. a_i is a[i * a_row], a[i * a_row + a_step] and so on.
+// Computes sums[i * width + x] += <a_i, column x of B> for R rows of A and kRows rows of B. The
+// sums are those of Tile, in the same order. a_i is a[i * a_row], a[i * a_row + a_step] and so on.
 template <typename T, int R, int kRows>
 void AddRowsOfB(const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t ldb, int64_t columns,
                 T* sums, int64_t width) {
@@ -377,8 +382,8 @@ void AddRowsOfB(const T* a, int64_t a_row, int64_t a_step, const T* b, int64_t l
   if (x < columns) add(x, [=](const T* from) { return LoadFirst<T>(from, columns - x); });
 }
 
-// How one side of C is cut into tiles of nearly equal size: a last tile of few rows would wait for
-// its own additions.
+// The tiles of nearly equal size into which one side of C is cut. A last tile of few rows would
+// wait for its own additions.
 struct Cut {
   int64_t count, size, larger;
 
@@ -401,13 +406,14 @@ struct Product {
   T* c;
   int64_t ldc;
 
-  // Packets in a tile's row. Of wide tiles C's rows are fewer, which spares the first cache's sets
-  // where the rows lie far apart; where n is small, two packets leave less of a remainder.
+  // Returns the packets in a row of a tile. Wide tiles have fewer rows of C, which spares the sets
+  // of the first-level cache if the rows lie far apart. Two packets leave less of a remainder if n
+  // is small.
   int Vectors() const {
     if (m <= MaxRows(6)) return 6;
     if (m <= MaxRows(4)) return 4;
     if (!kManyRegisters) return 2;
-    // Rows of A that lie far apart also share sets, with room for eight of them.
+    // Rows of A that lie far apart also share sets, which have room for eight of them.
     if (!transpose_a && !Near(lda) && n > 2 * kLanes<T>) return 4;
     return n >= 12 * kLanes<T> ? 3 : 2;
   }
@@ -415,15 +421,18 @@ struct Product {
   static bool Near(int64_t stride) {
     return stride * static_cast<int64_t>(sizeof(T)) <= kDirectStrideBytes;
   }
-  // An operand is packed where the reads to come pay for it: A is read once for every slab of B, B
-  // once for every tile of rows. An A that is not transposed is read in whole lines where it lies.
+  // Returns whether A is packed, which pays if enough reads follow: A is read once for every slab
+  // of B. An A that is not transposed is read in place, in whole cache lines.
   bool PacksA() const {
     const int64_t bytes = Min(k, kDepth) * lda * static_cast<int64_t>(sizeof(T));
     return transpose_a && n / SlabColumns() >= kDirectReads && bytes > kDirectBytes;
   }
+  // Returns whether B is packed, which pays if enough reads follow: B is read once for every tile
+  // of rows.
   bool PacksB() const {
     if (transpose_b) return true;
-    // In wide packets a near slab's rows are whole lines, and come as fast as packed ones.
+    // The rows of a near slab are whole cache lines if packets are large, and load as fast as
+    // packed ones.
     if (kManyRegisters && Near(ldb) && ldb % kLanes<T> == 0) return false;
     return m > (Near(ldb) ? 16 : 8) * MaxRows(Vectors());
   }
@@ -431,7 +440,8 @@ struct Product {
   int64_t PackedASize() const {
     return PacksA() ? RoundUp(Min(m, kBlockRows) * Min(k, kDepth), 16) : 0;
   }
-  // Packed columns of B, or at least one slab for a remainder of less than a packet.
+  // Returns the elements for packed columns of B, or for at least one slab for a remainder of less
+  // than a packet.
   int64_t PackedBSize() const {
     if (CopiesColumns()) return n * Min(k, kDotsDepth<T>);
     int64_t columns = kMaxVectors * kLanes<T>;
@@ -439,12 +449,12 @@ struct Product {
     return Max(columns * Min(k, kDepth), kRowSums<T>);
   }
 
-  // A column of A transposed times a column: the transpose of it, a row.
+  // Returns the transposed product, a row, of a transposed A times a column.
   Product Transposed() const {
     return {!transpose_b, false, 1, m, k, alpha, b, ldb, a, lda, beta, c, m};
   }
   int64_t ScratchSize() const {
-    // That row may pack its left operand where the column packs nothing.
+    // The transposed product may pack its left operand even if this one packs nothing.
     const int64_t of_row = n == 1 && transpose_a ? Transposed().PackedASize() : 0;
     return PackedASize() + PackedBSize() + of_row;
   }
@@ -456,7 +466,8 @@ struct Product {
     int64_t columns;
   };
 
-  // Packs columns [x, x + columns) of rows [p, p + depth), filled up with zeros to whole packets.
+  // Packs columns [x, x + columns) of rows [p, p + depth) of B, filled up with zeros to complete
+  // packets.
   void PackSlab(int64_t p, int64_t depth, int64_t x, int64_t columns, T* to) const {
     const int64_t width = RoundUp(columns, kLanes<T>);
     if (transpose_b) {
@@ -475,7 +486,7 @@ struct Product {
       }
       return;
     }
-    // Row by row, as B lies in memory.
+    // Rows are packed in the order in which B lies in memory.
     for (int64_t q = 0; q < depth; q += kPackedRows) {
       const int64_t rows = Min(kPackedRows, depth - q);
       for (int64_t x = 0; x < columns; x += slab) {
@@ -485,7 +496,7 @@ struct Product {
     }
   }
 
-  // Packs a transposed A, some of its rows at a time, as they lie in memory.
+  // Packs a transposed A, some of its rows at a time, in the order in which they lie in memory.
   void PackA(int64_t p, int64_t depth, int64_t y, int64_t rows, T* to) const {
     const Cut tiles(rows, MaxRows(Vectors()));
     for (int64_t q = 0; q < depth; q += kPackedRows) {
@@ -499,7 +510,7 @@ struct Product {
     }
   }
 
-  // Of a slab of less than a packet, `partial`, B is read where it lies.
+  // Computes one tile. B is read in place if the slab has less than a packet, `partial`.
   void RunTile(const Slab& slab, bool partial, int64_t depth, const T* from, int64_t stride,
                bool row_major, int64_t rows, T scale_c, T* to) const {
     const int64_t vectors = (slab.columns + kLanes<T> - 1) / kLanes<T>;
@@ -507,7 +518,7 @@ struct Product {
                                                    : kNarrowTiles<T, false>.entry[rows - 1])
                           : row_major ? kTiles<T, true>.entry[vectors - 1][rows - 1]
                                       : kTiles<T, false>.entry[vectors - 1][rows - 1];
-    // The sums are added to C at the end; by then it has come.
+    // The sums are added to C at the end; by then the prefetched lines have arrived.
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < slab.columns; j += kLanes<T>) __builtin_prefetch(to + i * ldc + j, 1);
     }
@@ -550,8 +561,8 @@ struct Product {
     }
   }
 
-  // A product that is one tile of less than a packet's columns, without the work of cutting C and
-  // of packing B, which is more than the product's own. Returns false for any other.
+  // Computes a product that is one tile of less than a packet's columns. It omits cutting C and
+  // packing B, which are more work than the product itself. Returns false for any other product.
   bool RunNarrow() const {
     if (transpose_b || n >= kLanes<T> || m > kMaxRows || k > kDepth) return false;
     const auto function =
@@ -560,13 +571,13 @@ struct Product {
     return true;
   }
 
-  // Few rows times rows of B: to pack B would cost more than to multiply by it, unless the rows are
-  // so short that most of the work were to add up packets.
+  // Returns whether `rows` rows are so few that DotRows pays. Packing B would then cost more than
+  // multiplying by it, unless the rows are so short that most of the work is adding up packets.
   bool DotsPay(int64_t rows) const {
     return (rows <= 4 && 2 * k > rows * kLanes<T>) || (rows <= kFew && k >= 64 * rows);
   }
 
-  // Few columns become rows once they are copied.
+  // Returns whether the few columns of B are copied to rows, which DotRows takes.
   bool CopiesColumns() const { return !transpose_a && !transpose_b && DotsPay(n); }
 
   void Run(T* scratch) const {
@@ -595,8 +606,9 @@ struct Product {
     RunTiles(scratch);
   }
 
-  // Of a B past the caches tiles read pieces of rows that lie far apart, at a third of the
-  // pace at which whole rows come. The sums of few rows of C stay in a near cache beside them.
+  // Returns whether the product reads whole rows of B. Tiles of a B larger than the caches read
+  // pieces of rows that lie far apart, at a third of the speed of whole rows. The sums of few rows
+  // of C stay in a near cache beside whole rows.
   bool ReadsWholeRows() const {
     constexpr int64_t kPastCaches = 8 << 20;
     return m <= kFew && !transpose_b && !Near(ldb) &&
@@ -628,7 +640,7 @@ struct Product {
     }
   }
 
-  // As a tile's end.
+  // Computes to = alpha * sums + keep * to, as Tile does at its end.
   void AddSums(const T* sums, int64_t width, int64_t columns, T keep, T* to) const {
     using P = Packet<T>;
     const P scale = pk::pset1<P>(alpha), old = pk::pset1<P>(keep);
@@ -669,7 +681,7 @@ struct Product {
 
 }  // namespace
 
-// Elements of scratch memory that the product needs.
+// Returns the elements of scratch memory that the product needs.
 int64_t GemmScratchFloat(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                          int64_t lda, int64_t ldb) {
   return Product<float>{transpose_a, transpose_b, m, n, k, 1, nullptr, lda, nullptr, ldb}

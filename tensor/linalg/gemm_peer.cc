@@ -75,7 +75,8 @@ std::vector<GemmPeer> GemmPeers() {
     case InstructionSet::kBaseline:
       peers.push_back({"eigen_baseline", RunEigen<gemm_peer_baseline::Run>});
   }
-  // The libraries read these when they are loaded. They keep to the instruction set that ours uses.
+  // The libraries read these variables when they are loaded. They then use no better instruction
+  // set than Tessera does.
   if (UsedInstructionSet() != InstructionSet::kAvx512) {
     const bool avx2 = UsedInstructionSet() == InstructionSet::kAvx2;
     setenv("OPENBLAS_CORETYPE", avx2 ? "Haswell" : "Nehalem", 0);

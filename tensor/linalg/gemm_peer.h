@@ -17,15 +17,16 @@ struct PeerProduct {
   float* c;
 };
 
-/// Another library's GEMM.
+/// The GEMM of another library.
 struct GemmPeer {
   std::string name;
   void (*run)(const PeerProduct& product);
 };
 
-/// Eigen's for AVX2 and for AVX-512 where this machine has them, else for the baseline; and those
-/// of OpenBLAS and oneDNN, set to one thread and to the instruction set in use, where the system
-/// has their shared libraries (libopenblas.so.0; libdnnl.so.2 or libdnnl.so.3).
+/// Returns the GEMMs of other libraries, set to one thread and to the instruction set in use.
+/// Eigen's are those for AVX2 and for AVX-512 if this machine has them, else that for the baseline.
+/// OpenBLAS and oneDNN are present if the system has their shared libraries (libopenblas.so.0;
+/// libdnnl.so.2 or libdnnl.so.3).
 std::vector<GemmPeer> GemmPeers();
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Eigen's product, compiled for one instruction set with Eigen's namespace renamed, as
-// internal/gemm_kernel.h explains.
+// Eigen's product, compiled for one instruction set with Eigen's namespace renamed, for the reason
+// that tensor/linalg/gemm_kernel.h gives.
 #include <Eigen/Core>
 #include <cstdint>
 

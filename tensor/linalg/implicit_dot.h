@@ -14,7 +14,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// implicit_dot: see the function below.
+/// The expression node of implicit_dot.
 template <typename A, typename B>
 struct ImplicitDotExp : Exp<ImplicitDotExp<A, B>, typename A::value_type> {
   using value_type = typename A::value_type;
@@ -57,9 +57,10 @@ struct ImplicitDotExp : Exp<ImplicitDotExp<A, B>, typename A::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  /// Computes each element of a once for a block of columns, and goes down b's rows with the sums
-  /// of a few columns in registers. Fewer columns than that are better off one by one, where an
-  /// element of a costs nothing: the next sum need not wait for the last.
+  /// Evaluates elements [begin, end) of row y. It computes each element of a once for a block of
+  /// columns, and goes down b's rows with the sums of a few columns in registers. Fewer columns are
+  /// faster one by one if an element of a costs nothing, since the next sum need not wait for the
+  /// last.
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
     const ImplicitDotExp local = *this;
     std::array<Accumulator, kBlock> sums;
@@ -98,13 +99,13 @@ struct ImplicitDotExp : Exp<ImplicitDotExp<A, B>, typename A::value_type> {
  private:
   static constexpr bool kTakesPackets = B::kHasPacket && PacketTraits<value_type>::kVectorizable &&
                                         std::is_same_v<value_type, Accumulator>;
-  /// Whether single columns too read the elements of a that have been computed.
+  /// True if single columns also read the elements of a that have been computed.
   static constexpr bool kOneByOne = HoldsSpans<A>();
-  /// Columns, and elements of a's row, that are taken at a time.
+  /// The columns, and the elements of a's row, that are taken at a time.
   static constexpr index_t kBlock = 256;
 
-  /// Adds the terms of `row`, `depth` elements of a, and b from row k on to the sums of the
-  /// packets, which may be single numbers, from column x on.
+  /// Adds terms to the sums of the packets from column x on. The terms are the products of `row`,
+  /// `depth` elements of a, and b from row k on. A packet may be a single number.
   template <typename P, size_t... i>
   void AddTerms(const value_type* row, index_t k, index_t depth, index_t x, Accumulator* sums,
                 std::index_sequence<i...> /*packets*/) const {
@@ -126,11 +127,12 @@ struct ImplicitDotExp : Exp<ImplicitDotExp<A, B>, typename A::value_type> {
   }
 };
 
-/// The product of two matrices of any expressions, computed where it is read, without a temporary
-/// of its size: for small or narrow ones. dot is the fast one.
+/// Returns the product of two matrices, which may be any expressions. It is computed where it is
+/// read, without a temporary of its size, and is for small or narrow matrices; dot is the fast
+/// product.
 ///
-/// Terms are added in order; half and bfloat16 add up in float.
-/// Throws Error(kInvalidArgument) unless a has as many columns as b has rows.
+/// Terms are added in order; half and bfloat16 accumulate in float. Throws Error(kInvalidArgument)
+/// unless a has as many columns as b has rows.
 template <typename A, typename B>
 requires MatchingExpressions<A, B> ImplicitDotExp<OperandNode<A>, OperandNode<B>> implicit_dot(
     const A& a, const B& b) {
