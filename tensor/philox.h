@@ -1,7 +1,7 @@
 #ifndef TESSERA_TENSOR_PHILOX_H_
 #define TESSERA_TENSOR_PHILOX_H_
 
-// The counter-based generator behind Random.
+// The counter-based random number generator behind Random.
 
 #include "tessera/tensor/random/philox.h"  // IWYU pragma: export
 

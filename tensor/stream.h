@@ -1,7 +1,7 @@
 #ifndef TESSERA_TENSOR_STREAM_H_
 #define TESSERA_TENSOR_STREAM_H_
 
-// The order in which a device runs work.
+// Streams: the order in which a device runs work.
 
 #include "tessera/tensor/device/stream.h"  // IWYU pragma: export
 

@@ -1,8 +1,9 @@
 #ifndef TESSERA_TENSOR_TENSOR_H_
 #define TESSERA_TENSOR_TENSOR_H_
 
-/// Tensor expressions: `dst = F<op::relu>(dot(a, b.T()) …)`, evaluated in one pass, with packets
-/// and threads on the CPU and one kernel on a GPU, from the same source. This header is all of it.
+/// Tensor expressions, such as `dst = F<op::relu>(dot(a, b.T()) …)`. An assignment evaluates one in
+/// one pass, with packets and threads on the CPU and in one kernel on a GPU, from the same source.
+/// This header includes all of them.
 #include "tessera/tensor/dense/allocate.h"
 #include "tessera/tensor/dense/copy.h"
 #include "tessera/tensor/dense/dense.h"
