@@ -32,7 +32,7 @@ struct AdaptedReducer {
 };
 
 /// Chooses the form of a reducer: `type` is Red itself if it has a functor, Red::OPType, and
-/// AdaptedReducer<Red> otherwise.
+/// `AdaptedReducer<Red>` otherwise.
 template <typename Red>
 struct ReducerTraits {
   using type = AdaptedReducer<Red>;
@@ -61,7 +61,7 @@ struct AdaptedSaver {
 };
 
 /// Chooses the form of a saver: `type` is S itself if it has a functor, S::OPType, and
-/// AdaptedSaver<S> otherwise.
+/// `AdaptedSaver<S>` otherwise.
 template <typename S>
 struct SaverTraits {
   using type = AdaptedSaver<S>;

@@ -412,6 +412,7 @@ struct abs : StepwiseFunctor {
     return pk::pabs(a);
   }
 };
+/// C has the name `fabs` for `abs` of a floating-point value.
 using fabs = abs;
 
 /// Returns -1, 0 or 1 for the sign of a. Zeros keep their sign, and NaN stays NaN.
