@@ -7,16 +7,18 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/packet/packet.h"
 
-/// Expressions bound to a row, before the loop over its elements: where a node's elements come from
-/// takes divisions, which are the same for all elements of a row.
+/// AtRow binds an expression to one row before the loop over the row's elements. Finding where a
+/// node's elements come from takes divisions, which are the same for all elements of a row. AtRow
+/// makes them once.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A row that lies in memory, or a block of one in a buffer; element x of the row is data[x].
+/// A node over a row in memory, or over a block of a row in a buffer. Element x of the row is
+/// data[x].
 template <typename T>
 struct BlockExp : Exp<BlockExp<T>, T, form::kStored> {
   using value_type = T;
-  static constexpr int kRank = 0;  // fits every shape
+  static constexpr int kRank = 0;  // rank 0 fits every shape
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
   static constexpr bool kHasWidePacket = true;
   static constexpr bool kMovesElements = false;
@@ -32,8 +34,10 @@ struct BlockExp : Exp<BlockExp<T>, T, form::kStored> {
   bool IsFlat() const { return true; }
 };
 
-/// `e` for row y alone: the address of a tensor's row, and what nodes offer as AtRow(y). A Store
-/// stays as it is, for it compares shapes, and a row has none.
+/// Returns an expression for row y of `e` alone. A tensor becomes its row in memory. A node that
+/// has a member AtRow(y) becomes that member's result. An element-wise node over nodes that move
+/// elements is rebuilt over its operands' rows. Every other node is returned unchanged. So is a
+/// Store, because it compares shapes and a row has none.
 template <typename E>
 auto AtRow(const E& e, index_t y) {
   if constexpr (kIsTensor<E>) {
@@ -49,7 +53,8 @@ auto AtRow(const E& e, index_t y) {
   }
 }
 
-/// Whether that is another type. If E moves no elements nothing is compiled to find out.
+/// True if AtRow(e, y) has another type than E. AtRow is not instantiated for an E that moves no
+/// elements.
 template <typename E>
 concept HasAtRow = (E::kForm == form::kMoved) &&
                    !std::same_as<decltype(AtRow(std::declval<const E&>(), 0)), E>;

@@ -8,14 +8,16 @@
 #include "tessera/base/shape.h"
 #include "tessera/tensor/expr/operand.h"
 
-/// What an element of an expression costs, in elements of a cheap loop such as `r = a + b`, whose
-/// own are counted as one whatever it reads: dearer ones pay for a second thread sooner. Only how
-/// many pieces a task takes depends on it; results never do.
+/// CostOf estimates the cost of an element of an expression. The unit is one element of a cheap
+/// loop such as `r = a + b`, which counts as one whatever it reads. A second thread pays off sooner
+/// for expensive elements. The cost decides only how many elements a task takes. Results never
+/// depend on it.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// What one call of a functor for elements of T costs beyond arithmetic: what it says of itself, as
-/// a constant kElementCost or a function ElementCost<T>(), neither of them negative, else nothing.
+/// Returns the cost of one call of functor Op for an element of T, beyond plain arithmetic. A
+/// functor states its cost as a function ElementCost<T>() or as a constant kElementCost. Neither
+/// may be negative. The cost is 0 if the functor states none.
 template <typename Op, typename T>
 constexpr index_t FunctorCost() {
   if constexpr (requires { Op::template ElementCost<T>(); }) {
@@ -29,21 +31,22 @@ constexpr index_t FunctorCost() {
   }
 }
 
-/// The most that CostOf takes from a type. A task then has 128 elements at least by the default
-/// setting, which C functions of 3 ns keep above TBB's quarter of a microsecond, whatever a functor
-/// says of itself.
+/// The largest cost that CostOf takes from a type. By the default setting a task then has at least
+/// 128 elements. C functions of 3 ns keep such a task above a quarter of a microsecond, the least
+/// for a TBB task, whatever cost a functor states.
 inline constexpr index_t kMaxCostOfType = 255;
 
-/// The most that a node may say at run time; the product of two such costs is a number.
+/// The largest cost that a node may state at run time. The product of two such costs fits index_t.
 inline constexpr index_t kMaxCost = index_t{1} << 30;
 
-/// Whether a node says at run time what its elements cost.
+/// True if a node states the cost of its elements at run time.
 template <typename E>
 concept CountsItsCost = requires(const E& e) {
   e.ElementCost();
 };
 
-/// CostOf as far as the type says it: the sum over the tree, and whether it is all.
+/// The part of CostOf that a type states. `value` is the sum over the expression tree. `is_all` is
+/// true if no node states a cost at run time.
 template <typename E>
 struct TypeCost;
 template <typename... Operand>
@@ -65,7 +68,8 @@ struct TypeCost {
   static constexpr bool is_all = !CountsItsCost<E> && TypeCost<OperandTupleOf<E>>::is_all;
 };
 
-/// What an element of e costs beyond one of a cheap loop, in elements of such a loop.
+/// Returns the cost of an element of e beyond an element of a cheap loop, in elements of such a
+/// loop.
 template <typename E>
 index_t CostOf(const E& e) {
   if constexpr (CountsItsCost<E>) {

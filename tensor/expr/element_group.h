@@ -11,22 +11,22 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// What stands for a packet on a GPU: neighbouring elements that one thread loads, computes one by
-/// one and stores. A GPU has no arithmetic for them, but it moves 16 bytes a thread at a time, and
-/// needs a quarter of the instructions for it that it needs for floats one by one.
+/// The counterpart of a packet on a GPU: neighbouring elements that one thread loads, computes one
+/// by one and stores. A GPU has no arithmetic for groups, but a thread moves 16 bytes at a time.
+/// Moving floats in groups takes a quarter of the instructions that moving them one by one takes.
 template <typename T>
 struct alignas(16) ElementGroup {
-  static constexpr index_t kSize = sizeof(T) < 16 ? index_t{16 / sizeof(T)} : 1;  ///< how many
+  static constexpr index_t kSize = sizeof(T) < 16 ? index_t{16 / sizeof(T)} : 1;  ///< elements
 
-  T elements[static_cast<size_t>(kSize)];  ///< in the order of memory
+  T elements[static_cast<size_t>(kSize)];  ///< in memory order
 
   /// Element i, which must lie in [0, kSize).
   TESSERA_HD T& operator[](index_t i) { return elements[i]; }
   TESSERA_HD const T& operator[](index_t i) const { return elements[i]; }
 };
 
-/// A packet, or group, of the elements at `address`, which for a group lies at a multiple of 16
-/// bytes; and one that holds `value` throughout.
+/// Returns a packet or a group of the elements at `address`. The address of a group must be a
+/// multiple of 16 bytes.
 template <typename P, typename T>
 TESSERA_HD P LoadPacket(const T* address) {
   if constexpr (IsElementGroup<P>::value) {
@@ -35,6 +35,7 @@ TESSERA_HD P LoadPacket(const T* address) {
     return pk::ploadu<P>(address);
   }
 }
+/// Returns a packet or a group that holds `value` in every element.
 template <typename P, typename T>
 TESSERA_HD P SetPacket(T value) {
   if constexpr (IsElementGroup<P>::value) {
@@ -45,6 +46,7 @@ TESSERA_HD P SetPacket(T value) {
     return pk::pset1<P>(value);
   }
 }
+/// Stores a packet or a group at `address`. The address of a group must be a multiple of 16 bytes.
 template <typename P, typename T>
 TESSERA_HD void StorePacket(T* address, const P& packet) {
   if constexpr (IsElementGroup<P>::value) {
@@ -54,7 +56,8 @@ TESSERA_HD void StorePacket(T* address, const P& packet) {
   }
 }
 
-/// Functor Op of each element of groups.
+/// Applies functor Op to each element of a group, or to the elements of two or three groups at the
+/// same index.
 template <typename Op, typename T>
 TESSERA_HD ElementGroup<T> MapPackets(const ElementGroup<T>& a) {
   ElementGroup<T> result;
@@ -77,8 +80,8 @@ TESSERA_HD ElementGroup<T> MapPackets(const ElementGroup<T>& a, const ElementGro
   return result;
 }
 
-/// True if rows that begin at `address` and lie `stride` elements apart begin at multiples of 16
-/// bytes.
+/// Returns true if all of `rows` rows begin at multiples of 16 bytes. The first row begins at
+/// `address`, and rows lie `stride` elements apart.
 template <typename T>
 bool RowsAreAligned(const T* address, index_t rows, index_t stride) {
   return reinterpret_cast<uintptr_t>(address) % 16 == 0 &&

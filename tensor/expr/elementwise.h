@@ -4,18 +4,21 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/functors/functors.h"
 
-/// Functions of expressions, element by element: `y = log(1 + exp(x)) * (x > 0)`. Each stands for
-/// F<Op> with the functor of functors.h that says what it computes and how accurately.
+/// Element-wise functions of expressions: `y = log(1 + exp(x)) * (x > 0)`. Each function returns
+/// F<Op>, where Op is a functor of functors.h. The functor's comment states the value and its
+/// accuracy.
 ///
-/// The operands have equal shapes and element types; where there are two or three, some may be
-/// numbers. The result has their element type, comparisons too: 1 where true, else 0. Half and
-/// bfloat16 compute in float. Calls with an expression find these functions without any `using`.
+/// The operands have equal shapes and element types. In functions of two or three operands some may
+/// be numbers. The result has the operands' element type. Comparisons return that type too: 1 for
+/// true, 0 for false. Half and bfloat16 compute in float. Calls with an expression find these
+/// functions without any `using`.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// F<op::NAME> of each element; behind sqrt stands op::square_root, behind softplus op::softrelu,
-/// behind fabs op::abs.
+/// Applies the functor of the same name to each element: NAME(a) is F<op::NAME>(a). Four functions
+/// apply a functor of another name: sqrt applies op::square_root, sqr applies op::square, softplus
+/// applies op::softrelu, and fabs applies op::abs.
 template <Operand A>
 auto sqrt(const AnyOperand<A>& a) {
   return F<op::square_root>(a.self());
@@ -177,7 +180,7 @@ auto fabs(const AnyOperand<A>& a) {
   return F<op::abs>(a.self());
 }
 
-/// The larger of two; NaN if either is NaN.
+/// Returns the larger of two elements, or NaN if either is NaN.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto max(const AnyOperand<A>& a, const AnyOperand<B>& b) {
@@ -191,7 +194,7 @@ template <Scalar S, Operand B>
 auto max(S a, const AnyOperand<B>& b) {
   return F<op::maximum>(a, b.self());
 }
-/// The smaller of two; NaN if either is NaN.
+/// Returns the smaller of two elements, or NaN if either is NaN.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto min(const AnyOperand<A>& a, const AnyOperand<B>& b) {
@@ -205,7 +208,7 @@ template <Scalar S, Operand B>
 auto min(S a, const AnyOperand<B>& b) {
   return F<op::minimum>(a, b.self());
 }
-/// a to the power b.
+/// Returns a to the power b, element by element.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto pow(const AnyOperand<A>& a, const AnyOperand<B>& b) {
@@ -220,27 +223,29 @@ auto pow(S a, const AnyOperand<B>& b) {
   return F<op::power>(a, b.self());
 }
 
-/// What two numbers or expressions beside an expression need, each with it and with the other.
+/// True if A, B and C may be the operands of a function of three. A is an expression. Each of B and
+/// C is a number or an expression. B and C must match A and each other.
 template <typename A, typename B, typename C>
 concept ElementwiseTriple =
     ElementwiseOperands<A, B> && ElementwiseOperands<A, C> && !MismatchedExpressions<B, C>;
 
-/// a held between low and high, each an expression or a number.
+/// Limits each element of a to the range from low to high. Each bound is an expression or a number.
 template <Operand A, typename B, typename C>
 requires ElementwiseTriple<A, B, C>
 auto clamp(const AnyOperand<A>& a, const B& low, const C& high) {
   return F<op::clamp>(a.self(), low, high);
 }
 
-/// a where condition is not 0, else b; each of a and b an expression or a number. Both are computed
-/// everywhere.
+/// Selects a if condition is not 0, else b, element by element. Each of a and b is an expression or
+/// a number. Both are computed for every element.
 template <Operand A, typename B, typename C>
 requires ElementwiseTriple<A, B, C>
 auto blend(const AnyOperand<A>& condition, const B& a, const C& b) {
   return F<op::blend>(condition.self(), a, b);
 }
 
-/// 1 where it holds, else 0, element by element; with NaN only != holds.
+/// Compares element by element: 1 if the comparison holds, else 0. Only != holds if an operand is
+/// NaN.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator==(const A& a, const B& b) { return F<op::eq>(a, b); }
@@ -260,7 +265,8 @@ template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator>=(const A& a, const B& b) { return F<op::ge>(a, b); }
 
-// As for + - * /: one message that names the reason.
+// The overloads for operands that do not match are deleted. A compiler then prints one message that
+// names the reason.
 template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B>
 operator==(const A& a, const B& b) = delete;
@@ -287,7 +293,7 @@ template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> min(const AnyOperand<A>& a,
                                                           const AnyOperand<B>& b)
 = delete;
-// Two numbers that are computed convert to numbers, whose power is the standard library's.
+// Two computed numbers convert to plain numbers, whose power is the standard library's.
 template <typename A, typename B>
 requires(MismatchedExpressions<A, B> &&
          (A::kRank > 0 || B::kRank > 0)) MismatchOf<A, B> pow(const AnyOperand<A>& a,

@@ -17,14 +17,15 @@
 #include "tessera/tensor/functors/functors.h"
 #include "tessera/tensor/functors/reducers.h"
 
-/// Element-wise expressions: F<Op>(a, b), a + b, tcast<T>(a); and a.T(). What they are built of is
-/// in operand.h.
+/// Element-wise expressions (F<Op>(a, b), a + b, tcast<T>(a)) and the transpose a.T(). Their base
+/// classes are in operand.h.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// A functor's name for errors, "plus" for tessera::op::plus: the type in what the compiler calls
-/// a function that has it as its template argument Op.
+/// Returns a functor's name for an error message, for example "plus" for tessera::op::plus.
+/// `signature` is the compiler's text for a function template with a parameter Op. Returns
+/// "expression" if it names no Op.
 inline std::string_view NameInSignature(std::string_view signature) {
   constexpr std::string_view kBefore = "Op = ";
   const size_t begin = signature.find(kBefore);
@@ -39,17 +40,17 @@ std::string_view FunctorName() {
   return NameInSignature(__PRETTY_FUNCTION__);
 }
 
-/// The error of two operands of an element-wise function. By value, so that nobody takes the
-/// address of an operand.
+/// Throws Error(kInvalidArgument): the operands of an element-wise function differ in shape. The
+/// shapes are passed by value, so that no code takes the address of an operand.
 template <typename Op, int N>
 [[noreturn, gnu::cold, gnu::noinline]] void ThrowShapesDiffer(Shape<N> a, Shape<N> b) {
   throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ", a, " and ",
                         b, " differ");
 }
 
-/// A number in as many copies as fill 16 bytes: nodes are copied 16 bytes at a time, and such a
-/// load waits for a narrower store of a moment before, which is half of what a small expression
-/// takes.
+/// A number, in as many copies as fill 16 bytes. Nodes are copied 16 bytes at a time. A 16-byte
+/// load waits for a narrower store just before it, and the wait would be half of the time that a
+/// small expression takes.
 template <typename T>
 struct NumberBlock {
   T value;  ///< the number
@@ -58,20 +59,20 @@ struct NumberBlock {
 };
 template <typename T>
 requires(std::is_arithmetic_v<T> && sizeof(T) == 4) struct NumberBlock<T> {
-  alignas(16) T value;  ///< as above
-  T copies[3];          ///< read by nobody
+  alignas(16) T value;  ///< the number
+  T copies[3];          ///< padding, never read
 
   explicit NumberBlock(T v) : value(v), copies{v, v, v} {}
 };
 template <typename T>
 requires(std::is_arithmetic_v<T> && sizeof(T) == 8) struct NumberBlock<T> {
-  alignas(16) T value;  ///< as above
-  T copy;               ///< read by nobody
+  alignas(16) T value;  ///< the number
+  T copy;               ///< padding, never read
 
   explicit NumberBlock(T v) : value(v), copy(v) {}
 };
 
-/// A scalar as an expression: the same value everywhere.
+/// A number as an expression: every element has the same value.
 template <typename T>
 struct ScalarExp : NumberBlock<T>, Exp<ScalarExp<T>, T, form::kMapped>, Number<ScalarExp<T>, T, 0> {
   using value_type = T;
@@ -95,7 +96,7 @@ struct ScalarExp : NumberBlock<T>, Exp<ScalarExp<T>, T, form::kMapped>, Number<S
   bool GroupsAreAligned(index_t) const { return true; }
 };
 
-/// F<Op>(a): Op::Map of each element.
+/// The node of F<Op>(a), which applies Op::Map to each element.
 template <typename Op, typename A>
 struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | form::kMapped>,
                      Number<UnaryMapExp<Op, A>, typename A::value_type, A::kRank> {
@@ -132,7 +133,8 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   }
   bool IsFlat() const { return a.IsFlat(); }
   bool GroupsAreAligned(index_t rows) const requires kHasGroups { return a.GroupsAreAligned(rows); }
-  /// See ComputesFirstInto: where the operand is computed first and can apply Op to its results.
+  /// Computes the node straight into dst; see ComputesFirstInto. The member exists if the operand
+  /// is materialized before the loop and can apply Op to its results.
   template <typename Dst, typename ScratchMemory>
   void ComputeInto(const Dst& dst, ScratchMemory* scratch) const requires requires {
     a.template ComputeInto<Op>(dst, scratch);
@@ -140,7 +142,8 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   { a.template ComputeInto<Op>(dst, scratch); }
 };
 
-/// F<Op>(a, b), and a + b and so on: Op::Map of each pair of elements.
+/// The node of F<Op>(a, b) and of operators such as a + b, which applies Op::Map to each pair of
+/// elements.
 template <typename Op, typename A, typename B>
 struct BinaryMapExp
     : Exp<BinaryMapExp<Op, A, B>, typename A::value_type, A::kForm | B::kForm | form::kMapped>,
@@ -162,7 +165,7 @@ struct BinaryMapExp
   A a;
   B b;
 
-  /// Throws Error(kInvalidArgument) if both operands have a shape and the two differ.
+  /// Throws Error(kInvalidArgument) if both operands have a shape and the shapes differ.
   BinaryMapExp(const A& left, const B& right) : a(left), b(right) {
     if constexpr (A::kRank > 0 && B::kRank > 0) {
       if (left.shape() != right.shape()) ThrowShapesDiffer<Op>(left.shape(), right.shape());
@@ -198,7 +201,7 @@ struct BinaryMapExp
   }
 };
 
-/// F<Op>(a, b, c): Op::Map of each triple of elements.
+/// The node of F<Op>(a, b, c), which applies Op::Map to each triple of elements.
 template <typename Op, typename A, typename B, typename C>
 struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
                            A::kForm | B::kForm | C::kForm | form::kMapped>,
@@ -222,7 +225,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
   B b;
   C c;
 
-  /// Throws Error(kInvalidArgument) if two operands have shapes that differ.
+  /// Throws Error(kInvalidArgument) if two operands have different shapes.
   TernaryMapExp(const A& first, const B& second, const C& third) : a(first), b(second), c(third) {
     if constexpr (kRank > 0) {
       const auto fits = [this](const auto& operand) {
@@ -286,7 +289,7 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
   }
 };
 
-/// tcast<T>(a): each element converted as static_cast does.
+/// The node of tcast<T>(a), which converts each element as static_cast does.
 template <typename T, typename A>
 struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
                      Number<TypecastExp<T, A>, T, A::kRank> {
@@ -295,7 +298,8 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   using From = typename A::value_type;
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = false;
-  // Of packets with equally many numbers.
+  // AVX2 packets of half_t and of float have equally many elements, so that one converts to the
+  // other.
   static constexpr bool kHasWidePacket =
       HasWidePacket<A>() && ((std::is_same_v<T, half_t> && std::is_same_v<From, float>) ||
                              (std::is_same_v<T, float> && std::is_same_v<From, half_t>));
@@ -320,12 +324,13 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   bool IsFlat() const { return a.IsFlat(); }
 };
 
-// In tile.h.
+// Writes a part of e transposed to `out`; defined in tile.h.
 template <typename E>
 void EvalTransposed(const E& e, index_t row, index_t step, index_t column, index_t rows,
                     index_t columns, typename E::value_type* out, index_t stride);
 
-/// a.T(): a matrix with rows and columns exchanged; inside dot, a flag for the GEMM.
+/// The node of a.T(): a matrix with rows and columns exchanged. Inside dot it becomes a flag of the
+/// GEMM.
 template <typename A>
 struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   using value_type = typename A::value_type;
@@ -355,13 +360,13 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   }
 };
 
-// In prepare.h.
+// Returns a contiguous tensor in scratch memory; defined in prepare.h.
 template <typename Device, int N, typename T>
 Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stream,
                                      Scratch<Device>* scratch);
 
-/// A product or a reduction as an operand. It has no elements yet: Prepare puts the temporary that
-/// holds them in its place.
+/// A product or a reduction as an operand. It has no elements until Prepare materializes it and
+/// puts the temporary in its place.
 template <ComplexExpression C>
 struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
   using value_type = typename C::value_type;
@@ -385,7 +390,8 @@ struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
   }
 };
 
-/// The node that stands for an operand.
+/// Returns the node of an operand. An operand that only stands for a node gives that node. A
+/// product or reduction gives a WholeExp.
 template <Expression E>
 decltype(auto) AsNode(const E& e) {
   if constexpr (std::is_same_v<typename E::Node, NodeOf<E>>) {
@@ -402,7 +408,7 @@ template <Operand E>
 using OperandNode = std::remove_cvref_t<decltype(AsNode(std::declval<const E&>()))>;
 
 /// Applies a user's functor: `struct op { static float Map(float a) {…} }; dst = F<op>(src);`.
-/// Where numbers stand among the operands, they are converted to the element type of the others.
+/// Numbers among the operands are converted to the element type of the other operands.
 template <typename Op, Operand A>
 UnaryMapExp<Op, OperandNode<A>> F(const A& a) {
   return UnaryMapExp<Op, OperandNode<A>>(AsNode(a));
@@ -444,23 +450,25 @@ auto F(const A& a, S2 b, S3 c) {
   return F<Op>(a, ScalarExp<T>(static_cast<T>(b)), ScalarExp<T>(static_cast<T>(c)));
 }
 
-/// Each element converted to T, as static_cast does it.
+/// Converts each element to T as static_cast does.
 template <typename T, Operand A>
 TypecastExp<T, OperandNode<A>> tcast(const A& a) {
   return TypecastExp<T, OperandNode<A>>(AsNode(a));
 }
 
-/// Element-wise arithmetic. The operands have equal shapes and element types, or one is a number,
-/// which is converted to the other's element type.
+/// True if A and B may be the operands of element-wise arithmetic. They are two matching
+/// expressions, or an expression and a number. A number is converted to the expression's element
+/// type. Two expressions must have equal shapes, which is checked at run time.
 template <typename A, typename B>
 concept ElementwiseOperands = MatchingExpressions<A, B> ||(Operand<A>&& Scalar<B>) ||
                               (Scalar<A> && Operand<B>);
 
-/// A number times a product or reduction, which takes the factor up into its scale.
+/// True if one of A and B is a number and the other one a product or reduction. Multiplication then
+/// puts the number into the scale of the product or reduction.
 template <typename A, typename B>
 concept ScaledComplex = (ComplexExpression<A> && Scalar<B>) || (Scalar<A> && ComplexExpression<B>);
 
-/// Element by element. Throw Error(kInvalidArgument) where shapes differ.
+/// Computes element by element. Throws Error(kInvalidArgument) if the operands' shapes differ.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator+(const A& a, const B& b) { return F<op::plus>(a, b); }
@@ -474,7 +482,7 @@ requires(ElementwiseOperands<A, B> && !ScaledComplex<A, B>) auto operator*(const
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator/(const A& a, const B& b) { return F<op::div>(a, b); }
-/// Each element with the other sign.
+/// Changes the sign of each element.
 template <Operand A>
 auto operator-(const A& a) {
   return F<op::negation>(a);
@@ -499,14 +507,15 @@ template <typename Op, typename A, typename B, typename C>
 requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> F(const A& a, const B& b, const C& c)
 = delete;
 
-/// A tensor has no printed form: a deleted function, whose result says so. A program's own
-/// operator<< for its tensors fits better.
+/// Printing a tensor is a deleted function, because a tensor has no printed form. The name of the
+/// result type says so. Overload resolution prefers a program's own operator<< for its tensors.
 struct TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements;
 template <typename E>
 requires(E::kRank > 0) TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements operator<<(
     std::ostream& os, const AnyOperand<E>& e) = delete;
 
-/// A multiple of a product or reduction, at no cost of its own.
+/// Multiplies a product or reduction by a number, which becomes part of its scale. The
+/// multiplication costs nothing of its own.
 template <Scalar S, ComplexExpression E>
 typename E::Self operator*(S scale, const E& e) {
   typename E::Self scaled = e.self();

@@ -9,16 +9,17 @@
 #include "tessera/base/shape.h"
 #include "tessera/tensor/expr/expression.h"
 
-/// Expressions over fewer and longer rows: of `a * broadcast<1>(v, a.shape_)` over images of 7 x 7
-/// a row is all of an image, as the last two dimensions can be seen as one.
+/// Merging dimensions views an expression as one with fewer and longer rows. For example, `a *
+/// broadcast<1>(v, a.shape_)` over images of 7 x 7 can take each image as one row, because its last
+/// two dimensions can be merged.
 ///
-/// The rank stays, so that types do, and loops are compiled once: the merged dimensions before the
-/// last have extent 1.
+/// The rank stays the same, so that the types do too and loops are compiled once. The merged
+/// dimensions before the last one have extent 1.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Whether nodes of type E may be seen over merged dimensions; which ones, MergeableDimensions
-/// says.
+/// Returns true if dimensions of nodes of type E may be merged. MergeableDimensions returns how
+/// many.
 template <typename E>
 constexpr bool MergesDimensions() {
   if constexpr (requires { E::kMergesOperands; }) {
@@ -30,7 +31,7 @@ constexpr bool MergesDimensions() {
   }
 }
 
-/// How many of the last dimensions may be merged into the last one; at least one.
+/// Returns how many of the last dimensions may be merged into the last one; at least 1.
 template <typename E>
 int MergeableDimensions(const E& e) {
   if constexpr (kIsTensor<E>) {
@@ -45,7 +46,7 @@ int MergeableDimensions(const E& e) {
   }
 }
 
-/// A shape whose last `count` dimensions are merged into the last one.
+/// Returns `shape` with its last `count` dimensions merged into the last one.
 template <int N>
 Shape<N> MergeDimensions(Shape<N> shape, int count) {
   for (int i = N - count; i < N - 1; ++i) {
@@ -55,7 +56,8 @@ Shape<N> MergeDimensions(Shape<N> shape, int count) {
   return shape;
 }
 
-/// An expression over such a shape; `count` is at most MergeableDimensions(e).
+/// Returns `e` with its last `count` dimensions merged into the last one. Requires: count <=
+/// MergeableDimensions(e).
 template <typename E>
 E MergeDimensions(const E& e, int count) {
   if constexpr (kIsTensor<E>) {
@@ -74,17 +76,17 @@ E MergeDimensions(const E& e, int count) {
   }
 }
 
-/// Elements from which a row is long enough: what a row takes beside its elements is then a few
-/// hundredths, and more rows are more that threads can divide.
+/// The number of elements from which a row is long enough. The cost of a row beside its elements is
+/// then a few hundredths. A larger number of rows gives threads more to divide among themselves.
 inline constexpr index_t kLongRow = 512;
 
-/// Whether a loop over E may have to merge dimensions. If E moves no elements it is flat where its
-/// tensors are contiguous, and if they are not there is nothing to merge.
+/// True if a loop over E may have to merge dimensions. An E that moves no elements needs no
+/// merging: it is flat if its tensors are contiguous, and otherwise nothing can be merged.
 template <typename E>
 concept MergesShortRows = (E::kRank > 1) && (E::kForm == form::kMoved) && (MergesDimensions<E>());
 
-/// How many of its last dimensions a loop over `e`, of this shape, should merge, at most `most`; 1
-/// where its rows are long or cannot become longer.
+/// Returns how many of its last dimensions a loop over `e` should merge, at most `most`. `shape` is
+/// the shape of `e`. Returns 1 if the rows are long or cannot become longer.
 template <int N, typename E>
 requires MergesShortRows<E>
 int DimensionsToMerge(const Shape<N>& shape, const E& e, int most) {
@@ -96,7 +98,8 @@ int DimensionsToMerge(const Shape<N>& shape, const E& e, int most) {
   return columns > shape[N - 1] ? count : 1;
 }
 
-/// `e` as a reduction should go over it, at most `most` of its last dimensions merged.
+/// Returns `e` with short rows merged for a reduction. At most `most` of its last dimensions are
+/// merged.
 template <typename E>
 decltype(auto) MergeShortRows(const E& e, [[maybe_unused]] int most) {
   if constexpr (MergesShortRows<E>) {

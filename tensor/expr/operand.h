@@ -10,61 +10,65 @@
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
 
-/// Expression nodes. A node is a small trivially copyable value that holds its operands by value,
-/// so an expression kept in an `auto` variable stays valid for as long as the memory behind its
-/// tensors, and can be passed to a CUDA kernel as it is.
+/// Expression nodes. A node is a small trivially copyable value that holds its operands by value.
+/// An expression in an `auto` variable therefore stays valid as long as the memory behind its
+/// tensors. A node can be passed to a CUDA kernel as it is.
 ///
-/// What a node offers (the evaluators use nothing else):
-///   value_type, kRank         element type; rank, 0 for a scalar that fits every shape
-///   device_type               where the operands' memory lies; void or absent if anywhere
-///   kHasPacket                whether EvalPacket may be called
+/// A node has these members (the evaluators use nothing else):
+///   value_type, kRank         the element type; the rank, 0 for a scalar, which fits every shape
+///   device_type               the device of the operands' memory; void or absent for any device
+///   kHasPacket                true if EvalPacket may be called
 ///   shape()                   Shape<kRank>
 ///   Eval(y, x)                the element at flattened row y and column x; with N dimensions, y
 ///                             counts the first N-1 of them and x is the last
-///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet: on the CPU one of Eigen's,
-///                             on a GPU an ElementGroup
-///   kHasGroups                whether EvalPacket may be called for an ElementGroup; false where
-///                             absent. Then also GroupsAreAligned(rows): whether in all memory that
-///                             is read each of `rows` rows begins at a multiple of 16 bytes
-///   kHasWidePacket            the same for a WidePacket, of half_t too
-///   Across()                  optionally, of a node such as a transpose, the RowsAcross whose
+///   EvalPacket<P>(y, x)       elements x, x+1, … of row y as a packet: a packet of Eigen's on the
+///                             CPU, an ElementGroup on a GPU
+///   kHasGroups                true if EvalPacket may be called for an ElementGroup; false if
+///                             absent. The node then has GroupsAreAligned(rows): true if in all
+///                             memory that is read each of `rows` rows begins at a multiple of 16
+///                             bytes
+///   kHasWidePacket            true if EvalPacket may be called for an AVX2 packet (WidePacket),
+///                             also of half_t
+///   Across()                  optional, of a node such as a transpose: the RowsAcross whose
 ///                             elements of one column it reads side by side in memory
 ///   IsFlat()                  true if Eval(0, i) gives element i of the whole expression in
-///                             row-major order, so that the rows may be run as one
+///                             row-major order, so that all rows may be read as one
 ///   operands()                the operands, a std::tuple of nodes; absent if there are none
-///   VisitOperands(visit)      optionally, visit(operand...) with what operands() copies
+///   VisitOperands(visit)      optional: calls visit(operand...) without copying the operands
 ///   WithOperands(e...)        the same node over other operands of the same shapes
-///   Stored()                  the MemoryPlace that its evaluation writes; absent if none
-///   Reads(place)              whether it reads any byte of a MemoryPlace; instead of operands(),
-///                             for a node that cannot name them
-///   kMovesElements            false if element i depends on the operands' elements i alone; true,
-///                             or absent, for a node that reads other places (a.T(), broadcast)
-///   kMergesOperands           true for a node without shape of its own: over operands whose last
-///                             dimensions are merged it has the same elements, so that rows are
-///                             longer; see merge_dimensions.h. Other nodes may offer instead
-///   MergeableDimensions()     how many of the last dimensions may be merged into the last one, and
+///   Stored()                  the MemoryPlace that evaluating the node writes; absent if none
+///   Reads(place)              true if the node reads any byte of a MemoryPlace; replaces
+///                             operands() in a node that cannot name them
+///   kMovesElements            false if element i depends only on the operands' elements i; true or
+///                             absent for a node that reads other elements (a.T(), broadcast)
+///   kMergesOperands           true for a node without shape of its own: it has the same elements
+///                             over operands whose last dimensions are merged, so that rows are
+///                             longer; see merge_dimensions.h. Other nodes may have the next two
+///                             members instead
+///   MergeableDimensions()     how many of the last dimensions may be merged into the last one
 ///   MergeDimensions(count)    the node, of the same type, over a shape with `count` of them merged
-///   AtRow(y)                  optionally, on the CPU, a node with the elements of row y, whatever
-///                             row its Eval is given, that divides nothing to find them; see
+///   AtRow(y)                  optional, on the CPU: a node with the elements of row y, whatever
+///                             row its Eval is given, which divides nothing to find them; see
 ///                             at_row.h
-///   kIsItsOperands            true where type, shape and operands say what its elements are:
-///                             equal ones that are computed first are then computed once
-///   kComputedFirst            true for a node that has no elements before ComputeFirst; see
-///                             prepare.h
-///   kElementCost              what an element costs beside its operands', 0 where absent; or
-///   ElementCost()             with them, where that is known at run time only; see cost.h
-/// and, for nodes whose index arithmetic is dear, optionally
+///   kIsItsOperands            true if type, shape and operands determine the node's elements:
+///                             equal nodes that are materialized are then materialized once
+///   kComputedFirst            true for a node that has no elements before ComputeFirst
+///                             materializes it; see prepare.h
+///   kElementCost              the cost of an element without its operands', 0 if absent
+///   ElementCost()             replaces kElementCost in a node that knows its cost only at run
+///                             time: the cost of an element with its operands'; see cost.h
+/// Nodes whose index arithmetic is expensive may also have these members:
 ///   EvalRow(y, begin, end, T* out)  writes elements [begin, end) of row y, on the CPU
 ///   EvalRows(begin, end, T* data, stride)  writes rows [begin, end) of the whole result, row y at
-///                             data + y * stride, on the CPU; false if it has nothing better than
-///                             EvalRow to offer, and then wrote nothing
+///                             data + y * stride, on the CPU; returns false and writes nothing if
+///                             it is no better than EvalRow
 ///   EvalTile(begin_y, end_y, begin_x, end_x, T* out, stride)  writes columns [begin_x, end_x) of
-///                             rows [begin_y, end_y), row begin_y at out and each other one
-///                             `stride` behind the one before, on the CPU; for a node that reads
+///                             rows [begin_y, end_y), on the CPU; row begin_y goes to out and each
+///                             other one `stride` behind the one before. A node has it if it reads
 ///                             columns of its operand: larger expressions take tiles of it too; see
 ///                             tile.h
-///   kSharesWork               true where EvalRow does once for many elements what Eval does for
-///                             each: larger expressions take blocks of the node by EvalRow too; see
+///   kSharesWork               true if EvalRow does once for many elements what Eval does for each:
+///                             larger expressions then take blocks of the node by EvalRow; see
 ///                             span.h
 namespace tessera {
 
@@ -82,25 +86,27 @@ template <typename A>
 struct TransposeExp;
 }  // namespace TESSERA_ISA_NAMESPACE
 
-/// The base of everything that may be an operand. A function with a common name takes this rather
-/// than any E: where a program has an `exp` or a `sum` of its own for tensors, that one fits
-/// better, as a class derived from Tensor (a container) is closer to Tensor than to this base.
+/// The base of every operand. A function with a common name takes this base rather than any type E.
+/// A program may have its own `exp` or `sum` for tensors. Overload resolution then prefers the
+/// program's function, because a class derived from Tensor (a container) is closer to Tensor than
+/// to this base.
 template <typename Derived>
 struct AnyOperand {
   TESSERA_HD const Derived& self() const { return static_cast<const Derived&>(*this); }
   TESSERA_HD Derived* ptrself() { return static_cast<Derived*>(this); }
 };
 
-/// How an expression comes by its elements, in bits: an element-wise node has its operands' too.
+/// The form of an expression, in bits: how it obtains its elements. An element-wise node also has
+/// the bits of its operands' forms.
 namespace form {
-inline constexpr int kStored = 0;  ///< it names memory: a tensor, a view
-inline constexpr int kMapped = 1;  ///< an element from the operands' elements at the same place
-inline constexpr int kMoved = 3;   ///< an element from elements at other places
-inline constexpr int kWhole = 7;   ///< all at once, by code of its own; see ComplexExp
+inline constexpr int kStored = 0;  ///< names memory: a tensor, a view
+inline constexpr int kMapped = 1;  ///< reads the operands' elements at the same index
+inline constexpr int kMoved = 3;   ///< reads elements at other indices
+inline constexpr int kWhole = 7;   ///< computed as a whole by separate code; see ComplexExp
 }  // namespace form
 
-/// The base of every expression: Derived says what it is. A function for expressions of every kind
-/// takes it by this base, `template <typename E, typename T, int kForm> void f(const Exp<E, T,
+/// The base of every expression; Derived is the type of the node. A function for expressions of
+/// every kind takes this base, `template <typename E, typename T, int kForm> void f(const Exp<E, T,
 /// kForm>& e)`, and uses e.self().
 template <typename Derived, typename Value, int kFormOfDerived = form::kMoved>
 struct Exp : AnyOperand<Derived> {
@@ -108,54 +114,56 @@ struct Exp : AnyOperand<Derived> {
   using Node = Derived;
   using value_type = Value;
   static constexpr int kForm = kFormOfDerived;
-  // So that `dst = e` and `e + 1` mean the same by this base as by Derived, which has its own.
+  // The rank is declared here so that `dst = e` and `e + 1` mean the same for this base as for
+  // Derived, which has its own.
   static constexpr int kRank = Derived::kRank;
   using AnyOperand<Derived>::self;
   auto shape() const requires(Derived::kRank > 0) { return self().shape(); }
 
-  /// A matrix with rows and columns exchanged; inside dot a flag for the GEMM.
+  /// Returns a matrix with rows and columns exchanged. Inside dot it becomes a flag of the GEMM.
   auto T() const requires(Derived::kRank == 2) {
     return TransposeExp<typename Derived::Node>(AsNode(self()));
   }
 };
 
-/// A second base for nodes that may be without dimensions, such as sum(a) or 2 * sum(a): these
-/// convert to the number that they stand for, `float mean = sum(a) / n;`, `if (sum(a) > 0)`. The
-/// number is computed at once; on a GPU the conversion waits for the stream of the operands.
+/// A second base of nodes that may have no dimensions, such as sum(a) or 2 * sum(a). Such a node
+/// converts to the number that it stands for: `float mean = sum(a) / n;`, `if (sum(a) > 0)`. The
+/// conversion computes the number at once. On a GPU it waits for the stream of the operands.
 template <typename Derived, typename T, int kRank>
 struct Number {};
 template <typename Derived, typename T>
 struct Number<Derived, T, 0> {
-  operator T() const {  // NOLINT: a number is what it is
+  operator T() const {  // NOLINT: implicit on purpose
     return EvaluateNumber(static_cast<const Derived&>(*this));
   }
 };
-/// 16-bit numbers, which convert to float by themselves, do so here too.
+/// The base of nodes with 16-bit floating-point values. Such a node converts to float too, as the
+/// values themselves do.
 template <typename Derived, typename Format>
 struct Number<Derived, Float16<Format>, 0> {
-  operator Float16<Format>() const {  // NOLINT: as above
+  operator Float16<Format>() const {  // NOLINT: implicit on purpose
     return EvaluateNumber(static_cast<const Derived&>(*this));
   }
-  operator float() const {  // NOLINT: as above
+  operator float() const {  // NOLINT: implicit on purpose
     return EvaluateNumber(static_cast<const Derived&>(*this));
   }
 };
 
-/// A node, or what stands for one: a class derived from a node (a container), or an expression that
-/// is no node itself and makes one, NodeOf<E>, whose self() returns by value.
+/// True for a node or an expression that stands for one. The latter is a class derived from a node
+/// (a container), or an expression that makes a node NodeOf<E>, which its self() returns by value.
 template <typename E>
 concept Expression = (E::kForm != form::kWhole) &&
                      std::derived_from<E, Exp<typename E::Self, typename E::value_type, E::kForm>>;
 
-/// The base of expressions that are computed as a whole (a product, a reduction to a vector) by
-/// code of their own. Derived offers
-///   value_type, device_type, kRank, shape()   as every node does
+/// The base of expressions that are computed as a whole by separate code: a product, a reduction to
+/// a vector. Derived has these members:
+///   value_type, device_type, kRank, shape()   as every node has them
 ///   scale                                     a factor
-///   operands()                                where it can name all that it reads, and writes
-///                                             nothing but the destination
+///   operands()                                present if the expression can name all that it
+///                                             reads, and writes nothing except the destination
 ///   template <typename Saver, typename Dst> void AssignTo(const Dst& dst) const
-/// On the right of an assignment AssignTo computes it straight into the destination; inside an
-/// expression it is computed into a temporary before the loop.
+/// On the right of an assignment, AssignTo computes the result straight into the destination.
+/// Inside an expression, the result is materialized in a temporary before the loop.
 template <typename Derived, typename Value>
 struct Exp<Derived, Value, form::kWhole> : AnyOperand<Derived> {
   using Self = Derived;
@@ -169,16 +177,16 @@ struct Exp<Derived, Value, form::kWhole> : AnyOperand<Derived> {
   requires requires(const Derived& whole, const Dst& dst) { whole.template AssignTo<Saver>(dst); }
   void AssignTo(const Dst& dst) const { self().template AssignTo<Saver>(dst); }
 };
-/// mshadow's name for such a base.
+/// mshadow's name for the base of expressions that are computed as a whole.
 template <typename Derived, typename Value>
 using ComplexExp = Exp<Derived, Value, form::kWhole>;
 
-/// An expression that is computed as a whole.
+/// True for an expression that is computed as a whole; see ComplexExp.
 template <typename E>
 concept ComplexExpression =
     std::derived_from<E, Exp<typename E::Self, typename E::value_type, form::kWhole>>;
 
-/// What may be an operand: a node, or an expression that is computed as a whole.
+/// True for a type that may be an operand: a node, or an expression that is computed as a whole.
 template <typename E>
 concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
   typename E::value_type;
@@ -187,24 +195,25 @@ concept Operand = Expression<E> ||(ComplexExpression<E>&& requires(const E& e) {
   e.shape();
 });
 
-/// What an expression holds of an operand: the operand itself, or for what only stands for a node
-/// that node, so that expressions never own memory.
+/// The type that an expression holds for an operand. It is the operand's own type, or the type of
+/// the node that the operand stands for. Expressions therefore never own memory.
 template <Expression E>
 using NodeOf = typename E::Node::Node;
 
-/// What a new value does to the old one; see reducers.h. A program's own `Assign<xpu>(a, b)` for
-/// tensors is none of ours.
+/// True for a saver, which defines how a new value combines with the old one; see reducers.h. The
+/// concept excludes a program's own `Assign<xpu>(a, b)` for tensors.
 template <typename S>
 concept AnySaver = requires {
   typename S::OPType;
 };
 
-/// Numbers that may stand beside an expression, and enumerators that convert to one.
+/// True for the type of a number that may stand beside an expression, and for an enumeration that
+/// converts to one.
 template <typename S>
 concept Scalar = std::is_arithmetic_v<S> || std::same_as<S, half_t> ||
     std::same_as<S, bfloat16_t> ||(std::is_enum_v<S>&& std::convertible_to<S, int>);
 
-/// DeviceOf of an expression, for specializations.
+/// Implements DeviceOf by specializations. The type is void for an expression without a device.
 template <typename E>
 struct DeviceOfExpression {
   using type = void;
@@ -217,23 +226,24 @@ struct DeviceOfExpression<E> {
 template <typename Derived, typename Value, int kForm>
 struct DeviceOfExpression<Exp<Derived, Value, kForm>> : DeviceOfExpression<Derived> {};
 
-/// The device whose memory an expression reads; void for one that reads none.
+/// The device whose memory an expression reads; void for an expression that reads none.
 template <typename E>
 using DeviceOf = typename DeviceOfExpression<E>::type;
 template <typename A, typename B>
 using CommonDevice = std::conditional_t<std::is_void_v<DeviceOf<A>>, DeviceOf<B>, DeviceOf<A>>;
 
-/// kIsTensor of a node, for specializations.
+/// Implements kIsTensor by specializations.
 template <typename E>
 struct IsTensorNode : std::false_type {};
 template <typename Device, int N, typename T>
 struct IsTensorNode<Tensor<Device, N, T>> : std::true_type {};
 
-/// True for a Tensor itself, the node that owns a place in memory.
+/// True for a Tensor itself, the node that names a place in memory. False for a class derived from
+/// Tensor.
 template <typename E>
 inline constexpr bool kIsTensor = IsTensorNode<E>::value;
 
-/// False for a node that promises to read its operands only at the place that is asked of it.
+/// Returns false for a node that reads its operands only at the index at which it is evaluated.
 template <typename E>
 constexpr bool MovesElements() {
   if constexpr (requires { E::kMovesElements; }) {
@@ -243,7 +253,7 @@ constexpr bool MovesElements() {
   }
 }
 
-/// The operands of a node, none for one that does not name any.
+/// Returns the operands of a node, or an empty tuple if the node names none.
 template <typename E>
 auto OperandsOf(const E& e) {
   if constexpr (requires { e.operands(); }) {
@@ -253,8 +263,8 @@ auto OperandsOf(const E& e) {
   }
 }
 
-/// The tuple that OperandsOf returns. It is named and not made: tuples of nodes are most of what a
-/// compiler would have to do for an expression.
+/// Implements OperandTupleOf, the type of the tuple that OperandsOf returns. The tuple is named and
+/// not made: making tuples of nodes would be most of a compiler's work for an expression.
 template <typename E>
 struct OperandTuple {
   using type = std::tuple<>;
@@ -267,8 +277,9 @@ struct OperandTuple<E> {
 template <typename E>
 using OperandTupleOf = typename OperandTuple<E>::type;
 
-/// visit(operand...) with the operands of a node, in place where the node offers them so: copying a
-/// node whose fields have just been written waits for them to reach the cache.
+/// Calls visit(operand...) with the operands of a node. The operands are not copied if the node has
+/// a member VisitOperands. A copy of a node whose fields have just been written would wait for them
+/// to reach the cache.
 template <typename E, typename Visitor>
 decltype(auto) VisitOperands(const E& e, const Visitor& visit) {
   if constexpr (requires { e.VisitOperands(visit); }) {
@@ -278,19 +289,19 @@ decltype(auto) VisitOperands(const E& e, const Visitor& visit) {
   }
 }
 
-/// Rows of an expression whose elements of one column lie side by side in memory: `extent` of them,
-/// each `step` rows after the one before; 0 if there are none such.
+/// Rows of an expression whose elements of one column lie side by side in memory. There are
+/// `extent` such rows, each `step` rows after the one before. extent is 0 if there are none.
 struct RowsAcross {
-  index_t extent = 0;  ///< how many
-  index_t step = 1;    ///< how far apart
+  index_t extent = 0;  ///< number of rows
+  index_t step = 1;    ///< distance between two of them, in rows
 
   bool operator==(const RowsAcross&) const = default;
 };
 
-/// Whether any of a tuple of expressions may read across rows.
+/// True if any of a tuple of expressions may read across rows; see MayReadAcross.
 template <typename Tuple>
 struct AnyMayReadAcross;
-/// Whether RowsAcrossOf an expression may be anything but none.
+/// Returns true if RowsAcrossOf may return rows for an expression of type E.
 template <typename E>
 constexpr bool MayReadAcross() {
   if constexpr (requires(const E& e) { e.Across(); }) {
@@ -304,7 +315,7 @@ struct AnyMayReadAcross<std::tuple<E...>> {
   static constexpr bool value = (MayReadAcross<E>() || ...);
 };
 
-/// The rows whose elements of one column lie side by side in all memory that `e` reads.
+/// Returns the rows whose elements of one column lie side by side in all memory that `e` reads.
 template <typename E>
 RowsAcross RowsAcrossOf(const E& e) {
   if constexpr (!MayReadAcross<E>()) {
@@ -330,10 +341,10 @@ RowsAcross RowsAcrossOf(const E& e) {
   }
 }
 
-/// Says of operands that their shapes have been compared.
+/// Tag for constructors of nodes: the caller has compared the operands' shapes.
 struct EqualShapes {};
 
-/// True if EvalPacket gives groups of elements, as a GPU moves them.
+/// Returns true if EvalPacket can return an ElementGroup, which a GPU moves as a unit.
 template <typename E>
 constexpr bool HasGroups() {
   if constexpr (requires { E::kHasGroups; }) {
@@ -343,7 +354,7 @@ constexpr bool HasGroups() {
   }
 }
 
-/// True if EvalPacket gives wide packets.
+/// Returns true if EvalPacket can return an AVX2 packet (WidePacket).
 template <typename E>
 constexpr bool HasWidePacket() {
   if constexpr (requires { E::kHasWidePacket; }) {
@@ -353,7 +364,7 @@ constexpr bool HasWidePacket() {
   }
 }
 
-/// True if functor Op has a form over wide packets of T.
+/// Returns true if functor Op has a form for AVX2 packets of T.
 template <typename Op, typename T>
 constexpr bool HasWidePacketOf() {
   if constexpr (std::same_as<T, half_t>) {
@@ -363,8 +374,9 @@ constexpr bool HasWidePacketOf() {
   }
 }
 
-/// What a compiler names when operands cannot match. Of different element types, convert one with
-/// tcast<T>(); of different ranks, bring them to one shape, for example with broadcast<axis>.
+/// The conditions that a compiler names if operands do not match. Operands of different element
+/// types can be converted with tcast<T>(). Operands of different ranks must be brought to one
+/// shape, for example with broadcast<axis>.
 template <typename A, typename B>
 concept SameElementType = std::same_as<typename A::value_type, typename B::value_type>;
 template <typename A, typename B>
@@ -376,20 +388,20 @@ template <typename A, typename B>
 concept MatchingExpressions =
     Operand<A> && Operand<B> && SameElementType<A, B> && SameRank<A, B> && SameDevice<A, B>;
 
-/// Two vectors, of which reductions.h has the inner product under the name of dot.
+/// True for two vectors. Their inner product is the function dot of reductions.h.
 template <typename A, typename B>
 concept VectorPair = MatchingExpressions<A, B> && A::kRank == 1 && B::kRank == 1;
 
-/// Two expressions that cannot stand side by side. For such pairs the operators exist as deleted
-/// functions, so that a compiler prints one message, with the reason in the result's type, instead
-/// of a list of candidates.
+/// True for two expressions that cannot stand side by side. The operators are deleted functions for
+/// such pairs. A compiler then prints one message, with the reason in the result's type, instead of
+/// a list of candidates.
 template <typename A, typename B>
 concept MismatchedExpressions = Operand<A> && Operand<B> && !MatchingExpressions<A, B>;
 
 struct OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
 struct OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
 struct OperandsLieOnDifferentDevices_CopyOneFirst;
-/// The reason why two expressions cannot stand side by side, as the type that the compiler names.
+/// The reason why two expressions cannot stand side by side, as a type that the compiler names.
 template <typename A, typename B>
 using MismatchOf = std::conditional_t<
     !SameElementType<A, B>, OperandsHaveDifferentElementTypes_ConvertOneWithTcast,
@@ -397,7 +409,8 @@ using MismatchOf = std::conditional_t<
                        OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape,
                        OperandsLieOnDifferentDevices_CopyOneFirst>>;
 
-/// The same for three, some of which may be numbers.
+/// True for three operands of which two expressions cannot stand side by side. Some operands may be
+/// numbers.
 template <typename A, typename B, typename C>
 concept MismatchedTriple =
     MismatchedExpressions<A, B> || MismatchedExpressions<A, C> || MismatchedExpressions<B, C>;
@@ -408,10 +421,10 @@ using MismatchOfThree = std::conditional_t<
 
 }  // namespace expr
 
-/// The base of what owns a place in memory, a Tensor<Device, N, Value>, by which functions take a
-/// destination as those of mshadow do: `template <typename Saver, typename R, int N, typename T,
-/// typename E, int kForm> void f(TRValue<R, cpu, N, T>* dst, const expr::Exp<E, T, kForm>& e)`.
-/// There *dst->ptrself() is the tensor.
+/// The base of Tensor<Device, N, Value>. Functions take a destination by this base as those of
+/// mshadow do: `template <typename Saver, typename R, int N, typename T, typename E, int kForm>
+/// void f(TRValue<R, cpu, N, T>* dst, const expr::Exp<E, T, kForm>& e)`. *dst->ptrself() is the
+/// tensor.
 template <typename Derived, typename Device, int N, typename Value>
 struct TRValue : expr::Exp<Derived, Value, expr::form::kStored> {};
 

@@ -11,28 +11,30 @@
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Where the elements of a tensor or of a view lie: `rows` rows of `columns` elements. Strides are
-/// positive; a view that runs backwards along an axis says so and begins at its lowest address.
+/// The memory of the elements of a tensor or a view: `rows` rows of `columns` elements. Strides are
+/// positive. A view that runs backwards along an axis sets that axis's flag and begins at its
+/// lowest address.
 struct MemoryPlace {
   uintptr_t begin = 0;              ///< the first byte of the lowest element
-  index_t rows = 0;                 ///< how many rows
-  index_t columns = 0;              ///< elements of each
-  index_t element_bytes = 0;        ///< bytes of each
+  index_t rows = 0;                 ///< number of rows
+  index_t columns = 0;              ///< elements of each row
+  index_t element_bytes = 0;        ///< bytes of each element
   index_t row_stride_bytes = 0;     ///< bytes from one row to the next
   index_t column_stride_bytes = 0;  ///< bytes from one element of a row to the next
-  bool rows_backwards = false;      ///< whether row 0 is the highest in memory
-  bool columns_backwards = false;   ///< whether column 0 is
+  bool rows_backwards = false;      ///< row 0 has the highest address
+  bool columns_backwards = false;   ///< column 0 has the highest address
 
-  /// True if it holds no byte.
+  /// Returns true if the place holds no byte.
   bool empty() const { return rows == 0 || columns == 0; }
-  /// The byte after a row's last element, counted from the row's first.
+  /// Returns the number of bytes from a row's first byte to the end of its last element.
   index_t RowBytes() const { return (columns - 1) * column_stride_bytes + element_bytes; }
-  /// The address after the last byte; of a place that is not empty.
+  /// Returns the address after the last byte. Requires: the place is not empty.
   uintptr_t end() const {
     return begin + static_cast<uintptr_t>((rows - 1) * row_stride_bytes + RowBytes());
   }
 
-  /// True if equal indices name equal memory; both are supposed to have the same extents.
+  /// Returns true if equal indices name equal memory in both places. Requires: both have the same
+  /// extents.
   bool SameLayout(const MemoryPlace& other) const {
     return begin == other.begin && element_bytes == other.element_bytes &&
            (rows <= 1 || (row_stride_bytes == other.row_stride_bytes &&
@@ -41,8 +43,9 @@ struct MemoryPlace {
                              columns_backwards == other.columns_backwards));
   }
 
-  /// False if the two share no byte. May be true where two views interleave without touching, but
-  /// blocks of columns of one matrix are told apart, and vectors that take turns in memory.
+  /// Returns false if the two places share no byte. The result may be true for two views that
+  /// interleave without touching. Blocks of columns of one matrix, and vectors that alternate in
+  /// memory, are told apart.
   bool Overlaps(const MemoryPlace& other) const {
     if (empty() || other.empty() || begin >= other.end() || other.begin >= end()) return false;
     const bool by_rows = rows > 1 || other.rows > 1;
@@ -50,18 +53,19 @@ struct MemoryPlace {
     const index_t stride = mine.count > 1 ? mine.stride : others.stride;
     if (mine.count > 1 && others.count > 1 && mine.stride != others.stride) return true;
     if (stride <= 0 || mine.bytes > stride || others.bytes > stride) return true;
-    // Where a run of `other` begins within a run of this, the runs thought of as going on forever.
+    // A run of `other` begins `offset` bytes within a run of this place, if the runs are continued
+    // without end.
     const auto distance = static_cast<index_t>(other.begin - begin);
     const index_t offset = (distance % stride + stride) % stride;
     return offset < mine.bytes || offset + others.bytes > stride;
   }
 
  private:
-  /// `count` runs of `bytes` that begin `stride` bytes apart.
+  /// A sequence of `count` runs of `bytes` bytes that begin `stride` bytes apart.
   struct Runs {
     index_t count, stride, bytes;
   };
-  /// Rows, or the elements of the only row.
+  /// Returns the rows as runs, or the elements of the only row.
   Runs RunsOf(bool by_rows) const {
     if (by_rows) return {rows, row_stride_bytes, RowBytes()};
     return {columns, column_stride_bytes, element_bytes};
@@ -73,7 +77,7 @@ struct MemoryPlace {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The place of a tensor's elements, the padding between rows not counted in.
+/// Returns the memory of a tensor's elements, without the padding between rows.
 template <typename Device, int N, typename T>
 MemoryPlace PlaceOf(const Tensor<Device, N, T>& tensor) {
   constexpr index_t kElementBytes = sizeof(T);
@@ -86,13 +90,14 @@ MemoryPlace PlaceOf(const Tensor<Device, N, T>& tensor) {
           .column_stride_bytes = kElementBytes};
 }
 
-/// The number of a destination for RefuseMissingMemory, and a number before that of all tensors
-/// whose memory may be missing.
+/// kDestination is the number of a destination for RefuseMissingMemory. kNoneIsRefused is a start
+/// for the numbers of tensors that may have no memory: all numbers stay negative.
 inline constexpr int kDestination = 0;
 inline constexpr int kNoneIsRefused = std::numeric_limits<int>::min();
 
-/// Throws Error(kInvalidArgument) for a tensor of this shape without memory, unless it is empty:
-/// `number` says which of an expression's it is, from the left.
+/// Throws Error(kInvalidArgument) for a tensor of this shape without memory, unless it is empty or
+/// `number` is negative. `number` is kDestination or the tensor's position in the expression,
+/// counted from 1 at the left.
 template <int N>
 [[gnu::cold, gnu::noinline]] void RefuseMissingMemory(int number, Shape<N> shape) {
   if (number < 0) return;
@@ -106,14 +111,16 @@ template <int N>
                         ", has no memory; its dptr_ is null");
 }
 
-/// Throws Error(kInvalidArgument) if a tensor or view that is not empty has no memory.
+/// Throws Error(kInvalidArgument) if a tensor or view has elements but no memory. The message names
+/// it by `number`; see RefuseMissingMemory.
 template <typename E>
 void RequireMemoryOf(const E& tensor, int number) {
   if (tensor.dptr_ == nullptr) [[unlikely]]
     RefuseMissingMemory(number, tensor.shape_);
 }
 
-/// RequireMemory of a part of an expression, after `tensors` others.
+/// Calls RequireMemoryOf for each tensor and view of a part of an expression. `tensors` counts them
+/// from the left.
 template <typename E>
 void CountMemory(const E& e, int& tensors) {
   if constexpr (requires { PlaceOf(e); }) {
@@ -124,20 +131,21 @@ void CountMemory(const E& e, int& tensors) {
 }
 
 /// Throws Error(kInvalidArgument) if a tensor or view that is read, before the loop or in it, has
-/// no memory.
+/// elements but no memory.
 template <typename... E>
 void RequireMemory(const E&... e) {
   int tensors = 0;
   (CountMemory(e, tensors), ...);
 }
 
-/// What a walk through an expression goes by.
+/// The state of a walk through an expression by FindsElsewhere.
 struct OverlapSearch {
-  const MemoryPlace& dst;  ///< what is written
-  int tensors = 0;         ///< how many tensors and views have been met, or kNoneIsRefused
+  const MemoryPlace& dst;  ///< the memory that is written
+  int tensors = 0;         ///< tensors and views met so far, from 0 or kNoneIsRefused on
 };
 
-/// ReadsElsewhere of a part of an expression.
+/// Implements ReadsElsewhere for a part of an expression. kMoved is true if a node above `e` reads
+/// it at other indices than its own.
 template <bool kMoved, typename E>
 bool FindsElsewhere(const E& e, OverlapSearch& search) {
   if constexpr (requires { PlaceOf(e); }) {
@@ -150,7 +158,7 @@ bool FindsElsewhere(const E& e, OverlapSearch& search) {
   } else if constexpr (requires { requires E::kComputedFirst; }) {
     return false;
   } else {
-    // All of them, so that none without memory is missed.
+    // Visits all operands, so that none without memory is missed.
     return VisitOperands(e, [&](const auto&... operand) {
       bool found = false;
       ((found = FindsElsewhere < kMoved || MovesElements<E>() > (operand, search) || found), ...);
@@ -159,9 +167,9 @@ bool FindsElsewhere(const E& e, OverlapSearch& search) {
   }
 }
 
-/// The same of the nodes that most expressions are made of. Written out, since a visitor has three
-/// functions more to compile for each node, and so in BlockAhead: together a twelfth of what a long
-/// expression takes.
+/// Overloads of FindsElsewhere for the nodes that most expressions are made of. They are written
+/// out because a visitor adds three functions to compile for each node. Such overloads here and in
+/// BlockAhead together save a twelfth of the time to compile a long expression.
 template <bool kMoved, typename Op, typename A, typename B>
 bool FindsElsewhere(const BinaryMapExp<Op, A, B>& e, OverlapSearch& search);
 template <bool kMoved, typename Op, typename A>
@@ -174,18 +182,19 @@ bool FindsElsewhere(const BinaryMapExp<Op, A, B>& e, OverlapSearch& search) {
   return FindsElsewhere<kMoved>(e.b, search) || found;
 }
 
-/// True if `e`, evaluated element by element into the place `dst`, could read an element after it
-/// was written: memory is shared, and not at the same indices. kMoved says whether a node above
-/// `e` reads it at other indices than it is asked for. What is computed before the loop reads
-/// nothing later. Throws Error(kInvalidArgument) if what the loop reads has no memory.
+/// Returns true if `e`, evaluated element by element into the place `dst`, could read an element
+/// after it was written: memory is shared, and not at the same indices. kMoved is true if a node
+/// above `e` reads it at other indices than its own. Operands that are materialized before the loop
+/// read nothing later. Throws Error(kInvalidArgument) if a tensor that the loop reads has elements
+/// but no memory.
 template <bool kMoved = false, typename E>
 bool ReadsElsewhere(const E& e, const MemoryPlace& dst) {
   OverlapSearch search{dst};
   return FindsElsewhere<kMoved>(e, search);
 }
 
-/// True if `e` reads any byte of `place`, before the loop or in it; also of a product or reduction
-/// that does not name its operands.
+/// Returns true if `e` reads any byte of `place`, before the loop or in it. The result is also true
+/// for a product or reduction that does not name its operands.
 template <typename E>
 bool ReadsAnywhere(const E& e, const MemoryPlace& place) {
   if constexpr (requires { PlaceOf(e); }) {

@@ -7,16 +7,18 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/functors/real_functors.h"
 
-/// Which nodes are computed in blocks of a row, as span.h does it: costly functions, which have
-/// forms over spans, and nodes with loops of their own.
+/// Traits of nodes that are computed in blocks of a row; span.h evaluates them. Such nodes are
+/// costly functions with an array kernel, and nodes with loops of their own. An array kernel
+/// computes a function for all elements of an array.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Elements of a block, 4 KiB: buffers of some nested functions stay in the first cache.
+/// The number of elements of a block, which has 4 KiB. Buffers of several nested functions then
+/// stay in the first-level cache.
 template <typename T>
 inline constexpr index_t kSpanBlock = index_t{4096} / index_t{sizeof(T)};
 
-/// What nodes may offer for whole rows: see operand.h.
+/// True if E can write elements of a row at once; see EvalRow in operand.h.
 template <typename E, typename T>
 concept HasEvalRow = requires(const E& e, index_t i, T* out) {
   e.EvalRow(i, i, i, out);
@@ -25,7 +27,7 @@ concept HasEvalRow = requires(const E& e, index_t i, T* out) {
 template <typename E>
 constexpr bool HoldsSpans();
 
-/// Whether HoldsSpans of any of a tuple of expressions.
+/// True if HoldsSpans is true for any of a tuple of expressions.
 template <typename Tuple>
 struct AnyHoldsSpans;
 template <typename... E>
@@ -33,14 +35,14 @@ struct AnyHoldsSpans<std::tuple<E...>> {
   static constexpr bool value = (HoldsSpans<E>() || ...);
 };
 
-/// A node that moves elements and computes blocks of them in a loop of its own, for less than they
-/// would cost one by one or in packets: it says so, or its loop takes blocks of an operand that
-/// holds spans.
+/// True for a node that moves elements and computes blocks of them in a loop of its own. The loop
+/// costs less than evaluating the elements one by one or in packets. Either the node says so by
+/// kSharesWork, or its loop takes blocks of an operand for which HoldsSpans is true.
 template <typename E>
 concept ComputesBlocks = HasEvalRow<E, typename E::value_type> &&
     (requires { requires E::kSharesWork; } || AnyHoldsSpans<OperandTupleOf<E>>::value);
 
-/// Whether E is a function with a form over spans.
+/// True if E is a function of one operand with an array kernel.
 template <typename E>
 struct IsSpan : std::false_type {};
 template <typename Op, typename A>
@@ -51,14 +53,14 @@ struct IsSpan<UnaryMapExp<Op, A>> : std::true_type {
   using Function = Op;
 };
 
-/// Whether E is a number, which is no place in memory.
+/// True if E is a number, which has no place in memory.
 template <typename E>
 inline constexpr bool kIsNumber = false;
-/// As above.
+/// True for ScalarExp, the node of a number.
 template <typename T>
 inline constexpr bool kIsNumber<ScalarExp<T>> = true;
 
-/// Whether E is a function of two operands with a form over spans.
+/// True if E is a function of two operands with an array kernel.
 template <typename E>
 struct IsSpanOfTwo : std::false_type {};
 template <typename Op, typename A, typename B>
@@ -72,15 +74,15 @@ struct IsSpanOfTwo<BinaryMapExp<Op, A, B>> : std::true_type {
   using Second = B;
 };
 
-/// Whether E converts elements of another type, of which a buffer holds more or fewer.
+/// True if E converts elements of another type. A buffer holds more or fewer elements of that type.
 template <typename E>
 inline constexpr bool kConverts = false;
-/// As above.
+/// True for TypecastExp, unless the element types are equal.
 template <typename T, typename A>
 inline constexpr bool kConverts<TypecastExp<T, A>> = !std::is_same_v<T, typename A::value_type>;
 
-/// Whether such a function, or a node that ComputesBlocks, stands in E where its elements are used
-/// in place.
+/// Returns true if E contains a function with an array kernel, or a node for which ComputesBlocks
+/// is true, and uses its elements at their own index.
 template <typename E>
 constexpr bool HoldsSpans() {
   if constexpr (MovesElements<E>()) {
@@ -92,15 +94,16 @@ constexpr bool HoldsSpans() {
   }
 }
 
-/// What a function is applied to: another expression, scaled or moved by a number, which the
-/// function's kernel does on the way.
+/// The input of an array kernel: an expression, and a factor or a summand for each of its elements.
+/// The kernel applies the factor or summand as it reads.
 template <typename E>
 struct SpanInput {
   const E& node;
   op::ScaleOrOffset<typename E::value_type> change = {};
 };
 
-/// The input of a function whose operand is e.
+/// Returns the input of an array kernel whose operand is e. A negation, a factor or a summand at
+/// the root of e becomes the kernel's change.
 template <typename E>
 SpanInput<E> SpanInputOf(const E& e) {
   return {e};
@@ -130,15 +133,15 @@ requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::minus, A,
   return {e.a, {.offset = -e.b.value}};
 }
 
-/// The node of SpanInputOf, of an IsSpan.
+/// The type of the node in SpanInputOf's result. Requires: IsSpan<E>.
 template <typename E>
 using SpanNode = std::remove_cvref_t<decltype(SpanInputOf(std::declval<const E&>().a).node)>;
 
-/// Whether a kernel of two operands reads this one where it lies.
+/// True if an array kernel of two operands reads an operand E in place.
 template <typename E>
 inline constexpr bool kReadInPlace = kIsNumber<E> || kIsTensor<E>;
 
-/// A function whose kernel reads a tensor, or two, or one and a number.
+/// True for a function whose array kernel reads a tensor, two tensors, or a tensor and a number.
 template <typename E>
 concept SpanOfTensor = (IsSpan<E>::value && kIsTensor<SpanNode<E>>) ||
                        (IsSpanOfTwo<E>::value && kReadInPlace<typename IsSpanOfTwo<E>::First> &&
