@@ -11,42 +11,46 @@
 
 namespace tessera::expr {
 
-/// Whether an assignment looks for operands that share memory with its destination.
+/// Selects whether an assignment checks for operands that share memory with its destination.
 enum class Aliasing {
-  kChecked,   ///< where one does, under other indices, the result goes through a temporary
-  kExcluded,  ///< the caller knows that none does
+  kChecked,   ///< the result goes through a temporary if an operand shares memory at other indices
+  kExcluded,  ///< the caller guarantees that no operand does so
 };
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Names the instruction set in the symbols of templates that live outside the inline namespace.
+/// Names the instruction set in the symbols of templates outside the inline namespace.
 struct IsaTag {};
 
-/// What can be computed straight into a tensor of type Dst.
+/// True if E can be computed straight into a tensor of type Dst.
 template <typename E, typename Dst>
 concept ComputesInto = ComplexExpression<E> && requires(const E& e, const Dst& dst) {
   e.template AssignTo<sv::saveto>(dst);
 };
 
-/// What stands for the same value everywhere: a number, or an element of whatever type they are.
+/// True if E is one value for all elements: a number, or a value of Dst's element type.
 template <typename E, typename Dst>
 concept FillsElements = Scalar<E> || std::same_as<E, typename Dst::value_type>;
 
-/// What may stand on the right of = += -= *= /= beside a tensor of type Dst: one of these, an
-/// expression of its element type, rank and device (convert with tcast<T>(), reshape, broadcast or
-/// Flat… what is not), or a product or reduction that gives such a tensor.
+/// True if E may stand on the right of = += -= *= /= with a tensor of type Dst on the left. E is
+/// one value for all elements, an expression of Dst's element type, rank and device, or a product
+/// or reduction that gives such a tensor. Other expressions must first be converted with
+/// tcast<T>(), reshape, broadcast or a Flat… function.
 template <typename E, typename Dst>
 concept AssignableTo = FillsElements<E, Dst> || MatchingExpressions<E, Dst> || ComputesInto<E, Dst>;
 
-/// An expression that is none of these: its assignment is a deleted function that names the reason.
+/// True for an expression that cannot be assigned to a tensor of type Dst. The assignment is then a
+/// deleted function that names the reason.
 template <typename E, typename Dst>
 concept MismatchedWith = !AssignableTo<E, Dst> && MismatchedExpressions<E, Dst>;
 
-/// The result of a deleted function, as the type that the compiler names.
+/// The result type of a deleted assignment. The compiler prints its name.
 struct AConstTensorCannotBeAssignedTo_CopyTheHandle;
 
-/// Runs an expression that is ready for a loop into `dst`. The shapes have been checked. Throws
-/// Error(kInvalidArgument) if a tensor of the expression has no memory.
+/// Evaluates into `dst` an expression that is ready for a loop. The result goes through a temporary
+/// if the loop would read elements that it has already written. kAliasing kExcluded leaves out this
+/// check. Requires: the shapes have been checked. Throws Error(kInvalidArgument) if a tensor of the
+/// expression has elements but no memory.
 template <typename Saver, Aliasing kAliasing, typename Dst, typename E>
 void EvaluateSafely(const Dst& dst, const E& e) {
   if constexpr (kAliasing == Aliasing::kChecked) {
@@ -65,9 +69,10 @@ void EvaluateSafely(const Dst& dst, const E& e) {
   Evaluate<Saver>(dst, e);
 }
 
-/// Evaluates `e` into `dst`, a tensor or a view, combining with the old values as Saver says: first
-/// what must be computed before the loop, then the rest in one loop, through a temporary if an
-/// operand shares memory with dst so that the loop would read what it has already written.
+/// Evaluates `e` into `to`, a tensor or a view, and combines the values with the old ones as Saver
+/// says. Parts that need it are materialized first. One loop computes the rest. The result goes
+/// through a temporary if an operand shares memory with `to` so that the loop would read what it
+/// has already written.
 template <AnySaver Saver, Aliasing kAliasing = Aliasing::kChecked, Expression To,
           AssignableTo<NodeOf<To>> E>
 void Assign(const To& to, const E& e) {
@@ -104,7 +109,7 @@ void Assign(const To& to, const E& e) {
   }
 }
 
-/// NoAlias(dst), on the left of an assignment.
+/// The result of NoAlias(dst), which stands on the left of an assignment.
 template <typename Dst>
 class NoAliasTarget {
  public:
@@ -146,9 +151,9 @@ class NoAliasTarget {
   Dst dst_;
 };
 
-/// `NoAlias(dst) = e` evaluates without the look for shared memory, which costs a few nanoseconds
-/// for each tensor in e. Only for an e whose tensors share no memory with dst, or share it at equal
-/// indices; otherwise the elements of dst are undefined.
+/// Returns a destination without the check for shared memory: `NoAlias(dst) = e`. The check costs a
+/// few nanoseconds for each tensor in e. Requires: the tensors in e share no memory with dst, or
+/// share it at equal indices. Otherwise the elements of dst are undefined.
 template <Expression To>
 NoAliasTarget<NodeOf<To>> NoAlias(const To& dst) {
   return NoAliasTarget<NodeOf<To>>(AsNode(dst));

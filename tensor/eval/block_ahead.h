@@ -12,11 +12,11 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// How many calls of kernels with a SpanAhead EvaluateBlock makes; what is converted, and nodes
-/// that move elements, ask for none.
+/// Returns how often EvaluateBlock calls an array kernel that takes a SpanAhead. Conversions and
+/// nodes that move elements count as none.
 template <typename E>
 constexpr int KernelCalls();
-/// The sum of KernelCalls of a tuple of expressions.
+/// The sum of KernelCalls over a tuple of expressions.
 template <typename Tuple>
 struct KernelCallsOfAll;
 template <typename... E>
@@ -34,18 +34,18 @@ constexpr int KernelCalls() {
   }
 }
 
-/// The places of the block after the one that is evaluated, where its functions take longer than
-/// memory does. The kernels ask for them while they compute, each for its share: the processor does
-/// not foresee all that is read in blocks, so that memory would rest meanwhile. Such expressions
-/// take 0.7 to 0.95 of the time by it past the caches; those of cheaper functions would take up
-/// to 1.08, since memory has no time to give away there.
+/// Addresses of the block that follows the one under evaluation. Array kernels prefetch them while
+/// they compute, each kernel its share. The processor does not foresee all reads in blocks, so that
+/// memory would be idle meanwhile. The class is for blocks whose functions take longer than memory
+/// does. Such expressions of data beyond the caches then take 0.7 to 0.95 of the time. Expressions
+/// of cheaper functions would take up to 1.08 of it, because memory has no idle time there.
 class BlockAhead {
  public:
-  /// None.
+  /// Constructs a set without addresses, which prefetches nothing.
   BlockAhead() = default;
-  /// Begins with those of the block of e that begins with element `begin` of row y and goes to
-  /// `out`. Apart and small, since it takes nothing beside the functions of a block, and a tenth of
-  /// what a long expression takes to compile otherwise.
+  /// Collects the addresses of the block of e that begins with element `begin` of row y and is
+  /// written to `out`. The function is cold and not inlined: its time is negligible beside the
+  /// functions of a block. Inlined, it would be a tenth of the time to compile a long expression.
   template <typename E>
   [[gnu::noinline, gnu::cold]] void Begin(const E& e, index_t y, index_t begin,
                                           const typename E::value_type* out) {
@@ -57,14 +57,14 @@ class BlockAhead {
     }
   }
 
-  /// Forgets them: no block follows.
+  /// Removes all addresses, because no block follows.
   void Clear() { count_ = 0; }
-  /// Goes on to the next block.
+  /// Moves all addresses on to the next block.
   [[gnu::noinline]] void MoveOn() {
     for (int i = 0; i < count_; ++i) places_[i] += steps_[i];
     taken_ = 0;
   }
-  /// The next kernel's share.
+  /// Returns the addresses that the next array kernel prefetches.
   [[gnu::noinline]] tensor_internal::SpanAhead Take() {
     if (count_ == 0) return {};
     const int begin = taken_ * count_ / calls_;
@@ -74,16 +74,18 @@ class BlockAhead {
 
  private:
   static constexpr int kFewest = 2, kMax = 8;
-  /// Kernels below which the gain, a twentieth, is not worth what an expression takes to compile.
+  /// The smallest number of array kernels for which the gain, a twentieth, is worth the time to
+  /// compile it.
   static constexpr int kFewestCalls = 3;
 
-  /// Whether E's functions take longer than memory for so many places; measured.
+  /// Returns true if E's functions take longer than memory does for this number of addresses. The
+  /// bound is measured.
   template <typename E>
   static constexpr bool Outlasts(int places) {
     return KernelCalls<E>() >= kFewestCalls && 2 * TypeCost<E>::value >= 3 * places;
   }
-  /// Adds the tensors of an expression. One visitor for all nodes: a lambda for each would take as
-  /// long to compile as what it does.
+  /// Adds the tensors of an expression. One visitor serves all nodes: a lambda for each would take
+  /// as long to compile as what it does.
   struct TensorsAt {
     BlockAhead* ahead;
     index_t y, begin;

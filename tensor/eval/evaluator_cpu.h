@@ -20,21 +20,21 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// What nodes may offer for all rows at once: see operand.h.
+/// True if E can write several rows at once; see EvalRows in operand.h.
 template <typename E, typename T>
 concept HasEvalRows = requires(const E& e, index_t i, T* out) {
   { e.EvalRows(i, i, out, i) } -> std::same_as<bool>;
 };
 
-/// How the elements of a row are computed.
+/// The loops that can compute the elements of a row.
 enum class RowLoop {
-  kOwn,       ///< by the node's EvalRow, or EvalRows
-  kSpans,     ///< in blocks, some parts of the expression over buffers; see span.h
-  kPackets,   ///< in packets, and one by one what a row has beyond them
-  kElements,  ///< one by one
+  kOwn,       ///< the node's EvalRow or EvalRows
+  kSpans,     ///< blocks, with buffers for parts of the expression; see span.h
+  kPackets,   ///< packets, then the rest of the row one by one
+  kElements,  ///< one element at a time
 };
 
-/// Which way EvaluateRow goes.
+/// Returns the loop that EvaluateRow runs.
 template <typename Saver, typename T, typename E>
 constexpr RowLoop RowLoopOf() {
   if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRow<E, T>) {
@@ -49,7 +49,7 @@ constexpr RowLoop RowLoopOf() {
   }
 }
 
-/// Whether the loop over packets, or over elements, has a form over wide packets.
+/// Returns true if the loop over packets, or over elements, has a form for AVX2 packets.
 template <typename Saver, typename T, typename E>
 constexpr bool HasWideLoop() {
   constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
@@ -57,7 +57,7 @@ constexpr bool HasWideLoop() {
          (kLoop == RowLoop::kPackets || kLoop == RowLoop::kElements);
 }
 
-/// How many of the elements from `address` on lie before a multiple of 32 bytes.
+/// Returns how many of the elements from `address` on precede a multiple of 32 bytes.
 template <typename T>
 index_t ElementsBeforeWide(const T* address) {
   constexpr uintptr_t kBytes = 32;
@@ -65,9 +65,9 @@ index_t ElementsBeforeWide(const T* address) {
   return static_cast<index_t>((kBytes - past) % kBytes / sizeof(T));
 }
 
-/// Evaluates elements [begin, end) of row y; `row` is the address of the row's element 0. Inlined
-/// always: at -O2 GCC would call it, with the copy in memory, which takes a fourth of what 16
-/// elements take.
+/// Evaluates elements [begin, end) of row y. `row` is the address of the row's element 0. The
+/// function is always inlined. At -O2 GCC would call it, with the copy of the expression in memory,
+/// and the call takes a fourth of the time of 16 elements.
 template <typename Saver, typename T, typename E>
 [[gnu::always_inline]] inline void EvaluateRow(T* row, const E& expression, index_t y,
                                                index_t begin, index_t end,
@@ -89,7 +89,7 @@ template <typename Saver, typename T, typename E>
   } else if constexpr (HasAtRow<E>) {
     EvaluateRow<Saver>(row, AtRow(expression, y), y, begin, end, stores);
   } else {
-    // Nobody else has the copy's address, so that its fields stay in registers although packet
+    // No other code has the copy's address, so that its fields stay in registers although packet
     // stores may alias anything.
     const E e = expression;
     index_t x = begin;
@@ -113,7 +113,7 @@ template <typename Saver, typename T, typename E>
           pk::pstoreu(row + at, MapPackets<typename Saver::OPType>(pk::ploadu<P>(row + at), value));
         }
       };
-      // Two packets a turn keep both load ports busy and halve the loop's own instructions.
+      // Two packets an iteration keep both load ports busy and halve the loop's own instructions.
       for (; x + 2 * kSize <= end; x += 2 * kSize) {
         save(x);
         save(x + kSize);
@@ -148,8 +148,8 @@ void EvaluateTile(T* data, index_t stride, const E& e, const Tile& tile) {
   }
 }
 
-/// Evaluates rows [begin, end) of an E that HoldsTiles; element x of row y lies at
-/// data[y * stride + x].
+/// Evaluates rows [begin, end) of an expression for which HoldsTiles is true. Element x of row y
+/// lies at data[y * stride + x].
 template <typename Saver, typename T, typename E>
 void EvaluateTiles(T* data, index_t stride, index_t columns, const E& e, index_t begin,
                    index_t end) {
@@ -167,33 +167,36 @@ void EvaluateTiles(T* data, index_t stride, index_t columns, const E& e, index_t
   }
 }
 
-/// What Evaluate asks of a kind of destination, here of a tensor: the loop that computes a row, and
-/// elements [begin, end) of row y.
+/// Returns the loop that computes a row of a tensor. Evaluate calls an overload of this function
+/// for each kind of destination.
 template <typename Saver, int N, typename T, typename E>
 RowLoop RowLoopInto(const Tensor<cpu, N, T>& /*dst*/, const E& /*e*/) {
   return RowLoopOf<Saver, T, E>();
 }
+/// Evaluates elements [begin, end) of row y of a tensor. Evaluate calls an overload of this
+/// function for each kind of destination.
 template <typename Saver, int N, typename T, typename E>
 void EvaluateRowInto(const Tensor<cpu, N, T>& dst, const E& e, index_t y, index_t begin,
                      index_t end) {
   EvaluateRow<Saver>(dst.dptr_ + y * dst.stride_, e, y, begin, end);
 }
 
-/// How Evaluate goes over a destination: over rows, which tasks divide among themselves, or over
-/// one row whose elements they divide.
+/// The division of a destination among tasks. Tasks divide the rows, or the elements of one row if
+/// cuts_row is true.
 struct LoopPlan {
   index_t rows;
   index_t columns;
   bool cuts_row;
-  index_t cost;  // of an element, as CostOf says
+  index_t cost;  // of an element; see CostOf
 
-  /// What ParallelFor is given.
+  /// Arguments of ParallelFor: the number of rows or elements, and how many of them a task takes.
   index_t count() const { return cuts_row ? columns : rows; }
   index_t grain() const { return cuts_row ? ElementsPerTask(cost) : StepsPerTask(columns, cost); }
 };
 
-/// The elements are one long row where everything is contiguous; a lone row is cut where it is more
-/// than a task's work. Inlined always, so that a cost that the type says divides nothing.
+/// Plans the loop over a destination. The elements are one long row if everything is contiguous. A
+/// single row is divided if it is more than a task's work. The function is always inlined, so that
+/// a cost that the type states needs no division.
 template <int N, typename T, typename E>
 [[gnu::always_inline]] inline LoopPlan PlanLoop(const Tensor<cpu, N, T>& dst, const E& e) {
   const index_t cost = CostOf(e);
@@ -202,18 +205,19 @@ template <int N, typename T, typename E>
   return {shape[0], shape[1], shape[0] == 1 && shape[1] > ElementsPerTask(cost), cost};
 }
 
-/// An expression on its way into a destination, as a LoopPlan says.
+/// The evaluation of an expression into a destination, in parts that a LoopPlan defines.
 template <typename Saver, typename T, typename E>
 struct RowsTask {
   T* data;
   index_t stride;
   index_t columns;
-  bool flat;  // all is one row
+  bool flat;  // all elements are one row
   Stores stores;
   const E& e;
 
-  /// Elements of the long row, or rows. Not inlined: the loops are by far the most of what an
-  /// assignment compiles to, and stand here once for all ways of running them.
+  /// Evaluates elements [begin, end) of the one long row, or rows [begin, end). The function is not
+  /// inlined. The loops are by far the most code of an assignment, and exist once for all ways of
+  /// running them.
   [[gnu::noinline]] static void Run(const void* context, index_t begin, index_t end) {
     const auto& task = *static_cast<const RowsTask*>(context);
     if constexpr (std::is_same_v<Saver, sv::saveto> && HasEvalRows<E, T>) {
@@ -236,24 +240,27 @@ struct RowsTask {
   }
 };
 
-/// How many tensors E reads.
+/// The number of tensors that E reads.
 template <typename E>
 inline constexpr index_t kTensorsRead = kIsTensor<E> ? 1 : kTensorsRead<OperandTupleOf<E>>;
-/// As above.
+/// The number of tensors that a tuple of expressions reads.
 template <typename... E>
 inline constexpr index_t kTensorsRead<std::tuple<E...>> = (index_t{0} + ... + kTensorsRead<E>);
 
-/// Bytes from which a result is streamed: of it and what it is computed from, half as much again as
-/// a large last cache has, or of it alone. (Of a + b, 20 to 32 MiB take 0.8 to 0.9 of the time so,
-/// with a loop that reads them afterwards too.) And bytes of each of its rows: of short ones too
-/// much lies in the lines where two of them meet.
+/// Sizes in bytes from which a result is streamed, which means written past the caches.
+/// kStreamedBytes is for the result and what it is computed from: half as much again as a large
+/// last-level cache has. kStreamedResultBytes is for the result alone. A sum a + b of 20 to 32 MiB
+/// then takes 0.8 to 0.9 of the time, also with a loop that reads the result afterwards.
+/// kStreamedRowBytes is for each row: too much of a short row lies in the cache lines where two
+/// rows meet.
 inline constexpr index_t kStreamedBytes = index_t{48} << 20;
 inline constexpr index_t kStreamedResultBytes = index_t{32} << 20;
 inline constexpr index_t kStreamedRowBytes = index_t{4} << 10;
 
-/// Results are streamed where they cannot stay in the caches anyway: each element is then written
-/// to memory without being read from there first, and what the caches hold is not driven out. Not
-/// where the expression reads the destination, which brings its lines into the caches anyway.
+/// Selects whether a result is streamed, which is so if it cannot stay in the caches anyway. Each
+/// element is then written to memory without being read from there first, and nothing else is
+/// evicted from the caches. A result is not streamed if the expression reads the destination, which
+/// brings its cache lines into the caches anyway.
 template <typename Saver, int N, typename T, typename E>
 Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]] const E& e,
                   [[maybe_unused]] const LoopPlan& plan) {
@@ -269,8 +276,8 @@ Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]
   return Stores::kCached;
 }
 
-/// Runs the expression over the destination, in parallel where there is enough of it. The shapes
-/// have been checked.
+/// Evaluates the expression into the destination, in parallel if it is large enough. Requires: the
+/// shapes have been checked.
 template <AnySaver Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   if constexpr (N > 1 && MergesShortRows<E>) {
@@ -284,7 +291,7 @@ void Evaluate(const Tensor<cpu, N, T>& dst, const E& e) {
   const Task task{
       dst.dptr_, dst.stride_, plan.columns, plan.cuts_row, StoresInto<Saver>(dst, e, plan), e};
   index_t grain = plan.grain();
-  // A task of fewer rows would read whole lines for a few elements of each.
+  // A task of fewer rows would read whole cache lines for a few elements of each.
   if (HoldsTiles<E>() && !plan.cuts_row) grain = std::max(grain, kTileRows);
   ParallelForRange(plan.count(), grain, dst.dptr_,
                    (plan.cuts_row ? 1 : dst.stride_) * static_cast<index_t>(sizeof(T)), &Task::Run,

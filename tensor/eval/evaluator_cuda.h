@@ -17,7 +17,7 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Combines one element with the expression's.
+/// Combines one element of the destination with element x of row y of the expression.
 template <typename Saver, typename T, typename E>
 __device__ void SaveOne(T* element, const E& e, index_t y, index_t x) {
   if constexpr (std::is_same_v<Saver, sv::saveto>) {
@@ -27,9 +27,9 @@ __device__ void SaveOne(T* element, const E& e, index_t y, index_t x) {
   }
 }
 
-/// The one element-wise kernel: element i of a (rows, columns) destination is combined with
-/// element i of the expression; a grid-stride loop, so that any grid covers any size. What is
-/// contiguous comes as one row, which needs no division for each element.
+/// The element-wise kernel. Element i of a (rows, columns) destination is combined with element i
+/// of the expression. A grid-stride loop lets any grid cover any size. Contiguous data comes as one
+/// row, which needs no division for each element.
 template <typename Saver, typename T, typename E>
 __global__ void EvaluateKernel(T* dst, index_t stride, index_t rows, index_t columns, E e) {
   const index_t size = rows * columns;
@@ -41,7 +41,7 @@ __global__ void EvaluateKernel(T* dst, index_t stride, index_t rows, index_t col
   }
 }
 
-/// The same in groups of 16 bytes; the last group of a row may be short.
+/// The element-wise kernel in groups of 16 bytes. The last group of a row may be short.
 template <typename Saver, typename T, typename E>
 __global__ void EvaluateGroupsKernel(T* dst, index_t stride, index_t rows, index_t columns, E e) {
   using Group = ElementGroup<T>;
@@ -65,14 +65,15 @@ __global__ void EvaluateGroupsKernel(T* dst, index_t stride, index_t rows, index
   }
 }
 
-/// Rows and columns of what EvaluateTilesKernel takes at a time: for 4 bytes 16 KiB.
+/// The number of rows, and of columns, of a tile of EvaluateTilesKernel. A tile of 4-byte elements
+/// has 16 KiB.
 template <typename T>
 inline constexpr int kTile = sizeof(T) <= 4 ? 64 : 32;
 
-/// The same for an expression that lies side by side in memory along other rows than the
-/// destination: tiles are computed with neighbouring threads on neighbouring rows, and go through
-/// shared memory to be written with neighbouring threads on neighbouring columns. The odd width
-/// keeps either from meeting in one bank.
+/// The element-wise kernel for an expression whose memory is contiguous along other rows than the
+/// destination. Neighbouring threads compute neighbouring rows of a tile. The tile goes through
+/// shared memory, and neighbouring threads write neighbouring columns. The odd row length of the
+/// tile avoids bank conflicts in both directions.
 template <typename Saver, typename T, typename E>
 __global__ void EvaluateTilesKernel(T* dst, index_t stride, index_t rows, index_t columns,
                                     RowsAcross across, E e) {
@@ -80,7 +81,7 @@ __global__ void EvaluateTilesKernel(T* dst, index_t stride, index_t rows, index_
   constexpr int kThreads = 256;
   constexpr int kStep = kThreads / kExtent;
   constexpr int kPasses = kExtent / kStep;
-  // Raw bytes, since a type with a constructor cannot be shared.
+  // The memory is raw bytes, because a variable with a constructor cannot be shared.
   alignas(16) __shared__ unsigned char memory[kExtent * (kExtent + 1) * sizeof(T)];
   T* const tile = reinterpret_cast<T*>(memory);
   const int near = static_cast<int>(threadIdx.x) % kExtent;
@@ -95,9 +96,9 @@ __global__ void EvaluateTilesKernel(T* dst, index_t stride, index_t rows, index_
     const index_t i0 = (band - plane * tiles_y) * kExtent;
     const index_t outer = plane / across.step;
     const index_t first = outer * across.extent * across.step + (plane - outer * across.step);
-    T values[kPasses] = {};  // what lies outside is stored to the tile as well
+    T values[kPasses] = {};  // elements outside go to the tile too
     const bool whole = x0 + kExtent <= columns && i0 + kExtent <= across.extent;
-    if (whole) {  // without the comparisons, which would be a third of the instructions
+    if (whole) {  // comparisons would be a third of the instructions
       const index_t y = first + (i0 + near) * across.step;
 #pragma unroll
       for (int p = 0; p < kPasses; ++p) values[p] = e.Eval(y, x0 + far + p * kStep);
@@ -126,7 +127,8 @@ __global__ void EvaluateTilesKernel(T* dst, index_t stride, index_t rows, index_
   }
 }
 
-/// True if an expression over rows that lie `stride` apart can be evaluated in groups.
+/// Returns true if an expression can be evaluated in groups into rows that lie `stride` elements
+/// apart.
 template <typename T, typename E>
 bool MovesInGroups(const T* dst, index_t rows, index_t stride, const E& e) {
   if constexpr (HasGroups<E>() && ElementGroup<T>::kSize > 1) {
@@ -136,14 +138,14 @@ bool MovesInGroups(const T* dst, index_t rows, index_t stride, const E& e) {
   }
 }
 
-/// Enqueues the evaluation of a (rows, columns) destination.
+/// Enqueues the evaluation of `e` into a (rows, columns) destination.
 template <typename Saver, typename T, typename E>
 void EvaluateOnStream(T* dst, index_t stride, const Shape<2>& shape, const E& e,
                       cudaStream_t stream) {
   const index_t size = shape.Size();
   if (size == 0) return;
   if constexpr (MayReadAcross<E>()) {
-    // Of a few rows or columns most of each tile would be empty.
+    // Tiles do not pay for a few rows or columns, because most of each tile would be empty.
     const RowsAcross across = RowsAcrossOf(e);
     if (std::min(across.extent, shape[1]) >= 8) {
       constexpr index_t kExtent = kTile<T>;
@@ -171,7 +173,7 @@ void EvaluateOnStream(T* dst, index_t stride, const Shape<2>& shape, const E& e,
   tensor_internal::CheckCuda(cudaGetLastError(), "expression kernel");
 }
 
-/// Enqueues the evaluation on the destination's stream. The shapes have been checked.
+/// Enqueues the evaluation on the destination's stream. Requires: the shapes have been checked.
 template <typename Saver, int N, typename T, typename E>
 void Evaluate(const Tensor<gpu, N, T>& dst, const E& e) {
   const bool one_row = dst.CheckContiguous() && e.IsFlat();
@@ -181,8 +183,8 @@ void Evaluate(const Tensor<gpu, N, T>& dst, const E& e) {
                           tensor_internal::CudaStream(dst.stream_));
 }
 
-/// Computes an expression without dimensions that is ready for a loop, and waits for it. What a
-/// reduction has left in memory is there already, and needs no kernel.
+/// Computes an expression without dimensions that is ready for a loop, and waits for the number.
+/// The result of a reduction is in memory already and needs no kernel.
 template <typename T, typename E>
 T NumberFromDevice(const E& ready, Scratch<gpu>* scratch) {
   const cudaStream_t stream = tensor_internal::CudaStream(scratch->stream());

@@ -13,15 +13,16 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/expr/overlap.h"
 
-/// Expressions that no single loop can compute: a reduction or a product inside an element-wise
-/// expression (`(a - sum(a)) * b`). Before the loop each such part is computed into a number or
-/// into a temporary of the part's own size, and the expression is rebuilt over the results.
+/// Prepare handles expressions that no single loop can compute: a reduction or a product inside an
+/// element-wise expression (`(a - sum(a)) * b`). Before the loop each such part is materialized as
+/// a number, or in a temporary of the part's own size. The expression is then rebuilt over the
+/// results.
 namespace tessera::expr {
 
 template <typename E>
 constexpr bool IsComputedFirst();
 
-/// Whether IsComputedFirst of any of a tuple of expressions.
+/// True if IsComputedFirst is true for any of a tuple of expressions.
 template <typename Tuple>
 struct AnyIsComputedFirst;
 template <typename... E>
@@ -29,8 +30,9 @@ struct AnyIsComputedFirst<std::tuple<E...>> {
   static constexpr bool value = (IsComputedFirst<E>() || ...);
 };
 
-/// True if some part of an expression must be computed before the loop. A node says so of itself
-/// by kComputedFirst and then offers ComputeFirst(scratch), which returns what stands in its place.
+/// Returns true if some part of an expression must be materialized before the loop. A node states
+/// this of itself by kComputedFirst. It then has a member ComputeFirst(scratch), which returns the
+/// node that replaces it.
 template <typename E>
 constexpr bool IsComputedFirst() {
   if constexpr (requires { E::kComputedFirst; }) {
@@ -42,8 +44,8 @@ constexpr bool IsComputedFirst() {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Whether evaluating E may write what another part of its expression reads: it holds a Store, or
-/// code that does not say what it is made of.
+/// Returns true if evaluating E may write memory that another part of its expression reads. E then
+/// holds a Store, or a node that does not name its operands.
 template <typename E>
 constexpr bool MayStore() {
   if constexpr (requires(const E& e) { e.Stored(); }) {
@@ -58,10 +60,11 @@ constexpr bool MayStore() {
   }
 }
 
-/// Whether a node that is computed first, or a function of one, offers to be computed into a tensor
-/// that it is assigned to: by ComputeInto(dst, scratch), which writes every element of a contiguous
-/// dst. The caller must know that nothing that the node reads lies there, hence nothing may store.
-/// Where a functor throws, dst is written in part, as by any assignment.
+/// True if E can be computed straight into a tensor that it is assigned to. E is a node that is
+/// materialized before the loop, or a function of one. Its member ComputeInto(dst, scratch) writes
+/// every element of a contiguous dst. Requires of a caller: dst shares no memory with anything that
+/// the node reads. Therefore no part of E may store. If a functor throws, dst is written in part,
+/// as by any assignment.
 template <typename E, typename Dst>
 concept ComputesFirstInto =
     !MayStore<E>() &&
@@ -69,18 +72,17 @@ concept ComputesFirstInto =
   e.ComputeInto(dst, scratch);
 };
 
-/// Whether such a node may be computed into dst instead of a temporary that dst is then computed
-/// from.
+/// Returns true if e may be computed straight into dst instead of a temporary.
 template <typename E, typename Dst>
 requires ComputesFirstInto<E, Dst>
 bool FitsFirstInto(const E& e, const Dst& dst) {
   return dst.CheckContiguous() && !ReadsAnywhere(e, PlaceOf(dst));
 }
 
-/// Whether two nodes certainly have the same elements.
+/// Returns true only if two nodes certainly have the same elements.
 template <typename T>
 bool SameNode(const ScalarExp<T>& a, const ScalarExp<T>& b) {
-  return std::memcmp(&a.value, &b.value, sizeof(T)) == 0;  // 0 and -0 differ, and a NaN is itself
+  return std::memcmp(&a.value, &b.value, sizeof(T)) == 0;  // 0 and -0 differ, NaN equals itself
 }
 template <typename E>
 bool SameNode(const E& a, const E& b) {
@@ -102,7 +104,8 @@ bool SameNode(const E& a, const E& b) {
 
 using tensor_internal::ComputedPart;
 
-/// A part that is computed, as noted in scratch memory. The address of kTypeMark tells its type.
+/// The record in scratch memory of a part of an expression that has been computed. The address of
+/// kTypeMark identifies its type.
 template <typename E, typename Value>
 struct ComputedPartOf : ComputedPart {
   E e;
@@ -111,7 +114,7 @@ struct ComputedPartOf : ComputedPart {
 template <typename E>
 inline char kTypeMark = 0;
 
-/// The note, among `newest` and older ones, of a part equal to e; null if there is none.
+/// Returns the record of a part equal to e among `newest` and older ones, or null if there is none.
 template <typename Part, typename E>
 const Part* FindComputed(const ComputedPart* newest, const E& e) {
   for (const ComputedPart* part = newest; part != nullptr; part = part->older) {
@@ -122,20 +125,21 @@ const Part* FindComputed(const ComputedPart* newest, const E& e) {
   return nullptr;
 }
 
-/// compute(), the value of a part E of an expression that is computed first; or where an equal part
-/// is already computed, the value of that, so that `exp(x - maximum(x)) / sum(exp(x - maximum(x)))`
-/// looks for the maximum once. The notes of what there is lie in `scratch`, as do the values.
+/// Returns the value of a part of an expression that is materialized before the loop. The value is
+/// compute(), unless an equal part has been computed already: then it is that part's value. The
+/// expression `exp(x - maximum(x)) / sum(exp(x - maximum(x)))` therefore computes the maximum once.
+/// The records and the values lie in `scratch`.
 template <typename E, typename ScratchMemory, typename Compute>
 auto ComputeOnce(const E& e, ScratchMemory* scratch, const Compute& compute) {
   using Part = ComputedPartOf<E, decltype(compute())>;
   if constexpr (MayStore<E>()) {
     const auto value = compute();
-    scratch->set_computed(nullptr);  // what it stored may have been an operand of these
+    scratch->set_computed(nullptr);  // e may have overwritten operands of recorded parts
     return value;
   } else if constexpr (requires { requires E::kIsItsOperands; } &&
                        std::is_trivially_destructible_v<Part>) {
     if (const Part* const equal = FindComputed<Part>(scratch->computed(), e)) return equal->value;
-    const auto value = compute();  // which may make notes of its own
+    const auto value = compute();  // may add records of its own
     scratch->set_computed(new (scratch->AllocateOnHost(sizeof(Part)))
                               Part{{scratch->computed(), &kTypeMark<E>}, e, value});
     return value;
@@ -144,9 +148,9 @@ auto ComputeOnce(const E& e, ScratchMemory* scratch, const Compute& compute) {
   }
 }
 
-/// Computes what must be computed first and returns the expression that is left, ready for a loop.
-/// Its temporaries lie in `scratch` and are valid as long as that is. kMayRecur says whether parts
-/// of e may be computed elsewhere in the same evaluation; a whole expression passes false.
+/// Materializes the parts of an expression that need it and returns the rest, ready for a loop. The
+/// temporaries lie in `scratch` and are valid as long as it is. kMayRecur is true if parts of e may
+/// occur elsewhere in the same evaluation. Callers pass false for a whole expression.
 template <bool kMayRecur = true, typename E, typename Device>
 auto Prepare(const E& e, Scratch<Device>* scratch) {
   if constexpr (!IsComputedFirst<E>()) {
@@ -162,7 +166,7 @@ auto Prepare(const E& e, Scratch<Device>* scratch) {
   } else {
     return VisitOperands(e, [&]<typename... Part>(const Part&... operand) {
       constexpr bool kAmongOthers = kMayRecur || (0 + ... + int{IsComputedFirst<Part>()}) > 1;
-      // Braces keep the order of the operands; a call's arguments have none.
+      // Braces keep the order of the operands; the arguments of a call have no order.
       const std::tuple<decltype(Prepare<kAmongOthers>(operand, scratch))...> ready{
           Prepare<kAmongOthers>(operand, scratch)...};
       return std::apply([&](const auto&... part) { return e.WithOperands(part...); }, ready);
@@ -170,8 +174,8 @@ auto Prepare(const E& e, Scratch<Device>* scratch) {
   }
 }
 
-/// The same for a caller that keeps e as long as the result: e itself where nothing is computed
-/// first, which copies nothing.
+/// Materializes parts of an expression like Prepare, for a caller that keeps e as long as the
+/// result. If there are no such parts, returns e itself without a copy.
 template <typename E, typename Device>
 decltype(auto) PrepareInPlace(const E& e, Scratch<Device>* scratch) {
   if constexpr (IsComputedFirst<E>()) {
@@ -181,8 +185,8 @@ decltype(auto) PrepareInPlace(const E& e, Scratch<Device>* scratch) {
   }
 }
 
-/// A contiguous tensor in scratch memory, its elements undefined.
-/// Throws Error(kInvalidArgument) if the size overflows, Error(kResourceExhausted) without memory.
+/// Returns a contiguous tensor in scratch memory with undefined elements. Throws
+/// Error(kInvalidArgument) if the size overflows, and Error(kResourceExhausted) without memory.
 template <typename Device, int N, typename T>
 Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stream,
                                      Scratch<Device>* scratch) {
@@ -191,7 +195,7 @@ Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stre
   return Tensor<Device, N, T>(static_cast<T*>(memory), shape, stream);
 }
 
-/// The stream of an expression's first tensor or view in a GPU's memory.
+/// Returns the stream of an expression's first tensor or view in a GPU's memory, or null.
 template <typename E>
 Stream<gpu>* StreamOf(const E& e) {
   if constexpr (requires { e.stream_; }) {
@@ -208,11 +212,11 @@ Stream<gpu>* StreamOf(const E& e) {
   }
 }
 
-/// In evaluator_cuda.h.
+/// Computes a number on a GPU; defined in evaluator_cuda.h.
 template <typename T, typename E>
 T NumberFromDevice(const E& ready, Scratch<gpu>* scratch);
 
-/// The number that an expression without dimensions stands for, computed at once.
+/// Computes at once the number that an expression without dimensions stands for.
 template <typename E>
 typename E::value_type EvaluateNumber(const E& e) {
   if constexpr (std::is_same_v<DeviceOf<E>, gpu>) {

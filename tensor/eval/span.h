@@ -12,10 +12,10 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/expr/span_node.h"
 
-/// Rows of expressions that hold costly functions (exp, log, tanh, …), or nodes with loops of their
-/// own (a reduction along an axis, a padded image): these run over blocks of elements in buffers,
-/// the functions by kernels for the machine's instruction set, and the rest of the expression runs
-/// over the buffers.
+/// Evaluates rows of expressions that hold costly functions (exp, log, tanh, …), or nodes with
+/// loops of their own (a reduction along an axis, a padded image). Such parts run over blocks of
+/// elements in buffers. The functions run as array kernels for the machine's instruction set. The
+/// rest of the expression runs over the buffers.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -23,8 +23,8 @@ template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
                    BlockAhead* ahead);
 
-/// Which elements a block holds: [begin, begin + count) of row y, of an operand of an expression
-/// whose own go to `out`.
+/// A block: elements [begin, begin + count) of row y of an operand. The elements of the expression
+/// above the operand go to `out`.
 template <typename E>
 struct BlockOf {
   const E& e;
@@ -33,14 +33,14 @@ struct BlockOf {
   BlockAhead* ahead;
 };
 
-/// Where the loop over a block, or a kernel of two operands, finds an operand.
+/// The place where the loop over a block, or an array kernel of two operands, finds an operand.
 enum class BlockPlace {
   kNode,    ///< in the operand itself
-  kBuffer,  ///< in a buffer, for it holds spans, or has to lie in memory for the kernel
-  kResult,  ///< in the result's own place instead, since it is all that is read
+  kBuffer,  ///< in a buffer: it holds array kernels, or a kernel needs it in memory
+  kResult,  ///< in the result's memory, because it is the only operand read
 };
 
-/// The place of E among all the operands.
+/// Returns the place of E among all the operands of a node.
 template <typename E, typename... Operand>
 constexpr BlockPlace BlockPlaceOf() {
   if constexpr (!HoldsSpans<E>()) {
@@ -50,7 +50,7 @@ constexpr BlockPlace BlockPlaceOf() {
   }
 }
 
-/// The same of an operand of a kernel of two, whose other one is Other.
+/// Returns the place of operand E of an array kernel of two operands. The other operand is Other.
 template <typename E, typename Other>
 constexpr BlockPlace KernelPlaceOf() {
   if constexpr (kReadInPlace<E>) {
@@ -60,7 +60,8 @@ constexpr BlockPlace KernelPlaceOf() {
   }
 }
 
-/// An operand as the loop over a block reads it.
+/// An operand as the loop over a block reads it. The constructor evaluates the block unless the
+/// place is kNode.
 template <typename E, BlockPlace kPlace>
 class BlockOperand {
  public:
@@ -98,8 +99,8 @@ class BlockOperand<E, BlockPlace::kResult> {
   BlockExp<T> node_;
 };
 
-/// The elements of row y from `begin` on, as a kernel of two operands reads them: those of a
-/// tensor, of a block that has been evaluated, or a number for all.
+/// Returns the elements of row y from `begin` on, as an array kernel of two operands reads them.
+/// They are elements of a tensor, elements of an evaluated block, or one number for all.
 template <typename E>
 op::SpanOperand<typename E::value_type> KernelOperand(const E& e, index_t y, index_t begin) {
   if constexpr (kIsNumber<E>) {
@@ -111,9 +112,9 @@ op::SpanOperand<typename E::value_type> KernelOperand(const E& e, index_t y, ind
   }
 }
 
-/// out[i] = element begin + i of row y, with packets where there are any. The expression comes by
-/// value: nobody else has the copy's address, so that its fields stay in registers although packet
-/// stores may alias anything.
+/// Computes out[i] = element begin + i of row y, in packets if there are any. The expression is
+/// passed by value: no other code has the copy's address. Its fields therefore stay in registers
+/// although packet stores may alias anything.
 template <typename E, typename T>
 void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out) {
   if constexpr (HasAtRow<E>) {
@@ -138,8 +139,9 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
   }
 }
 
-/// EvaluatePackets of a node that HoldsSpans in its operands, over blocks of these. Most nodes have
-/// one or two; written out, they compile sooner than by a visitor.
+/// Computes out[i] = element begin + i of row y of a node for whose operands HoldsSpans is true.
+/// The operands are evaluated in blocks. Most nodes have one or two operands: these overloads are
+/// written out, because they compile faster than a visitor.
 template <typename Op, typename A>
 void EvaluateOverBlocks(const UnaryMapExp<Op, A>& e, index_t y, index_t begin, index_t count,
                         typename A::value_type* out, BlockAhead* ahead) {
@@ -165,7 +167,8 @@ void EvaluateOverBlocks(const E& e, index_t y, index_t begin, index_t count,
   });
 }
 
-/// As EvaluatePackets, with spans where there are any; count is at most kSpanBlock<T>.
+/// Computes out[i] = element begin + i of row y, with array kernels if there are any. Requires:
+/// count <= kSpanBlock<T>.
 template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
                    BlockAhead* ahead) {
@@ -204,7 +207,7 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename
   }
 }
 
-/// Calls body(x, size, ahead) for the blocks of elements [begin, begin + count) of row y of e,
+/// Calls body(x, size, ahead) for each block of elements [begin, begin + count) of row y of e,
 /// whose results go to `out`.
 template <typename E, typename Body>
 void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
@@ -212,7 +215,7 @@ void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
   constexpr index_t kBlock = kSpanBlock<typename E::value_type>;
   BlockAhead ahead;
   if (count > kBlock) ahead.Begin(e, y, begin + kBlock, out + kBlock);
-  // One call for all blocks, the last one too: it is most of what an expression compiles to.
+  // One call serves all blocks, the last one too: it is most of what an expression compiles to.
   for (index_t i = 0; i < count; i += kBlock) {
     if (i + kBlock >= count) ahead.Clear();
     body(begin + i, std::min(kBlock, count - i), &ahead);
@@ -220,13 +223,14 @@ void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
   }
 }
 
-/// EvaluateBlock for a row of any length.
+/// Computes out[i] = element begin + i of row y, with array kernels if there are any, for any
+/// count.
 template <typename E>
 void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out) {
   if constexpr (SpanOfTensor<E>) {
     BlockAhead none;
-    EvaluateBlock(e, y, begin, count, out, &none);  // which needs no buffer
+    EvaluateBlock(e, y, begin, count, out, &none);  // needs no buffer
   } else {
     ForEachBlock(e, y, begin, count, out, [&](index_t x, index_t size, BlockAhead* ahead) {
       EvaluateBlock(e, y, x, size, out + (x - begin), ahead);
@@ -234,15 +238,18 @@ void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
   }
 }
 
-/// What RestIsIn asks of the loop over a node.
+/// A condition for RestIsIn: kHolds is true if the loop over a node runs in packets.
 struct FitsPackets {
   template <typename E>
   static constexpr bool kHolds = E::kHasPacket;
 };
+/// A condition for RestIsIn: kHolds is true if the loop over a node runs in packets or in blocks
+/// that the compiler vectorizes.
 struct FitsVectors {
   template <typename E>
   static constexpr bool kHolds = E::kHasPacket || FitsBlocks<E>();
 };
+/// A condition for RestIsIn: kHolds is true if the loop over a node runs in AVX2 packets.
 struct FitsWide {
   template <typename E>
   static constexpr bool kHolds = FitsWidePackets<sv::saveto, typename E::value_type, E>();
@@ -251,7 +258,7 @@ struct FitsWide {
 template <typename Fits, typename E>
 constexpr bool RestIsIn();
 
-/// RestIsIn of a node over its operands' blocks.
+/// Implements RestIsIn for a node over its operands' blocks.
 template <typename Fits, typename E, typename Operands>
 struct BlocksAreIn;
 template <typename Fits, typename E, typename... Operand>
@@ -262,8 +269,8 @@ struct BlocksAreIn<Fits, E, std::tuple<Operand...>> {
                                 ((!HoldsSpans<Operand>() || RestIsIn<Fits, Operand>()) && ...);
 };
 
-/// Whether EvaluateBlock computes whatever is neither a function with a form over spans nor a node
-/// with a loop of its own in loops that Fits.
+/// Returns true if all loops of EvaluateBlock satisfy the condition Fits, except those of array
+/// kernels and of nodes with a loop of their own.
 template <typename Fits, typename E>
 constexpr bool RestIsIn() {
   if constexpr (IsSpan<E>::value) {

@@ -10,21 +10,22 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/functors/reducers.h"
 
-/// Transposed operands. Whoever writes a row of a transposed matrix reads a column of the matrix,
-/// and of each cache line one element: a large one is fetched again for every row, and where rows
-/// lie a multiple of 4 KiB apart even a small one is. So such results are computed in tiles, whose
-/// lines stay in the first cache, transposed in registers into buffers that the rest of the
-/// expression reads like rows.
+/// Evaluates transposed operands in tiles. A row of a transposed matrix is a column of the matrix,
+/// and takes one element of each cache line. The lines of a large matrix are fetched again for
+/// every row. So are those of a small matrix if rows lie a multiple of 4 KiB apart. The lines of a
+/// tile stay in the first-level cache. Tiles are transposed in registers into buffers, which the
+/// rest of the expression reads like rows.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// The columns of a tile, some whole lines of the result, and its rows, a line of floats of what is
-/// transposed; of a narrow result as many as make up for the columns.
+/// Extents of a tile. Its columns are several whole cache lines of the result. Its rows are one
+/// cache line of floats of the transposed operand. A narrow result takes more rows, as many as make
+/// up for the columns.
 inline constexpr index_t kTileColumns = 64;
 inline constexpr index_t kTileRows = 16;
 inline constexpr index_t kTileElements = kTileRows * kTileColumns;
 
-/// What nodes that read columns may offer: see operand.h.
+/// True if E reads columns of its operand and can write a tile at once; see EvalTile in operand.h.
 template <typename E, typename T>
 concept HasEvalTile = requires(const E& e, index_t i, T* out) {
   e.EvalTile(i, i, i, i, out, i);
@@ -32,14 +33,15 @@ concept HasEvalTile = requires(const E& e, index_t i, T* out) {
 
 template <typename E>
 constexpr bool HoldsTiles();
-/// Whether HoldsTiles of any of a tuple of expressions.
+/// True if HoldsTiles is true for any of a tuple of expressions.
 template <typename Tuple>
 struct AnyHoldsTiles;
 template <typename... E>
 struct AnyHoldsTiles<std::tuple<E...>> {
   static constexpr bool value = (HoldsTiles<E>() || ...);
 };
-/// Whether such a node stands in E where its elements are used in place.
+/// Returns true if E contains a node for which HasEvalTile is true, and uses its elements at their
+/// own index.
 template <typename E>
 constexpr bool HoldsTiles() {
   if constexpr (HasEvalTile<E, typename E::value_type>) {
@@ -51,8 +53,9 @@ constexpr bool HoldsTiles() {
   }
 }
 
-/// Writes the transpose of as many rows of e as a packet has lanes, `step` rows apart, from element
-/// (row, column) on; as many columns of them. kLane counts the lanes.
+/// Writes the transpose of a square block of e that begins with element (row, column). The block
+/// has as many rows as a packet has lanes, `step` rows apart, and as many columns. kLane counts the
+/// lanes.
 template <typename P, typename E, size_t... kLane>
 void TransposePackets(const E& e, index_t row, index_t step, index_t column,
                       typename E::value_type* out, index_t stride, std::index_sequence<kLane...>) {
@@ -62,12 +65,14 @@ void TransposePackets(const E& e, index_t row, index_t step, index_t column,
   (pk::pstoreu(out + index_t{kLane} * stride, block.packet[kLane]), ...);
 }
 
-/// EvalTransposed, below, of few elements, one by one. The expression comes by value: nobody else
-/// has the copy's address, so that its fields stay in registers although `out` may alias anything.
+/// Implements EvalTransposed for few elements, one by one. The expression is passed by value: no
+/// other code has the copy's address. Its fields therefore stay in registers although `out` may
+/// alias anything.
 template <typename E, typename T>
 void TransposeElements(const E e, index_t row, index_t step, index_t column, index_t rows,
                        index_t columns, T* out, index_t stride) {
-  // Along the longer side: the loops' own instructions are most of what a short one takes.
+  // The inner loop runs along the longer side: the loop's own instructions are most of the time of
+  // a short one.
   if (rows < columns) {
     for (index_t y = 0; y < rows; ++y) {
       for (index_t x = 0; x < columns; ++x) {
@@ -83,7 +88,8 @@ void TransposeElements(const E e, index_t row, index_t step, index_t column, ind
   }
 }
 
-/// EvalTransposed, below, of what the first cache holds, at most a line of columns of e.
+/// Implements EvalTransposed for elements that fit the first-level cache: at most a cache line of
+/// columns of e.
 template <typename E, typename T>
 void TransposeTile(const E e, index_t row, index_t step, index_t column, index_t rows,
                    index_t columns, T* out, index_t stride) {
@@ -120,19 +126,20 @@ void TransposeTile(const E e, index_t row, index_t step, index_t column, index_t
   }
 }
 
-/// out[y * stride + x] = element (row + x * step, column + y) of a CPU expression, for y in
+/// Writes out[y * stride + x] = element (row + x * step, column + y) of a CPU expression, for y in
 /// [0, rows) and x in [0, columns).
 template <typename E>
 void EvalTransposed(const E& e, index_t row, index_t step, index_t column, index_t rows,
                     index_t columns, typename E::value_type* out, index_t stride) {
   using T = typename E::value_type;
-  constexpr index_t kRows = 64 / index_t{sizeof(T)};  // a line of the operand
+  constexpr index_t kRows = 64 / index_t{sizeof(T)};  // a cache line of the operand
   if (rows <= kRows && columns <= kTileColumns) {
     TransposeTile(e, row, step, column, rows, columns, out, stride);
     return;
   }
-  // Rows that lie a multiple of a KiB apart would drive each other out of the first cache, which
-  // puts what lies 4 KiB apart into the same few lines; so they are put together in a buffer.
+  // Rows that lie a multiple of 1 KiB apart would evict each other from the first-level cache,
+  // which maps addresses 4 KiB apart to the same few lines. The tile is therefore collected in a
+  // buffer first.
   const bool buffered = stride * index_t{sizeof(T)} % 1024 == 0;
   T buffer[kRows * kTileColumns];
   for (index_t y = 0; y < rows; y += kRows) {
@@ -150,18 +157,18 @@ void EvalTransposed(const E& e, index_t row, index_t step, index_t column, index
   }
 }
 
-/// Rows [begin_y, end_y) of columns [begin_x, end_x), at most kTileElements.
+/// A tile: rows [begin_y, end_y) of columns [begin_x, end_x), at most kTileElements elements.
 struct Tile {
   index_t begin_y, end_y, begin_x, end_x;
 
   index_t columns() const { return end_x - begin_x; }
 };
 
-/// A tile in a buffer; element x of row y is data[y * stride + x].
+/// A node over a tile in a buffer. Element x of row y is data[y * stride + x].
 template <typename T>
 struct TileExp : Exp<TileExp<T>, T> {
   using value_type = T;
-  static constexpr int kRank = 0;  // fits every shape
+  static constexpr int kRank = 0;  // rank 0 fits every shape
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
   static constexpr bool kHasWidePacket = true;
   static constexpr bool kMovesElements = false;
@@ -178,12 +185,13 @@ struct TileExp : Exp<TileExp<T>, T> {
   bool IsFlat() const { return false; }
 };
 
-/// Combines a tile of an E that HoldsTiles with the elements at data[y * stride + x]; in
-/// evaluator_cpu.h.
+/// Combines a tile of an expression for which HoldsTiles is true with the elements at data[y *
+/// stride + x]; defined in evaluator_cpu.h.
 template <typename Saver, typename T, typename E>
 void EvaluateTile(T* data, index_t stride, const E& e, const Tile& tile);
 
-/// An operand as the loop over a tile reads it.
+/// An operand as the loop over a tile reads it. The constructor evaluates the tile into a buffer if
+/// HoldsTiles is true for the operand.
 template <typename E, bool kHoldsTiles = HoldsTiles<E>()>
 class TileOperand {
  public:

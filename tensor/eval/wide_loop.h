@@ -8,11 +8,11 @@
 #include "tessera/tensor/functors/reducers.h"
 #include "tessera/tensor/packet/wide_packet.h"
 
-/// The loops over a row: in wide packets, and over elements that have none.
+/// Loops over a row: in AVX2 packets, and over elements that have no packets.
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Combines one element: dst = Saver(dst, value).
+/// Combines one element with a value: *dst = Saver(*dst, value).
 template <typename Saver, typename T>
 TESSERA_HD void SaveElement(T* dst, T value) {
   if constexpr (std::is_same_v<Saver, sv::saveto>) {
@@ -22,22 +22,23 @@ TESSERA_HD void SaveElement(T* dst, T value) {
   }
 }
 
-/// Elements of a row from which wide packets pay for the call of their loop.
+/// The number of elements of a row from which AVX2 packets pay for the call of their loop.
 inline constexpr index_t kMinWideRow = 32;
 
-/// The same of a loop over E: where there are no packets but wide ones, one of these.
+/// The number of elements of a row from which AVX2 packets of E pay for the call of their loop.
 template <typename T, typename E>
 inline constexpr index_t kMinWideRowOf = kMinWideRow;
-/// As above.
+/// The number of elements for an E that has no packets except AVX2 ones: one packet of floats.
 template <typename T, typename E>
 requires(!E::kHasPacket) inline constexpr index_t kMinWideRowOf<T, E> = 8;
 
-/// Whether E names elements that are there, or one number, and computes nothing.
+/// True if E names elements in memory, or one number, and computes nothing.
 template <typename E>
 inline constexpr bool kHasNoOperands = std::tuple_size_v<OperandTupleOf<E>> == 0;
 
-/// Whether E and Saver have a form over wide packets of T. Numbers of half_t that are only copied
-/// are so in longer vectors, as others of 2 bytes.
+/// Returns true if E and Saver have a form for AVX2 packets of T. The result is false for elements
+/// of half_t that are only copied. These are copied in longer vectors, as other elements of 2 bytes
+/// are.
 template <typename Saver, typename T, typename E>
 constexpr bool FitsWidePackets() {
   if constexpr (std::is_same_v<T, half_t> && std::is_same_v<Saver, sv::saveto> &&
@@ -47,15 +48,15 @@ constexpr bool FitsWidePackets() {
   return kHasWidePacketsOf<T> && HasWidePacket<E>() && HasWidePacketOf<typename Saver::OPType, T>();
 }
 
-/// Where a loop's results go.
+/// The place where a loop's results go.
 enum class Stores {
-  kCached,    ///< into the caches, as usual
-  kStreamed,  ///< past them, from a multiple of 32 bytes on; only by sv::saveto
+  kCached,    ///< into the caches
+  kStreamed,  ///< past the caches, from a multiple of 32 bytes on; only by sv::saveto
 };
 
-/// Evaluates elements from `begin` on of row y, whose element 0 lies at `row`, as long as two
-/// packets fit before `end`, or one of an E without others; returns the first element that is left.
-/// RunsWide() must be true.
+/// Evaluates elements of row y from `begin` on, two AVX2 packets at a time as long as two fit
+/// before `end`. An E without other packets takes a last one alone. `row` is the address of the
+/// row's element 0. Returns the first element that is left. Requires: RunsWide().
 template <typename Saver, typename T, typename E>
 TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t begin, index_t end,
                                        Stores stores = Stores::kCached) {
@@ -93,35 +94,36 @@ TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t beg
   return x;
 }
 
-/// Whether elements of E are computed in blocks which the compiler puts into vectors: those of
-/// numbers that depend on the operands' at the same place. Whole numbers of 8 bytes have no vectors
-/// of real ones to go to before AVX-512, or from.
+/// Returns true if elements of E are computed in blocks, which the compiler vectorizes. E is
+/// numeric and depends only on the operands' elements at the same index. Conversions between 8-byte
+/// integers and floating-point values are excluded, because they have no vector instructions before
+/// AVX-512.
 template <typename E>
 constexpr bool FitsBlocks();
-/// FitsBlocks of all of a tuple of expressions.
+/// True if FitsBlocks is true for all of a tuple of expressions.
 template <typename Tuple>
 struct AllFitBlocks;
 template <typename... E>
 struct AllFitBlocks<std::tuple<E...>> {
   static constexpr bool value = (FitsBlocks<E>() && ...);
 };
-/// Whether E converts whole numbers of 8 bytes to real ones, or these to such.
+/// True if E converts 8-byte integers to floating-point values, or the reverse.
 template <typename E>
 inline constexpr bool kConvertsLongs = false;
-/// As above.
+/// True for a TypecastExp between an 8-byte integer type and a floating-point type.
 template <typename T, typename A>
 inline constexpr bool kConvertsLongs<TypecastExp<T, A>> =
     std::is_integral_v<T> != std::is_integral_v<typename A::value_type> &&
     (std::is_integral_v<T> ? sizeof(T) : sizeof(typename A::value_type)) == 8;
-/// Whether elements of E's own type can be in vectors. Those of half_t are where they are copied or
-/// converted: arithmetic rounds each result by branches, which alone are faster, and goes in wide
-/// packets.
+/// True if elements of E's own type can be in vectors. Elements of half_t can be if they are copied
+/// or converted. Arithmetic on half_t cannot: it rounds each result by branches, which are faster
+/// without vectors, and it has AVX2 packets.
 template <typename E, typename T = typename E::value_type>
 inline constexpr bool kHasVectors = std::is_arithmetic_v<T> || std::is_same_v<T, bfloat16_t>;
-/// As above.
+/// True for half_t elements that are only copied.
 template <typename E>
 inline constexpr bool kHasVectors<E, half_t> = kHasNoOperands<E>;
-/// As above.
+/// True for a conversion to half_t.
 template <typename A>
 inline constexpr bool kHasVectors<TypecastExp<half_t, A>, half_t> = true;
 
@@ -136,20 +138,20 @@ constexpr bool FitsBlocks() {
   }
 }
 
-/// Whether the functors of E read and write no memory of their own: Tessera's do not, and those of
-/// a program's that derive from WideFunctor.
+/// Returns true if the functors of E read and write no memory of their own. Functors of Tessera do
+/// not, nor do a program's functors that derive from WideFunctor.
 template <typename E>
 constexpr bool KeepsNoState();
-/// Whether a node's own functor, if it has one, does.
+/// True if a node has no functor of its own, or one that keeps no state.
 template <typename E>
 inline constexpr bool kFunctorKeepsNoState = true;
-/// As above.
+/// True if a functor of one operand keeps no state.
 template <typename Op, typename A>
 inline constexpr bool kFunctorKeepsNoState<UnaryMapExp<Op, A>> = HasWidePacket<Op>();
-/// As above.
+/// True if a functor of two operands keeps no state.
 template <typename Op, typename A, typename B>
 inline constexpr bool kFunctorKeepsNoState<BinaryMapExp<Op, A, B>> = HasWidePacket<Op>();
-/// As above.
+/// True if a functor of three operands keeps no state.
 template <typename Op, typename A, typename B, typename C>
 inline constexpr bool kFunctorKeepsNoState<TernaryMapExp<Op, A, B, C>> = HasWidePacket<Op>();
 template <typename E>
@@ -160,7 +162,7 @@ constexpr bool KeepsNoState() {
 }
 
 #if defined(__clang__)
-/// Says that no element of a loop reads what another one writes, under other indices at least.
+/// States that no iteration of a loop reads what another one writes, at least at other indices.
 #define TESSERA_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)
 #define TESSERA_INDEPENDENT _Pragma("GCC ivdep")
@@ -168,12 +170,12 @@ constexpr bool KeepsNoState() {
 #define TESSERA_INDEPENDENT
 #endif
 
-/// Elements of a block. Since their number is known, GCC puts the loop into vectors at -O2 too.
+/// The number of elements of a block. It is a constant, so that GCC vectorizes the loop at -O2 too.
 inline constexpr index_t kElementBlock = 32;
 
-/// Evaluates elements from `begin` on of row y, whose element 0 lies at `row`, as long as blocks
-/// fit before `end`; returns the first element that is left. Nothing that e reads under other
-/// indices lies there.
+/// Evaluates elements of row y from `begin` on, as long as blocks fit before `end`. `row` is the
+/// address of the row's element 0. Returns the first element that is left. Requires: e reads none
+/// of these elements at other indices.
 template <typename Saver, typename T, typename E>
 [[gnu::always_inline]] inline index_t EvaluateBlocks(T* row, const E& e, index_t y, index_t begin,
                                                      index_t end) {
@@ -185,7 +187,8 @@ template <typename Saver, typename T, typename E>
         SaveElement<Saver>(row + x + i, static_cast<T>(e.Eval(y, x + i)));
       }
     } else {
-      // Through memory that is nobody else's: the compiler need suppose nothing about the functor.
+      // The results go through a local block, so that the compiler need assume nothing about the
+      // functor.
       T block[kElementBlock];
       for (index_t i = 0; i < kElementBlock; ++i) block[i] = static_cast<T>(e.Eval(y, x + i));
       for (index_t i = 0; i < kElementBlock; ++i) SaveElement<Saver>(row + x + i, block[i]);
@@ -195,14 +198,15 @@ template <typename Saver, typename T, typename E>
 }
 #undef TESSERA_INDEPENDENT
 
-/// The same for AVX2. RunsWide() must be true.
+/// Evaluates blocks like EvaluateBlocks, compiled for AVX2. Requires: RunsWide().
 template <typename Saver, typename T, typename E>
 TESSERA_WIDE_LOOP index_t EvaluateBlocksWide(T* row, const E e, index_t y, index_t begin,
                                              index_t end) {
   return EvaluateBlocks<Saver>(row, e, y, begin, end);
 }
 
-/// The same for the instructions that the machine has, of an E without packets that FitsBlocks.
+/// Evaluates blocks like EvaluateBlocks, for the instruction set of the machine. E has no packets.
+/// Returns `begin` unless FitsBlocks<E>() is true.
 template <typename Saver, typename T, typename E>
 [[gnu::always_inline]] inline index_t EvaluateInBlocks(T* row, const E& e, index_t y, index_t begin,
                                                        index_t end) {
