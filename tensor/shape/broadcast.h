@@ -12,7 +12,8 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// broadcast<kAxis>(vector, shape): element i of the vector everywhere where index kAxis is i.
+/// The node of broadcast<kAxis>(vector, shape): element i of the vector at every index whose
+/// coordinate along kAxis is i.
 template <typename E, int N, int kAxis>
 struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
                       StoresOperand<kIsDearToRepeat<E>> {
@@ -53,7 +54,8 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
     if constexpr (kAlongRow) {
       return vector.Eval(0, x);
     } else {
-      // Of merged dimensions there are none behind kAxis, and none lie before the first.
+      // Both divisions are skipped if possible. Merged dimensions leave none behind kAxis, and none
+      // precedes axis 0.
       const index_t i = inner_rows == 1 ? y : y / inner_rows;
       return vector.Eval(0, kAxis == 0 ? i : i % target[kAxis]);
     }
@@ -76,12 +78,13 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
   }
 };
 
-/// Spreads a vector over `shape` along dimension kAxis: out[…, i at kAxis, …] = vector[i].
+/// Broadcasts a vector over `shape` along dimension kAxis: out[…, i at kAxis, …] = vector[i].
 ///
-/// The vector may be any expression of one dimension. A dear one (a function such as exp, a
-/// reduction) is computed once, into a temporary of its own size; others anew wherever it is read.
-/// Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements, or if the shape is
-/// negative or has 2^63 elements or more, as do the others that make shapes.
+/// The vector may be any expression of one dimension. An expensive one (a function such as exp, a
+/// reduction) is materialized once in a temporary of its own size. Any other vector is computed at
+/// each read. Throws Error(kInvalidArgument) unless the vector has shape[kAxis] elements. Throws it
+/// too if the shape is negative or has 2^63 elements or more, as all functions that take a shape
+/// do.
 template <int kAxis, Operand E, int N>
 BroadcastExp<OperandNode<E>, N, kAxis> broadcast(const E& vector, const Shape<N>& shape) {
   static_assert(0 <= kAxis && kAxis < N, "broadcast<axis>: the axis must lie in the shape");
@@ -89,7 +92,8 @@ BroadcastExp<OperandNode<E>, N, kAxis> broadcast(const E& vector, const Shape<N>
   return {AsNode(vector), shape};
 }
 
-/// `rows` copies of a vector, one below the other. Throws as broadcast does.
+/// Returns a matrix with `rows` copies of a vector, one below the other. Throws
+/// Error(kInvalidArgument) if rows is negative or the matrix has 2^63 elements or more.
 template <Operand E>
 BroadcastExp<OperandNode<E>, 2, 1> repmat(const E& vector, index_t rows) {
   static_assert(E::kRank == 1, "repmat: only a vector is repeated");

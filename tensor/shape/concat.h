@@ -13,7 +13,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// concat: see the function below.
+/// The node of the function concat.
 template <int kAxis, typename A, typename B>
 struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
                    ReferenceExp<ConcatExp<kAxis, A, B>> {
@@ -28,7 +28,7 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
   A a;
   B b;
   Shape<kRank> target;
-  index_t extent_a;  // along the axis
+  index_t extent_a;  // of a along the axis
   index_t rows_a;    // rows that one step of the axes before kAxis takes from a, and from b
   index_t rows_b;
 
@@ -89,8 +89,9 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
     }
   }
 
-  /// Where rows lie one behind the other, here and in the operands, an operand's rows up to the
-  /// next change of operand are copied as one: of small images a row is shorter than what it costs.
+  /// Writes several rows at once if rows are contiguous, in the result and in the operands. The
+  /// rows of an operand up to the next change of operand are then copied as one. A row of a small
+  /// image takes less time than the overhead of its copy.
   bool EvalRows(index_t begin, index_t end, value_type* data, index_t stride) const
       requires(!kAlongRow) {
     const index_t columns = target[kRank - 1];
@@ -109,7 +110,7 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
     return true;
   }
 
-  // What a destination offers; see reference.h.
+  // The members of a destination; see reference.h.
   TESSERA_HD value_type* Address(index_t y, index_t x) const requires kIsReference {
     if constexpr (kAlongRow) {
       return x < extent_a ? AddressIn(a, y, x) : AddressIn(b, y, x - extent_a);
@@ -126,7 +127,7 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
       return row.in_a ? RowAddressIn(a, row.y) : RowAddressIn(b, row.y);
     }
   }
-  /// Each operand is written by a loop of its own, which needs no decision for each row or element.
+  /// Writes each operand by a loop of its own, which needs no decision for each row or element.
   template <typename Saver, typename E>
   void EvaluateParts(const E& e) const requires kIsReference {
     if constexpr (E::kRank == 0) {
@@ -139,7 +140,7 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
   }
 
  private:
-  /// The row of a or of b that row y of the result is.
+  /// The row of a or of b that is a given row of the result.
   struct Row {
     bool in_a;
     index_t y;
@@ -156,9 +157,9 @@ struct ConcatExp : Exp<ConcatExp<kAxis, A, B>, typename A::value_type>,
   };
 };
 
-/// b behind a along dimension kAxis. Over tensors (and slices and the like) it may also be assigned
-/// to: `concat<1>(a, b) = e` gives a and b their parts of e.
-/// Throws Error(kInvalidArgument) unless the other dimensions are equal.
+/// Concatenates a and b along dimension kAxis. Over tensors, slices and the like the result may
+/// also be assigned to: `concat<1>(a, b) = e` gives a and b their parts of e. Throws
+/// Error(kInvalidArgument) unless the other dimensions are equal.
 template <int kAxis, Operand A, Operand B>
 requires MatchingExpressions<A, B> ConcatExp<kAxis, OperandNode<A>, OperandNode<B>> concat(
     const A& a, const B& b) {

@@ -9,12 +9,12 @@
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/shape/row_map.h"
 
-/// Images made larger: borders of zeros, elements repeated.
+/// Functions that enlarge images: pad adds a border of zeros, upsampling_nearest repeats elements.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// pad: see the function below.
+/// The node of the function pad.
 template <typename E>
 struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInTiles<E>> {
   using value_type = typename E::value_type;
@@ -77,7 +77,7 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInT
   }
 
  private:
-  /// The operand's row that row y holds, or -1 in the border.
+  /// Returns the operand's row that row y of the result holds, or -1 if row y lies in the border.
   TESSERA_HD index_t OperandRow(index_t y) const {
     const index_t plane = y / target[kRank - 2];
     const index_t row = y - plane * target[kRank - 2] - pad_y;
@@ -85,7 +85,7 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInT
   }
 };
 
-/// upsampling_nearest: see the function below.
+/// The node of the function upsampling_nearest.
 template <typename E>
 struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
                        StoresOperand<kIsDearToRepeat<E>> {
@@ -125,12 +125,13 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
   }
 
   const Shape<kRank>& shape() const { return target; }
-  /// Planes have a multiple of `scale` rows, so rows need no division by the plane's height.
+  /// Evaluates an element. Planes have a multiple of `scale` rows, so that finding the operand's
+  /// row needs no division by the height of a plane.
   TESSERA_HD value_type Eval(index_t y, index_t x) const { return e.Eval(y / scale, x / scale); }
   bool IsFlat() const { return false; }
 
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
-    const E operand = e;  // a copy of its own stays in registers although `out` may alias
+    const E operand = e;  // a local copy stays in registers although `out` may alias
     const index_t row = y / scale;
     index_t column = begin / scale;
     for (index_t x = begin; x < end; ++column) {
@@ -139,7 +140,8 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
       for (; x < next; ++x) *out++ = value;
     }
   }
-  /// Of `scale` equal rows all but the first are copies.
+  /// Writes rows [begin, end). The first of `scale` equal rows is computed, and the others are
+  /// copies.
   bool EvalRows(index_t begin, index_t end, value_type* data, index_t stride) const {
     const index_t columns = target[kRank - 1];
     for (index_t y = begin; y < end; ++y) {
@@ -154,8 +156,8 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
   }
 };
 
-/// A border of zeros around the last two dimensions: pad_y rows above and below, pad_x columns on
-/// either side. Throws Error(kInvalidArgument) if a border is negative.
+/// Adds a border of zeros around the last two dimensions: pad_y rows above and below, pad_x columns
+/// on either side. Throws Error(kInvalidArgument) if a border is negative.
 template <Operand E>
 PadExp<OperandNode<E>> pad(const E& e, index_t pad_y, index_t pad_x) {
   static_assert(E::kRank >= 2, "pad: the last two dimensions are the image's");
@@ -166,7 +168,7 @@ PadExp<OperandNode<E>> pad(const E& e, index_t border) {
   return pad(e, border, border);
 }
 
-/// Each element of the last two dimensions as a square of scale x scale equal ones.
+/// Repeats each element of the last two dimensions as a square of scale x scale equal elements.
 /// Throws Error(kInvalidArgument) if scale is less than 1.
 template <Operand E>
 UpsamplingExp<OperandNode<E>> upsampling_nearest(const E& e, index_t scale) {

@@ -12,7 +12,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// reshape: see the function below.
+/// The node of the function reshape.
 template <int N, typename E>
 struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
                     StoresOperand<kIsReadInTiles<E>> {
@@ -77,7 +77,7 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
     for (index_t k = 0; k < kSize; ++k) lanes[k] = Eval(y, x + k);
     return pk::pload<P>(lanes);
   }
-  /// Eval(0, i) divides i itself, so that the result can always be run as one row.
+  /// Returns true: Eval(0, i) divides i itself, so that the result can always be read as one row.
   bool IsFlat() const { return true; }
 
   void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
@@ -100,21 +100,21 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
  private:
   static bool CanBeReadAsOneRow([[maybe_unused]] const E& operand) {
     if constexpr (IsComputedFirst<E>()) {
-      return false;  // it has no elements yet; WithOperands asks what it becomes
+      return false;  // not materialized yet; WithOperands asks again
     } else {
       return E::kRank == 1 || operand.IsFlat();
     }
   }
 };
 
-/// The elements in row-major order under another shape.
-/// Throws Error(kInvalidArgument) unless both shapes have the same number of elements.
+/// Returns the elements in row-major order under another shape. Throws Error(kInvalidArgument)
+/// unless both shapes have the same number of elements.
 template <Operand E, int N>
 requires(E::kRank > 0) ReshapeExp<N, OperandNode<E>> reshape(const E& e, const Shape<N>& shape) {
   return {AsNode(e), shape};
 }
 
-/// Of a number, plain or computed, it is a deleted function whose result names the reason.
+/// Reshaping a number, plain or computed, is a deleted function. The result type's name says why.
 struct ANumberHasNoShape_ItStandsBesideEveryShapeAsItIs;
 template <typename E>
 concept OfNoDimensions = Scalar<E> ||(Operand<E>&& E::kRank == 0);

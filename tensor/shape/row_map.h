@@ -19,7 +19,7 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
               typename E::value_type* out) {
   using T = typename E::value_type;
   if constexpr (kIsTensor<E>) {
-    // From about 256 bytes on the library's copy, which is wider, pays for its call.
+    // The library's copy uses longer vectors, and pays for its call from about 256 bytes on.
     if (end - begin >= index_t{256} / index_t{sizeof(T)}) {
       std::copy_n(expression.dptr_ + y * expression.stride_ + begin, end - begin, out);
       return;
@@ -30,7 +30,7 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
   } else if constexpr (HoldsSpans<E>()) {
     EvaluateSpans(expression, y, begin, end - begin, out);
   } else {
-    const E e = expression;  // a copy of its own stays in registers although `out` may alias
+    const E e = expression;  // a local copy stays in registers although `out` may alias
     index_t x = begin;
     if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
       using P = typename PacketTraits<T>::type;
@@ -43,7 +43,8 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
   }
 }
 
-/// Writes `count` elements of row y of a CPU expression backwards, element `last` to out[0].
+/// Writes `count` elements of row y of a CPU expression in reverse order. Element `last` goes to
+/// out[0].
 template <typename E>
 void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
                    typename E::value_type* out) {
@@ -58,9 +59,10 @@ void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
     }
     return;
   }
-  const E e = expression;  // as in EvalSpan
+  const E e = expression;  // a local copy, as in EvalSpan
   index_t i = 0;
-  // Some packets of integers Eigen 3.4 cannot reverse, and returns them as they are.
+  // Packets of integers are excluded, because Eigen 3.4 returns some of them without reversing
+  // them.
   if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable && !std::is_integral_v<T>) {
     using P = typename PacketTraits<T>::type;
     constexpr index_t kSize = PacketTraits<T>::kSize;
@@ -71,9 +73,9 @@ void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
   for (; i < count; ++i) out[i] = e.Eval(y, last - i);
 }
 
-/// out[i] = first[i * step] for i in [0, count), in packets that load(first + i * step) makes. The
-/// last one ends with the row, though elements before are then written twice: one by one, a short
-/// row's would be most of what it takes.
+/// Copies out[i] = first[i * step] for i in [0, count), in packets that load(first + i * step)
+/// makes. The last packet ends with the row, although some elements are then written twice. One by
+/// one, the last elements of a short row would be most of its time.
 template <typename T, typename Load>
 [[gnu::always_inline]] inline void CopyPacketsInSteps(const T* first, index_t step, index_t count,
                                                       T* out, const Load& load) {
@@ -87,12 +89,13 @@ template <typename T, typename Load>
   for (; i < count; ++i) out[i] = first[i * step];
 }
 
-/// out[i] = first[i * step] for i in [0, count), of a T that kHasPacketsInSteps.
+/// Copies out[i] = first[i * step] for i in [0, count). Requires: kHasPacketsInSteps<T>.
 template <typename T>
 [[gnu::always_inline]] inline void CopyInSteps(const T* first, index_t step, index_t count,
                                                T* out) {
   using P = typename PacketTraits<T>::type;
-  // PacketInSteps, with its questions before the loops: at -O2 the compiler does not move them.
+  // The step is tested here and not in PacketInSteps: at -O2 the compiler does not move tests out
+  // of a loop.
   if (step == 1) {
     const auto load = [](const T* from) { return PacketInSteps<P>(from, 1); };
     CopyPacketsInSteps(first, 1, count, out, load);
@@ -105,8 +108,8 @@ template <typename T>
   }
 }
 
-/// Where a row's elements come from: element x is the operand's element
-/// (y + x * step_y, x0 + x * step_x).
+/// The source of a row's elements: element x is the operand's element (y + x * step_y, x0 + x *
+/// step_x).
 struct RowSource {
   index_t y;
   index_t x0;
@@ -119,11 +122,11 @@ struct RowSource {
   TESSERA_HD bool IsWhole() const { return step_y == 0 && step_x == 1; }
 };
 
-/// A row of a RowMapExp with kWholeRows.
+/// One row of a RowMapExp with kWholeRows.
 template <typename E>
 struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
-  static constexpr int kRank = 0;  // fits every shape
+  static constexpr int kRank = 0;  // rank 0 fits every shape
   static constexpr bool kHasPacket = E::kHasPacket;
   static constexpr bool kHasWidePacket = HasWidePacket<E>();
 
@@ -142,11 +145,11 @@ struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
   bool IsFlat() const { return true; }
 };
 
-/// A row of a RowMapExp with kInSteps.
+/// One row of a RowMapExp with kInSteps.
 template <typename T>
 struct RowInStepsExp : Exp<RowInStepsExp<T>, T, form::kStored> {
   using value_type = T;
-  static constexpr int kRank = 0;  // fits every shape
+  static constexpr int kRank = 0;  // rank 0 fits every shape
   static constexpr bool kHasPacket = kHasPacketsInSteps<T>;
   static constexpr bool kMovesElements = false;
 
@@ -162,31 +165,32 @@ struct RowInStepsExp : Exp<RowInStepsExp<T>, T, form::kStored> {
   bool IsFlat() const { return true; }
 };
 
-/// Whether rows as Map says run through rows of a tensor in steps, with packets.
+/// True if the rows of Map run through rows of a tensor in steps, with packets.
 template <typename Map, typename E>
 inline constexpr bool kReadsInSteps =
     kIsTensor<E>&& kHasPacketsInSteps<typename E::value_type>&& requires {
   requires Map::kStepsAlongRows;
 };
 
-/// An expression whose elements are the operand's at other places, so that each row runs through
-/// the operand in even steps: slices, reversals, permutations of axes, broadcasts.
+/// An expression whose elements are the operand's at other indices. Each row runs through the
+/// operand in even steps: slices, reversals, permutations of axes, broadcasts.
 ///
-/// Map is a trivially copyable struct that offers
+/// Map is a trivially copyable struct with these members:
 ///   kRank, shape()       of the result
 ///   operator()(y)        the RowSource of row y, on host and device
-///   kWholeRows           true if every row is part of one of the operand's or one element repeated
-///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, for it asks the map
-///                        once for a row and knows packets where Eval has but elements; not asked
-///                        where there are packets
+///   kWholeRows           true if every row is a part of one row of the operand, or one element
+///                        repeated
+///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, because it asks the
+///                        map once for a row and has packets where Eval has only elements; not used
+///                        if the node has packets
 ///   kOneToOne            true if no element of the operand occurs twice
-/// and optionally
-///   kStepsAlongRows      true if every row lies in one of the operand's, its elements any step
-///                        apart: step_y is always 0
-///   MergeableDimensions(), MergeDimensions(count)  as a node does; see operand.h
-///   MergesOperand()      whether the operand's last dimensions, too, are then merged
-///   Across()             where rows may be columns of the operand's, as a node has it.
-/// With kOneToOne over a tensor it may also be assigned to; see reference.h.
+/// It may also have these members:
+///   kStepsAlongRows      true if every row lies in one row of the operand, its elements at any
+///                        constant distance: step_y is always 0
+///   MergeableDimensions(), MergeDimensions(count)  as a node has them; see operand.h
+///   MergesOperand()      true if the operand's last dimensions are then merged too
+///   Across()             as a node has it, for rows that may be columns of the operand.
+/// A map that is kOneToOne over a tensor may also be assigned to; see reference.h.
 template <typename Map, typename E>
 struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
                    ReferenceExp<RowMapExp<Map, E>>,
@@ -274,12 +278,13 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
       }
     }
   }
-  /// Rows below 64 elements: the call of EvalRow is most of what a short one takes.
+  /// Writes rows of fewer than 64 elements, because a call of EvalRow is most of the time of a
+  /// short row. Returns false for longer rows.
   bool EvalRows(index_t begin, index_t end, value_type* data,
                 index_t stride) const requires kInSteps {
     const index_t columns = map.shape()[kRank - 1];
     if (columns >= 64) return false;
-    const RowMapExp local = *this;  // as in EvalSpan
+    const RowMapExp local = *this;  // a local copy, as in EvalSpan
     for (index_t y = begin; y < end; ++y) {
       const RowSource s = local.map(y);
       CopyInSteps(local.RowAt(s), s.step_x, columns, data + y * stride);
@@ -314,7 +319,7 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
     }
   }
 
-  // What a destination offers; see reference.h.
+  // The members of a destination; see reference.h.
   TESSERA_HD value_type* Address(index_t y, index_t x) const requires kIsReference {
     const RowSource s = map(y);
     return AddressIn(e, s.y + x * s.step_y, s.x0 + x * s.step_x);

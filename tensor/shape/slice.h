@@ -3,13 +3,13 @@
 
 #include "tessera/tensor/shape/row_map.h"
 
-/// Parts of an expression: slices, crops and reversals. Each of them over a tensor (or over another
-/// of them) may also be assigned to, with = += -= *= /=.
+/// Parts of an expression: slices, crops and reversals. A part of a tensor, or of another part, may
+/// also be assigned to with = += -= *= /=.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// slice<kAxis>(e, begin, end): see the function below.
+/// The row map of the function slice<kAxis>(e, begin, end).
 template <int N, int kAxis>
 struct AxisSliceMap {
   static constexpr int kRank = N;
@@ -42,13 +42,13 @@ struct AxisSliceMap {
   }
 };
 
-/// slice(e, begin, end, step): see the function below.
+/// The row map of the function slice(e, begin, end, step).
 template <int N>
 struct BlockMap {
   static constexpr int kRank = N;
   static constexpr bool kWholeRows = false;
   static constexpr bool kStepsAlongRows = true;
-  // For a matrix the map does next to nothing, and a short row is done before a buffer is filled.
+  // The map of a matrix does next to nothing, and a short row is done before a buffer is filled.
   static constexpr bool kSharesWork = N > 2;
   static constexpr bool kOneToOne = true;
 
@@ -81,7 +81,7 @@ struct BlockMap {
   }
 };
 
-/// crop(e, shape, y, x): see the function below.
+/// The row map of the function crop(e, shape, y, x).
 template <int N>
 struct CropMap {
   static constexpr int kRank = N;
@@ -111,7 +111,7 @@ struct CropMap {
   }
 };
 
-/// flip(e, axis): see the function below.
+/// The row map of the function flip(e, axis).
 template <int N>
 struct FlipMap {
   static constexpr int kRank = N;
@@ -140,20 +140,21 @@ struct FlipMap {
   }
 };
 
-/// What the functions below return: rows of E, read as Map says.
+/// The result type of slice, crop, flip and mirror: rows of E, read as Map says.
 template <typename Map, typename E>
 using RowMapOf = RowMapExp<Map, OperandNode<E>>;
 
-/// Elements [begin, end) of dimension kAxis; the other dimensions stay.
-/// Throws Error(kInvalidArgument) unless 0 <= begin <= end <= shape()[kAxis].
+/// Returns elements [begin, end) of dimension kAxis. The other dimensions stay. Throws
+/// Error(kInvalidArgument) unless 0 <= begin <= end <= shape()[kAxis].
 template <int kAxis, Operand E>
 RowMapOf<AxisSliceMap<E::kRank, kAxis>, E> slice(const E& e, index_t begin, index_t end) {
   static_assert(0 <= kAxis && kAxis < E::kRank, "slice<axis>: the axis must lie in the expression");
   return {{e.shape(), begin, end}, AsNode(e)};
 }
 
-/// Every step[i]-th element from begin[i] to before end[i] of each dimension i, begin the first.
-/// Throws Error(kInvalidArgument) unless begin <= end lie in the shape and steps are at least 1.
+/// Returns every step[i]-th element of each dimension i, from begin[i] to before end[i]. Steps are
+/// 1 without `step`. Throws Error(kInvalidArgument) unless begin <= end lie in the shape and steps
+/// are at least 1.
 template <Operand E>
 RowMapOf<BlockMap<E::kRank>, E> slice(const E& e, const Shape<E::kRank>& begin,
                                       const Shape<E::kRank>& end, const Shape<E::kRank>& step) {
@@ -167,9 +168,9 @@ RowMapOf<BlockMap<E::kRank>, E> slice(const E& e, const Shape<E::kRank>& begin,
   return slice(e, begin, end, ones);
 }
 
-/// The window of shape `extent` of the last two dimensions whose first element is (y, x), or the
-/// one in the middle, where an odd remainder stays below and to the right.
-/// Throws Error(kInvalidArgument) if the window does not lie in the image.
+/// Returns the window of shape `extent` of the last two dimensions whose first element is (y, x).
+/// The default window is in the middle, where an odd remainder stays below and to the right. Throws
+/// Error(kInvalidArgument) if the window does not lie in the image.
 template <Operand E>
 RowMapOf<CropMap<E::kRank>, E> crop(const E& e, const Shape<2>& extent, index_t y, index_t x) {
   static_assert(E::kRank >= 2, "crop: the last two dimensions are the image's");
@@ -178,19 +179,19 @@ RowMapOf<CropMap<E::kRank>, E> crop(const E& e, const Shape<2>& extent, index_t 
 template <Operand E>
 RowMapOf<CropMap<E::kRank>, E> crop(const E& e, const Shape<2>& extent) {
   const auto shape = e.shape();
-  // A negative extent is refused, wherever it begins.
+  // A negative extent is refused by crop, wherever the window begins.
   const auto middle = [](index_t all, index_t part) { return part < 0 ? 0 : (all - part) / 2; };
   return crop(e, extent, middle(shape[E::kRank - 2], extent[0]),
               middle(shape[E::kRank - 1], extent[1]));
 }
 
-/// Dimension `axis` in reverse order. Throws Error(kInvalidArgument) if there is no such dimension.
+/// Reverses dimension `axis`. Throws Error(kInvalidArgument) if there is no such dimension.
 template <Operand E>
 RowMapOf<FlipMap<E::kRank>, E> flip(const E& e, int axis) {
   return {{e.shape(), axis}, AsNode(e)};
 }
 
-/// The last dimension in reverse order: images seen in a mirror.
+/// Reverses the last dimension: images seen in a mirror.
 template <Operand E>
 RowMapOf<FlipMap<E::kRank>, E> mirror(const E& e) {
   return flip(e, E::kRank - 1);

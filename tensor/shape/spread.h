@@ -11,8 +11,8 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// spread<kAxis>(e, extent): see the function below. An operand that is not in memory is computed
-/// once, not again for each place.
+/// The node of the function spread<kAxis>(e, extent). An operand that is not a tensor is
+/// materialized once, and not computed again for each index.
 template <int kAxis, typename E>
 struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>, StoresOperand<!kIsTensor<E>> {
   using value_type = typename E::value_type;
@@ -87,10 +87,10 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>, StoresOpera
   }
 };
 
-/// Repeats an expression along a new axis: out[…, i at kAxis, …] = e[…, …] for i below `extent`.
-/// Of a vector v, spread<0>(v, n) has n equal rows v, spread<1>(v, n) n equal columns v.
-/// e is computed once, into a temporary of its own size if it is not a tensor.
-/// Throws Error(kInvalidArgument) if extent is negative.
+/// Broadcasts an expression along a new axis: out[…, i at kAxis, …] = e[…, …] for i below `extent`.
+/// For a vector v, spread<0>(v, n) has n equal rows v, and spread<1>(v, n) has n equal columns v.
+/// An expression that is not a tensor is materialized once in a temporary of its own size. Throws
+/// Error(kInvalidArgument) if extent is negative.
 template <int kAxis, Operand E>
 SpreadExp<kAxis, OperandNode<E>> spread(const E& e, index_t extent) {
   static_assert(0 <= kAxis && kAxis <= E::kRank,

@@ -6,8 +6,8 @@
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/shape/row_map.h"
 
-/// Broadcasts: elements repeated along new or stretched dimensions. broadcast.h has the commonest
-/// form, a vector spread over a shape.
+/// Broadcasts along new dimensions, or along dimensions of extent 1. The header broadcast.h has the
+/// most common form: a vector broadcast over a shape.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -27,9 +27,9 @@ struct BroadcastMap {
   int new_axes = 0;      // bit i: no axis of the operand stands for axis i
   bool repeats_columns;  // all of a row is one element of the operand
 
-  /// Requires: SourceAxis(i) is the operand's axis that stands for axis i of the result, or -1, and
-  /// its extent is 1 or shape[i]. The axes of the operand appear in order; one of extent 1 may be
-  /// left out.
+  /// Requires: source_axis(i) is the operand's axis that stands for axis i of the result, or -1,
+  /// and its extent is 1 or shape[i]. The axes of the operand appear in order; one of extent 1 may
+  /// be left out.
   template <int M, typename SourceAxis>
   BroadcastMap(const Shape<M>& source, const Shape<N>& shape, const char* operation,
                const SourceAxis& source_axis)
@@ -101,8 +101,8 @@ BroadcastMap<N> RepeatAxes(const Shape<N>& source, const Shape<N>& shape, const 
   return {source, shape, operation, [](int i) { return i; }};
 }
 
-/// The one element of e everywhere in `shape`.
-/// Throws Error(kInvalidArgument) unless e has one element.
+/// Broadcasts the one element of e over `shape`. Throws Error(kInvalidArgument) unless e has one
+/// element.
 template <Operand E, int N>
 requires(E::kRank ==
          1) RowMapExp<BroadcastMap<N>, OperandNode<E>> broadcast_scalar(const E& e,
@@ -117,8 +117,8 @@ requires(E::kRank ==
   return {map, AsNode(e)};
 }
 
-/// A new dimension of extent `size` behind dimension `axis` (-1: before the first), along which e
-/// is repeated. Throws Error(kInvalidArgument) if there is no such dimension.
+/// Broadcasts e along a new dimension of extent `size` behind dimension `axis`. The axis -1 puts it
+/// before the first dimension. Throws Error(kInvalidArgument) if there is no such dimension.
 template <Operand E>
 RowMapExp<BroadcastMap<E::kRank + 1>, OperandNode<E>> broadcast_with_axis(const E& e, int axis,
                                                                           index_t size) {
@@ -134,8 +134,8 @@ RowMapExp<BroadcastMap<E::kRank + 1>, OperandNode<E>> broadcast_with_axis(const 
   return {{source, target, "broadcast_with_axis", source_axis}, AsNode(e)};
 }
 
-/// Dimension `axis`, of extent 1, repeated `size` times.
-/// Throws Error(kInvalidArgument) if there is no such dimension or its extent is not 1.
+/// Repeats dimension `axis`, of extent 1, `size` times. Throws Error(kInvalidArgument) if there is
+/// no such dimension or its extent is not 1.
 template <Operand E>
 RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_keepdim(const E& e, int axis,
                                                                     index_t size) {
@@ -148,9 +148,9 @@ RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_keepdim(const E& e, 
   return {RepeatAxes(e.shape(), target, "broadcast_keepdim"), AsNode(e)};
 }
 
-/// Several dimensions of extent 1 repeated: dimension axes[i] sizes[i] times. Axes and Sizes are
-/// shapes: TShape or Shape<k>.
-/// Throws Error(kInvalidArgument) if their lengths differ, or as broadcast_keepdim.
+/// Repeats several dimensions of extent 1: dimension axes[i] is repeated sizes[i] times. Axes and
+/// Sizes are shapes: TShape or Shape<k>. Throws Error(kInvalidArgument) if axes and sizes differ in
+/// length, if there is no such dimension or if its extent is not 1.
 template <Operand E, typename Axes, typename Sizes>
 RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_multi_axes(const E& e, const Axes& axes,
                                                                        const Sizes& sizes) {
@@ -178,8 +178,8 @@ RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_multi_axes(const E& 
   return {RepeatAxes(source, target, "broadcast_multi_axes"), AsNode(e)};
 }
 
-/// Every dimension of extent 1 repeated as often as `shape` says.
-/// Throws Error(kInvalidArgument) unless each dimension is 1 or already that of `shape`.
+/// Repeats every dimension of extent 1 as often as `shape` says. Throws Error(kInvalidArgument)
+/// unless each dimension is 1 or already that of `shape`.
 template <Operand E>
 RowMapExp<BroadcastMap<E::kRank>, OperandNode<E>> broadcast_to(const E& e,
                                                                const Shape<E::kRank>& shape) {

@@ -10,8 +10,8 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// transpose and swapaxis: see the functions below. kKeepsLast says at compile time that the last
-/// axis stays the last, so that whole rows are read and packets can be used.
+/// The row map of transpose and swapaxis. kKeepsLast says at compile time that the last axis stays
+/// the last. Whole rows are then read and packets can be used.
 template <int N, bool kKeepsLast>
 struct TransposeMap {
   static constexpr int kRank = N;
@@ -67,7 +67,7 @@ struct TransposeMap {
   }
 };
 
-/// transpose_indices: see the function below.
+/// The node of the function transpose_indices.
 template <int N, typename E>
 struct TransposeIndicesExp : Exp<TransposeIndicesExp<N, E>, typename E::value_type> {
   using value_type = typename E::value_type;
@@ -110,8 +110,8 @@ struct TransposeIndicesExp : Exp<TransposeIndicesExp<N, E>, typename E::value_ty
   bool IsFlat() const { return e.IsFlat(); }
 };
 
-/// The axes 0 … N - 1 with a and b exchanged, for transpose. Throws Error(kInvalidArgument) unless
-/// both are among them.
+/// Returns the axes 0 … N - 1 with a and b exchanged, for transpose. Throws Error(kInvalidArgument)
+/// unless both are among them.
 template <int N>
 Shape<N> SwappedAxes(int a, int b) {
   if (a < 0 || a >= N || b < 0 || b >= N) {
@@ -123,16 +123,16 @@ Shape<N> SwappedAxes(int a, int b) {
   return axes;
 }
 
-/// The dimensions in another order: dimension i of the result is dimension axes[i] of e. It may
-/// also be assigned to.
-/// Throws Error(kInvalidArgument) unless axes are a permutation of 0 … rank - 1.
+/// Permutes dimensions: dimension i of the result is dimension axes[i] of e. The result may also be
+/// assigned to. Throws Error(kInvalidArgument) unless axes are a permutation of 0 … rank - 1.
 template <Operand E>
 RowMapExp<TransposeMap<E::kRank, false>, OperandNode<E>> transpose(const E& e,
                                                                    const Shape<E::kRank>& axes) {
   return {{e.shape(), axes}, AsNode(e)};
 }
 
-/// The dimensions kA and kB exchanged, in either order of the two. It may also be assigned to.
+/// Exchanges the dimensions kA and kB, in either order of the two. The result may also be assigned
+/// to.
 template <int kA, int kB, Operand E>
 auto swapaxis(const E& e) {
   constexpr int kRank = E::kRank;
@@ -141,17 +141,17 @@ auto swapaxis(const E& e) {
   using Map = TransposeMap<kRank, (kA < kRank - 1 && kB < kRank - 1)>;
   return RowMapExp<Map, OperandNode<E>>(Map(e.shape(), SwappedAxes<kRank>(kA, kB)), AsNode(e));
 }
-/// The same with the dimensions as arguments; throws Error(kInvalidArgument) if there are none
-/// such.
+/// Exchanges the dimensions a and b. The result may also be assigned to. Throws
+/// Error(kInvalidArgument) if e has no such dimensions.
 template <Operand E>
 auto swapaxis(const E& e, int a, int b) {
   return transpose(e, SwappedAxes<E::kRank>(a, b));
 }
 
-/// Where the elements of a contiguous array go when its axes are transposed: takes each index into
-/// an array of shape `source` to the index into transpose(array, axes). Each index must lie in the
-/// array; others give a number without meaning.
-/// Throws Error(kInvalidArgument) unless axes are a permutation.
+/// Maps each index into an array of shape `source` to the index of the same element in
+/// transpose(array, axes). Both arrays are contiguous. Each index must lie in the array. The result
+/// for any other index is a number without meaning. Throws Error(kInvalidArgument) unless axes are
+/// a permutation.
 template <Operand E, int N>
 TransposeIndicesExp<N, OperandNode<E>> transpose_indices(const E& indices, const Shape<N>& source,
                                                          const Shape<N>& axes) {
