@@ -27,7 +27,7 @@
 #include "tessera/tensor/reduce/reduce_row.h"
 #include "tessera/tensor/reduce/reductions.h"
 
-/// Inspect says which loops an expression will run, without running them:
+/// Inspect describes the loops that an expression will run, without running them:
 ///
 ///     std::cout << Inspect(r, (a - sum(a)) * b);
 ///
@@ -39,9 +39,9 @@
 ///     (AVX2, chosen at run time); up to 2 threads
 ///     temporaries: none
 ///
-/// with each pass on one line. Which loops these are is asked of the evaluators, which decide it by
-/// the same functions: RowLoopInto, PlanLoop, PlanChunks and so on. A loop "in packets" takes one
-/// by one what each row, or thread, has beyond whole packets.
+/// with each pass on one line. Inspect asks the evaluators for the loops. The evaluators choose
+/// them by the same functions: RowLoopInto, PlanLoop, PlanChunks and so on. A loop "in packets"
+/// takes the elements of a row, or of a thread, beyond whole packets one by one.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -53,14 +53,14 @@ template <typename E>
 requires requires(const E& e) { PlaceOf(e); }
 inline constexpr bool kNamesMemory<E> = true;
 
-/// Whether E is a Store inside an expression.
+/// True if E is a Store inside an expression.
 template <typename E>
 struct IsStore : std::false_type {};
 template <typename Device, int N, typename T, typename E>
 struct IsStore<StoreExp<Device, N, T, E>> : std::true_type {};
 
-/// How many elements of memory one element of an expression reads, and writes by a Store in it. A
-/// node that reads several places of an operand counts once.
+/// The numbers of elements in memory that one element of an expression reads, and writes by a Store
+/// in it. A node that reads several elements of an operand counts once.
 struct Traffic {
   int reads = 0;   ///< elements read
   int writes = 0;  ///< elements written
@@ -82,10 +82,10 @@ constexpr Traffic TrafficOf() {
   }
 }
 
-/// What an expression evaluates in blocks; see HoldsSpans.
+/// The kinds of parts that an expression evaluates in blocks; see HoldsSpans.
 struct InBlocks {
-  bool kernels = false;    ///< costly functions
-  bool own_loops = false;  ///< nodes that ComputesBlocks
+  bool kernels = false;    ///< array kernels of costly functions
+  bool own_loops = false;  ///< nodes with a loop of their own; see ComputesBlocks
 
   constexpr InBlocks operator+(const InBlocks& other) const {
     return {kernels || other.kernels, own_loops || other.own_loops};
@@ -105,18 +105,18 @@ constexpr InBlocks InBlocksOf() {
   }
 }
 
-/// What batch_gemm.h computes: a product for each index of the first dimension.
+/// True for the products of batch_gemm.h: one for each index of the first dimension.
 template <typename C>
 concept BatchOfProducts = requires(const C& whole) {
   whole.lhs.shape_.Size();
   whole.rhs.shape_.Size();
 };
 
-/// Collects the description of the passes while an expression is walked as Assign and Prepare walk
-/// it, with tensors without memory in the places of temporaries.
+/// Collects the description of the passes. It walks an expression as Assign and Prepare do, with
+/// tensors without memory in place of temporaries.
 class Inspection {
  public:
-  /// Notes what Assign<Saver, kAliasing>(dst, e) runs.
+  /// Notes the passes of Assign<Saver, kAliasing>(dst, e).
   template <typename Saver, Aliasing kAliasing = Aliasing::kChecked, typename Dst, typename E>
   void Assignment(const Dst& dst, const E& e) {
     const Evaluation evaluation(this);
@@ -148,7 +148,8 @@ class Inspection {
     }
   }
 
-  /// Notes what Prepare(e) runs in an Evaluation, and returns what it would.
+  /// Notes the passes of Prepare(e) in an Evaluation, and returns the expression that Prepare would
+  /// return.
   template <typename E>
   auto Ready(const E& e) {
     if constexpr (!IsComputedFirst<E>()) {
@@ -165,8 +166,8 @@ class Inspection {
     }
   }
 
-  /// Notes how the number that e stands for is computed. On the CPU arithmetic of numbers is no
-  /// pass; on a GPU they lie in its memory, and what is made of them takes a kernel.
+  /// Notes how the number that e stands for is computed. Arithmetic of numbers is no pass on the
+  /// CPU. On a GPU the numbers lie in its memory, and their arithmetic takes a kernel.
   template <typename E>
   void ANumber(const E& e) {
     const Evaluation evaluation(this);
@@ -177,7 +178,7 @@ class Inspection {
     }
   }
 
-  /// Notes what is no pass.
+  /// Notes a line that is no pass.
   void Note(const std::string& what) { text_ << what << "\n"; }
 
   std::string Text() const {
@@ -196,8 +197,8 @@ class Inspection {
   static constexpr const char* kOverlap = " because an operand shares memory with the destination";
   static constexpr const char* kOneByOne = "one element at a time";
 
-  /// For as long as it lives, the passes noted are those of one evaluation with a Scratch of its
-  /// own, which computes equal parts once.
+  /// The scope of one evaluation. The passes noted while it exists share a Scratch, so that equal
+  /// parts are computed once.
   class Evaluation {
    public:
     explicit Evaluation(Inspection* inspection)
@@ -219,7 +220,8 @@ class Inspection {
   static bool HasMemory(const Dst& dst) {
     return PlaceOf(dst).begin != 0;
   }
-  /// ReadsElsewhere, where temporaries that evaluation would have stand without memory.
+  /// Returns ReadsElsewhere for a destination with memory, else false. Temporaries of the
+  /// evaluation have no memory here.
   template <bool kMoved, typename E, typename Dst>
   static bool ReadsShared(const E& e, const Dst& dst) {
     const MemoryPlace place = PlaceOf(dst);
@@ -236,7 +238,8 @@ class Inspection {
     }
   }
 
-  // What stands in the place of a node that is computed first: see its ComputeFirst.
+  // First notes how a node is materialized before the loop, and returns its replacement; see the
+  // node's ComputeFirst.
 
   template <typename Red, typename Finish, typename T, typename E>
   auto First(const ReduceAllExp<Red, Finish, T, E>& e) {
@@ -258,7 +261,7 @@ class Inspection {
     Into(e);
     return results;
   }
-  // What ComputeInto does.
+  // Into notes the passes of ComputeInto.
   template <typename Red, typename Finish, int kAxis, typename T, typename E>
   void Into(const ReduceAxisExp<Red, Finish, kAxis, T, E>& e) {
     using Walk = AxisWalk<kAxis, E::kRank>;
@@ -289,7 +292,7 @@ class Inspection {
     Into(e.a);
   }
 
-  /// A node that asks for each element of its operand many times.
+  /// Notes the passes of a node that reads each element of its operand many times.
   template <typename E>
   requires E::kRereadsOperand auto First(const E& e) {
     const auto ready = Ready(std::get<0>(e.operands()));
@@ -302,12 +305,12 @@ class Inspection {
     }
   }
 
-  /// A node that stores its operand.
+  /// Notes the passes of a node that materializes its operand.
   template <typename E>
   requires E::kStoresOperand auto First(const E& e) {
     return e.WithOperands(ReadyStored(std::get<0>(e.operands())));
   }
-  // What PrepareStored and PrepareRows do.
+  // ReadyStored and ReadyRows note the passes of PrepareStored and PrepareRows.
   template <typename E>
   auto ReadyStored(const E& e) {
     const auto ready = Ready(e);
@@ -336,7 +339,7 @@ class Inspection {
     return stored;
   }
 
-  /// A program's own node.
+  /// Notes the pass of a program's own node.
   template <typename E>
   auto First(const E& e) {
     if constexpr (E::kRank == 0) {
@@ -354,7 +357,8 @@ class Inspection {
     text_ << "\n";
   }
 
-  // What runs when an expression that is computed as a whole is assigned: see its AssignTo.
+  // Whole notes the passes of assigning an expression that is computed as a whole; see its
+  // AssignTo.
 
   template <typename Saver, typename A, typename B, bool kTransposeA, bool kTransposeB,
             typename Dst>
@@ -447,7 +451,7 @@ class Inspection {
       return false;
     }
   }
-  /// What is multiplied, as it is stored.
+  /// Returns a description of the two factors as they are stored.
   template <typename A, typename B>
   static std::string Factors(const A& a, const B& b) {
     std::ostringstream text;
@@ -456,11 +460,11 @@ class Inspection {
     return text.str();
   }
 
-  /// A product of m by k and k by n elements.
+  /// The extents of a product of m by k and k by n elements.
   struct Extents {
     index_t m, n, k;
   };
-  /// Notes a product, or each of a batch of `count`.
+  /// Notes a product, or each of a batch of `count` products.
   template <typename Dst>
   void Gemm(const Extents& e, index_t count = 1) {
     using tensor_internal::GemmThreads;
@@ -481,16 +485,16 @@ class Inspection {
       }
     }
   }
-  /// Notes what becomes of a product that a GEMM cannot compute in dst.
+  /// Notes the copy of a product that a GEMM cannot compute in dst.
   template <typename Saver, typename Dst>
   void AfterProduct(const Dst& dst, bool shared) {
     if (sv::DoneByGemm<Saver> && !shared) return;
     Copy<Saver>(dst, Stored(dst, shared ? kOverlap : " because a GEMM only adds to its result"));
   }
 
-  // The parts of a line.
+  // The functions below write the parts of a line.
 
-  /// Notes Evaluate<Saver>(dst, e).
+  /// Notes the pass of Evaluate<Saver>(dst, e).
   template <typename Saver, typename Dst, typename E>
   void Loop(const std::string& what, const Dst& dst, const E& e) {
     constexpr Traffic kTraffic = TrafficOf<E>();
@@ -515,7 +519,7 @@ class Inspection {
           {plan.count(), plan.grain()});
     }
   }
-  /// Notes that a temporary goes where it belongs.
+  /// Notes that a temporary is copied to the destination, or combined with it.
   template <typename Saver, typename Dst, typename From>
   void Copy(const Dst& dst, const From& temporary) {
     constexpr bool kSaves = std::is_same_v<Saver, sv::saveto>;
@@ -538,7 +542,7 @@ class Inspection {
     text_ << loop << "; " << Threads(ParallelWidth(tasks.count, tasks.grain)) << "\n";
   }
   void EndKernel() { text_ << "one CUDA kernel\n"; }
-  /// Of a reduction on a GPU to `results` results, by way of so many pieces of each.
+  /// Notes the kernels of a reduction on a GPU to `results` results, each from `pieces` pieces.
   void EndKernels(index_t results, index_t pieces) {
     if (pieces <= 1 || results == 0) return EndKernel();
     text_ << "a CUDA kernel for " << pieces << " pieces of each, and for these\n";
@@ -549,13 +553,13 @@ class Inspection {
   static std::string Threads(int64_t threads) {
     return threads <= 1 ? "1 thread" : "up to " + std::to_string(threads) + " threads";
   }
-  /// What kInstructionSet says of a build's packets, of those that this machine adds.
+  /// Returns the description of AVX2 packets, which this machine adds to the packets of the build.
   template <typename T>
   static std::string WidePackets() {
     constexpr size_t kBytes = std::is_same_v<T, half_t> ? 16 : 32;
     return "packets of " + std::to_string(kBytes / sizeof(T)) + " (AVX2, chosen at run time)";
   }
-  /// A loop over `columns` elements that takes up `packets` packets at a time.
+  /// Describes a loop over `columns` elements that takes `packets` packets at a time.
   template <typename T>
   static std::string Packets(index_t columns, index_t packets) {
     std::ostringstream text;
@@ -566,12 +570,13 @@ class Inspection {
     }
     return text.str();
   }
-  /// The same of what has no packets but FitsBlocks.
+  /// Describes a loop over `columns` elements without packets for which FitsBlocks is true.
   static std::string Vectors(index_t columns) {
     if (columns < kElementBlock) return kOneByOne;
     return "blocks of " + std::to_string(kElementBlock) + ", which the compiler puts into vectors";
   }
-  /// A loop over an expression that HoldsSpans, which go over blocks of at most `block` elements.
+  /// Describes a loop over an expression for which HoldsSpans is true, in blocks of at most `block`
+  /// elements.
   template <typename E>
   static std::string Spans(index_t block, const std::string& rest) {
     constexpr InBlocks kParts = InBlocksOf<E>();
@@ -584,8 +589,9 @@ class Inspection {
     text << "the rest: " << rest;
     return text.str();
   }
-  /// A reduction that takes up `packets` packets of `columns` elements at a time, and what is
-  /// evaluated in blocks by `block`, which EvaluateSpans cuts where it needs buffers.
+  /// Describes a reduction that accumulates `packets` packets of `columns` elements at a time.
+  /// Parts evaluated in blocks take `block` elements at a time. EvaluateSpans divides these where
+  /// it needs buffers.
   template <typename Red, typename E>
   static std::string Reduces(index_t columns, index_t packets, index_t block) {
     using T = typename E::value_type;
@@ -597,7 +603,7 @@ class Inspection {
       return Spans<E>(SpanOfTensor<E> ? block : std::min(block, kSpanBlock<T>), rest);
     }
   }
-  /// A reduction along rows of `columns` elements.
+  /// Describes a reduction along rows of `columns` elements.
   template <typename Red, typename E>
   static std::string ReducesRows(const E& /*e*/, index_t columns) {
     constexpr index_t kSize =
@@ -607,7 +613,7 @@ class Inspection {
     }
     return Reduces<Red, E>(columns, kReduceChains, kReduceBlock * kReduceChains * kSize);
   }
-  /// A reduction over rows, to one value for each of `columns` columns.
+  /// Describes a reduction over rows, to one value for each of `columns` columns.
   template <typename Red, typename E>
   static std::string ReducesColumns(const E& /*e*/, index_t columns) {
     const index_t count = std::min(columns, kColumnBlock);
@@ -641,7 +647,7 @@ class Inspection {
     return kOneByOne;
   }
 
-  /// A tensor in the place of e's value in scratch memory.
+  /// Notes a temporary for the value of e, and returns a tensor without memory in its place.
   template <typename E>
   auto Stored(const E& e, const std::string& why = "") {
     using Device = std::conditional_t<std::is_void_v<DeviceOf<E>>, cpu, DeviceOf<E>>;
@@ -655,19 +661,19 @@ class Inspection {
 
   std::ostringstream text_;
   std::ostringstream temporaries_;
-  Scratch<cpu>* scratch_ = nullptr;  // of the evaluation
+  Scratch<cpu>* scratch_ = nullptr;  // of the current Evaluation
   int passes_ = 0;
 };
 
-/// A container, which takes the shape of what is assigned to it.
+/// True for a container, which takes the shape of an expression that is assigned to it.
 template <typename To>
 concept TakesShapes = requires(const To& to) {
   { to.AfterResize(to.shape_) } -> std::same_as<NodeOf<To>>;
 };
 
-/// The passes of `to = e`, one line each, and the temporaries they use; of `to += e` where Saver is
-/// sv::plusto, and so on. `to` is a tensor, a container or a View.
-/// Throws Error(kInvalidArgument) if the shapes do not fit.
+/// Describes the passes of `to = e`, one line each, and the temporaries they use. The Saver
+/// sv::plusto describes `to += e`, and so on. `to` is a tensor, a container or a View. Throws
+/// Error(kInvalidArgument) if the shapes do not fit.
 template <AnySaver Saver = sv::saveto, Expression To, AssignableTo<NodeOf<To>> E>
 std::string Inspect(const To& to, const E& e) {
   using Dst = NodeOf<To>;
@@ -697,7 +703,8 @@ std::string Inspect(const To& to, const E& e) {
   return inspection.Text();
 }
 
-/// The passes of an expression assigned to a new contiguous tensor, or of a reduction to a number.
+/// Describes the passes of an expression assigned to a new contiguous tensor, or of a reduction to
+/// a number.
 template <Operand E>
 std::string Inspect(const E& e) {
   Inspection inspection;
