@@ -6,16 +6,16 @@
 
 #include "tessera/tensor/dense/dense.h"
 
-/// What a node that asks for elements of an expression many times makes of it: it stores what costs
-/// more to compute again than to read back. Those whose windows share elements store every
-/// function (kRereadsOperand); those that repeat elements, each in a place of its own, what is dear
-/// (StoresOperand).
+/// Materializes operands whose elements a node reads many times. A node materializes an operand if
+/// computing it again costs more than reading it back. Nodes whose windows share elements
+/// materialize every function (kRereadsOperand). Nodes that repeat elements, each at an index of
+/// its own, materialize only expensive operands (StoresOperand).
 namespace tessera::expr {
 
 template <typename E>
 constexpr bool IsWorthStoring();
 
-/// Whether IsWorthStoring of any of a tuple of expressions.
+/// True if IsWorthStoring is true for any of a tuple of expressions.
 template <typename Tuple>
 struct AnyIsWorthStoring;
 template <typename... E>
@@ -23,8 +23,8 @@ struct AnyIsWorthStoring<std::tuple<E...>> {
   static constexpr bool value = (IsWorthStoring<E>() || ...);
 };
 
-/// Whether an element of E is more than one that is read elsewhere in memory: it is a function of
-/// others, or such a node's own value.
+/// Returns true if an element of E is more than an element read elsewhere in memory. It is then a
+/// function of other elements, or a value of a node with kRereadsOperand.
 template <typename E>
 constexpr bool IsWorthStoring() {
   if constexpr (kIsTensor<E>) {
@@ -36,25 +36,26 @@ constexpr bool IsWorthStoring() {
   }
 }
 
-/// Whether a node that reads its operand E many times is computed first, as it must where a part of
-/// E is, and therefore has PrepareToReread do it.
+/// Returns true if a node that reads its operand E many times must call PrepareToReread before the
+/// loop. This is so if a part of E must be materialized, or if E is worth it.
 template <typename E>
 constexpr bool IsPreparedToReread() {
   return IsComputedFirst<E>() || IsWorthStoring<E>();
 }
 
-/// Whether a node that repeats elements of its operand E stores it: on the CPU, where these are
-/// computed in blocks.
+/// True if a node that repeats elements of its operand E materializes E: the elements are computed
+/// on the CPU, in blocks.
 template <typename E>
 inline constexpr bool kIsDearToRepeat = HoldsSpans<E>() && !std::is_same_v<DeviceOf<E>, gpu>;
 
-/// Whether a node that reads rows of its operand E stores it: on the CPU, where it is computed in
-/// tiles, as a transpose is, of which a row by itself is a column of what is transposed.
+/// True if a node that reads rows of its operand E materializes E: the elements are computed on the
+/// CPU, in tiles. A transpose is such an operand: a row of it by itself is a column of its own
+/// operand.
 template <typename E>
 inline constexpr bool kIsReadInTiles = HoldsTiles<E>() && !std::is_same_v<DeviceOf<E>, gpu>;
 
-/// A base of nodes that, if kStores, are computed first to store their operand; these offer
-/// ComputeFirst by PrepareStored.
+/// A base of nodes that materialize their operand before the loop if kStores is true. Such a node
+/// implements ComputeFirst by PrepareStored.
 template <bool kStores>
 struct StoresOperand {};
 template <>
@@ -65,8 +66,8 @@ struct StoresOperand<true> {
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// What is ready for a loop, in a temporary in scratch memory.
-/// Throws Error(kResourceExhausted) without memory for it.
+/// Materializes an expression that is ready for a loop in a temporary in scratch memory. Throws
+/// Error(kResourceExhausted) without memory for it.
 template <typename E, typename Device>
 auto StoredInScratch(const E& ready, Scratch<Device>* scratch) {
   const auto stored = TemporaryTensor<Device, E::kRank, typename E::value_type>(
@@ -75,7 +76,8 @@ auto StoredInScratch(const E& ready, Scratch<Device>* scratch) {
   return stored;
 }
 
-/// e ready for a loop, in a temporary if it is worth that; throws as StoredInScratch does.
+/// Returns e ready for a loop, materialized in a temporary if it is worth that. Throws
+/// Error(kResourceExhausted) without memory for the temporary.
 template <typename E, typename Device>
 auto PrepareToReread(const E& e, Scratch<Device>* scratch) {
   const auto ready = Prepare(e, scratch);
@@ -86,7 +88,8 @@ auto PrepareToReread(const E& e, Scratch<Device>* scratch) {
   }
 }
 
-/// The same, in a temporary whatever it is, unless it is a tensor.
+/// Returns e materialized in a temporary, or e itself if it is a tensor once it is ready for a
+/// loop. Throws Error(kResourceExhausted) without memory for the temporary.
 template <typename E, typename Device>
 auto PrepareStored(const E& e, Scratch<Device>* scratch) {
   const auto ready = Prepare(e, scratch);
@@ -97,7 +100,8 @@ auto PrepareStored(const E& e, Scratch<Device>* scratch) {
   }
 }
 
-/// PrepareInPlace for a loop over rows: what kIsReadInTiles in a temporary.
+/// Returns e ready for a loop over rows. An e that kIsReadInTiles is materialized in a temporary.
+/// PrepareInPlace prepares any other e.
 template <typename E, typename Device>
 decltype(auto) PrepareRows(const E& e, Scratch<Device>* scratch) {
   if constexpr (kIsReadInTiles<E>) {
