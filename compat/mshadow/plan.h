@@ -27,7 +27,7 @@ class Plan {
                 "a product or a reduction has no elements before it is computed: store it first");
   static_assert(std::is_same_v<tessera::expr::NodeOf<E>, E>,
                 "an expression of a program's own needs a Plan of its own");
-  static_assert(!tessera::expr::IsComputedFirst<E>(),
+  static_assert(!tessera::expr::NeedsMaterialization<E>(),
                 "an expression that holds a product or a reduction has no elements before that is "
                 "computed: store it first");
 

@@ -65,7 +65,7 @@ TEST_F(MissingMemoryTest, DestinationsAreNamed) {
   ExpectMissing([&] { Copy(null, a); }, "the destination");
 }
 
-TEST_F(MissingMemoryTest, WhatIsComputedFirstOrAsAWhole) {
+TEST_F(MissingMemoryTest, MaterializedOrWholeOperands) {
   Matrix dst = r;
   ExpectMissing([&] { dst = a * sum(a + null); }, "tensor 2 of the expression");
   ExpectMissing([&] { static_cast<void>(float{sum(null)}); }, "tensor 1 of the expression");

@@ -123,7 +123,7 @@ void AssignReference(const R& dst, const E& e) {
                               dst.shape());
       }
     }
-    const auto ready = Prepare<false>(AsNode(e), &scratch);
+    const auto ready = Materialize<false>(AsNode(e), &scratch);
     if (MayOverlap(dst, ready)) {
       const auto temporary =
           TemporaryTensor<Device, R::kRank, T>(dst.shape(), scratch.stream(), &scratch);

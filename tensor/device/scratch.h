@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace tensor_internal {
 
-/// A record that a part of an expression has been computed; see prepare.h.
+/// A record that a part of an expression has been computed; see materialize.h.
 struct ComputedPart {
   const ComputedPart* older;  ///< the record made before this one
   const void* type_mark;      ///< identifies the type of the part
@@ -48,7 +48,7 @@ class Scratch<cpu> {
   Stream<cpu>* stream() const { return stream_; }
 
   /// Returns the parts that the evaluation has computed before its loop, the newest first; see
-  /// prepare.h.
+  /// materialize.h.
   const tensor_internal::ComputedPart* computed() const { return computed_; }
   void set_computed(const tensor_internal::ComputedPart* newest) { computed_ = newest; }
 

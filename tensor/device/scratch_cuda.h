@@ -48,7 +48,7 @@ class Scratch<gpu> {
   Stream<gpu>* stream() const { return owner_; }
 
   /// Returns the parts that the evaluation has computed before its loop, the newest first; see
-  /// prepare.h.
+  /// materialize.h.
   const tensor_internal::ComputedPart* computed() const { return host_.computed(); }
   void set_computed(const tensor_internal::ComputedPart* newest) { host_.set_computed(newest); }
 

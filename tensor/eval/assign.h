@@ -5,7 +5,7 @@
 
 #include "tessera/tensor/eval/evaluator_cpu.h"
 #include "tessera/tensor/eval/evaluator_cuda.h"
-#include "tessera/tensor/eval/prepare.h"
+#include "tessera/tensor/eval/materialize.h"
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/expr/overlap.h"
 
@@ -93,16 +93,16 @@ void Assign(const To& to, const E& e) {
                               " but the destination has shape ", dst.shape());
       }
     }
-    if constexpr (IsComputedFirst<NodeOf<E>>()) {
+    if constexpr (NeedsMaterialization<NodeOf<E>>()) {
       Scratch<typename Dst::device_type> scratch(dst.stream_);
-      if constexpr (std::same_as<Saver, sv::saveto> && ComputesFirstInto<NodeOf<E>, Dst>) {
-        if (FitsFirstInto(AsNode(e), dst)) {
+      if constexpr (std::same_as<Saver, sv::saveto> && MaterializesInto<NodeOf<E>, Dst>) {
+        if (CanMaterializeInto(AsNode(e), dst)) {
           RequireMemory(AsNode(e));
           AsNode(e).ComputeInto(dst, &scratch);
           return;
         }
       }
-      EvaluateSafely<Saver, kAliasing>(dst, Prepare<false>(AsNode(e), &scratch));
+      EvaluateSafely<Saver, kAliasing>(dst, Materialize<false>(AsNode(e), &scratch));
     } else {
       EvaluateSafely<Saver, kAliasing>(dst, AsNode(e));
     }

@@ -133,7 +133,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   }
   bool IsFlat() const { return a.IsFlat(); }
   bool GroupsAreAligned(index_t rows) const requires kHasGroups { return a.GroupsAreAligned(rows); }
-  /// Computes the node straight into dst; see ComputesFirstInto. The member exists if the operand
+  /// Computes the node straight into dst; see MaterializesInto. The member exists if the operand
   /// is materialized before the loop and can apply Op to its results.
   template <typename Dst, typename ScratchMemory>
   void ComputeInto(const Dst& dst, ScratchMemory* scratch) const requires requires {
@@ -360,12 +360,12 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   }
 };
 
-// Returns a contiguous tensor in scratch memory; defined in prepare.h.
+// Returns a contiguous tensor in scratch memory; defined in materialize.h.
 template <typename Device, int N, typename T>
 Tensor<Device, N, T> TemporaryTensor(const Shape<N>& shape, Stream<Device>* stream,
                                      Scratch<Device>* scratch);
 
-/// A product or a reduction as an operand. It has no elements until Prepare materializes it and
+/// A product or a reduction as an operand. It has no elements until Materialize materializes it and
 /// puts the temporary in its place.
 template <ComplexExpression C>
 struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
@@ -373,7 +373,7 @@ struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
   using device_type = typename C::device_type;
   static constexpr int kRank = C::kRank;
   static constexpr bool kHasPacket = false;
-  static constexpr bool kComputedFirst = true;
+  static constexpr bool kIsMaterialized = true;
 
   C whole;
 
@@ -382,7 +382,7 @@ struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
   auto operands() const requires requires(const C& c) { c.operands(); }
   { return whole.operands(); }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
+  auto Materialized(Scratch<Device>* scratch) const {
     const auto temporary =
         TemporaryTensor<Device, kRank, value_type>(shape(), scratch->stream(), scratch);
     whole.template AssignTo<sv::saveto>(temporary);

@@ -52,8 +52,8 @@
 ///                             at_row.h
 ///   kIsItsOperands            true if type, shape and operands determine the node's elements:
 ///                             equal nodes that are materialized are then materialized once
-///   kComputedFirst            true for a node that has no elements before ComputeFirst
-///                             materializes it; see prepare.h
+///   kIsMaterialized            true for a node that has no elements before Materialized
+///                             materializes it; see materialize.h
 ///   kElementCost              the cost of an element without its operands', 0 if absent
 ///   ElementCost()             replaces kElementCost in a node that knows its cost only at run
 ///                             time: the cost of an element with its operands'; see cost.h

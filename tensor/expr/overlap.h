@@ -155,7 +155,7 @@ bool FindsElsewhere(const E& e, OverlapSearch& search) {
     return place.Overlaps(search.dst);
   } else if constexpr (requires { e.Reads(search.dst); }) {
     return e.Reads(search.dst);
-  } else if constexpr (requires { requires E::kComputedFirst; }) {
+  } else if constexpr (requires { requires E::kIsMaterialized; }) {
     return false;
   } else {
     // Visits all operands, so that none without memory is missed.
@@ -202,7 +202,7 @@ bool ReadsAnywhere(const E& e, const MemoryPlace& place) {
   } else if constexpr (requires { e.Reads(place); }) {
     return e.Reads(place);
   } else if constexpr (
-      requires { requires E::kComputedFirst; } && !requires { e.operands(); }) {
+      requires { requires E::kIsMaterialized; } && !requires { e.operands(); }) {
     return true;
   } else {
     return VisitOperands(

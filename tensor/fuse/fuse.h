@@ -144,10 +144,10 @@ auto TilesFor(const Shape<N>& shape, [[maybe_unused]] bool one_row) {
   }
 }
 
-// Statements whose expressions are prepared for the loop. Each statement has a Local for each tile:
-// Start initializes it, Run updates it for each part of a row, and End converts it to a Partial.
-// Reset initializes a Total, Combine adds the Partials to it in the order of the tiles, and Finish
-// stores it.
+// Statements whose expressions are materialized for the loop. Each statement has a Local for each
+// tile: Start initializes it, Run updates it for each part of a row, and End converts it to a
+// Partial. Reset initializes a Total, Combine adds the Partials to it in the order of the tiles,
+// and Finish stores it.
 
 /// The base of statements without partial results.
 struct KeepsNothing {
@@ -360,13 +360,13 @@ struct FusedAcrossRows : KeepsNothing {
   }
 };
 
-/// Returns a statement prepared for the loop: operands that the loop cannot compute are
+/// Returns a statement that is materialized for the loop: operands that the loop cannot compute are
 /// materialized in memory of `scratch`.
 template <typename Saver, typename Dst, typename E>
 auto MakeReady(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<cpu>* scratch) {
   RequireMemoryOf(statement.dst, kDestination);
   RequireMemory(statement.e);
-  const auto ready = Prepare(statement.e, scratch);
+  const auto ready = Materialize(statement.e, scratch);
   return FusedAssignment<Saver, Dst, std::remove_cv_t<decltype(ready)>>(statement.dst, ready);
 }
 template <typename Saver, typename Red, typename Finisher, typename T, typename E>
@@ -374,7 +374,7 @@ auto MakeReady(const DeferredReduction<Saver, Red, Finisher, T, E>& statement,
                Scratch<cpu>* scratch) {
   using Statement = DeferredReduction<Saver, Red, Finisher, T, E>;
   RequireMemory(statement.e);
-  const auto ready = Prepare(statement.e, scratch);
+  const auto ready = Materialize(statement.e, scratch);
   using Ready = std::remove_cv_t<decltype(ready)>;
   return FusedReduction<Statement, Red, Finisher, T, Ready>{&statement, ready};
 }
@@ -383,7 +383,7 @@ auto MakeReady(const DeferredAxisReduction<Saver, Dst, Red, Finisher, kAxis, E>&
                Scratch<cpu>* scratch) {
   RequireMemoryOf(statement.dst, kDestination);
   RequireMemory(statement.e);
-  const auto ready = Prepare(statement.e, scratch);
+  const auto ready = Materialize(statement.e, scratch);
   using Ready = std::remove_cv_t<decltype(ready)>;
   if constexpr (kAxis == E::kRank - 1) {
     return FusedAlongRows<Saver, Dst, Red, Finisher, Ready>(statement.dst, ready, scratch);
@@ -392,7 +392,7 @@ auto MakeReady(const DeferredAxisReduction<Saver, Dst, Red, Finisher, kAxis, E>&
   }
 }
 
-/// Runs prepared statements in one pass.
+/// Runs materialized statements in one pass.
 template <typename Tiles, typename... Fused>
 void RunFused(const Tiles& tiles, const Fused&... fused) {
   using Partials = std::tuple<typename Fused::Partial...>;
@@ -447,7 +447,7 @@ inline constexpr bool kReduces = IsDeferredReduction<S>::value || IsDeferredAxis
 /// Store). `first` is true if the write comes before the loop, while an operand is materialized.
 template <bool kFirst = false, typename E, typename Visit>
 void ForEachStored(const E& e, const Visit& visit) {
-  constexpr bool kBeforeLoop = kFirst || requires { requires E::kComputedFirst; };
+  constexpr bool kBeforeLoop = kFirst || requires { requires E::kIsMaterialized; };
   if constexpr (requires { e.Stored(); }) visit(e.Stored(), kBeforeLoop);
   std::apply([&](const auto&... operand) { (ForEachStored<kBeforeLoop>(operand, visit), ...); },
              OperandsOf(e));
@@ -457,7 +457,7 @@ void ForEachStored(const E& e, const Visit& visit) {
 template <typename Reader>
 bool ReadsAtAnotherTime(const Reader& reader, const MemoryPlace& written, index_t distance) {
   using E = decltype(reader.e);
-  if (IsComputedFirst<E>() && distance > 0 && ReadsAnywhere(reader.e, written)) return true;
+  if (NeedsMaterialization<E>() && distance > 0 && ReadsAnywhere(reader.e, written)) return true;
   if constexpr (!kReduces<Reader>) {
     RequireMemoryOf(reader.dst, kDestination);
     if (ReadsElsewhere(reader.dst, written)) return true;

@@ -44,7 +44,7 @@ __device__ void ForEachOf(const Body& body, const Pack<A, As...>& a, Pack<B, Bs.
   ForEachOf(body, a.rest, b.rest, c.rest);
 }
 
-/// An assignment that is prepared for the kernel. It has no partial result.
+/// An assignment that is materialized for the kernel. It has no partial result.
 template <typename Saver, typename T, typename E>
 struct KernelAssignment {
   struct Partial {};
@@ -74,7 +74,7 @@ struct KernelAssignment {
   __device__ void Finish(const Partial&, index_t, Result*) const {}
 };
 
-/// An assignment to a view that is prepared for the kernel. The view's elements need not be
+/// An assignment to a view that is materialized for the kernel. The view's elements need not be
 /// contiguous.
 template <typename Saver, typename T, typename E>
 struct KernelViewAssignment {
@@ -97,7 +97,7 @@ struct KernelViewAssignment {
   __device__ void Finish(const Partial&, index_t, Result*) const {}
 };
 
-/// A reduction that is prepared for the kernel.
+/// A reduction that is materialized for the kernel.
 template <typename Red, typename End, typename T, typename E>
 struct KernelReduction {
   using Partial = AccumulatorOf<Red, typename E::value_type>;
@@ -233,25 +233,25 @@ Pack<typename Statement::Result...> RunFusedCuda(const Shape<2>& shape, bool in_
   return results;
 }
 
-/// Returns a statement in the kernel's form, with its expression prepared.
+/// Returns a statement in the kernel's form, with its expression materialized.
 template <typename Saver, typename Dst, typename E>
 auto ForKernel(const DeferredAssignment<Saver, Dst, E>& statement, Scratch<gpu>* scratch) {
-  using Ready = std::remove_cv_t<decltype(Prepare(statement.e, scratch))>;
+  using Ready = std::remove_cv_t<decltype(Materialize(statement.e, scratch))>;
   return KernelAssignment<Saver, typename Dst::value_type, Ready>{
-      statement.dst.dptr_, statement.dst.stride_, Prepare(statement.e, scratch)};
+      statement.dst.dptr_, statement.dst.stride_, Materialize(statement.e, scratch)};
 }
 template <typename Saver, int N, typename T, typename E>
 auto ForKernel(const DeferredAssignment<Saver, ViewExp<gpu, N, T>, E>& statement,
                Scratch<gpu>* scratch) {
-  using Ready = std::remove_cv_t<decltype(Prepare(statement.e, scratch))>;
+  using Ready = std::remove_cv_t<decltype(Materialize(statement.e, scratch))>;
   return KernelViewAssignment<Saver, T, Ready>{statement.dst.dptr_, statement.dst.row_step_,
                                                statement.dst.column_step_,
-                                               Prepare(statement.e, scratch)};
+                                               Materialize(statement.e, scratch)};
 }
 template <typename Saver, typename Red, typename End, typename T, typename E>
 auto ForKernel(const DeferredReduction<Saver, Red, End, T, E>& statement, Scratch<gpu>* scratch) {
-  using Ready = std::remove_cv_t<decltype(Prepare(statement.e, scratch))>;
-  return KernelReduction<Red, End, T, Ready>{Prepare(statement.e, scratch)};
+  using Ready = std::remove_cv_t<decltype(Materialize(statement.e, scratch))>;
+  return KernelReduction<Red, End, T, Ready>{Materialize(statement.e, scratch)};
 }
 
 /// Return whether a statement's rows can run as one row, and in groups.

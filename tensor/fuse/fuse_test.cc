@@ -39,7 +39,7 @@ using CubeSums = decltype(Lazy(Matrix()) = sum<kAxis>(Cube()));
 static_assert(expr::PassRank<ToMatrix, ToNumber, RowSums, ColumnSums>() == 2);
 static_assert(expr::PassRank<ToVector, ToMatrix>() == 0);
 static_assert(expr::PassRank<ToVector, ToNumber>() == 0);
-static_assert(expr::PassRank<ToVector, RowSums>() == 1, "the sums are computed first");
+static_assert(expr::PassRank<ToVector, RowSums>() == 1, "the sums are materialized");
 static_assert(expr::PassRank<ToCube, CubeSums<0>, CubeSums<2>>() == 3);
 static_assert(expr::PassRank<ToCube, CubeSums<0>, CubeSums<1>>() == 0);
 static_assert(expr::PassRank<CubeSums<0>, CubeSums<1>>() == 2);
@@ -457,7 +457,7 @@ TEST(FuseTest, ResultsOfReductionsAreThereForLaterStatements) {
   Fuse(Lazy(*x) = exp(*a), Lazy(*s) = sum<1>(*x), Lazy(*y) = *x / spread<1>(*s, columns));
   *t = sum<1>(*y);
   for (index_t i = 0; i < rows; ++i) EXPECT_NEAR((*t)[i], 1, 1e-6);
-  // Of the results' own shape: the sums are computed first.
+  // Of the results' own shape: the sums are materialized.
   Fuse(Lazy(*t) = sum<1>(*x), Lazy(*v) = *t * 2);
   for (index_t i = 0; i < rows; ++i) EXPECT_EQ((*v)[i], (*t)[i] * 2);
   // Nothing but reductions, of different shapes.

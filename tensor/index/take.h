@@ -79,7 +79,7 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
   // Materializing all rows reads each number once. On a GPU each element reads every number.
-  static constexpr bool kComputedFirst = std::is_same_v<device_type, cpu>;
+  static constexpr bool kIsMaterialized = std::is_same_v<device_type, cpu>;
 
   I index;
   E e;
@@ -113,15 +113,15 @@ struct TakeGradExp : Exp<TakeGradExp<I, E>, typename E::value_type> {
   }
   bool IsFlat() const { return false; }
 
-  auto ComputeFirst(Scratch<cpu>* scratch) const {
+  auto Materialized(Scratch<cpu>* scratch) const {
     const auto results = TemporaryTensor<cpu, 2, value_type>(target, scratch->stream(), scratch);
     ComputeInto(results, scratch);
     return results;
   }
-  /// Computes all rows into `results`; see ComputesFirstInto.
+  /// Computes all rows into `results`; see MaterializesInto.
   void ComputeInto(const Tensor<cpu, 2, value_type>& results, Scratch<cpu>* scratch) const {
-    const auto& numbers = PrepareInPlace(index, scratch);
-    const auto& gradient = PrepareInPlace(e, scratch);
+    const auto& numbers = MaterializeInPlace(index, scratch);
+    const auto& gradient = MaterializeInPlace(e, scratch);
     const index_t rows = target[0], columns = target[1];
     if (target.Size() == 0) return;
     // Each row has a linked list of the gradient's rows that it sums.

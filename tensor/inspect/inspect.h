@@ -11,12 +11,12 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/dense/dense.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/dense/store.h"
 #include "tessera/tensor/dense/view.h"
 #include "tessera/tensor/device/instruction_set.h"
 #include "tessera/tensor/device/parallel.h"
-#include "tessera/tensor/eval/prepare.h"
+#include "tessera/tensor/eval/materialize.h"
 #include "tessera/tensor/expr/element_group.h"
 #include "tessera/tensor/linalg/dot.h"
 #include "tessera/tensor/linalg/gemm.h"
@@ -112,8 +112,8 @@ concept BatchOfProducts = requires(const C& whole) {
   whole.rhs.shape_.Size();
 };
 
-/// Collects the description of the passes. It walks an expression as Assign and Prepare do, with
-/// tensors without memory in place of temporaries.
+/// Collects the description of the passes. It walks an expression as Assign and Materialize do,
+/// with tensors without memory in place of temporaries.
 class Inspection {
  public:
   /// Notes the passes of Assign<Saver, kAliasing>(dst, e).
@@ -130,8 +130,9 @@ class Inspection {
       Loop<Saver>("writes " + Described(dst), dst, ScalarExp<T>(T()));
     } else {
       if constexpr (E::kRank > 0) RequireShape(dst, e);
-      if constexpr (std::same_as<Saver, sv::saveto> && ComputesFirstInto<NodeOf<E>, Dst>) {
-        const bool fits = HasMemory(dst) ? FitsFirstInto(AsNode(e), dst) : dst.CheckContiguous();
+      if constexpr (std::same_as<Saver, sv::saveto> && MaterializesInto<NodeOf<E>, Dst>) {
+        const bool fits =
+            HasMemory(dst) ? CanMaterializeInto(AsNode(e), dst) : dst.CheckContiguous();
         if (fits) {
           Into(AsNode(e));
           return;
@@ -148,13 +149,13 @@ class Inspection {
     }
   }
 
-  /// Notes the passes of Prepare(e) in an Evaluation, and returns the expression that Prepare would
-  /// return.
+  /// Notes the passes of Materialize(e) in an Evaluation, and returns the expression that
+  /// Materialize would return.
   template <typename E>
   auto Ready(const E& e) {
-    if constexpr (!IsComputedFirst<E>()) {
+    if constexpr (!NeedsMaterialization<E>()) {
       return e;
-    } else if constexpr (requires { E::kComputedFirst; }) {
+    } else if constexpr (requires { E::kIsMaterialized; }) {
       return ComputeOnce(e, scratch_, [&] { return First(e); });
     } else {
       return std::apply(
@@ -172,7 +173,7 @@ class Inspection {
   void ANumber(const E& e) {
     const Evaluation evaluation(this);
     Ready(e);
-    if constexpr (kOnGpu<E> && !requires { requires E::kComputedFirst; }) {
+    if constexpr (kOnGpu<E> && !requires { requires E::kIsMaterialized; }) {
       Begin("computes a number from these; ");
       EndKernel();
     }
@@ -239,7 +240,7 @@ class Inspection {
   }
 
   // First notes how a node is materialized before the loop, and returns its replacement; see the
-  // node's ComputeFirst.
+  // node's Materialized.
 
   template <typename Red, typename Finish, typename T, typename E>
   auto First(const ReduceAllExp<Red, Finish, T, E>& e) {
@@ -294,9 +295,9 @@ class Inspection {
 
   /// Notes the passes of a node that reads each element of its operand many times.
   template <typename E>
-  requires E::kRereadsOperand auto First(const E& e) {
+  requires E::kReusesOperand auto First(const E& e) {
     const auto ready = Ready(std::get<0>(e.operands()));
-    if constexpr (IsWorthStoring<std::remove_cv_t<decltype(ready)>>()) {
+    if constexpr (IsWorthMaterializing<std::remove_cv_t<decltype(ready)>>()) {
       const auto stored = Stored(ready);
       Loop<sv::saveto>("writes " + Described(ready) + " to be read many times", stored, ready);
       return e.WithOperands(stored);
@@ -307,10 +308,10 @@ class Inspection {
 
   /// Notes the passes of a node that materializes its operand.
   template <typename E>
-  requires E::kStoresOperand auto First(const E& e) {
+  requires E::kMaterializesOperand auto First(const E& e) {
     return e.WithOperands(ReadyStored(std::get<0>(e.operands())));
   }
-  // ReadyStored and ReadyRows note the passes of PrepareStored and PrepareRows.
+  // ReadyStored and ReadyRows note the passes of MaterializeWhole and MaterializeRows.
   template <typename E>
   auto ReadyStored(const E& e) {
     const auto ready = Ready(e);

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "tessera/base/checked_size.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/reduce/reducer.h"
 
 namespace tessera {
@@ -49,8 +49,8 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
   static constexpr int kRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  static constexpr bool kRereadsOperand = true;
-  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
+  static constexpr bool kReusesOperand = true;
+  static constexpr bool kIsMaterialized = IsMaterializedForReuse<E>();
 
   E e;
   ChannelWindow w;
@@ -75,8 +75,8 @@ struct ChannelPoolExp : Exp<ChannelPoolExp<Red, E>, typename E::value_type> {
     return {a, w, target[kRank - 3]};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    return WithOperands(PrepareToReread(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const {
+    return WithOperands(MaterializeForReuse(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }

@@ -8,7 +8,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense/dense.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/nn/patch_planes.h"
 
@@ -118,8 +118,8 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
   static constexpr int kRank = 2;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  static constexpr bool kRereadsOperand = true;
-  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
+  static constexpr bool kReusesOperand = true;
+  static constexpr bool kIsMaterialized = IsMaterializedForReuse<E>();
 
   E image;
   Shape<3> image_shape;
@@ -148,8 +148,8 @@ struct UnpackPatchExp : Exp<UnpackPatchExp<E>, typename E::value_type> {
     return UnpackPatchExp<NewE>(new_image, g);
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    return WithOperands(PrepareToReread(image, scratch));
+  auto Materialized(Scratch<Device>* scratch) const {
+    return WithOperands(MaterializeForReuse(image, scratch));
   }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     const index_t tap_x = y % g.kernel_x;

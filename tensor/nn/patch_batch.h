@@ -5,7 +5,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/functors/accumulate.h"
 #include "tessera/tensor/nn/patch.h"
@@ -26,8 +26,8 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
   static constexpr int kImageRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  static constexpr bool kRereadsOperand = true;
-  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
+  static constexpr bool kReusesOperand = true;
+  static constexpr bool kIsMaterialized = IsMaterializedForReuse<E>();
 
   E e;
   PatchGeometry g;
@@ -58,8 +58,8 @@ struct UnpackBatchExp : Exp<UnpackBatchExp<E>, typename E::value_type> {
     return {a, g};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    return WithOperands(PrepareToReread(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const {
+    return WithOperands(MaterializeForReuse(e, scratch));
   }
 
   const Shape<2>& shape() const { return target; }

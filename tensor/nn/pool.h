@@ -6,7 +6,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/tensor/dense/dense.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/nn/pool_rows.h"
 
 namespace tessera {
@@ -106,8 +106,8 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
   static constexpr int kRank = 4;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  static constexpr bool kRereadsOperand = true;
-  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
+  static constexpr bool kReusesOperand = true;
+  static constexpr bool kIsMaterialized = IsMaterializedForReuse<E>();
   static constexpr bool kSharesWork = true;
 
   E image;
@@ -132,8 +132,8 @@ struct PoolExp : Exp<PoolExp<kKind, E>, typename E::value_type> {
     return PoolExp<kKind, NewE>(new_image, target[2], target[3], g);
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    return WithOperands(PrepareToReread(image, scratch));
+  auto Materialized(Scratch<Device>* scratch) const {
+    return WithOperands(MaterializeForReuse(image, scratch));
   }
   TESSERA_HD T Eval(index_t y, index_t x) const {
     return EvalPlane(y / target[2] * image_shape[2], y % target[2], x);

@@ -41,7 +41,7 @@ void ExpectAsStored(const Operand& operand, const Windows& windows, const std::s
   EXPECT_TRUE(out.GuardsIntact()) << what;
 }
 
-/// The same over each kind of operand that is computed first. All numbers are whole and small, so
+/// The same over each kind of operand that is materialized. All numbers are whole and small, so
 /// that their order does not matter.
 template <typename T, int N, typename Windows>
 void ExpectAsStoredOverAll(const Shape<N>& shape, const Windows& windows, const std::string& what) {

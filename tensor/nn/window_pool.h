@@ -5,7 +5,7 @@
 #include <array>
 #include <tuple>
 
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/nn/pool.h"
 #include "tessera/tensor/reduce/reducer.h"
 #include "tessera/tensor/shape/row_map.h"
@@ -25,8 +25,8 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
   static constexpr int kRank = E::kRank;
   static constexpr bool kHasPacket = false;
   static constexpr bool kMovesElements = true;
-  static constexpr bool kRereadsOperand = true;
-  static constexpr bool kComputedFirst = IsPreparedToReread<E>();
+  static constexpr bool kReusesOperand = true;
+  static constexpr bool kIsMaterialized = IsMaterializedForReuse<E>();
 
   E e;
   PoolGeometry g;
@@ -51,8 +51,8 @@ struct WindowPoolExp : Exp<WindowPoolExp<Red, E>, typename E::value_type> {
     return {a, Shape2(target[kRank - 2], target[kRank - 1]), g};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    return WithOperands(PrepareToReread(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const {
+    return WithOperands(MaterializeForReuse(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }

@@ -105,9 +105,9 @@ struct ReduceExceptExp : ComplexExp<ReduceExceptExp<Red, kAxis, E>, typename E::
       throw InvalidArgument("reduction: dimension ", kAxis, " of shape ", e.shape(),
                             " does not fit a destination of shape ", dst.shape_);
     }
-    if constexpr (IsComputedFirst<E>()) {
+    if constexpr (NeedsMaterialization<E>()) {
       Scratch<Device> scratch(dst.stream_);
-      ReduceSafely<Saver>(dst, Prepare<false>(e, &scratch));
+      ReduceSafely<Saver>(dst, Materialize<false>(e, &scratch));
     } else {
       ReduceSafely<Saver>(dst, e);
     }
@@ -318,7 +318,7 @@ template <typename Red, HostOperand E>
 typename E::value_type ReduceAll(const E& expression) {
   Scratch<cpu> scratch;
   return static_cast<typename E::value_type>(
-      ReduceToNumber<Red>(Prepare<false>(AsNode(expression), &scratch)));
+      ReduceToNumber<Red>(Materialize<false>(AsNode(expression), &scratch)));
 }
 
 /// Deleted for a GPU's memory, which the host cannot read. The result type names the functions to

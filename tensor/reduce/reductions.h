@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "tessera/tensor/dense/dense.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/expr/span_node.h"
 #include "tessera/tensor/functors/accumulate.h"
@@ -52,7 +52,7 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
   using device_type = DeviceOf<E>;
   static constexpr int kRank = 0;
   static constexpr bool kHasPacket = false;
-  static constexpr bool kComputedFirst = true;
+  static constexpr bool kIsMaterialized = true;
   static constexpr bool kIsItsOperands = true;
   static_assert(E::kRank > 0, "a reduction needs an operand with dimensions, not a number");
 
@@ -69,8 +69,8 @@ struct ReduceAllExp : Exp<ReduceAllExp<Red, Finish, T, E>, T>,
   const ReduceAllExp& spread() const { return *this; }
 
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
-    const auto& ready = PrepareRows(e, scratch);
+  auto Materialized(Scratch<Device>* scratch) const {
+    const auto& ready = MaterializeRows(e, scratch);
     const index_t count = ready.shape().Size();
     if constexpr (Device::kDevCPU) {
       return ScalarExp<T>(Finish::template Map<T>(ReduceToNumber<Red>(ready), count));
@@ -151,7 +151,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank - 1;
   static constexpr bool kHasPacket = false;
-  static constexpr bool kComputedFirst = true;
+  static constexpr bool kIsMaterialized = true;
   static constexpr bool kIsItsOperands = true;
   static_assert(0 <= kAxis && kAxis < E::kRank, "the axis to reduce must lie in the expression");
 
@@ -174,12 +174,12 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   SpreadExp<kAxis, ReduceAxisExp> spread() const { return {*this, e.shape()[kAxis]}; }
 
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const {
+  auto Materialized(Scratch<Device>* scratch) const {
     const auto results = TemporaryTensor<Device, kRank, T>(shape(), scratch->stream(), scratch);
     ComputeInto(results, scratch);
     return results;
   }
-  /// Computes the reduction into `results`; see ComputesFirstInto.
+  /// Computes the reduction into `results`; see MaterializesInto.
   template <typename Device>
   void ComputeInto(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
     ComputeAs<Finish>(results, scratch);
@@ -196,7 +196,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   /// Computes the reduction into `results` with Last in place of Finish.
   template <typename Last, typename Device>
   void ComputeAs(const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
-    const auto& ready = PrepareRows(e, scratch);
+    const auto& ready = MaterializeRows(e, scratch);
     const AxisWalk<kAxis, E::kRank> walk(ready.shape());
     if (results.shape_.Size() > 0) {
       if constexpr (!Device::kDevCPU) {

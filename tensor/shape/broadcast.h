@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "tessera/tensor/dense/dense.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/expr/merge_dimensions.h"
 
@@ -16,7 +16,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// coordinate along kAxis is i.
 template <typename E, int N, int kAxis>
 struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
-                      StoresOperand<kIsDearToRepeat<E>> {
+                      MaterializesOperand<kIsExpensiveToRepeat<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
@@ -47,8 +47,8 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
     return BroadcastExp<NewE, N, kAxis>(new_vector, target);
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsDearToRepeat<E> {
-    return WithOperands(PrepareStored(vector, scratch));
+  auto Materialized(Scratch<Device>* scratch) const requires kIsExpensiveToRepeat<E> {
+    return WithOperands(MaterializeWhole(vector, scratch));
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     if constexpr (kAlongRow) {

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "tessera/base/checked_size.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/shape/row_map.h"
 
@@ -16,7 +16,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The node of the function pad.
 template <typename E>
-struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInTiles<E>> {
+struct PadExp : Exp<PadExp<E>, typename E::value_type>, MaterializesOperand<kIsReadInTiles<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;
@@ -53,8 +53,8 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInT
     return {a, pad_y, pad_x};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsReadInTiles<E> {
-    return WithOperands(PrepareStored(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const requires kIsReadInTiles<E> {
+    return WithOperands(MaterializeWhole(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }
@@ -88,7 +88,7 @@ struct PadExp : Exp<PadExp<E>, typename E::value_type>, StoresOperand<kIsReadInT
 /// The node of the function upsampling_nearest.
 template <typename E>
 struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
-                       StoresOperand<kIsDearToRepeat<E>> {
+                       MaterializesOperand<kIsExpensiveToRepeat<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank;
@@ -120,8 +120,8 @@ struct UpsamplingExp : Exp<UpsamplingExp<E>, typename E::value_type>,
     return {a, scale};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsDearToRepeat<E> {
-    return WithOperands(PrepareStored(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const requires kIsExpensiveToRepeat<E> {
+    return WithOperands(MaterializeWhole(e, scratch));
   }
 
   const Shape<kRank>& shape() const { return target; }

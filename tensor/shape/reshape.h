@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/device/size_bytes.h"
 #include "tessera/tensor/shape/row_map.h"
 
@@ -15,7 +15,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// The node of the function reshape.
 template <int N, typename E>
 struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
-                    StoresOperand<kIsReadInTiles<E>> {
+                    MaterializesOperand<kIsReadInTiles<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = N;
@@ -54,8 +54,8 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
     return {a, target};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const requires kIsReadInTiles<E> {
-    return WithOperands(PrepareStored(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const requires kIsReadInTiles<E> {
+    return WithOperands(MaterializeWhole(e, scratch));
   }
 
   const Shape<N>& shape() const { return target; }
@@ -99,7 +99,7 @@ struct ReshapeExp : Exp<ReshapeExp<N, E>, typename E::value_type>,
 
  private:
   static bool CanBeReadAsOneRow([[maybe_unused]] const E& operand) {
-    if constexpr (IsComputedFirst<E>()) {
+    if constexpr (NeedsMaterialization<E>()) {
       return false;  // not materialized yet; WithOperands asks again
     } else {
       return E::kRank == 1 || operand.IsFlat();

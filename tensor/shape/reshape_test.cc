@@ -89,7 +89,7 @@ TEST(ReshapeOfExpressionsTest, InsideAndOutsideOtherNodes) {
   }
 }
 
-TEST(ReshapeOfExpressionsTest, ReductionsAndProductsAreComputedFirst) {
+TEST(ReshapeOfExpressionsTest, ReductionsAndProductsAreMaterialized) {
   const GuardedLayout padded{.row_padding = 3};
   Sample<2, float> m(Shape2(4, 6), padded), less(Shape2(3, 8));
   double largest = m.at(Shape2(0, 0));

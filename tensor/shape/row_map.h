@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "tessera/tensor/dense/dense.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/dense/reference.h"
-#include "tessera/tensor/dense/reread.h"
 #include "tessera/tensor/expr/merge_dimensions.h"
 
 namespace tessera::expr {
@@ -194,7 +194,7 @@ inline constexpr bool kReadsInSteps =
 template <typename Map, typename E>
 struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
                    ReferenceExp<RowMapExp<Map, E>>,
-                   StoresOperand<!Map::kOneToOne && kIsDearToRepeat<E>> {
+                   MaterializesOperand<!Map::kOneToOne && kIsExpensiveToRepeat<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = Map::kRank;
@@ -222,9 +222,9 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
     return {map, a};
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const
-      requires(!Map::kOneToOne && kIsDearToRepeat<E>) {
-    return WithOperands(PrepareStored(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const
+      requires(!Map::kOneToOne && kIsExpensiveToRepeat<E>) {
+    return WithOperands(MaterializeWhole(e, scratch));
   }
 
   Shape<kRank> shape() const { return map.shape(); }

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "tessera/tensor/dense/dense.h"
-#include "tessera/tensor/dense/reread.h"
+#include "tessera/tensor/dense/materialize_operand.h"
 #include "tessera/tensor/device/size_bytes.h"
 
 namespace tessera {
@@ -14,7 +14,8 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// The node of the function spread<kAxis>(e, extent). An operand that is not a tensor is
 /// materialized once, and not computed again for each index.
 template <int kAxis, typename E>
-struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>, StoresOperand<!kIsTensor<E>> {
+struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>,
+                   MaterializesOperand<!kIsTensor<E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = E::kRank + 1;
@@ -53,8 +54,8 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>, StoresOpera
     return SpreadExp<kAxis, NewE>(new_e, extent);
   }
   template <typename Device>
-  auto ComputeFirst(Scratch<Device>* scratch) const requires(!kIsTensor<E>) {
-    return WithOperands(PrepareStored(e, scratch));
+  auto Materialized(Scratch<Device>* scratch) const requires(!kIsTensor<E>) {
+    return WithOperands(MaterializeWhole(e, scratch));
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const {
     if constexpr (kAlongRow) {

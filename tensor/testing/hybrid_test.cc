@@ -1,4 +1,4 @@
-// Reductions and products inside element-wise expressions: computed before the loop, once each.
+// Reductions and products inside element-wise expressions: materialized before the loop, once each.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,5 @@
-#ifndef TESSERA_TENSOR_EVAL_PREPARE_H_
-#define TESSERA_TENSOR_EVAL_PREPARE_H_
+#ifndef TESSERA_TENSOR_EVAL_MATERIALIZE_H_
+#define TESSERA_TENSOR_EVAL_MATERIALIZE_H_
 
 #include <cstring>
 #include <new>
@@ -13,32 +13,32 @@
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/expr/overlap.h"
 
-/// Prepare handles expressions that no single loop can compute: a reduction or a product inside an
-/// element-wise expression (`(a - sum(a)) * b`). Before the loop each such part is materialized as
-/// a number, or in a temporary of the part's own size. The expression is then rebuilt over the
+/// Materialize handles expressions that no single loop can compute: a reduction or a product inside
+/// an element-wise expression (`(a - sum(a)) * b`). Before the loop each such part is materialized
+/// as a number, or in a temporary of the part's own size. The expression is then rebuilt over the
 /// results.
 namespace tessera::expr {
 
 template <typename E>
-constexpr bool IsComputedFirst();
+constexpr bool NeedsMaterialization();
 
-/// True if IsComputedFirst is true for any of a tuple of expressions.
+/// True if NeedsMaterialization is true for any of a tuple of expressions.
 template <typename Tuple>
-struct AnyIsComputedFirst;
+struct AnyNeedsMaterialization;
 template <typename... E>
-struct AnyIsComputedFirst<std::tuple<E...>> {
-  static constexpr bool value = (IsComputedFirst<E>() || ...);
+struct AnyNeedsMaterialization<std::tuple<E...>> {
+  static constexpr bool value = (NeedsMaterialization<E>() || ...);
 };
 
 /// Returns true if some part of an expression must be materialized before the loop. A node states
-/// this of itself by kComputedFirst. It then has a member ComputeFirst(scratch), which returns the
+/// this of itself by kIsMaterialized. It then has a member Materialized(scratch), which returns the
 /// node that replaces it.
 template <typename E>
-constexpr bool IsComputedFirst() {
-  if constexpr (requires { E::kComputedFirst; }) {
-    return E::kComputedFirst;
+constexpr bool NeedsMaterialization() {
+  if constexpr (requires { E::kIsMaterialized; }) {
+    return E::kIsMaterialized;
   } else {
-    return AnyIsComputedFirst<OperandTupleOf<E>>::value;
+    return AnyNeedsMaterialization<OperandTupleOf<E>>::value;
   }
 }
 
@@ -55,7 +55,7 @@ constexpr bool MayStore() {
       return (MayStore<Part>() || ...);
     }(std::type_identity<OperandTupleOf<E>>());
   } else {
-    return requires { requires E::kComputedFirst; }
+    return requires { requires E::kIsMaterialized; }
     || requires(const E& e, const MemoryPlace& place) { e.Reads(place); };
   }
 }
@@ -66,16 +66,15 @@ constexpr bool MayStore() {
 /// the node reads. Therefore no part of E may store. If a functor throws, dst is written in part,
 /// as by any assignment.
 template <typename E, typename Dst>
-concept ComputesFirstInto =
-    !MayStore<E>() &&
-    requires(const E& e, const Dst& dst, Scratch<typename Dst::device_type>* scratch) {
+concept MaterializesInto = !MayStore<E>() && requires(const E& e, const Dst& dst,
+                                                      Scratch<typename Dst::device_type>* scratch) {
   e.ComputeInto(dst, scratch);
 };
 
 /// Returns true if e may be computed straight into dst instead of a temporary.
 template <typename E, typename Dst>
-requires ComputesFirstInto<E, Dst>
-bool FitsFirstInto(const E& e, const Dst& dst) {
+requires MaterializesInto<E, Dst>
+bool CanMaterializeInto(const E& e, const Dst& dst) {
   return dst.CheckContiguous() && !ReadsAnywhere(e, PlaceOf(dst));
 }
 
@@ -152,12 +151,12 @@ auto ComputeOnce(const E& e, ScratchMemory* scratch, const Compute& compute) {
 /// temporaries lie in `scratch` and are valid as long as it is. kMayRecur is true if parts of e may
 /// occur elsewhere in the same evaluation. Callers pass false for a whole expression.
 template <bool kMayRecur = true, typename E, typename Device>
-auto Prepare(const E& e, Scratch<Device>* scratch) {
-  if constexpr (!IsComputedFirst<E>()) {
+auto Materialize(const E& e, Scratch<Device>* scratch) {
+  if constexpr (!NeedsMaterialization<E>()) {
     return e;
-  } else if constexpr (requires { E::kComputedFirst; }) {
+  } else if constexpr (requires { E::kIsMaterialized; }) {
     RequireMemory(e);
-    const auto compute = [&] { return e.ComputeFirst(scratch); };
+    const auto compute = [&] { return e.Materialized(scratch); };
     if constexpr (kMayRecur) {
       return ComputeOnce(e, scratch, compute);
     } else {
@@ -165,21 +164,21 @@ auto Prepare(const E& e, Scratch<Device>* scratch) {
     }
   } else {
     return VisitOperands(e, [&]<typename... Part>(const Part&... operand) {
-      constexpr bool kAmongOthers = kMayRecur || (0 + ... + int{IsComputedFirst<Part>()}) > 1;
+      constexpr bool kAmongOthers = kMayRecur || (0 + ... + int{NeedsMaterialization<Part>()}) > 1;
       // Braces keep the order of the operands; the arguments of a call have no order.
-      const std::tuple<decltype(Prepare<kAmongOthers>(operand, scratch))...> ready{
-          Prepare<kAmongOthers>(operand, scratch)...};
+      const std::tuple<decltype(Materialize<kAmongOthers>(operand, scratch))...> ready{
+          Materialize<kAmongOthers>(operand, scratch)...};
       return std::apply([&](const auto&... part) { return e.WithOperands(part...); }, ready);
     });
   }
 }
 
-/// Materializes parts of an expression like Prepare, for a caller that keeps e as long as the
+/// Materializes parts of an expression like Materialize, for a caller that keeps e as long as the
 /// result. If there are no such parts, returns e itself without a copy.
 template <typename E, typename Device>
-decltype(auto) PrepareInPlace(const E& e, Scratch<Device>* scratch) {
-  if constexpr (IsComputedFirst<E>()) {
-    return Prepare(e, scratch);
+decltype(auto) MaterializeInPlace(const E& e, Scratch<Device>* scratch) {
+  if constexpr (NeedsMaterialization<E>()) {
+    return Materialize(e, scratch);
   } else {
     return (e);
   }
@@ -224,14 +223,14 @@ typename E::value_type EvaluateNumber(const E& e) {
         requires { sizeof(Scratch<DeviceOf<E>>); },
         "a number from a GPU's memory needs a kernel: let nvcc compile this file");
     Scratch<DeviceOf<E>> scratch(StreamOf(e));
-    return NumberFromDevice<typename E::value_type>(Prepare<false>(e, &scratch), &scratch);
+    return NumberFromDevice<typename E::value_type>(Materialize<false>(e, &scratch), &scratch);
   } else {
     Scratch<cpu> scratch;
-    return Prepare<false>(e, &scratch).Eval(0, 0);
+    return Materialize<false>(e, &scratch).Eval(0, 0);
   }
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera::expr
 
-#endif  // TESSERA_TENSOR_EVAL_PREPARE_H_
+#endif  // TESSERA_TENSOR_EVAL_MATERIALIZE_H_
