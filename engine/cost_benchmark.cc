@@ -15,11 +15,11 @@
 
 #include "tbb/task_arena.h"
 #include "tessera/base/device.h"
+#include "tessera/engine/core/execution.h"
+#include "tessera/engine/core/futex_lock.h"
+#include "tessera/engine/core/record_pool.h"
 #include "tessera/engine/engine.h"
-#include "tessera/engine/internal/execution.h"
-#include "tessera/engine/internal/futex_lock.h"
-#include "tessera/engine/internal/record_pool.h"
-#include "tessera/engine/internal/trace_recorder.h"
+#include "tessera/engine/observe/trace_recorder.h"
 
 namespace tessera {
 namespace {

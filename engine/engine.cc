@@ -18,12 +18,12 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
 #include "tessera/base/fork.h"
-#include "tessera/engine/internal/dependency_engine.h"
-#include "tessera/engine/internal/failure.h"
-#include "tessera/engine/internal/naive_engine.h"
-#include "tessera/engine/internal/process_life.h"
-#include "tessera/engine/internal/thread_frame.h"
-#include "tessera/engine/internal/threaded_engine.h"
+#include "tessera/engine/core/dependency_engine.h"
+#include "tessera/engine/core/failure.h"
+#include "tessera/engine/core/naive_engine.h"
+#include "tessera/engine/lifetime/process_life.h"
+#include "tessera/engine/workers/thread_frame.h"
+#include "tessera/engine/workers/threaded_engine.h"
 
 namespace tessera {
 namespace {

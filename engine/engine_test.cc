@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
-#include "tessera/engine/internal/engine_configurations.h"
+#include "tessera/engine/testing/engine_configurations.h"
 
 namespace tessera {
 namespace {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "tessera/base/error.h"
-#include "tessera/engine/internal/completion.h"
-#include "tessera/engine/internal/execution.h"
-#include "tessera/engine/internal/process_life.h"
+#include "tessera/engine/core/completion.h"
+#include "tessera/engine/core/execution.h"
+#include "tessera/engine/lifetime/process_life.h"
 
 namespace tessera {
 

@@ -1,0 +1,496 @@
+#ifndef TESSERA_ENGINE_CORE_DEPENDENCY_ENGINE_H_
+#define TESSERA_ENGINE_CORE_DEPENDENCY_ENGINE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/core/begun_list.h"
+#include "tessera/engine/core/completion.h"
+#include "tessera/engine/core/dependency.h"
+#include "tessera/engine/core/execution.h"
+#include "tessera/engine/core/failure.h"
+#include "tessera/engine/core/futex_lock.h"
+#include "tessera/engine/core/push_counter.h"
+#include "tessera/engine/core/ready_queue.h"
+#include "tessera/engine/core/record_pool.h"
+#include "tessera/engine/device/stream_set.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/lifetime/living_engines.h"
+#include "tessera/engine/lifetime/process_life.h"
+#include "tessera/engine/observe/trace_recorder.h"
+#include "tessera/engine/workers/thread_frame.h"
+
+namespace tessera::engine_internal {
+
+class Recording;
+class ReplayPool;
+struct RecordedDeletion;
+struct AsyncStep;
+
+/// EngineOptions with every default filled in.
+struct ResolvedOptions {
+  int workers = 1;
+  int64_t max_pending = 0;
+  int64_t stall_report_ms = 0;
+  std::function<void(const std::string&)> stall_report;
+};
+
+/// What all kinds of engine share: everything but the choice of threads. A kind derives from it,
+/// says in Dispatch what happens with work that is ready, and calls Shutdown in its destructor.
+///
+/// How an operation passes through: Push takes a record from a pool, fills it and lets it take its
+/// place on its variables (Acquire). When its turn has come on all of them it goes to Dispatch, and
+/// from there to Run in some thread. Run calls the function; Complete gives up the variables and
+/// collects those whose turn has come, and so on. Waits and deletions stand in the same queues but
+/// are never dispatched: Complete finishes them on the spot.
+///
+/// An operation of a device passes through in two steps. When its function has returned it is
+/// issued: it gives up its variables and leaves its fence with them. When the device comes to the
+/// fence it is complete. Those who get their turn meanwhile go on at once if they are on the same
+/// stream, make their stream wait if they are on another, and else are put aside until the fence.
+///
+/// The order that this makes (and that ThreadSanitizer sees, since all of it is in our own code):
+/// a variable's lock orders what ran before on the variable, the ready queue's lock hands an
+/// operation from thread to thread, and a wait's mutex or `completed_` takes results to the waiter.
+class DependencyEngine : public Engine, private CompletionListener, private FenceListener {
+ public:
+  Variable* NewVariable(std::string_view name) final;
+  void DeleteVariable(Variable* variable) final;
+  void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
+                const PushOptions& options, std::source_location site) final;
+  void PushAsync(AsyncFn fn, Device device, VariableList reads, VariableList writes,
+                 const PushOptions& options, std::source_location site) final;
+  EngineOperator* NewOperator(SyncFn fn, VariableList reads, VariableList writes,
+                              const PushOptions& options, std::source_location site) final;
+  EngineOperator* NewOperator(AsyncFn fn, VariableList reads, VariableList writes,
+                              const PushOptions& options, std::source_location site) final;
+  void Push(EngineOperator* op, Device device, int priority, std::source_location site) final;
+  void DeleteOperator(EngineOperator* op) final;
+  std::unique_ptr<Schedule> Record(const std::function<void()>& pushes,
+                                   const RecordOptions& options) final;
+  void WaitForVar(Variable* variable) final;
+  void WaitForAll() final;
+  void Throw(Variable* variable) final;
+  bool IsIdle(Variable* variable) final;
+  void Stop() final;
+  void Start() final;
+  void Shutdown() final;
+  EngineCounters counters() const final;
+  std::string DebugString() const final;
+  void StartTrace() final;
+  std::string StopTrace() final;
+
+  /// Whether it was made before a fork that began this process.
+  bool forked() const { return fork_watch_.forked(); }
+
+  /// Stop, for the last time: waits inside operations end with an error.
+  void EndWithProcess();
+
+ protected:
+  explicit DependencyEngine(const ResolvedOptions& options);
+  ~DependencyEngine() override = default;
+
+  /// Takes all of `ready`, to run it now or later. Called without locks, in any thread.
+  virtual void Dispatch(ReadyList& ready) = 0;
+  /// Whether Dispatch runs operations itself.
+  virtual bool DispatchRuns() const { return false; }
+  /// Calls an operation's function.
+  virtual void Call(const SyncFn& fn, const RunContext& context) { fn(context); }
+  virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {
+    fn(context, std::move(on_complete));
+  }
+
+  /// Calls a function that runs operations one after another.
+  virtual void CallIsolated(const std::function<void()>& fn) { fn(); }
+
+  /// Whether a replay pushes its operations one by one, in the order of the recording.
+  virtual bool ReplaysInOrder() const { return false; }
+
+  /// Whether a device's work is complete when its operation's function has returned.
+  virtual bool SynchronizesDevices() const { return false; }
+
+  /// Which thread lends its place.
+  enum class Lender {
+    kWait,    ///< one that sleeps, and can run operations itself
+    kBlocked  ///< one that cannot run any
+  };
+  /// The calling thread, which works for the engine, is about to sleep or to block: others may run
+  /// as many operations at once as before. Returns false if too many do already, or if a kWait
+  /// finds no thread for its place: then it has to run operations itself. A kBlocked has lent its
+  /// place even if there is no thread for it yet: then starved_ is set.
+  virtual bool LendPlace(Lender) { return false; }
+  /// It is back. Called once for each of these calls that returned true.
+  virtual void TakeBackPlace(Lender) {}
+
+  /// Orders threads once more for what is ready, as some were refused. Returns false if the system
+  /// has neither them nor memory now; then starved_ is set.
+  virtual bool Restart() { return true; }
+
+  /// After what time a wait looks whether threads that were ordered have begun: each time twice as
+  /// long as before, up to the longest. If they have not between two looks they are given up: where
+  /// the machine is only slow, that makes some threads too many.
+  static constexpr std::chrono::milliseconds kFirstLookTime{50}, kLongestLookTime{1000};
+  /// Called by sleeping waits so often, those for other engines too: does what Restart does if
+  /// threads were ordered that do not come.
+  virtual void LookAfterOrders() {}
+
+  /// Calls a function that runs operations, where the system refuses threads: their loops have none
+  /// but this one.
+  virtual void CallSingleThreaded(const std::function<void()>& fn) { fn(); }
+
+  /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
+  virtual std::string DescribePlaces() const { return {}; }
+
+  /// Which worker the calling thread is; -1 if it is none.
+  virtual int WorkerIndex() const { return -1; }
+
+  /// Runs the operation, or skips it, and appends those that become ready by that.
+  void Run(Execution* execution, ReadyList& ready);
+
+  /// How many in the queue may begin: while the engine is stopped what waits inside it need.
+  /// Requires queue_lock_.
+  int64_t CountReady() const {
+    if (!stopped_.load(std::memory_order_relaxed)) return queue_.size();
+    return abandoned_.load(std::memory_order_relaxed) ? 0 : queue_.CountDemanded();
+  }
+
+  /// Takes the best of these from the queue; null if there is none. Requires queue_lock_.
+  Execution* PopReady() {
+    if (!stopped_.load(std::memory_order_relaxed)) return queue_.Pop();
+    return abandoned_.load(std::memory_order_relaxed) ? nullptr : queue_.PopAnyDemanded();
+  }
+
+  /// The same, with this thread counted as active until its Deactivate.
+  Execution* TakeReady() {
+    return Take([this] { return PopReady(); });
+  }
+
+  /// Takes one ready operation from the queue and runs it. Returns false if there is none that may
+  /// begin.
+  bool TryRunOne() {
+    return TryRun([this] { return PopReady(); });
+  }
+
+  /// Runs an operation that this thread has taken from the queue.
+  void RunTaken(Execution* execution);
+
+  /// Wakes those who wait inside the engine for something to change. Cheap if there are none.
+  void NotifyParked();
+
+  /// The same for those who would run what is in the queue now.
+  void NotifyHelpers();
+
+  /// Wakes all who sleep in calls of the engine, or elsewhere although they work for it.
+  void WakeSleepers();
+
+  /// One thread less that may run operations. What is last in a thread's use of the engine: with
+  /// the count at 0 a stopped engine may be destroyed.
+  void Deactivate();
+
+  /// Sleeps on the condition until done() holds, which is asked with the mutex held, as a wait with
+  /// a stall report that begins with `what`.
+  void SleepUntil(std::mutex& mutex, std::condition_variable& condition, std::string_view what,
+                  absl::FunctionRef<bool()> done);
+
+  /// Calls `fn` as a sleep of this thread: others work in its places in the engines that it works
+  /// for. For loops of this engine's, whose pieces on other threads may wait for those engines.
+  void CallLending(const std::function<void()>& fn);
+
+  class PlaceTakenBack;
+
+  /// Whether the calling thread works for any engine, in a frame or at a piece of a loop.
+  static bool WorksForAny();
+
+  /// Since when a thread runs operations in its place.
+  class TurnClock {
+   public:
+    /// Whether it has done so for long enough to leave the place to a call of Execute: about what
+    /// it takes to wake that.
+    bool IsOver() const { return std::chrono::steady_clock::now() - begin_ >= kTurnTime; }
+
+   private:
+    static constexpr std::chrono::microseconds kTurnTime{100};
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  };
+
+  uint64_t id() const { return id_; }
+  const ResolvedOptions& options() const { return options_; }
+  const ForkWatch& fork_watch() const { return fork_watch_; }
+  /// Throws Error(kFailedPrecondition) in the child of a fork.
+  void CheckNotForked(std::string_view call) const;
+  /// The same, and Error(kInvalidArgument) for an empty function.
+  void CheckExecute(const std::function<void()>& fn) const;
+
+  // Pushers and runners take its cache line from each other: what else they read is on others.
+  alignas(64) mutable FutexLock queue_lock_;
+  ReadyQueue queue_;    // guarded by queue_lock_
+  int64_t active_ = 0;  // threads that run operations or look for some; guarded by queue_lock_
+  int64_t stop_waiters_ = 0;      // threads in Stop; guarded by queue_lock_
+  int64_t pushing_in_order_ = 0;  // replays that push one by one; guarded by queue_lock_
+  bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
+  /// Written under queue_lock_; read without it where being late does no harm, for every operation.
+  alignas(64) std::atomic<bool> stopped_{false};
+  /// Calls of Execute, for a place that an operation leaves. The same holds.
+  std::atomic<bool> calls_wait_{false};
+  /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
+  /// outside the engine, to order one again.
+  std::atomic<bool> starved_{false};
+  std::atomic<bool> abandoned_{false};  // the process ends
+
+ private:
+  class Blocked;
+  class LentPlaces;
+  class OrderClock;
+  class RecordedSchedule;
+  class StallClock;
+  enum class VisitEnd { kNothingReady, kYielded, kEnded };
+  enum class GraphLaunch { kDone, kTaken, kRefused };
+  /// What a wait from outside runs itself where the system gives no thread.
+  enum class Instead { kNothing, kWhatItNeeds, kAnything };
+  struct Waiter;
+
+  // Pushing (dependency_engine.cc).
+  void CheckDevice(Device device, FnProperty property, std::string_view operation);
+  DependencyVariable* Checked(Variable* variable, std::string_view operation) const;
+  void CheckAccepting(std::string_view operation) const;
+  void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
+                 VariableList updates, std::string_view operation) const;
+  static void CheckAlive(DependencyVariable& variable, std::string_view operation);
+  OperatorRecord* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
+                               const PushOptions& options);
+  void PushFunction(AnyFn fn, Device device, VariableList reads, VariableList writes,
+                    const PushOptions& options, std::source_location site);
+  Execution* TakeExecution(Device device, FnProperty property, int priority,
+                           std::source_location site);
+  void GiveExecution(Execution* execution);
+  void EndExecution(Execution* execution);
+  std::unique_ptr<OperatorRecord> TakeLastUse(Execution& execution);
+  void RecycleExecution(Execution* execution);
+  bool Delete(DependencyVariable* variable, uint64_t id) noexcept;
+  void Submit(Execution* execution);
+  void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
+  TracedPush Traced(Execution& execution) const;
+
+  // Running (dependency_engine_run.cc).
+  void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
+  FailureRef FailureOfInputs(Execution& execution, const FailureRef& device_failure);
+  static void Consider(const FailureRef& failure, const FailureRef*& earliest);
+  FailureRef Inherit(const FailureRef& failure, uint64_t sequence) noexcept;
+  FailureRef NewFailure(const Execution& execution, std::exception_ptr error) noexcept;
+  FailureRef NewFailure(std::string_view name, std::source_location site, uint64_t sequence,
+                        std::exception_ptr error) noexcept;
+  std::shared_ptr<Completion> NewCompletion(Execution* execution);
+  void RunAsync(Execution* execution, std::shared_ptr<Completion> completion, const AsyncFn& fn,
+                const RunContext& context);
+  void OnExecutionComplete(Execution* execution, std::exception_ptr error) final;
+  void CompleteAsync(Execution* execution, std::exception_ptr error, ReadyList& ready);
+  void Complete(Execution* execution, const FailureRef& failure, ReadyList& ready);
+  void ReleaseVariables(Execution& execution, const FailureRef& failure, ReadyList& ready,
+                        Leftovers& leftovers, const FenceRef& fence);
+  void DispatchAll(ReadyList& ready);
+  void FinishInline(ReadyList& ready);
+  void FinishWait(WaitExecution* wait, ReadyList& ready);
+  void FinishDelete(Execution* execution, ReadyList& operations);
+  static bool DropReference(Execution& execution);
+  Execution* Take(absl::FunctionRef<Execution*()> pop);
+  bool TryRun(absl::FunctionRef<Execution*()> pop);
+  void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
+  void TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns, bool skipped);
+  void CountComplete(uint64_t operations = 1);
+
+  // Schedules (dependency_engine_replay.cc).
+  void CheckNotRecording(std::string_view call) const;
+  void Note(Recording& recording, OperatorRecord* op, Device device, int priority,
+            std::source_location site);
+  void NoteDeletion(Recording& recording, DependencyVariable* variable);
+  void DeleteRecorded(std::span<const RecordedDeletion> deletions);
+  void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
+  void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
+  void PushOperations(const std::shared_ptr<Replay>& replay);
+  void BeginPushesInOrder(std::string_view schedule);
+  void EndPushesInOrder();
+  bool PushesInOrder();
+  Execution* TakeOperation(const std::shared_ptr<Replay>& replay, uint32_t index,
+                           std::span<DependencyVariable* const> variables);
+  std::vector<TracedPush> TracedReplay(const Replay& replay) const;
+  void TakeMarks(Replay& replay);
+  void BeginReplay(Execution* execution, ReadyList& ready);
+  void JoinReplay(Execution* join, ReadyList& ready);
+  void CallHelp(Replay& replay, int64_t rank);
+  void VisitReplay(Replay& replay, ReadyList& ready);
+  void SuspendVisit(Execution* current);
+  void ResumeVisit(Execution* current);
+  VisitEnd RunReady(Replay& replay, VisitExecution& visit);
+  bool MustYield(const Replay& replay, int64_t rank, int64_t runs, TurnClock turn) const;
+  FailureRef FailureOfInputs(const Replay& replay, uint32_t index);
+  bool Skip(Replay& replay, uint32_t index);
+  void RunWatched(Replay& replay, uint32_t index, const RunContext& context);
+  bool CallStep(Replay& replay, uint32_t index, const RunContext& context);
+  void CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList& ready);
+  void DropStep(AsyncStep* step);
+  void ReleaseMarked(Replay& replay, ReadyList& ready, Leftovers& leftovers, const FenceRef& fence);
+  void EndReplay(Replay& replay, ReadyList& ready);
+  void DropReplay(Replay& replay, ReadyList& ready);
+  void DropJoin(Execution* join);
+  FailureRef NewFailure(const Replay& replay, uint32_t index, std::exception_ptr error) noexcept;
+  void TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns, bool skipped);
+
+  // Operations of devices, and those that come after them (dependency_engine_device.cc).
+  void RunAmongDevices(Execution* execution, ReadyList& ready);
+  bool PutAside(Execution* execution, const std::vector<FenceRef>& fences);
+  void RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& ready);
+  FenceRef NewFence(WatchedStream& stream, Execution& execution);
+  void Issue(Execution* execution, std::vector<FenceRef> inputs, FailureRef failure, bool skipped,
+             ReadyList& ready);
+  FailureRef ResolveFence(const FenceRef& last);
+  static bool AppendUnresolved(const std::vector<FenceRef>& fences, std::vector<FenceRef>& path);
+  void ResolveAfterInputs(Fence& fence);
+  void AwaitWatchedFence(const FenceRef& fence, Execution* execution) final;
+
+  // Schedules that are graphs of a device (dependency_engine_graph.cc).
+  std::vector<TracedPush> TracedGraph(const Replay& replay) const;
+  void RunGraph(Execution* execution, IssuedBefore before, ReadyList& ready);
+  void EnqueueReplay(Replay& replay, DeviceStream& stream);
+  GraphLaunch LaunchGraph(Replay& replay, DeviceStream& stream);
+  void MarkAll(Replay& replay, const FailureRef& failure);
+  void IssueGraph(Replay& replay, WatchedStream& stream, std::vector<FenceRef> inputs,
+                  ReadyList& ready);
+  void EndGraph(Execution* execution);
+
+  // Waiting (dependency_engine_wait.cc).
+  void AwaitFence(Fence& fence, bool inside);
+  void AwaitTurn(Waiter& waiter);
+  void Demand(Waiter& waiter, int64_t max_visits);
+  bool LeaveQueue(Waiter& waiter);
+  bool LeaveIfEndless(Waiter& waiter);
+  bool BlockOutside(Waiter& waiter, bool until_process_ends);
+  Error Abandoned(std::string_view call) const;
+  bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
+  bool HelpUntil(absl::FunctionRef<bool()> done);
+  bool LeavesPlaceToCall(TurnClock turn) const;
+  bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
+  bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any, bool stopped);
+  bool WaitUntilIdle(bool until_process_ends);
+  bool Idle() const;
+  void Report(const FailureRef& failure);
+  void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
+  static bool AtPiece();
+  static bool InAnyOperation();
+  static std::string DescribeAwaited(DependencyVariable* variable);
+  void CheckNotInOperation(std::string_view call) const;
+  void CheckOutside(std::string_view call) const;
+  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
+              const LentPlaces& lent, std::string_view what, Instead instead, Waiter* waiter,
+              StallClock& clock, absl::FunctionRef<bool()> done);
+  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
+              const LentPlaces& lent, std::string_view what, Instead instead,
+              absl::FunctionRef<bool()> done);
+  bool RunInstead(Instead instead, Waiter* waiter) noexcept;
+  bool RunOnTop() noexcept;
+  bool KeepIfActive();
+
+  // The bound on what pends (dependency_engine_room.cc).
+  void Throttle(uint64_t pushed);
+  void AwaitRoomInside(uint64_t pushed);
+  bool SleepForRoom(uint64_t pushed, std::chrono::milliseconds time);
+  bool HasMuchRoom(uint64_t pushed, uint64_t free);
+  void LetHopelessPass(uint64_t pushed);
+  bool TryHelp();
+  bool EnterRoomWaiters(Execution* current) noexcept;
+  uint64_t CountHeldBack() noexcept;
+  void LeaveRoomWaiters(Execution* current);
+
+  // Lending places (lent_places.cc).
+  void Lend(LentPlace& place);
+  void TakeBack(LentPlace& place);
+
+  // Stopping and ending (dependency_engine_stop.cc).
+  void HoldOperations(bool at_end);
+  void LetOperationsBegin();
+  void FinishAll();
+  bool BeginShutdown();
+  void EndShutdown(bool shut_down);
+  void DropJoins();
+
+  const ForkWatch fork_watch_;
+  const ResolvedOptions options_;
+  const uint64_t id_;
+  TraceRecorder trace_;
+
+  // Mutable, because DebugString looks at records under their locks.
+  mutable RecordPool<DependencyVariable> variables_;
+  RecordPool<Execution> executions_;
+  /// Operations and replays without variables, the visits and the asynchronous operations of
+  /// replays, and operations that are complete before their functions have returned.
+  BegunList begun_;
+  std::atomic<uint64_t> next_variable_id_{1};
+  FailureLog failures_;
+  std::atomic<bool> accepting_{true};
+  std::thread::id ending_thread_;  // where the process ends; set before abandoned_
+  std::atomic<uint64_t> skipped_{0};
+  mutable std::atomic<uint64_t> most_run_{0};  // that counters() has told of
+  /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
+  std::atomic<int64_t> completing_{0};
+  /// Set by the first push for a device. Relaxed everywhere: what such an operation leaves with a
+  /// variable is seen through the variable's lock, and the flag with it.
+  std::atomic<bool> uses_devices_{false};
+  DroppedAfterFork<StreamSet> streams_{fork_watch_, static_cast<FenceListener*>(this)};
+
+  // Who waits for everything, or for room. Those who complete operations look at the atomics.
+  std::mutex idle_mutex_;
+  DroppedAfterFork<std::condition_variable> idle_condition_{fork_watch_};
+  DroppedAfterFork<std::condition_variable> room_condition_{fork_watch_};
+  std::atomic<int64_t> idle_waiters_{0};
+  std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
+
+  // While NeedsItsOwner or CountBlocked looks around, and while what these must not see happens.
+  std::mutex wait_graph_mutex_;
+  // Operations that sleep in a push until there is room; guarded by wait_graph_mutex_.
+  std::vector<Execution*> room_waiters_;
+  // What CountHeldBack has counted last, when so many pushes and completions had happened, and when
+  // it may count again without more of them; guarded by wait_graph_mutex_.
+  uint64_t held_back_ = 0, held_back_at_ = 0;
+  std::chrono::steady_clock::time_point count_held_back_at_;
+  // Relaxed: who sees it late sleeps where it could have run an operation.
+  std::atomic<bool> many_await_room_{false};
+  // Pushes before that one do not wait, as those before had to for too long. Relaxed: a hint.
+  std::atomic<uint64_t> hopeless_until_{0};
+  uint64_t hopeless_at_ = UINT64_MAX;  // completed_ at the last one; guarded by wait_graph_mutex_
+  uint64_t hopeless_pushes_ = 1;       // that passed with it; guarded by wait_graph_mutex_
+  // Who waits inside the engine, for active_ to become 0, or for another thread's Shutdown.
+  std::mutex park_mutex_;
+  DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
+  std::atomic<int64_t> parked_{0};
+  std::atomic<int64_t> parked_helpers_{0};        // those of them that run what is ready
+  std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
+  // Who sleeps in this engine, or in another while it works for this one.
+  std::mutex lent_places_mutex_;
+  LentPlace* lent_places_ = nullptr;  // guarded by lent_places_mutex_
+  bool shutting_down_ = false;        // a thread is in Shutdown; guarded by park_mutex_
+  bool shut_down_ = false;            // guarded by park_mutex_
+  LivingEngine living_{id_, this};
+
+  // The pushers' counter and the runners', each on a line of its own; operations pend while they
+  // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.
+  alignas(64) PushCounter pushed_;
+  std::atomic<uint64_t> throttle_at_{UINT64_MAX};
+  alignas(64) std::atomic<uint64_t> completed_{0};
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_CORE_DEPENDENCY_ENGINE_H_

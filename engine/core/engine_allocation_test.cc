@@ -1,0 +1,568 @@
+// Where an engine takes memory, and what becomes of everything where there is none.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <latch>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/engine/testing/engine_configurations.h"
+#include "tessera/engine/testing/simulated_device.h"
+#include "tessera/engine/testing/thread_sleep.h"
+#include "tessera/tools/testing/counted_new.h"
+
+namespace tessera {
+namespace {
+
+using engine_internal::AwaitSleep;
+using engine_internal::PushOpen;
+using engine_internal::SimulatedDevice;
+using engine_internal::ThisThread;
+
+constexpr Device kCpu = Device::Cpu();
+
+/// For an operation that makes memory fail on its thread, until the end of what comes after it.
+struct FailureOnRunner {
+  std::optional<FailingNew> failing;
+  std::thread::id thread;
+  bool failed = false;
+
+  void Begin(int64_t call, int64_t failures = 1) {
+    thread = std::this_thread::get_id();
+    failing.emplace(call, failures);
+  }
+  void End() {
+    EXPECT_EQ(std::this_thread::get_id(), thread);
+    failed = failing.has_value() && failing->has_failed();
+    failing.reset();
+  }
+  /// Pushes the end, behind all that uses the variables. It is all that becomes ready there, so
+  /// that it runs in the same thread.
+  void PushEnd(Engine& engine, VariableList variables) {
+    engine.PushSync([this](RunContext) { End(); }, kCpu, variables, {},
+                    {.property = FnProperty::kNoSkip});
+  }
+};
+
+class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
+ protected:
+  /// A chain through all variables, each of which outlives the schedule.
+  std::unique_ptr<Schedule> RecordChain(const std::vector<Variable*>& variables) {
+    return engine_->Record([&] {
+      for (size_t i = 1; i < variables.size(); ++i) {
+        engine_->PushSync([](RunContext) {}, kCpu, {variables[i - 1]}, {variables[i]});
+      }
+    });
+  }
+
+  /// Whether a wait stands in the queue of a variable.
+  static bool HasWait(const Engine& engine) {
+    return engine.DebugString().find("(a wait)") != std::string::npos;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, EngineAllocationTest,
+                         testing::ValuesIn(engine_internal::ThreadedConfigurations()),
+                         engine_internal::ConfigurationName);
+
+TEST_P(EngineAllocationTest, TheCountSeesAllocations) {
+  const int64_t before = NewCalls();
+  int* volatile made = new int(1);  // volatile, or a compiler may do without both
+  delete made;
+  EXPECT_EQ(NewCalls() - before, 1);
+}
+
+// Whatever number of operations and variables they have.
+TEST_P(EngineAllocationTest, ReplaysTakeNothing) {
+  constexpr int kReplays = 500;
+  for (const int size : {10, 400}) {
+    std::vector<Variable*> variables;
+    for (int i = 0; i < size; ++i) variables.push_back(engine_->NewVariable());
+    const auto schedule = RecordChain(variables);
+    const auto replay = [&] {
+      for (int i = 0; i < kReplays; ++i) {
+        schedule->Replay();
+        engine_->WaitForVar(variables.back());
+      }
+    };
+    // Until pools hold what any interleaving of replays and their ends asks for.
+    int64_t taken = -1;
+    for (int round = 0; round < 50 && taken != 0; ++round) {
+      const int64_t before = NewCalls();
+      replay();
+      taken = NewCalls() - before;
+    }
+    EXPECT_EQ(taken, 0) << "by each " << kReplays << " replays of " << size << " variables";
+    for (Variable* variable : variables) engine_->DeleteVariable(variable);
+  }
+}
+
+TEST_P(EngineAllocationTest, PushesAndRunsTakeNothingWhileNoTraceIsOn) {
+  constexpr int kPushes = 500;
+  Variable* const variable = engine_->NewVariable();
+  EngineOperator* const op = engine_->NewOperator([](RunContext) {}, {}, {variable});
+  const auto taken = [&] {
+    const int64_t before = NewCalls();
+    for (int i = 0; i < kPushes; ++i) {
+      engine_->Push(op, kCpu);
+      engine_->WaitForVar(variable);
+    }
+    return NewCalls() - before;
+  };
+  const auto least_taken = [&] {
+    int64_t least = taken();
+    for (int round = 0; round < 50 && least != 0; ++round) least = std::min(least, taken());
+    return least;
+  };
+  EXPECT_EQ(least_taken(), 0);
+  engine_->StartTrace();
+  EXPECT_GT(taken(), 0) << "the count sees what a trace takes";
+  const std::string trace = engine_->StopTrace();
+  EXPECT_EQ(least_taken(), 0) << "after a trace";
+  engine_->StartTrace();
+  EXPECT_LT(engine_->StopTrace().size(), trace.size()) << "what ran in between is not there";
+  engine_->DeleteOperator(op);
+}
+
+// Others have pointers to such a wait, so nothing may end it early. The first allocation of its
+// thread would fail.
+TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing) {
+  struct Kind {
+    const char* name;
+    std::function<void(Engine&, Variable*)> wait;
+  };
+  const Kind kinds[] = {
+      {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); }},
+      {"WaitForAll", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
+      {"Stop", [](Engine& engine, Variable*) { engine.Stop(); }},
+  };
+  Variable* const outer = engine_->NewVariable();
+  for (const Kind& kind : kinds) {
+    const auto other = GetParam().Make();
+    Variable* const there = other->NewVariable();
+    // A function that runs holds up each of them.
+    std::latch runs(1), goes_on(1);
+    other->PushSync([&](RunContext) { runs.count_down(), goes_on.wait(); }, kCpu, {}, {there});
+    runs.wait();
+    std::atomic<pid_t> thread{0};
+    std::atomic<bool> returned{false};
+    bool failed = true;
+    engine_->PushSync(
+        [&](RunContext) {
+          const FailingNew failing(0);
+          thread = ThisThread();
+          kind.wait(*other, there);
+          returned = true;
+          failed = failing.has_failed();
+        },
+        kCpu, {}, {outer});
+    while (thread == 0) std::this_thread::yield();
+    AwaitSleep(thread);
+    EXPECT_FALSE(returned) << kind.name << " waits for what runs";
+    goes_on.count_down();
+    engine_->WaitForVar(outer);
+    EXPECT_TRUE(returned) << kind.name;
+    EXPECT_FALSE(failed) << kind.name;
+  }
+}
+
+TEST_P(EngineAllocationTest, ExecuteWithoutMemoryLeavesNoCallBehind) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    {
+      const FailingNew failing(call);
+      try {
+        engine_->Execute([] {});
+      } catch (const std::bad_alloc&) {
+      }
+      failed = failing.has_failed();
+    }
+    // A thread that comes to work in the place of one that sleeps looks for such calls first.
+    Variable *const awaited = engine_->NewVariable(), *const after = engine_->NewVariable();
+    const OnComplete done = PushOpen(*engine_, awaited);
+    engine_->PushSync([&](RunContext context) { context.engine->WaitForVar(awaited); }, kCpu, {},
+                      {});
+    engine_->PushSync([](RunContext) {}, kCpu, {}, {after});
+    engine_->WaitForVar(after);
+    done();
+    engine_->WaitForAll();
+  }
+}
+
+TEST_P(EngineAllocationTest, AWaitInsideAnOperationMayFindNoMemory) {
+  std::atomic<bool> failed{true};
+  for (int64_t call = 0; failed; ++call) {
+    Variable* const awaited = engine_->NewVariable();
+    const OnComplete done = PushOpen(*engine_, awaited);
+    std::atomic<pid_t> thread{0};
+    std::atomic<bool> ended{false};
+    engine_->PushSync(
+        [&](RunContext context) {
+          const FailingNew failing(call);
+          thread = ThisThread();
+          try {
+            context.engine->WaitForVar(awaited);
+          } catch (const std::bad_alloc&) {
+          }
+          failed = failing.has_failed();
+          ended = true;
+        },
+        kCpu, {}, {});
+    while (thread == 0) std::this_thread::yield();
+    AwaitSleep(thread);  // in the wait, or at its end for want of work
+    done();
+    engine_->WaitForAll();
+    ASSERT_TRUE(ended) << "allocation " << call;
+  }
+}
+
+// A call for help goes to the queue, where others with a priority stand already. What may be
+// missing is a thread that comes: then the operation's own one does the rest afterwards.
+TEST_P(EngineAllocationTest, AReplayWhoseOperationWaitsWithoutMemoryGoesOn) {
+  constexpr int kOthers = 20;
+  for (int64_t call = 0; call < 5; ++call) {
+    const auto engine = GetParam().Make(), other = GetParam().Make();
+    Variable *const first = engine->NewVariable(), *const there = other->NewVariable();
+    std::latch runs(1), goes_on(1);
+    other->PushSync([&](RunContext) { runs.count_down(), goes_on.wait(); }, kCpu, {}, {there});
+    runs.wait();
+    std::atomic<pid_t> thread{0};
+    std::atomic<bool> filled{false};
+    std::atomic<int> others{0};
+    const auto schedule = engine->Record([&] {
+      engine->PushSync(
+          [&](RunContext) {
+            thread = ThisThread();
+            while (!filled) std::this_thread::yield();
+            const FailingNew failing(call);
+            other->WaitForVar(there);
+          },
+          kCpu, {}, {first}, {.priority = 7});
+      // It has the longest way to go, so it begins.
+      engine->PushSync([&](RunContext) { ++others; }, kCpu, {first}, {}, {.priority = 7});
+      for (int i = 1; i < kOthers; ++i) {
+        engine->PushSync([&](RunContext) { ++others; }, kCpu, {}, {}, {.priority = 7});
+      }
+    });
+    schedule->Replay();
+    while (thread == 0) std::this_thread::yield();
+    for (int i = 0; i < 8; ++i) engine->PushSync([](RunContext) {}, kCpu, {}, {}, {.priority = 3});
+    filled = true;
+    AwaitSleep(thread);
+    goes_on.count_down();
+    engine->WaitForAll();
+    EXPECT_EQ(others, kOthers) << "allocation " << call;
+  }
+}
+
+// The operation that sleeps has lent its place, so that what becomes ready needs a new thread, for
+// which there is no memory at first. Nobody pushes after that.
+TEST_P(EngineAllocationTest, AWaitFromOutsideOrdersTheThreadThatThereWasNoMemoryFor) {
+  for (const bool waits_before : {false, true}) {
+    for (const bool for_all : {false, true}) {
+      const auto engine = GetParam().Make(), other = GetParam().Make();
+      Variable *const x = engine->NewVariable(), *const begin = engine->NewVariable();
+      Variable* const there = other->NewVariable();
+      const OnComplete end_sleep = PushOpen(*other, there), open = PushOpen(*engine, begin);
+      std::atomic<pid_t> sleeper{0}, waiter{0};
+      engine->PushSync(
+          [&](RunContext) {
+            sleeper = ThisThread();
+            other->WaitForVar(there);
+          },
+          kCpu, {}, {});
+      while (sleeper == 0) std::this_thread::yield();
+      AwaitSleep(sleeper);
+      std::atomic<bool> ran{false};
+      engine->PushSync(
+          [&](RunContext) {
+            ran = true;
+            end_sleep();
+          },
+          kCpu, {begin}, {x});
+      const auto wait = [&] {
+        waiter = ThisThread();
+        for_all ? engine->WaitForAll() : engine->WaitForVar(x);
+        EXPECT_TRUE(ran);
+      };
+      std::thread waits;
+      if (waits_before) {
+        waits = std::thread(wait);
+        while (waiter == 0) std::this_thread::yield();
+        AwaitSleep(waiter);
+      }
+      {
+        const FailingNew failing(0);
+        open();
+        EXPECT_TRUE(failing.has_failed());
+      }
+      waits_before ? waits.join() : wait();
+      engine->WaitForAll();
+    }
+  }
+}
+
+// From inside its only operation on one allocation fails.
+TEST_P(EngineAllocationTest, AReplayMayFindNoMemoryForItsEnd) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = GetParam().Make();
+    Variable* const variable = engine->NewVariable();
+    FailureOnRunner failure;
+    const auto schedule = engine->Record(
+        [&] { engine->PushSync([&](RunContext) { failure.Begin(call); }, kCpu, {}, {variable}); });
+    const OnComplete open = PushOpen(*engine, variable);
+    schedule->Replay();
+    failure.PushEnd(*engine, {variable});
+    open();
+    EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+    EXPECT_EQ(engine->counters().run, 3u) << "allocation " << call;
+    failed = failure.failed;
+  }
+}
+
+// The same for one whose operation throws: one allocation fails, or all of them do.
+TEST_P(EngineAllocationTest, AFailedReplayMayFindNoMemoryForItsEnd) {
+  for (const int64_t failures : {1, 1000}) {
+    bool failed = true;
+    for (int64_t call = 0; failed; ++call) {
+      const auto engine = GetParam().Make();
+      Variable *const first = engine->NewVariable(), *const second = engine->NewVariable();
+      FailureOnRunner failure;
+      const auto schedule = engine->Record([&] {
+        engine->PushSync(
+            [&](RunContext) {
+              failure.Begin(call, failures);
+              throw 1;
+            },
+            kCpu, {}, {first});
+        engine->PushSync([](RunContext) {}, kCpu, {first}, {second});
+      });
+      const OnComplete open = PushOpen(*engine, first);
+      schedule->Replay();
+      Variable* const both[] = {first, second};
+      failure.PushEnd(*engine, both);
+      open();
+      EXPECT_THROW(engine->WaitForVar(second), int) << "allocation " << call;
+      EXPECT_NO_THROW(engine->WaitForVar(first)) << "one chain, allocation " << call;
+      EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+      EXPECT_EQ(engine->counters().skipped, 1u) << "allocation " << call;
+      failed = failure.failed;
+    }
+  }
+}
+
+// It alone has claimed the report, so that no later wait would throw the error.
+TEST_P(EngineAllocationTest, AWaitRethrowsAnErrorThoughThereIsNoMemoryForItsMessage) {
+  const std::string text(100, 't'), name(100, 'n');
+  for (const bool for_all : {false, true}) {
+    for (const int64_t failures : {1, 1000}) {
+      bool failed = true;
+      for (int64_t call = 0; failed; ++call) {
+        Variable *const bad = engine_->NewVariable(), *const good = engine_->NewVariable();
+        engine_->PushSync([&](RunContext) { throw DataLoss(text); }, kCpu, {}, {bad},
+                          {.name = name});
+        engine_->PushSync([](RunContext) {}, kCpu, {bad}, {good},
+                          {.property = FnProperty::kNoSkip});
+        engine_->WaitForVar(good);
+        absl::StatusCode code{};
+        bool whole = false;
+        {
+          const FailingNew failing(call, failures);
+          try {
+            for_all ? engine_->WaitForAll() : engine_->WaitForVar(bad);
+          } catch (const Error& error) {
+            code = error.code();
+            whole = std::string_view(error.what()).find(name) != std::string_view::npos;
+          } catch (const std::bad_alloc&) {
+          }
+          failed = failing.has_failed();
+        }
+        EXPECT_EQ(code, Error::kDataLoss) << "allocation " << call;
+        EXPECT_TRUE(whole || failed);
+        ASSERT_TRUE(Engine::LastFailure().has_value());
+        EXPECT_STRNE(Engine::LastFailure()->pushed_at.file_name(), "");
+        EXPECT_NO_THROW(engine_->WaitForAll()) << "it is reported";
+      }
+    }
+  }
+}
+
+TEST_P(EngineAllocationTest, APushThatFindsNoMemoryThrowsAndPushesNothing) {
+  constexpr int kVariables = 40;  // more than fit into a record
+  const std::string name(100, 'n');
+  for (const int priority : {0, 7}) {
+    bool failed = true;
+    for (int64_t call = 0; failed; ++call) {
+      const auto engine = GetParam().Make();
+      std::vector<Variable*> variables;
+      for (int i = 0; i < kVariables; ++i) variables.push_back(engine->NewVariable());
+      engine->Stop();  // all that is ready has to be kept
+      std::atomic<uint64_t> runs{0};
+      uint64_t accepted = 0;
+      const auto push = [&](VariableList reads) {
+        try {
+          engine->PushSync([&runs](RunContext) { ++runs; }, kCpu, reads, {},
+                           {.priority = priority, .name = name});
+          ++accepted;
+        } catch (const std::bad_alloc&) {
+        }
+      };
+      {
+        const FailingNew failing(call);
+        for (int i = 0; i < 3; ++i) push({});
+        push(variables);
+        failed = failing.has_failed();
+      }
+      EXPECT_EQ(accepted, failed ? 3u : 4u) << "allocation " << call;
+      ASSERT_EQ(engine->counters().pushed, accepted) << "allocation " << call;
+      engine->Start();
+      engine->WaitForAll();
+      EXPECT_EQ(runs, accepted) << "allocation " << call;
+    }
+  }
+}
+
+// It looks around first whether it could end, for which it needs some.
+TEST_P(EngineAllocationTest, AWaitThatFindsNoMemoryThrowsAndLeavesItsQueue) {
+  Variable *outer = engine_->NewVariable(), *there = engine_->NewVariable();
+  const OnComplete done = PushOpen(*engine_, there);
+  bool refused = false;
+  engine_->PushSync(
+      [&](RunContext context) {
+        const FailingNew failing(0);
+        try {
+          context.engine->WaitForVar(there);
+        } catch (const std::bad_alloc&) {
+          refused = true;
+        }
+      },
+      kCpu, {}, {outer});
+  engine_->WaitForVar(outer);
+  EXPECT_TRUE(refused);
+  EXPECT_FALSE(HasWait(*engine_));
+  done();
+  engine_->WaitForVar(there);
+}
+
+// Destructors call it, and that of a schedule does.
+TEST_P(EngineAllocationTest, ADeletionNeedsNoMemory) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    const auto engine = GetParam().Make();
+    std::vector<Variable*> variables;
+    for (int i = 0; i < 200; ++i) variables.push_back(engine->NewVariable());
+    std::promise<OnComplete> handle;
+    // So that each deletion takes a record, and there are none left for those of the schedule.
+    engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {},
+                      variables);
+    const OnComplete open = handle.get_future().get();
+    auto schedule = engine->Record([&] {
+      for (int i = 0; i < 200; ++i) engine->DeleteVariable(engine->NewVariable());
+    });
+    {
+      const FailingNew failing(call, /*failures=*/1000);
+      for (Variable* const variable : variables) engine->DeleteVariable(variable);
+      schedule.reset();
+      failed = failing.has_failed();
+    }
+    for (Variable* const variable : {variables.front(), variables.back()}) {
+      EXPECT_THROW(engine->PushSync([](RunContext) {}, kCpu, {variable}, {}), Error);
+    }
+    open();
+    engine->WaitForAll();
+  }
+}
+
+// A deletion that it could not note can be asked for again; those that it has noted take place.
+TEST_P(EngineAllocationTest, ARecordingMayFindNoMemoryAnywhere) {
+  bool failed = true;
+  for (int64_t call = 0; failed; ++call) {
+    Variable *const out = engine_->NewVariable(), *own = nullptr;
+    bool deleted = false;
+    std::unique_ptr<Schedule> schedule;
+    const auto pushes = [&] {
+      own = engine_->NewVariable();
+      engine_->PushSync([](RunContext) {}, kCpu, {}, {own});
+      engine_->PushSync([](RunContext) {}, kCpu, {own}, {out});
+      try {
+        engine_->DeleteVariable(own);
+      } catch (const std::bad_alloc&) {
+        engine_->DeleteVariable(own);
+      }
+      deleted = true;
+    };
+    {
+      const FailingNew failing(call);
+      try {
+        schedule = engine_->Record(pushes);
+      } catch (const std::bad_alloc&) {
+      }
+      failed = failing.has_failed();
+    }
+    if (schedule != nullptr) {
+      schedule->Replay();
+      engine_->WaitForVar(out);
+      schedule.reset();
+    }
+    if (deleted) {
+      EXPECT_THROW(engine_->IsIdle(own), Error) << "allocation " << call;
+    } else if (own != nullptr) {
+      engine_->DeleteVariable(own);
+    }
+    engine_->DeleteVariable(out);
+  }
+}
+
+// What is issued to a device has to be noted with its variables, and goes on: so there is no error.
+TEST(DeviceMemoryTest, WhatIsIssuedWithoutMemoryKeepsItsOrder) {
+  SimulatedDevice device;
+  for (const int64_t failures : {1, 20}) {
+    bool failed = true;
+    for (int64_t call = 0; failed; ++call) {
+      // All functions are called in one thread.
+      const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
+      Variable *const first = engine->NewVariable(), *const second = engine->NewVariable();
+      FailureOnRunner failure;
+      int value = 0, copied = 0, seen = 0;
+      const OnComplete open = PushOpen(*engine, first);
+      engine->PushSync(
+          [&](RunContext context) {
+            SimulatedDevice::Enqueue(context.stream, [&] { value = 7; });
+            failure.Begin(call, failures);
+          },
+          Device::Gpu(0), {}, {first});
+      engine->PushSync([](RunContext) {}, Device::Gpu(0), {first}, {});
+      engine->PushSync([](RunContext) {}, Device::Gpu(1), {first}, {});
+      // On another stream, which waits for the first one.
+      engine->PushSync([](RunContext) {}, Device::Gpu(0), {first}, {second},
+                       {.property = FnProperty::kCopyFromGpu});
+      engine->PushSync([&](RunContext) { seen = value; }, kCpu, {second}, {});
+      engine->PushSync([](RunContext) {}, Device::Gpu(0), {second}, {first});
+      engine->PushSync([&](RunContext) { failure.End(); }, Device::Gpu(0), {first}, {});
+      engine->PushSync(
+          [&](RunContext context) {
+            SimulatedDevice::Enqueue(context.stream, [&] { copied = value; });
+          },
+          Device::Gpu(0), {first}, {second}, {.property = FnProperty::kCopyFromGpu});
+      open();
+      EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
+      EXPECT_EQ(seen, 7) << "allocation " << call;
+      EXPECT_EQ(copied, 7) << "allocation " << call;
+      failed = failure.failed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera

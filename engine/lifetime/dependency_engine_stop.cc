@@ -1,0 +1,168 @@
+// How a DependencyEngine stops and ends.
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "tessera/engine/core/dependency_engine.h"
+#include "tessera/engine/workers/lent_places.h"
+
+namespace tessera::engine_internal {
+
+void DependencyEngine::Stop() {
+  CheckNotForked("Stop");
+  CheckOutside("Stop");
+  HoldOperations(/*at_end=*/false);
+}
+
+/// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
+/// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
+/// process. Inside an operation of another engine that ends with the process throws then, unless it
+/// is such an end itself.
+void DependencyEngine::HoldOperations(bool at_end) {
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (ending_ && !at_end) return;
+    stopped_.store(true);
+    ++stop_waiters_;
+  }
+  {
+    // Pushers must not sleep until Start: what they push is kept.
+    std::lock_guard<std::mutex> hold(idle_mutex_);
+    room_condition_->notify_all();
+  }
+  NotifyParked();  // waits have all that they need go on
+  bool holds = false;
+  {
+    LentPlaces lent(this, &park_mutex_, &*park_condition_);
+    std::unique_lock<std::mutex> lock(park_mutex_);
+    WaitOn(*park_condition_, lock, lent, "Stop", Instead::kNothing, [&] {
+      std::lock_guard<FutexLock> hold(queue_lock_);
+      holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
+      return holds || (!at_end && lent.process_ends());
+    });
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    --stop_waiters_;
+  }
+  if (!holds) throw Abandoned("Stop");
+}
+
+void DependencyEngine::Start() {
+  CheckNotForked("Start");
+  LetOperationsBegin();
+}
+
+void DependencyEngine::LetOperationsBegin() {
+  ReadyList ready;
+  {
+    // Both, so that those who wait in Stop look again.
+    std::lock_guard<std::mutex> hold_park(park_mutex_);
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    // At the end of Shutdown and of the process the engine stays as it is.
+    if (!accepting_.load() || abandoned_.load()) return;
+    if (!stopped_.load(std::memory_order_relaxed)) return;
+    stopped_.store(false);
+    while (Execution* execution = queue_.Pop()) ready.PushBack(execution);
+    if (stop_waiters_ > 0) park_condition_->notify_all();
+  }
+  if (!ready.empty()) Dispatch(ready);
+  NotifyParked();
+}
+
+/// For Shutdown. The end of another engine that this thread works for does not break it off, as it
+/// may be that of a destructor; that of this one, which then is the default engine, does.
+void DependencyEngine::FinishAll() {
+  if (WaitUntilIdle(/*until_process_ends=*/true)) return;
+  if (abandoned_.load()) throw Abandoned("Shutdown");
+  WaitUntilIdle(/*until_process_ends=*/false);
+}
+
+void DependencyEngine::Shutdown() {
+  if (forked()) return;  // what was pushed is finished in the parent
+  CheckOutside("Shutdown");
+  // A static object's destructor: what exit() has dropped never comes to an end.
+  if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
+  if (!BeginShutdown()) return;
+  absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
+  {
+    std::lock_guard<FutexLock> hold_queue(queue_lock_);
+    ending_ = true;
+  }
+  LetOperationsBegin();
+  FinishAll();  // operations may still push
+  // Idle between two operations of a replay, a matter of instructions.
+  while (PushesInOrder()) {
+    std::this_thread::yield();
+    FinishAll();
+  }
+  accepting_.store(false);
+  do {
+    FinishAll();  // what came in between
+  } while (!pushed_.CloseAt(completed_.load()));
+  living_.End();  // who has found it before is active
+  HoldOperations(/*at_end=*/true);
+  // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
+  while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  DropJoins();
+  std::move(let_others).Cancel();
+  EndShutdown(/*shut_down=*/true);
+}
+
+/// Returns true when this thread is the one that is in Shutdown, and false when another one has
+/// come to its end. Until then it sleeps as in any wait: what that one waits for may need the place
+/// in which this one works.
+bool DependencyEngine::BeginShutdown() {
+  LentPlaces lent(this, &park_mutex_, &*park_condition_);
+  std::unique_lock<std::mutex> lock(park_mutex_);
+  // As in FinishAll: the end of the process breaks it off where this is the default engine.
+  const auto breaks_off = [&] { return abandoned_.load() && lent.process_ends(); };
+  WaitOn(*park_condition_, lock, lent, "Shutdown", Instead::kNothing,
+         [&] { return !shutting_down_ || breaks_off(); });
+  if (shutting_down_) throw Abandoned("Shutdown");
+  shutting_down_ = !shut_down_;
+  return shutting_down_;
+}
+
+void DependencyEngine::EndShutdown(bool shut_down) {
+  // Under the mutex, for the next one may destroy the engine.
+  std::lock_guard<std::mutex> hold(park_mutex_);
+  shut_down_ = shut_down;
+  shutting_down_ = false;
+  park_condition_->notify_all();
+}
+
+void DependencyEngine::EndWithProcess() {
+  CheckNotForked("Stop");
+  CheckNotInOperation("Stop");  // a thread in Execute does not count as active
+  ending_thread_ = std::this_thread::get_id();
+  abandoned_.store(true);
+  NotifyParked();
+  WakeSleepers();
+  HoldOperations(/*at_end=*/true);
+}
+
+void DependencyEngine::WakeSleepers() {
+  std::lock_guard<std::mutex> hold(lent_places_mutex_);
+  for (LentPlace* place = lent_places_; place != nullptr; place = place->next) {
+    // Who has just looked what there is to do, and found nothing, is asleep when this has the
+    // mutex.
+    std::lock_guard<std::mutex> hold_sleep(*place->mutex);
+    place->condition->notify_all();
+  }
+}
+
+/// What is left in the queue of an engine that takes no pushes and has done all: help that came too
+/// late. Nothing else can be, whatever a program does: the counter of pushes was closed at the
+/// number of operations that are complete, an operation or replay in the queue would not be, and
+/// deletions and waits never stand there.
+void DependencyEngine::DropJoins() {
+  const auto next = [this] {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    return queue_.Pop();
+  };
+  // Each without the lock: it may be the last to hold its schedule, and a program's objects in it.
+  while (Execution* join = next()) DropJoin(join);
+}
+
+}  // namespace tessera::engine_internal

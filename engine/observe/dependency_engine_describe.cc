@@ -1,0 +1,236 @@
+// What DependencyEngine tells about itself.
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tessera/engine/core/dependency_engine.h"
+#include "tessera/engine/schedule/replay.h"
+#include "tessera/engine/schedule/schedule_plan.h"
+
+namespace tessera::engine_internal {
+namespace {
+
+// A line per variable and a few names in it keep a report readable, however much pends.
+constexpr int kMaxVariables = 100;
+constexpr int kMaxListed = 8;
+// Tries to read the counters between two completions: one does unless they follow each other as
+// fast as they are read.
+constexpr int kMaxCounterReads = 100;
+
+std::string DescribePush(std::string_view name, uint64_t sequence,
+                         const std::source_location& site) {
+  return absl::StrCat("\"", std::string(name), "\" (push ", sequence, " at ", site.file_name(), ":",
+                      site.line(), ")");
+}
+
+std::string Describe(const Execution& execution) {
+  switch (execution.kind) {
+    case ExecutionKind::kWait:
+      return "(a wait)";
+    case ExecutionKind::kDelete:
+      return "(the deletion)";
+    default:
+      break;
+  }
+  return absl::StrCat(execution.is_replay() ? "replay of " : "",
+                      DescribePush(execution.display_name(), execution.sequence, execution.site));
+}
+
+/// Of something in a BegunList, the operation that runs; empty for a visit that runs none.
+std::string DescribeBegun(const Execution& execution) {
+  const Replay* replay = nullptr;
+  std::string text;
+  if (execution.kind == ExecutionKind::kVisit) {
+    const auto& visit = static_cast<const VisitExecution&>(execution);
+    const RecordedPush* push = visit.push.load(std::memory_order_relaxed);
+    // An asynchronous one is in the list itself.
+    if (push == nullptr || std::holds_alternative<AsyncFn>(push->op->fn)) return text;
+    replay = visit.visited;
+    text = DescribePush(push->display_name(),
+                        replay->first_sequence + (push - &replay->plan.push(0)), push->site);
+  } else {
+    if (execution.kind == ExecutionKind::kStep) {
+      replay = static_cast<const AsyncStep&>(execution).of;
+    }
+    text = Describe(execution);
+  }
+  if (replay != nullptr) absl::StrAppend(&text, " in a replay of \"", replay->plan.name(), "\"");
+  return text;
+}
+
+const char* AccessName(Access access) {
+  switch (access) {
+    case Access::kRead:
+      return "read ";
+    case Access::kWrite:
+      return "write ";
+    case Access::kUpdate:
+      break;
+  }
+  return "update ";
+}
+
+/// Lists the executions from `edge` on, after `title`. Requires the variable's lock.
+void AppendList(const Edge* edge, const char* title, std::string* text) {
+  int count = 0;
+  for (; edge != nullptr; edge = edge->next) {
+    if (++count > kMaxListed) continue;
+    absl::StrAppend(text, count == 1 ? title : ", ", AccessName(edge->access()),
+                    Describe(*edge->execution));
+  }
+  if (count > kMaxListed) absl::StrAppend(text, " and ", count - kMaxListed, " more");
+}
+
+bool IsPending(const FenceRef& fence) { return fence != nullptr && !fence->done.load(); }
+
+/// Whether a device may still use the variable. Requires the variable's lock.
+bool IsIssued(const DependencyVariable& variable) {
+  if (variable.device_uses == nullptr) return false;
+  const DeviceUses& uses = *variable.device_uses;
+  return IsPending(uses.write) || std::any_of(uses.reads.begin(), uses.reads.end(), IsPending);
+}
+
+void AppendFence(const FenceRef& fence, const char* access, std::string* text) {
+  if (!IsPending(fence)) return;
+  absl::StrAppend(text, "; on stream ", fence->stream->name(), ": ", access,
+                  DescribePush(fence->operation, fence->sequence, fence->site));
+}
+
+/// Requires the variable's lock, which keeps the executions at it from completing.
+std::string DescribePending(const DependencyVariable& variable) {
+  std::string text = absl::StrCat("  ", variable.ToString(), ": ");
+  if (variable.writer != nullptr) {
+    absl::StrAppend(&text, "held for writing by ", Describe(*variable.writer));
+  } else if (variable.readers != nullptr) {
+    AppendList(variable.readers, "held by ", &text);
+  }
+  if (variable.device_uses != nullptr) {
+    AppendFence(variable.device_uses->write, "write ", &text);
+    for (const FenceRef& read : variable.device_uses->reads) AppendFence(read, "read ", &text);
+  }
+  AppendList(variable.head, "; queued: ", &text);
+  return text + "\n";
+}
+
+bool IsQueued(DependencyVariable& variable, const Execution* execution) {
+  std::lock_guard<FutexLock> hold(variable.lock);
+  for (const Edge* edge = variable.head; edge != nullptr; edge = edge->next) {
+    if (edge->execution == execution) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+/// What a wait for the variable waits for: its line, and where who holds it has yet to get its turn
+/// on another variable, that one's line, and so on. A look at each of them at another time.
+std::string DependencyEngine::DescribeAwaited(DependencyVariable* variable) {
+  std::string text;
+  for (int depth = 0; variable != nullptr && depth < kMaxListed; ++depth) {
+    const Execution* holder;  // only compared: it may be complete and reused
+    std::vector<DependencyVariable*> others;
+    {
+      // Its memory stays even if it is deleted: see RecordPool.
+      std::lock_guard<FutexLock> hold(variable->lock);
+      absl::StrAppend(&text, depth == 0 ? "awaited:\n" : "which needs its turn on:\n",
+                      DescribePending(*variable));
+      Execution* first = variable->writer;
+      if (first == nullptr && variable->readers != nullptr) first = variable->readers->execution;
+      if (first != nullptr) {
+        // It cannot complete while the lock is held.
+        for (const Edge& edge : first->edges()) {
+          if (edge.variable() != variable) others.push_back(edge.variable());
+        }
+      }
+      holder = first;
+    }
+    const auto next = std::find_if(others.begin(), others.end(), [&](DependencyVariable* other) {
+      return IsQueued(*other, holder);
+    });
+    variable = next == others.end() ? nullptr : *next;
+  }
+  return text;
+}
+
+EngineCounters DependencyEngine::counters() const {
+  EngineCounters counters;
+  // In this order: what is pushed is counted before it is skipped, and that before it is complete.
+  // So this is at most what has run; of what was seen so far the most is the nearest. Again while
+  // something is complete meanwhile: a thread that is held up in between would tell of more that
+  // pend than ever did.
+  uint64_t completed, skipped;
+  int reads = 0;
+  do {
+    completed = completed_.load();
+    skipped = skipped_.load();
+    counters.pushed = pushed_.count();
+  } while (completed_.load() != completed && ++reads < kMaxCounterReads);
+  const uint64_t run = completed - std::min(completed, skipped);
+  uint64_t most_run = most_run_.load();
+  while (most_run < run && !most_run_.compare_exchange_weak(most_run, run)) {
+  }
+  // Another thread may have seen later counters.
+  counters.run = std::min(std::max(most_run, run), completed);
+  counters.skipped = completed - counters.run;
+  counters.pending = counters.pushed - completed;
+  return counters;
+}
+
+void DependencyEngine::StartTrace() {
+  CheckNotForked("StartTrace");
+  trace_.Start();
+}
+
+std::string DependencyEngine::StopTrace() {
+  CheckNotForked("StopTrace");
+  return TraceToJson(trace_.Stop(), id_, num_workers(), streams_->Names());
+}
+
+std::string DependencyEngine::DebugString() const {
+  if (forked()) return absl::StrCat("engine ", id_, ", made before a fork\n");
+  const EngineCounters totals = counters();
+  std::string text =
+      absl::StrCat("engine ", id_, " with ", num_workers(), " worker(s)",
+                   stopped_.load() ? ", stopped" : "", ": pushed ", totals.pushed, ", run ",
+                   totals.run, ", skipped ", totals.skipped, ", pending ", totals.pending, "\n");
+  {
+    // Also those on no variable, which the lists below have not.
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    int64_t ready = 0;
+    std::string names;
+    queue_.ForEach([&](const Execution& execution) {
+      if (execution.kind == ExecutionKind::kJoin || ++ready > kMaxListed) return;
+      absl::StrAppend(&names, names.empty() ? "" : ", ", Describe(execution));
+    });
+    absl::StrAppend(&text, "  at work: ", active_, " thread(s) and issued operations",
+                    DescribePlaces(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
+                    ready > kMaxListed ? ", …" : "", "\n");
+  }
+  int begun = 0;
+  begun_.ForEach([&](const Execution& execution) {
+    const std::string operation = begun > kMaxListed ? "" : DescribeBegun(execution);
+    if (operation.empty() || ++begun > kMaxListed) return;
+    absl::StrAppend(&text, begun == 1 ? "  begun, on no variable's queue: " : ", ", operation);
+  });
+  if (begun > 0) absl::StrAppend(&text, begun > kMaxListed ? ", …" : "", "\n");
+  int listed = 0;
+  variables_.ForEach([&](DependencyVariable& variable) {
+    std::lock_guard<FutexLock> hold(variable.lock);
+    const bool pending = variable.writer != nullptr || variable.readers != nullptr ||
+                         variable.head != nullptr || IsIssued(variable);
+    if (pending && ++listed <= kMaxVariables) text += DescribePending(variable);
+  });
+  if (listed > kMaxVariables) {
+    absl::StrAppend(&text, "  and ", listed - kMaxVariables, " more variables\n");
+  }
+  return text;
+}
+
+}  // namespace tessera::engine_internal

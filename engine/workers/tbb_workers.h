@@ -1,0 +1,112 @@
+#ifndef TESSERA_ENGINE_WORKERS_TBB_WORKERS_H_
+#define TESSERA_ENGINE_WORKERS_TBB_WORKERS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "tbb/task_arena.h"
+#include "tbb/task_scheduler_observer.h"
+
+namespace tessera::engine_internal {
+
+/// Sees to it that TBB has threads enough for every engine of the process.
+///
+/// TBB makes one thread less than the machine has, as it counts on the caller's; the threads that
+/// call an engine do not work for it, so each engine asks for as many as it has workers. While
+/// engines live, TBB's limit is its own plus the sum of what they ask for: a program whose own
+/// parallel loops push and wait on all of TBB's threads leaves an engine its workers. A lower limit
+/// that the program sets (tbb::global_control) is respected.
+class WorkerReservation {
+ public:
+  explicit WorkerReservation(int workers);
+  ~WorkerReservation();
+  WorkerReservation(const WorkerReservation&) = delete;
+  WorkerReservation& operator=(const WorkerReservation&) = delete;
+
+ private:
+  const int workers_;
+};
+
+/// Whether the system gives this process as many threads as are reserved: asked before TBB is made
+/// to start its first ones, since where the system refuses it one, TBB ends the process or waits
+/// for ever later on. Once it has been true for a number it stays so, for the question takes about
+/// 20 us for each.
+bool SystemGivesThreads();
+/// The same for those who can do without, and ask often: for a second after a refusal false without
+/// asking, for while the system is asked others may be refused a thread.
+bool SystemGivesThreadsAgain();
+/// Whether it gives so many beside those that are reserved, now. As often as one likes, as above.
+bool SystemGivesMoreThreads(int count);
+
+/// While it lives this thread sleeps. Where it is one of TBB's that no engine has reserved, at a
+/// piece of a loop, TBB may have none left for those that are: it knows of no sleep, and there may
+/// be as many such sleepers as threads work in the place of others.
+class BorrowedSleep {
+ public:
+  BorrowedSleep();
+  ~BorrowedSleep();
+  BorrowedSleep(const BorrowedSleep&) = delete;
+  BorrowedSleep& operator=(const BorrowedSleep&) = delete;
+
+  /// Whether any such thread sleeps. A hint, for where to order runners.
+  static bool Any();
+
+ private:
+  const bool counts_;
+};
+
+/// Whose threads those in an arena are.
+enum class ArenaThreads {
+  kReserved,  ///< its engine's, see WorkerReservation
+  kBorrowed   ///< whatever TBB has
+};
+
+/// The arena, in which TBB has what it needs of memory. Throws where there is none.
+inline tbb::task_arena& Initialized(tbb::task_arena& arena) {
+  arena.initialize();
+  return arena;
+}
+
+/// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
+/// and counts them.
+class ArenaObserver final : public tbb::task_scheduler_observer {
+ public:
+  /// Requires an arena that is initialized: without memory TBB throws there, and crashes here.
+  ArenaObserver(tbb::task_arena& arena, uint64_t engine_id, ArenaThreads threads);
+  ~ArenaObserver();
+
+  void on_scheduler_entry(bool is_worker) override;
+  void on_scheduler_exit(bool is_worker) override;
+
+  /// How many of TBB's threads are in the arena now. A hint.
+  int workers() const { return workers_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t engine_id_;
+  const ArenaThreads threads_;
+  std::atomic<int> workers_{0};  // relaxed everywhere: nothing but the number
+};
+
+// What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented
+// TBB passes on the one thing that an engine gives to it: the engine's own address. All else is
+// ordered by the engine's locks and atomics.
+
+/// While it lives, ThreadSanitizer takes no notice of what this thread reads and writes: for the
+/// moments in which a TBB task is filled or read. TBB recycles tasks between threads unseen.
+class HiddenFromTsan {
+ public:
+  HiddenFromTsan();
+  ~HiddenFromTsan();
+  HiddenFromTsan(const HiddenFromTsan&) = delete;
+  HiddenFromTsan& operator=(const HiddenFromTsan&) = delete;
+};
+
+/// Called when `object` is complete, before TBB may give its address to another thread.
+void PublishThroughTbb(const void* object);
+
+/// Called in a thread that has received the address of `object` through TBB.
+void ReceiveThroughTbb(const void* object);
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_WORKERS_TBB_WORKERS_H_

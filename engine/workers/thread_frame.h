@@ -1,0 +1,149 @@
+#ifndef TESSERA_ENGINE_WORKERS_THREAD_FRAME_H_
+#define TESSERA_ENGINE_WORKERS_THREAD_FRAME_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace tessera::engine_internal {
+
+class DependencyEngine;
+struct Execution;
+
+/// That a thread sleeps in a call of an engine or although it works for it, in a list of the
+/// engine's.
+struct LentPlace {
+  // See DependencyEngine::Lend. The thread has one place in an engine, which several may want lent.
+  int times = 0;
+  bool lent;           // if it is to be, and too many are not already
+  Execution* current;  // whose visit is suspended meanwhile, if it is one
+  // While it is in the list.
+  DependencyEngine* engine;
+  LentPlace* of_outer_engine;  // the thread's next one
+  // Guarded by the engine's lent_places_mutex_.
+  std::mutex* mutex;  // what the thread sleeps on
+  std::condition_variable* condition;
+  LentPlace* next;
+  LentPlace* previous;
+};
+
+/// While it lives, its thread works for an engine: it runs an operation's function, or (with a null
+/// execution) something else inside the engine's arena. Frames of one thread nest, those of several
+/// engines too. They are asked for by engines' numbers, because a number is never used again.
+class ThreadFrame {
+ public:
+  ThreadFrame(DependencyEngine* engine, uint64_t engine_id, Execution* execution)
+      : engine_(engine), engine_id_(engine_id), execution_(execution), outer_(top_) {
+    top_ = this;
+  }
+  ~ThreadFrame() { top_ = outer_; }
+  ThreadFrame(const ThreadFrame&) = delete;
+  ThreadFrame& operator=(const ThreadFrame&) = delete;
+
+  /// The innermost operation of the engine on this thread; null if there is none.
+  static Execution* Current(uint64_t engine_id) {
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (frame->engine_id_ == engine_id && frame->execution_ != nullptr) return frame->execution_;
+    }
+    return nullptr;
+  }
+
+  /// The innermost frame of any engine; null if there is none.
+  static ThreadFrame* Innermost() { return top_; }
+  /// The innermost frame of that engine; null if there is none.
+  static ThreadFrame* InnermostOf(uint64_t engine_id) {
+    ThreadFrame* frame = top_;
+    while (frame != nullptr && frame->engine_id_ != engine_id) frame = frame->outer_;
+    return frame;
+  }
+  /// The next one outward.
+  ThreadFrame* outer() const { return outer_; }
+
+  /// Lives at least as long as the frame.
+  DependencyEngine* engine() const { return engine_; }
+  /// For whoever lends it: so a sleep needs no memory however many engines its thread works for.
+  LentPlace& place() { return place_; }
+
+  /// Pushes before that one of the engine's need not wait for room in this frame.
+  uint64_t& free_until() { return free_until_; }
+
+  /// Whether this thread works for the engine, in a frame or as a worker of its arena.
+  static bool Inside(uint64_t engine_id) {
+    return arena_engine_id_ == engine_id || HasFrame(engine_id);
+  }
+
+  /// Whether this thread works for the engine in a frame. A worker of its arena without one is at a
+  /// piece of a parallel loop.
+  static bool HasFrame(uint64_t engine_id) { return InnermostOf(engine_id) != nullptr; }
+
+  /// Whether this thread is in an operation of any engine.
+  static bool InOperation() {
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (frame->execution_ != nullptr) return true;
+    }
+    return false;
+  }
+
+  /// The same, of any but that one.
+  static bool InOperationOfOther(uint64_t engine_id) {
+    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
+      if (frame->execution_ != nullptr && frame->engine_id_ != engine_id) return true;
+    }
+    return false;
+  }
+
+  /// Whether this thread belongs to the engine's arena, and is no guest in it.
+  static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
+
+  /// The engine to whose arena this thread belongs; 0 if it does to none. The engine may be gone:
+  /// TBB's threads that are in the arena at its end keep the number until they leave another one.
+  static uint64_t Arena() { return arena_engine_id_; }
+
+  /// Called when this thread becomes a worker of an engine's arena, and with 0 when it leaves.
+  /// (Where the engine ends first nobody calls it: so this is a number, and no pointer.)
+  static void SetArena(uint64_t engine_id) { arena_engine_id_ = engine_id; }
+
+ private:
+  static inline thread_local ThreadFrame* top_ = nullptr;
+  static inline thread_local uint64_t arena_engine_id_ = 0;
+
+  DependencyEngine* const engine_;
+  const uint64_t engine_id_;
+  Execution* const execution_;
+  ThreadFrame* const outer_;
+  LentPlace place_;  // whoever lends it fills it in; a frame costs no more for having it
+  uint64_t free_until_ = 0;
+};
+
+/// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.
+class ArenaMark {
+ public:
+  explicit ArenaMark(uint64_t engine_id) : outer_(ThreadFrame::Arena()) {
+    ThreadFrame::SetArena(engine_id);
+  }
+  ~ArenaMark() { ThreadFrame::SetArena(outer_); }
+  ArenaMark(const ArenaMark&) = delete;
+  ArenaMark& operator=(const ArenaMark&) = delete;
+
+ private:
+  const uint64_t outer_;
+};
+
+/// While it lives, its thread reports that operations are complete. What it runs of a program by
+/// the way (destructors of what functions have captured) must not wait for others to be complete.
+class CompletionScope {
+ public:
+  CompletionScope() { ++depth_; }
+  ~CompletionScope() { --depth_; }
+  CompletionScope(const CompletionScope&) = delete;
+  CompletionScope& operator=(const CompletionScope&) = delete;
+
+  static bool IsOpen() { return depth_ > 0; }
+
+ private:
+  static inline thread_local int depth_ = 0;
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_WORKERS_THREAD_FRAME_H_
