@@ -100,16 +100,16 @@ struct EngineOptions {
   /// operations of a replay count for those that are pushed after it. So a thread that others rely
   /// on to complete asynchronous operations should complete them before it pushes more.
   ///
-  /// A push inside an operation or Execute waits too, with another thread in its place, but what
-  /// cannot complete before its own operation goes on (or others that wait like that) does not
-  /// count for it: what an operation pushes behind itself has no bound (but counts for others once
-  /// it has gone on to something else). Where nothing completes for a second such a push goes on
-  /// all the same, since what pends may wait for its operation by means that the engine does not
-  /// know; so may, each time, twice as many of the next ones. Nothing waits while the engine is
-  /// stopped. From 16 operations on that wait at once others run something ready, if there is,
-  /// instead of waiting: a tree of operations that push others is held in its whole width.
+  /// A push inside an operation waits too, with another thread in its place, but what cannot
+  /// complete before its own operation goes on (or others that wait like that) does not count for
+  /// it: what an operation pushes behind itself has no bound (but counts for others once it has
+  /// gone on to something else). Where nothing completes for a second such a push goes on all the
+  /// same, since what pends may wait for its operation by means that the engine does not know; so
+  /// may, each time, twice as many of the next ones. Nothing waits while the engine is stopped.
+  /// From 16 operations on that wait at once others run something ready, if there is, instead of
+  /// waiting: a tree of operations that push others is held in its whole width.
   ///
-  /// Without bound are also: what the pieces of an operation's or Execute's parallel loop push;
+  /// Without bound are also: what the pieces of an operation's parallel loop push;
   /// what is pushed inside an operation of another engine; and what is pushed in a call of
   /// OnComplete, by a destructor or by what NaiveEngine runs in it. With NaiveEngine, which has no
   /// arena to know them by, threads that come to such pieces push as from outside. Default:
@@ -297,7 +297,7 @@ class Engine {
   /// Shutdown and inside another recording of this engine. Inside a recording pushes and deletions
   /// throw what they always throw; waits and replays on this engine throw
   /// Error(kFailedPrecondition), for nothing would have run. Operations that run on this thread
-  /// meanwhile, and what goes through Execute, push as ever.
+  /// meanwhile push as ever.
   virtual std::unique_ptr<Schedule> Record(const std::function<void()>& pushes,
                                            const RecordOptions& options = {}) = 0;
 
@@ -329,21 +329,11 @@ class Engine {
   /// variable.
   virtual bool IsIdle([[maybe_unused]] Variable* variable) { return false; }
 
-  /// Runs `fn` in the place of a worker and returns when it has, in the calling thread; its
-  /// parallel loops have as many threads as there are workers. Exceptions of `fn` reach the caller.
-  /// A wait inside `fn` is one inside an operation, but WaitForAll may be called, and runs ready
-  /// operations. Where no place is free it waits for one, which each worker that is through with an
-  /// operation leaves to it. But inside an operation of another engine it has a place of its own,
-  /// and others work in the operation's place, which pieces of its loops may wait for. Throws
-  /// Error(kInvalidArgument) for an empty function.
-  virtual void Execute(const std::function<void()>& fn) = 0;
-
-  /// From here on no operation begins, but for those that a running one or a call of Execute waits
-  /// for, which may run one after another in the thread that waits; returns when those that run
-  /// have returned and devices have done what was enqueued, or when somebody calls Start. What
-  /// Execute runs is no operation, and not waited for. Pushes are accepted and keep. Does nothing
-  /// once Shutdown has begun. Throws Error(kFailedPrecondition) inside an operation, and inside one
-  /// of another engine when the process ends.
+  /// From here on no operation begins, but for those that a running one waits for, which may run
+  /// one after another in the thread that waits; returns when those that run have returned and
+  /// devices have done what was enqueued, or when somebody calls Start. Pushes are accepted and
+  /// keep. Does nothing once Shutdown has begun. Throws Error(kFailedPrecondition) inside an
+  /// operation, and inside one of another engine when the process ends.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.
@@ -352,9 +342,8 @@ class Engine {
   /// Finishes everything that was pushed (starting the engine if it is stopped), then takes no
   /// further pushes: one that overlaps with it is finished too, or throws. Idempotent. Reports no
   /// errors: call WaitForAll first to see them. Operations may go on pushing while it waits. Throws
-  /// Error(kFailedPrecondition) inside an operation. What Execute runs is not waited for: calls of
-  /// it must have returned when the engine is destroyed. What exit() drops of the default engine is
-  /// not finished: Shutdown then throws the same inside an operation of another engine, and returns
+  /// Error(kFailedPrecondition) inside an operation. What exit() drops of the default engine is not
+  /// finished: Shutdown then throws the same inside an operation of another engine, and returns
   /// at once in the destructors of static objects.
   virtual void Shutdown() = 0;
 

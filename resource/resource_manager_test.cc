@@ -475,7 +475,6 @@ class HookedEngine final : public Engine {
   void WaitForAll() override { engine_->WaitForAll(); }
   void Throw(Variable* variable) override { engine_->Throw(variable); }
   bool IsIdle(Variable* variable) override { return engine_->IsIdle(variable); }
-  void Execute(const std::function<void()>& fn) override { engine_->Execute(fn); }
   void Stop() override { engine_->Stop(); }
   void Start() override { engine_->Start(); }
   void Shutdown() override { engine_->Shutdown(); }

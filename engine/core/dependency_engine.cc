@@ -191,12 +191,6 @@ void DependencyEngine::CheckDevice(Device device, FnProperty property, std::stri
   uses_devices_.store(true, std::memory_order_relaxed);
 }
 
-void DependencyEngine::CheckExecute(const std::function<void()>& fn) const {
-  CheckNotForked("Execute");
-  if (fn != nullptr) return;
-  throw InvalidArgument("Engine::Execute: the function is empty; expected one to call");
-}
-
 void DependencyEngine::CheckNotForked(std::string_view call) const {
   if (!forked()) return;
   throw FailedPrecondition("Engine: \"", call,

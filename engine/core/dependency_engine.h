@@ -201,39 +201,13 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// the count at 0 a stopped engine may be destroyed.
   void Deactivate();
 
-  /// Sleeps on the condition until done() holds, which is asked with the mutex held, as a wait with
-  /// a stall report that begins with `what`.
-  void SleepUntil(std::mutex& mutex, std::condition_variable& condition, std::string_view what,
-                  absl::FunctionRef<bool()> done);
-
-  /// Calls `fn` as a sleep of this thread: others work in its places in the engines that it works
-  /// for. For loops of this engine's, whose pieces on other threads may wait for those engines.
-  void CallLending(const std::function<void()>& fn);
-
   class PlaceTakenBack;
-
-  /// Whether the calling thread works for any engine, in a frame or at a piece of a loop.
-  static bool WorksForAny();
-
-  /// Since when a thread runs operations in its place.
-  class TurnClock {
-   public:
-    /// Whether it has done so for long enough to leave the place to a call of Execute: about what
-    /// it takes to wake that.
-    bool IsOver() const { return std::chrono::steady_clock::now() - begin_ >= kTurnTime; }
-
-   private:
-    static constexpr std::chrono::microseconds kTurnTime{100};
-    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  };
 
   uint64_t id() const { return id_; }
   const ResolvedOptions& options() const { return options_; }
   const ForkWatch& fork_watch() const { return fork_watch_; }
   /// Throws Error(kFailedPrecondition) in the child of a fork.
   void CheckNotForked(std::string_view call) const;
-  /// The same, and Error(kInvalidArgument) for an empty function.
-  void CheckExecute(const std::function<void()>& fn) const;
 
   // Pushers and runners take its cache line from each other: what else they read is on others.
   alignas(64) mutable FutexLock queue_lock_;
@@ -244,8 +218,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm, for every operation.
   alignas(64) std::atomic<bool> stopped_{false};
-  /// Calls of Execute, for a place that an operation leaves. The same holds.
-  std::atomic<bool> calls_wait_{false};
   /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
   /// outside the engine, to order one again.
   std::atomic<bool> starved_{false};
@@ -335,7 +307,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SuspendVisit(Execution* current);
   void ResumeVisit(Execution* current);
   VisitEnd RunReady(Replay& replay, VisitExecution& visit);
-  bool MustYield(const Replay& replay, int64_t rank, int64_t runs, TurnClock turn) const;
+  bool MustYield(const Replay& replay, int64_t rank, int64_t runs) const;
   FailureRef FailureOfInputs(const Replay& replay, uint32_t index);
   bool Skip(Replay& replay, uint32_t index);
   void RunWatched(Replay& replay, uint32_t index, const RunContext& context);
@@ -380,8 +352,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool BlockOutside(Waiter& waiter, bool until_process_ends);
   Error Abandoned(std::string_view call) const;
   bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
-  bool HelpUntil(absl::FunctionRef<bool()> done);
-  bool LeavesPlaceToCall(TurnClock turn) const;
   bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
   bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any, bool stopped);
   bool WaitUntilIdle(bool until_process_ends);
@@ -392,7 +362,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   static bool InAnyOperation();
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
-  void CheckOutside(std::string_view call) const;
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
               const LentPlaces& lent, std::string_view what, Instead instead, Waiter* waiter,
               StallClock& clock, absl::FunctionRef<bool()> done);

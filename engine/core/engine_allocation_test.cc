@@ -176,29 +176,6 @@ TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing)
   }
 }
 
-TEST_P(EngineAllocationTest, ExecuteWithoutMemoryLeavesNoCallBehind) {
-  bool failed = true;
-  for (int64_t call = 0; failed; ++call) {
-    {
-      const FailingNew failing(call);
-      try {
-        engine_->Execute([] {});
-      } catch (const std::bad_alloc&) {
-      }
-      failed = failing.has_failed();
-    }
-    // A thread that comes to work in the place of one that sleeps looks for such calls first.
-    Variable *const awaited = engine_->NewVariable(), *const after = engine_->NewVariable();
-    const OnComplete done = PushOpen(*engine_, awaited);
-    engine_->PushSync([&](RunContext context) { context.engine->WaitForVar(awaited); }, kCpu, {},
-                      {});
-    engine_->PushSync([](RunContext) {}, kCpu, {}, {after});
-    engine_->WaitForVar(after);
-    done();
-    engine_->WaitForAll();
-  }
-}
-
 TEST_P(EngineAllocationTest, AWaitInsideAnOperationMayFindNoMemory) {
   std::atomic<bool> failed{true};
   for (int64_t call = 0; failed; ++call) {

@@ -191,20 +191,6 @@ TEST_P(ThreadedEngineBoundTest, AnOperationThatPushesAChainWaitsForRoom) {
   }
 }
 
-TEST_P(ThreadedEngineBoundTest, WhatExecuteRunsWaitsForRoom) {
-  const auto engine = GetParam().Make({.max_pending = 20});
-  Variable* const variable = engine->NewVariable();
-  uint64_t most = 0;
-  engine->Execute([&] {
-    for (int i = 0; i < 20000; ++i) {
-      engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
-      most = std::max(most, engine->counters().pending);
-    }
-  });
-  engine->WaitForAll();
-  EXPECT_LE(most, 21u);
-}
-
 // Their functions return at once, so that there is always one that is ready: it makes no room.
 TEST_P(ThreadedEngineBoundTest, AnOperationThatPushesAsynchronousOnesWaitsForRoom) {
   const auto engine = GetParam().Make({.max_pending = 20});
@@ -287,37 +273,6 @@ TEST_P(ThreadedEngineBoundTest, PushersDoNotWaitForEachOther) {
   }
 }
 
-// Nothing stands behind Execute, whoever waits in it.
-TEST_P(ThreadedEngineBoundTest, AWaitInExecuteForThePusherLiftsNoBound) {
-  for (const bool of_other : {false, true}) {
-    const auto engine = GetParam().Make({.max_pending = 20}), other = GetParam().Make();
-    Variable *const own = engine->NewVariable(), *const chain = engine->NewVariable();
-    std::latch is_awaited(1);
-    uint64_t most = 0;
-    engine->PushSync(
-        [&](RunContext) {
-          is_awaited.wait();
-          for (int i = 0; i < 2000; ++i) {
-            engine->PushSync([](RunContext) {}, kCpu, {}, {chain});
-            most = std::max(most, engine->counters().pending);
-          }
-        },
-        kCpu, {}, {own}, {.property = FnProperty::kAsync});
-    std::promise<pid_t> waiting;
-    std::thread waiter([&] {
-      (of_other ? other : engine)->Execute([&] {
-        waiting.set_value(engine_internal::ThisThread());
-        engine->WaitForVar(own);
-      });
-    });
-    engine_internal::AwaitSleep(waiting.get_future().get());
-    is_awaited.count_down();
-    waiter.join();
-    engine->WaitForAll();
-    EXPECT_LE(most, 20u + 1u) << "and what pushes";
-  }
-}
-
 // Where an operation of a replay pushes, the replay does not count, and it goes on meanwhile.
 TEST_P(ThreadedEngineBoundTest, AnOperationOfAReplayWaitsForRoom) {
   const auto engine = GetParam().Make({.max_pending = 20});
@@ -393,31 +348,6 @@ TEST_P(ThreadedEngineBoundTest, APusherThatAllOthersWaitForGetsOnInTheEnd) {
   EXPECT_GE(reports, 1);
 }
 
-// The pusher's place is another's meanwhile, with one worker too.
-TEST_P(ThreadedEngineBoundTest, APusherThatWaitsForRoomLendsItsPlace) {
-  const auto engine = GetParam().Make({.max_pending = 4});
-  Variable *const variable = engine->NewVariable(), *const held = engine->NewVariable();
-  const OnComplete done = engine_internal::PushOpen(*engine, variable);
-  std::atomic<pid_t> pushing{0};
-  int runs = 0;
-  const auto pusher = [&](RunContext) {
-    pushing = engine_internal::ThisThread();
-    for (int i = 0; i < 20; ++i) {
-      engine->PushSync([&](RunContext) { ++runs; }, kCpu, {variable}, {held});
-    }
-  };
-  engine->PushSync(pusher, kCpu, {}, {});
-  while (engine->counters().pending < 5) std::this_thread::yield();
-  engine_internal::AwaitSleep(pushing);
-  std::atomic<bool> ran{false};
-  std::thread outside([&] { engine->Execute([&] { ran = true; }); });
-  outside.join();
-  EXPECT_TRUE(ran);
-  done();
-  engine->WaitForAll();
-  EXPECT_EQ(runs, 20);
-}
-
 // At the bound an operation that pushes runs another one on top of itself: the oldest, or those
 // that pushed before would wait for as long as others push.
 TEST_P(ThreadedEngineBoundTest, PushingAtTheBoundKeepsNoOlderOperationFromItsTurn) {
@@ -450,53 +380,6 @@ TEST_P(EngineBoundTest, WithoutABoundPushesNeverWait) {
   EXPECT_EQ(engine->counters().pending, 200001u);
   first[0]();
   engine->WaitForAll();
-}
-
-// While somebody blocks, and inside another engine, Execute has an arena of its own. What the loop
-// pushes may need the loop's end, as here.
-TEST_P(ThreadedEngineBoundTest, PiecesOfALoopInExecuteAreInsideTheEngine) {
-  if (GetParam().workers == 1) return;  // a loop has no other thread
-  for (const bool inside_another : {false, true}) {
-    const auto engine = GetParam().Make({.max_pending = 2});
-    Variable *const held = engine->NewVariable(), *const outer = New();
-    const OnComplete done = engine_internal::PushOpen(*engine, held);
-    std::latch blocks(1);
-    std::promise<void> goes_on;
-    std::shared_future<void> blocked = goes_on.get_future();
-    if (!inside_another) {
-      engine->PushSync([&](RunContext) { blocks.count_down(), WaitAWhile(blocked); }, kCpu, {}, {},
-                       {.property = FnProperty::kAsync});
-      blocks.wait();
-    }
-    std::atomic<bool> refused{false};
-    std::atomic<int> runs{0};
-    const auto execute = [&] {
-      engine->Execute([&] {
-        engine_internal::RunPieceElsewhere([&] {
-          for (int i = 0; i < 8; ++i) {
-            engine->PushSync([&](RunContext) { ++runs; }, kCpu, {held}, {});
-          }
-          try {
-            engine->WaitForAll();
-          } catch (const Error& error) {
-            refused = error.code() == Error::kFailedPrecondition;
-          }
-        });
-      });
-    };
-    if (inside_another) {
-      engine_->PushSync([&](RunContext) { execute(); }, kCpu, {}, {outer});
-      engine_->WaitForVar(outer);
-    } else {
-      execute();
-    }
-    EXPECT_TRUE(refused);
-    EXPECT_EQ(runs, 0);
-    done();
-    goes_on.set_value();
-    engine->WaitForAll();
-    EXPECT_EQ(runs, 8);
-  }
 }
 
 }  // namespace

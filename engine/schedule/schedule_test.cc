@@ -150,18 +150,6 @@ TEST_P(ScheduleTest, EachVariableOfAScheduleCanBeAwaited) {
   }
 }
 
-TEST_P(ScheduleTest, OperationsThatRunOnARecordingThreadPushAsEver) {
-  Variable* const a = New();
-  int from_operation = 0;
-  const auto schedule = engine_->Record([&] {
-    Push([] {}, {}, {a});
-    engine_->Execute([&] { Push([&] { ++from_operation; }, {}, {New()}); });
-  });
-  engine_->WaitForAll();
-  EXPECT_EQ(from_operation, 1);
-  EXPECT_EQ(schedule->size(), 1u);
-}
-
 TEST_P(ScheduleTest, SlotsAreThoseOfTheReplay) {
   Variable* const a = New();
   std::vector<int> seen;

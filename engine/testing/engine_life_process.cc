@@ -125,33 +125,6 @@ int ExitBesideALockedStream(FILE* stream) {
   return ExitInsideAnOperation(FnProperty::kNormal);
 }
 
-/// Static objects that are older than the default engine are there until what runs has ended.
-int ExitInsideExecute() {
-  static std::atomic<bool> ended{false};
-  struct CheckAtEnd {
-    ~CheckAtEnd() {
-      if (!ended) std::_Exit(1);
-    }
-  };
-  static CheckAtEnd check;
-  static std::latch begun(1), exit_has_begun(1);
-  Engine* const engine = Engine::Get();
-  // What is registered later goes first: this, then the end of the default engine.
-  std::atexit([] { exit_has_begun.count_down(); });
-  engine->PushSync(
-      [](RunContext) {
-        begun.count_down();
-        exit_has_begun.wait();
-        // Time enough for an exit that does not wait.
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        ended = true;
-      },
-      kCpu, {}, {});
-  begun.wait();
-  engine->Execute([] { std::exit(0); });
-  return 1;
-}
-
 int ExitWithAStaticEngine() {
   // Destroyed after main, and before or after TBB's own static objects; the check after the engine.
   static std::atomic<int> runs{0};
@@ -211,12 +184,8 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
   static std::vector<OnComplete> kept;
   static std::latch goes_on(1);
   static auto* const device = new SimulatedDevice;  // never destroyed, as drivers are not
-  const bool naive = call == "naive_wait";
-  const bool executes = naive || call == "execute_wait";
-  static std::unique_ptr<Engine> other =
-      Engine::Create({.kind = naive ? EngineKind::kNaive : EngineKind::kThreaded,
-                      .workers = 4,
-                      .max_pending = call == "push" ? 1 : 0});
+  static std::unique_ptr<Engine> other = Engine::Create(
+      {.kind = EngineKind::kThreaded, .workers = 4, .max_pending = call == "push" ? 1 : 0});
   // As above: the default engine, then this, then the other's destructor.
   std::atexit([] {
     goes_on.count_down();
@@ -233,10 +202,7 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
         begun.count_down();
       },
       kCpu, {}, {forever});
-  if (call == "execute_wait") {  // all its workers are busy
-    for (int i = 1; i < 4; ++i) other->PushSync([&](RunContext) { goes_on.wait(); }, kCpu, {}, {});
-  }
-  if (call == "stop" || call == "execute_wait") {
+  if (call == "stop") {
     other->PushSync([&](RunContext) { running.count_down(), goes_on.wait(); }, kCpu, {}, {});
     running.wait();
   }
@@ -250,7 +216,6 @@ int ExitInsideACallOfAnotherEngine(const std::string& call) {
       [&](RunContext) {
         caller = ThisThread();
         begun.count_down();
-        if (executes) other->Execute([&] { other->WaitForVar(forever); });
         if (call == "push") other->PushSync([](RunContext) {}, kCpu, {forever}, {});
         if (call == "stop") other->Stop();
         if (call == "device_wait") other->WaitForVar(on_device);
@@ -393,7 +358,6 @@ int ForkWithAnEngineOfOnesOwn() {
     if (!IsRefused([&] { engine->WaitForAll(); })) return 5;
     if (!IsRefused([&] { engine->NewVariable(); })) return 6;
     if (!IsRefused([&] { engine->Stop(); })) return 7;
-    if (!IsRefused([&] { engine->Execute([] {}); })) return 8;
     if (!IsRefused([&] { Engine::Create({.kind = EngineKind::kThreaded}); })) return 9;
     if (engine->DebugString().find("fork") == std::string::npos) return 10;
     engine->DeleteVariable(variable);
@@ -458,8 +422,8 @@ int ExitWhileAnOperationWaits() {
 
 /// Threads that the end of main does not wait for go on with what they do.
 int ExitBesideThreadsThatWait() {
-  static std::latch begun(3);
-  for (const int kind : {0, 1, 2}) {
+  static std::latch begun(2);
+  for (const int kind : {0, 2}) {
     std::thread([kind] {
       Engine* const engine = Engine::Get();
       Variable* const variable = engine->NewVariable();
@@ -471,7 +435,6 @@ int ExitBesideThreadsThatWait() {
         // The last may find the engine busy at each look.
         if (i == (kind == 2 ? 0 : 1)) begun.count_down();
         if (kind == 0) push_and_wait();
-        if (kind == 1) engine->Execute(push_and_wait);
         if (kind == 2) {
           engine->PushSync([](RunContext) {}, kCpu, {}, {variable});
           engine->WaitForAll();
@@ -525,7 +488,6 @@ int RunNamed(const std::string& name) {
   if (name == "exit_inside_an_operation: async") return ExitInsideAnOperation(FnProperty::kAsync);
   if (name == "exit_beside_a_locked_stream: stdout") return ExitBesideALockedStream(stdout);
   if (name == "exit_beside_a_locked_stream: stderr") return ExitBesideALockedStream(stderr);
-  if (name == "exit_inside_execute") return ExitInsideExecute();
   if (name == "exit_while_an_operation_waits") return ExitWhileAnOperationWaits();
   if (name == "fork_with_pending_completions") return ForkWithPendingCompletions();
   if (name == "exit_with_a_static_engine") return ExitWithAStaticEngine();

@@ -102,23 +102,6 @@ int Push(int workers) {
   return 0;
 }
 
-int Execute(int workers) {
-  const auto engine = Make(workers);
-  std::thread::id thread;
-  int status = -1, pieces = 0;
-  engine->Execute([&] {
-    thread = std::this_thread::get_id();
-    tbb::parallel_for(0, 100, [&](int) { ++pieces; });  // in this thread alone
-    status = UseEngine(*engine);
-  });
-  TESSERA_EXPECT(thread == std::this_thread::get_id());
-  TESSERA_EXPECT(pieces == 100);
-  TESSERA_EXPECT(status == 0);
-  engine->PushSync([](RunContext) {}, kCpu, {}, {});
-  engine->Execute([] {});
-  return 0;
-}
-
 /// The destructor finishes what was pushed.
 int Own(int workers) {
   std::atomic<int> runs{0};
@@ -384,32 +367,6 @@ int LoopInOwnThread(int) {
   return 0;
 }
 
-/// An operation does not begin while functions that Execute runs have both places: nobody starts a
-/// thread for it in vain.
-int LongExecute() {
-  AllowThreads();
-  const auto engine = Make(2);
-  std::latch all_there(3), all_leave(2);
-  std::atomic<bool> ran{false}, ran_early{false};
-  const auto hold_place = [&] {
-    all_there.arrive_and_wait();
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3500);
-    while (!ran && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    if (ran) ran_early = true;
-    all_leave.arrive_and_wait();
-  };
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 2; ++i) callers.emplace_back([&] { engine->Execute(hold_place); });
-  all_there.arrive_and_wait();
-  engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {});
-  engine->WaitForAll();
-  for (std::thread& caller : callers) caller.join();
-  TESSERA_EXPECT(ran && !ran_early);
-  return 0;
-}
-
 /// Nobody waits for the engine whose thread does not come, but what is waited for needs it.
 int OrderOfAnotherEngine(int) {
   AllowThreads();
@@ -580,7 +537,6 @@ int PushWithLimitedMemory(int workers) {
 int RunNamed(const std::string& name, int workers) {
   RefuseThreadsAfter(0);
   if (name == "push") return Push(workers);
-  if (name == "execute") return Execute(workers);
   if (name == "own") return Own(workers);
   if (name == "exit") return Exit(workers);
   if (name == "stop") return Stop(workers);
@@ -595,7 +551,6 @@ int RunNamed(const std::string& name, int workers) {
   if (name == "one_thread") return OneThread(workers);
   if (name == "later_ones") return LaterOnes(workers);
   if (name == "loop_in_own_thread") return LoopInOwnThread(workers);
-  if (name == "long_execute") return LongExecute();
   if (name == "order_of_another_engine") return OrderOfAnotherEngine(workers);
   if (name == "late_thread") return LateThread(workers);
   if (name == "sleeps: thread_later") return LentLater(/*blocks=*/false, /*comes_later=*/true);

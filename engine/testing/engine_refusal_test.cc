@@ -22,7 +22,7 @@ TEST_P(NoThreadsTest, AnEngineDoesItsWorkInWaits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NoThreadsTest,
-                         testing::Values("push", "execute", "own", "exit", "stop", "push_many",
+                         testing::Values("push", "own", "exit", "stop", "push_many",
                                          "replay", "loop", "only_what_it_needs", "behind_others",
                                          "deep_waits", "deep_waits_in_a_stop",
                                          "wait_in_each_other"),
@@ -40,10 +40,6 @@ TEST(FewThreadsTest, AThreadMayComeWhenAllIsDone) {
 
 TEST(FewThreadsTest, ALoopInAThreadOfTheEnginesOwnAsksTbbForNone) {
   EXPECT_EQ(StatusOf({kProcess, "loop_in_own_thread"}), 0);
-}
-
-TEST(FewThreadsTest, WhatExecuteRunsForLongIsNoRefusal) {
-  EXPECT_EQ(StatusOf({kProcess, "long_execute"}), 0);
 }
 
 TEST(FewThreadsTest, AWaitLooksAfterOrdersOfOtherEngines) {

@@ -185,7 +185,6 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::Inside(id_);
-  // Not in Execute: nothing stands behind that.
   waiter.has_unknown_owner = waiter.owner == nullptr && InAnyOperation();
   if (AcquireWait(waiter, *checked)) {
     if (waiter.inside) waiter.token = NextToken();
@@ -308,26 +307,8 @@ bool DependencyEngine::AtPiece() {
   return id != 0 && !ThreadFrame::HasFrame(id) && LivingEngine::Find(id, [](DependencyEngine&) {});
 }
 
-void DependencyEngine::SleepUntil(std::mutex& mutex, std::condition_variable& condition,
-                                  std::string_view what, absl::FunctionRef<bool()> done) {
-  const LentPlaces lent(this, &mutex, &condition);
-  std::unique_lock<std::mutex> lock(mutex);
-  WaitOn(condition, lock, lent, what, Instead::kNothing, done);
-}
-
-void DependencyEngine::CallLending(const std::function<void()>& fn) {
-  // What would wake a sleep finds nobody asleep: waits inside `fn` see to that themselves.
-  std::mutex mutex;
-  std::condition_variable condition;
-  const LentPlaces lent(this, &mutex, &condition);
-  fn();
-}
-
-/// Whether this thread is in an operation of any engine, or at a piece of its loop. A piece of
-/// Execute's loop passes for one.
+/// Whether this thread is in an operation of any engine, or at a piece of its loop.
 bool DependencyEngine::InAnyOperation() { return ThreadFrame::InOperation() || AtPiece(); }
-
-bool DependencyEngine::WorksForAny() { return ThreadFrame::Innermost() != nullptr || AtPiece(); }
 
 /// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what
 /// the wait needs; where nothing of that is ready, it sleeps and lends its place to another thread.
@@ -350,11 +331,10 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
   };
   absl::Cleanup take_back_at_end = take_back;
   StallClock clock(options_.stall_report_ms);
-  const TurnClock turn;
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!done()) {
     if (abandoned_.load()) return false;
-    // As in HelpUntil.
+    // Where there is always something to run it never sleeps.
     if (clock.TakeDue()) ReportStall(kWaitInside, waiter);
     // Who works in a lent place takes what is needed first; while the engine is stopped nothing
     // else begins, so that all of it must be known.
@@ -364,7 +344,7 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
       Demand(*waiter, std::numeric_limits<int64_t>::max());
     }
     all_demanded |= stopped;  // marks stay, and what was pushed since comes after the wait
-    if (!lent && demanded_depth < kMaxDemandedDepth && !LeavesPlaceToCall(turn)) {
+    if (!lent && demanded_depth < kMaxDemandedDepth) {
       const DepthScope scope(demanded_depth);
       if (TryRun(pop_needed)) continue;
     }
@@ -403,38 +383,6 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
       }
     }
     if (Sleep(clock, done, waiter, stopped) && !done()) return false;
-  }
-  return true;
-}
-
-/// Whether a wait that has run operations in its thread's place since `turn` began leaves it to a
-/// call of Execute.
-bool DependencyEngine::LeavesPlaceToCall(TurnClock turn) const {
-  // Relaxed: seen late, it runs one operation more. Stop does not wait for calls.
-  return calls_wait_.load(std::memory_order_relaxed) && turn.IsOver() &&
-         !stopped_.load(std::memory_order_relaxed);
-}
-
-/// For a thread that is in no operation, and needs all of them: runs whatever is ready.
-bool DependencyEngine::HelpUntil(absl::FunctionRef<bool()> done) {
-  const PlaceTakenBack place_taken_back(this);
-  StallClock clock(options_.stall_report_ms);
-  const TurnClock turn;
-  while (!done()) {
-    if (abandoned_.load()) return false;
-    // Where there is always something to run it never sleeps.
-    if (clock.TakeDue()) ReportStall(kWaitInside, /*waiter=*/nullptr);
-    const bool stopped = stopped_.load();
-    const bool leaves_place = LeavesPlaceToCall(turn);
-    if (!leaves_place && TryRunOne()) continue;
-    // In Execute: what is waited for may need another call of it.
-    const bool lent = ThreadFrame::HasFrame(id_) && LendPlace(Lender::kWait);
-    // When that call is over others run what is ready, in this thread's place.
-    const bool process_ends = lent && leaves_place
-                                  ? Sleep(clock, done, /*waiter=*/nullptr, stopped)
-                                  : SleepUntilReady(clock, done, /*any=*/true, stopped);
-    if (lent) TakeBackPlace(Lender::kWait);
-    if (process_ends && !done()) return false;
   }
   return true;
 }
@@ -497,7 +445,6 @@ bool DependencyEngine::Idle() const {
 /// Returns whether nothing pended at some moment since the call; false if the process ends before,
 /// which a thread outside the engine hears of only if it asks to.
 bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
-  if (ThreadFrame::Inside(id_)) return HelpUntil([this] { return Idle(); });
   LentPlaces lent(this, &idle_mutex_, &*idle_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
@@ -579,14 +526,6 @@ void DependencyEngine::CheckNotInOperation(std::string_view call) const {
   throw FailedPrecondition("Engine::", call, ": called inside operation \"",
                            current->display_name(),
                            "\", for whose end it would wait; expected a call from outside");
-}
-
-void DependencyEngine::CheckOutside(std::string_view call) const {
-  CheckNotInOperation(call);
-  if (!ThreadFrame::Inside(id_)) return;
-  throw FailedPrecondition("Engine::", call,
-                           ": called inside Execute or a parallel loop on the engine's workers, "
-                           "which it would wait for; expected a call from outside");
 }
 
 }  // namespace tessera::engine_internal

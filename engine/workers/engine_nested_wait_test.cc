@@ -37,31 +37,7 @@ using testing::HasSubstr;
 
 constexpr Device kCpu = Device::Cpu();
 
-class NestedWaitTest : public EngineConfigurationTest {
- protected:
-  /// Has all workers in operations that wait for `awaited` from when this thread next sleeps.
-  void AllWorkersWaitWhenThisThreadSleeps(Variable* awaited) {
-    struct State {
-      explicit State(int workers) : running(workers) {}
-      std::latch running;
-      std::atomic<pid_t> caller{0};
-    };
-    const int workers = GetParam().workers;
-    const auto state = std::make_shared<State>(workers);
-    for (int i = 0; i < workers; ++i) {
-      engine_->PushSync(
-          [state, awaited](RunContext context) {
-            state->running.arrive_and_wait();
-            while (state->caller == 0) std::this_thread::yield();
-            AwaitSleep(state->caller);
-            context.engine->WaitForVar(awaited);
-          },
-          kCpu, {}, {New()});
-    }
-    state->running.wait();
-    state->caller = ThisThread();
-  }
-};
+class NestedWaitTest : public EngineConfigurationTest {};
 INSTANTIATE_TEST_SUITE_P(All, NestedWaitTest, testing::ValuesIn(ThreadedConfigurations()),
                          ConfigurationName);
 
@@ -347,38 +323,6 @@ TEST_P(NestedWaitTest, SomebodyIsAwakeForWhatAThousandWaitsNeed) {
   EXPECT_EQ(ended, kWaits);
 }
 
-// All that may have lent their places, the worker's is held by one more, and one of the others
-// comes back: there is no place that is free, and fewer are lent than may be.
-TEST(ThousandWaitsTest, ExecuteFindsAPlaceWhenOneOfThemHasEnded) {
-  constexpr int kWaits = 1025;
-  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
-  std::vector<Variable*> awaited;
-  std::vector<OnComplete> open;
-  for (int i = 0; i < kWaits; ++i) {
-    awaited.push_back(engine->NewVariable());
-    open.push_back(PushOpen(*engine, awaited.back()));
-  }
-  std::atomic<int> begun{0};
-  std::vector<Variable*> waits;
-  std::promise<pid_t> last;
-  for (Variable* const variable : awaited) {
-    waits.push_back(engine->NewVariable());
-    engine->PushSync(
-        [&, variable](RunContext context) {
-          if (++begun == kWaits) last.set_value(ThisThread());
-          context.engine->WaitForVar(variable);
-        },
-        kCpu, {}, {waits.back()});
-  }
-  AwaitSleep(last.get_future().get());
-  open[0]();
-  engine->WaitForVar(waits[0]);
-  engine->Execute([&] {
-    for (int i = 1; i < kWaits; ++i) open[i]();
-  });
-  engine->WaitForAll();
-}
-
 TEST_P(NestedWaitTest, AChainOfWaitsIsAsDeepAsMemoryAllows) {
   constexpr int kDepth = 400;
   std::atomic<int> ended{0};
@@ -395,61 +339,6 @@ TEST_P(NestedWaitTest, AChainOfWaitsIsAsDeepAsMemoryAllows) {
   engine_->PushSync([&](RunContext context) { descend(context.engine, 1); }, kCpu, {}, {New()});
   engine_->WaitForAll();
   EXPECT_EQ(ended, kDepth);
-}
-
-TEST_P(NestedWaitTest, ExecuteFindsAPlaceThoughSleepersHoldThem) {
-  const int workers = GetParam().workers;
-  std::vector<OnComplete> open;
-  std::latch waiting(workers);
-  std::vector<std::atomic<pid_t>> threads(workers);
-  for (int i = 0; i < workers; ++i) {
-    Variable* const awaited = New();
-    open.push_back(PushOpen(*engine_, awaited));
-    engine_->PushSync(
-        [&, i, awaited](RunContext context) {
-          waiting.arrive_and_wait();
-          threads[i] = ThisThread();
-          context.engine->WaitForVar(awaited);
-        },
-        kCpu, {}, {New()});
-  }
-  for (const std::atomic<pid_t>& thread : threads) {
-    while (thread == 0) std::this_thread::yield();
-    AwaitSleep(thread);
-  }
-  int ran = 0;
-  engine_->Execute([&] { ++ran; });
-  Variable* const done = New();
-  engine_->PushSync([&](RunContext context) { context.engine->Execute([&] { ++ran; }); }, kCpu, {},
-                    {done});
-  engine_->WaitForVar(done);
-  EXPECT_EQ(ran, 2);
-  for (const OnComplete& complete : open) complete();
-  engine_->WaitForAll();
-}
-
-// What they wait for comes after the call, which has found no place.
-TEST_P(NestedWaitTest, ExecuteReturnsThoughAllWorkersBeginToSleepAfterItsCall) {
-  Variable* const awaited = New();
-  const OnComplete done = PushOpen(*engine_, awaited);
-  AllWorkersWaitWhenThisThreadSleeps(awaited);
-  int runs = 0;
-  engine_->Execute([&] { ++runs; });
-  EXPECT_EQ(runs, 1);
-  done();
-  engine_->WaitForAll();
-}
-
-TEST_P(NestedWaitTest, ExecuteEndsThoughAllWorkersBeginToWaitForItAfterItsCall) {
-  Variable* const awaited = New();
-  const OnComplete open = PushOpen(*engine_, awaited);
-  AllWorkersWaitWhenThisThreadSleeps(awaited);
-  EXPECT_THROW(engine_->Execute([&] {
-    open();
-    throw NotFound("from inside");
-  }),
-               Error);
-  engine_->WaitForAll();
 }
 
 // It has lent its place before.

@@ -203,26 +203,6 @@ TEST_P(EngineWaitTest, ErrorsOfInnerOperationsReachTheOuterOne) {
   }
 }
 
-TEST_P(ThreadedEngineWaitTest, ExecuteInAPieceOfALoopIsInsideTheLoopsOperation) {
-  if (GetParam().workers == 1) return;  // a loop has no other thread
-  std::atomic<int> refused{0};
-  engine_->PushSync(
-      [&](RunContext) {
-        engine_internal::RunPieceElsewhere([&] {
-          engine_->Execute([&] {
-            try {
-              engine_->WaitForAll();
-            } catch (const Error&) {
-              ++refused;
-            }
-          });
-        });
-      },
-      kCpu, {}, {});
-  engine_->WaitForAll();
-  EXPECT_EQ(refused, 1);
-}
-
 TEST_P(EngineWaitTest, StoppedNothingBeginsAndStartGoesOn) {
   Variable* variable = engine_->NewVariable();
   std::atomic<int> runs{0};

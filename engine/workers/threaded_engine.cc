@@ -80,35 +80,20 @@ std::string ThreadedEngine::DescribePlaces() const {
   if (blocked_ >= max_blocked_ && no_more_blocked_) {
     absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
   }
-  if (guests_ + waiting_calls_ > 0) {
-    absl::StrAppend(&text, "; calls of Execute: ", guests_, " in a place, ", waiting_calls_,
-                    " waiting for one");
-  }
   return text;
 }
 
 int ThreadedEngine::WorkerIndex() const { return RunnerPlace::IndexIn(id()); }
 
-/// Counts one place more as lent, with a call for it that waits, or a runner if there is work.
-/// Returns false if too many are.
+/// Counts one place more as lent, with a runner if there is work. Returns false if too many are.
 bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
-  bool lends;
-  WaitingCall* granted;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    const bool waits = lender == Lender::kWait;
-    int& count = waits ? asleep_ : blocked_;
-    lends = count < (waits ? kMaxAsleep : max_blocked_);
-    if (lends) {
-      ++count;
-    } else if (waits) {
-      too_many_asleep_ = true;
-    }
-    granted = GrantPlaces();
-    if (lends && CountReady() > 0) start = OrderRunners(1);
-  }
-  Wake(granted);
-  return lends;
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  const bool waits = lender == Lender::kWait;
+  int& count = waits ? asleep_ : blocked_;
+  if (count >= (waits ? kMaxAsleep : max_blocked_)) return false;
+  ++count;
+  if (CountReady() > 0) start = OrderRunners(1);
+  return true;
 }
 
 /// For one more that blocks than may: what it waits for may stand behind any number of them. Those
@@ -139,7 +124,7 @@ bool ThreadedEngine::LendPlace(Lender lender) {
 
 /// Counts up to that many runners more, for StartRunners. Requires queue_lock_.
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
-  const int free = std::max(0, PlacesForRunners());
+  const int free = std::max(0, FreePlaces());
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
                        .spare = lent() > 0 || BorrowedSleep::Any() || WithoutTbb()};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
@@ -202,22 +187,15 @@ bool ThreadedEngine::StartSpares(int count) {
 
 /// So many that were ordered do not come.
 void ThreadedEngine::GiveUpRunners(int count) {
-  WaitingCall* granted;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    granted = GiveUpPlaces(count);
+    runners_ -= count;
   }
-  EndRunners(count, granted);
+  EndRunners(count);
 }
 
-/// Its first half. Requires queue_lock_; what it returns is for the other one, without it.
-ThreadedEngine::WaitingCall* ThreadedEngine::GiveUpPlaces(int count) {
-  runners_ -= count;
-  return GrantPlaces();
-}
-
-void ThreadedEngine::EndRunners(int count, WaitingCall* granted) {
-  Wake(granted);
+/// They do not count in runners_ any more.
+void ThreadedEngine::EndRunners(int count) {
   for (int i = 0; i < count; ++i) Deactivate();
 }
 
@@ -259,7 +237,6 @@ void ThreadedEngine::LookAfterOrders() {
   const auto now = std::chrono::steady_clock::now();
   int withdrawn;
   bool needless;
-  WaitingCall* granted = nullptr;
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
     needless = HoldsRunners();
@@ -278,10 +255,10 @@ void ThreadedEngine::LookAfterOrders() {
     withdrawn = orders_->Withdraw();
     orders_seen_ = 0;
     // At once: who begins to need runners from here on finds their places free.
-    if (needless) granted = GiveUpPlaces(withdrawn);
+    if (needless) runners_ -= withdrawn;
   }
   if (needless) {
-    EndRunners(withdrawn, granted);
+    EndRunners(withdrawn);
   } else {
     StartSpares(withdrawn);
   }
@@ -304,64 +281,47 @@ void ThreadedEngine::RunnerLoop() {
   // Of the two places of an arena for one thread TBB uses either.
   const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   const RunnerPlace place(id(), index);
-  const TurnClock turn;
-  Execution* execution = nullptr;
-  while (NextOrRetire(execution, turn)) RunInTurn(execution, turn);
+  while (Execution* const execution = NextOrRetire()) RunInTurn(execution);
   Deactivate();
 }
 
 /// The same in a thread of the engine's own. A loop for which TBB is refused a thread fails, or the
 /// process ends: so once TBB has been refused one, loops stay on this thread.
 void ThreadedEngine::SpareLoop() {
-  const TurnClock turn;
-  Execution* execution = nullptr;
-  while (NextOrRetire(execution, turn)) {
+  while (Execution* const execution = NextOrRetire()) {
     // Asked when the threads of another engine have come to those that TBB may start.
     if (WithoutTbb() || !SystemGivesThreadsAgain()) {
-      CallSingleThreaded([&] { RunInTurn(execution, turn); });
+      CallSingleThreaded([&] { RunInTurn(execution); });
     } else {
-      RunInTurn(execution, turn);
+      RunInTurn(execution);
     }
   }
   Deactivate();
 }
 
 /// Runs an execution and then, one by one, what that makes ready.
-void ThreadedEngine::RunInTurn(Execution* execution, TurnClock turn) {
+void ThreadedEngine::RunInTurn(Execution* execution) {
   for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
-    execution = RunAndPickNext(execution, direct_runs, turn);
+    execution = RunAndPickNext(execution, direct_runs);
   }
 }
 
-/// Sets `execution`, which is the one before or null, to the next one from the queue, after a short
-/// look-out for one. Returns false if this runner must end; it does not count in runners_ any more.
-bool ThreadedEngine::NextOrRetire(Execution*& execution, TurnClock turn) {
+/// The next one from the queue, after a short look-out for one. Returns null if this runner must
+/// end; it does not count in runners_ any more.
+Execution* ThreadedEngine::NextOrRetire() {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
-    bool leave = HoldsRunners() || PlacesForRunners() < 0;
-    // By turns: a call that has its place leaves it to a runner in the end. Stop waits for none.
-    const bool turn_is_over =
-        execution != nullptr && turn.IsOver() && !stopped_.load(std::memory_order_relaxed);
-    if (waiting_calls_ > 0 && (CountReady() == 0 || turn_is_over)) leave = true;
-    if (Execution* const next = leave ? nullptr : PopReady()) {
-      execution = next;
-      return true;
-    }
+    const bool leave = HoldsRunners() || FreePlaces() < 0;
+    if (Execution* const next = leave ? nullptr : PopReady()) return next;
     if (leave || looked_out || spinning_) {
       --runners_;
-      WaitingCall* const granted = GrantPlaces();
-      hold.unlock();
-      Wake(granted);
-      return false;
+      return nullptr;
     }
     // One runner at a time: more would only take time from those who push.
     spinning_ = true;
     hold.unlock();
-    const auto idle = [this] {
-      return queue_.best_rank() == ReadyQueue::kEmptyRank &&
-             !calls_wait_.load(std::memory_order_relaxed);
-    };
+    const auto idle = [this] { return queue_.best_rank() == ReadyQueue::kEmptyRank; };
     for (int looks = 0; looks < kIdleLooks && idle(); ++looks) SpinPause();
     hold.lock();
     spinning_ = false;
@@ -370,13 +330,11 @@ bool ThreadedEngine::NextOrRetire(Execution*& execution, TurnClock turn) {
 
 /// Runs an execution. Of those that it makes ready the best is returned, for this thread to run
 /// while what they share is in its cache; the others go to the queue.
-Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs, TurnClock turn) {
+Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs) {
   ReadyList ready;
   Run(execution, ready);
   Execution* next = nullptr;
-  // Relaxed: a call that it sees late waits for one operation more.
-  if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed) &&
-      !(calls_wait_.load(std::memory_order_relaxed) && turn.IsOver())) {
+  if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed)) {
     next = ready.PopBest();
     if (next != nullptr && next->rank < queue_.best_rank()) {
       ready.PushBack(next);

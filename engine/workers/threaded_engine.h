@@ -46,8 +46,6 @@ class ThreadedEngine final : public DependencyEngine {
     if (!forked() && !WithoutTbb()) workers_->arenas.KeepForOthers();
   }
 
-  void Execute(const std::function<void()>& fn) override;
-
   int num_workers() const override { return options().workers; }
 
  private:
@@ -72,7 +70,6 @@ class ThreadedEngine final : public DependencyEngine {
   void TakeBackPlace(Lender lender) override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --(lender == Lender::kWait ? asleep_ : blocked_);
-    if (asleep_ == 0) too_many_asleep_ = false;
   }
 
   std::string DescribePlaces() const override;
@@ -90,27 +87,14 @@ class ThreadedEngine final : public DependencyEngine {
 
   class Runner;
 
-  /// A call of Execute from outside, until it has a place.
-  struct WaitingCall {
-    std::condition_variable woken;
-    bool has_place = false;       // guarded by calls_mutex
-    WaitingCall* next = nullptr;  // guarded by queue_lock_
-  };
-
-  void AwaitPlace();
-  WaitingCall* GrantPlaces();
-  void Wake(WaitingCall* granted);
-  void LeavePlace();
-  void CallInOwnArena(const std::function<void()>& body);
-
   void RunnerLoop();
   void SpareLoop();
-  bool NextOrRetire(Execution*& execution, TurnClock turn);
-  void RunInTurn(Execution* execution, TurnClock turn);
-  Execution* RunAndPickNext(Execution* execution, int direct_runs, TurnClock turn);
-  /// In how many places a runner or a call of Execute may begin to work; less than none where
-  /// somebody has come back from a wait. All others work, sleep or block. Requires queue_lock_.
-  int FreePlaces() const { return options().workers + lent() - runners_ - guests_; }
+  Execution* NextOrRetire();
+  void RunInTurn(Execution* execution);
+  Execution* RunAndPickNext(Execution* execution, int direct_runs);
+  /// In how many places a runner may begin to work; less than none where somebody has come back
+  /// from a wait. All others work, sleep or block. Requires queue_lock_.
+  int FreePlaces() const { return options().workers + lent() - runners_; }
   /// So many runners that StartRunners is to find threads for.
   struct Start {
     int count = 0;
@@ -125,18 +109,13 @@ class ThreadedEngine final : public DependencyEngine {
   /// How many in the queue runners may run: while the engine is stopped none but for threads that
   /// sleep or block inside it; those that are awake look for themselves. Requires queue_lock_.
   int64_t CountForRunners() const { return HoldsRunners() ? 0 : CountReady(); }
-  /// Stop does not wait for guests: meanwhile they keep no place from what it waits for.
-  int PlacesForRunners() const {
-    return FreePlaces() + (stopped_.load(std::memory_order_relaxed) ? guests_ : 0);
-  }
   bool HoldsRunners() const { return stopped_.load(std::memory_order_relaxed) && lent() == 0; }
   bool BeginToLend(Lender lender, Start& start);
   bool AllowMoreBlocked();
   bool StartRunners(const Start& start);
   bool StartSpares(int count);
   void GiveUpRunners(int count);
-  WaitingCall* GiveUpPlaces(int count);
-  void EndRunners(int count, WaitingCall* granted);
+  void EndRunners(int count);
   int EnqueueRunners(int count);
   bool ArenaIsOccupied();
 
@@ -153,7 +132,6 @@ class ThreadedEngine final : public DependencyEngine {
     ArenaObserver observer;
     ArenaPool arenas;
     SpareThreads spares;
-    std::mutex calls_mutex;
   };
 
   const RunnerOrdersOwner orders_;
@@ -161,7 +139,6 @@ class ThreadedEngine final : public DependencyEngine {
   DroppedAfterFork<Workers> workers_;
   int runners_ = 0;                     // ordered or at work; guarded by queue_lock_
   int asleep_ = 0;                      // whose places are lent; guarded by queue_lock_
-  bool too_many_asleep_ = false;        // one could not lend its place; guarded by queue_lock_
   int blocked_ = 0;                     // the same of those that block; guarded by queue_lock_
   int max_blocked_ = kFirstMaxBlocked;  // guarded by queue_lock_
   bool no_more_blocked_ = false;  // the system had no threads for more; guarded by queue_lock_
@@ -170,12 +147,6 @@ class ThreadedEngine final : public DependencyEngine {
   // that was; guarded by queue_lock_.
   uint64_t orders_seen_ = 0;
   std::chrono::steady_clock::time_point orders_seen_at_;
-  // Calls of Execute that wait for a place, the first one first, and how many have one; guarded by
-  // queue_lock_.
-  WaitingCall* first_call_ = nullptr;
-  WaitingCall** calls_end_ = &first_call_;
-  int waiting_calls_ = 0;
-  int guests_ = 0;
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 
