@@ -96,24 +96,10 @@ struct EngineOptions {
   /// Threads that run operations; 0 takes TESSERA_NUM_THREADS, or else the machine's threads. While
   /// some of them sleep in waits or block there are more: see "Parallel loops inside an operation".
   int workers = 0;
-  /// A push from outside an operation waits while this many operations pend; 0 never waits. The
-  /// operations of a replay count for those that are pushed after it. So a thread that others rely
-  /// on to complete asynchronous operations should complete them before it pushes more.
-  ///
-  /// A push inside an operation waits too, with another thread in its place, but what cannot
-  /// complete before its own operation goes on (or others that wait like that) does not count for
-  /// it: what an operation pushes behind itself has no bound (but counts for others once it has
-  /// gone on to something else). Where nothing completes for a second such a push goes on all the
-  /// same, since what pends may wait for its operation by means that the engine does not know; so
-  /// may, each time, twice as many of the next ones. Nothing waits while the engine is stopped.
-  /// From 16 operations on that wait at once others run something ready, if there is, instead of
-  /// waiting: a tree of operations that push others is held in its whole width.
-  ///
-  /// Without bound are also: what the pieces of an operation's parallel loop push;
-  /// what is pushed inside an operation of another engine; and what is pushed in a call of
-  /// OnComplete, by a destructor or by what NaiveEngine runs in it. With NaiveEngine, which has no
-  /// arena to know them by, threads that come to such pieces push as from outside. Default:
-  /// TESSERA_ENGINE_MAX_PENDING, or else 65536.
+  /// Back-pressure: while so many operations pend a push waits for room. 0 never waits. Holds only
+  /// threads that work for no engine: pushes of operations, of pieces of their parallel loops and
+  /// in calls of OnComplete return at once. The operations of a replay count for what is pushed
+  /// after it. Default: TESSERA_ENGINE_MAX_PENDING, or else 65536.
   std::optional<int64_t> max_pending = std::nullopt;
   /// Each wait that lasts longer reports DebugString(), once; 0 never does. Default:
   /// TESSERA_ENGINE_STALL_REPORT_MS, or else 0.
@@ -252,10 +238,7 @@ class Engine {
 
   /// Calls `fn` once all earlier writes of `reads` and all earlier operations on `writes` and
   /// `options.updates` are complete; the operation is complete when `fn` returns. Returns at once,
-  /// but where EngineOptions::max_pending pend: then other operations run before it does, on top of
-  /// this one even where many wait for room, hence hold no lock that operations take; where one on
-  /// top waits for what this operation is to do, its wait throws, or never ends if it is not the
-  /// engine's.
+  /// except where EngineOptions::max_pending pend.
   ///
   /// Throws Error(kInvalidArgument), and pushes nothing, if a variable is null, deleted, of another
   /// engine or named twice, inside a list or across the lists; Error(kUnimplemented) for a CUDA

@@ -5,13 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <set>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/schedule/replay.h"
@@ -168,7 +166,7 @@ std::string NamedTwice(Access a, Access b) {
 // Sets of the standard library, here and in recordings: Abseil's cannot be destroyed after they
 // have found no memory.
 
-/// Which edges VisitBlocked has come past.
+/// Which edges NeedsItsOwner has come past.
 struct Passed {
   std::unordered_set<const Edge*> appended;  ///< with all that are behind them
   std::unordered_set<const Edge*> followed;  ///< what they hold back has been appended
@@ -192,31 +190,6 @@ void AppendBlockedOn(Edge& own, Passed& passed, std::vector<Execution*>& blocked
   for (; behind != nullptr && passed.appended.insert(behind).second; behind = behind->next) {
     blocked.push_back(behind->execution);
   }
-}
-
-/// Calls visit(execution) for the owners and for all that cannot complete before they go on, until
-/// it returns false: what is behind them in queues, and behind that, and the owners of waits among
-/// it. Returns whether it came to the end.
-bool VisitBlocked(std::vector<Execution*> owners, absl::FunctionRef<bool(Execution&)> visit) {
-  std::vector<Execution*> blocked = std::move(owners);
-  std::unordered_set<Execution*> seen;
-  Passed passed;
-  while (!blocked.empty()) {
-    Execution* execution = blocked.back();
-    blocked.pop_back();
-    if (execution == nullptr || !seen.insert(execution).second) continue;
-    if (!visit(*execution)) return false;
-    if (execution->kind == ExecutionKind::kWait) {
-      blocked.push_back(static_cast<WaitExecution*>(execution)->owner);
-      continue;
-    }
-    blocked.push_back(execution->below);
-    if (execution->kind == ExecutionKind::kVisit) {
-      blocked.push_back(static_cast<VisitExecution*>(execution)->replay_execution);
-    }
-    for (Edge& edge : execution->edges()) AppendBlockedOn(edge, passed, blocked);
-  }
-  return true;
 }
 
 }  // namespace
@@ -424,18 +397,25 @@ bool CancelWait(WaitExecution& wait) {
 }
 
 bool NeedsItsOwner(WaitExecution& wait) {
-  return !VisitBlocked({wait.owner}, [&](Execution& blocked) { return &blocked != &wait; });
-}
-
-std::optional<uint64_t> CountBlocked(std::vector<Execution*> owners) {
-  uint64_t operations = 0;
-  const bool knows_all = VisitBlocked(std::move(owners), [&](Execution& blocked) {
-    if (blocked.kind == ExecutionKind::kOperation) ++operations;
-    if (blocked.is_replay()) operations += blocked.replay->plan.size();
-    return blocked.kind != ExecutionKind::kWait ||
-           !static_cast<WaitExecution&>(blocked).has_unknown_owner;
-  });
-  return knows_all ? std::optional(operations) : std::nullopt;
+  std::vector<Execution*> blocked = {wait.owner};
+  std::unordered_set<Execution*> seen;
+  Passed passed;
+  while (!blocked.empty()) {
+    Execution* execution = blocked.back();
+    blocked.pop_back();
+    if (execution == nullptr || !seen.insert(execution).second) continue;
+    if (execution == &wait) return true;
+    if (execution->kind == ExecutionKind::kWait) {
+      blocked.push_back(static_cast<WaitExecution*>(execution)->owner);
+      continue;
+    }
+    blocked.push_back(execution->below);
+    if (execution->kind == ExecutionKind::kVisit) {
+      blocked.push_back(static_cast<VisitExecution*>(execution)->replay_execution);
+    }
+    for (Edge& edge : execution->edges()) AppendBlockedOn(edge, passed, blocked);
+  }
+  return false;
 }
 
 void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,

@@ -111,11 +111,9 @@ struct WaitExecution : Execution {
   WaitExecution() { kind = ExecutionKind::kWait; }
 
   Execution* owner = nullptr;  ///< the operation that waits; null for a thread outside
-  /// It waits all the same, at a piece of its loop, or is one of another engine.
-  bool has_unknown_owner = false;
-  uint32_t token = 0;  ///< tells waits inside operations apart
-  FailureRef failure;  ///< the mark that the variable had at the wait's turn
-  FenceRef fence;      ///< of the last write, if a device may still work on it
+  uint32_t token = 0;          ///< tells waits inside operations apart
+  FailureRef failure;          ///< the mark that the variable had at the wait's turn
+  FenceRef fence;              ///< of the last write, if a device may still work on it
 };
 
 /// What a thread runs of a replay, in the place of an execution on that thread.
@@ -151,12 +149,6 @@ bool CancelWait(WaitExecution& wait);
 /// cancelled, and for an asynchronous owner that is complete before its function has returned. The
 /// caller sees to it that neither happens meanwhile. Takes time in proportion to what is blocked.
 bool NeedsItsOwner(WaitExecution& wait);
-
-/// How many operations, those of replays too, cannot complete before the owners go on, which do not
-/// meanwhile: they themselves, and what NeedsItsOwner follows, with the same demands. An operation
-/// of a replay stands for the whole replay. Nothing if an operation waits among these that is not
-/// known. Throws std::bad_alloc.
-std::optional<uint64_t> CountBlocked(std::vector<Execution*> owners);
 
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
 /// those of them that may be ready. Stops after so many queue entries. What changes meanwhile may

@@ -374,14 +374,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
   // The bound on what pends (dependency_engine_room.cc).
   void Throttle(uint64_t pushed);
-  void AwaitRoomInside(uint64_t pushed);
-  bool SleepForRoom(uint64_t pushed, std::chrono::milliseconds time);
   bool HasMuchRoom(uint64_t pushed, uint64_t free);
-  void LetHopelessPass(uint64_t pushed);
-  bool TryHelp();
-  bool EnterRoomWaiters(Execution* current) noexcept;
-  uint64_t CountHeldBack() noexcept;
-  void LeaveRoomWaiters(Execution* current);
 
   // Lending places (lent_places.cc).
   void Lend(LentPlace& place);
@@ -426,20 +419,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> idle_waiters_{0};
   std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
-  // While NeedsItsOwner or CountBlocked looks around, and while what these must not see happens.
+  // While NeedsItsOwner looks around, and while what these must not see happens.
   std::mutex wait_graph_mutex_;
-  // Operations that sleep in a push until there is room; guarded by wait_graph_mutex_.
-  std::vector<Execution*> room_waiters_;
-  // What CountHeldBack has counted last, when so many pushes and completions had happened, and when
-  // it may count again without more of them; guarded by wait_graph_mutex_.
-  uint64_t held_back_ = 0, held_back_at_ = 0;
-  std::chrono::steady_clock::time_point count_held_back_at_;
-  // Relaxed: who sees it late sleeps where it could have run an operation.
-  std::atomic<bool> many_await_room_{false};
-  // Pushes before that one do not wait, as those before had to for too long. Relaxed: a hint.
-  std::atomic<uint64_t> hopeless_until_{0};
-  uint64_t hopeless_at_ = UINT64_MAX;  // completed_ at the last one; guarded by wait_graph_mutex_
-  uint64_t hopeless_pushes_ = 1;       // that passed with it; guarded by wait_graph_mutex_
   // Who waits inside the engine, for active_ to become 0, or for another thread's Shutdown.
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};

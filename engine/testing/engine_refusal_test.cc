@@ -22,8 +22,8 @@ TEST_P(NoThreadsTest, AnEngineDoesItsWorkInWaits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, NoThreadsTest,
-                         testing::Values("push", "own", "exit", "stop", "push_many",
-                                         "replay", "loop", "only_what_it_needs", "behind_others",
+                         testing::Values("push", "own", "exit", "stop", "push_many", "replay",
+                                         "loop", "only_what_it_needs", "behind_others",
                                          "deep_waits", "deep_waits_in_a_stop",
                                          "wait_in_each_other"),
                          [](const auto& info) { return std::string(info.param); });

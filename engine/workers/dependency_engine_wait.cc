@@ -185,7 +185,6 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::Inside(id_);
-  waiter.has_unknown_owner = waiter.owner == nullptr && InAnyOperation();
   if (AcquireWait(waiter, *checked)) {
     if (waiter.inside) waiter.token = NextToken();
     AwaitTurn(waiter);

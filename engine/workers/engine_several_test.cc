@@ -62,25 +62,6 @@ TEST_P(SeveralEnginesTest, EnginesMayWaitForEachOther) {
   EXPECT_TRUE(ran);
 }
 
-TEST_P(SeveralEnginesTest, APushInsideAnotherEngineNeverWaitsForRoom) {
-  const auto other = GetParam().Make({.max_pending = 4});
-  Variable* const here = New();
-  Variable* const there = other->NewVariable();
-  std::atomic<int> runs{0};
-  engine_->PushSync(
-      [&](RunContext) {
-        const auto wait = [&](RunContext) {
-          engine_->WaitForVar(here);
-          ++runs;
-        };
-        for (int i = 0; i < 20; ++i) other->PushSync(wait, kCpu, {}, {there});
-      },
-      kCpu, {}, {here});
-  engine_->WaitForVar(here);
-  other->WaitForVar(there);
-  EXPECT_EQ(runs, 20);
-}
-
 TEST_P(SeveralEnginesTest, AWaitInsideAnyNumberOfEnginesLendsThePlaceInTheOutermost) {
   constexpr size_t kEngines = 100;
   std::vector<std::unique_ptr<Engine>> inner;

@@ -64,9 +64,6 @@ class ThreadFrame {
   /// For whoever lends it: so a sleep needs no memory however many engines its thread works for.
   LentPlace& place() { return place_; }
 
-  /// Pushes before that one of the engine's need not wait for room in this frame.
-  uint64_t& free_until() { return free_until_; }
-
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
     return arena_engine_id_ == engine_id || HasFrame(engine_id);
@@ -84,13 +81,10 @@ class ThreadFrame {
     return false;
   }
 
-  /// The same, of any but that one.
-  static bool InOperationOfOther(uint64_t engine_id) {
-    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (frame->execution_ != nullptr && frame->engine_id_ != engine_id) return true;
-    }
-    return false;
-  }
+  /// Whether this thread is in an operation of any engine, or a worker of its arena. (One of TBB's
+  /// threads that was in the arena at the engine's end keeps its number, and counts, until it
+  /// leaves another engine's arena.)
+  static bool WorksForAnyEngine() { return top_ != nullptr || arena_engine_id_ != 0; }
 
   /// Whether this thread belongs to the engine's arena, and is no guest in it.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
@@ -112,7 +106,6 @@ class ThreadFrame {
   Execution* const execution_;
   ThreadFrame* const outer_;
   LentPlace place_;  // whoever lends it fills it in; a frame costs no more for having it
-  uint64_t free_until_ = 0;
 };
 
 /// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.
