@@ -156,10 +156,10 @@ struct FailedOperation {
 /// Error(kFailedPrecondition) instead. (The engine knows its own variables alone: two operations of
 /// two engines that wait for each other's do so for ever.) Waits by other means (a condition
 /// variable, a future) the engine cannot see: they hold a worker, as does all that blocks, but in
-/// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread: where the
-/// system has none for more, such an operation holds a worker too, and what would end it may find
-/// none. (DebugString then tells of that.) What somebody else completes is best pushed with
-/// PushAsync, which needs no thread.
+/// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread, up to
+/// 1,024: beyond that, or where the system has none for more, it holds a worker too, and what would
+/// end it may find none. (DebugString then tells of that.) What somebody else completes is best
+/// pushed with PushAsync, which needs no thread.
 ///
 /// ### What functions hold
 /// What a synchronous function has captured is destroyed at the end of its operation, as a part of
@@ -171,7 +171,7 @@ struct FailedOperation {
 ///
 /// ### Parallel loops inside an operation
 /// Workers are threads of one TBB arena. A thread that works in the place of one that sleeps or
-/// blocks, or that TBB was refused, is the engine's own and has an arena of its own, for loops of
+/// blocks is the engine's own and has an arena of its own, for loops of
 /// as many threads: meanwhile more than `workers` threads may compute, for a moment also after a
 /// wait of many operations has ended. Operations run isolated (tbb::this_task_arena::isolate): a
 /// thread that waits for its own loop to end takes up no piece of another operation and no other
@@ -199,8 +199,8 @@ struct FailedOperation {
 class Engine {
  public:
   /// A new engine, independent of all others. Throws Error(kInvalidArgument) for options or
-  /// environment settings that are out of range, and std::bad_alloc where there is no memory. Where
-  /// the system gives no threads it does its work in waits: see docs/engine.md.
+  /// environment settings that are out of range, Error(kResourceExhausted) where the system has not
+  /// as many threads, and std::bad_alloc where there is no memory.
   static std::unique_ptr<Engine> Create(const EngineOptions& options = {});
 
   /// The process's default engine, made at the first call from the environment's settings. It lives

@@ -131,26 +131,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// The calling thread, which works for the engine, is about to sleep or to block: others may run
   /// as many operations at once as before. Returns false if too many do already, or if a kWait
   /// finds no thread for its place: then it has to run operations itself. A kBlocked has lent its
-  /// place even if there is no thread for it yet: then starved_ is set.
+  /// place even if there is no thread for it.
   virtual bool LendPlace(Lender) { return false; }
   /// It is back. Called once for each of these calls that returned true.
   virtual void TakeBackPlace(Lender) {}
-
-  /// Orders threads once more for what is ready, as some were refused. Returns false if the system
-  /// has neither them nor memory now; then starved_ is set.
-  virtual bool Restart() { return true; }
-
-  /// After what time a wait looks whether threads that were ordered have begun: each time twice as
-  /// long as before, up to the longest. If they have not between two looks they are given up: where
-  /// the machine is only slow, that makes some threads too many.
-  static constexpr std::chrono::milliseconds kFirstLookTime{50}, kLongestLookTime{1000};
-  /// Called by sleeping waits so often, those for other engines too: does what Restart does if
-  /// threads were ordered that do not come.
-  virtual void LookAfterOrders() {}
-
-  /// Calls a function that runs operations, where the system refuses threads: their loops have none
-  /// but this one.
-  virtual void CallSingleThreaded(const std::function<void()>& fn) { fn(); }
 
   /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
   virtual std::string DescribePlaces() const { return {}; }
@@ -218,21 +202,15 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
   /// Written under queue_lock_; read without it where being late does no harm, for every operation.
   alignas(64) std::atomic<bool> stopped_{false};
-  /// Something is ready and the system gives no thread for it: who sleeps has to run it, or,
-  /// outside the engine, to order one again.
-  std::atomic<bool> starved_{false};
   std::atomic<bool> abandoned_{false};  // the process ends
 
  private:
   class Blocked;
   class LentPlaces;
-  class OrderClock;
   class RecordedSchedule;
   class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
   enum class GraphLaunch { kDone, kTaken, kRefused };
-  /// What a wait from outside runs itself where the system gives no thread.
-  enum class Instead { kNothing, kWhatItNeeds, kAnything };
   struct Waiter;
 
   // Pushing (dependency_engine.cc).
@@ -363,14 +341,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              const LentPlaces& lent, std::string_view what, Instead instead, Waiter* waiter,
-              StallClock& clock, absl::FunctionRef<bool()> done);
-  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              const LentPlaces& lent, std::string_view what, Instead instead,
+              std::string_view what, Waiter* waiter, StallClock& clock,
               absl::FunctionRef<bool()> done);
-  bool RunInstead(Instead instead, Waiter* waiter) noexcept;
-  bool RunOnTop() noexcept;
-  bool KeepIfActive();
+  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
+              std::string_view what, absl::FunctionRef<bool()> done);
 
   // The bound on what pends (dependency_engine_room.cc).
   void Throttle(uint64_t pushed);

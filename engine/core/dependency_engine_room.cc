@@ -25,7 +25,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   const uint64_t much = limit / 4;  // so that pushers wake seldom
   LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(*room_condition_, lock, lent, "a push waits for room", Instead::kAnything,
+  WaitOn(*room_condition_, lock, "a push waits for room",
          [&] { return HasMuchRoom(pushed, much) || stopped_.load(); });
   has_room();
 }

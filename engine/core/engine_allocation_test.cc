@@ -242,53 +242,6 @@ TEST_P(EngineAllocationTest, AReplayWhoseOperationWaitsWithoutMemoryGoesOn) {
   }
 }
 
-// The operation that sleeps has lent its place, so that what becomes ready needs a new thread, for
-// which there is no memory at first. Nobody pushes after that.
-TEST_P(EngineAllocationTest, AWaitFromOutsideOrdersTheThreadThatThereWasNoMemoryFor) {
-  for (const bool waits_before : {false, true}) {
-    for (const bool for_all : {false, true}) {
-      const auto engine = GetParam().Make(), other = GetParam().Make();
-      Variable *const x = engine->NewVariable(), *const begin = engine->NewVariable();
-      Variable* const there = other->NewVariable();
-      const OnComplete end_sleep = PushOpen(*other, there), open = PushOpen(*engine, begin);
-      std::atomic<pid_t> sleeper{0}, waiter{0};
-      engine->PushSync(
-          [&](RunContext) {
-            sleeper = ThisThread();
-            other->WaitForVar(there);
-          },
-          kCpu, {}, {});
-      while (sleeper == 0) std::this_thread::yield();
-      AwaitSleep(sleeper);
-      std::atomic<bool> ran{false};
-      engine->PushSync(
-          [&](RunContext) {
-            ran = true;
-            end_sleep();
-          },
-          kCpu, {begin}, {x});
-      const auto wait = [&] {
-        waiter = ThisThread();
-        for_all ? engine->WaitForAll() : engine->WaitForVar(x);
-        EXPECT_TRUE(ran);
-      };
-      std::thread waits;
-      if (waits_before) {
-        waits = std::thread(wait);
-        while (waiter == 0) std::this_thread::yield();
-        AwaitSleep(waiter);
-      }
-      {
-        const FailingNew failing(0);
-        open();
-        EXPECT_TRUE(failing.has_failed());
-      }
-      waits_before ? waits.join() : wait();
-      engine->WaitForAll();
-    }
-  }
-}
-
 // From inside its only operation on one allocation fails.
 TEST_P(EngineAllocationTest, AReplayMayFindNoMemoryForItsEnd) {
   bool failed = true;

@@ -37,7 +37,7 @@ void DependencyEngine::HoldOperations(bool at_end) {
   {
     LentPlaces lent(this, &park_mutex_, &*park_condition_);
     std::unique_lock<std::mutex> lock(park_mutex_);
-    WaitOn(*park_condition_, lock, lent, "Stop", Instead::kNothing, [&] {
+    WaitOn(*park_condition_, lock, "Stop", [&] {
       std::lock_guard<FutexLock> hold(queue_lock_);
       holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
       return holds || (!at_end && lent.process_ends());
@@ -117,8 +117,7 @@ bool DependencyEngine::BeginShutdown() {
   std::unique_lock<std::mutex> lock(park_mutex_);
   // As in FinishAll: the end of the process breaks it off where this is the default engine.
   const auto breaks_off = [&] { return abandoned_.load() && lent.process_ends(); };
-  WaitOn(*park_condition_, lock, lent, "Shutdown", Instead::kNothing,
-         [&] { return !shutting_down_ || breaks_off(); });
+  WaitOn(*park_condition_, lock, "Shutdown", [&] { return !shutting_down_ || breaks_off(); });
   if (shutting_down_) throw Abandoned("Shutdown");
   shutting_down_ = !shut_down_;
   return shutting_down_;

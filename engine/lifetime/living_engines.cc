@@ -45,16 +45,4 @@ bool LivingEngine::Find(uint64_t id, const std::function<void(DependencyEngine&)
   return true;
 }
 
-bool LivingEngine::FindAfter(uint64_t id, const std::function<void(DependencyEngine&)>& use) {
-  if (ThreadsLostInFork()) return false;
-  std::lock_guard<std::mutex> hold(TheMutex());
-  const LivingEngine* next = nullptr;
-  for (const LivingEngine* living = first; living != nullptr; living = living->next_) {
-    if (living->id_ > id && (next == nullptr || living->id_ < next->id_)) next = living;
-  }
-  if (next == nullptr) return false;
-  use(*next->engine_);
-  return true;
-}
-
 }  // namespace tessera::engine_internal

@@ -25,8 +25,6 @@ class LivingEngine {
   /// Calls use(engine), during which it stays, and returns true; false if there is none. `use` may
   /// take the engine's queue_lock_ and no other lock. Takes no memory.
   static bool Find(uint64_t id, const std::function<void(DependencyEngine&)>& use);
-  /// The same for the one with the next number: from 0 on, one after the other.
-  static bool FindAfter(uint64_t id, const std::function<void(DependencyEngine&)>& use);
 
  private:
   const uint64_t id_;

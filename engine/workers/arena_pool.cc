@@ -84,8 +84,4 @@ void ArenaPool::Give(std::unique_ptr<Entry> entry) noexcept {
   free_ = std::move(entry);
 }
 
-void CallAlone(const std::function<void()>& fn) {
-  tbb::task_arena(1, /*reserved_for_masters=*/1).execute(fn);
-}
-
 }  // namespace tessera::engine_internal

@@ -30,7 +30,7 @@ class ArenaPool {
   ArenaPool(const ArenaPool&) = delete;
   ArenaPool& operator=(const ArenaPool&) = delete;
 
-  /// At the end its arenas go to the next engines. Not for those that TBB was refused threads for.
+  /// At the end its arenas go to the next engines.
   void KeepForOthers() { keeps_ = true; }
 
   /// While it lives, an arena is its owner's. Throws where there is no memory.
@@ -73,9 +73,6 @@ class ArenaPool::Lease {
   ArenaPool& arenas_;
   std::unique_ptr<Entry> entry_;
 };
-
-/// Calls `fn` in an arena for this thread alone, in which loops ask for no other.
-void CallAlone(const std::function<void()>& fn);
 
 }  // namespace tessera::engine_internal
 

@@ -33,12 +33,6 @@ constexpr int kMaxDemandedDepth = 100;
 // How many queue entries a wait looks at to find what it needs: while the engine runs it only
 // brings that forward.
 constexpr int64_t kMaxDemandVisits = 16384;
-// How long a wait lasts before it orders again a thread that the system has refused twice: nobody
-// tells when there is one, or memory.
-constexpr auto kRestartTime = std::chrono::milliseconds(10);
-// After so many refusals in a row a wait for another engine runs operations of its own one itself.
-// They may need what lies beneath them on its stack, so they had better have a thread.
-constexpr int kMaxRefusals = 10;
 // How long a wait of a thread that does not matter any more sleeps at the end of the process.
 constexpr auto kEndOfProcess = std::chrono::seconds(10);
 constexpr std::string_view kWaitInside = "a wait inside an operation";
@@ -68,114 +62,25 @@ uint32_t NextToken() {
 
 }  // namespace
 
-/// When a wait looks after the threads that were ordered: those of every engine, for what is waited
-/// for may need an engine that nobody waits for.
-class DependencyEngine::OrderClock {
- public:
-  std::chrono::steady_clock::time_point due() const { return due_; }
-  void Look() {
-    uint64_t id = 0;
-    DependencyEngine* engine = nullptr;
-    const auto keep = [&](DependencyEngine& found) {
-      id = found.id_;
-      engine = found.KeepIfActive() ? &found : nullptr;
-    };
-    while (LivingEngine::FindAfter(id, keep)) {
-      if (engine == nullptr) continue;
-      engine->LookAfterOrders();
-      engine->Deactivate();
-    }
-    time_ = std::min(2 * time_, kLongestLookTime);
-    due_ = std::chrono::steady_clock::now() + time_;
-  }
-
- private:
-  std::chrono::milliseconds time_ = kFirstLookTime;
-  std::chrono::steady_clock::time_point due_ = std::chrono::steady_clock::now() + time_;
-};
-
-/// Counts this thread as active if there is one, or the order for one, so that the engine stays
-/// until its Deactivate. Returns false if there is none, as while the engine is made.
-bool DependencyEngine::KeepIfActive() {
-  if (forked()) return false;
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  if (active_ == 0) return false;
-  ++active_;
-  return true;
-}
-
-/// Sleeps on the condition, which `lent` was given, until done() holds, and writes the wait's
-/// report if that takes too long. `waiter` may be null.
+/// Sleeps on the condition until done() holds, and writes the wait's report if that takes too long.
+/// `waiter` may be null.
 void DependencyEngine::WaitOn(std::condition_variable& condition,
-                              std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
-                              std::string_view what, Instead instead, Waiter* waiter,
-                              StallClock& clock, absl::FunctionRef<bool()> done) {
-  const auto woken = [&] { return done() || lent.starved(); };
-  OrderClock orders;
-  int refusals = 0;
-  for (;;) {
-    const auto due = clock.pending() ? std::min(clock.due(), orders.due()) : orders.due();
-    const bool is_woken = condition.wait_until(lock, due, woken);
-    if (is_woken && done()) return;
+                              std::unique_lock<std::mutex>& lock, std::string_view what,
+                              Waiter* waiter, StallClock& clock, absl::FunctionRef<bool()> done) {
+  while (clock.pending()) {
+    if (condition.wait_until(lock, clock.due(), done)) return;
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
     if (clock.TakeDue()) ReportStall(what, waiter);
-    if (!is_woken) {
-      if (std::chrono::steady_clock::now() >= orders.due()) orders.Look();
-      lock.lock();
-      continue;
-    }
-    refusals = lent.Restart() ? 0 : refusals + 1;
-    const bool ran = refusals > 0 &&
-                     (RunInstead(instead, waiter) || (refusals > kMaxRefusals && lent.RunOnTop()));
     lock.lock();
-    if (refusals > 0 && !ran) condition.wait_for(lock, kRestartTime, done);
   }
+  condition.wait(lock, done);
 }
 
 void DependencyEngine::WaitOn(std::condition_variable& condition,
-                              std::unique_lock<std::mutex>& lock, const LentPlaces& lent,
-                              std::string_view what, Instead instead,
+                              std::unique_lock<std::mutex>& lock, std::string_view what,
                               absl::FunctionRef<bool()> done) {
   StallClock clock(options_.stall_report_ms);
-  WaitOn(condition, lock, lent, what, instead, /*waiter=*/nullptr, clock, done);
-}
-
-/// Where the system gives no thread, runs one ready operation in this one, which waits: only what
-/// the wait needs if it is one for a variable, since others may need what comes after the wait.
-/// Returns false if there is none, or threads. As in a thread of the engine's an exception of its
-/// own, for want of memory, has no way to go.
-bool DependencyEngine::RunInstead(Instead instead, Waiter* waiter) noexcept {
-  if (instead == Instead::kNothing || !starved_.load() || stopped_.load()) return false;
-  const auto pop = [&]() -> Execution* {
-    if (stopped_.load(std::memory_order_relaxed)) return nullptr;
-    if (instead == Instead::kAnything) return queue_.Pop();
-    // However many stand before it that another wait needs, whose thread may block.
-    Execution* const execution = queue_.PopDemanded(waiter->token, queue_.size());
-    return execution != nullptr ? execution : queue_.PopDemandedJoin(waiter->token);
-  };
-  if (instead == Instead::kWhatItNeeds) {
-    if (waiter->done.load()) return false;
-    if (waiter->token == 0) waiter->token = NextToken();
-  }
-  Execution* execution = Take(pop);
-  if (execution == nullptr && instead == Instead::kWhatItNeeds) {
-    try {
-      Demand(*waiter, std::numeric_limits<int64_t>::max());  // nobody else runs what it needs
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-    execution = Take(pop);
-  }
-  if (execution == nullptr) return false;
-  CallSingleThreaded([&] { RunTaken(execution); });
-  return true;
-}
-
-/// The same for a thread that works for this engine and sleeps in another one.
-bool DependencyEngine::RunOnTop() noexcept {
-  if (help_depth >= kMaxHelpDepth) return false;
-  const DepthScope scope(help_depth);
-  return TryRunOne();
+  WaitOn(condition, lock, what, /*waiter=*/nullptr, clock, done);
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -205,8 +110,7 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
   {
     LentPlaces lent(this, &fence.mutex, &fence.condition);
     std::unique_lock<std::mutex> lock(fence.mutex);
-    WaitOn(fence.condition, lock, lent, "WaitForVar", Instead::kNothing,
-           [&] { return done() || lent.process_ends(); });
+    WaitOn(fence.condition, lock, "WaitForVar", [&] { return done() || lent.process_ends(); });
     reached = done();
   }
   if (!reached) throw Abandoned("WaitForVar");
@@ -283,7 +187,7 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
   LentPlaces lent(this, &waiter.mutex, &waiter.condition);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   StallClock clock(options_.stall_report_ms);
-  WaitOn(waiter.condition, lock, lent, "WaitForVar", Instead::kWhatItNeeds, &waiter, clock,
+  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock,
          [&] { return waiter.done.load() || (until_process_ends && lent.process_ends()); });
   return waiter.done.load();
 }
@@ -348,30 +252,13 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
       if (TryRun(pop_needed)) continue;
     }
     const bool too_deep = help_depth >= kMaxHelpDepth;
-    if (too_deep) {
-      if (starved_.load()) take_back();  // others may have the thread, for what waits need
-    } else if (starved_.exchange(false)) {
-      if (Execution* const ready = TakeReady()) {
-        starved_.store(true);  // there may be more, for those who sleep too
-        WakeSleepers();
-        const DepthScope scope(help_depth);
-        RunTaken(ready);
-        continue;
-      }
-    }
     if (!lent) {
       if (std::chrono::steady_clock::now() < spin_end) {
         SpinPause();
         continue;
       }
-      // Left set, it would go on to wake this thread, which then has nothing to do for it.
-      const bool starved = too_deep && starved_.exchange(false);
       lent = LendPlace(Lender::kWait);
       if (!lent) {
-        if (starved) {
-          starved_.store(true);  // those that are less deep have to run it
-          WakeSleepers();
-        }
         // Too deep for others, those go on that any wait needs.
         {
           const DepthScope scope(help_depth);
@@ -386,9 +273,8 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
   return true;
 }
 
-/// Sleeps until done() holds, the process ends, or the system gives no other thread for what is to
-/// be done; also when the engine is not `stopped`, or not any more. Returns whether the process
-/// ends for another engine that this thread works for.
+/// Sleeps until done() holds or the process ends; also when the engine is not `stopped`, or not any
+/// more. Returns whether the process ends for another engine that this thread works for.
 bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter,
                              bool stopped) {
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
@@ -402,9 +288,8 @@ bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, 
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, lent, kWaitInside, Instead::kNothing, waiter, clock, [&] {
-    return done() || abandoned_.load() || starved_.load() || stopped_.load() != stopped ||
-           lent.process_ends();
+  WaitOn(woken, lock, kWaitInside, waiter, clock, [&] {
+    return done() || abandoned_.load() || stopped_.load() != stopped || lent.process_ends();
   });
   if (waiter != nullptr) waiter->sleeping = nullptr;
   sleepers_.erase(own_place);
@@ -422,7 +307,7 @@ bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
-  WaitOn(*park_condition_, lock, lent, kWaitInside, Instead::kNothing,
+  WaitOn(*park_condition_, lock, kWaitInside,
          /*waiter=*/nullptr, clock, [&] {
            if (done() || abandoned_.load() || lent.process_ends()) return true;
            if (stopped_.load() != stopped) return true;
@@ -448,7 +333,7 @@ bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
   bool idle = false;  // others may push once more by the time that this thread has woken
-  WaitOn(*idle_condition_, lock, lent, "a wait for all operations", Instead::kAnything, [&] {
+  WaitOn(*idle_condition_, lock, "a wait for all operations", [&] {
     idle = Idle();
     return idle || (until_process_ends && lent.process_ends());
   });

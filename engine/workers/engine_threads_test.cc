@@ -1,6 +1,8 @@
 // What an engine promises to the threads that complete, push and wait, and about those that run its
 // operations: workers and parallel loops, NaiveEngine, the default engine, options.
 
+#include <pthread.h>
+
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -250,10 +252,9 @@ TEST_P(ThreadedEngineTest, NoOtherOperationRunsOnAThreadThatWaitsForItsOwnLoop) 
   EXPECT_EQ(nested, 0);
 }
 
-// The system has threads for more than an engine has before it asks for them.
-TEST_P(ThreadedEngineTest, AnyNumberOfFunctionsMayBlockForWhatStandsBehindThem) {
-  constexpr int kBlocking = 1400;
-  for (int round = 0; round < 2; ++round) {  // most of the threads of the first one have left
+TEST_P(ThreadedEngineTest, AThousandFunctionsMayBlockForWhatStandsBehindThem) {
+  constexpr int kBlocking = 1024;
+  for (int round = 0; round < 2; ++round) {
     std::latch ends(1);
     std::atomic<int> blocked{0};
     for (int i = 0; i < kBlocking; ++i) {
@@ -377,6 +378,23 @@ TEST(EngineOptionsTest, TheEnvironmentFillsInWhatIsNotGiven) {
               AllOf(HasSubstr("FastEngine"), HasSubstr("NaiveEngine")));
   unsetenv("TESSERA_ENGINE_TYPE");
   unsetenv("TESSERA_NUM_THREADS");
+}
+
+TEST(EngineOptionsTest, CreateThrowsWhereTheSystemRefusesItsThreads) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than there are addresses
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  bool refused = false;
+  try {
+    Engine::Create({.kind = EngineKind::kThreaded, .workers = 1000});
+  } catch (const Error& error) {
+    refused = error.code() == Error::kResourceExhausted;
+  }
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_TRUE(refused);
+  Engine::Create({.kind = EngineKind::kThreaded, .workers = 2})->WaitForAll();
 }
 
 TEST(EngineOptionsTest, OptionsOutOfRangeAreErrors) {

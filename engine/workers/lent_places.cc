@@ -159,25 +159,4 @@ bool DependencyEngine::LentPlaces::process_ends() const {
          Any([](const DependencyEngine& engine) { return engine.abandoned_.load(); });
 }
 
-bool DependencyEngine::LentPlaces::starved() const {
-  return Any([](const DependencyEngine& engine) { return engine.starved_.load(); });
-}
-
-bool DependencyEngine::LentPlaces::Restart() const {
-  bool refused = false;
-  Any([&](DependencyEngine& engine) {
-    refused |= engine.starved_.exchange(false) && !engine.Restart();
-    return false;
-  });
-  return !refused;
-}
-
-bool DependencyEngine::LentPlaces::RunOnTop() const {
-  return Any([this](DependencyEngine& engine) {
-    // Only on top of an operation of that engine, by which its own waits see what lies beneath.
-    return &engine != own_.engine && ThreadFrame::HasFrame(engine.id_) && engine.starved_.load() &&
-           engine.RunOnTop();
-  });
-}
-
 }  // namespace tessera::engine_internal

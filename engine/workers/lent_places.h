@@ -14,8 +14,7 @@ namespace tessera::engine_internal {
 /// engines that it has frames of, and for the one whose operation's loop it is at a piece of; but
 /// for `engine`, which sees to that itself. Of two engines that know each other by such a wait
 /// neither could end with the process while the other holds it: so the sleep is woken when one of
-/// them ends. And who sleeps has nothing else to do: it is woken to order runners once more for an
-/// engine that the system has refused them.
+/// them ends.
 ///
 /// One may lie in another: a stall report that sleeps is called in the middle of a sleep. What lies
 /// outward is lent already; it wakes the inner sleep as long as that lasts.
@@ -31,14 +30,6 @@ class DependencyEngine::LentPlaces {
 
   /// Whether one of the engines ends with the process, in a thread that works for any of them.
   bool process_ends() const;
-
-  /// Whether one of them has been refused the runners that it needs.
-  bool starved() const;
-  /// Orders these again. Returns false if the system has refused them again.
-  bool Restart() const;
-  /// Runs an operation of one of them, but for the waiting engine, on top of this sleep: for where
-  /// the system goes on to refuse. Returns false if there is none.
-  bool RunOnTop() const;
 
  private:
   friend class PlaceTakenBack;

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "tbb/global_control.h"
 #include "tbb/info.h"
+#include "tessera/base/error.h"
 #include "tessera/engine/workers/thread_frame.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -54,39 +55,12 @@ void __tsan_release(void* address);
 namespace tessera::engine_internal {
 namespace {
 
-// How many threads the engines have reserved, and so many the system has given at a time. Relaxed
-// everywhere: nothing but the numbers.
-std::atomic<int> reserved_threads{0};
-std::atomic<int> given_threads{0};
-
 thread_local bool is_borrowed = false;
 // Of threads that are. Relaxed everywhere: nothing but the number.
 std::atomic<int> borrowed_sleeps{0};
 
-constexpr std::chrono::seconds kAskAgain{1};
-// When the system has refused some the last time, on the steady clock; 0 if it never has.
-std::atomic<std::chrono::steady_clock::rep> refused_at{0};
-
-/// As far as is known, without asking.
-bool SystemHasGivenThreads() {
-  return given_threads.load(std::memory_order_relaxed) >=
-         reserved_threads.load(std::memory_order_relaxed);
-}
-
-bool WasRefusedJustNow() {
-  const std::chrono::steady_clock::duration refused(refused_at.load(std::memory_order_relaxed));
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return refused.count() != 0 && now - refused < kAskAgain;
-}
-
-/// One at a time asks: two would refuse each other.
-std::mutex& AskingMutex() {
-  static auto& mutex = *new std::mutex;  // never destroyed, as below
-  return mutex;
-}
-
-/// Whether the system gives so many threads, all at once. Requires AskingMutex().
-bool Ask(int count) {
+/// Whether the system gives so many threads, all at once. Some 20 us for each.
+bool SystemGivesThreads(int count) {
   try {
     std::vector<std::thread> threads;
     std::latch all_there(1);
@@ -96,9 +70,7 @@ bool Ask(int count) {
     };
     threads.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) threads.emplace_back([&] { all_there.wait(); });
-  } catch (const std::exception&) {  // no thread, or no memory for it
-    refused_at.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                     std::memory_order_relaxed);
+  } catch (const std::system_error&) {
     return false;
   }
   return true;
@@ -106,7 +78,8 @@ bool Ask(int count) {
 
 struct Reservations {
   std::mutex mutex;
-  int workers = 0;                               // guarded by mutex
+  int workers = 0;  // guarded by mutex
+  int given = 0;    // so many at a time the system has had threads for; guarded by mutex
   std::unique_ptr<tbb::global_control> control;  // guarded by mutex
 };
 
@@ -140,6 +113,12 @@ void TryToSetLimit(Reservations& reservations) noexcept {
 WorkerReservation::WorkerReservation(int workers) : workers_(workers) {
   Reservations& reservations = TheReservations();
   std::lock_guard<std::mutex> hold(reservations.mutex);
+  const int missing = reservations.workers + workers_ - reservations.given;
+  if (missing > 0 && !SystemGivesThreads(missing)) {
+    throw ResourceExhausted("Engine::Create: the system has no threads for ", workers_,
+                            " workers; expected fewer workers, or a higher limit (ulimit -u)");
+  }
+  reservations.given += std::max(missing, 0);
   reservations.workers += workers_;
   try {
     SetLimit(reservations);
@@ -148,36 +127,13 @@ WorkerReservation::WorkerReservation(int workers) : workers_(workers) {
     TryToSetLimit(reservations);
     throw;
   }
-  reserved_threads.store(reservations.workers, std::memory_order_relaxed);
 }
 
 WorkerReservation::~WorkerReservation() {
   Reservations& reservations = TheReservations();
   std::lock_guard<std::mutex> hold(reservations.mutex);
   reservations.workers -= workers_;
-  reserved_threads.store(reservations.workers, std::memory_order_relaxed);
   TryToSetLimit(reservations);
-}
-
-bool SystemGivesThreadsAgain() {
-  return SystemHasGivenThreads() || (!WasRefusedJustNow() && SystemGivesThreads());
-}
-
-bool SystemGivesThreads() {
-  if (SystemHasGivenThreads()) return true;
-  std::lock_guard<std::mutex> hold(AskingMutex());
-  const int reserved = reserved_threads.load(std::memory_order_relaxed);
-  const int count = reserved - given_threads.load(std::memory_order_relaxed);
-  if (count <= 0) return true;
-  if (!Ask(count)) return false;
-  given_threads.store(reserved, std::memory_order_relaxed);
-  return true;
-}
-
-bool SystemGivesMoreThreads(int count) {
-  if (WasRefusedJustNow()) return false;
-  std::lock_guard<std::mutex> hold(AskingMutex());
-  return Ask(reserved_threads.load(std::memory_order_relaxed) + count);
 }
 
 BorrowedSleep::BorrowedSleep() : counts_(is_borrowed) {
@@ -213,7 +169,6 @@ void ArenaObserver::on_scheduler_entry(bool is_worker) {
   ReceiveThroughTbb(this);
   // Threads from outside enter through Execute, which has a frame.
   if (is_worker) {
-    workers_.fetch_add(1, std::memory_order_relaxed);
     ThreadFrame::SetArena(engine_id_);
     is_borrowed = threads_ == ArenaThreads::kBorrowed;
   }
@@ -224,7 +179,6 @@ void ArenaObserver::on_scheduler_exit(bool is_worker) {
   if (is_worker) {
     ThreadFrame::SetArena(0);
     is_borrowed = false;
-    workers_.fetch_sub(1, std::memory_order_relaxed);
   }
   PublishThroughTbb(this);
 }

@@ -16,6 +16,10 @@ namespace tessera::engine_internal {
 /// engines live, TBB's limit is its own plus the sum of what they ask for: a program whose own
 /// parallel loops push and wait on all of TBB's threads leaves an engine its workers. A lower limit
 /// that the program sets (tbb::global_control) is respected.
+///
+/// Asks the system for the threads first, all at once, since TBB ends the process or hangs where it
+/// is refused one: throws Error(kResourceExhausted) if there are not so many. Later TBB has the
+/// threads, and is not asked for again.
 class WorkerReservation {
  public:
   explicit WorkerReservation(int workers);
@@ -26,17 +30,6 @@ class WorkerReservation {
  private:
   const int workers_;
 };
-
-/// Whether the system gives this process as many threads as are reserved: asked before TBB is made
-/// to start its first ones, since where the system refuses it one, TBB ends the process or waits
-/// for ever later on. Once it has been true for a number it stays so, for the question takes about
-/// 20 us for each.
-bool SystemGivesThreads();
-/// The same for those who can do without, and ask often: for a second after a refusal false without
-/// asking, for while the system is asked others may be refused a thread.
-bool SystemGivesThreadsAgain();
-/// Whether it gives so many beside those that are reserved, now. As often as one likes, as above.
-bool SystemGivesMoreThreads(int count);
 
 /// While it lives this thread sleeps. Where it is one of TBB's that no engine has reserved, at a
 /// piece of a loop, TBB may have none left for those that are: it knows of no sleep, and there may
@@ -67,8 +60,7 @@ inline tbb::task_arena& Initialized(tbb::task_arena& arena) {
   return arena;
 }
 
-/// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena,
-/// and counts them.
+/// Marks the threads that work in an arena as being inside its engine, see ThreadFrame::SetArena.
 class ArenaObserver final : public tbb::task_scheduler_observer {
  public:
   /// Requires an arena that is initialized: without memory TBB throws there, and crashes here.
@@ -78,13 +70,9 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
   void on_scheduler_entry(bool is_worker) override;
   void on_scheduler_exit(bool is_worker) override;
 
-  /// How many of TBB's threads are in the arena now. A hint.
-  int workers() const { return workers_.load(std::memory_order_relaxed); }
-
  private:
   const uint64_t engine_id_;
   const ArenaThreads threads_;
-  std::atomic<int> workers_{0};  // relaxed everywhere: nothing but the number
 };
 
 // What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "tbb/task_arena.h"
 #include "tessera/engine/workers/arena_pool.h"
-#include "tessera/engine/workers/runner_orders.h"
 #include "tessera/engine/workers/spare_threads.h"
 #include "tessera/engine/workers/tbb_workers.h"
 
@@ -52,11 +51,9 @@ class RunnerPlace {
 /// What goes through TBB to order a runner.
 class ThreadedEngine::Runner {
  public:
-  Runner(ThreadedEngine* engine, RunnerOrders* orders) : engine_(engine), orders_(orders) {}
+  explicit Runner(ThreadedEngine* engine) : engine_(engine) {}
   void operator()() const {
     const Runner own = Copy();
-    ReceiveThroughTbb(own.orders_);
-    if (!own.orders_->Begin()) return;  // the engine may be gone
     ReceiveThroughTbb(own.engine_);
     own.engine_->RunnerLoop();
   }
@@ -68,7 +65,6 @@ class ThreadedEngine::Runner {
   }
 
   ThreadedEngine* engine_;
-  RunnerOrders* orders_;
 };
 
 std::string ThreadedEngine::DescribePlaces() const {
@@ -77,9 +73,7 @@ std::string ThreadedEngine::DescribePlaces() const {
     absl::StrAppend(&text, ", ", lent(),
                     " of them asleep or blocked with another one in their place");
   }
-  if (blocked_ >= max_blocked_ && no_more_blocked_) {
-    absl::StrAppend(&text, " (the system has no threads for more: others hold a worker)");
-  }
+  if (blocked_ >= kMaxBlocked) absl::StrAppend(&text, " (others that block hold a worker)");
   return text;
 }
 
@@ -90,27 +84,15 @@ bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
   std::lock_guard<FutexLock> hold(queue_lock_);
   const bool waits = lender == Lender::kWait;
   int& count = waits ? asleep_ : blocked_;
-  if (count >= (waits ? kMaxAsleep : max_blocked_)) return false;
+  if (count >= (waits ? kMaxAsleep : kMaxBlocked)) return false;
   ++count;
   if (CountReady() > 0) start = OrderRunners(1);
   return true;
 }
 
-/// For one more that blocks than may: what it waits for may stand behind any number of them. Those
-/// that TBB may start must be left over, since it ends the process where it is refused one.
-bool ThreadedEngine::AllowMoreBlocked() {
-  const bool given = SystemGivesMoreThreads(kMoreBlocked);
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  no_more_blocked_ = !given;
-  if (given && blocked_ >= max_blocked_) max_blocked_ = blocked_ + kMoreBlocked;
-  return given;
-}
-
 bool ThreadedEngine::LendPlace(Lender lender) {
   Start start;
-  while (!BeginToLend(lender, start)) {
-    if (lender == Lender::kWait || !AllowMoreBlocked()) return false;
-  }
+  if (!BeginToLend(lender, start)) return false;
   if (lender == Lender::kBlocked) {
     StartRunners(start);
     return true;
@@ -126,14 +108,10 @@ bool ThreadedEngine::LendPlace(Lender lender) {
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
   const int free = std::max(0, FreePlaces());
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
-                       .spare = lent() > 0 || BorrowedSleep::Any() || WithoutTbb()};
+                       .spare = lent() > 0 || BorrowedSleep::Any()};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
   runners_ += start.count;
   active_ += start.count;
-  if (!start.spare) {
-    orders_->Order(start.count);
-    orders_placed_ += static_cast<uint64_t>(start.count);
-  }
   return start;
 }
 
@@ -156,33 +134,17 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
   NotifyHelpers();
 }
 
-bool ThreadedEngine::Restart() {
-  Start start;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    start = OrderRunners(CountForRunners());
+/// What the runners are for is in the queue already: where the system has no thread of the engine's
+/// own for one, the others do the work. From TBB's arena all of them come.
+void ThreadedEngine::StartRunners(const Start& start) noexcept {
+  if (start.count == 0) return;
+  if (start.spare) {
+    const int missing = start.count - workers_->spares.Start(start.count);
+    if (missing > 0) GiveUpRunners(missing);
+    return;
   }
-  return StartRunners(start);
-}
-
-/// Returns false if some are missing. Does not throw: what the runners are for is in the queue
-/// already. Where there is neither memory nor a thread those who sleep run it, or order runners
-/// again, as does the next push.
-bool ThreadedEngine::StartRunners(const Start& start) {
-  if (start.count == 0) return true;
-  return StartSpares(start.spare ? start.count : EnqueueRunners(start.count));
-}
-
-/// The same in threads of the engine's own.
-bool ThreadedEngine::StartSpares(int count) {
-  if (count == 0) return true;
-  const int missing = count - workers_->spares.Start(count);
-  if (missing == 0) return true;
-  GiveUpRunners(missing);
-  starved_.store(true);
-  NotifyParked();
-  WakeSleepers();
-  return false;
+  const HiddenFromTsan hidden;
+  for (int i = 0; i < start.count; ++i) workers_->arena.enqueue(Runner(this));
 }
 
 /// So many that were ordered do not come.
@@ -191,90 +153,7 @@ void ThreadedEngine::GiveUpRunners(int count) {
     std::lock_guard<FutexLock> hold(queue_lock_);
     runners_ -= count;
   }
-  EndRunners(count);
-}
-
-/// They do not count in runners_ any more.
-void ThreadedEngine::EndRunners(int count) {
   for (int i = 0; i < count; ++i) Deactivate();
-}
-
-/// Has TBB start them. Returns for how many others have to be found, those of earlier orders among
-/// them: where there is no memory, or the system refuses TBB a thread.
-int ThreadedEngine::EnqueueRunners(int count) {
-  bool refused = !SystemGivesThreads();
-  int left = count;
-  try {
-    const HiddenFromTsan hidden;
-    for (; left > 0 && !refused; --left) {
-      refused = arena_is_broken_.load(std::memory_order_relaxed);
-      if (refused) break;
-      workers_->arena.enqueue(Runner(this, orders_.get()));
-    }
-  } catch (const std::bad_alloc&) {
-  } catch (const std::exception&) {
-    // From the start of a thread, when the task is with TBB already; it may begin some day. Whoever
-    // uses the arena once more may wait for ever, as of TBB 2021.8.
-    --left;
-    refused = true;
-    arena_is_broken_.store(true, std::memory_order_relaxed);
-  }
-  int missing = left == 0 ? 0 : orders_->TakeBack(left);
-  if (refused) {
-    orders_->MarkRefused();
-    missing += orders_->Withdraw();
-  }
-  return missing;
-}
-
-/// Whether TBB's threads find no place in the arena: for loops of operations have taken all of
-/// them, and they come to the orders in the end.
-bool ThreadedEngine::ArenaIsOccupied() { return workers_->observer.workers() >= options().workers; }
-
-/// TBB does not tell if it has no thread for an order, because another user of it has been refused
-/// one before.
-void ThreadedEngine::LookAfterOrders() {
-  const auto now = std::chrono::steady_clock::now();
-  int withdrawn;
-  bool needless;
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    needless = HoldsRunners();
-    const int open = orders_->open();
-    // Who is at work comes to the queue in the end.
-    if (open == 0 || open != runners_ || ArenaIsOccupied()) {
-      orders_seen_ = 0;
-      return;
-    }
-    // Not the same orders, if there were others since.
-    if (std::exchange(orders_seen_, orders_placed_) != orders_placed_) {
-      orders_seen_at_ = now;
-      return;
-    }
-    if (now - orders_seen_at_ < kFirstLookTime) return;  // another wait has looked
-    withdrawn = orders_->Withdraw();
-    orders_seen_ = 0;
-    // At once: who begins to need runners from here on finds their places free.
-    if (needless) runners_ -= withdrawn;
-  }
-  if (needless) {
-    EndRunners(withdrawn);
-  } else {
-    StartSpares(withdrawn);
-  }
-}
-
-void ThreadedEngine::CallSingleThreaded(const std::function<void()>& fn) {
-  bool called = false;
-  try {
-    CallAlone([&] {
-      called = true;
-      fn();
-    });
-  } catch (const std::exception&) {  // no memory for the arena
-    if (called) throw;
-    fn();
-  }
 }
 
 void ThreadedEngine::RunnerLoop() {
@@ -285,17 +164,9 @@ void ThreadedEngine::RunnerLoop() {
   Deactivate();
 }
 
-/// The same in a thread of the engine's own. A loop for which TBB is refused a thread fails, or the
-/// process ends: so once TBB has been refused one, loops stay on this thread.
+/// The same in a thread of the engine's own.
 void ThreadedEngine::SpareLoop() {
-  while (Execution* const execution = NextOrRetire()) {
-    // Asked when the threads of another engine have come to those that TBB may start.
-    if (WithoutTbb() || !SystemGivesThreadsAgain()) {
-      CallSingleThreaded([&] { RunInTurn(execution); });
-    } else {
-      RunInTurn(execution);
-    }
-  }
+  while (Execution* const execution = NextOrRetire()) RunInTurn(execution);
   Deactivate();
 }
 

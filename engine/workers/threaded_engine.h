@@ -16,7 +16,6 @@
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/lifetime/process_life.h"
 #include "tessera/engine/workers/arena_pool.h"
-#include "tessera/engine/workers/runner_orders.h"
 #include "tessera/engine/workers/spare_threads.h"
 #include "tessera/engine/workers/tbb_workers.h"
 
@@ -27,9 +26,7 @@ namespace tessera::engine_internal {
 /// What is ready stands in our own queue; a TBB task (a "runner") is only the order to work on that
 /// queue, at most one for each worker. Priorities and first-come order are thus ours, and no data
 /// goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
-/// other work and never by a thread that waits inside a parallel loop. Where the system refuses TBB
-/// a thread the order is withdrawn, and goes to a thread of the engine's own if there is one later
-/// on; until then waits from outside run what is ready.
+/// other work and never by a thread that waits inside a parallel loop.
 ///
 /// While a thread sleeps in a wait inside an operation one runner more may work. It may find no
 /// thread and no place with TBB, which knows of no sleep, so it has a thread of the engine's own.
@@ -38,12 +35,11 @@ class ThreadedEngine final : public DependencyEngine {
   explicit ThreadedEngine(const ResolvedOptions& options)
       : DependencyEngine(options), workers_(fork_watch(), options.workers, this) {
     PublishThroughTbb(this);
-    PublishThroughTbb(orders_.get());
   }
 
   ~ThreadedEngine() override {
     Shutdown();
-    if (!forked() && !WithoutTbb()) workers_->arenas.KeepForOthers();
+    if (!forked()) workers_->arenas.KeepForOthers();
   }
 
   int num_workers() const override { return options().workers; }
@@ -59,14 +55,10 @@ class ThreadedEngine final : public DependencyEngine {
   // So many threads may sleep in waits inside operations with another one in their place. Beyond
   // that waits run other operations on top.
   static constexpr int kMaxAsleep = 1024;
-  // So many may block before the system is asked whether it has threads for more, and for so many
-  // more each time.
-  static constexpr int kFirstMaxBlocked = 1024;
-  static constexpr int kMoreBlocked = 256;
+  // So many may block; beyond that they hold a worker.
+  static constexpr int kMaxBlocked = 1024;
 
   bool LendPlace(Lender lender) override;
-  bool Restart() override;
-  void LookAfterOrders() override;
   void TakeBackPlace(Lender lender) override {
     std::lock_guard<FutexLock> hold(queue_lock_);
     --(lender == Lender::kWait ? asleep_ : blocked_);
@@ -83,7 +75,6 @@ class ThreadedEngine final : public DependencyEngine {
   }
 
   void CallIsolated(const std::function<void()>& fn) override { tbb::this_task_arena::isolate(fn); }
-  void CallSingleThreaded(const std::function<void()>& fn) override;
 
   class Runner;
 
@@ -101,23 +92,14 @@ class ThreadedEngine final : public DependencyEngine {
     bool spare = false;  // not from TBB
   };
   Start OrderRunners(int64_t count);
-  /// Whether TBB has refused threads. Relaxed: whoever sees it late finds out for itself.
-  bool WithoutTbb() const {
-    return orders_->refused() || arena_is_broken_.load(std::memory_order_relaxed);
-  }
   int lent() const { return asleep_ + blocked_; }
   /// How many in the queue runners may run: while the engine is stopped none but for threads that
   /// sleep or block inside it; those that are awake look for themselves. Requires queue_lock_.
   int64_t CountForRunners() const { return HoldsRunners() ? 0 : CountReady(); }
   bool HoldsRunners() const { return stopped_.load(std::memory_order_relaxed) && lent() == 0; }
   bool BeginToLend(Lender lender, Start& start);
-  bool AllowMoreBlocked();
-  bool StartRunners(const Start& start);
-  bool StartSpares(int count);
+  void StartRunners(const Start& start) noexcept;
   void GiveUpRunners(int count);
-  void EndRunners(int count);
-  int EnqueueRunners(int count);
-  bool ArenaIsOccupied();
 
   struct Workers {
     Workers(int count, ThreadedEngine* engine)
@@ -134,19 +116,10 @@ class ThreadedEngine final : public DependencyEngine {
     SpareThreads spares;
   };
 
-  const RunnerOrdersOwner orders_;
-  std::atomic<bool> arena_is_broken_{false};
   DroppedAfterFork<Workers> workers_;
-  int runners_ = 0;                     // ordered or at work; guarded by queue_lock_
-  int asleep_ = 0;                      // whose places are lent; guarded by queue_lock_
-  int blocked_ = 0;                     // the same of those that block; guarded by queue_lock_
-  int max_blocked_ = kFirstMaxBlocked;  // guarded by queue_lock_
-  bool no_more_blocked_ = false;  // the system had no threads for more; guarded by queue_lock_
-  uint64_t orders_placed_ = 0;    // with TBB, so far; guarded by queue_lock_
-  // How many were placed when a wait first saw that none of those left had begun, or 0, and when
-  // that was; guarded by queue_lock_.
-  uint64_t orders_seen_ = 0;
-  std::chrono::steady_clock::time_point orders_seen_at_;
+  int runners_ = 0;        // ordered or at work; guarded by queue_lock_
+  int asleep_ = 0;         // whose places are lent; guarded by queue_lock_
+  int blocked_ = 0;        // the same of those that block; guarded by queue_lock_
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 
