@@ -153,8 +153,9 @@ struct FailedOperation {
 /// the wait needs may run on top of it, in its thread: a lock must not be held across a wait.
 /// (Beyond a thousand waits at once, any operation may.) A wait that never could end, because what
 /// it waits for needs the waiting operation (or one beneath it on its thread) to finish, throws
-/// Error(kFailedPrecondition) instead. (The engine knows its own variables alone: two operations of
-/// two engines that wait for each other's do so for ever.) Waits by other means (a condition
+/// Error(kFailedPrecondition) instead. The engine knows its own variables alone: a wait for another
+/// engine holds a worker, and two operations of two engines that wait for each other's do so for
+/// ever. Waits by other means (a condition
 /// variable, a future) the engine cannot see: they hold a worker, as does all that blocks, but in
 /// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread, up to
 /// 1,024: beyond that, or where the system has none for more, it holds a worker too, and what would
@@ -176,10 +177,8 @@ struct FailedOperation {
 /// wait of many operations has ended. Operations run isolated (tbb::this_task_arena::isolate): a
 /// thread that waits for its own loop to end takes up no piece of another operation and no other
 /// operation, hence thread-local scratch memory is safe.
-/// A piece may wait as an operation may, also in another engine: others work in its place.
-/// TBB does not tell which operation a piece belongs to: a piece that another worker runs and that
-/// waits for what its own operation writes is not refused, and never ends. (The stall report shows
-/// both.)
+/// TBB does not tell which operation a piece of a loop belongs to: a piece that waits holds its
+/// thread, and one that waits for what its own operation writes never ends.
 ///
 /// ### Devices
 /// The function of an operation for a CUDA device enqueues its work on RunContext::stream and
@@ -325,8 +324,7 @@ class Engine {
   /// Finishes everything that was pushed (starting the engine if it is stopped), then takes no
   /// further pushes: one that overlaps with it is finished too, or throws. Idempotent. Reports no
   /// errors: call WaitForAll first to see them. Operations may go on pushing while it waits. Throws
-  /// Error(kFailedPrecondition) inside an operation. What exit() drops of the default engine is not
-  /// finished: Shutdown then throws the same inside an operation of another engine, and returns
+  /// Error(kFailedPrecondition) inside an operation. After exit() it returns
   /// at once in the destructors of static objects.
   virtual void Shutdown() = 0;
 

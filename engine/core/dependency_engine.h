@@ -29,7 +29,6 @@
 #include "tessera/engine/core/record_pool.h"
 #include "tessera/engine/device/stream_set.h"
 #include "tessera/engine/engine.h"
-#include "tessera/engine/lifetime/living_engines.h"
 #include "tessera/engine/lifetime/process_life.h"
 #include "tessera/engine/observe/trace_recorder.h"
 #include "tessera/engine/workers/thread_frame.h"
@@ -178,14 +177,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// The same for those who would run what is in the queue now.
   void NotifyHelpers();
 
-  /// Wakes all who sleep in calls of the engine, or elsewhere although they work for it.
-  void WakeSleepers();
-
   /// One thread less that may run operations. What is last in a thread's use of the engine: with
   /// the count at 0 a stopped engine may be destroyed.
   void Deactivate();
-
-  class PlaceTakenBack;
 
   uint64_t id() const { return id_; }
   const ResolvedOptions& options() const { return options_; }
@@ -206,7 +200,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
 
  private:
   class Blocked;
-  class LentPlaces;
   class RecordedSchedule;
   class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
@@ -327,17 +320,16 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void Demand(Waiter& waiter, int64_t max_visits);
   bool LeaveQueue(Waiter& waiter);
   bool LeaveIfEndless(Waiter& waiter);
-  bool BlockOutside(Waiter& waiter, bool until_process_ends);
+  void BlockOutside(Waiter& waiter);
   Error Abandoned(std::string_view call) const;
   bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
-  bool Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
-  bool SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any, bool stopped);
-  bool WaitUntilIdle(bool until_process_ends);
+  void Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
+  void SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any, bool stopped);
+  void WaitUntilIdle();
   bool Idle() const;
   void Report(const FailureRef& failure);
   void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
-  static bool AtPiece();
-  static bool InAnyOperation();
+  bool MustReturnAtExit() const;
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
@@ -350,14 +342,9 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void Throttle(uint64_t pushed);
   bool HasMuchRoom(uint64_t pushed, uint64_t free);
 
-  // Lending places (lent_places.cc).
-  void Lend(LentPlace& place);
-  void TakeBack(LentPlace& place);
-
   // Stopping and ending (dependency_engine_stop.cc).
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
-  void FinishAll();
   bool BeginShutdown();
   void EndShutdown(bool shut_down);
   void DropJoins();
@@ -401,12 +388,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> parked_{0};
   std::atomic<int64_t> parked_helpers_{0};        // those of them that run what is ready
   std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
-  // Who sleeps in this engine, or in another while it works for this one.
-  std::mutex lent_places_mutex_;
-  LentPlace* lent_places_ = nullptr;  // guarded by lent_places_mutex_
-  bool shutting_down_ = false;        // a thread is in Shutdown; guarded by park_mutex_
-  bool shut_down_ = false;            // guarded by park_mutex_
-  LivingEngine living_{id_, this};
+  bool shutting_down_ = false;                    // a thread is in Shutdown; guarded by park_mutex_
+  bool shut_down_ = false;                        // guarded by park_mutex_
 
   // The pushers' counter and the runners', each on a line of its own; operations pend while they
   // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "tessera/engine/core/dependency_engine.h"
-#include "tessera/engine/workers/lent_places.h"
 #include "tessera/engine/workers/thread_frame.h"
 
 namespace tessera::engine_internal {
@@ -23,7 +22,6 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   if (has_room()) return;
   if (ThreadFrame::WorksForAnyEngine() || CompletionScope::IsOpen()) return;
   const uint64_t much = limit / 4;  // so that pushers wake seldom
-  LentPlaces lent(this, &idle_mutex_, &*room_condition_);
   std::unique_lock<std::mutex> lock(idle_mutex_);
   WaitOn(*room_condition_, lock, "a push waits for room",
          [&] { return HasMuchRoom(pushed, much) || stopped_.load(); });

@@ -8,7 +8,6 @@
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/core/memory_wait.h"
 #include "tessera/engine/schedule/replay.h"
-#include "tessera/engine/workers/lent_places.h"
 #include "tessera/engine/workers/thread_frame.h"
 #include "tessera/engine/workers/waiter.h"
 
@@ -322,7 +321,6 @@ Execution* DependencyEngine::Take(absl::FunctionRef<Execution*()> pop) {
 }
 
 void DependencyEngine::RunTaken(Execution* execution) {
-  const PlaceTakenBack place_taken_back(this);
   ReadyList ready;
   Run(execution, ready);
   if (!ready.empty()) Dispatch(ready);

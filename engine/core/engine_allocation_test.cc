@@ -134,48 +134,6 @@ TEST_P(EngineAllocationTest, PushesAndRunsTakeNothingWhileNoTraceIsOn) {
   engine_->DeleteOperator(op);
 }
 
-// Others have pointers to such a wait, so nothing may end it early. The first allocation of its
-// thread would fail.
-TEST_P(EngineAllocationTest, AWaitForAnotherEngineInsideAnOperationTakesNothing) {
-  struct Kind {
-    const char* name;
-    std::function<void(Engine&, Variable*)> wait;
-  };
-  const Kind kinds[] = {
-      {"WaitForVar", [](Engine& engine, Variable* variable) { engine.WaitForVar(variable); }},
-      {"WaitForAll", [](Engine& engine, Variable*) { engine.WaitForAll(); }},
-      {"Stop", [](Engine& engine, Variable*) { engine.Stop(); }},
-  };
-  Variable* const outer = engine_->NewVariable();
-  for (const Kind& kind : kinds) {
-    const auto other = GetParam().Make();
-    Variable* const there = other->NewVariable();
-    // A function that runs holds up each of them.
-    std::latch runs(1), goes_on(1);
-    other->PushSync([&](RunContext) { runs.count_down(), goes_on.wait(); }, kCpu, {}, {there});
-    runs.wait();
-    std::atomic<pid_t> thread{0};
-    std::atomic<bool> returned{false};
-    bool failed = true;
-    engine_->PushSync(
-        [&](RunContext) {
-          const FailingNew failing(0);
-          thread = ThisThread();
-          kind.wait(*other, there);
-          returned = true;
-          failed = failing.has_failed();
-        },
-        kCpu, {}, {outer});
-    while (thread == 0) std::this_thread::yield();
-    AwaitSleep(thread);
-    EXPECT_FALSE(returned) << kind.name << " waits for what runs";
-    goes_on.count_down();
-    engine_->WaitForVar(outer);
-    EXPECT_TRUE(returned) << kind.name;
-    EXPECT_FALSE(failed) << kind.name;
-  }
-}
-
 TEST_P(EngineAllocationTest, AWaitInsideAnOperationMayFindNoMemory) {
   std::atomic<bool> failed{true};
   for (int64_t call = 0; failed; ++call) {

@@ -6,7 +6,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "tessera/engine/core/dependency_engine.h"
-#include "tessera/engine/workers/lent_places.h"
 
 namespace tessera::engine_internal {
 
@@ -18,8 +17,7 @@ void DependencyEngine::Stop() {
 
 /// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
 /// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
-/// process. Inside an operation of another engine that ends with the process throws then, unless it
-/// is such an end itself.
+/// process.
 void DependencyEngine::HoldOperations(bool at_end) {
   {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -33,19 +31,13 @@ void DependencyEngine::HoldOperations(bool at_end) {
     room_condition_->notify_all();
   }
   NotifyParked();  // waits have all that they need go on
-  bool holds = false;
-  {
-    LentPlaces lent(this, &park_mutex_, &*park_condition_);
-    std::unique_lock<std::mutex> lock(park_mutex_);
-    WaitOn(*park_condition_, lock, "Stop", [&] {
-      std::lock_guard<FutexLock> hold(queue_lock_);
-      holds = active_ == 0 || !stopped_.load(std::memory_order_relaxed);
-      return holds || (!at_end && lent.process_ends());
-    });
+  std::unique_lock<std::mutex> lock(park_mutex_);
+  WaitOn(*park_condition_, lock, "Stop", [&] {
     std::lock_guard<FutexLock> hold(queue_lock_);
-    --stop_waiters_;
-  }
-  if (!holds) throw Abandoned("Stop");
+    return active_ == 0 || !stopped_.load(std::memory_order_relaxed);
+  });
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  --stop_waiters_;
 }
 
 void DependencyEngine::Start() {
@@ -70,14 +62,6 @@ void DependencyEngine::LetOperationsBegin() {
   NotifyParked();
 }
 
-/// For Shutdown. The end of another engine that this thread works for does not break it off, as it
-/// may be that of a destructor; that of this one, which then is the default engine, does.
-void DependencyEngine::FinishAll() {
-  if (WaitUntilIdle(/*until_process_ends=*/true)) return;
-  if (abandoned_.load()) throw Abandoned("Shutdown");
-  WaitUntilIdle(/*until_process_ends=*/false);
-}
-
 void DependencyEngine::Shutdown() {
   if (forked()) return;  // what was pushed is finished in the parent
   CheckNotInOperation("Shutdown");
@@ -90,17 +74,16 @@ void DependencyEngine::Shutdown() {
     ending_ = true;
   }
   LetOperationsBegin();
-  FinishAll();  // operations may still push
+  WaitUntilIdle();  // operations may still push
   // Idle between two operations of a replay, a matter of instructions.
   while (PushesInOrder()) {
     std::this_thread::yield();
-    FinishAll();
+    WaitUntilIdle();
   }
   accepting_.store(false);
   do {
-    FinishAll();  // what came in between
+    WaitUntilIdle();  // what came in between
   } while (!pushed_.CloseAt(completed_.load()));
-  living_.End();  // who has found it before is active
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
@@ -110,15 +93,10 @@ void DependencyEngine::Shutdown() {
 }
 
 /// Returns true when this thread is the one that is in Shutdown, and false when another one has
-/// come to its end. Until then it sleeps as in any wait: what that one waits for may need the place
-/// in which this one works.
+/// come to its end.
 bool DependencyEngine::BeginShutdown() {
-  LentPlaces lent(this, &park_mutex_, &*park_condition_);
   std::unique_lock<std::mutex> lock(park_mutex_);
-  // As in FinishAll: the end of the process breaks it off where this is the default engine.
-  const auto breaks_off = [&] { return abandoned_.load() && lent.process_ends(); };
-  WaitOn(*park_condition_, lock, "Shutdown", [&] { return !shutting_down_ || breaks_off(); });
-  if (shutting_down_) throw Abandoned("Shutdown");
+  WaitOn(*park_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
   shutting_down_ = !shut_down_;
   return shutting_down_;
 }
@@ -137,18 +115,7 @@ void DependencyEngine::EndWithProcess() {
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
   NotifyParked();
-  WakeSleepers();
   HoldOperations(/*at_end=*/true);
-}
-
-void DependencyEngine::WakeSleepers() {
-  std::lock_guard<std::mutex> hold(lent_places_mutex_);
-  for (LentPlace* place = lent_places_; place != nullptr; place = place->next) {
-    // Who has just looked what there is to do, and found nothing, is asleep when this has the
-    // mutex.
-    std::lock_guard<std::mutex> hold_sleep(*place->mutex);
-    place->condition->notify_all();
-  }
 }
 
 /// What is left in the queue of an engine that takes no pushes and has done all: help that came too

@@ -147,38 +147,9 @@ TEST(ProcessEndTest, AnEngineMayBeAStaticObject) {
   }
 }
 
-TEST(ProcessEndTest, AnOperationMayWaitForAnotherEngine) {
-  for (int i = 0; i < 5 * StressFactor(); ++i) {
-    ASSERT_EQ(StatusOf({kProcess, "exit_while_the_default_engine_waits"}), 0) << "process " << i;
-    ASSERT_EQ(StatusOf({kProcess, "exit_while_another_engine_waits"}), 0) << "process " << i;
-  }
-}
-
-TEST(ProcessEndTest, AnOperationMayBeInsideACallOfAnotherEngine) {
-  for (const char* call : {"push", "stop", "device_wait"}) {
-    for (int i = 0; i < 3 * StressFactor(); ++i) {
-      ASSERT_EQ(StatusOf({kProcess, std::string("exit_inside_a_call: ") + call}), 0) << call;
-    }
-  }
-}
-
-TEST(ProcessEndTest, APieceOfAnOperationsLoopMayWaitForAnotherEngine) {
-  for (int i = 0; i < 5 * StressFactor(); ++i) {
-    ASSERT_EQ(StatusOf({kProcess, "exit_while_a_piece_of_a_loop_waits"}, {"TESSERA_NUM_THREADS=2"}),
-              0);
-  }
-}
-
-TEST(ProcessEndTest, AStallReportInsideAWaitMayWaitForAThirdEngine) {
-  for (int i = 0; i < 5 * StressFactor(); ++i) {
-    ASSERT_EQ(StatusOf({kProcess, "exit_while_a_stall_report_waits"}), 0) << "process " << i;
-  }
-}
-
-TEST(ProcessEndTest, ShutdownMayComeAfterTheEndOfTheDefaultEngineOrBeBrokenOffByIt) {
+TEST(ProcessEndTest, ShutdownMayComeAfterTheEndOfTheDefaultEngine) {
   for (int i = 0; i < 5 * StressFactor(); ++i) {
     ASSERT_EQ(StatusOf({kProcess, "shutdown_after_the_end"}), 0) << "process " << i;
-    ASSERT_EQ(StatusOf({kProcess, "exit_inside_shutdown"}), 0) << "process " << i;
   }
 }
 

@@ -16,8 +16,8 @@
 #include "tessera/engine/schedule/recording.h"
 #include "tessera/engine/schedule/replay.h"
 #include "tessera/engine/schedule/schedule_plan.h"
-#include "tessera/engine/workers/lent_places.h"
 #include "tessera/engine/workers/thread_frame.h"
+#include "tessera/engine/workers/waiter.h"
 
 namespace tessera::engine_internal {
 namespace {

@@ -51,8 +51,7 @@ class ArenaPool {
 
 struct ArenaPool::Entry {
   Entry(std::unique_ptr<tbb::task_arena> its_arena, uint64_t engine_id)
-      : arena(std::move(its_arena)),
-        observer(std::in_place, Initialized(*arena), engine_id, ArenaThreads::kBorrowed) {}
+      : arena(std::move(its_arena)), observer(std::in_place, Initialized(*arena), engine_id) {}
 
   std::unique_ptr<tbb::task_arena> arena;
   std::optional<ArenaObserver> observer;

@@ -14,9 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/core/dependency_engine.h"
-#include "tessera/engine/lifetime/living_engines.h"
 #include "tessera/engine/observe/stall_clock.h"
-#include "tessera/engine/workers/lent_places.h"
 #include "tessera/engine/workers/thread_frame.h"
 #include "tessera/engine/workers/waiter.h"
 
@@ -33,8 +31,6 @@ constexpr int kMaxDemandedDepth = 100;
 // How many queue entries a wait looks at to find what it needs: while the engine runs it only
 // brings that forward.
 constexpr int64_t kMaxDemandVisits = 16384;
-// How long a wait of a thread that does not matter any more sleeps at the end of the process.
-constexpr auto kEndOfProcess = std::chrono::seconds(10);
 constexpr std::string_view kWaitInside = "a wait inside an operation";
 thread_local int help_depth = 0;
 thread_local int demanded_depth = 0;
@@ -89,7 +85,7 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   DependencyVariable* checked = Checked(variable, "WaitForVar");
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
-  waiter.inside = ThreadFrame::Inside(id_);
+  waiter.inside = ThreadFrame::HasFrame(id_);
   if (AcquireWait(waiter, *checked)) {
     if (waiter.inside) waiter.token = NextToken();
     AwaitTurn(waiter);
@@ -106,20 +102,14 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
     if (!ParkUntil(done, nullptr)) throw Abandoned("WaitForVar");
     return;
   }
-  bool reached;
-  {
-    LentPlaces lent(this, &fence.mutex, &fence.condition);
-    std::unique_lock<std::mutex> lock(fence.mutex);
-    WaitOn(fence.condition, lock, "WaitForVar", [&] { return done() || lent.process_ends(); });
-    reached = done();
-  }
-  if (!reached) throw Abandoned("WaitForVar");
+  std::unique_lock<std::mutex> lock(fence.mutex);
+  WaitOn(fence.condition, lock, "WaitForVar", done);
 }
 
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
   // From here on the queue points to the waiter, so no exception may leave before its turn.
   absl::Cleanup leave_queue = [&] {
-    if (!LeaveQueue(waiter)) BlockOutside(waiter, /*until_process_ends=*/false);
+    if (!LeaveQueue(waiter)) BlockOutside(waiter);
   };
   const DependencyVariable& variable = *waiter.inline_edges[0].variable();
   if (LeaveIfEndless(waiter)) {
@@ -131,7 +121,7 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
         "complete first; expected a wait that can end");
   }
   // Inside an operation what the wait needs goes on.
-  if (!waiter.inside && stopped_.load() && LeaveQueue(waiter)) {
+  if (!waiter.inside && stopped_.load() && MustReturnAtExit() && LeaveQueue(waiter)) {
     std::move(leave_queue).Cancel();
     if (abandoned_.load()) throw Abandoned("WaitForVar");
     throw FailedPrecondition("Engine::WaitForVar: writes of ", variable.ToString(),
@@ -139,9 +129,7 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
   }
   if (!waiter.inside) {
     std::move(leave_queue).Cancel();
-    if (BlockOutside(waiter, /*until_process_ends=*/true)) return;
-    if (LeaveQueue(waiter)) throw Abandoned("WaitForVar");
-    BlockOutside(waiter, /*until_process_ends=*/false);
+    BlockOutside(waiter);
     return;
   }
   Demand(waiter, kMaxDemandVisits);
@@ -172,9 +160,8 @@ bool DependencyEngine::LeaveIfEndless(Waiter& waiter) {
   return NeedsItsOwner(waiter) && CancelWait(waiter);
 }
 
-/// Sleeps until the wait's turn has come, or in an operation of an engine that ends with the
-/// process until then, if so asked. Returns whether its turn has come.
-bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
+/// Sleeps until the wait's turn has come.
+void DependencyEngine::BlockOutside(Waiter& waiter) {
   const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
   while (!waiter.done.load(std::memory_order_relaxed) &&
          std::chrono::steady_clock::now() < spin_end) {
@@ -182,36 +169,26 @@ bool DependencyEngine::BlockOutside(Waiter& waiter, bool until_process_ends) {
   }
   if (waiter.done.load()) {
     std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
-    return true;
+    return;
   }
-  LentPlaces lent(this, &waiter.mutex, &waiter.condition);
   std::unique_lock<std::mutex> lock(waiter.mutex);
   StallClock clock(options_.stall_report_ms);
-  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock,
-         [&] { return waiter.done.load() || (until_process_ends && lent.process_ends()); });
-  return waiter.done.load();
+  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock, [&] { return waiter.done.load(); });
 }
 
-/// What a wait throws when the process ends before it could. In a thread that has nothing to do
-/// with that end the error would turn it into a crash: there the process ends during the sleep,
-/// unless it waits for this very thread.
+/// What a wait throws when the process ends before it could.
 Error DependencyEngine::Abandoned(std::string_view call) const {
-  const bool bystander = !InAnyOperation() && std::this_thread::get_id() != ending_thread_;
-  if (bystander) std::this_thread::sleep_for(kEndOfProcess);
   return FailedPrecondition("Engine::", call,
                             ": the process ends while what this waits for pends; expected exit() "
                             "after all waits");
 }
 
-/// Whether this thread is at a piece of an operation's loop, of whatever engine: a worker without a
-/// frame is, unless its engine is gone.
-bool DependencyEngine::AtPiece() {
-  const uint64_t id = ThreadFrame::Arena();
-  return id != 0 && !ThreadFrame::HasFrame(id) && LivingEngine::Find(id, [](DependencyEngine&) {});
+/// Whether a wait from outside may not just sleep on while the engine is stopped. At the end of the
+/// process one may in any other thread than the one that ends it, where an exception would turn the
+/// end into a crash.
+bool DependencyEngine::MustReturnAtExit() const {
+  return !abandoned_.load() || std::this_thread::get_id() == ending_thread_;
 }
-
-/// Whether this thread is in an operation of any engine, or at a piece of its loop.
-bool DependencyEngine::InAnyOperation() { return ThreadFrame::InOperation() || AtPiece(); }
 
 /// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what
 /// the wait needs; where nothing of that is ready, it sleeps and lends its place to another thread.
@@ -224,13 +201,17 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
     return waiter == nullptr ? nullptr : queue_.PopDemanded(waiter->token);
   };
   const auto pop_any_demanded = [&] { return queue_.PopAnyDemanded(); };
-  const PlaceTakenBack place_taken_back(this);
   Execution* const current = ThreadFrame::Current(id_);
-  SuspendVisit(current);
-  absl::Cleanup resume = [&] { ResumeVisit(current); };
-  bool lent = false, all_demanded = false;
+  // A function that may block has its place lent already.
+  const ThreadFrame* const frame = ThreadFrame::InnermostOf(id_);
+  const bool blocks = frame != nullptr && frame->blocks();
+  if (!blocks) SuspendVisit(current);
+  absl::Cleanup resume = [&] {
+    if (!blocks) ResumeVisit(current);
+  };
+  bool lent = blocks, all_demanded = false;
   const auto take_back = [&] {
-    if (std::exchange(lent, false)) TakeBackPlace(Lender::kWait);
+    if (!blocks && std::exchange(lent, false)) TakeBackPlace(Lender::kWait);
   };
   absl::Cleanup take_back_at_end = take_back;
   StallClock clock(options_.stall_report_ms);
@@ -264,22 +245,20 @@ bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter)
           const DepthScope scope(help_depth);
           if (too_deep ? TryRun(pop_any_demanded) : TryRunOne()) continue;
         }
-        if (SleepUntilReady(clock, done, /*any=*/!too_deep, stopped) && !done()) return false;
+        SleepUntilReady(clock, done, /*any=*/!too_deep, stopped);
         continue;
       }
     }
-    if (Sleep(clock, done, waiter, stopped) && !done()) return false;
+    Sleep(clock, done, waiter, stopped);
   }
   return true;
 }
 
-/// Sleeps until done() holds or the process ends; also when the engine is not `stopped`, or not any
-/// more. Returns whether the process ends for another engine that this thread works for.
-bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter,
+/// Sleeps until done() holds or the process ends, or the engine is no longer as `stopped` as that.
+void DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter,
                              bool stopped) {
   // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
   std::condition_variable woken;
-  LentPlaces lent(this, &park_mutex_, &woken);
   std::list<std::condition_variable*> place = {&woken};
   std::unique_lock<std::mutex> lock(park_mutex_);
   // Announced before the look at what there is to do: pairs with NotifyParked, which is called
@@ -288,35 +267,29 @@ bool DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, 
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, kWaitInside, waiter, clock, [&] {
-    return done() || abandoned_.load() || stopped_.load() != stopped || lent.process_ends();
-  });
+  WaitOn(woken, lock, kWaitInside, waiter, clock,
+         [&] { return done() || abandoned_.load() || stopped_.load() != stopped; });
   if (waiter != nullptr) waiter->sleeping = nullptr;
   sleepers_.erase(own_place);
   parked_.fetch_sub(1);
-  return lent.process_ends();
 }
 
 /// Sleeps until done() holds, the process ends, or something is ready that may begin: `any`
-/// operation, or one that a wait needs; or it is no longer as `stopped` as that. Returns what Sleep
-/// does.
-bool DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any,
+/// operation, or one that a wait needs; or it is no longer as `stopped` as that.
+void DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any,
                                        bool stopped) {
-  LentPlaces lent(this, &park_mutex_, &*park_condition_);
   std::unique_lock<std::mutex> lock(park_mutex_);
   // As above, for NotifyHelpers too.
   parked_.fetch_add(1);
   parked_helpers_.fetch_add(1);
   WaitOn(*park_condition_, lock, kWaitInside,
          /*waiter=*/nullptr, clock, [&] {
-           if (done() || abandoned_.load() || lent.process_ends()) return true;
-           if (stopped_.load() != stopped) return true;
+           if (done() || abandoned_.load() || stopped_.load() != stopped) return true;
            std::lock_guard<FutexLock> hold(queue_lock_);
            return (any ? CountReady() : queue_.CountDemanded()) > 0;
          });
   parked_helpers_.fetch_sub(1);
   parked_.fetch_sub(1);
-  return lent.process_ends();
 }
 
 bool DependencyEngine::Idle() const {
@@ -326,32 +299,26 @@ bool DependencyEngine::Idle() const {
   return completed == pushed_.count();
 }
 
-/// Returns whether nothing pended at some moment since the call; false if the process ends before,
-/// which a thread outside the engine hears of only if it asks to.
-bool DependencyEngine::WaitUntilIdle(bool until_process_ends) {
-  LentPlaces lent(this, &idle_mutex_, &*idle_condition_);
+/// Returns when nothing has pended at some moment since the call.
+void DependencyEngine::WaitUntilIdle() {
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
-  bool idle = false;  // others may push once more by the time that this thread has woken
-  WaitOn(*idle_condition_, lock, "a wait for all operations", [&] {
-    idle = Idle();
-    return idle || (until_process_ends && lent.process_ends());
-  });
+  // Not asked again afterwards: others may push once more by the time that this thread has woken.
+  WaitOn(*idle_condition_, lock, "a wait for all operations", [&] { return Idle(); });
   idle_waiters_.fetch_sub(1);
-  return idle;
 }
 
 void DependencyEngine::WaitForAll() {
   CheckNotForked("WaitForAll");
   CheckNotRecording("WaitForAll");
   CheckNotInOperation("WaitForAll");
-  if (stopped_.load() && !Idle()) {
+  if (stopped_.load() && !Idle() && MustReturnAtExit()) {
     if (abandoned_.load()) throw Abandoned("WaitForAll");
     throw FailedPrecondition(
         "Engine::WaitForAll: operations pend and the engine is stopped; expected Start before the "
         "wait");
   }
-  if (!WaitUntilIdle(/*until_process_ends=*/true)) throw Abandoned("WaitForAll");
+  WaitUntilIdle();
   const FailureRef failure = failures_.ReportOldest(pushed_.count());
   failures_.Renew();
   if (failure != nullptr) Rethrow(*failure);
@@ -400,12 +367,12 @@ void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) 
 }
 
 void DependencyEngine::CheckNotInOperation(std::string_view call) const {
-  if (ThreadFrame::IsWorker(id_) && !ThreadFrame::HasFrame(id_)) {
+  const Execution* current = ThreadFrame::Current(id_);
+  if (current == nullptr && ThreadFrame::IsWorker(id_)) {
     throw FailedPrecondition("Engine::", call,
                              ": called inside a parallel loop on the engine's workers, for whose "
                              "operation it would wait; expected a call from outside");
   }
-  const Execution* current = ThreadFrame::Current(id_);
   if (current == nullptr) return;
   throw FailedPrecondition("Engine::", call, ": called inside operation \"",
                            current->display_name(),

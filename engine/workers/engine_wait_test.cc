@@ -411,22 +411,5 @@ TEST_P(ThreadedEngineWaitTest, AWaitingOperationIsWokenByAForeignCompletion) {
   engine_->WaitForVar(outer);
 }
 
-TEST_P(ThreadedEngineWaitTest, ALoopInsideAnOperationMayWait) {
-  Variable* outer = engine_->NewVariable();
-  std::vector<Variable*> inner;
-  for (int i = 0; i < 32; ++i) inner.push_back(engine_->NewVariable());
-  std::vector<int> values(32, 0);
-  engine_->PushSync(
-      [&](RunContext context) {
-        ParallelFor(32, [&](int i) {
-          context.engine->PushSync([&, i](RunContext) { values[i] = i; }, kCpu, {}, {inner[i]});
-          context.engine->WaitForVar(inner[i]);
-        });
-      },
-      kCpu, {}, {outer});
-  engine_->WaitForVar(outer);
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(values[i], i);
-}
-
 }  // namespace
 }  // namespace tessera

@@ -55,10 +55,6 @@ void __tsan_release(void* address);
 namespace tessera::engine_internal {
 namespace {
 
-thread_local bool is_borrowed = false;
-// Of threads that are. Relaxed everywhere: nothing but the number.
-std::atomic<int> borrowed_sleeps{0};
-
 /// Whether the system gives so many threads, all at once. Some 20 us for each.
 bool SystemGivesThreads(int count) {
   try {
@@ -136,18 +132,8 @@ WorkerReservation::~WorkerReservation() {
   TryToSetLimit(reservations);
 }
 
-BorrowedSleep::BorrowedSleep() : counts_(is_borrowed) {
-  if (counts_) borrowed_sleeps.fetch_add(1, std::memory_order_relaxed);
-}
-
-BorrowedSleep::~BorrowedSleep() {
-  if (counts_) borrowed_sleeps.fetch_sub(1, std::memory_order_relaxed);
-}
-
-bool BorrowedSleep::Any() { return borrowed_sleeps.load(std::memory_order_relaxed) > 0; }
-
-ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id, ArenaThreads threads)
-    : tbb::task_scheduler_observer(arena), engine_id_(engine_id), threads_(threads) {
+ArenaObserver::ArenaObserver(tbb::task_arena& arena, uint64_t engine_id)
+    : tbb::task_scheduler_observer(arena), engine_id_(engine_id) {
   PublishThroughTbb(this);
   // A worker that is inside when the observer ends may keep TBB's record of it (40 bytes) for good,
   // as of TBB 2021.8.
@@ -167,10 +153,8 @@ ArenaObserver::~ArenaObserver() {
 
 void ArenaObserver::on_scheduler_entry(bool is_worker) {
   ReceiveThroughTbb(this);
-  // Threads from outside enter through Execute, which has a frame.
   if (is_worker) {
     ThreadFrame::SetArena(engine_id_);
-    is_borrowed = threads_ == ArenaThreads::kBorrowed;
   }
   PublishThroughTbb(this);
 }
@@ -178,7 +162,6 @@ void ArenaObserver::on_scheduler_entry(bool is_worker) {
 void ArenaObserver::on_scheduler_exit(bool is_worker) {
   if (is_worker) {
     ThreadFrame::SetArena(0);
-    is_borrowed = false;
   }
   PublishThroughTbb(this);
 }

@@ -31,29 +31,6 @@ class WorkerReservation {
   const int workers_;
 };
 
-/// While it lives this thread sleeps. Where it is one of TBB's that no engine has reserved, at a
-/// piece of a loop, TBB may have none left for those that are: it knows of no sleep, and there may
-/// be as many such sleepers as threads work in the place of others.
-class BorrowedSleep {
- public:
-  BorrowedSleep();
-  ~BorrowedSleep();
-  BorrowedSleep(const BorrowedSleep&) = delete;
-  BorrowedSleep& operator=(const BorrowedSleep&) = delete;
-
-  /// Whether any such thread sleeps. A hint, for where to order runners.
-  static bool Any();
-
- private:
-  const bool counts_;
-};
-
-/// Whose threads those in an arena are.
-enum class ArenaThreads {
-  kReserved,  ///< its engine's, see WorkerReservation
-  kBorrowed   ///< whatever TBB has
-};
-
 /// The arena, in which TBB has what it needs of memory. Throws where there is none.
 inline tbb::task_arena& Initialized(tbb::task_arena& arena) {
   arena.initialize();
@@ -64,7 +41,7 @@ inline tbb::task_arena& Initialized(tbb::task_arena& arena) {
 class ArenaObserver final : public tbb::task_scheduler_observer {
  public:
   /// Requires an arena that is initialized: without memory TBB throws there, and crashes here.
-  ArenaObserver(tbb::task_arena& arena, uint64_t engine_id, ArenaThreads threads);
+  ArenaObserver(tbb::task_arena& arena, uint64_t engine_id);
   ~ArenaObserver();
 
   void on_scheduler_entry(bool is_worker) override;
@@ -72,7 +49,6 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
 
  private:
   const uint64_t engine_id_;
-  const ArenaThreads threads_;
 };
 
 // What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented

@@ -1,34 +1,15 @@
 #ifndef TESSERA_ENGINE_WORKERS_THREAD_FRAME_H_
 #define TESSERA_ENGINE_WORKERS_THREAD_FRAME_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 namespace tessera::engine_internal {
 
 class DependencyEngine;
 struct Execution;
 
-/// That a thread sleeps in a call of an engine or although it works for it, in a list of the
-/// engine's.
-struct LentPlace {
-  // See DependencyEngine::Lend. The thread has one place in an engine, which several may want lent.
-  int times = 0;
-  bool lent;           // if it is to be, and too many are not already
-  Execution* current;  // whose visit is suspended meanwhile, if it is one
-  // While it is in the list.
-  DependencyEngine* engine;
-  LentPlace* of_outer_engine;  // the thread's next one
-  // Guarded by the engine's lent_places_mutex_.
-  std::mutex* mutex;  // what the thread sleeps on
-  std::condition_variable* condition;
-  LentPlace* next;
-  LentPlace* previous;
-};
-
 /// While it lives, its thread works for an engine: it runs an operation's function, or (with a null
-/// execution) something else inside the engine's arena. Frames of one thread nest, those of several
+/// execution) looks for operations to run. Frames of one thread nest, those of several
 /// engines too. They are asked for by engines' numbers, because a number is never used again.
 class ThreadFrame {
  public:
@@ -61,8 +42,9 @@ class ThreadFrame {
 
   /// Lives at least as long as the frame.
   DependencyEngine* engine() const { return engine_; }
-  /// For whoever lends it: so a sleep needs no memory however many engines its thread works for.
-  LentPlace& place() { return place_; }
+  /// Whether the operation's function may block, with another thread in this one's place.
+  bool blocks() const { return blocks_; }
+  void set_blocks(bool blocks) { blocks_ = blocks; }
 
   /// Whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
@@ -105,7 +87,7 @@ class ThreadFrame {
   const uint64_t engine_id_;
   Execution* const execution_;
   ThreadFrame* const outer_;
-  LentPlace place_;  // whoever lends it fills it in; a frame costs no more for having it
+  bool blocks_ = false;
 };
 
 /// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.

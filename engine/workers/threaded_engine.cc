@@ -15,6 +15,7 @@
 #include "tessera/engine/workers/arena_pool.h"
 #include "tessera/engine/workers/spare_threads.h"
 #include "tessera/engine/workers/tbb_workers.h"
+#include "tessera/engine/workers/thread_frame.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -108,7 +109,7 @@ bool ThreadedEngine::LendPlace(Lender lender) {
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
   const int free = std::max(0, FreePlaces());
   const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
-                       .spare = lent() > 0 || BorrowedSleep::Any()};
+                       .spare = lent() > 0};
   if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
   runners_ += start.count;
   active_ += start.count;
@@ -160,12 +161,14 @@ void ThreadedEngine::RunnerLoop() {
   // Of the two places of an arena for one thread TBB uses either.
   const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
   const RunnerPlace place(id(), index);
+  const ThreadFrame frame(this, id(), /*execution=*/nullptr);  // for destructors that wait
   while (Execution* const execution = NextOrRetire()) RunInTurn(execution);
   Deactivate();
 }
 
 /// The same in a thread of the engine's own.
 void ThreadedEngine::SpareLoop() {
+  const ThreadFrame frame(this, id(), /*execution=*/nullptr);
   while (Execution* const execution = NextOrRetire()) RunInTurn(execution);
   Deactivate();
 }

@@ -105,7 +105,7 @@ class ThreadedEngine final : public DependencyEngine {
     Workers(int count, ThreadedEngine* engine)
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
-          observer(Initialized(arena), engine->id(), ArenaThreads::kReserved),
+          observer(Initialized(arena), engine->id()),
           arenas(count, engine->id()),
           spares(arenas, engine->id(), [engine] { engine->SpareLoop(); }) {}
 

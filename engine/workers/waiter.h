@@ -7,6 +7,7 @@
 
 #include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/dependency_engine.h"
+#include "tessera/engine/workers/thread_frame.h"
 
 namespace tessera::engine_internal {
 
@@ -18,6 +19,30 @@ struct DependencyEngine::Waiter final : WaitExecution {
   std::atomic<bool> done{false};
   std::mutex mutex;
   std::condition_variable condition;
+};
+
+/// While it lives, the function that the innermost operation of this thread calls may block: others
+/// work in its place, and run what is left of its visit if it is one.
+class DependencyEngine::Blocked {
+ public:
+  explicit Blocked(DependencyEngine* engine)
+      : engine_(engine), frame_(ThreadFrame::InnermostOf(engine->id_)) {
+    // First, so that what the visit leaves is in the queue when a thread for it is looked for.
+    engine_->SuspendVisit(current_);
+    frame_->set_blocks(engine_->LendPlace(Lender::kBlocked));
+  }
+  ~Blocked() {
+    if (frame_->blocks()) engine_->TakeBackPlace(Lender::kBlocked);
+    frame_->set_blocks(false);
+    engine_->ResumeVisit(current_);
+  }
+  Blocked(const Blocked&) = delete;
+  Blocked& operator=(const Blocked&) = delete;
+
+ private:
+  DependencyEngine* const engine_;
+  ThreadFrame* const frame_;
+  Execution* const current_ = ThreadFrame::Current(engine_->id_);
 };
 
 }  // namespace tessera::engine_internal
