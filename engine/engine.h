@@ -40,7 +40,7 @@ enum class FnProperty : uint8_t {
   kCopyFromGpu,     ///< copies from a CUDA device, on its copy-out stream
   kCopyToGpu,       ///< copies to a CUDA device, on its copy-in stream
   kCpuPrioritized,  ///< runs before every operation that is not, whatever their priorities
-  kAsync,           ///< may block (IO, a request): others work in its place meanwhile
+  kAsync,           ///< may block (IO, a request): a compensating thread works meanwhile
   kDeleteVariable,  ///< releases what a variable stands for: runs like kNoSkip
   kGpuPrioritized,  ///< on a CUDA device, a stream that goes before the others
   kNoSkip,          ///< runs even if what it reads carries an error, and does not inherit it
@@ -148,19 +148,14 @@ struct FailedOperation {
 /// whose variables are written afresh or deleted meanwhile.
 ///
 /// ### Waiting inside an operation
-/// An operation may push and wait. While it waits its thread runs what the wait needs; where
-/// nothing of that is ready it sleeps, and another thread works in its place. So operations that
-/// the wait needs may run on top of it, in its thread: a lock must not be held across a wait.
-/// (Beyond a thousand waits at once, any operation may.) A wait that never could end, because what
-/// it waits for needs the waiting operation (or one beneath it on its thread) to finish, throws
-/// Error(kFailedPrecondition) instead. The engine knows its own variables alone: a wait for another
-/// engine holds a worker, and two operations of two engines that wait for each other's do so for
-/// ever. Waits by other means (a condition
-/// variable, a future) the engine cannot see: they hold a worker, as does all that blocks, but in
-/// operations that say so by FnProperty::kAsync. Each of these that blocks has a thread, up to
-/// 1,024: beyond that, or where the system has none for more, it holds a worker too, and what would
-/// end it may find none. (DebugString then tells of that.) What somebody else completes is best
-/// pushed with PushAsync, which needs no thread.
+/// An operation may push and wait. While it waits, another operation runs on a compensating thread;
+/// what the wait needs goes first. A lock must not be held across a wait. A wait that needs its own
+/// operation to complete throws Error(kFailedPrecondition). At most 1,024 operations wait at once:
+/// a wait beyond that, or one for which the system refuses a thread, throws
+/// Error(kResourceExhausted). A wait for another engine, in a piece of a parallel loop, or by other
+/// means (a condition variable, a future) holds its worker. A function that blocks by other means
+/// gets a compensating thread if its push says FnProperty::kAsync. An operation that somebody else
+/// completes is best pushed with PushAsync, which needs no thread.
 ///
 /// ### What functions hold
 /// What a synchronous function has captured is destroyed at the end of its operation, as a part of
@@ -171,14 +166,12 @@ struct FailedOperation {
 /// that is gone ends with the last operation of its last replay, as a part of it.)
 ///
 /// ### Parallel loops inside an operation
-/// Workers are threads of one TBB arena. A thread that works in the place of one that sleeps or
-/// blocks is the engine's own and has an arena of its own, for loops of
-/// as many threads: meanwhile more than `workers` threads may compute, for a moment also after a
-/// wait of many operations has ended. Operations run isolated (tbb::this_task_arena::isolate): a
-/// thread that waits for its own loop to end takes up no piece of another operation and no other
-/// operation, hence thread-local scratch memory is safe.
-/// TBB does not tell which operation a piece of a loop belongs to: a piece that waits holds its
-/// thread, and one that waits for what its own operation writes never ends.
+/// Workers are threads of one TBB arena; each compensating thread has an arena of its own, for
+/// loops of as many threads. Operations run isolated (tbb::this_task_arena::isolate): a thread that
+/// waits for its own loop to end takes up no piece of another operation and no other operation,
+/// hence thread-local scratch memory is safe. TBB does not tell which operation a piece of a loop
+/// belongs to: a piece that waits holds its thread, and one that waits for what its own operation
+/// writes never ends.
 ///
 /// ### Devices
 /// The function of an operation for a CUDA device enqueues its work on RunContext::stream and
@@ -311,11 +304,11 @@ class Engine {
   /// variable.
   virtual bool IsIdle([[maybe_unused]] Variable* variable) { return false; }
 
-  /// From here on no operation begins, but for those that a running one waits for, which may run
-  /// one after another in the thread that waits; returns when those that run have returned and
-  /// devices have done what was enqueued, or when somebody calls Start. Pushes are accepted and
-  /// keep. Does nothing once Shutdown has begun. Throws Error(kFailedPrecondition) inside an
-  /// operation, and inside one of another engine when the process ends.
+  /// Lets no operation begin from here on. Returns when those that run have returned and devices
+  /// have done what was enqueued, or when somebody calls Start. Pushes are accepted and keep. While
+  /// the engine is stopped WaitForVar throws Error(kFailedPrecondition) if writes pend, inside an
+  /// operation unless the write that it needs runs already. Does nothing once Shutdown has begun.
+  /// Throws Error(kFailedPrecondition) inside an operation.
   virtual void Stop() = 0;
 
   /// Goes on after Stop.

@@ -166,7 +166,7 @@ std::string NamedTwice(Access a, Access b) {
 // Sets of the standard library, here and in recordings: Abseil's cannot be destroyed after they
 // have found no memory.
 
-/// Which edges NeedsItsOwner has come past.
+/// Which edges WouldDeadlock has come past.
 struct Passed {
   std::unordered_set<const Edge*> appended;  ///< with all that are behind them
   std::unordered_set<const Edge*> followed;  ///< what they hold back has been appended
@@ -380,6 +380,18 @@ bool AcquireWait(WaitExecution& wait, DependencyVariable& variable) {
   return true;
 }
 
+bool AwaitedWriteRuns(WaitExecution& wait) {
+  Edge& own = wait.inline_edges[0];
+  DependencyVariable& variable = *own.variable();
+  std::lock_guard<FutexLock> hold(variable.lock);
+  if (!own.queued()) return true;
+  for (Edge* edge = variable.head; edge != &own; edge = edge->next) {
+    if (edge->write()) return false;
+  }
+  // Relaxed: seen late, the wait throws where the write has just begun.
+  return variable.writer != nullptr && variable.writer->running.load(std::memory_order_relaxed);
+}
+
 bool CancelWait(WaitExecution& wait) {
   Edge& own = wait.inline_edges[0];
   DependencyVariable& variable = *own.variable();
@@ -396,7 +408,7 @@ bool CancelWait(WaitExecution& wait) {
   return false;
 }
 
-bool NeedsItsOwner(WaitExecution& wait) {
+bool WouldDeadlock(WaitExecution& wait) {
   std::vector<Execution*> blocked = {wait.owner};
   std::unordered_set<Execution*> seen;
   Passed passed;
@@ -442,7 +454,7 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
     DependencyVariable& variable = *place.variable;
     const auto demand = [&](Execution* execution) {
       if (!seen.insert(execution).second) return;
-      execution->demanded.store(wait.token, std::memory_order_relaxed);
+      execution->demanded.store(true, std::memory_order_relaxed);
       for (Edge& edge : execution->edges()) {
         if (edge.variable() == &variable) continue;
         places.push_back({edge.variable(), execution, execution->sequence});

@@ -140,6 +140,10 @@ bool AcquireWait(WaitExecution& wait, DependencyVariable& variable);
 /// Takes a wait out of its queue. Returns false if its turn has come already.
 bool CancelWait(WaitExecution& wait);
 
+/// Whether the write that a wait needs has begun, and needs nothing else to begin. True also if the
+/// wait's turn has come.
+bool AwaitedWriteRuns(WaitExecution& wait);
+
 /// Whether `wait`, queued by AcquireWait, can never get its turn because it needs its own owner, or
 /// an operation suspended beneath the owner, to complete first.
 ///
@@ -148,7 +152,7 @@ bool CancelWait(WaitExecution& wait);
 /// still while other threads push and run, and an answer of true stays true; but for waits that are
 /// cancelled, and for an asynchronous owner that is complete before its function has returned. The
 /// caller sees to it that neither happens meanwhile. Takes time in proportion to what is blocked.
-bool NeedsItsOwner(WaitExecution& wait);
+bool WouldDeadlock(WaitExecution& wait);
 
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
 /// those of them that may be ready. Stops after so many queue entries. What changes meanwhile may

@@ -277,7 +277,8 @@ Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, i
   execution->device = device;
   execution->site = site;
   execution->rank = RankOf(property, priority);
-  execution->demanded.store(0, std::memory_order_relaxed);
+  execution->demanded.store(false, std::memory_order_relaxed);
+  execution->running.store(false, std::memory_order_relaxed);
   execution->references.store(1, std::memory_order_relaxed);
   return execution;
 }

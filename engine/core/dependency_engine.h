@@ -122,18 +122,17 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Whether a device's work is complete when its operation's function has returned.
   virtual bool SynchronizesDevices() const { return false; }
 
-  /// Which thread lends its place.
-  enum class Lender {
-    kWait,    ///< one that sleeps, and can run operations itself
-    kBlocked  ///< one that cannot run any
-  };
-  /// The calling thread, which works for the engine, is about to sleep or to block: others may run
-  /// as many operations at once as before. Returns false if too many do already, or if a kWait
-  /// finds no thread for its place: then it has to run operations itself. A kBlocked has lent its
-  /// place even if there is no thread for it.
-  virtual bool LendPlace(Lender) { return false; }
-  /// It is back. Called once for each of these calls that returned true.
-  virtual void TakeBackPlace(Lender) {}
+  /// The calling thread, which runs an operation, is about to sleep or to block: one operation more
+  /// may run until EndBlocking. Returns false if there is no compensating thread.
+  virtual bool BeginBlocking() { return false; }
+  virtual void EndBlocking() {}
+
+  /// Whether an operation that waits runs others on top of it, in its thread.
+  virtual bool RunsOnTop() const { return false; }
+  /// Runs one of them, if there is one.
+  virtual void RunOnTop() {}
+  /// Whether RunOnTop would find one.
+  virtual bool HasWorkOnTop() { return false; }
 
   /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
   virtual std::string DescribePlaces() const { return {}; }
@@ -144,17 +143,14 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   /// Runs the operation, or skips it, and appends those that become ready by that.
   void Run(Execution* execution, ReadyList& ready);
 
-  /// How many in the queue may begin: while the engine is stopped what waits inside it need.
-  /// Requires queue_lock_.
+  /// How many in the queue may begin. Requires queue_lock_.
   int64_t CountReady() const {
-    if (!stopped_.load(std::memory_order_relaxed)) return queue_.size();
-    return abandoned_.load(std::memory_order_relaxed) ? 0 : queue_.CountDemanded();
+    return stopped_.load(std::memory_order_relaxed) ? 0 : queue_.size();
   }
 
   /// Takes the best of these from the queue; null if there is none. Requires queue_lock_.
   Execution* PopReady() {
-    if (!stopped_.load(std::memory_order_relaxed)) return queue_.Pop();
-    return abandoned_.load(std::memory_order_relaxed) ? nullptr : queue_.PopAnyDemanded();
+    return stopped_.load(std::memory_order_relaxed) ? nullptr : queue_.Pop();
   }
 
   /// The same, with this thread counted as active until its Deactivate.
@@ -162,20 +158,12 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
     return Take([this] { return PopReady(); });
   }
 
-  /// Takes one ready operation from the queue and runs it. Returns false if there is none that may
-  /// begin.
-  bool TryRunOne() {
-    return TryRun([this] { return PopReady(); });
-  }
+  /// Takes from the queue what pop() returns, which is called with queue_lock_ held and may return
+  /// null, and runs it. Returns false if that is nothing.
+  bool TryRun(absl::FunctionRef<Execution*()> pop);
 
-  /// Runs an operation that this thread has taken from the queue.
-  void RunTaken(Execution* execution);
-
-  /// Wakes those who wait inside the engine for something to change. Cheap if there are none.
-  void NotifyParked();
-
-  /// The same for those who would run what is in the queue now.
-  void NotifyHelpers();
+  /// Has those that wait inside operations look again. Cheap if there are none.
+  void NotifyInside();
 
   /// One thread less that may run operations. What is last in a thread's use of the engine: with
   /// the count at 0 a stopped engine may be destroyed.
@@ -199,12 +187,14 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<bool> abandoned_{false};  // the process ends
 
  private:
-  class Blocked;
+  class BlockingScope;
   class RecordedSchedule;
   class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
   enum class GraphLaunch { kDone, kTaken, kRefused };
   struct Waiter;
+  /// How a wait inside an operation ends.
+  enum class WaitEnd { kDone, kStopped, kRefused, kProcessEnds };
 
   // Pushing (dependency_engine.cc).
   void CheckDevice(Device device, FnProperty property, std::string_view operation);
@@ -250,7 +240,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void FinishDelete(Execution* execution, ReadyList& operations);
   static bool DropReference(Execution& execution);
   Execution* Take(absl::FunctionRef<Execution*()> pop);
-  bool TryRun(absl::FunctionRef<Execution*()> pop);
   void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
   void TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns, bool skipped);
   void CountComplete(uint64_t operations = 1);
@@ -317,14 +306,13 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   // Waiting (dependency_engine_wait.cc).
   void AwaitFence(Fence& fence, bool inside);
   void AwaitTurn(Waiter& waiter);
-  void Demand(Waiter& waiter, int64_t max_visits);
+  void Demand(Waiter& waiter);
   bool LeaveQueue(Waiter& waiter);
-  bool LeaveIfEndless(Waiter& waiter);
+  bool LeaveIfDeadlocked(Waiter& waiter);
   void BlockOutside(Waiter& waiter);
-  Error Abandoned(std::string_view call) const;
-  bool ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter);
-  void Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter, bool stopped);
-  void SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any, bool stopped);
+  Error BrokenOff(WaitEnd end, std::string_view call, std::string_view what) const;
+  WaitEnd WaitInside(absl::FunctionRef<bool()> done, Waiter* waiter);
+  bool SleepInside(absl::FunctionRef<bool()> done, StallClock& clock, Waiter* waiter, WaitEnd& end);
   void WaitUntilIdle();
   bool Idle() const;
   void Report(const FailureRef& failure);
@@ -333,10 +321,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, Waiter* waiter, StallClock& clock,
-              absl::FunctionRef<bool()> done);
+              std::string_view what, absl::FunctionRef<bool()> done, StallClock& clock,
+              Waiter* waiter);
   void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, absl::FunctionRef<bool()> done);
+              std::string_view what, absl::FunctionRef<bool()> done, Waiter* waiter = nullptr);
 
   // The bound on what pends (dependency_engine_room.cc).
   void Throttle(uint64_t pushed);
@@ -380,16 +368,17 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<int64_t> idle_waiters_{0};
   std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
-  // While NeedsItsOwner looks around, and while what these must not see happens.
+  // While WouldDeadlock looks around, and while what these must not see happens.
   std::mutex wait_graph_mutex_;
-  // Who waits inside the engine, for active_ to become 0, or for another thread's Shutdown.
+  // Waits inside operations. Who has something for them looks at the number.
+  std::mutex inside_mutex_;
+  std::atomic<int64_t> waits_inside_{0};
+  std::list<std::condition_variable*> sleepers_;  // guarded by inside_mutex_
+  // Who waits for active_ to become 0, or for another thread's Shutdown.
   std::mutex park_mutex_;
   DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
-  std::atomic<int64_t> parked_{0};
-  std::atomic<int64_t> parked_helpers_{0};        // those of them that run what is ready
-  std::list<std::condition_variable*> sleepers_;  // the others; guarded by park_mutex_
-  bool shutting_down_ = false;                    // a thread is in Shutdown; guarded by park_mutex_
-  bool shut_down_ = false;                        // guarded by park_mutex_
+  bool shutting_down_ = false;  // a thread is in Shutdown; guarded by park_mutex_
+  bool shut_down_ = false;      // guarded by park_mutex_
 
   // The pushers' counter and the runners', each on a line of its own; operations pend while they
   // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.

@@ -8,8 +8,8 @@
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/core/memory_wait.h"
 #include "tessera/engine/schedule/replay.h"
+#include "tessera/engine/workers/blocking_scope.h"
 #include "tessera/engine/workers/thread_frame.h"
-#include "tessera/engine/workers/waiter.h"
 
 namespace tessera::engine_internal {
 
@@ -41,6 +41,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
     Complete(execution, input_failure, ready);
     return;
   }
+  execution->running.store(true, std::memory_order_relaxed);
   const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
   const RunContext context{execution->device, nullptr, this};
   if (const auto* async = std::get_if<AsyncFn>(&fn)) {
@@ -54,15 +55,15 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
     RunAsync(execution, std::move(completion), *async, context);
     return;
   }
-  std::optional<Blocked> blocked;
-  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
+  std::optional<BlockingScope> blocking;
+  if (execution->property == FnProperty::kAsync) blocking.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
     Call(std::get<SyncFn>(fn), context);
   } catch (...) {
     failure = NewFailure(*execution, std::current_exception());
   }
-  blocked.reset();
+  blocking.reset();
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   Complete(execution, failure, ready);
 }
@@ -77,8 +78,8 @@ void DependencyEngine::RunAsync(Execution* execution, std::shared_ptr<Completion
   // One reference is the completion's, one is ours: the function may not be destroyed while it
   // runs, however early it is complete.
   execution->references.store(2, std::memory_order_relaxed);
-  std::optional<Blocked> blocked;
-  if (execution->property == FnProperty::kAsync) blocked.emplace(this);
+  std::optional<BlockingScope> blocking;
+  if (execution->property == FnProperty::kAsync) blocking.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
     Call(fn, context, OnComplete(completion));
@@ -88,7 +89,7 @@ void DependencyEngine::RunAsync(Execution* execution, std::shared_ptr<Completion
       NewFailure(*execution, std::current_exception());
     }
   }
-  blocked.reset();
+  blocking.reset();
   completion.reset();
   if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
   // The last of the two counts: after WaitForAll no function is still on its way to return.
@@ -242,38 +243,6 @@ void DependencyEngine::FinishInline(ReadyList& ready) {
   ready = operations;
 }
 
-void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
-  DependencyVariable& variable = *wait->inline_edges[0].variable();
-  wait->failure = variable.failure;  // no lock: the granted read protects the mark
-  if (uses_devices_.load(std::memory_order_relaxed)) {
-    std::lock_guard<FutexLock> hold(variable.lock);
-    wait->fence = LastIssuedWrite(variable);
-  }
-  Leftovers none;  // a read leaves what it finds
-  Release(*wait, nullptr, ready, none);
-  auto* waiter = static_cast<Waiter*>(wait);
-  if (!waiter->inside) {
-    std::lock_guard<std::mutex> hold(waiter->mutex);
-    waiter->done.store(true);
-    waiter->condition.notify_one();
-    return;
-  }
-  // Who sleeps cannot be gone before it has this mutex.
-  std::lock_guard<std::mutex> hold_park(park_mutex_);
-  std::condition_variable* const sleeping = waiter->sleeping;
-  {
-    std::lock_guard<std::mutex> hold(waiter->mutex);
-    waiter->done.store(true);
-    waiter->condition.notify_one();
-  }
-  // The waiter may be gone from here on, if it did not sleep.
-  if (sleeping != nullptr) {
-    sleeping->notify_one();
-  } else {
-    park_condition_->notify_all();
-  }
-}
-
 /// The variable's error, a program's object, goes with it: `operations`, which are ready, are
 /// dispatched before that.
 void DependencyEngine::FinishDelete(Execution* execution, ReadyList& operations) {
@@ -307,8 +276,6 @@ void DependencyEngine::CountComplete(uint64_t operations) {
     wake_throttled_at_.store(UINT64_MAX);
     room_condition_->notify_all();
   }
-  // Threads that wait for all inside the engine are parked.
-  if (parked_.load() > 0 && completed == pushed_.count()) NotifyParked();
 }
 
 /// Takes from the queue what pop() returns, which is called with queue_lock_ held and may return
@@ -320,18 +287,14 @@ Execution* DependencyEngine::Take(absl::FunctionRef<Execution*()> pop) {
   return execution;
 }
 
-void DependencyEngine::RunTaken(Execution* execution) {
+bool DependencyEngine::TryRun(absl::FunctionRef<Execution*()> pop) {
+  Execution* const execution = Take(pop);
+  if (execution == nullptr) return false;
   ReadyList ready;
   Run(execution, ready);
   if (!ready.empty()) Dispatch(ready);
   Deactivate();
-}
-
-/// Runs what Take takes. Returns false if that is nothing.
-bool DependencyEngine::TryRun(absl::FunctionRef<Execution*()> pop) {
-  Execution* const execution = Take(pop);
-  if (execution != nullptr) RunTaken(execution);
-  return execution != nullptr;
+  return true;
 }
 
 void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bool skipped) {
@@ -344,19 +307,6 @@ void DependencyEngine::TraceRun(uint64_t sequence, std::string_view name, int64_
       TracedRun{
           .sequence = sequence, .begin_ns = begin_ns, .end_ns = trace_.Now(), .skipped = skipped},
       name, WorkerIndex());
-}
-
-void DependencyEngine::NotifyParked() {
-  if (parked_.load() == 0) return;
-  std::lock_guard<std::mutex> hold(park_mutex_);
-  park_condition_->notify_all();
-  for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
-}
-
-void DependencyEngine::NotifyHelpers() {
-  if (parked_helpers_.load() == 0) return;
-  std::lock_guard<std::mutex> hold(park_mutex_);
-  park_condition_->notify_all();
 }
 
 void DependencyEngine::Deactivate() {

@@ -134,33 +134,6 @@ TEST_P(EngineAllocationTest, PushesAndRunsTakeNothingWhileNoTraceIsOn) {
   engine_->DeleteOperator(op);
 }
 
-TEST_P(EngineAllocationTest, AWaitInsideAnOperationMayFindNoMemory) {
-  std::atomic<bool> failed{true};
-  for (int64_t call = 0; failed; ++call) {
-    Variable* const awaited = engine_->NewVariable();
-    const OnComplete done = PushOpen(*engine_, awaited);
-    std::atomic<pid_t> thread{0};
-    std::atomic<bool> ended{false};
-    engine_->PushSync(
-        [&](RunContext context) {
-          const FailingNew failing(call);
-          thread = ThisThread();
-          try {
-            context.engine->WaitForVar(awaited);
-          } catch (const std::bad_alloc&) {
-          }
-          failed = failing.has_failed();
-          ended = true;
-        },
-        kCpu, {}, {});
-    while (thread == 0) std::this_thread::yield();
-    AwaitSleep(thread);  // in the wait, or at its end for want of work
-    done();
-    engine_->WaitForAll();
-    ASSERT_TRUE(ended) << "allocation " << call;
-  }
-}
-
 // A call for help goes to the queue, where others with a priority stand already. What may be
 // missing is a thread that comes: then the operation's own one does the rest afterwards.
 TEST_P(EngineAllocationTest, AReplayWhoseOperationWaitsWithoutMemoryGoesOn) {

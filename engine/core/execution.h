@@ -121,9 +121,10 @@ struct alignas(64) Execution {
   FnProperty property = FnProperty::kNormal;
   QueuePlace place = QueuePlace::kNone;
   bool begun = false;  // it is in the engine's BegunList
-  /// The token of a wait inside an operation that needs this one: it goes first. 0 if none does. A
-  /// hint, hence relaxed everywhere.
-  std::atomic<uint32_t> demanded{0};
+  /// A wait inside an operation needs this one: it goes first. A hint, hence relaxed everywhere.
+  std::atomic<bool> demanded{false};
+  /// The operation's function has been called. Relaxed everywhere.
+  std::atomic<bool> running{false};
   uint32_t edge_count = 0;
   /// Edges that are not granted yet; whoever brings it to 0 owns the execution.
   std::atomic<int32_t> blocked_edges{0};

@@ -46,10 +46,31 @@ class NaiveEngine final : public DependencyEngine {
   // push; but not deeper than this, where all go to the queue for the outermost call, or a long
   // chain would exhaust the stack.
   static constexpr int kMaxDepth = 16;
+  // How many operations that waits on a thread do not need lie on top of each other.
+  static constexpr int kMaxOnTop = 64;
+  static inline thread_local int on_top = 0;
 
   bool SynchronizesDevices() const override { return true; }
   bool ReplaysInOrder() const override { return true; }
   bool DispatchRuns() const override { return true; }
+  bool RunsOnTop() const override { return true; }
+
+  void RunOnTop() override {
+    ++on_top;
+    TryRun([this] { return on_top <= kMaxOnTop ? PopReady() : PopDemanded(); });
+    --on_top;
+  }
+
+  bool HasWorkOnTop() override {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    if (on_top < kMaxOnTop) return CountReady() > 0;
+    return CountReady() > 0 && queue_.best_rank() == ReadyQueue::kUrgentRank;
+  }
+
+  /// Requires queue_lock_.
+  Execution* PopDemanded() {
+    return stopped_.load(std::memory_order_relaxed) ? nullptr : queue_.PopDemanded();
+  }
 
   void Dispatch(ReadyList& ready) override {
     const DispatchFrame frame(id());
@@ -71,7 +92,7 @@ class NaiveEngine final : public DependencyEngine {
       std::lock_guard<FutexLock> hold(queue_lock_);
       while (!ready.empty()) queue_.Push(ready.PopFront());
     }
-    NotifyParked();
+    NotifyInside();
   }
 
   /// The one to run now, with this thread counted as active; null if there is none or the engine is
@@ -89,7 +110,7 @@ class NaiveEngine final : public DependencyEngine {
       }
       queue_.Push(best);
     }
-    NotifyParked();  // a wait may need it all the same
+    NotifyInside();  // a wait may need it all the same
     return nullptr;
   }
 };

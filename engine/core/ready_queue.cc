@@ -96,7 +96,7 @@ Execution* ReadyQueue::Ranked::front() const {
 void ReadyQueue::Push(Execution* execution) {
   ++size_;
   if (execution->kind == ExecutionKind::kJoin) ++joins_;
-  if (execution->demanded.load(std::memory_order_relaxed) != 0) {
+  if (execution->demanded.load(std::memory_order_relaxed)) {
     execution->place = QueuePlace::kUrgent;
     urgent_.PushBack(execution);
   } else if (execution->rank == 0) {
@@ -130,22 +130,12 @@ Execution* ReadyQueue::Pop() {
   return execution;
 }
 
-Execution* ReadyQueue::FindDemanded(uint32_t token, int64_t max_looks) const {
-  Execution* execution = urgent_.front();
-  for (int64_t looks = 0; execution != nullptr && looks < max_looks; ++looks) {
-    if (execution->demanded.load(std::memory_order_relaxed) == token) return execution;
-    execution = execution->next;
-  }
-  return nullptr;
-}
-
 /// Help for a replay that has become demanded since it was called.
-Execution* ReadyQueue::FindDemandedJoin(uint32_t token) const {
+Execution* ReadyQueue::FindDemandedJoin() const {
   if (joins_ == 0) return nullptr;
-  const auto demanded = [token](const Execution& execution) {
-    if (execution.kind != ExecutionKind::kJoin) return false;
-    const uint32_t by = execution.replay->execution->demanded.load(std::memory_order_relaxed);
-    return token == kAnyToken ? by != 0 : by == token;
+  const auto demanded = [](const Execution& execution) {
+    return execution.kind == ExecutionKind::kJoin &&
+           execution.replay->execution->demanded.load(std::memory_order_relaxed);
   };
   for (Execution* at = plain_.front(); at != nullptr; at = at->next) {
     if (demanded(*at)) return at;
@@ -153,22 +143,17 @@ Execution* ReadyQueue::FindDemandedJoin(uint32_t token) const {
   return ranked_.Find(demanded);
 }
 
-Execution* ReadyQueue::PopDemanded(uint32_t token, int64_t max_looks) {
-  Execution* const execution = FindDemanded(token, max_looks);
+Execution* ReadyQueue::PopDemanded() {
+  Execution* const execution = urgent_.front();
   if (execution != nullptr) Remove(execution);
   return execution;
 }
 
-Execution* ReadyQueue::PopDemandedJoin(uint32_t token) {
-  Execution* const execution = FindDemandedJoin(token);
-  if (execution != nullptr) Remove(execution);
-  return execution;
-}
-
-Execution* ReadyQueue::PopAnyDemanded() {
-  Execution* const execution = urgent_.empty() ? FindDemandedJoin(kAnyToken) : urgent_.front();
-  if (execution != nullptr) Remove(execution);
-  return execution;
+void ReadyQueue::PromoteJoins() {
+  while (Execution* const join = FindDemandedJoin()) {
+    join->demanded.store(true, std::memory_order_relaxed);
+    Promote(join);
+  }
 }
 
 /// Takes it out of whatever part it stands in.
@@ -190,7 +175,7 @@ void ReadyQueue::Remove(Execution* execution) {
 void ReadyQueue::Promote(Execution* execution) {
   if (execution->place == QueuePlace::kNone || execution->place == QueuePlace::kUrgent) return;
   // Complete since it was found, and another operation by now.
-  if (execution->demanded.load(std::memory_order_relaxed) == 0) return;
+  if (!execution->demanded.load(std::memory_order_relaxed)) return;
   Remove(execution);
   ++size_;
   if (execution->kind == ExecutionKind::kJoin) ++joins_;

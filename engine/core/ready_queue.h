@@ -25,28 +25,14 @@ class ReadyQueue {
   /// The next to run; null if there is none.
   Execution* Pop();
 
-  /// How far a wait looks for what it needs while there are other threads: if it finds nothing it
-  /// sleeps, and they run what is there.
-  static constexpr int64_t kNearFront = 64;
-
-  /// One that the wait with this token needs, among the first so many demanded ones; null if there
-  /// is none.
-  Execution* PopDemanded(uint32_t token, int64_t max_looks = kNearFront);
-
-  /// Help for a replay that the wait with this token needs; null if there is none.
-  Execution* PopDemandedJoin(uint32_t token);
-
-  /// One that any wait needs; null if there is none.
-  Execution* PopAnyDemanded();
-  /// How many waits need; of help for replays that have become demanded since it was called one
-  /// counts, and only where nothing else is needed.
-  int64_t CountDemanded() const {
-    if (!urgent_.empty()) return urgent_.size();
-    return FindDemandedJoin(kAnyToken) == nullptr ? 0 : 1;
-  }
+  /// One that a wait needs; null if there is none.
+  Execution* PopDemanded();
 
   /// Makes an execution the next to run if it is in the queue.
   void Promote(Execution* execution);
+
+  /// The same for help with replays that have become demanded since it was called.
+  void PromoteJoins();
 
   /// Calls visit(execution) for each, in no order.
   template <typename Visit>
@@ -117,10 +103,7 @@ class ReadyQueue {
     Execution* root_ = nullptr;
   };
 
-  static constexpr uint32_t kAnyToken = 0;  // no wait has it
-
-  Execution* FindDemanded(uint32_t token, int64_t max_looks) const;
-  Execution* FindDemandedJoin(uint32_t token) const;
+  Execution* FindDemandedJoin() const;
   void Remove(Execution* execution);
   void UpdateBestRank();
 

@@ -61,6 +61,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, Re
     if (skip) {
       if (trace_.on()) TraceRun(*execution, trace_.Now(), /*skipped=*/true);
     } else {
+      execution->running.store(true, std::memory_order_relaxed);
       const AnyFn& fn = execution->op != nullptr ? execution->op->fn : execution->fn;
       const RunContext context{execution->device, stream.handle(), this};
       if (const auto* async = std::get_if<AsyncFn>(&fn)) {
@@ -197,7 +198,7 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
     GiveExecution(execution);
     CountComplete();
   }
-  NotifyParked();
+  NotifyInside();
   Deactivate();
 }
 

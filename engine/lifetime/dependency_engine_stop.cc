@@ -15,7 +15,7 @@ void DependencyEngine::Stop() {
   HoldOperations(/*at_end=*/false);
 }
 
-/// Lets no operation begin but those that waiting operations need. Returns when none runs, or when
+/// Lets no operation begin. Returns when none runs, or when
 /// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
 /// process.
 void DependencyEngine::HoldOperations(bool at_end) {
@@ -30,7 +30,7 @@ void DependencyEngine::HoldOperations(bool at_end) {
     std::lock_guard<std::mutex> hold(idle_mutex_);
     room_condition_->notify_all();
   }
-  NotifyParked();  // waits have all that they need go on
+  NotifyInside();  // waits for what does not begin end with an error
   std::unique_lock<std::mutex> lock(park_mutex_);
   WaitOn(*park_condition_, lock, "Stop", [&] {
     std::lock_guard<FutexLock> hold(queue_lock_);
@@ -59,7 +59,7 @@ void DependencyEngine::LetOperationsBegin() {
     if (stop_waiters_ > 0) park_condition_->notify_all();
   }
   if (!ready.empty()) Dispatch(ready);
-  NotifyParked();
+  NotifyInside();
 }
 
 void DependencyEngine::Shutdown() {
@@ -114,7 +114,7 @@ void DependencyEngine::EndWithProcess() {
   CheckNotInOperation("Stop");
   ending_thread_ = std::this_thread::get_id();
   abandoned_.store(true);
-  NotifyParked();
+  NotifyInside();
   HoldOperations(/*at_end=*/true);
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/testing/engine_configurations.h"
@@ -23,9 +24,11 @@ namespace {
 using engine_internal::AwaitSleep;
 using engine_internal::ConfigurationName;
 using engine_internal::EngineConfigurationTest;
+using engine_internal::MessageOf;
 using engine_internal::PushOpen;
 using engine_internal::ThisThread;
 using engine_internal::ThreadedConfigurations;
+using testing::HasSubstr;
 
 constexpr Device kCpu = Device::Cpu();
 
@@ -39,173 +42,53 @@ class EngineStopTest : public EngineConfigurationTest {
 INSTANTIATE_TEST_SUITE_P(All, EngineStopTest, testing::ValuesIn(ThreadedConfigurations()),
                          ConfigurationName);
 
-TEST_P(EngineStopTest, WhatAWaitNeedsRunsAlthoughTheEngineStops) {
+TEST_P(EngineStopTest, AWaitForAWriteThatHasNotBegunThrowsWhileTheEngineIsStopped) {
+  for (const bool pushed_before : {false, true}) {
+    Variable *gate = New(), *inner = New(), *outer = New();
+    const OnComplete open = PushOpen(*engine_, gate);
+    const auto push = [&] { engine_->PushSync([](RunContext) {}, kCpu, {gate}, {inner}); };
+    std::promise<pid_t> begun;
+    engine_->PushSync(
+        [&](RunContext context) {
+          if (pushed_before) push();
+          begun.set_value(ThisThread());
+          if (!pushed_before) {
+            AwaitStopped();
+            push();
+          }
+          context.engine->WaitForVar(inner);
+        },
+        kCpu, {}, {outer});
+    const pid_t waiter = begun.get_future().get();
+    if (pushed_before) AwaitSleep(waiter);
+    std::thread stopper([&] { engine_->Stop(); });
+    AwaitStopped();
+    open();
+    stopper.join();
+    EXPECT_THAT(MessageOf([&] { engine_->Throw(outer); }), HasSubstr("stopped"));
+    engine_->Start();
+    engine_->WaitForAll();
+  }
+}
+
+TEST_P(EngineStopTest, AWaitForAWriteThatRunsEndsThoughTheEngineStops) {
   Variable *inner = New(), *outer = New();
-  std::latch begun(1);
-  std::atomic<bool> ran{false};
+  std::latch writing(1), go_on(1);
   engine_->PushSync(
       [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        context.engine->PushSync([&](RunContext) { ran = true; }, kCpu, {}, {inner});
+        context.engine->PushSync([&](RunContext) { writing.count_down(), go_on.wait(); }, kCpu, {},
+                                 {inner});
         context.engine->WaitForVar(inner);
       },
       kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();  // returns, though the operation waits
-  EXPECT_TRUE(ran);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-TEST_P(EngineStopTest, ReadersThatHoldBackAWriteRunAlthoughTheEngineStops) {
-  Variable *x = New(), *outer = New();
-  std::latch begun(1);
-  std::atomic<int> reads{0};
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        // Both are ready or queued in a stopped engine, and the wait is for the write alone.
-        context.engine->PushSync([&](RunContext) { ++reads; }, kCpu, {x}, {});
-        context.engine->PushSync([](RunContext) {}, kCpu, {}, {x});
-        context.engine->WaitForVar(x);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();
-  EXPECT_EQ(reads, 1);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-TEST_P(EngineStopTest, AllThatAWaitNeedsRunsAlthoughTheEngineStopsHoweverMuchItIs) {
-  constexpr int kWrites = 20000;
-  Variable *x = New(), *y = New(), *outer = New();
-  std::latch begun(1);
-  std::atomic<int> runs{0};
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        for (int i = 0; i < kWrites; ++i) {
-          Variable *const source = New();
-          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {source});
-          // Each pair stands in two lines, both of which are as long as that.
-          context.engine->PushSync([&](RunContext) { ++runs; }, kCpu, {source}, {},
-                                   {.updates = {x, y}});
-          engine_->DeleteVariable(source);
-        }
-        context.engine->WaitForVar(x);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();
-  EXPECT_EQ(runs, 2 * kWrites);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-TEST_P(EngineStopTest, AReplayThatAWaitNeedsGoesOnAlthoughTheEngineStops) {
-  Variable *x = New(), *outer = New();
-  std::atomic<int> runs{0};
-  const auto schedule = engine_->Record([&] {
-    for (int i = 0; i < 50; ++i) engine_->PushSync([&](RunContext) { ++runs; }, kCpu, {}, {x});
-  });
-  std::latch begun(1);
-  engine_->PushSync(
-      [&](RunContext context) {
-        begun.count_down();
-        AwaitStopped();
-        schedule->Replay();
-        context.engine->WaitForVar(x);
-      },
-      kCpu, {}, {outer});
-  begun.wait();
-  engine_->Stop();
-  EXPECT_EQ(runs, 50);
-  engine_->Start();
-  engine_->WaitForVar(outer);
-}
-
-// More than one stack may hold.
-TEST_P(EngineStopTest, AnyNumberOfNestedWaitsEndsAlthoughTheEngineStops) {
-  constexpr size_t kDepth = 350;
-  std::vector<Variable *> variables;
-  for (size_t i = 0; i <= kDepth; ++i) variables.push_back(New());
-  std::thread stopper;
-  size_t ended = 0;
-  const std::function<void(size_t)> descend = [&](size_t depth) {
-    if (depth == 10) {
-      stopper = std::thread([&] { engine_->Stop(); });
-      AwaitStopped();
-    }
-    if (depth == kDepth) return;
-    engine_->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {},
-                      {variables[depth + 1]});
-    engine_->WaitForVar(variables[depth + 1]);
-    ++ended;
-  };
-  std::latch over(1);
-  engine_->PushSync([&](RunContext) { descend(0), over.count_down(); }, kCpu, {}, {variables[0]});
-  over.wait();
-  stopper.join();
-  EXPECT_EQ(ended, kDepth);
-  engine_->Start();
-  engine_->WaitForAll();
-}
-
-// As many as lie on one stack. What is ready first is another wait's, and waits for the bottom of
-// it.
-TEST_P(EngineStopTest, DeepWaitsEndThoughWhatIsReadyWaitsForThemWhileTheEngineStops) {
-  constexpr size_t kDepth = 101;
-  std::vector<Variable *> nested;
-  for (size_t i = 0; i <= kDepth; ++i) nested.push_back(New());
-  Variable *top_gate = New(), *other_gate = New(), *other = New(), *held = New(), *both = New();
-  const OnComplete open_top = PushOpen(*engine_, top_gate);
-  const OnComplete open_other = PushOpen(*engine_, other_gate);
-  engine_->PushSync([](RunContext) {}, kCpu, {top_gate}, {nested[kDepth]});
-  std::promise<pid_t> top;
-  const std::function<void(size_t)> descend = [&](size_t depth) {
-    if (depth + 1 == kDepth) {
-      top.set_value(ThisThread());
-    } else {
-      engine_->PushSync([&, depth](RunContext) { descend(depth + 1); }, kCpu, {},
-                        {nested[depth + 1]});
-    }
-    engine_->WaitForVar(nested[depth + 1]);
-  };
-  engine_->PushSync([&](RunContext) { descend(0); }, kCpu, {}, {nested[0]});
-  const pid_t top_thread = top.get_future().get();
-  AwaitSleep(top_thread);
-  std::latch other_begun(1), blocks(1), release(1);
-  engine_->PushSync(
-      [&](RunContext) {
-        other_begun.count_down();
-        engine_->WaitForVar(nested[0]);
-      },
-      kCpu, {other_gate}, {other});
-  // The thread of the wait that needs it blocks: with one worker nobody else is awake.
-  engine_->PushSync(
-      [&](RunContext) {
-        engine_->PushSync([&](RunContext) { blocks.count_down(), release.wait(); }, kCpu, {},
-                          {held}, {.property = FnProperty::kAsync});
-        engine_->PushSync([](RunContext) {}, kCpu, {held, other}, {both});
-        engine_->WaitForVar(both);
-      },
-      kCpu, {}, {});
-  blocks.wait();
+  writing.wait();
   std::thread stopper([&] { engine_->Stop(); });
   AwaitStopped();
-  AwaitSleep(top_thread);
-  open_other();
-  other_begun.wait();
-  open_top();
-  release.count_down();
+  go_on.count_down();
   stopper.join();
   EXPECT_EQ(engine_->counters().pending, 0u);
+  engine_->WaitForVar(outer);
   engine_->Start();
-  engine_->WaitForAll();  // none of the waits was refused
 }
 
 TEST_P(EngineStopTest, StopReturnsWhenSomebodyStarts) {
@@ -248,40 +131,6 @@ TEST_P(EngineStopTest, StopStartAndShutdownMayMeet) {
     EXPECT_EQ(runs, 100);
     for (std::thread &thread : threads) thread.join();
   }
-}
-
-// A wait begins with what it finds soon. All of it has to be known where nothing else begins.
-TEST(NaiveEngineStopTest, AWaitThatNeedsManyOperationsEndsThoughTheEngineStops) {
-  constexpr int kMany = 20000;
-  const auto engine = Engine::Create({.kind = EngineKind::kNaive, .max_pending = 0});
-  Variable *const gate = engine->NewVariable(), *const needed = engine->NewVariable();
-  const OnComplete open = PushOpen(*engine, gate);
-  for (int i = 0; i < kMany; ++i) {
-    Variable *const own = engine->NewVariable();
-    engine->PushSync([](RunContext) {}, kCpu, {gate}, {own});
-    engine->PushSync([](RunContext) {}, kCpu, {own}, {needed});
-  }
-  std::promise<pid_t> waiting, stopping;
-  std::thread waiter([&] {
-    engine->PushSync(
-        [&](RunContext context) {
-          waiting.set_value(ThisThread());
-          context.engine->WaitForVar(needed);
-        },
-        kCpu, {}, {});
-  });
-  AwaitSleep(waiting.get_future().get());
-  std::thread stopper([&] {
-    stopping.set_value(ThisThread());
-    engine->Stop();
-  });
-  AwaitSleep(stopping.get_future().get());
-  open();
-  stopper.join();
-  waiter.join();
-  engine->Start();
-  engine->WaitForAll();
-  EXPECT_EQ(engine->counters().run, 2u * kMany + 2u);
 }
 
 }  // namespace

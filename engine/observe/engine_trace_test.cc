@@ -140,33 +140,6 @@ TEST_P(EngineTraceTest, EachWorkerHasARowInWhichNothingOverlaps) {
   }
 }
 
-// There its place has another number.
-TEST(ThreadedTraceTest, AWorkerKeepsItsRowWhileItIsInAnotherArena) {
-  constexpr int kWorkers = 2;
-  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = kWorkers});
-  std::latch begun(kWorkers), waited(kWorkers);
-  engine->StartTrace();
-  for (const std::string number : {"0", "1"}) {
-    engine->PushSync(
-        [&, number](RunContext) {
-          begun.arrive_and_wait();
-          tbb::task_arena(kWorkers).execute([&] {
-            Variable* const inner = engine->NewVariable();
-            engine->PushSync([](RunContext) {}, kCpu, {}, {inner}, {.name = "inner " + number});
-            engine->WaitForVar(inner);  // runs it, as nobody else is free
-          });
-          waited.arrive_and_wait();
-        },
-        kCpu, {}, {}, {.name = "outer " + number});
-  }
-  engine->WaitForAll();
-  const Trace trace(engine->StopTrace());
-  for (const std::string number : {"0", "1"}) {
-    EXPECT_EQ(trace.Slices("inner " + number).at(0)["tid"],
-              trace.Slices("outer " + number).at(0)["tid"]);
-  }
-}
-
 TEST_P(EngineTraceTest, TimeInTheQueueEndsWhenTheOperationBegins) {
   Variable* variable = New();
   double behind_for_us = 0;

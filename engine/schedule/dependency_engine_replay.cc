@@ -16,8 +16,8 @@
 #include "tessera/engine/schedule/recording.h"
 #include "tessera/engine/schedule/replay.h"
 #include "tessera/engine/schedule/schedule_plan.h"
+#include "tessera/engine/workers/blocking_scope.h"
 #include "tessera/engine/workers/thread_frame.h"
-#include "tessera/engine/workers/waiter.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -439,12 +439,11 @@ void DependencyEngine::ResumeVisit(Execution* current) {
 /// Whether what stands in the queue goes before an operation of that rank, in a visit that has run
 /// so many.
 bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs) const {
-  // What an operation waits for goes on even when the engine is stopped.
-  if (replay.execution->demanded.load(std::memory_order_relaxed) != 0) return false;
   // Relaxed throughout: a visitor that sees something late runs one operation more.
+  if (stopped_.load(std::memory_order_relaxed)) return true;
+  if (replay.execution->demanded.load(std::memory_order_relaxed)) return false;
   const int64_t queued = queue_.best_rank();
-  return stopped_.load(std::memory_order_relaxed) || queued > rank ||
-         (queued == rank && runs >= kMaxVisitRuns);
+  return queued > rank || (queued == rank && runs >= kMaxVisitRuns);
 }
 
 /// Runs operations of the replay until none is ready or something else should run first.
@@ -532,14 +531,14 @@ void DependencyEngine::RunWatched(Replay& replay, uint32_t index, const RunConte
   if (Skip(replay, index)) return;
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   FailureRef failure;
-  std::optional<Blocked> blocked;
-  if (replay.plan.operation(index).blocks) blocked.emplace(this);
+  std::optional<BlockingScope> blocking;
+  if (replay.plan.operation(index).blocks) blocking.emplace(this);
   try {
     (*replay.plan.operation(index).sync)(context);
   } catch (...) {
     failure = NewFailure(replay, index, std::current_exception());
   }
-  blocked.reset();
+  blocking.reset();
   replay.Mark(index, failure);
   if (begin_ns != kNotTraced) TraceRun(replay, index, begin_ns, /*skipped=*/false);
 }
@@ -560,8 +559,8 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
   }
   begun_.Enter(*step);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
-  std::optional<Blocked> blocked;
-  if (replay.plan.push(index).op->property == FnProperty::kAsync) blocked.emplace(this);
+  std::optional<BlockingScope> blocking;
+  if (replay.plan.push(index).op->property == FnProperty::kAsync) blocking.emplace(this);
   try {
     // Isolated from the rest of the visit, in which what it leaves behind has no place.
     Call(std::get<AsyncFn>(replay.plan.push(index).op->fn), context, OnComplete(completion));
@@ -571,7 +570,7 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
       NewFailure(replay, index, std::current_exception());
     }
   }
-  blocked.reset();
+  blocking.reset();
   completion.reset();
   if (begin_ns != kNotTraced) TraceRun(replay, index, begin_ns, /*skipped=*/false);
   DropStep(step);

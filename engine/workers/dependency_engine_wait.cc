@@ -1,12 +1,12 @@
 // How threads wait for a DependencyEngine.
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <iterator>
-#include <limits>
+#include <condition_variable>
 #include <list>
-#include <new>
+#include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -15,54 +15,44 @@
 #include "tessera/base/error.h"
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/observe/stall_clock.h"
+#include "tessera/engine/workers/blocking_scope.h"
+#include "tessera/engine/workers/compensating_threads.h"
 #include "tessera/engine/workers/thread_frame.h"
-#include "tessera/engine/workers/waiter.h"
 
 namespace tessera::engine_internal {
 namespace {
 
-// How long a wait spins before it sleeps: about what a sleep and a wake-up cost.
+// A wait spins for about as long as a sleep and a wake-up take.
 constexpr auto kSpinTime = std::chrono::microseconds(20);
-// How many operations that a wait does not need a thread runs on top of each other.
-constexpr int kMaxHelpDepth = 64;
-// How many operations that a wait needs, and wait themselves, a thread runs on top of each other.
-// Beyond that another thread does, on a stack of its own.
-constexpr int kMaxDemandedDepth = 100;
-// How many queue entries a wait looks at to find what it needs: while the engine runs it only
-// brings that forward.
+// Priority inheritance stops after so many queue entries.
 constexpr int64_t kMaxDemandVisits = 16384;
-constexpr std::string_view kWaitInside = "a wait inside an operation";
-thread_local int help_depth = 0;
-thread_local int demanded_depth = 0;
 
-/// While it lives, one more of a kind lies on this thread's stack.
-class DepthScope {
- public:
-  explicit DepthScope(int& depth) : depth_(depth) { ++depth_; }
-  ~DepthScope() { --depth_; }
-  DepthScope(const DepthScope&) = delete;
-  DepthScope& operator=(const DepthScope&) = delete;
-
- private:
-  int& depth_;
-};
-
-uint32_t NextToken() {
-  static std::atomic<uint32_t> last{0};
-  uint32_t token;
-  // Relaxed: nothing but the number.
-  while ((token = last.fetch_add(1, std::memory_order_relaxed)) == 0) {
+bool SpinUntil(absl::FunctionRef<bool()> done) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    SpinPause();
   }
-  return token;
+  return true;
 }
 
 }  // namespace
+
+/// A call of WaitForVar, on the caller's stack. `done` is set under the mutex that the waiter
+/// sleeps with, and the waiter takes that mutex once more before it returns: it cannot vanish while
+/// it is being woken.
+struct DependencyEngine::Waiter final : WaitExecution {
+  bool inside = false;  ///< an operation waits: it sleeps with inside_mutex_ in place of `mutex`
+  std::atomic<bool> done{false};
+  std::mutex mutex;
+  std::condition_variable condition;
+};
 
 /// Sleeps on the condition until done() holds, and writes the wait's report if that takes too long.
 /// `waiter` may be null.
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, std::string_view what,
-                              Waiter* waiter, StallClock& clock, absl::FunctionRef<bool()> done) {
+                              absl::FunctionRef<bool()> done, StallClock& clock, Waiter* waiter) {
   while (clock.pending()) {
     if (condition.wait_until(lock, clock.due(), done)) return;
     lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
@@ -74,9 +64,9 @@ void DependencyEngine::WaitOn(std::condition_variable& condition,
 
 void DependencyEngine::WaitOn(std::condition_variable& condition,
                               std::unique_lock<std::mutex>& lock, std::string_view what,
-                              absl::FunctionRef<bool()> done) {
+                              absl::FunctionRef<bool()> done, Waiter* waiter) {
   StallClock clock(options_.stall_report_ms);
-  WaitOn(condition, lock, what, /*waiter=*/nullptr, clock, done);
+  WaitOn(condition, lock, what, done, clock, waiter);
 }
 
 void DependencyEngine::WaitForVar(Variable* variable) {
@@ -86,33 +76,32 @@ void DependencyEngine::WaitForVar(Variable* variable) {
   Waiter waiter;
   waiter.owner = ThreadFrame::Current(id_);
   waiter.inside = ThreadFrame::HasFrame(id_);
-  if (AcquireWait(waiter, *checked)) {
-    if (waiter.inside) waiter.token = NextToken();
-    AwaitTurn(waiter);
-  }
+  if (AcquireWait(waiter, *checked)) AwaitTurn(waiter);
   if (waiter.fence != nullptr) AwaitFence(*waiter.fence, waiter.inside);
   Report(waiter.failure != nullptr || waiter.fence == nullptr ? waiter.failure
                                                               : waiter.fence->failure);
 }
 
-/// Waits for a device, which needs nobody here to get on.
+/// Waits for a device.
 void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
   const auto done = [&] { return fence.done.load(); };
   if (inside) {
-    if (!ParkUntil(done, nullptr)) throw Abandoned("WaitForVar");
+    const WaitEnd end = WaitInside(done, /*waiter=*/nullptr);
+    if (end != WaitEnd::kDone) throw BrokenOff(end, "WaitForVar", "the device's work");
     return;
   }
   std::unique_lock<std::mutex> lock(fence.mutex);
   WaitOn(fence.condition, lock, "WaitForVar", done);
 }
 
+/// Returns when the wait's turn has come. If it throws, the wait has left its queue.
 void DependencyEngine::AwaitTurn(Waiter& waiter) {
-  // From here on the queue points to the waiter, so no exception may leave before its turn.
+  // The queue points to the waiter, so no exception may leave before its turn.
   absl::Cleanup leave_queue = [&] {
     if (!LeaveQueue(waiter)) BlockOutside(waiter);
   };
   const DependencyVariable& variable = *waiter.inline_edges[0].variable();
-  if (LeaveIfEndless(waiter)) {
+  if (LeaveIfDeadlocked(waiter)) {
     std::move(leave_queue).Cancel();
     throw FailedPrecondition(
         "Engine::WaitForVar: operation \"", waiter.owner->display_name(), "\" waits for ",
@@ -120,30 +109,31 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
         ", but the pending write needs it, or an operation that is suspended beneath it, to "
         "complete first; expected a wait that can end");
   }
-  // Inside an operation what the wait needs goes on.
-  if (!waiter.inside && stopped_.load() && MustReturnAtExit() && LeaveQueue(waiter)) {
-    std::move(leave_queue).Cancel();
-    if (abandoned_.load()) throw Abandoned("WaitForVar");
-    throw FailedPrecondition("Engine::WaitForVar: writes of ", variable.ToString(),
-                             " pend and the engine is stopped; expected Start before the wait");
-  }
-  if (!waiter.inside) {
-    std::move(leave_queue).Cancel();
+  WaitEnd end = WaitEnd::kDone;
+  if (waiter.inside) {
+    Demand(waiter);
+    end = WaitInside([&] { return waiter.done.load(); }, &waiter);
+  } else if (stopped_.load() && MustReturnAtExit()) {
+    end = abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped;
+  } else {
     BlockOutside(waiter);
-    return;
   }
-  Demand(waiter, kMaxDemandVisits);
-  if (!ParkUntil([&] { return waiter.done.load(); }, &waiter)) throw Abandoned("WaitForVar");
-  std::move(leave_queue).Cancel();
-  std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
+  if (end == WaitEnd::kDone) {
+    std::move(leave_queue).Cancel();
+  } else if (LeaveQueue(waiter)) {
+    std::move(leave_queue).Cancel();
+    throw BrokenOff(end, "WaitForVar", variable.ToString());
+  }  // Else its turn has come meanwhile.
 }
 
-/// Has what the wait needs run before all else, as far as that is found within so many visits.
-void DependencyEngine::Demand(Waiter& waiter, int64_t max_visits) {
-  DemandWhatBlocks(waiter, max_visits, [this](Execution* execution) {
+/// Priority inheritance: what the wait needs runs before all else.
+void DependencyEngine::Demand(Waiter& waiter) {
+  DemandWhatBlocks(waiter, kMaxDemandVisits, [this](Execution* execution) {
     std::lock_guard<FutexLock> hold(queue_lock_);
     queue_.Promote(execution);
   });
+  std::lock_guard<FutexLock> hold(queue_lock_);
+  queue_.PromoteJoins();
 }
 
 /// Takes the wait out of its queue. Returns false if its turn has come already.
@@ -152,35 +142,38 @@ bool DependencyEngine::LeaveQueue(Waiter& waiter) {
   return CancelWait(waiter);
 }
 
-/// The same for a wait that never could end; returns false for any other. Of several operations
-/// that wait for each other one leaves, and the others go on when it has failed.
-bool DependencyEngine::LeaveIfEndless(Waiter& waiter) {
+/// Takes a wait that never could end out of its queue; returns false for any other. Of several
+/// operations that wait for each other one leaves, and the others go on when it has failed.
+bool DependencyEngine::LeaveIfDeadlocked(Waiter& waiter) {
   if (waiter.owner == nullptr) return false;
   std::lock_guard<std::mutex> hold(wait_graph_mutex_);
-  return NeedsItsOwner(waiter) && CancelWait(waiter);
+  return WouldDeadlock(waiter) && CancelWait(waiter);
 }
 
 /// Sleeps until the wait's turn has come.
 void DependencyEngine::BlockOutside(Waiter& waiter) {
-  const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
-  while (!waiter.done.load(std::memory_order_relaxed) &&
-         std::chrono::steady_clock::now() < spin_end) {
-    SpinPause();
-  }
-  if (waiter.done.load()) {
-    std::lock_guard<std::mutex> wake_is_over(waiter.mutex);
-    return;
-  }
-  std::unique_lock<std::mutex> lock(waiter.mutex);
-  StallClock clock(options_.stall_report_ms);
-  WaitOn(waiter.condition, lock, "WaitForVar", &waiter, clock, [&] { return waiter.done.load(); });
+  const auto done = [&] { return waiter.done.load(); };
+  std::mutex& mutex = waiter.inside ? inside_mutex_ : waiter.mutex;
+  SpinUntil(done);
+  std::unique_lock<std::mutex> lock(mutex);
+  WaitOn(waiter.condition, lock, "WaitForVar", done, &waiter);
 }
 
-/// What a wait throws when the process ends before it could.
-Error DependencyEngine::Abandoned(std::string_view call) const {
-  return FailedPrecondition("Engine::", call,
-                            ": the process ends while what this waits for pends; expected exit() "
-                            "after all waits");
+Error DependencyEngine::BrokenOff(WaitEnd end, std::string_view call, std::string_view what) const {
+  switch (end) {
+    case WaitEnd::kStopped:
+      return FailedPrecondition("Engine::", call, ": writes of ", what,
+                                " pend and the engine is stopped; expected Start before the wait");
+    case WaitEnd::kRefused:
+      return ResourceExhausted("Engine::", call, ": an operation waits for ", what,
+                               ", and there is no compensating thread for it; expected at most ",
+                               CompensatingThreads::kMaxThreads,
+                               " operations that wait at once, and a system that has threads for "
+                               "them");
+    default:
+      return FailedPrecondition("Engine::", call, ": the process ends while ", what,
+                                " pends; expected exit() after all waits");
+  }
 }
 
 /// Whether a wait from outside may not just sleep on while the engine is stopped. At the end of the
@@ -190,106 +183,54 @@ bool DependencyEngine::MustReturnAtExit() const {
   return !abandoned_.load() || std::this_thread::get_id() == ending_thread_;
 }
 
-/// Waits inside the engine, for `waiter` or, where that is null, for a device. The thread runs what
-/// the wait needs; where nothing of that is ready, it sleeps and lends its place to another thread.
-/// So no operation lies on top of another one that does not need it. Only where too many sleep
-/// already it runs whatever is ready, up to a depth. Returns false if the process ends before
-/// done() holds.
-bool DependencyEngine::ParkUntil(absl::FunctionRef<bool()> done, Waiter* waiter) {
-  // A wait for a device needs no operation.
-  const auto pop_needed = [&] {
-    return waiter == nullptr ? nullptr : queue_.PopDemanded(waiter->token);
-  };
-  const auto pop_any_demanded = [&] { return queue_.PopAnyDemanded(); };
-  Execution* const current = ThreadFrame::Current(id_);
-  // A function that may block has its place lent already.
-  const ThreadFrame* const frame = ThreadFrame::InnermostOf(id_);
-  const bool blocks = frame != nullptr && frame->blocks();
-  if (!blocks) SuspendVisit(current);
-  absl::Cleanup resume = [&] {
-    if (!blocks) ResumeVisit(current);
-  };
-  bool lent = blocks, all_demanded = false;
-  const auto take_back = [&] {
-    if (!blocks && std::exchange(lent, false)) TakeBackPlace(Lender::kWait);
-  };
-  absl::Cleanup take_back_at_end = take_back;
-  StallClock clock(options_.stall_report_ms);
-  const auto spin_end = std::chrono::steady_clock::now() + kSpinTime;
-  while (!done()) {
-    if (abandoned_.load()) return false;
-    // Where there is always something to run it never sleeps.
-    if (clock.TakeDue()) ReportStall(kWaitInside, waiter);
-    // Who works in a lent place takes what is needed first; while the engine is stopped nothing
-    // else begins, so that all of it must be known.
-    const bool stopped = stopped_.load();
-    if (stopped && !all_demanded && waiter != nullptr) {
-      take_back();  // it is lent anew for what is found
-      Demand(*waiter, std::numeric_limits<int64_t>::max());
-    }
-    all_demanded |= stopped;  // marks stay, and what was pushed since comes after the wait
-    if (!lent && demanded_depth < kMaxDemandedDepth) {
-      const DepthScope scope(demanded_depth);
-      if (TryRun(pop_needed)) continue;
-    }
-    const bool too_deep = help_depth >= kMaxHelpDepth;
-    if (!lent) {
-      if (std::chrono::steady_clock::now() < spin_end) {
-        SpinPause();
-        continue;
-      }
-      lent = LendPlace(Lender::kWait);
-      if (!lent) {
-        // Too deep for others, those go on that any wait needs.
-        {
-          const DepthScope scope(help_depth);
-          if (too_deep ? TryRun(pop_any_demanded) : TryRunOne()) continue;
-        }
-        SleepUntilReady(clock, done, /*any=*/!too_deep, stopped);
-        continue;
-      }
-    }
-    Sleep(clock, done, waiter, stopped);
+/// Waits inside an operation for `waiter` or, where that is null, for a device.
+DependencyEngine::WaitEnd DependencyEngine::WaitInside(absl::FunctionRef<bool()> done,
+                                                       Waiter* waiter) {
+  if (!RunsOnTop() && SpinUntil(done)) {
+    std::lock_guard<std::mutex> wake_is_over(inside_mutex_);
+    return WaitEnd::kDone;
   }
-  return true;
+  const BlockingScope scope(this);
+  if (!scope.is_compensated() && !RunsOnTop()) return WaitEnd::kRefused;
+  WaitEnd end = WaitEnd::kDone;
+  StallClock clock(options_.stall_report_ms);
+  while (!SleepInside(done, clock, waiter, end)) RunOnTop();
+  return end;
 }
 
-/// Sleeps until done() holds or the process ends, or the engine is no longer as `stopped` as that.
-void DependencyEngine::Sleep(StallClock& clock, absl::FunctionRef<bool()> done, Waiter* waiter,
-                             bool stopped) {
-  // One for each sleeper: there may be a thousand, and most of what happens concerns one of them.
-  std::condition_variable woken;
+/// Sleeps until a wait inside an operation ends in one way or another, or until something is ready
+/// that the thread runs on top: then it returns false.
+bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& clock,
+                                   Waiter* waiter, WaitEnd& end) {
+  std::condition_variable own;
+  std::condition_variable& woken = waiter == nullptr ? own : waiter->condition;
   std::list<std::condition_variable*> place = {&woken};
-  std::unique_lock<std::mutex> lock(park_mutex_);
-  // Announced before the look at what there is to do: pairs with NotifyParked, which is called
+  std::unique_lock<std::mutex> lock(inside_mutex_);
+  // Announced before the look at what there is to do: pairs with NotifyInside, which is called
   // after there is something and looks for the announcement.
-  parked_.fetch_add(1);
+  waits_inside_.fetch_add(1);
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
-  if (waiter != nullptr) waiter->sleeping = &woken;
-  WaitOn(woken, lock, kWaitInside, waiter, clock,
-         [&] { return done() || abandoned_.load() || stopped_.load() != stopped; });
-  if (waiter != nullptr) waiter->sleeping = nullptr;
+  bool ends = false;
+  WaitOn(
+      woken, lock, "a wait inside an operation",
+      [&] {
+        ends = true;
+        if (done()) {
+          end = WaitEnd::kDone;
+        } else if (abandoned_.load()) {
+          end = WaitEnd::kProcessEnds;
+        } else if (waiter != nullptr && stopped_.load() && !AwaitedWriteRuns(*waiter)) {
+          end = WaitEnd::kStopped;
+        } else {
+          ends = false;
+        }
+        return ends || HasWorkOnTop();
+      },
+      clock, waiter);
   sleepers_.erase(own_place);
-  parked_.fetch_sub(1);
-}
-
-/// Sleeps until done() holds, the process ends, or something is ready that may begin: `any`
-/// operation, or one that a wait needs; or it is no longer as `stopped` as that.
-void DependencyEngine::SleepUntilReady(StallClock& clock, absl::FunctionRef<bool()> done, bool any,
-                                       bool stopped) {
-  std::unique_lock<std::mutex> lock(park_mutex_);
-  // As above, for NotifyHelpers too.
-  parked_.fetch_add(1);
-  parked_helpers_.fetch_add(1);
-  WaitOn(*park_condition_, lock, kWaitInside,
-         /*waiter=*/nullptr, clock, [&] {
-           if (done() || abandoned_.load() || stopped_.load() != stopped) return true;
-           std::lock_guard<FutexLock> hold(queue_lock_);
-           return (any ? CountReady() : queue_.CountDemanded()) > 0;
-         });
-  parked_helpers_.fetch_sub(1);
-  parked_.fetch_sub(1);
+  waits_inside_.fetch_sub(1);
+  return ends;
 }
 
 bool DependencyEngine::Idle() const {
@@ -313,10 +254,8 @@ void DependencyEngine::WaitForAll() {
   CheckNotRecording("WaitForAll");
   CheckNotInOperation("WaitForAll");
   if (stopped_.load() && !Idle() && MustReturnAtExit()) {
-    if (abandoned_.load()) throw Abandoned("WaitForAll");
-    throw FailedPrecondition(
-        "Engine::WaitForAll: operations pend and the engine is stopped; expected Start before the "
-        "wait");
+    throw BrokenOff(abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped, "WaitForAll",
+                    "operations");
   }
   WaitUntilIdle();
   const FailureRef failure = failures_.ReportOldest(pushed_.count());
@@ -351,6 +290,28 @@ void DependencyEngine::Report(const FailureRef& failure) {
   if (!ClaimReport(*failure, pushed_.count())) return;
   failures_.Renew();
   Rethrow(*failure);
+}
+
+/// Finishes a wait whose turn has come.
+void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
+  DependencyVariable& variable = *wait->inline_edges[0].variable();
+  wait->failure = variable.failure;  // no lock: the granted read protects the mark
+  if (uses_devices_.load(std::memory_order_relaxed)) {
+    std::lock_guard<FutexLock> hold(variable.lock);
+    wait->fence = LastIssuedWrite(variable);
+  }
+  Leftovers none;  // a read leaves what it finds
+  Release(*wait, nullptr, ready, none);
+  auto* waiter = static_cast<Waiter*>(wait);
+  std::lock_guard<std::mutex> hold(waiter->inside ? inside_mutex_ : waiter->mutex);
+  waiter->done.store(true);
+  waiter->condition.notify_one();
+}
+
+void DependencyEngine::NotifyInside() {
+  if (waits_inside_.load() == 0) return;
+  std::lock_guard<std::mutex> hold(inside_mutex_);
+  for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
 }
 
 void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const noexcept {

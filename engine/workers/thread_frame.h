@@ -42,7 +42,9 @@ class ThreadFrame {
 
   /// Lives at least as long as the frame.
   DependencyEngine* engine() const { return engine_; }
-  /// Whether the operation's function may block, with another thread in this one's place.
+  Execution* execution() const { return execution_; }
+
+  /// Whether a BlockingScope of the operation has a compensating thread.
   bool blocks() const { return blocks_; }
   void set_blocks(bool blocks) { blocks_ = blocks; }
 

@@ -12,40 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "tbb/task_arena.h"
-#include "tessera/engine/workers/arena_pool.h"
-#include "tessera/engine/workers/spare_threads.h"
+#include "tessera/engine/workers/compensating_threads.h"
 #include "tessera/engine/workers/tbb_workers.h"
 #include "tessera/engine/workers/thread_frame.h"
 
 namespace tessera::engine_internal {
 namespace {
 
-/// While it lives, its thread is a runner in a place of an engine's arena, which nobody else has
-/// meanwhile; also where the runner is in another arena, in whatever place there.
-class RunnerPlace {
- public:
-  RunnerPlace(uint64_t engine_id, int index)
-      : engine_id_(engine_id), index_(index), outer_(innermost_) {
-    innermost_ = this;
-  }
-  ~RunnerPlace() { innermost_ = outer_; }
-  RunnerPlace(const RunnerPlace&) = delete;
-  RunnerPlace& operator=(const RunnerPlace&) = delete;
-
-  /// Which place of that engine this thread has; -1 if none.
-  static int IndexIn(uint64_t engine_id) {
-    const RunnerPlace* place = innermost_;
-    while (place != nullptr && place->engine_id_ != engine_id) place = place->outer_;
-    return place == nullptr ? -1 : place->index_;
-  }
-
- private:
-  static inline thread_local const RunnerPlace* innermost_ = nullptr;
-
-  const uint64_t engine_id_;
-  const int index_;
-  const RunnerPlace* const outer_;
-};
+/// The number of this thread among the workers of the engine that it works for; -1 if it is none.
+thread_local int worker_index = -1;
 
 }  // namespace
 
@@ -56,7 +31,7 @@ class ThreadedEngine::Runner {
   void operator()() const {
     const Runner own = Copy();
     ReceiveThroughTbb(own.engine_);
-    own.engine_->RunnerLoop();
+    own.engine_->WorkerLoop();
   }
 
  private:
@@ -69,51 +44,43 @@ class ThreadedEngine::Runner {
 };
 
 std::string ThreadedEngine::DescribePlaces() const {
-  std::string text;
-  if (lent() > 0) {
-    absl::StrAppend(&text, ", ", lent(),
-                    " of them asleep or blocked with another one in their place");
-  }
-  if (blocked_ >= kMaxBlocked) absl::StrAppend(&text, " (others that block hold a worker)");
-  return text;
+  if (blocked_ == 0) return {};
+  return absl::StrCat(", ", blocked_, " of them asleep or blocked with another one in their place");
 }
 
-int ThreadedEngine::WorkerIndex() const { return RunnerPlace::IndexIn(id()); }
+int ThreadedEngine::WorkerIndex() const { return worker_index; }
 
-/// Counts one place more as lent, with a runner if there is work. Returns false if too many are.
-bool ThreadedEngine::BeginToLend(Lender lender, Start& start) {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  const bool waits = lender == Lender::kWait;
-  int& count = waits ? asleep_ : blocked_;
-  if (count >= (waits ? kMaxAsleep : kMaxBlocked)) return false;
-  ++count;
-  if (CountReady() > 0) start = OrderRunners(1);
+bool ThreadedEngine::BeginBlocking() {
+  if (!workers_->compensating.Reserve()) return false;
+  Start start;
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    ++blocked_;
+    start = OrderRunners(std::min<int64_t>(CountReady(), 1));
+  }
+  StartRunners(start);
   return true;
 }
 
-bool ThreadedEngine::LendPlace(Lender lender) {
-  Start start;
-  if (!BeginToLend(lender, start)) return false;
-  if (lender == Lender::kBlocked) {
-    StartRunners(start);
-    return true;
+void ThreadedEngine::EndBlocking() {
+  {
+    std::lock_guard<FutexLock> hold(queue_lock_);
+    --blocked_;
   }
-  if (start.count == 0 || workers_->spares.Start(1) == 1) return true;
-  // The system gives no thread more: the caller has to do the work itself.
-  GiveUpRunners(1);
-  TakeBackPlace(lender);
-  return false;
+  workers_->compensating.Release();
 }
 
-/// Counts up to that many runners more, for StartRunners. Requires queue_lock_.
+/// Counts up to so many runners more, for StartRunners. Compensating threads come first, one for
+/// each thread that blocks: so never more runners are in TBB's arena than it has places. Requires
+/// queue_lock_.
 ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
-  const int free = std::max(0, FreePlaces());
-  const Start start = {.count = static_cast<int>(std::clamp<int64_t>(count, 0, free)),
-                       .spare = lent() > 0};
-  if (start.count == 0) return start;  // most pushes: they leave cache lines to the runners
-  runners_ += start.count;
-  active_ += start.count;
-  return start;
+  const int ordered = static_cast<int>(std::clamp<int64_t>(count, 0, std::max(0, FreePlaces())));
+  if (ordered == 0) return {};  // most pushes: they leave cache lines to the runners
+  const int compensating = std::clamp(blocked_ - compensating_, 0, ordered);
+  runners_ += ordered;
+  active_ += ordered;
+  compensating_ += compensating;
+  return {.workers = ordered - compensating, .compensating = compensating};
 }
 
 void ThreadedEngine::Dispatch(ReadyList& ready) {
@@ -129,47 +96,30 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
       queue_.Push(ready.PopFront());
       ++count;
     }
-    start = OrderRunners(std::min(count, CountForRunners()));
+    start = OrderRunners(std::min(count, CountReady()));
   }
   StartRunners(start);
-  NotifyHelpers();
 }
 
-/// What the runners are for is in the queue already: where the system has no thread of the engine's
-/// own for one, the others do the work. From TBB's arena all of them come.
 void ThreadedEngine::StartRunners(const Start& start) noexcept {
-  if (start.count == 0) return;
-  if (start.spare) {
-    const int missing = start.count - workers_->spares.Start(start.count);
-    if (missing > 0) GiveUpRunners(missing);
-    return;
-  }
+  for (int i = 0; i < start.compensating; ++i) workers_->compensating.Start();
+  if (start.workers == 0) return;
   const HiddenFromTsan hidden;
-  for (int i = 0; i < start.count; ++i) workers_->arena.enqueue(Runner(this));
+  for (int i = 0; i < start.workers; ++i) workers_->arena.enqueue(Runner(this));
 }
 
-/// So many that were ordered do not come.
-void ThreadedEngine::GiveUpRunners(int count) {
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    runners_ -= count;
-  }
-  for (int i = 0; i < count; ++i) Deactivate();
-}
-
-void ThreadedEngine::RunnerLoop() {
+void ThreadedEngine::WorkerLoop() {
   // Of the two places of an arena for one thread TBB uses either.
-  const int index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
-  const RunnerPlace place(id(), index);
-  const ThreadFrame frame(this, id(), /*execution=*/nullptr);  // for destructors that wait
-  while (Execution* const execution = NextOrRetire()) RunInTurn(execution);
-  Deactivate();
+  worker_index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
+  RunnerLoop(RunnerKind::kWorker);
+  worker_index = -1;
 }
 
-/// The same in a thread of the engine's own.
-void ThreadedEngine::SpareLoop() {
-  const ThreadFrame frame(this, id(), /*execution=*/nullptr);
-  while (Execution* const execution = NextOrRetire()) RunInTurn(execution);
+void ThreadedEngine::RunnerLoop(RunnerKind kind) {
+  {
+    const ThreadFrame frame(this, id(), /*execution=*/nullptr);  // for destructors that wait
+    while (Execution* const execution = NextOrRetire(kind)) RunInTurn(execution);
+  }
   Deactivate();
 }
 
@@ -182,14 +132,15 @@ void ThreadedEngine::RunInTurn(Execution* execution) {
 
 /// The next one from the queue, after a short look-out for one. Returns null if this runner must
 /// end; it does not count in runners_ any more.
-Execution* ThreadedEngine::NextOrRetire() {
+Execution* ThreadedEngine::NextOrRetire(RunnerKind kind) {
   std::unique_lock<FutexLock> hold(queue_lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
-    const bool leave = HoldsRunners() || FreePlaces() < 0;
+    const bool leave = FreePlaces() < 0;
     if (Execution* const next = leave ? nullptr : PopReady()) return next;
     if (leave || looked_out || spinning_) {
       --runners_;
+      if (kind == RunnerKind::kCompensating) --compensating_;
       return nullptr;
     }
     // One runner at a time: more would only take time from those who push.

@@ -15,8 +15,7 @@
 #include "tbb/task_arena.h"
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/lifetime/process_life.h"
-#include "tessera/engine/workers/arena_pool.h"
-#include "tessera/engine/workers/spare_threads.h"
+#include "tessera/engine/workers/compensating_threads.h"
 #include "tessera/engine/workers/tbb_workers.h"
 
 namespace tessera::engine_internal {
@@ -28,8 +27,8 @@ namespace tessera::engine_internal {
 /// goes through TBB except the engine's address. Enqueued tasks are taken by TBB's threads between
 /// other work and never by a thread that waits inside a parallel loop.
 ///
-/// While a thread sleeps in a wait inside an operation one runner more may work. It may find no
-/// thread and no place with TBB, which knows of no sleep, so it has a thread of the engine's own.
+/// While a thread sleeps in a wait inside an operation, or blocks, one runner more may work, on a
+/// compensating thread.
 class ThreadedEngine final : public DependencyEngine {
  public:
   explicit ThreadedEngine(const ResolvedOptions& options)
@@ -37,10 +36,7 @@ class ThreadedEngine final : public DependencyEngine {
     PublishThroughTbb(this);
   }
 
-  ~ThreadedEngine() override {
-    Shutdown();
-    if (!forked()) workers_->arenas.KeepForOthers();
-  }
+  ~ThreadedEngine() override { Shutdown(); }
 
   int num_workers() const override { return options().workers; }
 
@@ -52,18 +48,8 @@ class ThreadedEngine final : public DependencyEngine {
   // it takes to wake a thread.
   static constexpr int kIdleLooks = 100;
 
-  // So many threads may sleep in waits inside operations with another one in their place. Beyond
-  // that waits run other operations on top.
-  static constexpr int kMaxAsleep = 1024;
-  // So many may block; beyond that they hold a worker.
-  static constexpr int kMaxBlocked = 1024;
-
-  bool LendPlace(Lender lender) override;
-  void TakeBackPlace(Lender lender) override {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    --(lender == Lender::kWait ? asleep_ : blocked_);
-  }
-
+  bool BeginBlocking() override;
+  void EndBlocking() override;
   std::string DescribePlaces() const override;
   int WorkerIndex() const override;
   void Dispatch(ReadyList& ready) override;
@@ -78,48 +64,44 @@ class ThreadedEngine final : public DependencyEngine {
 
   class Runner;
 
-  void RunnerLoop();
-  void SpareLoop();
-  Execution* NextOrRetire();
+  /// Where a runner's thread comes from.
+  enum class RunnerKind { kWorker, kCompensating };
+
+  void WorkerLoop();
+  void RunnerLoop(RunnerKind kind);
+  Execution* NextOrRetire(RunnerKind kind);
   void RunInTurn(Execution* execution);
   Execution* RunAndPickNext(Execution* execution, int direct_runs);
-  /// In how many places a runner may begin to work; less than none where somebody has come back
-  /// from a wait. All others work, sleep or block. Requires queue_lock_.
-  int FreePlaces() const { return options().workers + lent() - runners_; }
+  /// How many runners more may work; less than none where somebody has come back from a wait.
+  /// Requires queue_lock_.
+  int FreePlaces() const { return options().workers + blocked_ - runners_; }
   /// So many runners that StartRunners is to find threads for.
   struct Start {
-    int count = 0;
-    bool spare = false;  // not from TBB
+    int workers = 0;
+    int compensating = 0;
   };
   Start OrderRunners(int64_t count);
-  int lent() const { return asleep_ + blocked_; }
-  /// How many in the queue runners may run: while the engine is stopped none but for threads that
-  /// sleep or block inside it; those that are awake look for themselves. Requires queue_lock_.
-  int64_t CountForRunners() const { return HoldsRunners() ? 0 : CountReady(); }
-  bool HoldsRunners() const { return stopped_.load(std::memory_order_relaxed) && lent() == 0; }
-  bool BeginToLend(Lender lender, Start& start);
   void StartRunners(const Start& start) noexcept;
-  void GiveUpRunners(int count);
 
   struct Workers {
     Workers(int count, ThreadedEngine* engine)
         : reservation(count),
           arena(count, /*reserved_for_masters=*/0),
           observer(Initialized(arena), engine->id()),
-          arenas(count, engine->id()),
-          spares(arenas, engine->id(), [engine] { engine->SpareLoop(); }) {}
+          compensating(count, engine->id(),
+                       [engine] { engine->RunnerLoop(RunnerKind::kCompensating); }) {}
 
     WorkerReservation reservation;
     tbb::task_arena arena;
     ArenaObserver observer;
-    ArenaPool arenas;
-    SpareThreads spares;
+    CompensatingThreads compensating;
   };
 
   DroppedAfterFork<Workers> workers_;
-  int runners_ = 0;        // ordered or at work; guarded by queue_lock_
-  int asleep_ = 0;         // whose places are lent; guarded by queue_lock_
-  int blocked_ = 0;        // the same of those that block; guarded by queue_lock_
+  // Guarded by queue_lock_.
+  int runners_ = 0;        // ordered, at work or blocked
+  int compensating_ = 0;   // those of them on compensating threads
+  int blocked_ = 0;        // open BlockingScopes
   bool spinning_ = false;  // a runner looks out for work; guarded by queue_lock_
 };
 

@@ -1,0 +1,41 @@
+#ifndef TESSERA_ENGINE_WORKERS_BLOCKING_SCOPE_H_
+#define TESSERA_ENGINE_WORKERS_BLOCKING_SCOPE_H_
+
+#include "tessera/engine/core/dependency_engine.h"
+#include "tessera/engine/workers/thread_frame.h"
+
+namespace tessera::engine_internal {
+
+/// While it lives, the operation that runs on this thread may sleep or block: the engine runs one
+/// operation more, on a compensating thread where that is needed, and others go on with the replay
+/// that the operation belongs to. A scope inside another one of the same operation does nothing.
+class DependencyEngine::BlockingScope {
+ public:
+  explicit BlockingScope(DependencyEngine* engine)
+      : engine_(engine), frame_(ThreadFrame::InnermostOf(engine->id_)), nested_(frame_->blocks()) {
+    if (nested_) return;
+    // First, so that what the visit leaves is in the queue when the engine looks for work.
+    engine_->SuspendVisit(frame_->execution());
+    frame_->set_blocks(engine_->BeginBlocking());
+  }
+  ~BlockingScope() {
+    if (nested_) return;
+    if (frame_->blocks()) engine_->EndBlocking();
+    frame_->set_blocks(false);
+    engine_->ResumeVisit(frame_->execution());
+  }
+  BlockingScope(const BlockingScope&) = delete;
+  BlockingScope& operator=(const BlockingScope&) = delete;
+
+  /// Whether another operation may run meanwhile. If not, the thread holds its worker.
+  bool is_compensated() const { return frame_->blocks(); }
+
+ private:
+  DependencyEngine* const engine_;
+  ThreadFrame* const frame_;
+  const bool nested_;
+};
+
+}  // namespace tessera::engine_internal
+
+#endif  // TESSERA_ENGINE_WORKERS_BLOCKING_SCOPE_H_
