@@ -12,8 +12,7 @@ namespace tessera {
 namespace engine_internal {
 namespace {
 
-/// What an operation has failed with whose OnComplete nobody has called; or, where there is no
-/// memory for that, a std::bad_alloc.
+/// The error of an operation whose OnComplete nobody has called.
 std::exception_ptr NeverCalled() noexcept {
   try {
     throw FailedPrecondition(

@@ -25,8 +25,7 @@ class Completion;
 ///
 /// Everything that happened before the call is visible to the operations that depend on this one.
 /// When every copy is gone and none was called, the operation has failed with
-/// Error(kFailedPrecondition), or std::bad_alloc where there is no memory for that, so a lost
-/// callback is an error at the next wait and not a hang.
+/// Error(kFailedPrecondition): a lost callback is an error at the next wait and not a hang.
 class OnComplete {
  public:
   /// The operation succeeded. Throws Error(kFailedPrecondition) if the operation is complete.

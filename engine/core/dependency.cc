@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/core/out_of_memory.h"
 #include "tessera/engine/schedule/replay.h"
 
 namespace tessera::engine_internal {
@@ -275,23 +275,16 @@ void ReserveForFence(Execution& execution, int stream) {
   }
 }
 
-bool Leftovers::Keep(Replaced& replaced) noexcept {
-  if (replaced.empty()) return true;
-  try {
-    if (kept_.size() == kept_.capacity()) kept_.reserve(2 * kept_.size() + 1);
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  kept_.push_back(std::move(replaced));
-  return true;
+void Leftovers::Keep(Replaced replaced) noexcept {
+  if (replaced.empty()) return;
+  OrTerminate([&] { kept_.push_back(std::move(replaced)); });
 }
 
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
              Leftovers& leftovers, const FenceRef& fence) {
   const size_t count = execution.edges().size();
   for (size_t i = 0; i < count; ++i) {
-    Replaced replaced = ReleaseOne(execution, i, failure, ready, fence);
-    leftovers.Keep(replaced);
+    leftovers.Keep(ReleaseOne(execution, i, failure, ready, fence));
   }
 }
 

@@ -68,8 +68,7 @@ class Leftovers {
  public:
   bool empty() const { return kept_.empty(); }
   void Clear() { kept_.clear(); }
-  /// Takes it over. Returns false, with it where it was, if there is no memory for that.
-  bool Keep(Replaced& replaced) noexcept;
+  void Keep(Replaced replaced) noexcept;
 
  private:
   std::vector<Replaced> kept_;
@@ -77,7 +76,7 @@ class Leftovers {
 
 /// Gives up all variables of a complete execution. With `failure` its written variables are marked,
 /// without it they are unmarked. Appends those who became ready to `ready`, and what its variables
-/// carried to `leftovers`; without memory for that it is destroyed at once.
+/// carried to `leftovers`.
 ///
 /// With `fence` the execution is issued to a device, and those who get their turn must see to it
 /// that they come after the fence: see FencesBefore. Takes no memory: see ReserveForFence.

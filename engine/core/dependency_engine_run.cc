@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tessera/engine/core/dependency_engine.h"
-#include "tessera/engine/core/memory_wait.h"
+#include "tessera/engine/core/out_of_memory.h"
 #include "tessera/engine/schedule/replay.h"
 #include "tessera/engine/workers/blocking_scope.h"
 #include "tessera/engine/workers/thread_frame.h"
@@ -161,7 +161,7 @@ void DependencyEngine::CompleteAsync(Execution* execution, std::exception_ptr er
   }
   if (execution->on_device()) {
     // What it reads may have become done or failed since its function was called.
-    IssuedBefore before = WithMemory([&] { return FencesBefore(*execution); });
+    IssuedBefore before = OrTerminate([&] { return FencesBefore(*execution); });
     if (failure == nullptr) failure = FailureOfInputs(*execution, before.failure);
     Issue(execution, std::move(before.inputs), failure, /*skipped=*/false, ready);
   } else {
@@ -211,16 +211,8 @@ void DependencyEngine::ReleaseVariables(Execution& execution, const FailureRef& 
     return;
   }
   // The function may be about to wait, and NeedsItsOwner be looking at those behind it.
-  std::unique_lock<std::mutex> hold(wait_graph_mutex_);
-  const size_t count = execution.edges().size();
-  for (size_t i = 0; i < count; ++i) {
-    Replaced replaced = ReleaseOne(execution, i, failure, ready, fence);
-    if (leftovers.Keep(replaced)) continue;
-    // A wait of the function that looks around meanwhile sees an operation that is not complete.
-    hold.unlock();
-    replaced = {};
-    hold.lock();
-  }
+  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  Release(execution, failure, ready, leftovers, fence);
   if (execution.begun) return;
   // Its function may go on without variables. NeedsItsOwner looks at its edges under the mutex.
   execution.SetEdgeCount(0);

@@ -4,56 +4,24 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <future>
-#include <latch>
 #include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/testing/engine_configurations.h"
-#include "tessera/engine/testing/simulated_device.h"
-#include "tessera/engine/testing/thread_sleep.h"
 #include "tessera/tools/testing/counted_new.h"
 
 namespace tessera {
 namespace {
 
-using engine_internal::AwaitSleep;
 using engine_internal::PushOpen;
-using engine_internal::SimulatedDevice;
-using engine_internal::ThisThread;
 
 constexpr Device kCpu = Device::Cpu();
-
-/// For an operation that makes memory fail on its thread, until the end of what comes after it.
-struct FailureOnRunner {
-  std::optional<FailingNew> failing;
-  std::thread::id thread;
-  bool failed = false;
-
-  void Begin(int64_t call, int64_t failures = 1) {
-    thread = std::this_thread::get_id();
-    failing.emplace(call, failures);
-  }
-  void End() {
-    EXPECT_EQ(std::this_thread::get_id(), thread);
-    failed = failing.has_value() && failing->has_failed();
-    failing.reset();
-  }
-  /// Pushes the end, behind all that uses the variables. It is all that becomes ready there, so
-  /// that it runs in the same thread.
-  void PushEnd(Engine& engine, VariableList variables) {
-    engine.PushSync([this](RunContext) { End(); }, kCpu, variables, {},
-                    {.property = FnProperty::kNoSkip});
-  }
-};
 
 class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
  protected:
@@ -132,131 +100,6 @@ TEST_P(EngineAllocationTest, PushesAndRunsTakeNothingWhileNoTraceIsOn) {
   engine_->StartTrace();
   EXPECT_LT(engine_->StopTrace().size(), trace.size()) << "what ran in between is not there";
   engine_->DeleteOperator(op);
-}
-
-// A call for help goes to the queue, where others with a priority stand already. What may be
-// missing is a thread that comes: then the operation's own one does the rest afterwards.
-TEST_P(EngineAllocationTest, AReplayWhoseOperationWaitsWithoutMemoryGoesOn) {
-  constexpr int kOthers = 20;
-  for (int64_t call = 0; call < 5; ++call) {
-    const auto engine = GetParam().Make(), other = GetParam().Make();
-    Variable *const first = engine->NewVariable(), *const there = other->NewVariable();
-    std::latch runs(1), goes_on(1);
-    other->PushSync([&](RunContext) { runs.count_down(), goes_on.wait(); }, kCpu, {}, {there});
-    runs.wait();
-    std::atomic<pid_t> thread{0};
-    std::atomic<bool> filled{false};
-    std::atomic<int> others{0};
-    const auto schedule = engine->Record([&] {
-      engine->PushSync(
-          [&](RunContext) {
-            thread = ThisThread();
-            while (!filled) std::this_thread::yield();
-            const FailingNew failing(call);
-            other->WaitForVar(there);
-          },
-          kCpu, {}, {first}, {.priority = 7});
-      // It has the longest way to go, so it begins.
-      engine->PushSync([&](RunContext) { ++others; }, kCpu, {first}, {}, {.priority = 7});
-      for (int i = 1; i < kOthers; ++i) {
-        engine->PushSync([&](RunContext) { ++others; }, kCpu, {}, {}, {.priority = 7});
-      }
-    });
-    schedule->Replay();
-    while (thread == 0) std::this_thread::yield();
-    for (int i = 0; i < 8; ++i) engine->PushSync([](RunContext) {}, kCpu, {}, {}, {.priority = 3});
-    filled = true;
-    AwaitSleep(thread);
-    goes_on.count_down();
-    engine->WaitForAll();
-    EXPECT_EQ(others, kOthers) << "allocation " << call;
-  }
-}
-
-// From inside its only operation on one allocation fails.
-TEST_P(EngineAllocationTest, AReplayMayFindNoMemoryForItsEnd) {
-  bool failed = true;
-  for (int64_t call = 0; failed; ++call) {
-    const auto engine = GetParam().Make();
-    Variable* const variable = engine->NewVariable();
-    FailureOnRunner failure;
-    const auto schedule = engine->Record(
-        [&] { engine->PushSync([&](RunContext) { failure.Begin(call); }, kCpu, {}, {variable}); });
-    const OnComplete open = PushOpen(*engine, variable);
-    schedule->Replay();
-    failure.PushEnd(*engine, {variable});
-    open();
-    EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
-    EXPECT_EQ(engine->counters().run, 3u) << "allocation " << call;
-    failed = failure.failed;
-  }
-}
-
-// The same for one whose operation throws: one allocation fails, or all of them do.
-TEST_P(EngineAllocationTest, AFailedReplayMayFindNoMemoryForItsEnd) {
-  for (const int64_t failures : {1, 1000}) {
-    bool failed = true;
-    for (int64_t call = 0; failed; ++call) {
-      const auto engine = GetParam().Make();
-      Variable *const first = engine->NewVariable(), *const second = engine->NewVariable();
-      FailureOnRunner failure;
-      const auto schedule = engine->Record([&] {
-        engine->PushSync(
-            [&](RunContext) {
-              failure.Begin(call, failures);
-              throw 1;
-            },
-            kCpu, {}, {first});
-        engine->PushSync([](RunContext) {}, kCpu, {first}, {second});
-      });
-      const OnComplete open = PushOpen(*engine, first);
-      schedule->Replay();
-      Variable* const both[] = {first, second};
-      failure.PushEnd(*engine, both);
-      open();
-      EXPECT_THROW(engine->WaitForVar(second), int) << "allocation " << call;
-      EXPECT_NO_THROW(engine->WaitForVar(first)) << "one chain, allocation " << call;
-      EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
-      EXPECT_EQ(engine->counters().skipped, 1u) << "allocation " << call;
-      failed = failure.failed;
-    }
-  }
-}
-
-// It alone has claimed the report, so that no later wait would throw the error.
-TEST_P(EngineAllocationTest, AWaitRethrowsAnErrorThoughThereIsNoMemoryForItsMessage) {
-  const std::string text(100, 't'), name(100, 'n');
-  for (const bool for_all : {false, true}) {
-    for (const int64_t failures : {1, 1000}) {
-      bool failed = true;
-      for (int64_t call = 0; failed; ++call) {
-        Variable *const bad = engine_->NewVariable(), *const good = engine_->NewVariable();
-        engine_->PushSync([&](RunContext) { throw DataLoss(text); }, kCpu, {}, {bad},
-                          {.name = name});
-        engine_->PushSync([](RunContext) {}, kCpu, {bad}, {good},
-                          {.property = FnProperty::kNoSkip});
-        engine_->WaitForVar(good);
-        absl::StatusCode code{};
-        bool whole = false;
-        {
-          const FailingNew failing(call, failures);
-          try {
-            for_all ? engine_->WaitForAll() : engine_->WaitForVar(bad);
-          } catch (const Error& error) {
-            code = error.code();
-            whole = std::string_view(error.what()).find(name) != std::string_view::npos;
-          } catch (const std::bad_alloc&) {
-          }
-          failed = failing.has_failed();
-        }
-        EXPECT_EQ(code, Error::kDataLoss) << "allocation " << call;
-        EXPECT_TRUE(whole || failed);
-        ASSERT_TRUE(Engine::LastFailure().has_value());
-        EXPECT_STRNE(Engine::LastFailure()->pushed_at.file_name(), "");
-        EXPECT_NO_THROW(engine_->WaitForAll()) << "it is reported";
-      }
-    }
-  }
 }
 
 TEST_P(EngineAllocationTest, APushThatFindsNoMemoryThrowsAndPushesNothing) {
@@ -382,46 +225,6 @@ TEST_P(EngineAllocationTest, ARecordingMayFindNoMemoryAnywhere) {
       engine_->DeleteVariable(own);
     }
     engine_->DeleteVariable(out);
-  }
-}
-
-// What is issued to a device has to be noted with its variables, and goes on: so there is no error.
-TEST(DeviceMemoryTest, WhatIsIssuedWithoutMemoryKeepsItsOrder) {
-  SimulatedDevice device;
-  for (const int64_t failures : {1, 20}) {
-    bool failed = true;
-    for (int64_t call = 0; failed; ++call) {
-      // All functions are called in one thread.
-      const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
-      Variable *const first = engine->NewVariable(), *const second = engine->NewVariable();
-      FailureOnRunner failure;
-      int value = 0, copied = 0, seen = 0;
-      const OnComplete open = PushOpen(*engine, first);
-      engine->PushSync(
-          [&](RunContext context) {
-            SimulatedDevice::Enqueue(context.stream, [&] { value = 7; });
-            failure.Begin(call, failures);
-          },
-          Device::Gpu(0), {}, {first});
-      engine->PushSync([](RunContext) {}, Device::Gpu(0), {first}, {});
-      engine->PushSync([](RunContext) {}, Device::Gpu(1), {first}, {});
-      // On another stream, which waits for the first one.
-      engine->PushSync([](RunContext) {}, Device::Gpu(0), {first}, {second},
-                       {.property = FnProperty::kCopyFromGpu});
-      engine->PushSync([&](RunContext) { seen = value; }, kCpu, {second}, {});
-      engine->PushSync([](RunContext) {}, Device::Gpu(0), {second}, {first});
-      engine->PushSync([&](RunContext) { failure.End(); }, Device::Gpu(0), {first}, {});
-      engine->PushSync(
-          [&](RunContext context) {
-            SimulatedDevice::Enqueue(context.stream, [&] { copied = value; });
-          },
-          Device::Gpu(0), {first}, {second}, {.property = FnProperty::kCopyFromGpu});
-      open();
-      EXPECT_NO_THROW(engine->WaitForAll()) << "allocation " << call;
-      EXPECT_EQ(seen, 7) << "allocation " << call;
-      EXPECT_EQ(copied, 7) << "allocation " << call;
-      failed = failure.failed;
-    }
   }
 }
 

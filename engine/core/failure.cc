@@ -1,13 +1,13 @@
 #include "tessera/engine/core/failure.h"
 
 #include <algorithm>
-#include <new>
 #include <stdexcept>
 #include <typeinfo>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/core/out_of_memory.h"
 #include "tessera/engine/engine.h"
 
 namespace tessera::engine_internal {
@@ -16,8 +16,6 @@ namespace {
 // A program that never calls WaitForAll keeps at most this many unreported chains that no variable
 // carries any more; the oldest go first, and are only counted.
 constexpr size_t kMaxForgotten = 4096;
-// Of a longer name so much is kept where there is no memory for it.
-constexpr size_t kReserveNameSize = 64;
 
 thread_local std::optional<FailedOperation> last_failure;
 
@@ -66,86 +64,24 @@ namespace {
 }  // namespace
 
 void Rethrow(const Failure& failure) {
-  // The report is claimed: no other wait would throw the error if this one threw another.
-  last_failure = FailedOperation{{}, failure.pushed_at};
-  try {
-    last_failure->name = failure.name;
-  } catch (const std::bad_alloc&) {
-  }
-  try {
-    RethrowWithSite(failure);
-  } catch (const std::bad_alloc&) {  // for the message, or the error is one itself
-    std::rethrow_exception(failure.error);
-  }
+  last_failure = FailedOperation{failure.name, failure.pushed_at};
+  RethrowWithSite(failure);
 }
 
 std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
 
 FailureRef FailureLog::Begin(std::exception_ptr error, std::string_view name,
                              std::source_location pushed_at, uint64_t sequence) noexcept {
-  FailureRef failure;
-  try {
-    failure = std::make_shared<Failure>(error, std::string(name), pushed_at, sequence);
-  } catch (const std::bad_alloc&) {
-  }
-  std::vector<FailureRef> dropped;  // destroyed without the mutex: errors are a program's objects
-  std::lock_guard<std::mutex> hold(mutex_);
-  if (failure == nullptr) failure = TakeReserve(error, name, pushed_at, sequence);
-  try {
+  return OrTerminate([&] {
+    auto failure =
+        std::make_shared<Failure>(std::move(error), std::string(name), pushed_at, sequence);
+    std::vector<FailureRef> dropped;  // destroyed without the mutex: errors are a program's objects
+    std::lock_guard<std::mutex> hold(mutex_);
     unreported_.push_back(failure);
     std::push_heap(unreported_.begin(), unreported_.end(), BeganLater);
-  } catch (const std::bad_alloc&) {
-    Forget(failure);
-  }
-  try {
     if (unreported_.size() + reported_.size() >= prune_at_) Prune(dropped);
-    RenewReserves(dropped);
-  } catch (const std::bad_alloc&) {  // until the next chain begins
-  }
-  return failure;
-}
-
-FailureRef FailureLog::NewReserve() {
-  auto reserve = std::make_shared<Failure>();
-  reserve->name.reserve(kReserveNameSize);
-  return reserve;
-}
-
-FailureRef FailureLog::TakeReserve(const std::exception_ptr& error, std::string_view name,
-                                   std::source_location pushed_at, uint64_t sequence) {
-  if (!std::exchange(reserve_is_taken_, true)) {
-    reserve_->error = error;
-    reserve_->name = name.substr(0, kReserveNameSize);
-    reserve_->pushed_at = pushed_at;
-    reserve_->sequence = sequence;
-  } else {
-    // Relaxed: as where a report is claimed.
-    reserve_->reported_at.store(0, std::memory_order_relaxed);
-    reserve_->cleared.store(false, std::memory_order_relaxed);
-  }
-  return reserve_;
-}
-
-/// Sees to a reserve for the next chain, and room for it. Throws where there is no memory.
-void FailureLog::RenewReserves(std::vector<FailureRef>& dropped) {
-  if (unreported_.size() == unreported_.capacity()) unreported_.reserve(2 * unreported_.size());
-  if (!reserve_is_taken_) return;
-  dropped.push_back(NewReserve());
-  reserve_.swap(dropped.back());
-  reserve_is_taken_ = false;
-}
-
-void FailureLog::Forget(const FailureRef& failure) {
-  if (++forgotten_ == 1) first_forgotten_ = failure;
-}
-
-void FailureLog::Renew() noexcept {
-  std::vector<FailureRef> dropped;  // as above
-  std::lock_guard<std::mutex> hold(mutex_);
-  try {
-    RenewReserves(dropped);
-  } catch (const std::bad_alloc&) {  // until the next report
-  }
+    return failure;
+  });
 }
 
 FailureRef FailureLog::ReportOldest(uint64_t pushed) {
@@ -153,23 +89,22 @@ FailureRef FailureLog::ReportOldest(uint64_t pushed) {
   std::lock_guard<std::mutex> hold(mutex_);
   while (!unreported_.empty()) {
     const FailureRef oldest = unreported_.front();
-    const bool claimed = ClaimReport(*oldest, pushed);
-    if (!claimed)
-      reported_.push_back(oldest);  // by another wait; or this throws, before it is gone
     std::pop_heap(unreported_.begin(), unreported_.end(), BeganLater);
     unreported_.pop_back();
-    if (!claimed) continue;
+    if (!ClaimReport(*oldest, pushed)) {  // another wait has
+      reported_.push_back(oldest);
+      continue;
+    }
     // Relaxed: nothing pends while this is called, or who pushes meanwhile may see either state.
     oldest->cleared.store(true, std::memory_order_relaxed);
     return oldest;
   }
   if (forgotten_ > 0) {
-    dropped.reserve(1);
     auto report = std::make_shared<Failure>(
         std::make_exception_ptr(ResourceExhausted(
             "Engine::WaitForAll: ", forgotten_,
-            " more errors, which no variable carried any more or for which there was no memory, "
-            "were not kept; this is where the first of them came from")),
+            " more errors, which no variable carried any more, were not kept; this is where the "
+            "first of them came from")),
         first_forgotten_->name, first_forgotten_->pushed_at, first_forgotten_->sequence);
     dropped.push_back(std::move(first_forgotten_));
     forgotten_ = 0;
@@ -187,7 +122,6 @@ bool FailureLog::BeganLater(const FailureRef& a, const FailureRef& b) {
 }
 
 void FailureLog::Prune(std::vector<FailureRef>& dropped) {
-  dropped.reserve(unreported_.size() + reported_.size());  // or throws, before it moves any
   // A count of 1 is the log's own reference: no variable and no running operation has another, and
   // none can come back.
   const auto forgotten = [](const FailureRef& failure) { return failure.use_count() == 1; };
@@ -214,7 +148,7 @@ void FailureLog::Prune(std::vector<FailureRef>& dropped) {
   drop_if(unreported_, [&](const FailureRef& failure) {
     if (excess == 0 || !forgotten(failure)) return false;
     --excess;
-    Forget(failure);
+    if (++forgotten_ == 1) first_forgotten_ = failure;
     return true;
   });
   prune_at_ = std::max<size_t>(64, 2 * (unreported_.size() + reported_.size()));

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tessera {
 
 struct FailedOperation;
@@ -49,8 +51,7 @@ using FailureRef = std::shared_ptr<Failure>;
 bool ClaimReport(Failure& failure, uint64_t pushed);
 
 /// Throws the error of a chain, with the operation's name and push site added to the message where
-/// the type allows it, and remembers them for LastFailure(); where there is no memory for that, as
-/// it is and without a name.
+/// the type allows it, and remembers them for LastFailure().
 [[noreturn]] void Rethrow(const Failure& failure);
 
 std::optional<FailedOperation> LastFailureOfThread();
@@ -58,43 +59,27 @@ std::optional<FailedOperation> LastFailureOfThread();
 /// The chains that WaitForAll has yet to report or to clear. Safe from any thread.
 class FailureLog {
  public:
-  FailureLog() { unreported_.reserve(8); }
-
-  /// Begins a chain. Where there is no memory for it a reserve takes its place, with as much of the
-  /// name as fits. Where there has been none for another reserve since, it joins the chain that has
-  /// the last one, which is then reported once more.
+  /// Begins a chain.
   FailureRef Begin(std::exception_ptr error, std::string_view name, std::source_location pushed_at,
                    uint64_t sequence) noexcept;
 
-  /// Sees to a reserve where one was taken, if there is memory again. Called at reports, so that
-  /// the next failure without memory does not join a chain that is over.
-  void Renew() noexcept;
-
   /// Claims the oldest chain that nobody has reported, and clears it. After the last of them comes
   /// one that tells how many were not kept, if there are such. Where there is none, clears all
-  /// chains and returns null. Throws std::bad_alloc with nothing lost.
+  /// chains and returns null.
   FailureRef ReportOldest(uint64_t pushed);
 
  private:
-  static FailureRef NewReserve();
-  FailureRef TakeReserve(const std::exception_ptr& error, std::string_view name,
-                         std::source_location pushed_at, uint64_t sequence);
-  /// The old reserve goes to `dropped`.
-  void RenewReserves(std::vector<FailureRef>& dropped);
-  void Forget(const FailureRef& failure);
   static bool BeganLater(const FailureRef& a, const FailureRef& b);
   /// What is not kept any more goes to `dropped`.
-  void Prune(std::vector<FailureRef>& dropped);
+  void Prune(std::vector<FailureRef>& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::mutex mutex_;
-  std::vector<FailureRef> unreported_;  // a heap, the oldest in front; guarded by mutex_
-  std::vector<FailureRef> reported_;    // to be cleared; guarded by mutex_
-  size_t prune_at_ = 64;                // guarded by mutex_
+  std::vector<FailureRef> unreported_ ABSL_GUARDED_BY(mutex_);  // a heap, the oldest in front
+  std::vector<FailureRef> reported_ ABSL_GUARDED_BY(mutex_);    // to be cleared
+  size_t prune_at_ ABSL_GUARDED_BY(mutex_) = 64;
   // Chains that were too many to keep: they are reported together.
-  FailureRef first_forgotten_;         // guarded by mutex_
-  uint64_t forgotten_ = 0;             // guarded by mutex_
-  FailureRef reserve_ = NewReserve();  // guarded by mutex_
-  bool reserve_is_taken_ = false;      // guarded by mutex_
+  FailureRef first_forgotten_ ABSL_GUARDED_BY(mutex_);
+  uint64_t forgotten_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace engine_internal

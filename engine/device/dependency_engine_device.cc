@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "tessera/engine/core/dependency_engine.h"
-#include "tessera/engine/core/memory_wait.h"
+#include "tessera/engine/core/out_of_memory.h"
 #include "tessera/engine/workers/thread_frame.h"
 
 namespace tessera::engine_internal {
 
 /// Like Run, for an execution whose variables may carry fences.
 void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
-  IssuedBefore before = WithMemory([&] { return FencesBefore(*execution); });
+  IssuedBefore before = OrTerminate([&] { return FencesBefore(*execution); });
   if (execution->kind == ExecutionKind::kGraph) {
     RunGraph(execution, std::move(before), ready);
   } else if (execution->on_device()) {
@@ -25,7 +25,7 @@ void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
     // A second look: what was pending at the first may have failed since.
     const FailureRef device_failure =
         before.pending.empty() ? before.failure
-                               : WithMemory([&] { return FencesBefore(*execution).failure; });
+                               : OrTerminate([&] { return FencesBefore(*execution).failure; });
     RunOnHost(execution, FailureOfInputs(*execution, device_failure), ready);
   }
 }
@@ -38,7 +38,7 @@ bool DependencyEngine::PutAside(Execution* execution, const std::vector<FenceRef
                                  std::memory_order_relaxed);
   int32_t done = 1;
   for (const FenceRef& fence : fences) {
-    done += WithMemory([&] { return fence->AddBlocked(execution); }) ? 0 : 1;
+    done += OrTerminate([&] { return fence->AddBlocked(execution); }) ? 0 : 1;
   }
   // Acquire and release: as where edges are granted, see dependency.cc.
   return execution->blocked_edges.fetch_sub(done, std::memory_order_acq_rel) != done;
@@ -83,9 +83,9 @@ void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, Re
 /// device throws.
 FenceRef DependencyEngine::NewFence(WatchedStream& stream, Execution& execution) {
   if (!SynchronizesDevices()) {
-    WithMemory([&] { ReserveForFence(execution, stream.number()); });
+    OrTerminate([&] { ReserveForFence(execution, stream.number()); });
   }
-  return WithMemory([&] { return stream.NewFence(execution); });
+  return OrTerminate([&] { return stream.NewFence(execution); });
 }
 
 /// The operation has enqueued its work, or was skipped. Also where it failed: it may have enqueued
@@ -125,10 +125,10 @@ void DependencyEngine::Issue(Execution* execution, std::vector<FenceRef> inputs,
 FailureRef DependencyEngine::ResolveFence(const FenceRef& last) {
   // The device has come past the fences of the inputs too, and theirs, though those who watch them
   // may not have heard. There may be as many as operations pend, more than calls fit on a stack.
-  std::vector<FenceRef> path = WithMemory([&] { return std::vector<FenceRef>{last}; });
+  std::vector<FenceRef> path = OrTerminate([&] { return std::vector<FenceRef>{last}; });
   for (;;) {
     const FenceRef fence = path.back();
-    const bool resolved = WithMemory([&] {
+    const bool resolved = OrTerminate([&] {
       std::lock_guard<std::mutex> hold(fence->resolve_mutex);
       if (!fence->resolved && !AppendUnresolved(fence->inputs, path)) ResolveAfterInputs(*fence);
       return fence->resolved;

@@ -617,14 +617,10 @@ void DependencyEngine::ReleaseMarked(Replay& replay, ReadyList& ready, Leftovers
   }
   for (size_t i = 0; i < replay.edges.size(); ++i) {
     const FailureRef& mark = replay.marks[replay.edges[i].variable];
-    Replaced replaced = ReleaseOne(execution, i, mark, ready, fence);
-    leftovers.Keep(replaced);
+    leftovers.Keep(ReleaseOne(execution, i, mark, ready, fence));
   }
   // Those of variables that are the schedule's own are the last of their errors.
-  for (FailureRef& mark : replay.marks) {
-    Replaced replaced{std::move(mark), nullptr};
-    leftovers.Keep(replaced);
-  }
+  for (FailureRef& mark : replay.marks) leftovers.Keep({std::move(mark), nullptr});
 }
 
 /// All operations are over.

@@ -259,7 +259,6 @@ void DependencyEngine::WaitForAll() {
   }
   WaitUntilIdle();
   const FailureRef failure = failures_.ReportOldest(pushed_.count());
-  failures_.Renew();
   if (failure != nullptr) Rethrow(*failure);
 }
 
@@ -288,7 +287,6 @@ bool DependencyEngine::IsIdle(Variable* variable) {
 void DependencyEngine::Report(const FailureRef& failure) {
   if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
   if (!ClaimReport(*failure, pushed_.count())) return;
-  failures_.Renew();
   Rethrow(*failure);
 }
 

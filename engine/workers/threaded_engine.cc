@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tbb/task_arena.h"
+#include "tessera/engine/core/out_of_memory.h"
 #include "tessera/engine/workers/compensating_threads.h"
 #include "tessera/engine/workers/tbb_workers.h"
 #include "tessera/engine/workers/thread_frame.h"
@@ -105,7 +106,9 @@ void ThreadedEngine::StartRunners(const Start& start) noexcept {
   for (int i = 0; i < start.compensating; ++i) workers_->compensating.Start();
   if (start.workers == 0) return;
   const HiddenFromTsan hidden;
-  for (int i = 0; i < start.workers; ++i) workers_->arena.enqueue(Runner(this));
+  OrTerminate([&] {
+    for (int i = 0; i < start.workers; ++i) workers_->arena.enqueue(Runner(this));
+  });
 }
 
 void ThreadedEngine::WorkerLoop() {
