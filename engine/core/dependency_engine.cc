@@ -48,7 +48,10 @@ OperatorRecord* CheckedOperator(EngineOperator* op, uint64_t engine_id, const ch
 }  // namespace
 
 DependencyEngine::DependencyEngine(const ResolvedOptions& options)
-    : options_(options), id_(NextEngineId()), trace_(id_) {
+    : options_(options),
+      id_(NextEngineId()),
+      trace_(id_),
+      stall_(options.stall_report_ms, options.stall_report, [this] { return DebugString(); }) {
   if (options_.max_pending > 0) throttle_at_ = static_cast<uint64_t>(options_.max_pending);
 }
 

@@ -30,6 +30,7 @@
 #include "tessera/engine/device/stream_set.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/lifetime/process_life.h"
+#include "tessera/engine/observe/stall_report.h"
 #include "tessera/engine/observe/trace_recorder.h"
 #include "tessera/engine/workers/thread_frame.h"
 
@@ -189,7 +190,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
  private:
   class BlockingScope;
   class RecordedSchedule;
-  class StallClock;
   enum class VisitEnd { kNothingReady, kYielded, kEnded };
   enum class GraphLaunch { kDone, kTaken, kRefused };
   struct Waiter;
@@ -316,15 +316,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void WaitUntilIdle();
   bool Idle() const;
   void Report(const FailureRef& failure);
-  void ReportStall(std::string_view what, const Waiter* waiter) const noexcept;
   bool MustReturnAtExit() const;
-  static std::string DescribeAwaited(DependencyVariable* variable);
   void CheckNotInOperation(std::string_view call) const;
-  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, absl::FunctionRef<bool()> done, StallClock& clock,
-              Waiter* waiter);
-  void WaitOn(std::condition_variable& condition, std::unique_lock<std::mutex>& lock,
-              std::string_view what, absl::FunctionRef<bool()> done, Waiter* waiter = nullptr);
 
   // The bound on what pends (dependency_engine_room.cc).
   void Throttle(uint64_t pushed);
@@ -341,6 +334,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   const ResolvedOptions options_;
   const uint64_t id_;
   TraceRecorder trace_;
+  const StallReporter stall_;
 
   // Mutable, because DebugString looks at records under their locks.
   mutable RecordPool<DependencyVariable> variables_;

@@ -23,8 +23,8 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   if (ThreadFrame::WorksForAnyEngine() || CompletionScope::IsOpen()) return;
   const uint64_t much = limit / 4;  // so that pushers wake seldom
   std::unique_lock<std::mutex> lock(idle_mutex_);
-  WaitOn(*room_condition_, lock, "a push waits for room",
-         [&] { return HasMuchRoom(pushed, much) || stopped_.load(); });
+  stall_.Sleep(*room_condition_, lock, "a push waits for room",
+               [&] { return HasMuchRoom(pushed, much) || stopped_.load(); });
   has_room();
 }
 

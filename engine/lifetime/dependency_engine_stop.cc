@@ -32,7 +32,7 @@ void DependencyEngine::HoldOperations(bool at_end) {
   }
   NotifyInside();  // waits for what does not begin end with an error
   std::unique_lock<std::mutex> lock(park_mutex_);
-  WaitOn(*park_condition_, lock, "Stop", [&] {
+  stall_.Sleep(*park_condition_, lock, "Stop", [&] {
     std::lock_guard<FutexLock> hold(queue_lock_);
     return active_ == 0 || !stopped_.load(std::memory_order_relaxed);
   });
@@ -96,7 +96,7 @@ void DependencyEngine::Shutdown() {
 /// come to its end.
 bool DependencyEngine::BeginShutdown() {
   std::unique_lock<std::mutex> lock(park_mutex_);
-  WaitOn(*park_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
+  stall_.Sleep(*park_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
   shutting_down_ = !shut_down_;
   return shutting_down_;
 }

@@ -11,10 +11,8 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/core/dependency_engine.h"
-#include "tessera/engine/observe/stall_clock.h"
 #include "tessera/engine/workers/blocking_scope.h"
 #include "tessera/engine/workers/compensating_threads.h"
 #include "tessera/engine/workers/thread_frame.h"
@@ -48,27 +46,6 @@ struct DependencyEngine::Waiter final : WaitExecution {
   std::condition_variable condition;
 };
 
-/// Sleeps on the condition until done() holds, and writes the wait's report if that takes too long.
-/// `waiter` may be null.
-void DependencyEngine::WaitOn(std::condition_variable& condition,
-                              std::unique_lock<std::mutex>& lock, std::string_view what,
-                              absl::FunctionRef<bool()> done, StallClock& clock, Waiter* waiter) {
-  while (clock.pending()) {
-    if (condition.wait_until(lock, clock.due(), done)) return;
-    lock.unlock();  // DebugString takes its time, and those who could wake us need the mutex
-    if (clock.TakeDue()) ReportStall(what, waiter);
-    lock.lock();
-  }
-  condition.wait(lock, done);
-}
-
-void DependencyEngine::WaitOn(std::condition_variable& condition,
-                              std::unique_lock<std::mutex>& lock, std::string_view what,
-                              absl::FunctionRef<bool()> done, Waiter* waiter) {
-  StallClock clock(options_.stall_report_ms);
-  WaitOn(condition, lock, what, done, clock, waiter);
-}
-
 void DependencyEngine::WaitForVar(Variable* variable) {
   CheckNotForked("WaitForVar");
   CheckNotRecording("WaitForVar");
@@ -91,7 +68,7 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
     return;
   }
   std::unique_lock<std::mutex> lock(fence.mutex);
-  WaitOn(fence.condition, lock, "WaitForVar", done);
+  stall_.Sleep(fence.condition, lock, "WaitForVar", done);
 }
 
 /// Returns when the wait's turn has come. If it throws, the wait has left its queue.
@@ -156,7 +133,7 @@ void DependencyEngine::BlockOutside(Waiter& waiter) {
   std::mutex& mutex = waiter.inside ? inside_mutex_ : waiter.mutex;
   SpinUntil(done);
   std::unique_lock<std::mutex> lock(mutex);
-  WaitOn(waiter.condition, lock, "WaitForVar", done, &waiter);
+  stall_.Sleep(waiter.condition, lock, "WaitForVar", done, waiter.inline_edges[0].variable());
 }
 
 Error DependencyEngine::BrokenOff(WaitEnd end, std::string_view call, std::string_view what) const {
@@ -193,7 +170,7 @@ DependencyEngine::WaitEnd DependencyEngine::WaitInside(absl::FunctionRef<bool()>
   const BlockingScope scope(this);
   if (!scope.is_compensated() && !RunsOnTop()) return WaitEnd::kRefused;
   WaitEnd end = WaitEnd::kDone;
-  StallClock clock(options_.stall_report_ms);
+  StallClock clock = stall_.NewClock();
   while (!SleepInside(done, clock, waiter, end)) RunOnTop();
   return end;
 }
@@ -212,7 +189,7 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   bool ends = false;
-  WaitOn(
+  stall_.Sleep(
       woken, lock, "a wait inside an operation",
       [&] {
         ends = true;
@@ -227,7 +204,7 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
         }
         return ends || HasWorkOnTop();
       },
-      clock, waiter);
+      clock, waiter == nullptr ? nullptr : waiter->inline_edges[0].variable());
   sleepers_.erase(own_place);
   waits_inside_.fetch_sub(1);
   return ends;
@@ -245,7 +222,7 @@ void DependencyEngine::WaitUntilIdle() {
   std::unique_lock<std::mutex> lock(idle_mutex_);
   idle_waiters_.fetch_add(1);
   // Not asked again afterwards: others may push once more by the time that this thread has woken.
-  WaitOn(*idle_condition_, lock, "a wait for all operations", [&] { return Idle(); });
+  stall_.Sleep(*idle_condition_, lock, "a wait for all operations", [&] { return Idle(); });
   idle_waiters_.fetch_sub(1);
 }
 
@@ -310,19 +287,6 @@ void DependencyEngine::NotifyInside() {
   if (waits_inside_.load() == 0) return;
   std::lock_guard<std::mutex> hold(inside_mutex_);
   for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
-}
-
-void DependencyEngine::ReportStall(std::string_view what, const Waiter* waiter) const noexcept {
-  try {
-    // The variable is the waiter's as long as this thread is in its wait.
-    const std::string awaited =
-        waiter == nullptr ? "" : DescribeAwaited(waiter->inline_edges[0].variable());
-    options_.stall_report(absl::StrCat("tessera engine: ", std::string(what),
-                                       " has lasted longer than ", options_.stall_report_ms,
-                                       " ms\n", awaited, DebugString()));
-  } catch (...) {
-    // No memory for it, perhaps. The wait has to go on, for others have pointers to it.
-  }
 }
 
 void DependencyEngine::CheckNotInOperation(std::string_view call) const {

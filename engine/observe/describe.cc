@@ -1,4 +1,4 @@
-// What DependencyEngine tells about itself.
+#include "tessera/engine/observe/describe.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -129,9 +129,7 @@ bool IsQueued(DependencyVariable& variable, const Execution* execution) {
 
 }  // namespace
 
-/// What a wait for the variable waits for: its line, and where who holds it has yet to get its turn
-/// on another variable, that one's line, and so on. A look at each of them at another time.
-std::string DependencyEngine::DescribeAwaited(DependencyVariable* variable) {
+std::string DescribeAwaited(DependencyVariable* variable) {
   std::string text;
   for (int depth = 0; variable != nullptr && depth < kMaxListed; ++depth) {
     const Execution* holder;  // only compared: it may be complete and reused
