@@ -20,10 +20,8 @@
 #include "tessera/base/fork.h"
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/core/failure.h"
-#include "tessera/engine/core/naive_engine.h"
 #include "tessera/engine/lifetime/process_life.h"
 #include "tessera/engine/workers/thread_frame.h"
-#include "tessera/engine/workers/threaded_engine.h"
 
 namespace tessera {
 namespace {
@@ -153,8 +151,7 @@ std::unique_ptr<Engine> Engine::Create(const EngineOptions& options) {
     kind = EngineKind::kNaive;
   }
   engine_internal::KeepCodeLoaded();
-  return kind == EngineKind::kNaive ? engine_internal::MakeNaiveEngine(resolved)
-                                    : std::make_unique<engine_internal::ThreadedEngine>(resolved);
+  return std::make_unique<engine_internal::DependencyEngine>(kind, resolved);
 }
 
 Engine* Engine::Get() {

@@ -8,8 +8,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/engine/core/naive_scheduler.h"
 #include "tessera/engine/schedule/recording.h"
 #include "tessera/engine/workers/thread_frame.h"
+#include "tessera/engine/workers/worker_pool.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -47,12 +49,21 @@ OperatorRecord* CheckedOperator(EngineOperator* op, uint64_t engine_id, const ch
 
 }  // namespace
 
-DependencyEngine::DependencyEngine(const ResolvedOptions& options)
+DependencyEngine::DependencyEngine(EngineKind kind, const ResolvedOptions& options)
     : options_(options),
       id_(NextEngineId()),
       trace_(id_),
-      stall_(options.stall_report_ms, options.stall_report, [this] { return DebugString(); }) {
+      stall_(options.stall_report_ms, options.stall_report, [this] { return DebugString(); }),
+      scheduler_(NewScheduler(kind)) {
   if (options_.max_pending > 0) throttle_at_ = static_cast<uint64_t>(options_.max_pending);
+}
+
+std::unique_ptr<Scheduler> DependencyEngine::NewScheduler(EngineKind kind) {
+  if (kind == EngineKind::kNaive) {
+    return std::make_unique<NaiveScheduler>(static_cast<OperationRunner*>(this), fork_watch_, stall_, id_,
+                                            [this] { NotifyInside(); });
+  }
+  return std::make_unique<WorkerPool>(static_cast<OperationRunner*>(this), fork_watch_, stall_, id_, options_.workers);
 }
 
 Variable* DependencyEngine::NewVariable(std::string_view name) {
@@ -110,7 +121,7 @@ bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) noexcep
   ReadyList ready;
   ready.PushBack(execution);
   FinishInline(ready);
-  if (!ready.empty()) Dispatch(ready);
+  if (!ready.empty()) scheduler_->Dispatch(ready);
   return true;
 }
 
@@ -349,7 +360,7 @@ void DependencyEngine::AfterAcquire(Execution* execution, bool ready_now, uint64
   if (ready_now) {
     ReadyList ready;
     ready.PushBack(execution);
-    Dispatch(ready);
+    scheduler_->Dispatch(ready);
   }
   if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
 }

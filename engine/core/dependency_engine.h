@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/core/begun_list.h"
@@ -25,8 +26,8 @@
 #include "tessera/engine/core/failure.h"
 #include "tessera/engine/core/futex_lock.h"
 #include "tessera/engine/core/push_counter.h"
-#include "tessera/engine/core/ready_queue.h"
 #include "tessera/engine/core/record_pool.h"
+#include "tessera/engine/core/scheduler.h"
 #include "tessera/engine/device/stream_set.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/lifetime/process_life.h"
@@ -49,14 +50,13 @@ struct ResolvedOptions {
   std::function<void(const std::string&)> stall_report;
 };
 
-/// What all kinds of engine share: everything but the choice of threads. A kind derives from it,
-/// says in Dispatch what happens with work that is ready, and calls Shutdown in its destructor.
+/// An engine.
 ///
 /// How an operation passes through: Push takes a record from a pool, fills it and lets it take its
-/// place on its variables (Acquire). When its turn has come on all of them it goes to Dispatch, and
-/// from there to Run in some thread. Run calls the function; Complete gives up the variables and
-/// collects those whose turn has come, and so on. Waits and deletions stand in the same queues but
-/// are never dispatched: Complete finishes them on the spot.
+/// place on its variables (Acquire). When its turn has come on all of them it goes to the
+/// scheduler, and from there to Run in some thread. Run calls the function; Complete gives up the
+/// variables and collects those whose turn has come, and so on. Waits and deletions stand in the
+/// same queues but are never dispatched: Complete finishes them on the spot.
 ///
 /// An operation of a device passes through in two steps. When its function has returned it is
 /// issued: it gives up its variables and leaves its fence with them. When the device comes to the
@@ -66,7 +66,10 @@ struct ResolvedOptions {
 /// The order that this makes (and that ThreadSanitizer sees, since all of it is in our own code):
 /// a variable's lock orders what ran before on the variable, the ready queue's lock hands an
 /// operation from thread to thread, and a wait's mutex or `completed_` takes results to the waiter.
-class DependencyEngine : public Engine, private CompletionListener, private FenceListener {
+class DependencyEngine final : public Engine,
+                               private CompletionListener,
+                               private FenceListener,
+                               private OperationRunner {
  public:
   Variable* NewVariable(std::string_view name) final;
   void DeleteVariable(Variable* variable) final;
@@ -94,98 +97,17 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void StartTrace() final;
   std::string StopTrace() final;
 
+  /// Whether `kind` is kThreaded or kNaive.
+  DependencyEngine(EngineKind kind, const ResolvedOptions& options);
+  ~DependencyEngine() override { Shutdown(); }
+
+  int num_workers() const override { return scheduler_->num_workers(); }
+
   /// Whether it was made before a fork that began this process.
   bool forked() const { return fork_watch_.forked(); }
 
   /// Stop, for the last time: waits inside operations end with an error.
   void EndWithProcess();
-
- protected:
-  explicit DependencyEngine(const ResolvedOptions& options);
-  ~DependencyEngine() override = default;
-
-  /// Takes all of `ready`, to run it now or later. Called without locks, in any thread.
-  virtual void Dispatch(ReadyList& ready) = 0;
-  /// Whether Dispatch runs operations itself.
-  virtual bool DispatchRuns() const { return false; }
-  /// Calls an operation's function.
-  virtual void Call(const SyncFn& fn, const RunContext& context) { fn(context); }
-  virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {
-    fn(context, std::move(on_complete));
-  }
-
-  /// Calls a function that runs operations one after another.
-  virtual void CallIsolated(const std::function<void()>& fn) { fn(); }
-
-  /// Whether a replay pushes its operations one by one, in the order of the recording.
-  virtual bool ReplaysInOrder() const { return false; }
-
-  /// Whether a device's work is complete when its operation's function has returned.
-  virtual bool SynchronizesDevices() const { return false; }
-
-  /// The calling thread, which runs an operation, is about to sleep or to block: one operation more
-  /// may run until EndBlocking. Returns false if there is no compensating thread.
-  virtual bool BeginBlocking() { return false; }
-  virtual void EndBlocking() {}
-
-  /// Whether an operation that waits runs others on top of it, in its thread.
-  virtual bool RunsOnTop() const { return false; }
-  /// Runs one of them, if there is one.
-  virtual void RunOnTop() {}
-  /// Whether RunOnTop would find one.
-  virtual bool HasWorkOnTop() { return false; }
-
-  /// What DebugString tells about threads beside those at work; may be empty. Requires queue_lock_.
-  virtual std::string DescribePlaces() const { return {}; }
-
-  /// Which worker the calling thread is; -1 if it is none.
-  virtual int WorkerIndex() const { return -1; }
-
-  /// Runs the operation, or skips it, and appends those that become ready by that.
-  void Run(Execution* execution, ReadyList& ready);
-
-  /// How many in the queue may begin. Requires queue_lock_.
-  int64_t CountReady() const {
-    return stopped_.load(std::memory_order_relaxed) ? 0 : queue_.size();
-  }
-
-  /// Takes the best of these from the queue; null if there is none. Requires queue_lock_.
-  Execution* PopReady() {
-    return stopped_.load(std::memory_order_relaxed) ? nullptr : queue_.Pop();
-  }
-
-  /// The same, with this thread counted as active until its Deactivate.
-  Execution* TakeReady() {
-    return Take([this] { return PopReady(); });
-  }
-
-  /// Takes from the queue what pop() returns, which is called with queue_lock_ held and may return
-  /// null, and runs it. Returns false if that is nothing.
-  bool TryRun(absl::FunctionRef<Execution*()> pop);
-
-  /// Has those that wait inside operations look again. Cheap if there are none.
-  void NotifyInside();
-
-  /// One thread less that may run operations. What is last in a thread's use of the engine: with
-  /// the count at 0 a stopped engine may be destroyed.
-  void Deactivate();
-
-  uint64_t id() const { return id_; }
-  const ResolvedOptions& options() const { return options_; }
-  const ForkWatch& fork_watch() const { return fork_watch_; }
-  /// Throws Error(kFailedPrecondition) in the child of a fork.
-  void CheckNotForked(std::string_view call) const;
-
-  // Pushers and runners take its cache line from each other: what else they read is on others.
-  alignas(64) mutable FutexLock queue_lock_;
-  ReadyQueue queue_;    // guarded by queue_lock_
-  int64_t active_ = 0;  // threads that run operations or look for some; guarded by queue_lock_
-  int64_t stop_waiters_ = 0;      // threads in Stop; guarded by queue_lock_
-  int64_t pushing_in_order_ = 0;  // replays that push one by one; guarded by queue_lock_
-  bool ending_ = false;           // Shutdown has begun; guarded by queue_lock_
-  /// Written under queue_lock_; read without it where being late does no harm, for every operation.
-  alignas(64) std::atomic<bool> stopped_{false};
-  std::atomic<bool> abandoned_{false};  // the process ends
 
  private:
   class BlockingScope;
@@ -195,6 +117,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   struct Waiter;
   /// How a wait inside an operation ends.
   enum class WaitEnd { kDone, kStopped, kRefused, kProcessEnds };
+
+  std::unique_ptr<Scheduler> NewScheduler(EngineKind kind);
 
   // Pushing (dependency_engine.cc).
   void CheckDevice(Device device, FnProperty property, std::string_view operation);
@@ -218,7 +142,10 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed);
   TracedPush Traced(Execution& execution) const;
 
+  void CheckNotForked(std::string_view call) const;
+
   // Running (dependency_engine_run.cc).
+  void Run(Execution* execution, ReadyList& ready) final;
   void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
   FailureRef FailureOfInputs(Execution& execution, const FailureRef& device_failure);
   static void Consider(const FailureRef& failure, const FailureRef*& earliest);
@@ -239,7 +166,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void FinishWait(WaitExecution* wait, ReadyList& ready);
   void FinishDelete(Execution* execution, ReadyList& operations);
   static bool DropReference(Execution& execution);
-  Execution* Take(absl::FunctionRef<Execution*()> pop);
   void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
   void TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns, bool skipped);
   void CountComplete(uint64_t operations = 1);
@@ -253,9 +179,6 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   void SubmitReplay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
   void BindVariables(Replay& replay, std::span<const VariableBinding> bindings) const;
   void PushOperations(const std::shared_ptr<Replay>& replay);
-  void BeginPushesInOrder(std::string_view schedule);
-  void EndPushesInOrder();
-  bool PushesInOrder();
   Execution* TakeOperation(const std::shared_ptr<Replay>& replay, uint32_t index,
                            std::span<DependencyVariable* const> variables);
   std::vector<TracedPush> TracedReplay(const Replay& replay) const;
@@ -317,6 +240,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   bool Idle() const;
   void Report(const FailureRef& failure);
   bool MustReturnAtExit() const;
+  void NotifyInside();
   void CheckNotInOperation(std::string_view call) const;
 
   // The bound on what pends (dependency_engine_room.cc).
@@ -335,6 +259,7 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   const uint64_t id_;
   TraceRecorder trace_;
   const StallReporter stall_;
+  const std::unique_ptr<Scheduler> scheduler_;
 
   // Mutable, because DebugString looks at records under their locks.
   mutable RecordPool<DependencyVariable> variables_;
@@ -345,7 +270,8 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::atomic<uint64_t> next_variable_id_{1};
   FailureLog failures_;
   std::atomic<bool> accepting_{true};
-  std::thread::id ending_thread_;  // where the process ends; set before abandoned_
+  std::atomic<bool> abandoned_{false};  // the process ends
+  std::thread::id ending_thread_;       // where the process ends; set before abandoned_
   std::atomic<uint64_t> skipped_{0};
   mutable std::atomic<uint64_t> most_run_{0};  // that counters() has told of
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
@@ -368,11 +294,11 @@ class DependencyEngine : public Engine, private CompletionListener, private Fenc
   std::mutex inside_mutex_;
   std::atomic<int64_t> waits_inside_{0};
   std::list<std::condition_variable*> sleepers_;  // guarded by inside_mutex_
-  // Who waits for active_ to become 0, or for another thread's Shutdown.
-  std::mutex park_mutex_;
-  DroppedAfterFork<std::condition_variable> park_condition_{fork_watch_};
-  bool shutting_down_ = false;  // a thread is in Shutdown; guarded by park_mutex_
-  bool shut_down_ = false;      // guarded by park_mutex_
+  // Who waits for another thread's Shutdown.
+  std::mutex shutdown_mutex_;
+  DroppedAfterFork<std::condition_variable> shutdown_condition_{fork_watch_};
+  bool shutting_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;  // a thread is in Shutdown
+  bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
 
   // The pushers' counter and the runners', each on a line of its own; operations pend while they
   // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.

@@ -24,7 +24,7 @@ void DependencyEngine::Throttle(uint64_t pushed) {
   const uint64_t much = limit / 4;  // so that pushers wake seldom
   std::unique_lock<std::mutex> lock(idle_mutex_);
   stall_.Sleep(*room_condition_, lock, "a push waits for room",
-               [&] { return HasMuchRoom(pushed, much) || stopped_.load(); });
+               [&] { return HasMuchRoom(pushed, much) || scheduler_->stopped(); });
   has_room();
 }
 

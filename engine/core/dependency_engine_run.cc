@@ -34,7 +34,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   execution->below = ThreadFrame::Current(id_);
   FailureRef failure;  // outlives the frame, whose record is another's when it ends
   // Around a skipped one as well: what it has captured is destroyed here, and may wait.
-  const ThreadFrame frame(this, id_, execution);
+  const ThreadFrame frame(id_, execution);
   if (input_failure != nullptr) {
     skipped_.fetch_add(1, std::memory_order_relaxed);
     if (trace_.on()) TraceRun(*execution, trace_.Now(), /*skipped=*/true);
@@ -59,7 +59,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   if (execution->property == FnProperty::kAsync) blocking.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
-    Call(std::get<SyncFn>(fn), context);
+    scheduler_->Call(std::get<SyncFn>(fn), context);
   } catch (...) {
     failure = NewFailure(*execution, std::current_exception());
   }
@@ -82,7 +82,7 @@ void DependencyEngine::RunAsync(Execution* execution, std::shared_ptr<Completion
   if (execution->property == FnProperty::kAsync) blocking.emplace(this);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
-    Call(fn, context, OnComplete(completion));
+    scheduler_->Call(fn, context, OnComplete(completion));
   } catch (...) {
     // If it was complete before it threw, the error marks no variable; WaitForAll reports it.
     if (!completion->TryComplete(std::current_exception())) {
@@ -145,7 +145,7 @@ void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_
     } else {
       CompleteAsync(execution, std::move(error), ready);
     }
-    if (!ready.empty()) Dispatch(ready);
+    if (!ready.empty()) scheduler_->Dispatch(ready);
   }
   // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
   completing_.fetch_sub(1, std::memory_order_release);
@@ -182,7 +182,7 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   // operation: until they are through the record is no other's, and the operation pends.
   const bool destroys = op != nullptr || !leftovers.empty() || failure.use_count() == 1 ||
                         (returned && !std::holds_alternative<std::monostate>(execution->fn));
-  const bool counts_first = destroys && returned && DispatchRuns() && !ready.empty();
+  const bool counts_first = destroys && returned && scheduler_->is_naive() && !ready.empty();
   // What runs here may wait for somebody who waits for room by the bound.
   if (counts_first) CountComplete();
   if (destroys) DispatchAll(ready);
@@ -198,7 +198,7 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
 /// All that is ready, waits and deletions too.
 void DependencyEngine::DispatchAll(ReadyList& ready) {
   if (!ready.empty()) FinishInline(ready);
-  if (!ready.empty()) Dispatch(ready);
+  if (!ready.empty()) scheduler_->Dispatch(ready);
 }
 
 /// Release for an operation that may be complete while its function still runs.
@@ -244,7 +244,7 @@ void DependencyEngine::FinishDelete(Execution* execution, ReadyList& operations)
   Release(*execution, nullptr, none, leftovers);
   GiveExecution(execution);
   variables_.Give(variable);
-  if (!leftovers.empty() && !operations.empty()) Dispatch(operations);
+  if (!leftovers.empty() && !operations.empty()) scheduler_->Dispatch(operations);
 }
 
 /// Returns whether it was the last reference.
@@ -270,25 +270,6 @@ void DependencyEngine::CountComplete(uint64_t operations) {
   }
 }
 
-/// Takes from the queue what pop() returns, which is called with queue_lock_ held and may return
-/// null; with this thread counted as active until its Deactivate.
-Execution* DependencyEngine::Take(absl::FunctionRef<Execution*()> pop) {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  Execution* const execution = pop();
-  if (execution != nullptr) ++active_;
-  return execution;
-}
-
-bool DependencyEngine::TryRun(absl::FunctionRef<Execution*()> pop) {
-  Execution* const execution = Take(pop);
-  if (execution == nullptr) return false;
-  ReadyList ready;
-  Run(execution, ready);
-  if (!ready.empty()) Dispatch(ready);
-  Deactivate();
-  return true;
-}
-
 void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bool skipped) {
   TraceRun(execution.sequence, execution.display_name(), begin_ns, skipped);
 }
@@ -298,22 +279,7 @@ void DependencyEngine::TraceRun(uint64_t sequence, std::string_view name, int64_
   trace_.Add(
       TracedRun{
           .sequence = sequence, .begin_ns = begin_ns, .end_ns = trace_.Now(), .skipped = skipped},
-      name, WorkerIndex());
-}
-
-void DependencyEngine::Deactivate() {
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (stop_waiters_ == 0 && !stopped_.load(std::memory_order_relaxed)) {
-      --active_;
-      return;
-    }
-  }
-  // Someone waits in Stop or Shutdown: under its mutex, so that it cannot destroy the engine before
-  // the notification is over.
-  std::lock_guard<std::mutex> hold(park_mutex_);
-  std::lock_guard<FutexLock> hold_queue(queue_lock_);
-  if (--active_ == 0) park_condition_->notify_all();
+      name, scheduler_->WorkerIndex());
 }
 
 }  // namespace tessera::engine_internal

@@ -51,7 +51,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, Re
   WatchedStream& watched = streams_->For(execution->device, execution->property);
   DeviceStream& stream = watched.stream();
   execution->below = ThreadFrame::Current(id_);
-  const ThreadFrame frame(this, id_, execution);
+  const ThreadFrame frame(id_, execution);
   try {
     const CurrentDeviceOf current(stream);
     // Skipped ones as well: whoever comes next comes after their fence alone.
@@ -69,7 +69,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, Re
         return;
       }
       const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
-      Call(std::get<SyncFn>(fn), context);
+      scheduler_->Call(std::get<SyncFn>(fn), context);
       if (begin_ns != kNotTraced) TraceRun(*execution, begin_ns, /*skipped=*/false);
     }
   } catch (...) {
@@ -82,7 +82,7 @@ void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, Re
 /// The fence of what is enqueued, with the memory that its variables need for it. Throws what the
 /// device throws.
 FenceRef DependencyEngine::NewFence(WatchedStream& stream, Execution& execution) {
-  if (!SynchronizesDevices()) {
+  if (!scheduler_->is_naive()) {
     OrTerminate([&] { ReserveForFence(execution, stream.number()); });
   }
   return OrTerminate([&] { return stream.NewFence(execution); });
@@ -99,7 +99,7 @@ void DependencyEngine::Issue(Execution* execution, std::vector<FenceRef> inputs,
     fence->skipped = skipped;
     if (!RunsInAnyCase(execution->property)) fence->inputs = std::move(inputs);
     if (trace_.on()) fence->issued_ns = trace_.Now();
-    if (SynchronizesDevices()) std::exchange(fence, nullptr)->event->Synchronize();
+    if (scheduler_->is_naive()) std::exchange(fence, nullptr)->event->Synchronize();
   } catch (const std::exception&) {
     fence = nullptr;
     if (failure == nullptr) failure = NewFailure(*execution, std::current_exception());
@@ -108,11 +108,8 @@ void DependencyEngine::Issue(Execution* execution, std::vector<FenceRef> inputs,
     Complete(execution, failure, ready);
     return;
   }
-  {
-    // Until its fence is reached it is at work, as an operation in a thread is.
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    ++active_;
-  }
+  // Until its fence is reached it is at work, as an operation in a thread is.
+  scheduler_->Activate();
   Leftovers leftovers;
   ReleaseVariables(*execution, failure, ready, leftovers, fence);
   FinishInline(ready);
@@ -191,7 +188,7 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
       ready.PushBack(blocked);
     }
   }
-  if (!ready.empty()) Dispatch(ready);  // what goes below may wait for it, see Complete
+  if (!ready.empty()) scheduler_->Dispatch(ready);  // what goes below may wait for it, see Complete
   if (execution->kind == ExecutionKind::kGraph) {
     EndGraph(execution);
   } else if (DropReference(*execution)) {
@@ -199,7 +196,7 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
     CountComplete();
   }
   NotifyInside();
-  Deactivate();
+  scheduler_->Deactivate();
 }
 
 }  // namespace tessera::engine_internal

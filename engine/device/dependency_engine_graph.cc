@@ -38,13 +38,13 @@ void DependencyEngine::RunGraph(Execution* execution, IssuedBefore before, Ready
   execution->below = ThreadFrame::Current(id_);
   const int64_t begin_ns = trace_.on() ? trace_.Now() : kNotTraced;
   try {
-    const ThreadFrame frame(this, id_, execution);
+    const ThreadFrame frame(id_, execution);
     const CurrentDeviceOf current(stream);
     for (const FenceRef& fence : before.pending) {
       if (fence->stream != &watched) stream.WaitFor(*fence->event);
     }
     const auto enqueue = [&] { EnqueueReplay(replay, stream); };
-    CallIsolated(std::ref(enqueue));
+    scheduler_->CallIsolated(std::ref(enqueue));
   } catch (const std::exception&) {
     MarkAll(replay, NewFailure(*execution, std::current_exception()));
   }
@@ -120,11 +120,8 @@ void DependencyEngine::IssueGraph(Replay& replay, WatchedStream& stream,
     EndReplay(replay, ready);
     return;
   }
-  {
-    // Until its fence is reached it is at work, as an operation in a thread is.
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    ++active_;
-  }
+  // Until its fence is reached it is at work, as an operation in a thread is.
+  scheduler_->Activate();
   Leftovers leftovers;
   ReleaseMarked(replay, ready, leftovers, fence);
   FinishInline(ready);

@@ -196,21 +196,11 @@ std::string DependencyEngine::DebugString() const {
   const EngineCounters totals = counters();
   std::string text =
       absl::StrCat("engine ", id_, " with ", num_workers(), " worker(s)",
-                   stopped_.load() ? ", stopped" : "", ": pushed ", totals.pushed, ", run ",
+                   scheduler_->stopped() ? ", stopped" : "", ": pushed ", totals.pushed, ", run ",
                    totals.run, ", skipped ", totals.skipped, ", pending ", totals.pending, "\n");
-  {
-    // Also those on no variable, which the lists below have not.
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    int64_t ready = 0;
-    std::string names;
-    queue_.ForEach([&](const Execution& execution) {
-      if (execution.kind == ExecutionKind::kJoin || ++ready > kMaxListed) return;
-      absl::StrAppend(&names, names.empty() ? "" : ", ", Describe(execution));
-    });
-    absl::StrAppend(&text, "  at work: ", active_, " thread(s) and issued operations",
-                    DescribePlaces(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
-                    ready > kMaxListed ? ", …" : "", "\n");
-  }
+  // Also those on no variable, which the lists below have not.
+  text += scheduler_->Describe(
+      [](const Execution& execution) { return engine_internal::Describe(execution); });
   int begun = 0;
   begun_.ForEach([&](const Execution& execution) {
     const std::string operation = begun > kMaxListed ? "" : DescribeBegun(execution);

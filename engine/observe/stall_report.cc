@@ -19,10 +19,9 @@ void StallReporter::Sleep(std::condition_variable& condition, std::unique_lock<s
 
 void StallReporter::Report(std::string_view what, DependencyVariable* awaited) const noexcept {
   try {
-    report_(absl::StrCat("tessera engine: ", std::string(what), " has lasted longer than ",
-                         limit_ms_, " ms\n",
-                         awaited == nullptr ? std::string() : DescribeAwaited(awaited),
-                         describe_()));
+    report_(absl::StrCat(
+        "tessera engine: ", std::string(what), " has lasted longer than ", limit_ms_, " ms\n",
+        awaited == nullptr ? std::string() : DescribeAwaited(awaited), describe_()));
   } catch (...) {
     // No memory for it, perhaps. The wait has to go on, for others have pointers to it.
   }

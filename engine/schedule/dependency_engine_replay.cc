@@ -154,7 +154,7 @@ void DependencyEngine::SubmitReplay(ReplayPool& pool, const ReplayOptions& optio
   replay->slots.assign(options.slots.begin(), options.slots.end());
   replay->rank_offset = options.priority;
   const bool as_graph = plan.is_graph() && !pool.graph().refused.load(std::memory_order_relaxed);
-  if (ReplaysInOrder() || (plan.uses_devices() && !as_graph)) {
+  if (scheduler_->is_naive() || (plan.uses_devices() && !as_graph)) {
     std::move(give_replay).Cancel();
     PushOperations(std::shared_ptr<Replay>(
         replay.release(), [](Replay* over) { ReplayPool::Give(std::unique_ptr<Replay>(over)); }));
@@ -242,9 +242,13 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   for (uint32_t i = 0; i < plan.size(); ++i) {
     executions.push_back(TakeOperation(replay, i, actual));
   }
-  if (ReplaysInOrder()) {
-    BeginPushesInOrder(plan.name());
-    const absl::Cleanup end_pushes = [this] { EndPushesInOrder(); };
+  if (scheduler_->is_naive()) {
+    // Shutdown waits until all are pushed. From its beginning it takes replays of operations alone,
+    // which it waits for anyway: so it comes to an end.
+    if (!scheduler_->BeginPushes(/*in_operation=*/ThreadFrame::Current(id_) != nullptr)) {
+      throw PushedAfterShutdown(plan.name());
+    }
+    const absl::Cleanup end_pushes = [this] { scheduler_->EndPushes(); };
     // Here rather than at its own push, before which others would have run.
     for (DependencyVariable* variable : actual) CheckAlive(*variable, plan.name());
     std::reverse(executions.begin(), executions.end());
@@ -270,28 +274,9 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
     traced[i].sequence = sequence + i;
     trace_.Add(std::move(traced[i]));
   }
-  if (!ready.empty()) Dispatch(ready);
+  if (!ready.empty()) scheduler_->Dispatch(ready);
   const uint64_t pushed = sequence + plan.size() - 1;
   if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
-}
-
-/// Shutdown waits until a replay has pushed all of its operations, or throws before the first. From
-/// its beginning it takes replays of operations alone, which it waits for anyway: so that it comes
-/// to an end.
-void DependencyEngine::BeginPushesInOrder(std::string_view schedule) {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  if (ending_ && ThreadFrame::Current(id_) == nullptr) throw PushedAfterShutdown(schedule);
-  ++pushing_in_order_;
-}
-
-void DependencyEngine::EndPushesInOrder() {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  --pushing_in_order_;
-}
-
-bool DependencyEngine::PushesInOrder() {
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  return pushing_in_order_ > 0;
 }
 
 /// An operation of the replay as an execution of its own, on the variables that stand in this
@@ -399,7 +384,7 @@ void DependencyEngine::CallHelp(Replay& replay, int64_t rank) {
   join->sequence = replay.first_sequence;
   ReadyList ready;
   ready.PushBack(join);
-  Dispatch(ready);
+  scheduler_->Dispatch(ready);
 }
 
 void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
@@ -413,8 +398,9 @@ void DependencyEngine::VisitReplay(Replay& replay, ReadyList& ready) {
   replay.gate.Visit(
       [&](int32_t number) {
         visit.stack = replay.StackOf(number);
-        const ThreadFrame frame(this, id_, &visit);
-        CallIsolated(std::ref(run));  // by reference: a function object of this size would allocate
+        const ThreadFrame frame(id_, &visit);
+        scheduler_->CallIsolated(
+            std::ref(run));  // by reference: a function object of this size would allocate
         return end == VisitEnd::kNothingReady;
       },
       [&] { return replay.HasReady(); });
@@ -440,9 +426,9 @@ void DependencyEngine::ResumeVisit(Execution* current) {
 /// so many.
 bool DependencyEngine::MustYield(const Replay& replay, int64_t rank, int64_t runs) const {
   // Relaxed throughout: a visitor that sees something late runs one operation more.
-  if (stopped_.load(std::memory_order_relaxed)) return true;
+  if (scheduler_->stopped_relaxed()) return true;
   if (replay.execution->demanded.load(std::memory_order_relaxed)) return false;
-  const int64_t queued = queue_.best_rank();
+  const int64_t queued = scheduler_->best_rank();
   return queued > rank || (queued == rank && runs >= kMaxVisitRuns);
 }
 
@@ -563,7 +549,8 @@ bool DependencyEngine::CallStep(Replay& replay, uint32_t index, const RunContext
   if (replay.plan.push(index).op->property == FnProperty::kAsync) blocking.emplace(this);
   try {
     // Isolated from the rest of the visit, in which what it leaves behind has no place.
-    Call(std::get<AsyncFn>(replay.plan.push(index).op->fn), context, OnComplete(completion));
+    scheduler_->Call(std::get<AsyncFn>(replay.plan.push(index).op->fn), context,
+                     OnComplete(completion));
   } catch (...) {
     // If it was complete before it threw, the error marks no variable; WaitForAll reports it.
     if (!completion->TryComplete(std::current_exception())) {

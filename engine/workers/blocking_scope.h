@@ -16,11 +16,11 @@ class DependencyEngine::BlockingScope {
     if (nested_) return;
     // First, so that what the visit leaves is in the queue when the engine looks for work.
     engine_->SuspendVisit(frame_->execution());
-    frame_->set_blocks(engine_->BeginBlocking());
+    frame_->set_blocks(engine_->scheduler_->BeginBlocking());
   }
   ~BlockingScope() {
     if (nested_) return;
-    if (frame_->blocks()) engine_->EndBlocking();
+    if (frame_->blocks()) engine_->scheduler_->EndBlocking();
     frame_->set_blocks(false);
     engine_->ResumeVisit(frame_->execution());
   }

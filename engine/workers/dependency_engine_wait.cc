@@ -90,7 +90,7 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
   if (waiter.inside) {
     Demand(waiter);
     end = WaitInside([&] { return waiter.done.load(); }, &waiter);
-  } else if (stopped_.load() && MustReturnAtExit()) {
+  } else if (scheduler_->stopped() && MustReturnAtExit()) {
     end = abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped;
   } else {
     BlockOutside(waiter);
@@ -105,12 +105,9 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
 
 /// Priority inheritance: what the wait needs runs before all else.
 void DependencyEngine::Demand(Waiter& waiter) {
-  DemandWhatBlocks(waiter, kMaxDemandVisits, [this](Execution* execution) {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    queue_.Promote(execution);
-  });
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  queue_.PromoteJoins();
+  DemandWhatBlocks(waiter, kMaxDemandVisits,
+                   [this](Execution* execution) { scheduler_->Promote(execution); });
+  scheduler_->PromoteJoins();
 }
 
 /// Takes the wait out of its queue. Returns false if its turn has come already.
@@ -163,15 +160,15 @@ bool DependencyEngine::MustReturnAtExit() const {
 /// Waits inside an operation for `waiter` or, where that is null, for a device.
 DependencyEngine::WaitEnd DependencyEngine::WaitInside(absl::FunctionRef<bool()> done,
                                                        Waiter* waiter) {
-  if (!RunsOnTop() && SpinUntil(done)) {
+  if (!scheduler_->runs_on_top() && SpinUntil(done)) {
     std::lock_guard<std::mutex> wake_is_over(inside_mutex_);
     return WaitEnd::kDone;
   }
   const BlockingScope scope(this);
-  if (!scope.is_compensated() && !RunsOnTop()) return WaitEnd::kRefused;
+  if (!scope.is_compensated() && !scheduler_->runs_on_top()) return WaitEnd::kRefused;
   WaitEnd end = WaitEnd::kDone;
   StallClock clock = stall_.NewClock();
-  while (!SleepInside(done, clock, waiter, end)) RunOnTop();
+  while (!SleepInside(done, clock, waiter, end)) scheduler_->RunOnTop();
   return end;
 }
 
@@ -197,12 +194,12 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
           end = WaitEnd::kDone;
         } else if (abandoned_.load()) {
           end = WaitEnd::kProcessEnds;
-        } else if (waiter != nullptr && stopped_.load() && !AwaitedWriteRuns(*waiter)) {
+        } else if (waiter != nullptr && scheduler_->stopped() && !AwaitedWriteRuns(*waiter)) {
           end = WaitEnd::kStopped;
         } else {
           ends = false;
         }
-        return ends || HasWorkOnTop();
+        return ends || scheduler_->HasWorkOnTop();
       },
       clock, waiter == nullptr ? nullptr : waiter->inline_edges[0].variable());
   sleepers_.erase(own_place);
@@ -230,7 +227,7 @@ void DependencyEngine::WaitForAll() {
   CheckNotForked("WaitForAll");
   CheckNotRecording("WaitForAll");
   CheckNotInOperation("WaitForAll");
-  if (stopped_.load() && !Idle() && MustReturnAtExit()) {
+  if (scheduler_->stopped() && !Idle() && MustReturnAtExit()) {
     throw BrokenOff(abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped, "WaitForAll",
                     "operations");
   }

@@ -5,7 +5,6 @@
 
 namespace tessera::engine_internal {
 
-class DependencyEngine;
 struct Execution;
 
 /// While it lives, its thread works for an engine: it runs an operation's function, or (with a null
@@ -13,8 +12,8 @@ struct Execution;
 /// engines too. They are asked for by engines' numbers, because a number is never used again.
 class ThreadFrame {
  public:
-  ThreadFrame(DependencyEngine* engine, uint64_t engine_id, Execution* execution)
-      : engine_(engine), engine_id_(engine_id), execution_(execution), outer_(top_) {
+  ThreadFrame(uint64_t engine_id, Execution* execution)
+      : engine_id_(engine_id), execution_(execution), outer_(top_) {
     top_ = this;
   }
   ~ThreadFrame() { top_ = outer_; }
@@ -37,11 +36,6 @@ class ThreadFrame {
     while (frame != nullptr && frame->engine_id_ != engine_id) frame = frame->outer_;
     return frame;
   }
-  /// The next one outward.
-  ThreadFrame* outer() const { return outer_; }
-
-  /// Lives at least as long as the frame.
-  DependencyEngine* engine() const { return engine_; }
   Execution* execution() const { return execution_; }
 
   /// Whether a BlockingScope of the operation has a compensating thread.
@@ -85,7 +79,6 @@ class ThreadFrame {
   static inline thread_local ThreadFrame* top_ = nullptr;
   static inline thread_local uint64_t arena_engine_id_ = 0;
 
-  DependencyEngine* const engine_;
   const uint64_t engine_id_;
   Execution* const execution_;
   ThreadFrame* const outer_;

@@ -15,29 +15,17 @@ void DependencyEngine::Stop() {
   HoldOperations(/*at_end=*/false);
 }
 
-/// Lets no operation begin. Returns when none runs, or when
-/// somebody has called Start. From Shutdown on, does nothing but at the end of that or of the
-/// process.
+/// Lets no operation begin. Returns when none runs, or when somebody has called Start. From
+/// Shutdown on, does nothing except at the end of that or of the process.
 void DependencyEngine::HoldOperations(bool at_end) {
-  {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    if (ending_ && !at_end) return;
-    stopped_.store(true);
-    ++stop_waiters_;
-  }
+  if (!scheduler_->Stop(at_end)) return;
   {
     // Pushers must not sleep until Start: what they push is kept.
     std::lock_guard<std::mutex> hold(idle_mutex_);
     room_condition_->notify_all();
   }
   NotifyInside();  // waits for what does not begin end with an error
-  std::unique_lock<std::mutex> lock(park_mutex_);
-  stall_.Sleep(*park_condition_, lock, "Stop", [&] {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return active_ == 0 || !stopped_.load(std::memory_order_relaxed);
-  });
-  std::lock_guard<FutexLock> hold(queue_lock_);
-  --stop_waiters_;
+  scheduler_->AwaitStop();
 }
 
 void DependencyEngine::Start() {
@@ -46,19 +34,9 @@ void DependencyEngine::Start() {
 }
 
 void DependencyEngine::LetOperationsBegin() {
-  ReadyList ready;
-  {
-    // Both, so that those who wait in Stop look again.
-    std::lock_guard<std::mutex> hold_park(park_mutex_);
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    // At the end of Shutdown and of the process the engine stays as it is.
-    if (!accepting_.load() || abandoned_.load()) return;
-    if (!stopped_.load(std::memory_order_relaxed)) return;
-    stopped_.store(false);
-    while (Execution* execution = queue_.Pop()) ready.PushBack(execution);
-    if (stop_waiters_ > 0) park_condition_->notify_all();
-  }
-  if (!ready.empty()) Dispatch(ready);
+  // At the end of Shutdown and of the process the engine stays as it is.
+  if (!accepting_.load() || abandoned_.load()) return;
+  scheduler_->Start();
   NotifyInside();
 }
 
@@ -69,14 +47,11 @@ void DependencyEngine::Shutdown() {
   if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
   if (!BeginShutdown()) return;
   absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
-  {
-    std::lock_guard<FutexLock> hold_queue(queue_lock_);
-    ending_ = true;
-  }
+  scheduler_->BeginEnd();
   LetOperationsBegin();
   WaitUntilIdle();  // operations may still push
   // Idle between two operations of a replay, a matter of instructions.
-  while (PushesInOrder()) {
+  while (scheduler_->HasPushes()) {
     std::this_thread::yield();
     WaitUntilIdle();
   }
@@ -95,18 +70,18 @@ void DependencyEngine::Shutdown() {
 /// Returns true when this thread is the one that is in Shutdown, and false when another one has
 /// come to its end.
 bool DependencyEngine::BeginShutdown() {
-  std::unique_lock<std::mutex> lock(park_mutex_);
-  stall_.Sleep(*park_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
+  std::unique_lock<std::mutex> lock(shutdown_mutex_);
+  stall_.Sleep(*shutdown_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
   shutting_down_ = !shut_down_;
   return shutting_down_;
 }
 
 void DependencyEngine::EndShutdown(bool shut_down) {
   // Under the mutex, for the next one may destroy the engine.
-  std::lock_guard<std::mutex> hold(park_mutex_);
+  std::lock_guard<std::mutex> hold(shutdown_mutex_);
   shut_down_ = shut_down;
   shutting_down_ = false;
-  park_condition_->notify_all();
+  shutdown_condition_->notify_all();
 }
 
 void DependencyEngine::EndWithProcess() {
@@ -123,12 +98,7 @@ void DependencyEngine::EndWithProcess() {
 /// number of operations that are complete, an operation or replay in the queue would not be, and
 /// deletions and waits never stand there.
 void DependencyEngine::DropJoins() {
-  const auto next = [this] {
-    std::lock_guard<FutexLock> hold(queue_lock_);
-    return queue_.Pop();
-  };
-  // Each without the lock: it may be the last to hold its schedule, and a program's objects in it.
-  while (Execution* join = next()) DropJoin(join);
+  while (Execution* join = scheduler_->TakeLeft()) DropJoin(join);
 }
 
 }  // namespace tessera::engine_internal

@@ -1,4 +1,4 @@
-#include "tessera/engine/workers/threaded_engine.h"
+#include "tessera/engine/workers/worker_pool.h"
 
 #include <algorithm>
 #include <atomic>
@@ -25,69 +25,78 @@ thread_local int worker_index = -1;
 
 }  // namespace
 
-/// What goes through TBB to order a runner.
-class ThreadedEngine::Runner {
+/// The task that goes through TBB.
+class WorkerPool::WorkerTask {
  public:
-  explicit Runner(ThreadedEngine* engine) : engine_(engine) {}
+  explicit WorkerTask(WorkerPool* pool) : pool_(pool) {}
   void operator()() const {
-    const Runner own = Copy();
-    ReceiveThroughTbb(own.engine_);
-    own.engine_->WorkerLoop();
+    const WorkerTask own = Copy();
+    ReceiveThroughTbb(own.pool_);
+    own.pool_->ArenaLoop();
   }
 
  private:
-  Runner Copy() const {
+  WorkerTask Copy() const {
     const HiddenFromTsan hidden;
     return *this;
   }
 
-  ThreadedEngine* engine_;
+  WorkerPool* pool_;
 };
 
-std::string ThreadedEngine::DescribePlaces() const {
+WorkerPool::WorkerPool(OperationRunner* runner, const ForkWatch& watch, const StallReporter& stall,
+                       uint64_t engine_id, int workers)
+    : Scheduler(runner, watch, stall),
+      engine_id_(engine_id),
+      num_workers_(workers),
+      threads_(watch, workers, this) {
+  PublishThroughTbb(this);
+}
+
+std::string WorkerPool::DescribeThreads() const {
   if (blocked_ == 0) return {};
   return absl::StrCat(", ", blocked_, " of them asleep or blocked with another one in their place");
 }
 
-int ThreadedEngine::WorkerIndex() const { return worker_index; }
+int WorkerPool::WorkerIndex() const { return worker_index; }
 
-bool ThreadedEngine::BeginBlocking() {
-  if (!workers_->compensating.Reserve()) return false;
+bool WorkerPool::BeginBlocking() {
+  if (!threads_->compensating.Reserve()) return false;
   Start start;
   {
-    std::lock_guard<FutexLock> hold(queue_lock_);
+    std::lock_guard<FutexLock> hold(lock_);
     ++blocked_;
-    start = OrderRunners(std::min<int64_t>(CountReady(), 1));
+    start = OrderWorkers(std::min<int64_t>(CountReady(), 1));
   }
-  StartRunners(start);
+  StartWorkers(start);
   return true;
 }
 
-void ThreadedEngine::EndBlocking() {
+void WorkerPool::EndBlocking() {
   {
-    std::lock_guard<FutexLock> hold(queue_lock_);
+    std::lock_guard<FutexLock> hold(lock_);
     --blocked_;
   }
-  workers_->compensating.Release();
+  threads_->compensating.Release();
 }
 
-/// Counts up to so many runners more, for StartRunners. Compensating threads come first, one for
-/// each thread that blocks: so never more runners are in TBB's arena than it has places. Requires
-/// queue_lock_.
-ThreadedEngine::Start ThreadedEngine::OrderRunners(int64_t count) {
+/// Counts up to so many workers more, for StartWorkers. Compensating threads come first, one for
+/// each thread that blocks: so never more workers are in TBB's arena than it has places. Requires
+/// lock_.
+WorkerPool::Start WorkerPool::OrderWorkers(int64_t count) {
   const int ordered = static_cast<int>(std::clamp<int64_t>(count, 0, std::max(0, FreePlaces())));
   if (ordered == 0) return {};  // most pushes: they leave cache lines to the runners
   const int compensating = std::clamp(blocked_ - compensating_, 0, ordered);
-  runners_ += ordered;
+  workers_ += ordered;
   active_ += ordered;
   compensating_ += compensating;
-  return {.workers = ordered - compensating, .compensating = compensating};
+  return {.arena = ordered - compensating, .compensating = compensating};
 }
 
-void ThreadedEngine::Dispatch(ReadyList& ready) {
+void WorkerPool::Dispatch(ReadyList& ready) {
   Start start;
   {
-    std::lock_guard<FutexLock> hold(queue_lock_);
+    std::lock_guard<FutexLock> hold(lock_);
     int64_t count = 0;
     if (spinning_) {  // it will take one of these; whoever comes next must not count on it too
       spinning_ = false;
@@ -97,56 +106,56 @@ void ThreadedEngine::Dispatch(ReadyList& ready) {
       queue_.Push(ready.PopFront());
       ++count;
     }
-    start = OrderRunners(std::min(count, CountReady()));
+    start = OrderWorkers(std::min(count, CountReady()));
   }
-  StartRunners(start);
+  StartWorkers(start);
 }
 
-void ThreadedEngine::StartRunners(const Start& start) noexcept {
-  for (int i = 0; i < start.compensating; ++i) workers_->compensating.Start();
-  if (start.workers == 0) return;
+void WorkerPool::StartWorkers(const Start& start) noexcept {
+  for (int i = 0; i < start.compensating; ++i) threads_->compensating.Start();
+  if (start.arena == 0) return;
   const HiddenFromTsan hidden;
   OrTerminate([&] {
-    for (int i = 0; i < start.workers; ++i) workers_->arena.enqueue(Runner(this));
+    for (int i = 0; i < start.arena; ++i) threads_->arena.enqueue(WorkerTask(this));
   });
 }
 
-void ThreadedEngine::WorkerLoop() {
+void WorkerPool::ArenaLoop() {
   // Of the two places of an arena for one thread TBB uses either.
-  worker_index = std::min(tbb::this_task_arena::current_thread_index(), options().workers - 1);
-  RunnerLoop(RunnerKind::kWorker);
+  worker_index = std::min(tbb::this_task_arena::current_thread_index(), num_workers_ - 1);
+  WorkerLoop(WorkerKind::kArena);
   worker_index = -1;
 }
 
-void ThreadedEngine::RunnerLoop(RunnerKind kind) {
+void WorkerPool::WorkerLoop(WorkerKind kind) {
   {
-    const ThreadFrame frame(this, id(), /*execution=*/nullptr);  // for destructors that wait
+    const ThreadFrame frame(engine_id_, /*execution=*/nullptr);  // for destructors that wait
     while (Execution* const execution = NextOrRetire(kind)) RunInTurn(execution);
   }
   Deactivate();
 }
 
-/// Runs an execution and then, one by one, what that makes ready.
-void ThreadedEngine::RunInTurn(Execution* execution) {
+/// Runs an execution and then, one by one, those that it makes ready.
+void WorkerPool::RunInTurn(Execution* execution) {
   for (int direct_runs = 0; execution != nullptr; ++direct_runs) {
     execution = RunAndPickNext(execution, direct_runs);
   }
 }
 
-/// The next one from the queue, after a short look-out for one. Returns null if this runner must
-/// end; it does not count in runners_ any more.
-Execution* ThreadedEngine::NextOrRetire(RunnerKind kind) {
-  std::unique_lock<FutexLock> hold(queue_lock_);
+/// The next one from the queue, after a short look-out for one. Returns null if this worker must
+/// end; it does not count in workers_ any more.
+Execution* WorkerPool::NextOrRetire(WorkerKind kind) {
+  std::unique_lock<FutexLock> hold(lock_);
   for (bool looked_out = false;; looked_out = true) {
     // One more than may be, where somebody has come back from a wait: those that stay do the work.
     const bool leave = FreePlaces() < 0;
     if (Execution* const next = leave ? nullptr : PopReady()) return next;
     if (leave || looked_out || spinning_) {
-      --runners_;
-      if (kind == RunnerKind::kCompensating) --compensating_;
+      --workers_;
+      if (kind == WorkerKind::kCompensating) --compensating_;
       return nullptr;
     }
-    // One runner at a time: more would only take time from those who push.
+    // One worker at a time: more would only take time from those who push.
     spinning_ = true;
     hold.unlock();
     const auto idle = [this] { return queue_.best_rank() == ReadyQueue::kEmptyRank; };
@@ -158,11 +167,11 @@ Execution* ThreadedEngine::NextOrRetire(RunnerKind kind) {
 
 /// Runs an execution. Of those that it makes ready the best is returned, for this thread to run
 /// while what they share is in its cache; the others go to the queue.
-Execution* ThreadedEngine::RunAndPickNext(Execution* execution, int direct_runs) {
+Execution* WorkerPool::RunAndPickNext(Execution* execution, int direct_runs) {
   ReadyList ready;
   Run(execution, ready);
   Execution* next = nullptr;
-  if (direct_runs < kMaxDirectRuns && !stopped_.load(std::memory_order_relaxed)) {
+  if (direct_runs < kMaxDirectRuns && !stopped_relaxed()) {
     next = ready.PopBest();
     if (next != nullptr && next->rank < queue_.best_rank()) {
       ready.PushBack(next);
