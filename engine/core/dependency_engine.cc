@@ -54,16 +54,16 @@ DependencyEngine::DependencyEngine(EngineKind kind, const ResolvedOptions& optio
       id_(NextEngineId()),
       trace_(id_),
       stall_(options.stall_report_ms, options.stall_report, [this] { return DebugString(); }),
-      scheduler_(NewScheduler(kind)) {
-  if (options_.max_pending > 0) throttle_at_ = static_cast<uint64_t>(options_.max_pending);
-}
+      progress_(options.max_pending, fork_watch_, stall_, [this] { return scheduler_->stopped(); }),
+      scheduler_(NewScheduler(kind)) {}
 
 std::unique_ptr<Scheduler> DependencyEngine::NewScheduler(EngineKind kind) {
   if (kind == EngineKind::kNaive) {
-    return std::make_unique<NaiveScheduler>(static_cast<OperationRunner*>(this), fork_watch_, stall_, id_,
-                                            [this] { NotifyInside(); });
+    return std::make_unique<NaiveScheduler>(static_cast<OperationRunner*>(this), fork_watch_,
+                                            stall_, id_, [this] { NotifyInside(); });
   }
-  return std::make_unique<WorkerPool>(static_cast<OperationRunner*>(this), fork_watch_, stall_, id_, options_.workers);
+  return std::make_unique<WorkerPool>(static_cast<OperationRunner*>(this), fork_watch_, stall_, id_,
+                                      options_.workers);
 }
 
 Variable* DependencyEngine::NewVariable(std::string_view name) {
@@ -111,7 +111,7 @@ bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) noexcep
   execution->SetEdgeCount(1);
   execution->edges()[0] = Edge(variable, Access::kWrite);
   // Not counted as an operation: sequence numbers would otherwise tell of it.
-  execution->sequence = pushed_.count(std::memory_order_relaxed) + 1;
+  execution->sequence = progress_.pushes(std::memory_order_relaxed) + 1;
   bool ready_now;
   if (!AcquireDeletion(*execution, id, &ready_now)) {
     GiveExecution(execution);
@@ -343,17 +343,17 @@ void DependencyEngine::Submit(Execution* execution) {
   try {
     if (trace_.on()) {
       TracedPush push = Traced(*execution);
-      ready_now = Acquire(*execution, pushed_, &push.sequence);
+      ready_now = Acquire(*execution, progress_.pushed(), &push.sequence);
       trace_.Add(std::move(push));
     } else {
-      ready_now = Acquire(*execution, pushed_);
+      ready_now = Acquire(*execution, progress_.pushed());
     }
   } catch (...) {
     GiveExecution(execution);
     throw;
   }
   // Relaxed: the pusher has just advanced the counter itself, and needs no exact figure.
-  AfterAcquire(execution, ready_now, pushed_.count(std::memory_order_relaxed));
+  AfterAcquire(execution, ready_now, progress_.pushes(std::memory_order_relaxed));
 }
 
 void DependencyEngine::AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed) {
@@ -362,7 +362,7 @@ void DependencyEngine::AfterAcquire(Execution* execution, bool ready_now, uint64
     ready.PushBack(execution);
     scheduler_->Dispatch(ready);
   }
-  if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
+  progress_.AwaitRoom(pushed);
 }
 
 }  // namespace tessera::engine_internal

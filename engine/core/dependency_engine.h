@@ -25,7 +25,7 @@
 #include "tessera/engine/core/execution.h"
 #include "tessera/engine/core/failure.h"
 #include "tessera/engine/core/futex_lock.h"
-#include "tessera/engine/core/push_counter.h"
+#include "tessera/engine/core/progress.h"
 #include "tessera/engine/core/record_pool.h"
 #include "tessera/engine/core/scheduler.h"
 #include "tessera/engine/device/stream_set.h"
@@ -92,7 +92,7 @@ class DependencyEngine final : public Engine,
   void Stop() final;
   void Start() final;
   void Shutdown() final;
-  EngineCounters counters() const final;
+  EngineCounters counters() const final { return progress_.counters(); }
   std::string DebugString() const final;
   void StartTrace() final;
   std::string StopTrace() final;
@@ -148,11 +148,7 @@ class DependencyEngine final : public Engine,
   void Run(Execution* execution, ReadyList& ready) final;
   void RunOnHost(Execution* execution, const FailureRef& input_failure, ReadyList& ready);
   FailureRef FailureOfInputs(Execution& execution, const FailureRef& device_failure);
-  static void Consider(const FailureRef& failure, const FailureRef*& earliest);
-  FailureRef Inherit(const FailureRef& failure, uint64_t sequence) noexcept;
   FailureRef NewFailure(const Execution& execution, std::exception_ptr error) noexcept;
-  FailureRef NewFailure(std::string_view name, std::source_location site, uint64_t sequence,
-                        std::exception_ptr error) noexcept;
   std::shared_ptr<Completion> NewCompletion(Execution* execution);
   void RunAsync(Execution* execution, std::shared_ptr<Completion> completion, const AsyncFn& fn,
                 const RunContext& context);
@@ -168,7 +164,6 @@ class DependencyEngine final : public Engine,
   static bool DropReference(Execution& execution);
   void TraceRun(const Execution& execution, int64_t begin_ns, bool skipped);
   void TraceRun(uint64_t sequence, std::string_view name, int64_t begin_ns, bool skipped);
-  void CountComplete(uint64_t operations = 1);
 
   // Schedules (dependency_engine_replay.cc).
   void CheckNotRecording(std::string_view call) const;
@@ -236,16 +231,10 @@ class DependencyEngine final : public Engine,
   Error BrokenOff(WaitEnd end, std::string_view call, std::string_view what) const;
   WaitEnd WaitInside(absl::FunctionRef<bool()> done, Waiter* waiter);
   bool SleepInside(absl::FunctionRef<bool()> done, StallClock& clock, Waiter* waiter, WaitEnd& end);
-  void WaitUntilIdle();
-  bool Idle() const;
   void Report(const FailureRef& failure);
   bool MustReturnAtExit() const;
   void NotifyInside();
   void CheckNotInOperation(std::string_view call) const;
-
-  // The bound on what pends (dependency_engine_room.cc).
-  void Throttle(uint64_t pushed);
-  bool HasMuchRoom(uint64_t pushed, uint64_t free);
 
   // Stopping and ending (dependency_engine_stop.cc).
   void HoldOperations(bool at_end);
@@ -259,6 +248,7 @@ class DependencyEngine final : public Engine,
   const uint64_t id_;
   TraceRecorder trace_;
   const StallReporter stall_;
+  Progress progress_;
   const std::unique_ptr<Scheduler> scheduler_;
 
   // Mutable, because DebugString looks at records under their locks.
@@ -272,21 +262,12 @@ class DependencyEngine final : public Engine,
   std::atomic<bool> accepting_{true};
   std::atomic<bool> abandoned_{false};  // the process ends
   std::thread::id ending_thread_;       // where the process ends; set before abandoned_
-  std::atomic<uint64_t> skipped_{0};
-  mutable std::atomic<uint64_t> most_run_{0};  // that counters() has told of
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
   std::atomic<int64_t> completing_{0};
   /// Set by the first push for a device. Relaxed everywhere: what such an operation leaves with a
   /// variable is seen through the variable's lock, and the flag with it.
   std::atomic<bool> uses_devices_{false};
   DroppedAfterFork<StreamSet> streams_{fork_watch_, static_cast<FenceListener*>(this)};
-
-  // Who waits for everything, or for room. Those who complete operations look at the atomics.
-  std::mutex idle_mutex_;
-  DroppedAfterFork<std::condition_variable> idle_condition_{fork_watch_};
-  DroppedAfterFork<std::condition_variable> room_condition_{fork_watch_};
-  std::atomic<int64_t> idle_waiters_{0};
-  std::atomic<uint64_t> wake_throttled_at_{UINT64_MAX};
 
   // While WouldDeadlock looks around, and while what these must not see happens.
   std::mutex wait_graph_mutex_;
@@ -299,12 +280,6 @@ class DependencyEngine final : public Engine,
   DroppedAfterFork<std::condition_variable> shutdown_condition_{fork_watch_};
   bool shutting_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;  // a thread is in Shutdown
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
-
-  // The pushers' counter and the runners', each on a line of its own; operations pend while they
-  // differ. throttle_at_ is the sequence from which on a pusher looks at the runners' one.
-  alignas(64) PushCounter pushed_;
-  std::atomic<uint64_t> throttle_at_{UINT64_MAX};
-  alignas(64) std::atomic<uint64_t> completed_{0};
 };
 
 }  // namespace tessera::engine_internal

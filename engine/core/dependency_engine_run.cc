@@ -36,7 +36,7 @@ void DependencyEngine::RunOnHost(Execution* execution, const FailureRef& input_f
   // Around a skipped one as well: what it has captured is destroyed here, and may wait.
   const ThreadFrame frame(id_, execution);
   if (input_failure != nullptr) {
-    skipped_.fetch_add(1, std::memory_order_relaxed);
+    progress_.CountSkipped();
     if (trace_.on()) TraceRun(*execution, trace_.Now(), /*skipped=*/true);
     Complete(execution, input_failure, ready);
     return;
@@ -95,7 +95,7 @@ void DependencyEngine::RunAsync(Execution* execution, std::shared_ptr<Completion
   // The last of the two counts: after WaitForAll no function is still on its way to return.
   if (!DropReference(*execution)) return;
   GiveExecution(execution);
-  CountComplete();
+  progress_.CountComplete();
 }
 
 /// The error that the execution takes on from what it reads, `device_failure` among it; or null.
@@ -108,31 +108,13 @@ FailureRef DependencyEngine::FailureOfInputs(Execution& execution,
     // No lock: as long as this edge is granted nobody else changes the variable's mark.
     if (edge.input()) Consider(edge.variable()->failure, earliest);
   }
-  return earliest == nullptr ? nullptr : Inherit(*earliest, execution.sequence);
-}
-
-/// Of the failures that an operation could take on, the earliest counts.
-void DependencyEngine::Consider(const FailureRef& failure, const FailureRef*& earliest) {
-  if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
-  if (earliest == nullptr || failure->sequence < (*earliest)->sequence) earliest = &failure;
-}
-
-/// What marks the variables of an operation that is skipped because of `failure`.
-FailureRef DependencyEngine::Inherit(const FailureRef& failure, uint64_t sequence) noexcept {
-  const uint64_t reported_at = failure->reported_at.load(std::memory_order_relaxed);
-  if (reported_at == 0 || sequence <= reported_at) return failure;
-  // Pushed after the report: nobody has been told that this one would be skipped.
-  return failures_.Begin(failure->error, failure->name, failure->pushed_at, sequence);
+  return earliest == nullptr ? nullptr : failures_.Inherit(*earliest, execution.sequence);
 }
 
 FailureRef DependencyEngine::NewFailure(const Execution& execution,
                                         std::exception_ptr error) noexcept {
-  return NewFailure(execution.display_name(), execution.site, execution.sequence, std::move(error));
-}
-
-FailureRef DependencyEngine::NewFailure(std::string_view name, std::source_location site,
-                                        uint64_t sequence, std::exception_ptr error) noexcept {
-  return failures_.Begin(std::move(error), name, site, sequence);
+  return failures_.Begin(std::move(error), execution.display_name(), execution.site,
+                         execution.sequence);
 }
 
 void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
@@ -184,7 +166,7 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
                         (returned && !std::holds_alternative<std::monostate>(execution->fn));
   const bool counts_first = destroys && returned && scheduler_->is_naive() && !ready.empty();
   // What runs here may wait for somebody who waits for room by the bound.
-  if (counts_first) CountComplete();
+  if (counts_first) progress_.CountComplete();
   if (destroys) DispatchAll(ready);
   leftovers.Clear();
   op.reset();
@@ -192,7 +174,7 @@ void DependencyEngine::Complete(Execution* execution, const FailureRef& failure,
   if (!ready.empty()) FinishInline(ready);
   if (!returned) return;
   RecycleExecution(execution);
-  if (!counts_first) CountComplete();
+  if (!counts_first) progress_.CountComplete();
 }
 
 /// All that is ready, waits and deletions too.
@@ -253,21 +235,6 @@ bool DependencyEngine::DropReference(Execution& execution) {
   // is left it is ours.
   return execution.references.load(std::memory_order_acquire) == 1 ||
          execution.references.fetch_sub(1, std::memory_order_acq_rel) == 1;
-}
-
-void DependencyEngine::CountComplete(uint64_t operations) {
-  // Sequentially consistent throughout: pairs with waiters, who announce themselves and then look
-  // at the count. It also carries what the operation did to a thread that waits for all.
-  const uint64_t completed = completed_.fetch_add(operations) + operations;
-  if (idle_waiters_.load() > 0 && completed == pushed_.count()) {
-    std::lock_guard<std::mutex> hold(idle_mutex_);
-    idle_condition_->notify_all();
-  }
-  if (completed >= wake_throttled_at_.load()) {
-    std::lock_guard<std::mutex> hold(idle_mutex_);
-    wake_throttled_at_.store(UINT64_MAX);
-    room_condition_->notify_all();
-  }
 }
 
 void DependencyEngine::TraceRun(const Execution& execution, int64_t begin_ns, bool skipped) {

@@ -28,6 +28,11 @@ void ThrowIfExactly(const std::exception& error, const std::string& message) {
 
 }  // namespace
 
+void Consider(const FailureRef& failure, const FailureRef*& earliest) {
+  if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
+  if (earliest == nullptr || failure->sequence < (*earliest)->sequence) earliest = &failure;
+}
+
 bool ClaimReport(Failure& failure, uint64_t pushed) {
   uint64_t unreported = 0;
   // Relaxed: the error itself reaches the reporter through the variable's lock or the log's mutex.
@@ -69,6 +74,13 @@ void Rethrow(const Failure& failure) {
 }
 
 std::optional<FailedOperation> LastFailureOfThread() { return last_failure; }
+
+FailureRef FailureLog::Inherit(const FailureRef& failure, uint64_t sequence) noexcept {
+  const uint64_t reported_at = failure->reported_at.load(std::memory_order_relaxed);
+  if (reported_at == 0 || sequence <= reported_at) return failure;
+  // Pushed after the report: nobody has been told that this one would be skipped.
+  return Begin(failure->error, failure->name, failure->pushed_at, sequence);
+}
 
 FailureRef FailureLog::Begin(std::exception_ptr error, std::string_view name,
                              std::source_location pushed_at, uint64_t sequence) noexcept {

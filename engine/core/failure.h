@@ -47,6 +47,10 @@ struct Failure {
 
 using FailureRef = std::shared_ptr<Failure>;
 
+/// Sets `earliest` to `failure` if that counts and is the earlier one: of the failures that an
+/// operation could take on, the earliest counts.
+void Consider(const FailureRef& failure, const FailureRef*& earliest);
+
 /// Claims the right to report a chain; true for one caller only.
 bool ClaimReport(Failure& failure, uint64_t pushed);
 
@@ -59,6 +63,10 @@ std::optional<FailedOperation> LastFailureOfThread();
 /// The chains that WaitForAll has yet to report or to clear. Safe from any thread.
 class FailureLog {
  public:
+  /// Returns what marks the variables of the operation with that place in push order if it is
+  /// skipped because of `failure`.
+  FailureRef Inherit(const FailureRef& failure, uint64_t sequence) noexcept;
+
   /// Begins a chain.
   FailureRef Begin(std::exception_ptr error, std::string_view name, std::source_location pushed_at,
                    uint64_t sequence) noexcept;

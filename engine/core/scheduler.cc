@@ -108,8 +108,8 @@ std::string Scheduler::Describe(
     if (execution.kind == ExecutionKind::kJoin || ++ready > kMaxListed) return;
     absl::StrAppend(&names, names.empty() ? "" : ", ", describe(execution));
   });
-  return absl::StrCat("  at work: ", active_, " thread(s) and issued operations",
-                      DescribeThreads(), "; ready: ", ready, ready == 0 ? "" : ": ", names,
+  return absl::StrCat("  at work: ", active_, " thread(s) and issued operations", DescribeThreads(),
+                      "; ready: ", ready, ready == 0 ? "" : ": ", names,
                       ready > kMaxListed ? ", …" : "", "\n");
 }
 

@@ -144,7 +144,7 @@ class Scheduler {
   alignas(64) std::atomic<bool> stopped_{false};
   OperationRunner* const runner_;
   const StallReporter& stall_;
-  std::mutex quiet_mutex_;  // taken before lock_
+  std::mutex quiet_mutex_;                           // taken before lock_
   DroppedAfterFork<std::condition_variable> quiet_;  // active_ has become 0, or Start was called
 };
 

@@ -47,7 +47,7 @@ bool DependencyEngine::PutAside(Execution* execution, const std::vector<FenceRef
 void DependencyEngine::RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& ready) {
   FailureRef failure = FailureOfInputs(*execution, before.failure);
   const bool skip = failure != nullptr;
-  if (skip) skipped_.fetch_add(1, std::memory_order_relaxed);
+  if (skip) progress_.CountSkipped();
   WatchedStream& watched = streams_->For(execution->device, execution->property);
   DeviceStream& stream = watched.stream();
   execution->below = ThreadFrame::Current(id_);
@@ -162,9 +162,10 @@ void DependencyEngine::ResolveAfterInputs(Fence& fence) {
     Consider(input->resolution, earliest);
   }
   if (earliest != nullptr) {
-    fence.resolution = Inherit(*earliest, fence.sequence);
+    fence.resolution = failures_.Inherit(*earliest, fence.sequence);
   } else if (error != nullptr && !fence.skipped) {
-    fence.resolution = NewFailure(fence.operation, fence.site, fence.sequence, std::move(error));
+    fence.resolution =
+        failures_.Begin(std::move(error), fence.operation, fence.site, fence.sequence);
   }
   fence.inputs.clear();  // or each fence would keep all before it
   fence.resolved = true;
@@ -193,7 +194,7 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
     EndGraph(execution);
   } else if (DropReference(*execution)) {
     GiveExecution(execution);
-    CountComplete();
+    progress_.CountComplete();
   }
   NotifyInside();
   scheduler_->Deactivate();

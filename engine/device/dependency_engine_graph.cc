@@ -140,8 +140,8 @@ void DependencyEngine::EndGraph(Execution* execution) {
   ReadyList none;
   DropReplay(replay, none);
   // Both at the end, so that what counts as run never becomes less.
-  if (skipped > 0) skipped_.fetch_add(skipped, std::memory_order_relaxed);
-  CountComplete(operations);
+  if (skipped > 0) progress_.CountSkipped(skipped);
+  progress_.CountComplete(operations);
 }
 
 }  // namespace tessera::engine_internal

@@ -19,12 +19,8 @@ void DependencyEngine::Stop() {
 /// Shutdown on, does nothing except at the end of that or of the process.
 void DependencyEngine::HoldOperations(bool at_end) {
   if (!scheduler_->Stop(at_end)) return;
-  {
-    // Pushers must not sleep until Start: what they push is kept.
-    std::lock_guard<std::mutex> hold(idle_mutex_);
-    room_condition_->notify_all();
-  }
-  NotifyInside();  // waits for what does not begin end with an error
+  progress_.WakePushers();  // pushers must not sleep until Start: their operations are kept
+  NotifyInside();           // waits for what does not begin end with an error
   scheduler_->AwaitStop();
 }
 
@@ -49,16 +45,16 @@ void DependencyEngine::Shutdown() {
   absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
   scheduler_->BeginEnd();
   LetOperationsBegin();
-  WaitUntilIdle();  // operations may still push
+  progress_.AwaitIdle();  // operations may still push
   // Idle between two operations of a replay, a matter of instructions.
   while (scheduler_->HasPushes()) {
     std::this_thread::yield();
-    WaitUntilIdle();
+    progress_.AwaitIdle();
   }
   accepting_.store(false);
   do {
-    WaitUntilIdle();  // what came in between
-  } while (!pushed_.CloseAt(completed_.load()));
+    progress_.AwaitIdle();  // what came in between
+  } while (!progress_.Close());
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();

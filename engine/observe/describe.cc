@@ -20,9 +20,6 @@ namespace {
 // A line per variable and a few names in it keep a report readable, however much pends.
 constexpr int kMaxVariables = 100;
 constexpr int kMaxListed = 8;
-// Tries to read the counters between two completions: one does unless they follow each other as
-// fast as they are read.
-constexpr int kMaxCounterReads = 100;
 
 std::string DescribePush(std::string_view name, uint64_t sequence,
                          const std::source_location& site) {
@@ -155,30 +152,6 @@ std::string DescribeAwaited(DependencyVariable* variable) {
     variable = next == others.end() ? nullptr : *next;
   }
   return text;
-}
-
-EngineCounters DependencyEngine::counters() const {
-  EngineCounters counters;
-  // In this order: what is pushed is counted before it is skipped, and that before it is complete.
-  // So this is at most what has run; of what was seen so far the most is the nearest. Again while
-  // something is complete meanwhile: a thread that is held up in between would tell of more that
-  // pend than ever did.
-  uint64_t completed, skipped;
-  int reads = 0;
-  do {
-    completed = completed_.load();
-    skipped = skipped_.load();
-    counters.pushed = pushed_.count();
-  } while (completed_.load() != completed && ++reads < kMaxCounterReads);
-  const uint64_t run = completed - std::min(completed, skipped);
-  uint64_t most_run = most_run_.load();
-  while (most_run < run && !most_run_.compare_exchange_weak(most_run, run)) {
-  }
-  // Another thread may have seen later counters.
-  counters.run = std::min(std::max(most_run, run), completed);
-  counters.skipped = completed - counters.run;
-  counters.pending = counters.pushed - completed;
-  return counters;
 }
 
 void DependencyEngine::StartTrace() {

@@ -178,7 +178,7 @@ void DependencyEngine::SubmitReplay(ReplayPool& pool, const ReplayOptions& optio
   std::vector<TracedPush> traced;
   if (trace_.on()) traced = as_graph ? TracedGraph(*replay) : TracedReplay(*replay);
   uint64_t sequence;
-  const bool ready_now = Acquire(*execution, pushed_, &sequence, plan.size());
+  const bool ready_now = Acquire(*execution, progress_.pushed(), &sequence, plan.size());
   // Nothing throws from here on.
   std::move(give_execution).Cancel();
   std::move(give_replay).Cancel();
@@ -267,7 +267,8 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
     for (Execution* execution : executions) traced.push_back(Traced(*execution));
   }
   ReadyList ready;
-  const uint64_t sequence = AcquireTogether(edges, executions, plan.name(), pushed_, ready);
+  const uint64_t sequence =
+      AcquireTogether(edges, executions, plan.name(), progress_.pushed(), ready);
   // Nothing throws from here on.
   std::move(give_back).Cancel();
   for (size_t i = 0; i < traced.size(); ++i) {
@@ -276,7 +277,7 @@ void DependencyEngine::PushOperations(const std::shared_ptr<Replay>& replay) {
   }
   if (!ready.empty()) scheduler_->Dispatch(ready);
   const uint64_t pushed = sequence + plan.size() - 1;
-  if (pushed >= throttle_at_.load(std::memory_order_relaxed)) Throttle(pushed);
+  progress_.AwaitRoom(pushed);
 }
 
 /// An operation of the replay as an execution of its own, on the variables that stand in this
@@ -499,7 +500,8 @@ FailureRef DependencyEngine::FailureOfInputs(const Replay& replay, uint32_t inde
   for (const SchedulePlan::Use& use : replay.plan.uses(index)) {
     if (use.access != Access::kWrite) Consider(replay.marks[use.variable], earliest);
   }
-  return earliest == nullptr ? nullptr : Inherit(*earliest, replay.first_sequence + index);
+  return earliest == nullptr ? nullptr
+                             : failures_.Inherit(*earliest, replay.first_sequence + index);
 }
 
 /// Skips the operation because of what it reads, with its variables marked; or returns false.
@@ -628,8 +630,8 @@ void DependencyEngine::EndReplay(Replay& replay, ReadyList& ready) {
   // The reference that the replay has had of its own; the caller has another.
   replay.references.fetch_sub(1, std::memory_order_relaxed);
   // Both at the end, so that what counts as run never becomes less.
-  if (skipped > 0) skipped_.fetch_add(skipped, std::memory_order_relaxed);
-  CountComplete(operations);
+  if (skipped > 0) progress_.CountSkipped(skipped);
+  progress_.CountComplete(operations);
 }
 
 /// In the place of a helper, for a replay that is over.
@@ -652,8 +654,8 @@ void DependencyEngine::DropReplay(Replay& replay, ReadyList& ready) {
 FailureRef DependencyEngine::NewFailure(const Replay& replay, uint32_t index,
                                         std::exception_ptr error) noexcept {
   const RecordedPush& push = replay.plan.push(index);
-  return NewFailure(push.display_name(), push.site, replay.first_sequence + index,
-                    std::move(error));
+  return failures_.Begin(std::move(error), push.display_name(), push.site,
+                         replay.first_sequence + index);
 }
 
 void DependencyEngine::TraceRun(const Replay& replay, uint32_t index, int64_t begin_ns,

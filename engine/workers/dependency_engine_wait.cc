@@ -207,32 +207,16 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
   return ends;
 }
 
-bool DependencyEngine::Idle() const {
-  // In this order: if they are equal, nothing pended when the first was read, as operations are
-  // counted as pushed before they are counted as complete.
-  const uint64_t completed = completed_.load();
-  return completed == pushed_.count();
-}
-
-/// Returns when nothing has pended at some moment since the call.
-void DependencyEngine::WaitUntilIdle() {
-  std::unique_lock<std::mutex> lock(idle_mutex_);
-  idle_waiters_.fetch_add(1);
-  // Not asked again afterwards: others may push once more by the time that this thread has woken.
-  stall_.Sleep(*idle_condition_, lock, "a wait for all operations", [&] { return Idle(); });
-  idle_waiters_.fetch_sub(1);
-}
-
 void DependencyEngine::WaitForAll() {
   CheckNotForked("WaitForAll");
   CheckNotRecording("WaitForAll");
   CheckNotInOperation("WaitForAll");
-  if (scheduler_->stopped() && !Idle() && MustReturnAtExit()) {
+  if (scheduler_->stopped() && !progress_.is_idle() && MustReturnAtExit()) {
     throw BrokenOff(abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped, "WaitForAll",
                     "operations");
   }
-  WaitUntilIdle();
-  const FailureRef failure = failures_.ReportOldest(pushed_.count());
+  progress_.AwaitIdle();
+  const FailureRef failure = failures_.ReportOldest(progress_.pushes());
   if (failure != nullptr) Rethrow(*failure);
 }
 
@@ -260,7 +244,7 @@ bool DependencyEngine::IsIdle(Variable* variable) {
 
 void DependencyEngine::Report(const FailureRef& failure) {
   if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
-  if (!ClaimReport(*failure, pushed_.count())) return;
+  if (!ClaimReport(*failure, progress_.pushes())) return;
   Rethrow(*failure);
 }
 
