@@ -194,6 +194,26 @@ void AppendBlockedOn(Edge& own, Passed& passed, std::vector<Execution*>& blocked
 
 }  // namespace
 
+DependencyVariable* Checked(Variable* variable, uint64_t engine_id, std::string_view operation) {
+  if (variable == nullptr) {
+    throw InvalidArgument("Engine: \"", operation,
+                          "\": a variable is null; expected one from "
+                          "NewVariable");
+  }
+  auto* own = static_cast<DependencyVariable*>(variable);
+  if (own->engine_id != engine_id) {
+    throw InvalidArgument("Engine: \"", operation, "\": ", own->ToString(),
+                          " belongs to another engine");
+  }
+  return own;
+}
+
+void CheckAlive(DependencyVariable& variable, std::string_view operation) {
+  std::lock_guard<FutexLock> hold(variable.lock);
+  if (variable.alive) return;
+  throw DeletedVariable(operation, variable);
+}
+
 void SortEdges(std::span<Edge> edges, std::string_view operation) {
   const auto by_variable = [](const Edge& a, const Edge& b) {
     return std::less<>()(a.variable(), b.variable());

@@ -26,6 +26,13 @@ struct RecordedPush;
 // share, whichever threads pushed them, and cannot wait for each other. All other functions hold
 // one lock at a time.
 
+/// Returns the variable as the engine with that number keeps it. Throws Error(kInvalidArgument),
+/// naming `operation`, if it is null or another engine's.
+DependencyVariable* Checked(Variable* variable, uint64_t engine_id, std::string_view operation);
+
+/// Throws Error(kInvalidArgument), naming `operation`, if the variable is deleted.
+void CheckAlive(DependencyVariable& variable, std::string_view operation);
+
 /// Sorts the edges as Acquire wants them. Throws Error(kInvalidArgument), naming `operation`, if
 /// two of them are on the same variable.
 void SortEdges(std::span<Edge> edges, std::string_view operation);

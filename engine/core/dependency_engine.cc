@@ -1,28 +1,20 @@
 #include "tessera/engine/core/dependency_engine.h"
 
-#include <memory>
+#include <algorithm>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/core/naive_scheduler.h"
+#include "tessera/engine/core/out_of_memory.h"
+#include "tessera/engine/observe/describe.h"
 #include "tessera/engine/schedule/recording.h"
 #include "tessera/engine/workers/thread_frame.h"
 #include "tessera/engine/workers/worker_pool.h"
 
 namespace tessera::engine_internal {
 namespace {
-
-uint64_t NextEngineId() {
-  static std::atomic<uint64_t> next{1};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-// A record that has held more edges than this gives their memory back.
-constexpr uint32_t kMaxKeptEdges = 32;
 
 std::string_view NameOr(std::string_view name) { return name.empty() ? "(unnamed)" : name; }
 
@@ -50,79 +42,102 @@ OperatorRecord* CheckedOperator(EngineOperator* op, uint64_t engine_id, const ch
 }  // namespace
 
 DependencyEngine::DependencyEngine(EngineKind kind, const ResolvedOptions& options)
-    : options_(options),
-      id_(NextEngineId()),
-      trace_(id_),
-      stall_(options.stall_report_ms, options.stall_report, [this] { return DebugString(); }),
-      progress_(options.max_pending, fork_watch_, stall_, [this] { return scheduler_->stopped(); }),
-      scheduler_(NewScheduler(kind)) {}
-
-std::unique_ptr<Scheduler> DependencyEngine::NewScheduler(EngineKind kind) {
+    : state_(this, options, [this] { return DebugString(); }),
+      waits_(state_),
+      operations_(state_, waits_, this),
+      devices_(state_, operations_, this),
+      replays_(state_, operations_),
+      graphs_(state_, operations_, devices_, replays_) {
+  OperationRunner* const runner = this;
   if (kind == EngineKind::kNaive) {
-    return std::make_unique<NaiveScheduler>(static_cast<OperationRunner*>(this), fork_watch_,
-                                            stall_, id_, [this] { NotifyInside(); });
+    state_.scheduler = std::make_unique<NaiveScheduler>(
+        runner, state_.fork_watch, state_.stall, state_.id, [this] { waits_.NotifyInside(); });
+  } else {
+    state_.scheduler = std::make_unique<WorkerPool>(runner, state_.fork_watch, state_.stall,
+                                                    state_.id, options.workers);
   }
-  return std::make_unique<WorkerPool>(static_cast<OperationRunner*>(this), fork_watch_, stall_, id_,
-                                      options_.workers);
+}
+
+void DependencyEngine::Run(Execution* execution, ReadyList& ready) {
+  if (execution->kind == ExecutionKind::kJoin) {
+    replays_.JoinReplay(execution, ready);
+    return;
+  }
+  // Neither the queue nor a variable knows of it from here on.
+  if (execution->edge_count == 0) state_.begun.Enter(*execution);
+  if (state_.uses_devices.load(std::memory_order_relaxed)) {
+    RunAmongDevices(execution, ready);
+  } else if (execution->kind == ExecutionKind::kReplay) {
+    replays_.BeginReplay(execution, ready);
+  } else {
+    operations_.RunOnHost(execution, operations_.FailureOfInputs(*execution, nullptr), ready);
+  }
+}
+
+/// Runs an execution whose variables may carry fences.
+void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
+  IssuedBefore before = OrTerminate([&] { return FencesBefore(*execution); });
+  if (execution->kind == ExecutionKind::kGraph) {
+    graphs_.Run(execution, std::move(before), ready);
+  } else if (execution->on_device()) {
+    devices_.RunOnDevice(execution, std::move(before), ready);
+  } else if (!before.pending.empty() && devices_.PutAside(execution, before.pending)) {
+    // A fence has it now.
+  } else if (execution->kind == ExecutionKind::kReplay) {
+    replays_.BeginReplay(execution, ready);
+  } else {
+    // A second look: what was pending at the first may have failed since.
+    const FailureRef device_failure =
+        before.pending.empty() ? before.failure
+                               : OrTerminate([&] { return FencesBefore(*execution).failure; });
+    operations_.RunOnHost(execution, operations_.FailureOfInputs(*execution, device_failure),
+                          ready);
+  }
+}
+
+void DependencyEngine::OnExecutionComplete(Execution* execution, std::exception_ptr error) {
+  completing_.fetch_add(1, std::memory_order_relaxed);
+  {
+    const CompletionScope scope;
+    ReadyList ready;
+    if (execution->kind == ExecutionKind::kStep) {
+      replays_.CompleteStep(static_cast<AsyncStep*>(execution), std::move(error), ready);
+    } else if (execution->on_device()) {
+      devices_.CompleteAsync(execution, std::move(error), ready);
+    } else {
+      operations_.CompleteAsync(execution, std::move(error), ready);
+    }
+    if (!ready.empty()) state_.scheduler->Dispatch(ready);
+  }
+  // Release: pairs with the acquire in Shutdown, which may destroy the engine after this.
+  completing_.fetch_sub(1, std::memory_order_release);
 }
 
 Variable* DependencyEngine::NewVariable(std::string_view name) {
   CheckNotForked("NewVariable");
-  DependencyVariable* variable = variables_.Take();
-  Recording* const recording = Recording::Of(id_);
+  DependencyVariable* variable = state_.variables.Take();
+  Recording* const recording = Recording::Of(state_.id);
   absl::Cleanup give_back = [&] {
     if (recording != nullptr) recording->made.erase(variable);
-    variables_.Give(variable);
+    state_.variables.Give(variable);
   };
   if (recording != nullptr) recording->made.insert(variable);
   std::lock_guard<FutexLock> hold(variable->lock);  // DebugString may be looking at it
-  variable->Revive(id_, next_variable_id_.fetch_add(1, std::memory_order_relaxed), name);
+  variable->Revive(state_.id, next_variable_id_.fetch_add(1, std::memory_order_relaxed), name);
   std::move(give_back).Cancel();
   return variable;
 }
 
 void DependencyEngine::DeleteVariable(Variable* variable) {
   if (forked()) return;  // destructors call this, and nothing of the engine can be given back
-  DependencyVariable* checked = Checked(variable, "DeleteVariable");
-  if (Recording* const recording = Recording::Of(id_)) {
+  DependencyVariable* checked = Checked(variable, state_.id, "DeleteVariable");
+  if (Recording* const recording = Recording::Of(state_.id)) {
     NoteDeletion(*recording, checked);
     return;
   }
-  if (Delete(checked, checked->id)) return;
+  if (operations_.Delete(checked, checked->id)) return;
   throw InvalidArgument("Engine: \"DeleteVariable\": ", checked->ToString(),
                         " was deleted already");
-}
-
-/// Deletes the variable after its last use. Returns false if that has been asked for before; its
-/// record may by then be another variable, with another number than `id`. Where there is no memory
-/// for a place behind that use the record is lost to others until the engine ends: destructors call
-/// this, and could do nothing about an exception.
-bool DependencyEngine::Delete(DependencyVariable* variable, uint64_t id) noexcept {
-  Execution* execution;
-  try {
-    execution = TakeExecution(Device::Cpu(), FnProperty::kDeleteVariable, 0, {});
-  } catch (const std::bad_alloc&) {
-    std::lock_guard<FutexLock> hold(variable->lock);
-    if (!variable->alive || variable->id != id) return false;
-    variable->alive = false;
-    return true;
-  }
-  execution->kind = ExecutionKind::kDelete;
-  execution->SetEdgeCount(1);
-  execution->edges()[0] = Edge(variable, Access::kWrite);
-  // Not counted as an operation: sequence numbers would otherwise tell of it.
-  execution->sequence = progress_.pushes(std::memory_order_relaxed) + 1;
-  bool ready_now;
-  if (!AcquireDeletion(*execution, id, &ready_now)) {
-    GiveExecution(execution);
-    return false;
-  }
-  if (!ready_now) return true;
-  ReadyList ready;
-  ready.PushBack(execution);
-  FinishInline(ready);
-  if (!ready.empty()) scheduler_->Dispatch(ready);
-  return true;
 }
 
 void DependencyEngine::PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
@@ -147,62 +162,36 @@ EngineOperator* DependencyEngine::NewOperator(AsyncFn fn, VariableList reads, Va
 
 void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
                             std::source_location site) {
-  OperatorRecord* record = CheckedOperator(op, id_, "Push");
+  OperatorRecord* record = CheckedOperator(op, state_.id, "Push");
   const std::string_view name = NameOr(record->name);
   CheckAccepting(name);
-  CheckDevice(device, record->property, name);
+  devices_.Check(device, record->property, name);
   if (record->deleted.load(std::memory_order_relaxed)) {
     throw InvalidArgument("Engine::Push: operator \"", name, "\" was deleted");
   }
-  if (Recording* const recording = Recording::Of(id_)) {
+  if (Recording* const recording = Recording::Of(state_.id)) {
     record->references.fetch_add(1, std::memory_order_relaxed);
     Note(*recording, record, device, priority, site);
     return;
   }
-  Execution* execution = TakeExecution(device, record->property, priority, site);
-  absl::Cleanup give_back = [&] { GiveExecution(execution); };
+  Execution* execution = operations_.TakeExecution(device, record->property, priority, site);
+  absl::Cleanup give_back = [&] { operations_.GiveExecution(execution); };
   execution->SetEdgeCount(record->edges.size());
   std::move(give_back).Cancel();
   std::copy(record->edges.begin(), record->edges.end(), execution->edges().begin());
   execution->op = record;
   record->references.fetch_add(1, std::memory_order_relaxed);  // the caller's one keeps it alive
-  Submit(execution);
+  operations_.Submit(execution);
 }
 
 void DependencyEngine::DeleteOperator(EngineOperator* op) {
   if (forked()) return;
-  OperatorRecord* record = CheckedOperator(op, id_, "DeleteOperator");
+  OperatorRecord* record = CheckedOperator(op, state_.id, "DeleteOperator");
   if (record->deleted.exchange(true, std::memory_order_relaxed)) {
     throw InvalidArgument("Engine::DeleteOperator: operator \"", NameOr(record->name),
                           "\" was deleted already");
   }
   DropOperator(record);
-}
-
-DependencyVariable* DependencyEngine::Checked(Variable* variable,
-                                              std::string_view operation) const {
-  if (variable == nullptr) {
-    throw InvalidArgument("Engine: \"", operation,
-                          "\": a variable is null; expected one from "
-                          "NewVariable");
-  }
-  auto* own = static_cast<DependencyVariable*>(variable);
-  if (own->engine_id != id_) {
-    throw InvalidArgument("Engine: \"", operation, "\": ", own->ToString(),
-                          " belongs to another engine");
-  }
-  return own;
-}
-
-void DependencyEngine::CheckDevice(Device device, FnProperty property, std::string_view operation) {
-  if (device.type != DeviceType::kGpu) return;
-  try {
-    streams_->For(device, property);
-  } catch (const Error& error) {
-    throw Error(error.code(),
-                absl::StrCat("Engine: operation \"", std::string(operation), "\": ", error.what()));
-  }
-  uses_devices_.store(true, std::memory_order_relaxed);
 }
 
 void DependencyEngine::CheckNotForked(std::string_view call) const {
@@ -217,7 +206,7 @@ void DependencyEngine::CheckAccepting(std::string_view operation) const {
   CheckNotForked(operation);
   // Relaxed: of a push that overlaps with Shutdown the counter of pushes decides, when it takes its
   // place. What pushes inside an operation comes before that one's end, and so before Shutdown's.
-  if (!accepting_.load(std::memory_order_relaxed) && ThreadFrame::Current(id_) == nullptr) {
+  if (!accepting_.load(std::memory_order_relaxed) && ThreadFrame::Current(state_.id) == nullptr) {
     throw PushedAfterShutdown(operation);
   }
 }
@@ -226,19 +215,13 @@ void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, Vari
                                  VariableList updates, std::string_view operation) const {
   Edge* edge = edges.data();
   const auto fill = [&](VariableList variables, Access access) {
-    for (Variable* variable : variables) *edge++ = Edge(Checked(variable, operation), access);
+    for (Variable* variable : variables)
+      *edge++ = Edge(Checked(variable, state_.id, operation), access);
   };
   fill(reads, Access::kRead);
   fill(writes, Access::kWrite);
   fill(updates, Access::kUpdate);
   SortEdges(edges, operation);
-}
-
-void DependencyEngine::CheckAlive(DependencyVariable& variable, std::string_view operation) {
-  std::lock_guard<FutexLock> hold(variable.lock);
-  if (variable.alive) return;
-  throw InvalidArgument("Engine: operation \"", operation, "\": ", variable.ToString(),
-                        " was deleted; expected a living variable");
 }
 
 OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
@@ -257,7 +240,7 @@ OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, Var
   op->property = options.property;
   op->capturable = options.capturable;
   op->name = options.name;
-  op->engine_id = id_;
+  op->engine_id = state_.id;
   return op.release();
 }
 
@@ -267,102 +250,111 @@ void DependencyEngine::PushFunction(AnyFn fn, Device device, VariableList reads,
   const std::string_view name = NameOr(options.name);
   CheckAccepting(name);
   CheckCallable(fn, name);
-  CheckDevice(device, options.property, name);
-  if (Recording* const recording = Recording::Of(id_)) {
+  devices_.Check(device, options.property, name);
+  if (Recording* const recording = Recording::Of(state_.id)) {
     Note(*recording, MakeOperator(std::move(fn), reads, writes, options), device, options.priority,
          site);
     return;
   }
-  Execution* execution = TakeExecution(device, options.property, options.priority, site);
-  absl::Cleanup give_back = [&] { GiveExecution(execution); };
+  Execution* execution =
+      operations_.TakeExecution(device, options.property, options.priority, site);
+  absl::Cleanup give_back = [&] { operations_.GiveExecution(execution); };
   execution->SetEdgeCount(reads.size() + writes.size() + options.updates.size());
   FillEdges(execution->edges(), reads, writes, options.updates, name);
   execution->name = options.name;
   execution->fn = std::move(fn);
   std::move(give_back).Cancel();
-  Submit(execution);
+  operations_.Submit(execution);
 }
 
-Execution* DependencyEngine::TakeExecution(Device device, FnProperty property, int priority,
-                                           std::source_location site) {
-  Execution* execution = executions_.Take();
-  execution->kind = ExecutionKind::kOperation;
-  execution->property = property;
-  execution->device = device;
-  execution->site = site;
-  execution->rank = RankOf(property, priority);
-  execution->demanded.store(false, std::memory_order_relaxed);
-  execution->running.store(false, std::memory_order_relaxed);
-  execution->references.store(1, std::memory_order_relaxed);
-  return execution;
-}
-
-void DependencyEngine::GiveExecution(Execution* execution) {
-  EndExecution(execution);
-  RecycleExecution(execution);
-}
-
-/// Gives up what the execution has of the program's.
-void DependencyEngine::EndExecution(Execution* execution) {
-  TakeLastUse(*execution);
-  execution->fn.emplace<std::monostate>();
-}
-
-/// Takes the execution's operator from it, which nobody sees any more. Returns that if this was its
-/// last use.
-std::unique_ptr<OperatorRecord> DependencyEngine::TakeLastUse(Execution& execution) {
-  if (execution.begun) begun_.Leave(execution);
-  OperatorRecord* const op = execution.has_op() ? execution.op : nullptr;
-  execution.op = nullptr;
-  return op == nullptr ? nullptr : DropOperator(op);
-}
-
-/// After that, lets the next push have the record.
-void DependencyEngine::RecycleExecution(Execution* execution) {
-  execution->name.clear();  // keeps its memory for the next name
-  execution->below = nullptr;
-  // Records take turns, so that a few wide operations would leave each of them with a large buffer.
-  if (execution->more_capacity > kMaxKeptEdges) execution->DropBuffer();
-  executions_.Give(execution);
-}
-
-/// The push of the execution, whose sequence is not known yet.
-TracedPush DependencyEngine::Traced(Execution& execution) const {
-  TracedPush push;
-  push.time_ns = trace_.Now();
-  push.name = execution.display_name();
-  push.site = execution.site;
-  for (const Edge& edge : execution.edges()) {
-    push.variables.emplace_back(edge.variable()->id, edge.access());
+void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execution) {
+  const CompletionScope scope;
+  FailureRef failure = devices_.ResolveFence(fence);
+  if (state_.trace.on() && fence->issued_ns != kNotTraced) {
+    state_.trace.Add(TracedEnd{.sequence = fence->sequence,
+                               .issued_ns = fence->issued_ns,
+                               .end_ns = state_.trace.Now(),
+                               .stream = fence->stream->number()},
+                     fence->operation);
   }
-  return push;
-}
-
-void DependencyEngine::Submit(Execution* execution) {
-  bool ready_now;
-  try {
-    if (trace_.on()) {
-      TracedPush push = Traced(*execution);
-      ready_now = Acquire(*execution, progress_.pushed(), &push.sequence);
-      trace_.Add(std::move(push));
-    } else {
-      ready_now = Acquire(*execution, progress_.pushed());
+  // As in Complete: captures go before anyone hears of the end.
+  if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
+  ReadyList ready;
+  for (Execution* blocked : fence->Finish(std::move(failure))) {
+    if (blocked->blocked_edges.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      ready.PushBack(blocked);
     }
-  } catch (...) {
-    GiveExecution(execution);
-    throw;
   }
-  // Relaxed: the pusher has just advanced the counter itself, and needs no exact figure.
-  AfterAcquire(execution, ready_now, progress_.pushes(std::memory_order_relaxed));
+  if (!ready.empty())
+    state_.scheduler->Dispatch(ready);  // what goes below may wait for it, see Complete
+  if (execution->kind == ExecutionKind::kGraph) {
+    graphs_.End(execution);
+  } else if (Operations::DropReference(*execution)) {
+    operations_.GiveExecution(execution);
+    state_.progress.CountComplete();
+  }
+  waits_.NotifyInside();
+  state_.scheduler->Deactivate();
 }
 
-void DependencyEngine::AfterAcquire(Execution* execution, bool ready_now, uint64_t pushed) {
-  if (ready_now) {
-    ReadyList ready;
-    ready.PushBack(execution);
-    scheduler_->Dispatch(ready);
-  }
-  progress_.AwaitRoom(pushed);
+void DependencyEngine::WaitForVar(Variable* variable) {
+  CheckNotForked("WaitForVar");
+  CheckNotRecording("WaitForVar");
+  waits_.WaitForVar(*Checked(variable, state_.id, "WaitForVar"));
 }
+
+void DependencyEngine::WaitForAll() {
+  CheckNotForked("WaitForAll");
+  CheckNotRecording("WaitForAll");
+  CheckNotInOperation("WaitForAll");
+  waits_.WaitForAll();
+}
+
+void DependencyEngine::Throw(Variable* variable) {
+  CheckNotForked("Throw");
+  DependencyVariable* checked = Checked(variable, state_.id, "Throw");
+  CheckAlive(*checked, "Throw");
+  FailureRef failure;
+  {
+    std::lock_guard<FutexLock> hold(checked->lock);
+    failure = checked->failure;
+    const FenceRef fence = LastIssuedWrite(*checked);
+    if (failure == nullptr && fence != nullptr && fence->done.load()) failure = fence->failure;
+  }
+  waits_.Report(failure);
+}
+
+bool DependencyEngine::IsIdle(Variable* variable) {
+  if (forked()) return false;
+  DependencyVariable* checked = Checked(variable, state_.id, "IsIdle");
+  CheckAlive(*checked, "IsIdle");
+  std::lock_guard<FutexLock> hold(checked->lock);
+  return IsUnused(*checked);
+}
+
+void DependencyEngine::CheckNotInOperation(std::string_view call) const {
+  const Execution* current = ThreadFrame::Current(state_.id);
+  if (current == nullptr && ThreadFrame::IsWorker(state_.id)) {
+    throw FailedPrecondition("Engine::", call,
+                             ": called inside a parallel loop on the engine's workers, for whose "
+                             "operation it would wait; expected a call from outside");
+  }
+  if (current == nullptr) return;
+  throw FailedPrecondition("Engine::", call, ": called inside operation \"",
+                           current->display_name(),
+                           "\", for whose end it would wait; expected a call from outside");
+}
+
+void DependencyEngine::StartTrace() {
+  CheckNotForked("StartTrace");
+  state_.trace.Start();
+}
+
+std::string DependencyEngine::StopTrace() {
+  CheckNotForked("StopTrace");
+  return TraceToJson(state_.trace.Stop(), state_.id, num_workers(), devices_.StreamNames());
+}
+
+std::string DependencyEngine::DebugString() const { return DescribeEngine(state_); }
 
 }  // namespace tessera::engine_internal

@@ -1,4 +1,4 @@
-// How a DependencyEngine stops and ends.
+// How a DependencyEngine::E stops and ends.
 
 #include <mutex>
 #include <thread>
@@ -18,10 +18,10 @@ void DependencyEngine::Stop() {
 /// Lets no operation begin. Returns when none runs, or when somebody has called Start. From
 /// Shutdown on, does nothing except at the end of that or of the process.
 void DependencyEngine::HoldOperations(bool at_end) {
-  if (!scheduler_->Stop(at_end)) return;
-  progress_.WakePushers();  // pushers must not sleep until Start: their operations are kept
-  NotifyInside();           // waits for what does not begin end with an error
-  scheduler_->AwaitStop();
+  if (!state_.scheduler->Stop(at_end)) return;
+  state_.progress.WakePushers();  // pushers must not sleep until Start: their operations are kept
+  waits_.NotifyInside();          // waits for what does not begin end with an error
+  state_.scheduler->AwaitStop();
 }
 
 void DependencyEngine::Start() {
@@ -31,30 +31,30 @@ void DependencyEngine::Start() {
 
 void DependencyEngine::LetOperationsBegin() {
   // At the end of Shutdown and of the process the engine stays as it is.
-  if (!accepting_.load() || abandoned_.load()) return;
-  scheduler_->Start();
-  NotifyInside();
+  if (!accepting_.load() || waits_.process_ends()) return;
+  state_.scheduler->Start();
+  waits_.NotifyInside();
 }
 
 void DependencyEngine::Shutdown() {
   if (forked()) return;  // what was pushed is finished in the parent
   CheckNotInOperation("Shutdown");
   // A static object's destructor: what exit() has dropped never comes to an end.
-  if (abandoned_.load() && std::this_thread::get_id() == ending_thread_) return;
+  if (waits_.ends_process()) return;
   if (!BeginShutdown()) return;
   absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
-  scheduler_->BeginEnd();
+  state_.scheduler->BeginEnd();
   LetOperationsBegin();
-  progress_.AwaitIdle();  // operations may still push
+  state_.progress.AwaitIdle();  // operations may still push
   // Idle between two operations of a replay, a matter of instructions.
-  while (scheduler_->HasPushes()) {
+  while (state_.scheduler->HasPushes()) {
     std::this_thread::yield();
-    progress_.AwaitIdle();
+    state_.progress.AwaitIdle();
   }
   accepting_.store(false);
   do {
-    progress_.AwaitIdle();  // what came in between
-  } while (!progress_.Close());
+    state_.progress.AwaitIdle();  // what came in between
+  } while (!state_.progress.Close());
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
@@ -67,7 +67,7 @@ void DependencyEngine::Shutdown() {
 /// come to its end.
 bool DependencyEngine::BeginShutdown() {
   std::unique_lock<std::mutex> lock(shutdown_mutex_);
-  stall_.Sleep(*shutdown_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
+  state_.stall.Sleep(*shutdown_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
   shutting_down_ = !shut_down_;
   return shutting_down_;
 }
@@ -83,9 +83,7 @@ void DependencyEngine::EndShutdown(bool shut_down) {
 void DependencyEngine::EndWithProcess() {
   CheckNotForked("Stop");
   CheckNotInOperation("Stop");
-  ending_thread_ = std::this_thread::get_id();
-  abandoned_.store(true);
-  NotifyInside();
+  waits_.EndWithProcess();
   HoldOperations(/*at_end=*/true);
 }
 
@@ -94,7 +92,7 @@ void DependencyEngine::EndWithProcess() {
 /// number of operations that are complete, an operation or replay in the queue would not be, and
 /// deletions and waits never stand there.
 void DependencyEngine::DropJoins() {
-  while (Execution* join = scheduler_->TakeLeft()) DropJoin(join);
+  while (Execution* join = state_.scheduler->TakeLeft()) replays_.DropJoin(join);
 }
 
 }  // namespace tessera::engine_internal

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tessera/engine/core/dependency_engine.h"
+#include "tessera/engine/core/dependency.h"
+#include "tessera/engine/core/engine_state.h"
+#include "tessera/engine/device/stream_set.h"
 #include "tessera/engine/schedule/replay.h"
 #include "tessera/engine/schedule/schedule_plan.h"
 
@@ -154,35 +156,24 @@ std::string DescribeAwaited(DependencyVariable* variable) {
   return text;
 }
 
-void DependencyEngine::StartTrace() {
-  CheckNotForked("StartTrace");
-  trace_.Start();
-}
-
-std::string DependencyEngine::StopTrace() {
-  CheckNotForked("StopTrace");
-  return TraceToJson(trace_.Stop(), id_, num_workers(), streams_->Names());
-}
-
-std::string DependencyEngine::DebugString() const {
-  if (forked()) return absl::StrCat("engine ", id_, ", made before a fork\n");
-  const EngineCounters totals = counters();
-  std::string text =
-      absl::StrCat("engine ", id_, " with ", num_workers(), " worker(s)",
-                   scheduler_->stopped() ? ", stopped" : "", ": pushed ", totals.pushed, ", run ",
-                   totals.run, ", skipped ", totals.skipped, ", pending ", totals.pending, "\n");
+std::string DescribeEngine(const EngineState& state) {
+  if (state.fork_watch.forked()) return absl::StrCat("engine ", state.id, ", made before a fork\n");
+  const EngineCounters totals = state.progress.counters();
+  std::string text = absl::StrCat("engine ", state.id, " with ", state.scheduler->num_workers(),
+                                  " worker(s)", state.scheduler->stopped() ? ", stopped" : "",
+                                  ": pushed ", totals.pushed, ", run ", totals.run, ", skipped ",
+                                  totals.skipped, ", pending ", totals.pending, "\n");
   // Also those on no variable, which the lists below have not.
-  text += scheduler_->Describe(
-      [](const Execution& execution) { return engine_internal::Describe(execution); });
+  text += state.scheduler->Describe([](const Execution& execution) { return Describe(execution); });
   int begun = 0;
-  begun_.ForEach([&](const Execution& execution) {
+  state.begun.ForEach([&](const Execution& execution) {
     const std::string operation = begun > kMaxListed ? "" : DescribeBegun(execution);
     if (operation.empty() || ++begun > kMaxListed) return;
     absl::StrAppend(&text, begun == 1 ? "  begun, on no variable's queue: " : ", ", operation);
   });
   if (begun > 0) absl::StrAppend(&text, begun > kMaxListed ? ", …" : "", "\n");
   int listed = 0;
-  variables_.ForEach([&](DependencyVariable& variable) {
+  state.variables.ForEach([&](DependencyVariable& variable) {
     std::lock_guard<FutexLock> hold(variable.lock);
     const bool pending = variable.writer != nullptr || variable.readers != nullptr ||
                          variable.head != nullptr || IsIssued(variable);

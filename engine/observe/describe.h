@@ -7,6 +7,11 @@
 
 namespace tessera::engine_internal {
 
+struct EngineState;
+
+/// Returns the text of Engine::DebugString.
+std::string DescribeEngine(const EngineState& state);
+
 /// Describes what a wait for the variable waits for: its queue and, where the holder has yet to get
 /// its turn on another variable, that one's queue, and so on. Each is seen at another time.
 std::string DescribeAwaited(DependencyVariable* variable);

@@ -4,6 +4,9 @@
 #include <mutex>
 #include <utility>
 
+#include "tessera/engine/core/dependency.h"
+#include "tessera/engine/core/scheduler.h"
+
 namespace tessera::engine_internal {
 
 Replay::Replay(const SchedulePlan& schedule_plan, uint32_t stacks)
@@ -106,6 +109,36 @@ void Replay::Mark(uint32_t index, const FailureRef& failure) {
     if (use.access != Access::kRead) marks[use.variable] = failure;
   }
   if (failure != nullptr) failed.store(true, std::memory_order_relaxed);
+}
+
+void CallHelp(Replay& replay, int64_t rank, Scheduler& scheduler) {
+  if (!replay.gate.Call()) return;
+  // Relaxed: the caller has a reference itself.
+  replay.references.fetch_add(1, std::memory_order_relaxed);
+  // The last helper has answered, hence done with it. It is the replay's own, so that whoever is
+  // about to wait needs no memory for its call.
+  Execution* const join = &replay.join;
+  join->rank = rank;
+  // What a wait needs goes first: see DemandWhatBlocks, which knows the replay's execution alone.
+  join->demanded.store(replay.execution->demanded.load(std::memory_order_relaxed),
+                       std::memory_order_relaxed);
+  join->sequence = replay.first_sequence;
+  ReadyList ready;
+  ready.PushBack(join);
+  scheduler.Dispatch(ready);
+}
+
+void SuspendVisit(Execution* current, Scheduler& scheduler) {
+  if (current == nullptr || current->kind != ExecutionKind::kVisit) return;
+  Replay& replay = *static_cast<VisitExecution*>(current)->visited;
+  replay.gate.Suspend();
+  if (replay.HasReady())
+    CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset, scheduler);
+}
+
+void ResumeVisit(Execution* current) {
+  if (current == nullptr || current->kind != ExecutionKind::kVisit) return;
+  static_cast<VisitExecution*>(current)->visited->gate.Resume();
 }
 
 AsyncStep::AsyncStep(Replay* its_replay, uint32_t its_index) : of(its_replay), index(its_index) {

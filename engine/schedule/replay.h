@@ -21,6 +21,7 @@
 namespace tessera::engine_internal {
 
 class ReplayPool;
+class Scheduler;
 
 /// One replay, from Schedule::Replay until nobody looks at it any more.
 ///
@@ -135,6 +136,15 @@ struct Replay {
   /// Operations that are not over; of an asynchronous one the function and the completion count.
   alignas(64) std::atomic<int64_t> unfinished{0};
 };
+
+/// Sees to it that a thread joins the replay, whose operations that are ready and nobody's have
+/// that rank.
+void CallHelp(Replay& replay, int64_t rank, Scheduler& scheduler);
+
+/// Called when the operation that runs on this thread begins to wait: if it belongs to a replay,
+/// the visit does not count until ResumeVisit, and others join for what is ready.
+void SuspendVisit(Execution* current, Scheduler& scheduler);
+void ResumeVisit(Execution* current);
 
 /// An asynchronous operation of a replay, from its call to its completion or, if that comes later,
 /// its return.

@@ -1,18 +1,9 @@
-// How threads wait for a DependencyEngine.
+#include "tessera/engine/workers/waits.h"
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <list>
-#include <mutex>
-#include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "tessera/base/error.h"
-#include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/workers/blocking_scope.h"
 #include "tessera/engine/workers/compensating_threads.h"
 #include "tessera/engine/workers/thread_frame.h"
@@ -39,28 +30,41 @@ bool SpinUntil(absl::FunctionRef<bool()> done) {
 /// A call of WaitForVar, on the caller's stack. `done` is set under the mutex that the waiter
 /// sleeps with, and the waiter takes that mutex once more before it returns: it cannot vanish while
 /// it is being woken.
-struct DependencyEngine::Waiter final : WaitExecution {
+struct Waits::Waiter final : WaitExecution {
   bool inside = false;  ///< an operation waits: it sleeps with inside_mutex_ in place of `mutex`
   std::atomic<bool> done{false};
   std::mutex mutex;
   std::condition_variable condition;
 };
 
-void DependencyEngine::WaitForVar(Variable* variable) {
-  CheckNotForked("WaitForVar");
-  CheckNotRecording("WaitForVar");
-  DependencyVariable* checked = Checked(variable, "WaitForVar");
+void Waits::WaitForVar(DependencyVariable& variable) {
   Waiter waiter;
-  waiter.owner = ThreadFrame::Current(id_);
-  waiter.inside = ThreadFrame::HasFrame(id_);
-  if (AcquireWait(waiter, *checked)) AwaitTurn(waiter);
+  waiter.owner = ThreadFrame::Current(state_.id);
+  waiter.inside = ThreadFrame::HasFrame(state_.id);
+  if (AcquireWait(waiter, variable)) AwaitTurn(waiter);
   if (waiter.fence != nullptr) AwaitFence(*waiter.fence, waiter.inside);
   Report(waiter.failure != nullptr || waiter.fence == nullptr ? waiter.failure
                                                               : waiter.fence->failure);
 }
 
+void Waits::WaitForAll() {
+  if (MayNotSleep() && !state_.progress.is_idle()) {
+    throw BrokenOff(abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped, "WaitForAll",
+                    "operations");
+  }
+  state_.progress.AwaitIdle();
+  const FailureRef failure = state_.failures.ReportOldest(state_.progress.pushes());
+  if (failure != nullptr) Rethrow(*failure);
+}
+
+void Waits::Report(const FailureRef& failure) {
+  if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
+  if (!ClaimReport(*failure, state_.progress.pushes())) return;
+  Rethrow(*failure);
+}
+
 /// Waits for a device.
-void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
+void Waits::AwaitFence(Fence& fence, bool inside) {
   const auto done = [&] { return fence.done.load(); };
   if (inside) {
     const WaitEnd end = WaitInside(done, /*waiter=*/nullptr);
@@ -68,11 +72,11 @@ void DependencyEngine::AwaitFence(Fence& fence, bool inside) {
     return;
   }
   std::unique_lock<std::mutex> lock(fence.mutex);
-  stall_.Sleep(fence.condition, lock, "WaitForVar", done);
+  state_.stall.Sleep(fence.condition, lock, "WaitForVar", done);
 }
 
 /// Returns when the wait's turn has come. If it throws, the wait has left its queue.
-void DependencyEngine::AwaitTurn(Waiter& waiter) {
+void Waits::AwaitTurn(Waiter& waiter) {
   // The queue points to the waiter, so no exception may leave before its turn.
   absl::Cleanup leave_queue = [&] {
     if (!LeaveQueue(waiter)) BlockOutside(waiter);
@@ -90,7 +94,7 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
   if (waiter.inside) {
     Demand(waiter);
     end = WaitInside([&] { return waiter.done.load(); }, &waiter);
-  } else if (scheduler_->stopped() && MustReturnAtExit()) {
+  } else if (MayNotSleep()) {
     end = abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped;
   } else {
     BlockOutside(waiter);
@@ -104,36 +108,36 @@ void DependencyEngine::AwaitTurn(Waiter& waiter) {
 }
 
 /// Priority inheritance: what the wait needs runs before all else.
-void DependencyEngine::Demand(Waiter& waiter) {
+void Waits::Demand(Waiter& waiter) {
   DemandWhatBlocks(waiter, kMaxDemandVisits,
-                   [this](Execution* execution) { scheduler_->Promote(execution); });
-  scheduler_->PromoteJoins();
+                   [this](Execution* execution) { state_.scheduler->Promote(execution); });
+  state_.scheduler->PromoteJoins();
 }
 
 /// Takes the wait out of its queue. Returns false if its turn has come already.
-bool DependencyEngine::LeaveQueue(Waiter& waiter) {
-  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+bool Waits::LeaveQueue(Waiter& waiter) {
+  std::lock_guard<std::mutex> hold(graph_mutex_);
   return CancelWait(waiter);
 }
 
 /// Takes a wait that never could end out of its queue; returns false for any other. Of several
 /// operations that wait for each other one leaves, and the others go on when it has failed.
-bool DependencyEngine::LeaveIfDeadlocked(Waiter& waiter) {
+bool Waits::LeaveIfDeadlocked(Waiter& waiter) {
   if (waiter.owner == nullptr) return false;
-  std::lock_guard<std::mutex> hold(wait_graph_mutex_);
+  std::lock_guard<std::mutex> hold(graph_mutex_);
   return WouldDeadlock(waiter) && CancelWait(waiter);
 }
 
 /// Sleeps until the wait's turn has come.
-void DependencyEngine::BlockOutside(Waiter& waiter) {
+void Waits::BlockOutside(Waiter& waiter) {
   const auto done = [&] { return waiter.done.load(); };
   std::mutex& mutex = waiter.inside ? inside_mutex_ : waiter.mutex;
   SpinUntil(done);
   std::unique_lock<std::mutex> lock(mutex);
-  stall_.Sleep(waiter.condition, lock, "WaitForVar", done, waiter.inline_edges[0].variable());
+  state_.stall.Sleep(waiter.condition, lock, "WaitForVar", done, waiter.inline_edges[0].variable());
 }
 
-Error DependencyEngine::BrokenOff(WaitEnd end, std::string_view call, std::string_view what) const {
+Error Waits::BrokenOff(WaitEnd end, std::string_view call, std::string_view what) const {
   switch (end) {
     case WaitEnd::kStopped:
       return FailedPrecondition("Engine::", call, ": writes of ", what,
@@ -150,32 +154,24 @@ Error DependencyEngine::BrokenOff(WaitEnd end, std::string_view call, std::strin
   }
 }
 
-/// Whether a wait from outside may not just sleep on while the engine is stopped. At the end of the
-/// process one may in any other thread than the one that ends it, where an exception would turn the
-/// end into a crash.
-bool DependencyEngine::MustReturnAtExit() const {
-  return !abandoned_.load() || std::this_thread::get_id() == ending_thread_;
-}
-
 /// Waits inside an operation for `waiter` or, where that is null, for a device.
-DependencyEngine::WaitEnd DependencyEngine::WaitInside(absl::FunctionRef<bool()> done,
-                                                       Waiter* waiter) {
-  if (!scheduler_->runs_on_top() && SpinUntil(done)) {
+Waits::WaitEnd Waits::WaitInside(absl::FunctionRef<bool()> done, Waiter* waiter) {
+  if (!state_.scheduler->runs_on_top() && SpinUntil(done)) {
     std::lock_guard<std::mutex> wake_is_over(inside_mutex_);
     return WaitEnd::kDone;
   }
-  const BlockingScope scope(this);
-  if (!scope.is_compensated() && !scheduler_->runs_on_top()) return WaitEnd::kRefused;
+  const BlockingScope scope(*state_.scheduler, state_.id);
+  if (!scope.is_compensated() && !state_.scheduler->runs_on_top()) return WaitEnd::kRefused;
   WaitEnd end = WaitEnd::kDone;
-  StallClock clock = stall_.NewClock();
-  while (!SleepInside(done, clock, waiter, end)) scheduler_->RunOnTop();
+  StallClock clock = state_.stall.NewClock();
+  while (!SleepInside(done, clock, waiter, end)) state_.scheduler->RunOnTop();
   return end;
 }
 
 /// Sleeps until a wait inside an operation ends in one way or another, or until something is ready
 /// that the thread runs on top: then it returns false.
-bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& clock,
-                                   Waiter* waiter, WaitEnd& end) {
+bool Waits::SleepInside(absl::FunctionRef<bool()> done, StallClock& clock, Waiter* waiter,
+                        WaitEnd& end) {
   std::condition_variable own;
   std::condition_variable& woken = waiter == nullptr ? own : waiter->condition;
   std::list<std::condition_variable*> place = {&woken};
@@ -186,7 +182,7 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
   sleepers_.splice(sleepers_.end(), place);
   const auto own_place = std::prev(sleepers_.end());
   bool ends = false;
-  stall_.Sleep(
+  state_.stall.Sleep(
       woken, lock, "a wait inside an operation",
       [&] {
         ends = true;
@@ -194,12 +190,12 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
           end = WaitEnd::kDone;
         } else if (abandoned_.load()) {
           end = WaitEnd::kProcessEnds;
-        } else if (waiter != nullptr && scheduler_->stopped() && !AwaitedWriteRuns(*waiter)) {
+        } else if (waiter != nullptr && state_.scheduler->stopped() && !AwaitedWriteRuns(*waiter)) {
           end = WaitEnd::kStopped;
         } else {
           ends = false;
         }
-        return ends || scheduler_->HasWorkOnTop();
+        return ends || state_.scheduler->HasWorkOnTop();
       },
       clock, waiter == nullptr ? nullptr : waiter->inline_edges[0].variable());
   sleepers_.erase(own_place);
@@ -207,52 +203,22 @@ bool DependencyEngine::SleepInside(absl::FunctionRef<bool()> done, StallClock& c
   return ends;
 }
 
-void DependencyEngine::WaitForAll() {
-  CheckNotForked("WaitForAll");
-  CheckNotRecording("WaitForAll");
-  CheckNotInOperation("WaitForAll");
-  if (scheduler_->stopped() && !progress_.is_idle() && MustReturnAtExit()) {
-    throw BrokenOff(abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped, "WaitForAll",
-                    "operations");
-  }
-  progress_.AwaitIdle();
-  const FailureRef failure = failures_.ReportOldest(progress_.pushes());
-  if (failure != nullptr) Rethrow(*failure);
+void Waits::NotifyInside() {
+  if (waits_inside_.load() == 0) return;
+  std::lock_guard<std::mutex> hold(inside_mutex_);
+  for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
 }
 
-void DependencyEngine::Throw(Variable* variable) {
-  CheckNotForked("Throw");
-  DependencyVariable* checked = Checked(variable, "Throw");
-  CheckAlive(*checked, "Throw");
-  FailureRef failure;
-  {
-    std::lock_guard<FutexLock> hold(checked->lock);
-    failure = checked->failure;
-    const FenceRef fence = LastIssuedWrite(*checked);
-    if (failure == nullptr && fence != nullptr && fence->done.load()) failure = fence->failure;
-  }
-  Report(failure);
+/// Whether a wait from outside throws at once: while the engine is stopped, except at the end of
+/// the process in the threads that it just leaves behind.
+bool Waits::MayNotSleep() const {
+  return state_.scheduler->stopped() && (!abandoned_.load() || ends_process());
 }
 
-bool DependencyEngine::IsIdle(Variable* variable) {
-  if (forked()) return false;
-  DependencyVariable* checked = Checked(variable, "IsIdle");
-  CheckAlive(*checked, "IsIdle");
-  std::lock_guard<FutexLock> hold(checked->lock);
-  return IsUnused(*checked);
-}
-
-void DependencyEngine::Report(const FailureRef& failure) {
-  if (failure == nullptr || failure->cleared.load(std::memory_order_relaxed)) return;
-  if (!ClaimReport(*failure, progress_.pushes())) return;
-  Rethrow(*failure);
-}
-
-/// Finishes a wait whose turn has come.
-void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
+void Waits::Finish(WaitExecution* wait, ReadyList& ready) {
   DependencyVariable& variable = *wait->inline_edges[0].variable();
   wait->failure = variable.failure;  // no lock: the granted read protects the mark
-  if (uses_devices_.load(std::memory_order_relaxed)) {
+  if (state_.uses_devices.load(std::memory_order_relaxed)) {
     std::lock_guard<FutexLock> hold(variable.lock);
     wait->fence = LastIssuedWrite(variable);
   }
@@ -264,23 +230,26 @@ void DependencyEngine::FinishWait(WaitExecution* wait, ReadyList& ready) {
   waiter->condition.notify_one();
 }
 
-void DependencyEngine::NotifyInside() {
-  if (waits_inside_.load() == 0) return;
-  std::lock_guard<std::mutex> hold(inside_mutex_);
-  for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
+void Waits::ReleaseVariables(Execution& execution, const FailureRef& failure, ReadyList& ready,
+                             Leftovers& leftovers, const FenceRef& fence, BegunList& begun) {
+  // Relaxed: a function that has just returned costs no more than this lock.
+  if (execution.references.load(std::memory_order_relaxed) == 1) {
+    Release(execution, failure, ready, leftovers, fence);
+    return;
+  }
+  // The function may be about to wait, and NeedsItsOwner be looking at those behind it.
+  std::lock_guard<std::mutex> hold(graph_mutex_);
+  Release(execution, failure, ready, leftovers, fence);
+  if (execution.begun) return;
+  // Its function may go on without variables. NeedsItsOwner looks at its edges under the mutex.
+  execution.SetEdgeCount(0);
+  begun.Enter(execution);
 }
 
-void DependencyEngine::CheckNotInOperation(std::string_view call) const {
-  const Execution* current = ThreadFrame::Current(id_);
-  if (current == nullptr && ThreadFrame::IsWorker(id_)) {
-    throw FailedPrecondition("Engine::", call,
-                             ": called inside a parallel loop on the engine's workers, for whose "
-                             "operation it would wait; expected a call from outside");
-  }
-  if (current == nullptr) return;
-  throw FailedPrecondition("Engine::", call, ": called inside operation \"",
-                           current->display_name(),
-                           "\", for whose end it would wait; expected a call from outside");
+void Waits::EndWithProcess() {
+  ending_thread_ = std::this_thread::get_id();
+  abandoned_.store(true);
+  NotifyInside();
 }
 
 }  // namespace tessera::engine_internal
