@@ -8,9 +8,9 @@
 namespace tessera::engine_internal {
 
 /// Returns what fn() returns. Ends the process with a line on stderr if fn() finds no memory: for
-/// what follows on a push, where nobody is left to throw to.
+/// what follows on a push, where nobody is left to throw to. Other exceptions of fn() pass.
 template <typename Fn>
-auto OrTerminate(const Fn& fn) noexcept {
+auto OrTerminate(const Fn& fn) {
   try {
     return fn();
   } catch (const std::bad_alloc&) {
