@@ -16,7 +16,8 @@ namespace tessera {
 struct RecordOptions {
   /// Appears in errors, in DebugString and in descriptions. Copied.
   std::string_view name = {};
-  /// How many pointers each replay is given, for functions to take from RunContext::slots.
+  /// The number of pointers that each replay is given, for functions to take from
+  /// RunContext::slots.
   size_t slots = 0;
 };
 
@@ -28,8 +29,9 @@ struct VariableBinding {
 
 /// The optional part of Schedule::Replay.
 struct ReplayOptions {
-  /// What this replay's functions find in RunContext::slots: as many as RecordOptions::slots says.
-  /// The array is copied; what its pointers point to must live until the replay is complete.
+  /// The pointers that this replay's functions find in RunContext::slots: as many as
+  /// RecordOptions::slots says. The array is copied; what its pointers point to must live until the
+  /// replay is complete.
   std::span<void* const> slots = {};
   /// Variables to take in the place of recorded ones. Borrowed for the call.
   std::span<const VariableBinding> variables = {};
@@ -48,13 +50,13 @@ struct ReplayOptions {
 /// that writes something thus follow each other, unless ReplayOptions::variables gives each of them
 /// variables of its own; those of one that writes nothing may run at once.
 ///
-/// What a replay costs beside its operations grows with the variables that it takes its place on.
+/// The cost of a replay beside its operations grows with the variables that it takes its place on.
 /// Those that the recording makes, writes before it reads them and deletes belong to the schedule
 /// alone, and cost nothing.
 ///
-/// Among operations of a replay that are ready the higher priority goes first. Where all have the
-/// same one, each worker runs first what the operation before has made ready, of several that which
-/// has the longest way to go (the most operations one after another until the end); between two
+/// Among operations of a replay that are ready the higher priority goes first. If all have the same
+/// one, each worker runs first what the operation before has made ready, of several the one with
+/// the longest way to go (the most operations one after another until the end); between two
 /// operations a worker goes over to what else is ready on the engine and has a higher priority, now
 /// and then also to that which has the same.
 ///
@@ -69,18 +71,17 @@ struct ReplayOptions {
 /// throws, as every wait that never could end: one for a pending write behind the replay is such. A
 /// thread that runs other operations while it waits may run many of a replay before it looks again.
 ///
-/// ### Graphs
-/// A schedule whose operations are all PushOptions::capturable, synchronous and for one CUDA device
-/// becomes a CUDA graph: the first replay calls the functions while the device only notes what they
-/// enqueue, and launches that; later ones launch it again. Where slots have changed the functions
-/// are called once more and the graph is updated in place. A replay is then one operation of the
-/// device's compute stream, whatever the FnProperty of the pushes, also in traces; and an error
-/// that the device reports marks all that the schedule writes. The memory that the functions use
-/// must not be given to others between replays.
+/// ### Graphs A schedule whose operations are all PushOptions::capturable, synchronous and for one
+/// CUDA device becomes a CUDA graph: the first replay calls the functions while the device only
+/// notes what they enqueue, and launches that; later ones launch it again. If slots have changed
+/// the functions are called once more and the graph is updated in place. A replay is then one
+/// operation of the device's compute stream, whatever the FnProperty of the pushes, also in traces;
+/// and an error that the device reports marks all that the schedule writes. The memory that the
+/// functions use must not be given to others between replays.
 ///
-/// What a graph cannot do, the replay does on the stream, in the order of the recording: with an
-/// error on what it reads (only those that depend on it are skipped), where a function throws, and
-/// where the device refuses the graph; after such a refusal replays push each operation.
+/// The replay does its operations on the stream, in the order of the recording, if its inputs carry
+/// an error (only those that depend on it are skipped), if a function throws, and if the device
+/// refuses the graph; after such a refusal replays push each operation.
 ///
 /// ### Where each operation is pushed by itself
 /// On NaiveEngine, which runs them in the order of the recording, and for a schedule with
@@ -93,9 +94,9 @@ struct ReplayOptions {
 /// destroyed while replays of it pend: they end. It must not outlive its engine.
 class Schedule {
  public:
-  /// What the recording holds is freed when the last replay is complete and the threads that ran it
-  /// have turned away from it, which may be a little after a wait for it has returned. Variables
-  /// whose DeleteVariable was recorded are deleted now.
+  /// The recording is freed when the last replay is complete and the threads that ran it have left
+  /// it, which may be a little after a wait for it has returned. Variables whose DeleteVariable was
+  /// recorded are deleted now.
   virtual ~Schedule() = default;
 
   Schedule(const Schedule&) = delete;
@@ -112,7 +113,7 @@ class Schedule {
   virtual void Replay(const ReplayOptions& options = {},
                       std::source_location site = std::source_location::current()) = 0;
 
-  /// How many operations a replay runs.
+  /// The number of operations that a replay runs.
   virtual size_t size() const = 0;
 
   /// For people: how many operations and dependencies there are, the longest path, how wide the

@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// Something that operations read and write: an opaque token by which an engine orders them. What
-/// it stands for (a buffer, a random generator, a file) only the operations know.
+/// Something that operations read and write: an opaque token by which an engine orders them. Only
+/// the operations know what it stands for (a buffer, a random generator, a file).
 ///
 /// Made by Engine::NewVariable and given back to the same engine's DeleteVariable; a variable
 /// belongs to one engine. Pointers to it stay valid until DeleteVariable is called.
@@ -22,10 +22,10 @@ class Variable {
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;
 
-  /// How many writes have been pushed on the variable. It advances at the push, not when the write
-  /// runs, so that a thread can tell without waiting whether something pushed since would change
-  /// the value. Skipped and failed writes count as well; all those of a
-  /// schedule's replay count as one, but where a replay pushes each operation by itself.
+  /// The number of writes that have been pushed on the variable. It advances at the push, not when
+  /// the write runs, so that a thread can tell without waiting whether something pushed since would
+  /// change the value. Skipped and failed writes count as well; all those of a schedule's replay
+  /// count as one, but where a replay pushes each operation by itself.
   uint64_t version() const {
     // Relaxed: the number orders nothing; what a write did becomes visible through a wait.
     return version_.load(std::memory_order_relaxed);
@@ -52,7 +52,7 @@ class VariableList {
   requires std::convertible_to<Range&&, std::span<Variable* const>>
   constexpr VariableList(Range&& range) : list_(std::forward<Range>(range)) {}
 
-  /// As those of a std::span.
+  /// Iterators like those of a std::span.
   constexpr auto begin() const { return list_.begin(); }
   constexpr auto end() const { return list_.end(); }
   constexpr size_t size() const { return list_.size(); }

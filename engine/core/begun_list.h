@@ -8,8 +8,8 @@
 
 namespace tessera::engine_internal {
 
-/// What has begun, is not over and stands on no variable, so that people find it. Takes no memory:
-/// the links are the first edge of an execution, which such a one does not need.
+/// Executions that have begun, are not over and stand on no variable, so that people find them.
+/// Takes no memory: the links are the first edge of an execution, which such a one does not need.
 ///
 /// All calls may overlap, but for those with the same execution. Under the lock nothing else is
 /// locked.

@@ -20,8 +20,8 @@ class CompletionListener {
   ~CompletionListener() = default;
 };
 
-/// What all OnComplete handles of one operation share. After the completion it does not touch the
-/// execution or the engine any more, so handles may outlive both.
+/// The state that all OnComplete handles of one operation share. After the completion it does not
+/// touch the execution or the engine any more, so handles may outlive both.
 class Completion {
  public:
   Completion(CompletionListener* listener, Execution* execution);

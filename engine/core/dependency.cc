@@ -17,7 +17,7 @@
 namespace tessera::engine_internal {
 namespace {
 
-/// Where there are many variables their memory arrives while earlier ones are at work.
+/// Prefetches a later variable, so that its memory arrives while earlier ones are at work.
 void FetchAhead(std::span<Edge> edges, size_t i) {
   constexpr size_t kAhead = 8;
   if (i + kAhead < edges.size()) __builtin_prefetch(edges[i + kAhead].variable(), /*rw=*/1);
@@ -44,7 +44,7 @@ class LockAll {
   std::span<Edge> edges_;
 };
 
-/// Whether its turn on all variables makes it run something.
+/// Returns whether its turn on all variables makes it run something.
 bool IsWork(const Execution& execution) {
   return execution.kind == ExecutionKind::kOperation || execution.is_replay();
 }
@@ -144,7 +144,7 @@ void GrantNext(DependencyVariable& variable, ReadyList& ready) {
   while (variable.head != nullptr && !variable.head->write()) Grant(variable, ready);
 }
 
-/// Whether `a` counts, and comes before `b`, which may be null.
+/// Returns whether `a` counts, and comes before `b`, which may be null.
 bool IsEarlierFailure(const FailureRef& a, const FailureRef& b) {
   if (a == nullptr || a->cleared.load(std::memory_order_relaxed)) return false;
   return b == nullptr || a->sequence < b->sequence;
@@ -454,8 +454,8 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
   // A heap of the latest: what comes to it later was pushed before.
   std::vector<Place> places = {{wait.inline_edges[0].variable(), &wait, UINT64_MAX}};
   std::unordered_set<const Execution*> seen;
-  // What stands before one of these in the variable's line is demanded already. As the last of a
-  // line comes first, a line is walked once.
+  // Executions before one of these in the variable's queue are demanded already. A queue is walked
+  // once, since its last one comes first.
   std::set<std::pair<const DependencyVariable*, const Execution*>> passed;
   std::vector<Execution*> holders;
   int64_t visits = 0;
@@ -475,7 +475,7 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
       }
     };
     // The variable may be deleted by now: its memory and lock are still there, see RecordPool.
-    // What stands in its queue or holds it cannot complete while the lock is held.
+    // Executions in its queue, and those that hold it, cannot complete while the lock is held.
     std::lock_guard<FutexLock> hold(variable.lock);
     Edge* own = variable.head;
     for (; own != nullptr && own->execution != place.execution; own = own->next) ++visits;

@@ -18,8 +18,8 @@ namespace tessera::engine_internal {
 
 struct RecordedPush;
 
-// How executions get their turn on variables. Nothing here knows about threads or queues of ready
-// work: whoever calls gets the executions that became ready and sees to them.
+// Variables' queues: executions get their turn on variables. Nothing here knows about threads or
+// queues of ready work: whoever calls gets the executions that became ready and sees to them.
 //
 // The variables of an execution are locked together, in order of their addresses, while it takes
 // its place in their queues. So two executions stand in the same order in all queues that they
@@ -54,14 +54,15 @@ bool Acquire(Execution& execution, PushCounter& pushes, uint64_t* sequence = nul
 uint64_t AcquireTogether(std::span<Edge> variables, std::span<Execution* const> executions,
                          std::string_view operation, PushCounter& pushes, ReadyList& ready);
 
-/// What a push throws that comes too late.
+/// The error of a push after Shutdown.
 Error PushedAfterShutdown(std::string_view operation);
 
 /// Takes the memory that a Release with a fence of the stream with that number needs. Throws
 /// std::bad_alloc; may be called again.
 void ReserveForFence(Execution& execution, int stream);
 
-/// What a variable has carried until it was given up. To be destroyed without locks.
+/// The failure and fences that a variable has carried until it was given up. Destroy it without
+/// locks.
 struct Replaced {
   bool empty() const { return failure == nullptr && device_uses == nullptr; }
 
@@ -69,8 +70,8 @@ struct Replaced {
   std::unique_ptr<DeviceUses> device_uses;
 };
 
-/// What the variables of an execution have carried, kept until those that its release makes ready
-/// are on their way: errors are a program's objects, and their destructors may wait for those.
+/// The Replaced of an execution's variables, kept until those that its release makes ready are on
+/// their way: errors are a program's objects, and their destructors may wait for those.
 class Leftovers {
  public:
   bool empty() const { return kept_.empty(); }
@@ -81,21 +82,21 @@ class Leftovers {
   std::vector<Replaced> kept_;
 };
 
-/// Gives up all variables of a complete execution. With `failure` its written variables are marked,
-/// without it they are unmarked. Appends those who became ready to `ready`, and what its variables
+/// Gives up all variables of a complete execution. Its written variables are marked with `failure`,
+/// or unmarked if that is null. Appends those who became ready to `ready`, and what its variables
 /// carried to `leftovers`.
 ///
-/// With `fence` the execution is issued to a device, and those who get their turn must see to it
-/// that they come after the fence: see FencesBefore. Takes no memory: see ReserveForFence.
+/// If `fence` is not null the execution is issued to a device, and those that get their turn must
+/// see to it that they come after the fence: see FencesBefore. Takes no memory: see
+/// ReserveForFence.
 void Release(Execution& execution, const FailureRef& failure, ReadyList& ready,
              Leftovers& leftovers, const FenceRef& fence = nullptr);
 
-/// The same for the variable of one edge, for who has a mark for each, or does it under a lock.
-/// Called for edge 0, 1, 2, ... in turn.
+/// Gives up the variable of one edge, with a mark of its own. Called for edge 0, 1, 2, ... in turn.
 Replaced ReleaseOne(Execution& execution, size_t edge, const FailureRef& failure, ReadyList& ready,
                     const FenceRef& fence = nullptr);
 
-/// What is issued on an execution's variables, as seen when its turn has come on all of them.
+/// The fences on an execution's variables, as seen when its turn has come on all of them.
 struct IssuedBefore {
   std::vector<FenceRef> pending;  ///< it must come after these
   std::vector<FenceRef> inputs;   ///< those of them that wrote what it reads
@@ -108,8 +109,8 @@ IssuedBefore FencesBefore(Execution& execution);
 /// variable's lock.
 FenceRef LastIssuedWrite(const DependencyVariable& variable);
 
-/// Whether nobody has or awaits a turn on the variable, nor a device has work on it to do. Requires
-/// the variable's lock.
+/// Returns whether nobody has or awaits a turn on the variable, nor a device has work on it to do.
+/// Requires the variable's lock.
 bool IsUnused(const DependencyVariable& variable);
 
 /// A wait for the pending writes of a variable, as an execution in its queue.
@@ -122,20 +123,20 @@ struct WaitExecution : Execution {
   FenceRef fence;              ///< of the last write, if a device may still work on it
 };
 
-/// What a thread runs of a replay, in the place of an execution on that thread.
+/// A thread's visit to a replay, in the place of an execution on that thread.
 struct VisitExecution : Execution {
   VisitExecution() { kind = ExecutionKind::kVisit; }
 
   Replay* visited = nullptr;
-  /// What it runs; null while it looks for something. Relaxed everywhere: it points into the plan,
-  /// which never changes.
+  /// The operation that it runs; null while it looks for one. Relaxed everywhere: it points into
+  /// the plan, which never changes.
   std::atomic<const RecordedPush*> push{nullptr};
   Execution* replay_execution = nullptr;  ///< on whose variables the replay stands
   uint32_t stack = 0;                     ///< where it leaves what it makes ready
 };
 
-/// As Acquire, for an execution that deletes its one variable. Returns false, with nothing done, if
-/// the variable with that number is deleted already.
+/// Does what Acquire does for an execution that deletes its one variable. Returns false, with
+/// nothing done, if the variable with that number is deleted already.
 bool AcquireDeletion(Execution& execution, uint64_t id, bool* ready_now);
 
 /// Queues `wait` for the variable if writes pend on it, and returns true. If none does, sets
@@ -146,12 +147,12 @@ bool AcquireWait(WaitExecution& wait, DependencyVariable& variable);
 /// Takes a wait out of its queue. Returns false if its turn has come already.
 bool CancelWait(WaitExecution& wait);
 
-/// Whether the write that a wait needs has begun, and needs nothing else to begin. True also if the
-/// wait's turn has come.
+/// Returns whether the write that a wait needs has begun, and needs nothing else to begin. True
+/// also if the wait's turn has come.
 bool AwaitedWriteRuns(WaitExecution& wait);
 
-/// Whether `wait`, queued by AcquireWait, can never get its turn because it needs its own owner, or
-/// an operation suspended beneath the owner, to complete first.
+/// Returns whether `wait`, queued by AcquireWait, can never get its turn because it needs its own
+/// owner, or an operation suspended beneath the owner, to complete first.
 ///
 /// Follows what is blocked by the owner: operations behind it in queues, those behind these, the
 /// owners of waits among them. None of these can complete before the owner goes on, so they hold
@@ -161,8 +162,8 @@ bool AwaitedWriteRuns(WaitExecution& wait);
 bool WouldDeadlock(WaitExecution& wait);
 
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
-/// those of them that may be ready. Stops after so many queue entries. What changes meanwhile may
-/// be missed, and an execution may be complete and reused by the time it is promoted.
+/// those of them that may be ready. Stops after so many queue entries. Changes meanwhile may be
+/// missed, and an execution may be complete and reused by the time it is promoted.
 void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
                       const std::function<void(Execution*)>& promote);
 

@@ -205,7 +205,7 @@ void DependencyEngine::CheckNotForked(std::string_view call) const {
 void DependencyEngine::CheckAccepting(std::string_view operation) const {
   CheckNotForked(operation);
   // Relaxed: of a push that overlaps with Shutdown the counter of pushes decides, when it takes its
-  // place. What pushes inside an operation comes before that one's end, and so before Shutdown's.
+  // place. A push inside an operation comes before that one's end, and so before Shutdown's.
   if (!accepting_.load(std::memory_order_relaxed) && ThreadFrame::Current(state_.id) == nullptr) {
     throw PushedAfterShutdown(operation);
   }
@@ -277,7 +277,7 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
                                .stream = fence->stream->number()},
                      fence->operation);
   }
-  // As in Complete: captures go before anyone hears of the end.
+  // Captures go before anyone hears of the end, as in Complete.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
   ReadyList ready;
   for (Execution* blocked : fence->Finish(std::move(failure))) {

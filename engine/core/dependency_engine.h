@@ -32,11 +32,11 @@ struct RecordedDeletion;
 
 /// An engine: checks what it is called with, and hands it to its parts.
 ///
-/// How an operation passes through: a push takes a record from a pool, fills it and lets it take
-/// its place on its variables (Acquire). When its turn has come on all of them it goes to the
-/// scheduler, and from there to Run in some thread. Operations calls the function, gives up the
-/// variables and collects those whose turn has come, and so on. Waits and deletions stand in the
-/// same queues but are never dispatched: Operations finishes them on the spot.
+/// A push takes a record from a pool, fills it and lets it take its place on its variables
+/// (Acquire). When its turn has come on all of them it goes to the scheduler, and from there to Run
+/// in some thread. Operations calls the function, gives up the variables and collects those whose
+/// turn has come, and so on. Waits and deletions stand in the same queues but are never dispatched:
+/// Operations finishes them on the spot.
 ///
 /// The order that this makes (and that ThreadSanitizer sees, since all of it is in our own code):
 /// a variable's lock orders what ran before on the variable, the ready queue's lock hands an
@@ -78,7 +78,7 @@ class DependencyEngine final : public Engine,
   void StartTrace() override;
   std::string StopTrace() override;
 
-  /// Whether it was made before a fork that began this process.
+  /// Returns whether it was made before a fork that began this process.
   bool forked() const { return state_.fork_watch.forked(); }
 
   /// Stops for the last time: waits inside operations end with an error.

@@ -22,7 +22,8 @@ class DependencyVariable;
 struct Execution;
 struct Replay;
 
-/// What an operation does with a variable. An update is a write that takes the variable's error on.
+/// The way in which an operation uses a variable. An update is a write that takes the variable's
+/// error on.
 enum class Access : uintptr_t { kRead = 0, kWrite = 1, kUpdate = 3 };
 
 /// One variable of one execution: its place in the variable's queue.
@@ -37,7 +38,7 @@ struct Edge {
   }
   Access access() const { return static_cast<Access>(variable_and_access & kAccessBits); }
   bool write() const { return access() != Access::kRead; }
-  /// Whether the operation needs what the variable held before.
+  /// Returns whether the operation needs what the variable held before.
   bool input() const { return access() != Access::kWrite; }
 
   static constexpr uintptr_t kAccessBits = 3;
@@ -84,7 +85,7 @@ enum class ExecutionKind : uint8_t {
   kStep,    ///< on no variable: an asynchronous operation of a replay
 };
 
-/// Where an execution stands in the ready queue; guarded by the queue's lock.
+/// The part of the ready queue that an execution stands in; guarded by the queue's lock.
 enum class QueuePlace : uint8_t { kNone, kFifo, kRanked, kUrgent };
 
 /// One push, from the push until it is complete.
@@ -106,13 +107,13 @@ struct alignas(64) Execution {
     more_edges.reset();
     more_capacity = 0;
   }
-  /// Of a visit, the name of the operation that it runs.
+  /// Returns the name; for a visit that of the operation that it runs.
   std::string_view display_name() const;
 
   bool has_op() const { return !is_replay() && kind != ExecutionKind::kJoin && op != nullptr; }
   bool is_replay() const { return kind == ExecutionKind::kReplay || kind == ExecutionKind::kGraph; }
 
-  /// Whether its function only enqueues work on a stream.
+  /// Returns whether its function only enqueues work on a stream.
   bool on_device() const { return device.type == DeviceType::kGpu; }
 
   static constexpr size_t kInlineEdges = 3;  // most operations; others keep a buffer for reuse
@@ -128,7 +129,7 @@ struct alignas(64) Execution {
   uint32_t edge_count = 0;
   /// Edges that are not granted yet; whoever brings it to 0 owns the execution.
   std::atomic<int32_t> blocked_edges{0};
-  /// What keeps the record: its function's call and its completion.
+  /// The users of the record: its function's call and its completion.
   std::atomic<int32_t> references{0};
   uint32_t more_capacity = 0;
   Edge inline_edges[kInlineEdges];
@@ -162,7 +163,7 @@ class alignas(64) DependencyVariable final : public Variable {
     // Only under `lock`, hence no read-modify-write.
     version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  /// Makes a recycled variable a new one. Requires `lock`. Where it throws nothing is done.
+  /// Makes a recycled variable a new one. Requires `lock`. Nothing is done if it throws.
   void Revive(uint64_t new_engine_id, uint64_t new_id, std::string_view new_name) {
     name = new_name;
     engine_id = new_engine_id;
@@ -219,12 +220,12 @@ inline int64_t RankOf(FnProperty property, int priority) {
   return priority + (prioritized ? kPrioritizedRank : 0);
 }
 
-/// Whether an operation runs even if what it reads carries an error, and does not take that on.
+/// Returns whether an operation runs even if its inputs carry an error, and does not take that on.
 inline bool RunsInAnyCase(FnProperty property) {
   return property == FnProperty::kNoSkip || property == FnProperty::kDeleteVariable;
 }
 
-/// Whether `a` should run before `b`.
+/// Returns whether `a` should run before `b`.
 inline bool RunsBefore(const Execution& a, const Execution& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.sequence < b.sequence;
 }

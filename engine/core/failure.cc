@@ -154,7 +154,7 @@ void FailureLog::Prune(std::vector<FailureRef>& dropped) {
   });
   size_t excess = std::count_if(unreported_.begin(), unreported_.end(), forgotten);
   excess -= std::min(excess, kMaxForgotten);
-  // From the oldest on, which leaves a heap.
+  // The oldest go first, which leaves a heap.
   std::sort(unreported_.begin(), unreported_.end(),
             [](const FailureRef& a, const FailureRef& b) { return BeganLater(b, a); });
   drop_if(unreported_, [&](const FailureRef& failure) {

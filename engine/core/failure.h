@@ -72,13 +72,13 @@ class FailureLog {
                    uint64_t sequence) noexcept;
 
   /// Claims the oldest chain that nobody has reported, and clears it. After the last of them comes
-  /// one that tells how many were not kept, if there are such. Where there is none, clears all
-  /// chains and returns null.
+  /// one that tells how many were not kept, if there are such. If there is none, clears all chains
+  /// and returns null.
   FailureRef ReportOldest(uint64_t pushed);
 
  private:
   static bool BeganLater(const FailureRef& a, const FailureRef& b);
-  /// What is not kept any more goes to `dropped`.
+  /// Moves the chains that are not kept any more to `dropped`.
   void Prune(std::vector<FailureRef>& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::mutex mutex_;

@@ -19,7 +19,7 @@ inline void SpinPause() {
 #endif
 }
 
-/// What lock-free code takes its atomics from: these, or those of a model checker.
+/// The atomics of lock-free code: these, or those of a model checker.
 struct StdMemory {
   template <typename T>
   using Atomic = std::atomic<T>;

@@ -20,7 +20,7 @@ class DispatchFrame {
   DispatchFrame(const DispatchFrame&) = delete;
   DispatchFrame& operator=(const DispatchFrame&) = delete;
 
-  /// How many calls of the same engine's Dispatch are below this one.
+  /// The number of calls of the same engine's Dispatch below this one.
   int depth() const { return depth_; }
 
  private:
@@ -63,7 +63,8 @@ void NaiveScheduler::Dispatch(ReadyList& ready) {
   const DispatchFrame frame(engine_id_);
   if (frame.depth() >= kMaxDepth) return Queue(ready);
   const bool outermost = frame.depth() == 0;
-  // What is pushed here runs here: in the queue another thread could be the first to come to it.
+  // An operation that is pushed here runs here: in the queue another thread could be the first to
+  // come to it.
   Execution* next = TakeBest(ready);
   while (next != nullptr) {
     Run(next, ready);

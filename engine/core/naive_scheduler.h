@@ -8,9 +8,9 @@
 namespace tessera::engine_internal {
 
 /// Runs each operation in the thread that makes it ready: at its push, or where the last operation
-/// that it waits for is complete. Where a completion makes several ready, all except the first
-/// stand in the queue meanwhile, which threads come to that wait in operations, or are through with
-/// their outermost one.
+/// that it waits for is complete. If a completion makes several ready, all except the first stand
+/// in the queue, which threads come to that wait in operations or are through with their outermost
+/// one.
 class NaiveScheduler final : public Scheduler {
  public:
   /// `woken` is called when something new stands in the queue.
@@ -29,7 +29,7 @@ class NaiveScheduler final : public Scheduler {
   // push; but not deeper than this, where all go to the queue for the outermost call, or a long
   // chain would exhaust the stack.
   static constexpr int kMaxDepth = 16;
-  // How many operations that waits on a thread do not need lie on top of each other.
+  // The number of operations on top of each other that waits on the thread do not need.
   static constexpr int kMaxOnTop = 64;
 
   void Queue(ReadyList& ready);

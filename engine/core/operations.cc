@@ -221,8 +221,8 @@ void Operations::CompleteAsync(Execution* execution, std::exception_ptr error, R
 }
 
 void Operations::Complete(Execution* execution, const FailureRef& failure, ReadyList& ready) {
-  // What the function has captured goes before anyone hears that it is complete: so after a wait
-  // the captures of everything synchronous are gone.
+  // The function's captures go before anyone hears that it is complete: so after a wait the
+  // captures of everything synchronous are gone.
   if (std::holds_alternative<SyncFn>(execution->fn)) execution->fn.emplace<std::monostate>();
   Leftovers leftovers;
   ReleaseVariables(*execution, failure, ready, leftovers, nullptr);
@@ -234,7 +234,7 @@ void Operations::Complete(Execution* execution, const FailureRef& failure, Ready
   const bool destroys = op != nullptr || !leftovers.empty() || failure.use_count() == 1 ||
                         (returned && !std::holds_alternative<std::monostate>(execution->fn));
   const bool counts_first = destroys && returned && state_.scheduler->is_naive() && !ready.empty();
-  // What runs here may wait for somebody who waits for room by the bound.
+  // An operation that runs here may wait for a thread that waits for room.
   if (counts_first) state_.progress.CountComplete();
   if (destroys) DispatchAll(ready);
   leftovers.Clear();
@@ -280,8 +280,8 @@ void Operations::FinishDelete(Execution* execution, ReadyList& operations) {
 }
 
 bool Operations::DropReference(Execution& execution) {
-  // Acquire and release: the last one sees the other's work before it reuses the record. Where one
-  // is left it is ours.
+  // Acquire and release: the last one sees the other's work before it reuses the record. If one is
+  // left it is ours.
   return execution.references.load(std::memory_order_acquire) == 1 ||
          execution.references.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }

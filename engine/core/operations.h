@@ -36,9 +36,9 @@ class Operations {
   TracedPush Traced(Execution& execution) const;
 
   /// Deletes the variable after its last use. Returns false if that has been asked for before; its
-  /// record may by then be another variable, with another number than `id`. Where there is no
-  /// memory for a place behind that use the record is lost to others until the engine ends:
-  /// destructors call this, and could do nothing about an exception.
+  /// record may by then be another variable, with another number than `id`. If there is no memory
+  /// for a place behind that use, the record is lost to others until the engine ends: destructors
+  /// call this, and could do nothing about an exception.
   bool Delete(DependencyVariable* variable, uint64_t id) noexcept;
 
   /// Runs an operation of the host, or skips it because of `input_failure`, and appends those that

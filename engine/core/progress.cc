@@ -57,8 +57,8 @@ void Progress::Throttle(uint64_t pushed) {
   has_room();
 }
 
-/// Whether so much of the room is free for a thread that has pushed so many; if not, it is woken
-/// when it is. Requires mutex_.
+/// Returns whether `free` more may pend after `pushed` pushes; if not, the thread is woken when
+/// they may. Requires mutex_.
 bool Progress::HasMuchRoom(uint64_t pushed, uint64_t free) {
   const uint64_t target = pushed - max_pending_ + free;
   // Announce, then look: pairs with CountComplete, which counts and then looks for the

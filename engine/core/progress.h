@@ -44,7 +44,7 @@ class Progress {
   /// Has pushes that wait for room ask is_stopped() again.
   void WakePushers();
 
-  /// Whether nothing pended when the call began.
+  /// Returns whether nothing pended when the call began.
   bool is_idle() const;
   /// Returns when nothing has pended at some moment since the call.
   void AwaitIdle();

@@ -7,7 +7,7 @@
 namespace tessera::engine_internal {
 
 /// Counts the operations that are pushed on an engine and gives each its place in push order, 1, 2,
-/// and so on, until it is closed. As both are one atomic, each push comes before the end or is
+/// and so on, until it is closed. Both are one atomic: each push comes before the end or is
 /// refused.
 ///
 /// Threads: every member may be called from any thread.
@@ -23,7 +23,7 @@ class PushCounter {
     return count + 1;
   }
 
-  /// How many have been pushed.
+  /// The number of pushed operations.
   uint64_t count(std::memory_order order = std::memory_order_seq_cst) const {
     return count_.load(order) & ~kClosed;
   }

@@ -9,14 +9,14 @@
 namespace tessera::engine_internal {
 namespace {
 
-/// As RunsBefore, and definite for any two: an order to search by.
+/// Orders like RunsBefore, and definitely for any two: an order to search by.
 bool StandsBefore(const Execution& a, const Execution& b) {
   if (a.rank != b.rank) return a.rank > b.rank;
   if (a.sequence != b.sequence) return a.sequence < b.sequence;
   return std::less<const Execution*>()(&a, &b);
 }
 
-/// How high the execution stands in the tree. Addresses follow on each other, so they are mixed, as
+/// The height of the execution in the tree. Addresses follow on each other, so they are mixed, as
 /// at the end of MurmurHash3 (A. Appleby, 2011).
 uint64_t HeightOf(const Execution* execution) {
   uint64_t bits = reinterpret_cast<uintptr_t>(execution);
@@ -47,7 +47,7 @@ void ReadyQueue::Ranked::Insert(Execution* execution) {
   while (*place != nullptr && HeightOf(*place) >= height) {
     place = StandsBefore(*execution, **place) ? &(*place)->previous : &(*place)->next;
   }
-  // What has stood there goes to its two sides.
+  // The rest goes to its two sides.
   Execution* rest = std::exchange(*place, execution);
   Execution** before = &execution->previous;
   Execution** after = &execution->next;

@@ -17,8 +17,8 @@ namespace tessera::engine_internal {
 /// `Record` until the pool ends, so that a stale pointer may be looked at under the record's own
 /// lock. `Record` has a member `Record* next`, which is the pool's while the record is free.
 ///
-/// Take and Give may overlap in any number of threads. What a thread did to a record before Give is
-/// visible to whoever takes it.
+/// Take and Give may overlap in any number of threads. A thread that takes a record sees everything
+/// that was done to it before Give.
 template <typename Record, typename Memory = StdMemory>
 class RecordPool {
  public:
@@ -63,7 +63,7 @@ class RecordPool {
  private:
   using Lock = BasicFutexLock<Memory>;
 
-  /// Where very many records are in use the next one, which may be null, has left the caches.
+  /// Prefetches the next record, which may be null: if very many are in use it has left the caches.
   static void PrefetchToWrite(const Record* record) {
     constexpr size_t kLine = 64;
     for (size_t i = 0; i < sizeof(Record); i += kLine) {

@@ -44,7 +44,7 @@ class Scheduler {
   /// Takes all of `ready`, to run it now or later. Called without locks.
   virtual void Dispatch(ReadyList& ready) = 0;
 
-  /// Whether each operation runs in its push, without threads of the scheduler's own.
+  /// Returns whether each operation runs in its push, without threads of the scheduler's own.
   virtual bool is_naive() const = 0;
   /// The number of threads that run operations.
   virtual int num_workers() const = 0;
@@ -64,11 +64,11 @@ class Scheduler {
   virtual bool BeginBlocking() { return false; }
   virtual void EndBlocking() {}
 
-  /// Whether an operation that waits runs others on top of it, in its thread.
+  /// Returns whether an operation that waits runs others on top of it, in its thread.
   bool runs_on_top() const { return is_naive(); }
   /// Runs one of them, if there is one.
   virtual void RunOnTop() {}
-  /// Whether RunOnTop would find one.
+  /// Returns whether RunOnTop would find one.
   virtual bool HasWorkOnTop() { return false; }
 
   /// Makes an execution the next to run if it is in the queue.
@@ -94,7 +94,7 @@ class Scheduler {
   void Start();
   /// May be out of date.
   bool stopped() const { return stopped_.load(); }
-  /// The same for each operation: no order goes with it.
+  /// For each operation: no memory order goes with it.
   bool stopped_relaxed() const { return stopped_.load(std::memory_order_relaxed); }
 
   /// Begins the engine's end: from here on Stop does nothing.

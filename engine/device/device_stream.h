@@ -10,7 +10,7 @@
 
 namespace tessera::engine_internal {
 
-/// What the streams of a device are for. An engine has one of each for a device that it uses.
+/// The use of a device's stream. An engine has one of each for a device that it uses.
 enum class StreamRole : uint8_t { kCompute, kCopyIn, kCopyOut, kUrgent };
 inline constexpr int kStreamRoles = 4;
 
@@ -55,7 +55,7 @@ class DeviceStream {
  public:
   virtual ~DeviceStream() = default;
 
-  /// What RunContext::stream becomes.
+  /// The value of RunContext::stream.
   virtual void* handle() = 0;
 
   /// Makes the stream's device the current one of the calling thread, and returns the one before.

@@ -71,7 +71,7 @@ void Devices::RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& 
 void Devices::CompleteAsync(Execution* execution, std::exception_ptr error, ReadyList& ready) {
   FailureRef failure;
   if (error != nullptr) failure = operations_.NewFailure(*execution, std::move(error));
-  // What it reads may have become done or failed since its function was called.
+  // Its inputs may have become done or failed since its function was called.
   IssuedBefore before = OrTerminate([&] { return FencesBefore(*execution); });
   if (failure == nullptr) failure = operations_.FailureOfInputs(*execution, before.failure);
   Issue(execution, std::move(before.inputs), failure, /*skipped=*/false, ready);

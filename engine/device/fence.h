@@ -63,8 +63,8 @@ struct Fence {
   /// another's. Set before anyone else has the fence.
   bool skipped = false;
 
-  /// What the operation reads and was not done when it was issued: an error of these is its own.
-  /// Set before anyone else has the fence, then guarded by resolve_mutex.
+  /// The inputs that were not done when the operation was issued: their errors are its own. Set
+  /// before anyone else has the fence, then guarded by resolve_mutex.
   std::vector<std::shared_ptr<Fence>> inputs;
   std::mutex resolve_mutex;  ///< taken before that of an input, never after it
   bool resolved = false;     // guarded by resolve_mutex
@@ -83,8 +83,8 @@ struct Fence {
 
 using FenceRef = std::shared_ptr<Fence>;
 
-/// What is issued on a variable and may not be done: the last write, and the reads after it (for
-/// each stream the last one, as a stream keeps its order).
+/// The operations that are issued on a variable and may not be done: the last write, and the reads
+/// after it (for each stream the last one, since a stream keeps its order).
 struct DeviceUses {
   FenceRef write;
   std::vector<FenceRef> reads;

@@ -43,8 +43,8 @@ void GraphReplays::EnqueueReplay(Replay& replay, DeviceStream& stream) {
   if (launch == GraphLaunch::kDone) return;
   RunContext context{replay.execution->device, stream.handle(), state_.engine, replay.slots};
   for (uint32_t i = 0; i < replay.plan.size(); ++i) replays_.RunWatched(replay, i, context);
-  // Where the functions can be called, but not while their work is only noted, there is no need to
-  // try again.
+  // There is no need to try again if the functions can be called, but not while their work is only
+  // noted.
   if (launch == GraphLaunch::kRefused && !replay.failed.load(std::memory_order_relaxed)) {
     replay.pool->graph().refused.store(true, std::memory_order_relaxed);
   }
@@ -85,7 +85,7 @@ void GraphReplays::MarkAll(Replay& replay, const FailureRef& failure) {
   replay.failed.store(true, std::memory_order_relaxed);
 }
 
-/// What there is to do is enqueued.
+/// Issues the replay, whose work is enqueued.
 void GraphReplays::Issue(Replay& replay, WatchedStream& stream, std::vector<FenceRef> inputs,
                          ReadyList& ready) {
   Execution* const execution = replay.execution;

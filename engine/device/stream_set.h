@@ -26,8 +26,8 @@ class FenceListener {
   ~FenceListener() = default;
 };
 
-/// A stream that an engine uses, with the thread that sleeps until its events are reached. That
-/// thread is all that ever waits for the device on the engine's behalf.
+/// A stream that an engine uses, with the thread that sleeps until its events are reached. No other
+/// thread waits for the device on the engine's behalf.
 class WatchedStream {
  public:
   WatchedStream(std::unique_ptr<DeviceStream> stream, Device device, StreamRole role, int number,

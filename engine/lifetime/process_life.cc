@@ -61,7 +61,7 @@ std::mutex& DefaultEngineMutex() {
 void KeepCodeLoaded() {
   Dl_info library;
   if (dladdr(reinterpret_cast<void*>(&KeepCodeLoaded), &library) == 0) return;
-  // Where this is the program itself there is nothing to keep, and the call finds nothing.
+  // If this is the program itself there is nothing to keep, and the call finds nothing.
   dlopen(library.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 

@@ -10,7 +10,7 @@
 
 namespace tessera::engine_internal {
 
-/// How many forks lie between this process and the first one.
+/// The number of forks between this process and the first one.
 uint32_t ForkGeneration();
 
 /// Held while the default engine is made, and during a fork: a child never finds it half made.
@@ -28,8 +28,8 @@ class ForkWatch {
   ForkWatch(const ForkWatch&) = delete;
   ForkWatch& operator=(const ForkWatch&) = delete;
 
-  /// Whether the process is another one than that in which the object was made. The threads that
-  /// worked on it are gone, their locks are not.
+  /// Returns whether the process is another one than that in which the object was made. The threads
+  /// that worked on it are gone, their locks are not.
   bool forked() const {
     // Relaxed: written when the process has one thread.
     return forked_.load(std::memory_order_relaxed);

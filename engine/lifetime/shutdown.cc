@@ -1,4 +1,4 @@
-// How a DependencyEngine::E stops and ends.
+// Stop, Start and Shutdown of an engine, and its end with the process.
 
 #include <mutex>
 #include <thread>
@@ -15,8 +15,8 @@ void DependencyEngine::Stop() {
   HoldOperations(/*at_end=*/false);
 }
 
-/// Lets no operation begin. Returns when none runs, or when somebody has called Start. From
-/// Shutdown on, does nothing except at the end of that or of the process.
+/// Lets no operation begin. Returns when none runs, or when somebody has called Start. Does nothing
+/// once Shutdown has begun, except at the end of that or of the process.
 void DependencyEngine::HoldOperations(bool at_end) {
   if (!state_.scheduler->Stop(at_end)) return;
   state_.progress.WakePushers();  // pushers must not sleep until Start: their operations are kept
@@ -87,10 +87,10 @@ void DependencyEngine::EndWithProcess() {
   HoldOperations(/*at_end=*/true);
 }
 
-/// What is left in the queue of an engine that takes no pushes and has done all: help that came too
-/// late. Nothing else can be, whatever a program does: the counter of pushes was closed at the
-/// number of operations that are complete, an operation or replay in the queue would not be, and
-/// deletions and waits never stand there.
+/// Drops the joins that are left in the queue of an engine that has ended. Nothing else can be
+/// there, whatever a program does: the counter of pushes was closed at the number of operations
+/// that are complete, an operation or replay in the queue would not be, and deletions and waits
+/// never stand there.
 void DependencyEngine::DropJoins() {
   while (Execution* join = state_.scheduler->TakeLeft()) replays_.DropJoin(join);
 }

@@ -42,7 +42,8 @@ std::string Describe(const Execution& execution) {
                       DescribePush(execution.display_name(), execution.sequence, execution.site));
 }
 
-/// Of something in a BegunList, the operation that runs; empty for a visit that runs none.
+/// Describes the operation that runs, of something in a BegunList; empty for a visit that runs
+/// none.
 std::string DescribeBegun(const Execution& execution) {
   const Replay* replay = nullptr;
   std::string text;
@@ -89,7 +90,7 @@ void AppendList(const Edge* edge, const char* title, std::string* text) {
 
 bool IsPending(const FenceRef& fence) { return fence != nullptr && !fence->done.load(); }
 
-/// Whether a device may still use the variable. Requires the variable's lock.
+/// Returns whether a device may still use the variable. Requires the variable's lock.
 bool IsIssued(const DependencyVariable& variable) {
   if (variable.device_uses == nullptr) return false;
   const DeviceUses& uses = *variable.device_uses;

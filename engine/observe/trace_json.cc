@@ -68,7 +68,7 @@ std::string Microseconds(int64_t ns) {
   return text;
 }
 
-/// What stands in the trace for an operation.
+/// The events of an operation in the trace.
 struct Slice {
   int row = 0;
   int64_t begin_ns = 0;

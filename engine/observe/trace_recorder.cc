@@ -50,7 +50,8 @@ TraceEvents TraceRecorder::Stop() {
   }
   all.dropped += lost_.exchange(0, std::memory_order_relaxed);
   const int64_t start_ns = start_ns_.load(std::memory_order_relaxed);
-  // What an earlier trace saw begin has no place in this one, but for what a device is still at.
+  // Operations that an earlier trace saw begin have no place in this one, except those that a
+  // device is still at.
   std::erase_if(all.pushes, [&](const TracedPush& push) { return push.time_ns < start_ns; });
   std::erase_if(all.runs, [&](const TracedRun& run) { return run.begin_ns < start_ns; });
   std::erase_if(all.ends, [&](const TracedEnd& end) { return end.end_ns < start_ns; });

@@ -49,7 +49,7 @@ struct TracedEnd {
   std::string name;
 };
 
-/// What a trace consists of, in no order.
+/// The events of a trace, in no order.
 struct TraceEvents {
   std::vector<TracedPush> pushes;
   std::vector<TracedRun> runs;
@@ -72,7 +72,7 @@ class TraceRecorder {
   /// `number` is this recorder's for as long as the process lives.
   explicit TraceRecorder(uint64_t number) : number_(number) {}
 
-  /// Whether to call the others: one relaxed load, as nothing is ordered by it.
+  /// Returns whether to call the others: one relaxed load, since nothing is ordered by it.
   bool on() const { return on_.load(std::memory_order_relaxed); }
 
   void Start();
@@ -83,12 +83,12 @@ class TraceRecorder {
   /// may end under the next. Positive.
   int64_t Now() const;
 
-  // Where there is no memory for one of these it counts as dropped: the push stands in its queues
-  // already, and the operation has run.
+  // An event for which there is no memory counts as dropped: the push stands in its queues already,
+  // and the operation has run.
   void Add(TracedPush push) noexcept;
-  /// With that name; `worker` is the row, or -1 for the calling thread's own.
+  /// Adds the run with that name; `worker` is the row, or -1 for the calling thread's own.
   void Add(TracedRun run, std::string_view name, int worker) noexcept;
-  /// With that name.
+  /// Adds the end with that name.
   void Add(TracedEnd end, std::string_view name) noexcept;
 
  private:

@@ -15,8 +15,8 @@ namespace tessera::engine_internal {
 /// of removals beside the head: a thread that slept through exactly 2^32 of them between its load
 /// and its exchange would be deceived.)
 ///
-/// Push and Pop may overlap in any number of threads. What a thread did before it pushed a number
-/// is visible to whoever pops it.
+/// Push and Pop may overlap in any number of threads. A thread that pops a number sees everything
+/// that was done before its push.
 template <typename Memory = StdMemory>
 class IndexStacks {
  public:
@@ -57,7 +57,7 @@ class IndexStacks {
     for (;;) {
       const uint32_t index = IndexOf(head);
       if (index == kNone) return kNone;
-      // What stands here is this head's only if the exchange finds it unchanged.
+      // The value here is this head's only if the exchange finds it unchanged.
       const uint32_t below = next_[index].load(std::memory_order_relaxed);
       if (own.compare_exchange_weak(head, WithIndex(head + kOneRemoval, below),
                                     std::memory_order_acquire, std::memory_order_acquire)) {

@@ -15,7 +15,7 @@
 
 namespace tessera::engine_internal {
 
-/// What Record returns.
+/// The schedule that Record returns.
 class DependencyEngine::RecordedSchedule final : public Schedule {
  public:
   RecordedSchedule(DependencyEngine* engine, std::unique_ptr<const SchedulePlan> plan,
@@ -54,7 +54,7 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   std::vector<RecordedPush> recorded;
   std::vector<RecordedDeletion> deletions;
   std::unordered_set<const DependencyVariable*> own;  // nobody else has ever used them
-  // Of a recording that fails nothing stays but what it asked to delete.
+  // A recording that fails leaves only the variables that it asked to delete.
   absl::Cleanup give_back = [&] { DeleteRecorded(deletions); };
   {
     Recording recording(state_.id);

@@ -119,7 +119,8 @@ void CallHelp(Replay& replay, int64_t rank, Scheduler& scheduler) {
   // about to wait needs no memory for its call.
   Execution* const join = &replay.join;
   join->rank = rank;
-  // What a wait needs goes first: see DemandWhatBlocks, which knows the replay's execution alone.
+  // The join goes first if a wait needs the replay: DemandWhatBlocks knows the replay's execution
+  // alone.
   join->demanded.store(replay.execution->demanded.load(std::memory_order_relaxed),
                        std::memory_order_relaxed);
   join->sequence = replay.first_sequence;

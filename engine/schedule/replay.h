@@ -26,8 +26,8 @@ class Scheduler;
 /// One replay, from Schedule::Replay until nobody looks at it any more.
 ///
 /// Threads visit it: each takes operations that are ready, runs them, counts down what waits for
-/// them and keeps one of those that become ready as its next. What it cannot run at once it leaves
-/// where other visitors find it.
+/// them and keeps one of those that become ready as its next. It leaves those that it cannot run at
+/// once where other visitors find them.
 ///
 /// The order that this makes: the counters in Release hand on what an operation did to those that
 /// come after it, the stack (or the heap's lock) hands an operation from thread to thread, and
@@ -58,7 +58,7 @@ struct Replay {
     return unfinished.fetch_sub(operations, std::memory_order_acq_rel) == operations;
   }
 
-  /// Whether Take would return something. May be out of date.
+  /// Returns whether Take would return something. May be out of date.
   bool HasReady() const {
     if (plan.has_ranks()) return heap_size_.load() > 0;
     if (HasRoots()) return true;
@@ -92,13 +92,13 @@ struct Replay {
   int64_t rank_offset = 0;
   std::vector<void*> slots;
   std::vector<SchedulePlan::VariableEdge> edges;  // those of `execution`
-  /// Where these stand while the replay is under way; kept here between replays.
+  /// The memory of these while the replay is under way; kept here between replays.
   std::unique_ptr<Edge[]> edge_buffer;
   uint32_t edge_capacity = 0;
 
   /// By variable; its operations order all access, as they do that to the variable.
   std::vector<FailureRef> marks;
-  /// Whether marks may hold something. Relaxed: set before the failed operation is released, hence
+  /// True if marks may hold something. Relaxed: set before the failed operation is released, hence
   /// seen by all that depend on it.
   std::atomic<bool> failed{false};
 
@@ -119,7 +119,7 @@ struct Replay {
   void AddToHeap(uint32_t index);
 
   /// Predecessors of an operation that are not complete, used where there are several, and all of
-  /// them. Whoever counts down to 0 makes it ready for the next replay.
+  /// them. The thread that counts down to 0 makes it ready for the next replay.
   struct Counter {
     std::atomic<uint32_t> waiting_for;
     uint32_t all;
@@ -155,7 +155,7 @@ struct AsyncStep final : Execution {
   const uint32_t index;
 };
 
-/// What a schedule has on a device, where it is a graph.
+/// The graph of a schedule on a device.
 struct GraphOfSchedule {
   /// A replay uses what is below. Replays that write nothing may run at once, in one thread even if
   /// a function waits: whoever comes second does without.
@@ -188,12 +188,12 @@ class ReplayPool {
 
   ~ReplayPool();
 
-  /// With `pool` set and one reference.
+  /// Returns a replay with `pool` set and one reference.
   std::unique_ptr<Replay> Take();
   /// Needs no memory: a replay comes to its end on a worker, where nobody would hear of the lack.
   /// Returns the pool if nobody else has it.
   static std::unique_ptr<ReplayPool> Give(std::unique_ptr<Replay> replay);
-  /// The same without a replay.
+  /// Gives up the pool; returns it if nobody else has it.
   static std::unique_ptr<ReplayPool> Drop(ReplayPool* pool);
 
  private:

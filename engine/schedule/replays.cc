@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kNone = SchedulePlan::kNone;
 
-// How often a visitor looks for an operation before it leaves; about 5 us, less than it takes to
+// A visitor looks for an operation so often before it leaves; about 5 us, less than it takes to
 // wake a thread.
 constexpr int kIdleLooks = 100;
 
@@ -131,7 +131,7 @@ void Replays::PushOperations(const std::shared_ptr<Replay>& replay) {
     executions.push_back(TakeOperation(replay, i, actual));
   }
   if (state_.scheduler->is_naive()) {
-    // Shutdown waits until all are pushed. From its beginning it takes replays of operations alone,
+    // Shutdown waits until all are pushed. Once it has begun it takes replays of operations alone,
     // which it waits for anyway: so it comes to an end.
     if (!state_.scheduler->BeginPushes(/*in_operation=*/ThreadFrame::Current(state_.id) !=
                                        nullptr)) {
@@ -234,7 +234,8 @@ void Replays::TakeMarks(Replay& replay) {
       std::lock_guard<FutexLock> hold(variable.lock);
       fence = LastIssuedWrite(variable);
     }
-    // What is not done yet, which only what goes to a stream can see here, may still fail.
+    // A write that is not done yet may still fail; only a replay that goes to a stream can see one
+    // here.
     if (fence != nullptr && fence->done.load()) Consider(fence->failure, failure);
     if (failure == nullptr) continue;
     replay.marks[edge.variable] = *failure;
@@ -279,8 +280,8 @@ void Replays::VisitReplay(Replay& replay, ReadyList& ready) {
   if (end == VisitEnd::kEnded) EndReplay(replay, ready);
 }
 
-/// Whether what stands in the queue goes before an operation of that rank, in a visit that has run
-/// so many.
+/// Returns whether the next operation of the queue goes before one of that rank, in a visit that
+/// has run so many.
 bool Replays::MustYield(const Replay& replay, int64_t rank, int64_t runs) const {
   // Relaxed throughout: a visitor that sees something late runs one operation more.
   if (state_.scheduler->stopped_relaxed()) return true;
@@ -442,7 +443,7 @@ void Replays::CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList&
   if (next != kNone) replay.PutBack(/*stack=*/0, next);
   if (replay.HasReady())
     CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset, *state_.scheduler);
-  // What is not over yet keeps the replay up to here.
+  // The operation, which is not over yet, keeps the replay up to here.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   if (replay.Finish(1)) EndReplay(replay, ready);
   DropReplay(replay, ready);
@@ -503,7 +504,7 @@ void Replays::DropReplay(Replay& replay, ReadyList& ready) {
   // Acquire and release: whoever takes the replay next sees everyone's last use of it.
   if (replay.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const std::unique_ptr<ReplayPool> last = ReplayPool::Give(std::unique_ptr<Replay>(&replay));
-  // Of a schedule that is gone: what its functions have captured may wait for what is ready.
+  // The schedule is gone: the captures of its functions may wait for what is ready.
   if (last != nullptr) operations_.DispatchAll(ready);
 }
 

@@ -64,7 +64,7 @@ void SchedulePlan::AddEdges(const std::unordered_set<const DependencyVariable*>&
   bool has_own = false;
   for (uint32_t v = 0; v < variables_.size(); ++v) {
     const VariableUse& use = variables_[v];
-    // What goes to streams may be done one by one, where nothing else would order it.
+    // Operations for streams may be pushed one by one, where nothing else would order them.
     const bool needs_none =
         !uses_devices_ && use.access == Access::kWrite && own.contains(use.variable);
     if (needs_none && std::exchange(has_own, true)) continue;
@@ -100,8 +100,8 @@ void SchedulePlan::AddUses(std::vector<std::vector<uint32_t>>& predecessors) {
         histories.emplace_back();
       }
       uses_.push_back({place, edge.access()});
-      // What is written before it is read keeps nothing of what it was; what is read first and
-      // written later is updated.
+      // A variable that is written before it is read keeps nothing of its old value; one that is
+      // read first and written later is updated.
       Access& whole = variables_[place].access;
       if (whole == Access::kRead && edge.write()) whole = Access::kUpdate;
       History& history = histories[place];
@@ -212,7 +212,7 @@ std::vector<uint32_t> SchedulePlan::LongestPath() const {
   return path;
 }
 
-/// How many operations have n others before them on the longest way there, for each n.
+/// For each n, the number of operations with n others before them on the longest way there.
 std::vector<uint32_t> SchedulePlan::Widths() const {
   std::vector<uint32_t> depth(size());
   std::vector<uint32_t> widths;

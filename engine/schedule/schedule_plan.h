@@ -34,8 +34,8 @@ struct RecordedPush {
   }
 };
 
-/// What all replays of a schedule share: its operations and which of them come after which. Never
-/// changes.
+/// The part that all replays of a schedule share: its operations and which of them come after
+/// which. Never changes.
 class SchedulePlan {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;  ///< no operation, no variable
@@ -47,7 +47,7 @@ class SchedulePlan {
     Access access;     ///< what the schedule as a whole does with it
     std::string name;  ///< for people
   };
-  /// What a replay does with one of the variables.
+  /// A replay's use of one of the variables.
   struct VariableEdge {
     Edge edge;  ///< only variable and access are used
     uint32_t variable;
@@ -56,7 +56,7 @@ class SchedulePlan {
     uint32_t variable;
     Access access;
   };
-  /// What running an operation looks at.
+  /// The data that running an operation looks at.
   struct alignas(32) Operation {  // in one cache line
     const SyncFn* sync;           ///< null if it is asynchronous
     Device device;
@@ -74,9 +74,9 @@ class SchedulePlan {
   const std::string& name() const { return name_; }
   size_t slots() const { return slots_; }
   const std::vector<VariableUse>& variables() const { return variables_; }
-  /// What a replay stands on, sorted as SortEdges does: all variables but those of the schedule's
-  /// own that it writes before it reads them. Of these one is among them, so that two replays do
-  /// not run at once.
+  /// The variables that a replay stands on, sorted as SortEdges does: all except those of the
+  /// schedule's own that it writes before it reads them. One of the latter is among them, so that
+  /// two replays do not run at once.
   const std::vector<VariableEdge>& edges() const { return edges_; }
 
   const Operation& operation(uint32_t i) const { return operations_[i]; }
@@ -89,7 +89,7 @@ class SchedulePlan {
     return {successors_.data() + operations_[i].first_successor,
             successors_.data() + operations_[i].end_successor};
   }
-  /// Of how many operations it is a successor.
+  /// The number of operations that it is a successor of.
   uint32_t predecessors(uint32_t i) const { return predecessors_[i]; }
   /// Operations that wait for none, in the order in which they should begin.
   const std::vector<uint32_t>& roots() const { return roots_; }
@@ -116,20 +116,20 @@ class SchedulePlan {
     __builtin_prefetch(held);
     __builtin_prefetch(held + kLine - 1);
   }
-  /// How many operations are one after another from this one to the end, itself included.
+  /// The number of operations one after another from this one to the end, itself included.
   uint32_t height(uint32_t i) const { return heights_[i]; }
   uint32_t asynchronous() const { return asynchronous_; }
 
-  /// Whether priorities tell operations apart.
+  /// Returns whether priorities tell operations apart.
   bool has_ranks() const { return has_ranks_; }
   int64_t highest_rank() const { return highest_rank_; }
   bool uses_devices() const { return uses_devices_; }
-  /// Whether it may be one graph for the device of its operations.
+  /// Returns whether it may be one graph for the device of its operations.
   bool is_graph() const { return is_graph_; }
   /// Which operations each one comes after.
   std::vector<std::vector<uint32_t>> Predecessors() const;
 
-  /// Whether operation `a` should begin before `b` when both are ready.
+  /// Returns whether operation `a` should begin before `b` when both are ready.
   bool Before(uint32_t a, uint32_t b) const;
 
   std::string Describe() const;
@@ -148,7 +148,7 @@ class SchedulePlan {
     return held;
   }
 
-  /// How a variable is used up to the operation that is being looked at.
+  /// The uses of a variable up to the operation that is being looked at.
   struct History;
 
   void AddEdges(const std::unordered_set<const DependencyVariable*>& own);
@@ -180,7 +180,7 @@ class SchedulePlan {
   int64_t highest_rank_ = 0;
 };
 
-/// As SortEdges does, but says nothing of those that are there twice.
+/// Sorts as SortEdges does, but accepts variables that are there twice.
 void SortByVariable(std::vector<SchedulePlan::VariableEdge>& edges);
 
 }  // namespace tessera::engine_internal

@@ -8,8 +8,8 @@
 
 namespace tessera::engine_internal {
 
-/// How many threads visit a replay, and whether one more has been called: nothing that is ready may
-/// be left there with nobody on the way to it.
+/// The number of threads that visit a replay, and whether one more has been called: no operation
+/// that is ready may be left there with nobody on the way to it.
 ///
 /// Sequentially consistent throughout, as is what makes operations ready and what looks for them:
 /// of a visitor that leaves, or a helper that comes, and one who has just left something to take,

@@ -88,7 +88,7 @@ inline void WaitAWhile(const std::shared_future<void>& future) {
   future.wait_for(std::chrono::seconds(1));
 }
 
-/// The Error that the call throws. To throw none is a failure of the test.
+/// The Error that the call throws. The test fails if it throws none.
 template <typename Call>
 Error ErrorOf(Call&& call) {
   try {
@@ -100,7 +100,7 @@ Error ErrorOf(Call&& call) {
   return Error(absl::StatusCode{}, "");
 }
 
-/// What the exception says that the call throws; empty if it throws none.
+/// The text of the exception that the call throws; empty if it throws none.
 template <typename Call>
 std::string MessageOf(Call&& call) {
   try {
@@ -119,7 +119,7 @@ inline OnComplete PushOpen(Engine& engine, Variable* variable) {
   return handle.get_future().get();
 }
 
-/// How many threads have been in its Call at once, at the most.
+/// The most threads that have been in its Call at once.
 class MostAtOnce {
  public:
   /// Lasts for a moment, in which others may come.
@@ -143,7 +143,7 @@ class EngineConfigurationTest : public testing::TestWithParam<EngineConfiguratio
  protected:
   Variable* New() { return engine_->NewVariable(); }
 
-  /// Of several operations for each worker.
+  /// Pushes several operations for each worker.
   int MostThatRunAtOnce() {
     MostAtOnce runs;
     std::vector<Variable*> written;

@@ -71,7 +71,7 @@ int ExitWithDeviceWorkInFlight() {
   static std::vector<OnComplete> kept;
   static std::latch at_work(1), exit_has_begun(1);
   Engine* engine = Engine::Get();
-  // What is registered later goes first: this, then the end of the default engine.
+  // Functions that are registered later go first: this one, then the end of the default engine.
   std::atexit([] { exit_has_begun.count_down(); });
   for (const FnProperty property : {FnProperty::kNormal, FnProperty::kCopyFromGpu}) {
     Variable* variable = engine->NewVariable();
@@ -113,7 +113,7 @@ int ExitInsideAnOperation(FnProperty property) {
   for (;;) pause();
 }
 
-/// The same while another thread holds the lock of a stream and never gives it back.
+/// Exits while another thread holds the lock of a stream and never gives it back.
 int ExitBesideALockedStream(FILE* stream) {
   std::latch locked(1);
   std::thread([&] {

@@ -13,7 +13,7 @@ constexpr int kNobody = -1;
 /// Takes a thread out of a run that cannot go on.
 struct RunBrokenOff {};
 
-/// What a thread is about to do.
+/// The operation that a thread is about to do.
 struct Access {
   const void* location = nullptr;
   bool writes = false;
@@ -175,7 +175,7 @@ class Explorer {
         }
       }
     }
-    // With nobody left to choose, this run only repeats others: it ends without further choices.
+    // This run only repeats others if nobody is left to choose: it ends without further choices.
     if ((able_ & ~choice.asleep) == 0) redundant_ = true;
     choice.chosen = First(redundant_ ? able_ : able_ & ~choice.asleep);
     if (!redundant_) choices_.push_back(choice);

@@ -23,7 +23,8 @@ namespace tessera::engine_internal {
 
 inline constexpr int kMaxModelThreads = 3;
 
-/// What the threads of one run do, and what must hold after it. Made anew for each run.
+/// The work of the threads of one run, and the condition that must hold after it. Made anew for
+/// each run.
 struct ModelProgram {
   std::vector<std::function<void()>> threads;  ///< at most kMaxModelThreads
   std::function<std::string()> check;          ///< what is wrong in the end; empty if nothing is
@@ -37,10 +38,10 @@ struct ModelResult {
 /// Runs the program in all orders, or until one fails. One exploration at a time in a process.
 ModelResult ExploreInterleavings(const std::function<ModelProgram()>& make_program);
 
-/// How far a thread knows the others to have come; the last one is the thread that explores.
+/// The progress of the others that a thread knows of; the last one is the thread that explores.
 using ModelClock = std::array<uint32_t, kMaxModelThreads + 1>;
 
-// What the templates below call; outside of an exploration they do nothing.
+// The hooks of the templates below; outside of an exploration they do nothing.
 
 /// Lets the explorer choose who goes on. The calling thread's next operation is on `location`.
 void ModelStep(const void* location, bool writes);

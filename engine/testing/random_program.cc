@@ -148,7 +148,7 @@ void Call(const Program& program, int index, Outcome& outcome) {
   const PlannedOperation& operation = program.operations[index];
   ++outcome.calls[index];
   if (operation.fails) throw PlannedFailure{index};
-  // To all that it writes, so that no two variables agree by chance.
+  // Adds to all variables that it writes, so that no two agree by chance.
   const uint64_t result = Result(operation, index, outcome.values);
   for (int v : operation.writes) outcome.values[v] = Mix(result, v);
   for (int v : operation.updates) outcome.values[v] = Mix(result, v);

@@ -28,7 +28,7 @@ struct PlannedOperation {
   bool fails = false;                         // throws, or hands its error to the callback
   int deletes = -1;   // a variable that is deleted after the push, and not used again
   int wait_for = -1;  // a variable for which the pusher waits afterwards
-  // Where a schedule begins: the operations up to `schedule_end` are recorded and replayed, and
+  // At the begin of a schedule: the operations up to `schedule_end` are recorded and replayed, and
   // neither delete nor wait. The others of them have no number here.
   int schedule_end = -1;
   int replays = 0;
@@ -51,7 +51,7 @@ Program MakeProgram(std::mt19937_64& random, int operations, int failing_per_mil
 /// by the functions of others. The order of the pushes is then the threads'.
 void PlanNestedPushes(std::mt19937_64& random, Program& program);
 
-/// What a program comes to.
+/// The result of a program.
 struct Outcome {
   explicit Outcome(const Program& program)
       : values(program.variables), calls(program.operations.size()) {}
@@ -62,7 +62,7 @@ struct Outcome {
   uint64_t skipped = 0;
 };
 
-/// What an operation's function does. Throws PlannedFailure if it is to fail.
+/// Does the work of an operation's function. Throws PlannedFailure if it is to fail.
 void Call(const Program& program, int index, Outcome& outcome);
 
 /// The operations as they take effect, with those of schedules as often as these are replayed.
@@ -72,7 +72,7 @@ std::vector<int> SerialOrder(const Program& program);
 /// written out plainly: the oracle.
 Outcome RunSerially(const Program& program, const std::vector<int>& order);
 
-/// Whether one of the two operations writes what the other one uses.
+/// Returns whether one of the two operations writes a variable that the other one uses.
 bool Conflict(const PlannedOperation& a, const PlannedOperation& b);
 
 }  // namespace tessera::engine_internal

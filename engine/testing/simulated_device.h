@@ -37,7 +37,7 @@ class SimulatedDevice final : public DeviceBackend {
   void Resume();
   /// Captures throw, until they are allowed again.
   void RefuseGraphs(bool refuse);
-  /// How often work was captured, and how often captured work was launched.
+  /// The number of captures, and of launches of captured work.
   int captures() const { return captures_; }
   int launches() const { return launches_; }
   /// All that comes after this fails with `message`, until Repair.

@@ -16,7 +16,8 @@ namespace tessera::engine_internal {
 inline pid_t ThisThread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 /// Returns when that thread of this process sleeps or is gone: for tests of what comes when
-/// somebody waits already, where nothing else tells of a wait. Where /proc cannot be read, at once.
+/// somebody waits already, where nothing else tells of a wait. Returns at once if /proc cannot be
+/// read.
 inline void AwaitSleep(pid_t thread) {
   const std::string file = "/proc/self/task/" + std::to_string(thread) + "/stat";
   for (;;) {

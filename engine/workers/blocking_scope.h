@@ -31,7 +31,7 @@ class BlockingScope {
   BlockingScope(const BlockingScope&) = delete;
   BlockingScope& operator=(const BlockingScope&) = delete;
 
-  /// Whether another operation may run meanwhile. If not, the thread holds its worker.
+  /// Returns whether another operation may run meanwhile. If not, the thread holds its worker.
   bool is_compensated() const { return frame_->blocks(); }
 
  private:

@@ -55,7 +55,7 @@ void __tsan_release(void* address);
 namespace tessera::engine_internal {
 namespace {
 
-/// Whether the system gives so many threads, all at once. Some 20 us for each.
+/// Returns whether the system gives so many threads, all at once. Some 20 us for each.
 bool SystemGivesThreads(int count) {
   try {
     std::vector<std::thread> threads;

@@ -51,9 +51,9 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
   const uint64_t engine_id_;
 };
 
-// What follows explains to ThreadSanitizer, and does nothing in other builds, how an uninstrumented
-// TBB passes on the one thing that an engine gives to it: the engine's own address. All else is
-// ordered by the engine's locks and atomics.
+// The rest explains to ThreadSanitizer, and does nothing in other builds, that an uninstrumented
+// TBB passes on the one thing that an engine gives to it: an address. All else is ordered by the
+// engine's locks and atomics.
 
 /// While it lives, ThreadSanitizer takes no notice of what this thread reads and writes: for the
 /// moments in which a TBB task is filled or read. TBB recycles tasks between threads unseen.

@@ -38,20 +38,20 @@ class ThreadFrame {
   }
   Execution* execution() const { return execution_; }
 
-  /// Whether a BlockingScope of the operation has a compensating thread.
+  /// Returns whether a BlockingScope of the operation has a compensating thread.
   bool blocks() const { return blocks_; }
   void set_blocks(bool blocks) { blocks_ = blocks; }
 
-  /// Whether this thread works for the engine, in a frame or as a worker of its arena.
+  /// Returns whether this thread works for the engine, in a frame or as a worker of its arena.
   static bool Inside(uint64_t engine_id) {
     return arena_engine_id_ == engine_id || HasFrame(engine_id);
   }
 
-  /// Whether this thread works for the engine in a frame. A worker of its arena without one is at a
-  /// piece of a parallel loop.
+  /// Returns whether this thread works for the engine in a frame. A worker of its arena without one
+  /// is at a piece of a parallel loop.
   static bool HasFrame(uint64_t engine_id) { return InnermostOf(engine_id) != nullptr; }
 
-  /// Whether this thread is in an operation of any engine.
+  /// Returns whether this thread is in an operation of any engine.
   static bool InOperation() {
     for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
       if (frame->execution_ != nullptr) return true;
@@ -59,12 +59,12 @@ class ThreadFrame {
     return false;
   }
 
-  /// Whether this thread is in an operation of any engine, or a worker of its arena. (One of TBB's
-  /// threads that was in the arena at the engine's end keeps its number, and counts, until it
-  /// leaves another engine's arena.)
+  /// Returns whether this thread is in an operation of any engine, or a worker of its arena. (One
+  /// of TBB's threads that was in the arena at the engine's end keeps its number, and counts, until
+  /// it leaves another engine's arena.)
   static bool WorksForAnyEngine() { return top_ != nullptr || arena_engine_id_ != 0; }
 
-  /// Whether this thread belongs to the engine's arena, and is no guest in it.
+  /// Returns whether this thread belongs to the engine's arena.
   static bool IsWorker(uint64_t engine_id) { return arena_engine_id_ == engine_id; }
 
   /// The engine to whose arena this thread belongs; 0 if it does to none. The engine may be gone:
@@ -99,8 +99,8 @@ class ArenaMark {
   const uint64_t outer_;
 };
 
-/// While it lives, its thread reports that operations are complete. What it runs of a program by
-/// the way (destructors of what functions have captured) must not wait for others to be complete.
+/// While it lives, its thread reports that operations are complete. Destructors of captures that
+/// run there must not wait for other operations to be complete.
 class CompletionScope {
  public:
   CompletionScope() { ++depth_; }

@@ -120,8 +120,8 @@ bool Waits::LeaveQueue(Waiter& waiter) {
   return CancelWait(waiter);
 }
 
-/// Takes a wait that never could end out of its queue; returns false for any other. Of several
-/// operations that wait for each other one leaves, and the others go on when it has failed.
+/// Takes a wait that never could end out of its queue; returns false for any other. One of several
+/// operations that wait for each other leaves, and the others go on when it has failed.
 bool Waits::LeaveIfDeadlocked(Waiter& waiter) {
   if (waiter.owner == nullptr) return false;
   std::lock_guard<std::mutex> hold(graph_mutex_);
@@ -209,8 +209,8 @@ void Waits::NotifyInside() {
   for (std::condition_variable* sleeper : sleepers_) sleeper->notify_one();
 }
 
-/// Whether a wait from outside throws at once: while the engine is stopped, except at the end of
-/// the process in the threads that it just leaves behind.
+/// Returns whether a wait from outside throws at once: while the engine is stopped, except at the
+/// end of the process in threads that do not end it.
 bool Waits::MayNotSleep() const {
   return state_.scheduler->stopped() && (!abandoned_.load() || ends_process());
 }

@@ -48,15 +48,15 @@ class Waits {
   /// Breaks off the waits inside operations: the process ends, in this thread.
   void EndWithProcess();
   bool process_ends() const { return abandoned_.load(); }
-  /// Whether this thread may not sleep on at the end of the process, since it is the one that ends
-  /// it. In other threads an exception would turn the end into a crash.
+  /// Returns whether this thread ends the process, and so may not sleep on. In other threads an
+  /// exception would turn the end into a crash.
   bool ends_process() const {
     return abandoned_.load() && std::this_thread::get_id() == ending_thread_;
   }
 
  private:
   struct Waiter;
-  /// How a wait inside an operation ends.
+  /// The end of a wait inside an operation.
   enum class WaitEnd { kDone, kStopped, kRefused, kProcessEnds };
 
   void AwaitFence(Fence& fence, bool inside);

@@ -121,7 +121,7 @@ void WorkerPool::StartWorkers(const Start& start) noexcept {
 }
 
 void WorkerPool::ArenaLoop() {
-  // Of the two places of an arena for one thread TBB uses either.
+  // TBB uses either of the two places of an arena for one thread.
   worker_index = std::min(tbb::this_task_arena::current_thread_index(), num_workers_ - 1);
   WorkerLoop(WorkerKind::kArena);
   worker_index = -1;
@@ -165,8 +165,8 @@ Execution* WorkerPool::NextOrRetire(WorkerKind kind) {
   }
 }
 
-/// Runs an execution. Of those that it makes ready the best is returned, for this thread to run
-/// while what they share is in its cache; the others go to the queue.
+/// Runs an execution. Returns the best of those that it makes ready, for this thread to run while
+/// their shared data is in its cache; the others go to the queue.
 Execution* WorkerPool::RunAndPickNext(Execution* execution, int direct_runs) {
   ReadyList ready;
   Run(execution, ready);

@@ -47,12 +47,12 @@ class WorkerPool final : public Scheduler {
   // After so many operations in a row that were made ready by the one before, a worker looks at the
   // queue again: a chain without end must not keep others from their turn.
   static constexpr int kMaxDirectRuns = 64;
-  // How often an idle worker looks at the queue before it lets its thread go; about 5 us, less than
+  // An idle worker looks at the queue so often before it lets its thread go; about 5 us, less than
   // it takes to wake a thread.
   static constexpr int kIdleLooks = 100;
 
   class WorkerTask;
-  /// Where a worker's thread comes from.
+  /// The origin of a worker's thread.
   enum class WorkerKind { kArena, kCompensating };
   /// Workers that StartWorkers is to find threads for.
   struct Start {
