@@ -229,6 +229,19 @@ void SortEdges(std::span<Edge> edges, std::string_view operation) {
   }
 }
 
+void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes, VariableList updates,
+               uint64_t engine_id, std::string_view operation) {
+  Edge* edge = edges.data();
+  const auto fill = [&](VariableList variables, Access access) {
+    for (Variable* variable : variables)
+      *edge++ = Edge(Checked(variable, engine_id, operation), access);
+  };
+  fill(reads, Access::kRead);
+  fill(writes, Access::kWrite);
+  fill(updates, Access::kUpdate);
+  SortEdges(edges, operation);
+}
+
 bool Acquire(Execution& execution, PushCounter& pushes, uint64_t* sequence, uint64_t operations) {
   const std::span<Edge> edges = execution.edges();
   const LockAll locked(edges);

@@ -132,7 +132,7 @@ void DependencyEngine::DeleteVariable(Variable* variable) {
   if (forked()) return;  // destructors call this, and nothing of the engine can be given back
   DependencyVariable* checked = Checked(variable, state_.id, "DeleteVariable");
   if (Recording* const recording = Recording::Of(state_.id)) {
-    NoteDeletion(*recording, checked);
+    recording->NoteDeletion(checked);
     return;
   }
   if (operations_.Delete(checked, checked->id)) return;
@@ -171,7 +171,7 @@ void DependencyEngine::Push(EngineOperator* op, Device device, int priority,
   }
   if (Recording* const recording = Recording::Of(state_.id)) {
     record->references.fetch_add(1, std::memory_order_relaxed);
-    Note(*recording, record, device, priority, site);
+    recording->Note(record, device, priority, site);
     return;
   }
   Execution* execution = operations_.TakeExecution(device, record->property, priority, site);
@@ -211,19 +211,6 @@ void DependencyEngine::CheckAccepting(std::string_view operation) const {
   }
 }
 
-void DependencyEngine::FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
-                                 VariableList updates, std::string_view operation) const {
-  Edge* edge = edges.data();
-  const auto fill = [&](VariableList variables, Access access) {
-    for (Variable* variable : variables)
-      *edge++ = Edge(Checked(variable, state_.id, operation), access);
-  };
-  fill(reads, Access::kRead);
-  fill(writes, Access::kWrite);
-  fill(updates, Access::kUpdate);
-  SortEdges(edges, operation);
-}
-
 OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                                const PushOptions& options) {
   const std::string_view name = NameOr(options.name);
@@ -231,7 +218,7 @@ OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, Var
   CheckCallable(fn, name);
   auto op = std::make_unique<OperatorRecord>();
   op->edges.resize(reads.size() + writes.size() + options.updates.size());
-  FillEdges(op->edges, reads, writes, options.updates, name);
+  FillEdges(op->edges, reads, writes, options.updates, state_.id, name);
   for (const Edge& edge : op->edges) {
     CheckAlive(*edge.variable(), name);
     op->variable_ids.push_back(edge.variable()->id);
@@ -252,15 +239,15 @@ void DependencyEngine::PushFunction(AnyFn fn, Device device, VariableList reads,
   CheckCallable(fn, name);
   devices_.Check(device, options.property, name);
   if (Recording* const recording = Recording::Of(state_.id)) {
-    Note(*recording, MakeOperator(std::move(fn), reads, writes, options), device, options.priority,
-         site);
+    recording->Note(MakeOperator(std::move(fn), reads, writes, options), device, options.priority,
+                    site);
     return;
   }
   Execution* execution =
       operations_.TakeExecution(device, options.property, options.priority, site);
   absl::Cleanup give_back = [&] { operations_.GiveExecution(execution); };
   execution->SetEdgeCount(reads.size() + writes.size() + options.updates.size());
-  FillEdges(execution->edges(), reads, writes, options.updates, name);
+  FillEdges(execution->edges(), reads, writes, options.updates, state_.id, name);
   execution->name = options.name;
   execution->fn = std::move(fn);
   std::move(give_back).Cancel();
@@ -299,13 +286,13 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
 
 void DependencyEngine::WaitForVar(Variable* variable) {
   CheckNotForked("WaitForVar");
-  CheckNotRecording("WaitForVar");
+  Recording::CheckNone(state_.id, "WaitForVar");
   waits_.WaitForVar(*Checked(variable, state_.id, "WaitForVar"));
 }
 
 void DependencyEngine::WaitForAll() {
   CheckNotForked("WaitForAll");
-  CheckNotRecording("WaitForAll");
+  Recording::CheckNone(state_.id, "WaitForAll");
   CheckNotInOperation("WaitForAll");
   waits_.WaitForAll();
 }

@@ -2,17 +2,14 @@
 #define TESSERA_ENGINE_CORE_DEPENDENCY_ENGINE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "absl/base/thread_annotations.h"
 #include "tessera/engine/core/completion.h"
 #include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/engine_state.h"
@@ -22,12 +19,12 @@
 #include "tessera/engine/device/graph_replays.h"
 #include "tessera/engine/device/stream_set.h"
 #include "tessera/engine/engine.h"
+#include "tessera/engine/lifetime/shutdown_gate.h"
 #include "tessera/engine/schedule/replays.h"
 #include "tessera/engine/workers/waits.h"
 
 namespace tessera::engine_internal {
 
-class Recording;
 struct RecordedDeletion;
 
 /// An engine: checks what it is called with, and hands it to its parts.
@@ -94,28 +91,19 @@ class DependencyEngine final : public Engine,
 
   void CheckNotForked(std::string_view call) const;
   void CheckAccepting(std::string_view operation) const;
-  void CheckNotRecording(std::string_view call) const;
   void CheckNotInOperation(std::string_view call) const;
-  void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
-                 VariableList updates, std::string_view operation) const;
   OperatorRecord* MakeOperator(AnyFn fn, VariableList reads, VariableList writes,
                                const PushOptions& options);
   void PushFunction(AnyFn fn, Device device, VariableList reads, VariableList writes,
                     const PushOptions& options, std::source_location site);
 
   // Recording (schedule/record.cc).
-  void Note(Recording& recording, OperatorRecord* op, Device device, int priority,
-            std::source_location site);
-  void NoteDeletion(Recording& recording, DependencyVariable* variable);
   void DeleteRecorded(std::span<const RecordedDeletion> deletions);
   void Replay(ReplayPool& pool, const ReplayOptions& options, std::source_location site);
 
   // Stopping and ending (lifetime/shutdown.cc).
   void HoldOperations(bool at_end);
   void LetOperationsBegin();
-  bool BeginShutdown();
-  void EndShutdown(bool shut_down);
-  void DropJoins();
 
   EngineState state_;
   Waits waits_;
@@ -127,10 +115,7 @@ class DependencyEngine final : public Engine,
   std::atomic<bool> accepting_{true};
   /// Threads in OnExecutionComplete, which may come from anywhere and outlast the last operation.
   std::atomic<int64_t> completing_{0};
-  std::mutex shutdown_mutex_;
-  DroppedAfterFork<std::condition_variable> shutdown_condition_{state_.fork_watch};
-  bool shutting_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;  // a thread is in Shutdown
-  bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
+  ShutdownGate shutdown_{state_.fork_watch, state_.stall};
 };
 
 }  // namespace tessera::engine_internal

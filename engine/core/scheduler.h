@@ -64,9 +64,8 @@ class Scheduler {
   virtual bool BeginBlocking() { return false; }
   virtual void EndBlocking() {}
 
-  /// Returns whether an operation that waits runs others on top of it, in its thread.
-  bool runs_on_top() const { return is_naive(); }
-  /// Runs one of them, if there is one.
+  /// Runs an operation on top of one that waits in this thread, if the scheduler is naive and there
+  /// is one.
   virtual void RunOnTop() {}
   /// Returns whether RunOnTop would find one.
   virtual bool HasWorkOnTop() { return false; }

@@ -41,8 +41,8 @@ void DependencyEngine::Shutdown() {
   CheckNotInOperation("Shutdown");
   // A static object's destructor: what exit() has dropped never comes to an end.
   if (waits_.ends_process()) return;
-  if (!BeginShutdown()) return;
-  absl::Cleanup let_others = [this] { EndShutdown(/*shut_down=*/false); };
+  if (!shutdown_.Enter()) return;
+  absl::Cleanup let_others = [this] { shutdown_.Leave(/*shut_down=*/false); };
   state_.scheduler->BeginEnd();
   LetOperationsBegin();
   state_.progress.AwaitIdle();  // operations may still push
@@ -58,26 +58,12 @@ void DependencyEngine::Shutdown() {
   HoldOperations(/*at_end=*/true);
   // Acquire: pairs with the release at the end of OnExecutionComplete, a matter of instructions.
   while (completing_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
-  DropJoins();
+  // Joins that came too late are all that can be left in the queue: the counter of pushes was
+  // closed at the number of operations that are complete, and deletions and waits never stand
+  // there.
+  while (Execution* join = state_.scheduler->TakeLeft()) replays_.DropJoin(join);
   std::move(let_others).Cancel();
-  EndShutdown(/*shut_down=*/true);
-}
-
-/// Returns true when this thread is the one that is in Shutdown, and false when another one has
-/// come to its end.
-bool DependencyEngine::BeginShutdown() {
-  std::unique_lock<std::mutex> lock(shutdown_mutex_);
-  state_.stall.Sleep(*shutdown_condition_, lock, "Shutdown", [&] { return !shutting_down_; });
-  shutting_down_ = !shut_down_;
-  return shutting_down_;
-}
-
-void DependencyEngine::EndShutdown(bool shut_down) {
-  // Under the mutex, for the next one may destroy the engine.
-  std::lock_guard<std::mutex> hold(shutdown_mutex_);
-  shut_down_ = shut_down;
-  shutting_down_ = false;
-  shutdown_condition_->notify_all();
+  shutdown_.Leave(/*shut_down=*/true);
 }
 
 void DependencyEngine::EndWithProcess() {
@@ -85,14 +71,6 @@ void DependencyEngine::EndWithProcess() {
   CheckNotInOperation("Stop");
   waits_.EndWithProcess();
   HoldOperations(/*at_end=*/true);
-}
-
-/// Drops the joins that are left in the queue of an engine that has ended. Nothing else can be
-/// there, whatever a program does: the counter of pushes was closed at the number of operations
-/// that are complete, an operation or replay in the queue would not be, and deletions and waits
-/// never stand there.
-void DependencyEngine::DropJoins() {
-  while (Execution* join = state_.scheduler->TakeLeft()) replays_.DropJoin(join);
 }
 
 }  // namespace tessera::engine_internal

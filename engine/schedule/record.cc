@@ -46,7 +46,7 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
                                                    const RecordOptions& options) {
   const std::string name(options.name.empty() ? "(unnamed)" : options.name);
   CheckAccepting(name);
-  CheckNotRecording("Record");
+  Recording::CheckNone(state_.id, "Record");
   if (pushes == nullptr) {
     throw InvalidArgument("Engine::Record: \"", name,
                           "\": the function is empty; expected one that can be called");
@@ -75,40 +75,38 @@ std::unique_ptr<Schedule> DependencyEngine::Record(const std::function<void()>& 
   return schedule;
 }
 
-void DependencyEngine::CheckNotRecording(std::string_view call) const {
-  if (Recording::Of(state_.id) == nullptr) return;
+void Recording::CheckNone(uint64_t engine_id, std::string_view call) {
+  if (Of(engine_id) == nullptr) return;
   throw FailedPrecondition("Engine: ", call,
                            " was called while this thread records a schedule, in which it has no "
                            "place; expected pushes, and new and deleted variables");
 }
 
-/// Takes over the caller's reference to `op`.
-void DependencyEngine::Note(Recording& recording, OperatorRecord* op, Device device, int priority,
-                            std::source_location site) {
+void Recording::Note(OperatorRecord* op, Device device, int priority, std::source_location site) {
   RecordedPush push{OperatorRef(op), device, priority, site};
   for (size_t i = 0; i < op->edges.size(); ++i) {
     DependencyVariable& variable = *op->edges[i].variable();
-    const bool deleted = recording.deleted.contains(&variable);
+    const bool is_deleted = deleted.contains(&variable);
     std::lock_guard<FutexLock> hold(variable.lock);
-    if (variable.alive && variable.id == op->variable_ids[i] && !deleted) continue;
+    if (variable.alive && variable.id == op->variable_ids[i] && !is_deleted) continue;
     throw InvalidArgument("Engine: operation \"", op->name, "\": ", variable.ToString(),
                           " was deleted; expected a living variable");
   }
-  recording.pushes.push_back(std::move(push));
+  pushes.push_back(std::move(push));
 }
 
-void DependencyEngine::NoteDeletion(Recording& recording, DependencyVariable* variable) {
+void Recording::NoteDeletion(DependencyVariable* variable) {
   bool alive;
   {
     std::lock_guard<FutexLock> hold(variable->lock);
     alive = variable->alive;
   }
-  if (!alive || !recording.deleted.insert(variable).second) {
+  if (!alive || !deleted.insert(variable).second) {
     throw InvalidArgument("Engine: \"DeleteVariable\": ", variable->ToString(),
                           " was deleted already");
   }
-  absl::Cleanup forget = [&] { recording.deleted.erase(variable); };
-  recording.deletions.push_back({variable, variable->id});
+  absl::Cleanup forget = [&] { deleted.erase(variable); };
+  deletions.push_back({variable, variable->id});
   std::move(forget).Cancel();
 }
 
@@ -122,7 +120,7 @@ void DependencyEngine::DeleteRecorded(std::span<const RecordedDeletion> deletion
 void DependencyEngine::Replay(ReplayPool& pool, const ReplayOptions& options,
                               std::source_location site) {
   CheckAccepting(pool.plan().name());
-  CheckNotRecording("Schedule::Replay");
+  Recording::CheckNone(state_.id, "Schedule::Replay");
   replays_.Submit(pool, options, site);
 }
 

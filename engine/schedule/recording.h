@@ -2,6 +2,8 @@
 #define TESSERA_ENGINE_SCHEDULE_RECORDING_H_
 
 #include <cstdint>
+#include <source_location>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -36,6 +38,15 @@ class Recording {
     }
     return nullptr;
   }
+
+  /// Throws Error(kFailedPrecondition) if there is one, in which `call` has no place.
+  static void CheckNone(uint64_t engine_id, std::string_view call);
+
+  /// Notes a push. Takes over the caller's reference to `op`. Throws Error(kInvalidArgument) if one
+  /// of its variables is deleted.
+  void Note(OperatorRecord* op, Device device, int priority, std::source_location site);
+  /// Notes a deletion. Throws Error(kInvalidArgument) if the variable is deleted.
+  void NoteDeletion(DependencyVariable* variable);
 
   std::vector<RecordedPush> pushes;
   std::unordered_set<const DependencyVariable*> made;

@@ -42,22 +42,9 @@ class ThreadFrame {
   bool blocks() const { return blocks_; }
   void set_blocks(bool blocks) { blocks_ = blocks; }
 
-  /// Returns whether this thread works for the engine, in a frame or as a worker of its arena.
-  static bool Inside(uint64_t engine_id) {
-    return arena_engine_id_ == engine_id || HasFrame(engine_id);
-  }
-
   /// Returns whether this thread works for the engine in a frame. A worker of its arena without one
   /// is at a piece of a parallel loop.
   static bool HasFrame(uint64_t engine_id) { return InnermostOf(engine_id) != nullptr; }
-
-  /// Returns whether this thread is in an operation of any engine.
-  static bool InOperation() {
-    for (const ThreadFrame* frame = top_; frame != nullptr; frame = frame->outer_) {
-      if (frame->execution_ != nullptr) return true;
-    }
-    return false;
-  }
 
   /// Returns whether this thread is in an operation of any engine, or a worker of its arena. (One
   /// of TBB's threads that was in the arena at the engine's end keeps its number, and counts, until
@@ -83,20 +70,6 @@ class ThreadFrame {
   Execution* const execution_;
   ThreadFrame* const outer_;
   bool blocks_ = false;
-};
-
-/// While it lives, its thread counts as a worker of that engine's arena, or with 0 of none.
-class ArenaMark {
- public:
-  explicit ArenaMark(uint64_t engine_id) : outer_(ThreadFrame::Arena()) {
-    ThreadFrame::SetArena(engine_id);
-  }
-  ~ArenaMark() { ThreadFrame::SetArena(outer_); }
-  ArenaMark(const ArenaMark&) = delete;
-  ArenaMark& operator=(const ArenaMark&) = delete;
-
- private:
-  const uint64_t outer_;
 };
 
 /// While it lives, its thread reports that operations are complete. Destructors of captures that

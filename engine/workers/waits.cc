@@ -156,12 +156,12 @@ Error Waits::BrokenOff(WaitEnd end, std::string_view call, std::string_view what
 
 /// Waits inside an operation for `waiter` or, where that is null, for a device.
 Waits::WaitEnd Waits::WaitInside(absl::FunctionRef<bool()> done, Waiter* waiter) {
-  if (!state_.scheduler->runs_on_top() && SpinUntil(done)) {
+  if (!state_.scheduler->is_naive() && SpinUntil(done)) {
     std::lock_guard<std::mutex> wake_is_over(inside_mutex_);
     return WaitEnd::kDone;
   }
   const BlockingScope scope(*state_.scheduler, state_.id);
-  if (!scope.is_compensated() && !state_.scheduler->runs_on_top()) return WaitEnd::kRefused;
+  if (!scope.is_compensated() && !state_.scheduler->is_naive()) return WaitEnd::kRefused;
   WaitEnd end = WaitEnd::kDone;
   StallClock clock = state_.stall.NewClock();
   while (!SleepInside(done, clock, waiter, end)) state_.scheduler->RunOnTop();
