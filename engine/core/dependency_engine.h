@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "tessera/engine/core/completion.h"
-#include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/engine_state.h"
 #include "tessera/engine/core/operations.h"
 #include "tessera/engine/core/scheduler.h"
+#include "tessera/engine/core/variable_queue.h"
 #include "tessera/engine/device/devices.h"
 #include "tessera/engine/device/graph_replays.h"
 #include "tessera/engine/device/stream_set.h"

@@ -1,7 +1,7 @@
 #include "tessera/engine/core/execution.h"
 
 #include "absl/strings/str_cat.h"
-#include "tessera/engine/core/dependency.h"
+#include "tessera/engine/core/variable_queue.h"
 #include "tessera/engine/schedule/schedule_plan.h"
 
 namespace tessera::engine_internal {

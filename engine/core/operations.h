@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "tessera/engine/core/completion.h"
-#include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/engine_state.h"
+#include "tessera/engine/core/variable_queue.h"
 #include "tessera/engine/workers/waits.h"
 
 namespace tessera::engine_internal {

@@ -29,7 +29,7 @@ bool Devices::PutAside(Execution* execution, const std::vector<FenceRef>& fences
   for (const FenceRef& fence : fences) {
     done += OrTerminate([&] { return fence->AddBlocked(execution); }) ? 0 : 1;
   }
-  // Acquire and release: as where edges are granted, see dependency.cc.
+  // Acquire and release: as where edges are granted, see variable_queue.cc.
   return execution->blocked_edges.fetch_sub(done, std::memory_order_acq_rel) != done;
 }
 

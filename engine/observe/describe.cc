@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/engine_state.h"
+#include "tessera/engine/core/variable_queue.h"
 #include "tessera/engine/device/stream_set.h"
 #include "tessera/engine/schedule/replay.h"
 #include "tessera/engine/schedule/schedule_plan.h"

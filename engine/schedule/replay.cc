@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/scheduler.h"
+#include "tessera/engine/core/variable_queue.h"
 
 namespace tessera::engine_internal {
 

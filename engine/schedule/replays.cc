@@ -9,7 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "tessera/base/error.h"
-#include "tessera/engine/core/dependency.h"
+#include "tessera/engine/core/variable_queue.h"
 #include "tessera/engine/schedule/schedule_plan.h"
 #include "tessera/engine/workers/blocking_scope.h"
 #include "tessera/engine/workers/thread_frame.h"

@@ -12,8 +12,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "tessera/base/error.h"
-#include "tessera/engine/core/dependency.h"
 #include "tessera/engine/core/engine_state.h"
+#include "tessera/engine/core/variable_queue.h"
 
 namespace tessera::engine_internal {
 
@@ -38,7 +38,7 @@ class Waits {
   void Finish(WaitExecution* wait, ReadyList& ready);
 
   /// Gives up the variables of an operation that is complete, maybe before its function has
-  /// returned: see Release in dependency.h.
+  /// returned: see Release in variable_queue.h.
   void ReleaseVariables(Execution& execution, const FailureRef& failure, ReadyList& ready,
                         Leftovers& leftovers, const FenceRef& fence, BegunList& begun);
 

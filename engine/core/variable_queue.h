@@ -1,5 +1,5 @@
-#ifndef TESSERA_ENGINE_CORE_DEPENDENCY_H_
-#define TESSERA_ENGINE_CORE_DEPENDENCY_H_
+#ifndef TESSERA_ENGINE_CORE_VARIABLE_QUEUE_H_
+#define TESSERA_ENGINE_CORE_VARIABLE_QUEUE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -174,4 +174,4 @@ void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
 
 }  // namespace tessera::engine_internal
 
-#endif  // TESSERA_ENGINE_CORE_DEPENDENCY_H_
+#endif  // TESSERA_ENGINE_CORE_VARIABLE_QUEUE_H_

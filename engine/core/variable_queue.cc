@@ -1,4 +1,4 @@
-#include "tessera/engine/core/dependency.h"
+#include "tessera/engine/core/variable_queue.h"
 
 #include <algorithm>
 #include <functional>
