@@ -525,10 +525,10 @@ def check_links(tree: Tree) -> Iterator[str]:
 def _makes_target(tree: Tree, build: str, name: str) -> bool:
     """Whether a BUILD file says the name, in quotes, or the parts that tessera_cc_test_variants joins.
 
-    The variants may stand in a .bzl file.
+    The variants may stand in a .bzl file. A list of tests may name them by their paths.
     """
     variant = re.fullmatch(r"(\w+)_([a-z0-9]+)_test", name)
-    return f'"{name}"' in build or bool(
+    return re.search(rf'["/]{re.escape(name)}"', build) is not None or bool(
         variant and re.search(rf'test_variants\(\s*name = "{variant[1]}"', build) and
         any(f'"{variant[2]}"' in text
             for text in (build, *(tree.text(path) for path in tree.paths if path.endswith(".bzl")))))
