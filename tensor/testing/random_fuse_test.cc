@@ -23,7 +23,7 @@ namespace {
 
 /// The four lists of statements, for each of which several kinds of trees are drawn.
 constexpr size_t kOrders = 4;
-constexpr uint64_t kKinds = 16;
+constexpr uint64_t kKinds = 8;
 
 /// The i-th tree that the statements of number `seed` are made of.
 constexpr TreeDraw TreeOf(uint64_t seed, uint64_t i) {

@@ -468,10 +468,10 @@ void ExpectTree(uint64_t run_seed) {
   }
 }
 
-/// Returns the number of trees that two tests try together: TESSERA_TEST_TREES, or else 1,000.
+/// Returns the number of trees that two tests try together: TESSERA_TEST_TREES, or else 400.
 inline uint64_t TreeCount() {
   const char* text = std::getenv("TESSERA_TEST_TREES");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 1000;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 400;
 }
 
 /// Returns the draw of tree i. A deep tree nearly always has a leaf that needs a temporary, which
