@@ -1,8 +1,9 @@
-// The CPU evaluator over every element type: extents around a packet, layouts, guard zones, special
-// values. One operation in double, rounded once, is the exact answer for float, half and bfloat16.
+// The CPU evaluator over every kind of element type: extents around a packet, layouts, guard zones,
+// special values. One operation in double, rounded once, is the exact answer for float and half.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -37,8 +38,7 @@ class EvaluatorTest : public testing::Test {
   }
   static T Round(Wide exact) { return static_cast<T>(exact); }
 
-  template <typename Oracle>
-  static std::vector<T> Map(const Oracle& oracle, const std::vector<T>& a,
+  static std::vector<T> Map(const std::function<Wide(Wide, Wide)>& oracle, const std::vector<T>& a,
                             const std::vector<T>& b) {
     std::vector<T> result;
     for (size_t i = 0; i < a.size(); ++i) {
@@ -58,7 +58,9 @@ class EvaluatorTest : public testing::Test {
   }
 };
 
-using ElementTypes = TestedTypes<float, half_t, double, bfloat16_t, int32_t, uint8_t, int64_t>;
+// One type with packets, one with packets that convert, and one without packets. The 16-bit types
+// agree with float in sixteen_bit_functions_test, double has its packets in wide_loop_test.
+using ElementTypes = TestedTypes<float, half_t, uint8_t>;
 
 struct ElementTypeNames {
   template <typename T>
@@ -79,7 +81,8 @@ TYPED_TEST(EvaluatorTest, VectorsOfEveryExtentAndAlignment) {
       GuardedTensor<1, T> x(Shape1(extent), a, GuardedLayout{.misalignment = misalignment});
       GuardedTensor<1, T> y(Shape1(extent), b, GuardedLayout{.misalignment = 2 * misalignment});
       GuardedTensor<1, T> out(Shape1(extent), GuardedLayout{.misalignment = misalignment / 2});
-      const auto expect = [&](const auto& oracle, const char* operation) {
+      const auto expect = [&](const std::function<Wide(Wide, Wide)>& oracle,
+                              const char* operation) {
         ExpectSameValues(out.values(), TestFixture::Map(oracle, a, b),
                          operation + std::to_string(extent));
         ASSERT_TRUE(out.GuardsIntact()) << operation << extent;
@@ -194,7 +197,8 @@ TYPED_TEST(EvaluatorTest, SpecialValuesMeetInEveryPair) {
     GuardedTensor<1, T> x(Shape1(extent), a);
     GuardedTensor<1, T> y(Shape1(extent), b);
     GuardedTensor<1, T> out(Shape1(extent));
-    const auto expect = [&](const auto& oracle, const char* operation) {
+    const auto expect = [&](const std::function<double(double, double)>& oracle,
+                            const char* operation) {
       ExpectSameValues(out.values(), TestFixture::Map(oracle, a, b), operation);
     };
     *out = *x + *y;
@@ -205,20 +209,23 @@ TYPED_TEST(EvaluatorTest, SpecialValuesMeetInEveryPair) {
     expect([](double p, double q) { return p * q; }, "*");
     *out = *x / *y;
     expect([](double p, double q) { return p / q; }, "/");
-    *out = -*x;
-    expect([](double p, double) { return -p; }, "-x");
-    *out = F<op::identity>(*x);
-    expect([](double p, double) { return p; }, "identity");
-    *out = F<op::relu>(*x);
-    expect([](double p, double) { return p < 0 ? 0 : p; }, "relu");
-    *out = F<op::relu_grad>(*x);
-    expect([](double p, double) { return p > 0 ? 1.0 : 0.0; }, "relu_grad");
-    *out = F<op::abs>(*x);
-    expect([](double p, double) { return std::fabs(p); }, "abs");
-    *out = F<op::square>(*x);
-    expect([](double p, double) { return p * p; }, "square");
-    *out = F<op::square_root>(F<op::abs>(*x));
-    expect([](double p, double) { return std::sqrt(std::fabs(p)); }, "square_root");
+    // Of 16 bits sixteen_bit_functions_test tries functions at every value.
+    if constexpr (sizeof(T) > 2) {
+      *out = -*x;
+      expect([](double p, double) { return -p; }, "-x");
+      *out = F<op::identity>(*x);
+      expect([](double p, double) { return p; }, "identity");
+      *out = F<op::relu>(*x);
+      expect([](double p, double) { return p < 0 ? 0 : p; }, "relu");
+      *out = F<op::relu_grad>(*x);
+      expect([](double p, double) { return p > 0 ? 1.0 : 0.0; }, "relu_grad");
+      *out = F<op::abs>(*x);
+      expect([](double p, double) { return std::fabs(p); }, "abs");
+      *out = F<op::square>(*x);
+      expect([](double p, double) { return p * p; }, "square");
+      *out = F<op::square_root>(F<op::abs>(*x));
+      expect([](double p, double) { return std::sqrt(std::fabs(p)); }, "square_root");
+    }
     const auto larger = [](double p, double q) { return p > q ? p : q; };
     const double nan = std::numeric_limits<double>::quiet_NaN();
     *out = F<op::maximum>(*x, *y);
@@ -240,32 +247,31 @@ TYPED_TEST(EvaluatorTest, SpecialValuesMeetInEveryPair) {
   }
 }
 
-TYPED_TEST(EvaluatorTest, PacketsAndSingleElementsAgree) {
-  // Element i of a long vector and the same element evaluated alone go through different code.
-  using T = TypeParam;
-  if constexpr (kIsReal<T>) {
-    const std::vector<T> a = TestFixture::Values(100, 12);
-    GuardedTensor<1, T> x(Shape1(100), a);
-    GuardedTensor<1, T> all(Shape1(100));
-    GuardedTensor<1, T> one(Shape1(1));
-    const auto compare = [&](const auto& function) {
-      *all = function(*x);
-      for (index_t i = 0; i < 100; ++i) {
-        *one = function(x->Slice(i, i + 1));
-        ASSERT_TRUE(SameValue((*one)[0], (*all)[i])) << static_cast<double>(a[i]);
-      }
-    };
-    compare([](const auto& v) { return F<op::exp>(v * T(0.1f)); });
-    compare([](const auto& v) { return F<op::log>(v + T(60)); });
-    compare([](const auto& v) { return F<op::tanh>(v * T(0.1f)); });
-    compare([](const auto& v) { return F<op::sigmoid>(v); });
-    compare([](const auto& v) { return F<op::softrelu>(v); });
-    compare([](const auto& v) { return F<op::softsign>(v); });
-  }
+TEST(EvaluateTest, PacketsAndSingleElementsOfHalfAgree) {
+  // Element i of a long vector and the same element evaluated alone go through different code;
+  // span_test says it of float and double.
+  using T = half_t;
+  const std::vector<T> a = RandomValues<T>(100, -50, 50, 12);
+  GuardedTensor<1, T> x(Shape1(100), a);
+  GuardedTensor<1, T> all(Shape1(100));
+  GuardedTensor<1, T> one(Shape1(1));
+  const auto compare = [&](const auto& function) {
+    *all = function(*x);
+    for (index_t i = 0; i < 100; ++i) {
+      *one = function(x->Slice(i, i + 1));
+      ASSERT_TRUE(SameValue((*one)[0], (*all)[i])) << static_cast<double>(a[i]);
+    }
+  };
+  compare([](const auto& v) { return F<op::exp>(v * T(0.1f)); });
+  compare([](const auto& v) { return F<op::log>(v + T(60)); });
+  compare([](const auto& v) { return F<op::tanh>(v * T(0.1f)); });
+  compare([](const auto& v) { return F<op::sigmoid>(v); });
+  compare([](const auto& v) { return F<op::softrelu>(v); });
+  compare([](const auto& v) { return F<op::softsign>(v); });
 }
 
-// The types that the suite above leaves out, and again the integers in it. Arithmetic wraps around;
-// of bool, whose packets Eigen has too, it is that of numbers 0 and 1 of which everything but 0 is
+// Integers: the narrowest, the one with packets, bool and the widest. Arithmetic wraps around; of
+// bool, whose packets Eigen has too, it is that of numbers 0 and 1 of which everything but 0 is
 // stored as true.
 template <typename T>
 class OtherTypesTest : public testing::Test {
@@ -279,8 +285,7 @@ class OtherTypesTest : public testing::Test {
   }
   static uint64_t Wide(T value) { return static_cast<uint64_t>(value); }
 };
-using OtherTypes =
-    TestedTypes<int8_t, int32_t, bool, int16_t, uint16_t, uint32_t, int64_t, uint64_t>;
+using OtherTypes = TestedTypes<int8_t, int32_t, bool, uint64_t>;
 TYPED_TEST_SUITE(OtherTypesTest, OtherTypes);
 
 TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
@@ -301,7 +306,7 @@ TYPED_TEST(OtherTypesTest, ArithmeticWrapsAround) {
       b[i] = TestFixture::Stored(kSpread * static_cast<uint64_t>(i % 4 < 2 ? 0 : 91 - 5 * i));
       if (i % 5 == 1) a[i] = std::numeric_limits<T>::lowest();
     }
-    const auto expect = [&](const char* what, const auto& oracle) {
+    const auto expect = [&](const char* what, const std::function<uint64_t(T, T)>& oracle) {
       for (index_t i = 0; i < n; ++i) {
         const T expected = TestFixture::Stored(oracle(a[i], b[i]));
         ASSERT_EQ(+out[i], +expected) << what << ", element " << i << " of " << n;
