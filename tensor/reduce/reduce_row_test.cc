@@ -79,8 +79,7 @@ void ExpectAllReducers(const E& e, index_t rows, index_t columns) {
 
 template <typename T>
 class WholeNumberRowTest : public testing::Test {};
-using WholeNumbers =
-    TestedTypes<uint8_t, int32_t, int8_t, int16_t, uint16_t, uint32_t, int64_t, uint64_t>;
+using WholeNumbers = TestedTypes<uint8_t, int32_t, int16_t, uint64_t>;
 TYPED_TEST_SUITE(WholeNumberRowTest, WholeNumbers);
 
 TYPED_TEST(WholeNumberRowTest, AnyOrderGivesWhatOneByOneGives) {
@@ -107,7 +106,7 @@ TYPED_TEST(WholeNumberRowTest, ExtremesAddUp) {
 
 template <typename T>
 class ShortRowTest : public testing::Test {};
-using RealNumbers = TestedTypes<float, half_t, double, bfloat16_t>;
+using RealNumbers = TestedTypes<float, half_t, double>;
 TYPED_TEST_SUITE(ShortRowTest, RealNumbers);
 
 TYPED_TEST(ShortRowTest, GoesOneByOne) {

@@ -108,7 +108,8 @@ class ReduceTest : public testing::Test {
   }
 };
 
-using ElementTypes = TestedTypes<float, half_t, double, bfloat16_t, int32_t, int64_t>;
+// One that adds up in itself and two that add up in another type, float and int64_t.
+using ElementTypes = TestedTypes<float, half_t, int32_t>;
 TYPED_TEST_SUITE(ReduceTest, ElementTypes);
 
 TYPED_TEST(ReduceTest, MatricesReduceToTheirRowsAndColumns) {
@@ -129,13 +130,15 @@ TYPED_TEST(ReduceTest, AnyAxisOfHigherRanks) {
     const Shape<4> shape = Shape4(2, 3, 5, 19);
     TestFixture::template ExpectSums<1>(shape, layout);
     // To the loops a higher rank is a matrix too, whatever the type.
-    if constexpr (std::is_same_v<TypeParam, float> || std::is_same_v<TypeParam, int32_t>) {
+    if constexpr (std::is_same_v<TypeParam, float>) {
       TestFixture::template ExpectSums<0>(shape, layout);
       TestFixture::template ExpectSums<2>(shape, layout);
       TestFixture::template ExpectSums<3>(shape, layout);
     }
   }
-  TestFixture::template ExpectSums<0>(Shape1(21), {});
+  if constexpr (std::is_same_v<TypeParam, float>) {
+    TestFixture::template ExpectSums<0>(Shape1(21), {});
+  }
 }
 
 TYPED_TEST(ReduceTest, EmptySumsAreZero) {
@@ -161,7 +164,9 @@ TYPED_TEST(ReduceTest, EverythingReducesToOneNumber) {
   TestFixture::ExpectReduceAll(Shape2(300, 70), {});
   TestFixture::ExpectReduceAll(Shape2(300, 70), {.row_padding = 1});
   TestFixture::ExpectReduceAll(Shape2(2, 40000), {.row_padding = 1});
-  TestFixture::ExpectReduceAll(Shape4(2, 3, 4, 5), {.row_padding = 1});
+  if constexpr (std::is_same_v<TypeParam, float>) {
+    TestFixture::ExpectReduceAll(Shape4(2, 3, 4, 5), {.row_padding = 1});
+  }
   TestFixture::ExpectReduceAll(Shape2(1200, 1100), {.row_padding = 1});  // more than 64 chunks
 }
 

@@ -101,19 +101,27 @@ class ReductionsTest : public testing::Test {
       groups[group_of(i)].Add(static_cast<double>(values[static_cast<size_t>(i)]));
     }
     const GuardedLayout out_layout{.row_padding = 1};
-    GuardedTensor<N - 1, T> sums(rest, out_layout), means(rest), largest(rest), least(rest),
-        norms(rest), products(rest);
+    GuardedTensor<N - 1, T> sums(rest, out_layout), largest(rest);
     *sums = sum<kAxis>(*x);
-    *means = mean<kAxis>(*x);
     *largest = maximum<kAxis>(*x);
-    *least = minimum<kAxis>(*x);
-    *norms = norm<kAxis>(*x);
-    *products = inner<kAxis>(*x, *x);
-    EXPECT_TRUE(sums.GuardsIntact() && means.GuardsIntact() && norms.GuardsIntact());
+    EXPECT_TRUE(sums.GuardsIntact());
     for (size_t i = 0; i < groups.size(); ++i) {
-      CheckAll(values, groups[i], sums.values()[i], means.values()[i], largest.values()[i],
-               least.values()[i], norms.values()[i]);
-      Check(products.values()[i], groups[i].squares, groups[i], groups[i].squares, "inner");
+      Check(sums.values()[i], groups[i].sum, groups[i], groups[i].magnitude, "sum");
+      EXPECT_EQ(static_cast<double>(largest.values()[i]), groups[i].maximum);
+    }
+    // To the loops a higher rank is a matrix too: other reductions need no further ranks.
+    if constexpr (N == 2) {
+      GuardedTensor<1, T> means(rest), least(rest), norms(rest), products(rest);
+      *means = mean<kAxis>(*x);
+      *least = minimum<kAxis>(*x);
+      *norms = norm<kAxis>(*x);
+      *products = inner<kAxis>(*x, *x);
+      EXPECT_TRUE(means.GuardsIntact() && norms.GuardsIntact());
+      for (size_t i = 0; i < groups.size(); ++i) {
+        CheckAll(values, groups[i], sums.values()[i], means.values()[i], largest.values()[i],
+                 least.values()[i], norms.values()[i]);
+        Check(products.values()[i], groups[i].squares, groups[i], groups[i].squares, "inner");
+      }
     }
     // After spread(), every element has the result of its own group.
     GuardedTensor<N, T> all(shape, out_layout);
@@ -149,8 +157,8 @@ TYPED_TEST_P(ReductionsTest, EitherAxisOfMatrices) {
 
 TYPED_TEST_P(ReductionsTest, AnyAxisOfHigherRanks) {
   TestFixture::template ExpectAxis<1>(Shape3(3, 4, 9), {.row_padding = 1});
-  // Loops treat a higher rank as a matrix for every type, so two types suffice.
-  if constexpr (std::is_same_v<TypeParam, float> || std::is_same_v<TypeParam, int32_t>) {
+  // One type shows that the axes are told apart.
+  if constexpr (std::is_same_v<TypeParam, float>) {
     TestFixture::template ExpectAxis<0>(Shape3(3, 4, 9), {.row_padding = 1});
     TestFixture::template ExpectAxis<2>(Shape3(3, 4, 9), {.row_padding = 1});
     TestFixture::template ExpectAxis<1>(Shape4(2, 3, 2, 5), {});

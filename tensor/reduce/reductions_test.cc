@@ -13,22 +13,19 @@
 namespace tessera {
 namespace {
 
-using RealTypes = testing::Types<float, double, half_t>;
+using RealTypes = testing::Types<float, half_t>;
 INSTANTIATE_TYPED_TEST_SUITE_P(Real, ReductionsTest, RealTypes);
 
-template <typename T>
-class LargeReductionsTest : public ReductionsTest<T> {};
-using WideTypes = testing::Types<float, double>;
-TYPED_TEST_SUITE(LargeReductionsTest, WideTypes);
+using LargeReductionsTest = ReductionsTest<float>;
 
-TYPED_TEST(LargeReductionsTest, RunInParallel) {
-  TestFixture::ExpectWhole(Shape1(100000), {.misalignment = 1});
-  TestFixture::ExpectWhole(Shape2(300, 700), {.row_padding = 1});
-  TestFixture::template ExpectAxis<0>(Shape2(5000, 300), {});  // the axis is cut
-  TestFixture::template ExpectAxis<0>(Shape2(200, 5000), {});  // many blocks of columns
-  TestFixture::template ExpectAxis<1>(Shape2(3, 50000), {});   // rows are cut
-  TestFixture::template ExpectAxis<1>(Shape2(3000, 50), {});
-  TestFixture::template ExpectAxis<1>(Shape3(2, 3000, 20), {});
+TEST_F(LargeReductionsTest, RunInParallel) {
+  ExpectWhole(Shape1(100000), {.misalignment = 1});
+  ExpectWhole(Shape2(300, 700), {.row_padding = 1});
+  ExpectAxis<0>(Shape2(5000, 300), {});  // the axis is cut
+  ExpectAxis<0>(Shape2(200, 5000), {});  // many blocks of columns
+  ExpectAxis<1>(Shape2(3, 50000), {});   // rows are cut
+  ExpectAxis<1>(Shape2(3000, 50), {});
+  ExpectAxis<1>(Shape3(2, 3000, 20), {});
 }
 
 TEST(ReductionsOfNothingTest, AreTheNeutralValues) {
@@ -101,12 +98,7 @@ void ExpectReductionsOfSmallNumbers() {
   for (index_t i = 0; i < columns; ++i) EXPECT_EQ(+of_columns[i], +T(i < 3)) << type << i;
 }
 
-TEST(ReductionsTest, EveryOtherTypeOfIntegersTakesPart) {
-  ExpectReductionsOfSmallNumbers<int8_t>();
-  ExpectReductionsOfSmallNumbers<bool>();
-  ExpectReductionsOfSmallNumbers<uint32_t>();
-  ExpectReductionsOfSmallNumbers<uint64_t>();
-}
+TEST(ReductionsTest, TruthValuesTakePart) { ExpectReductionsOfSmallNumbers<bool>(); }
 
 TEST(ReductionsTest, StandForNumbersWhereverANumberIsWanted) {
   GuardedTensor<2, float> four(Shape2(2, 2));
@@ -183,7 +175,7 @@ struct HalfOf {  // it has no packets
 
 template <typename T>
 class FunctionsOfReductionsTest : public testing::Test {};
-using AnyTypes = testing::Types<float, double, half_t, int32_t>;
+using AnyTypes = testing::Types<float, half_t>;
 TYPED_TEST_SUITE(FunctionsOfReductionsTest, AnyTypes);
 
 TYPED_TEST(FunctionsOfReductionsTest, HaveTheBitsOfTwoAssignments) {
@@ -204,12 +196,8 @@ TYPED_TEST(FunctionsOfReductionsTest, HaveTheBitsOfTwoAssignments) {
       const auto total = [](const auto& e) { return sum<kAxis>(e); };
       const auto average = [](const auto& e) { return mean<kAxis>(e); };
       expect(axis, total, [](const auto& e) { return F<HalfOf>(e); });
-      expect(axis, average, [](const auto& e) { return square(e); });
-      if constexpr (!std::is_integral_v<T>) {
-        expect(axis, total, [](const auto& e) { return sqrt(e); });
-        expect(axis, average, [](const auto& e) { return sqrt(e); });
-        expect(axis, total, [](const auto& e) { return exp(-e); });
-      }
+      expect(axis, average, [](const auto& e) { return sqrt(e); });
+      expect(axis, total, [](const auto& e) { return exp(-e); });
     };
     along(std::integral_constant<int, 0>());
     along(std::integral_constant<int, 1>());
