@@ -35,7 +35,11 @@ template <typename T>
 class TakeTest : public testing::Test {};
 TYPED_TEST_SUITE(TakeTest, NodeElementTypes);
 
-TYPED_TEST(TakeTest, RowsByNumberOfThisType) {
+template <typename T>
+class TakeByNumberTest : public testing::Test {};
+TYPED_TEST_SUITE(TakeByNumberTest, SizedElementTypes);
+
+TYPED_TEST(TakeByNumberTest, RowsByNumberOfThisType) {
   using I = TypeParam;
   const std::vector<I> numbers = Numbers<I>();
   const auto count = static_cast<index_t>(numbers.size());

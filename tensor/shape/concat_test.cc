@@ -41,10 +41,9 @@ void ExpectConcat(const Shape<N>& shape_a, index_t extent_b) {
     concat<kAxis>(*a, *b) = *c;
     a.Expect([&](const Shape<N>& i) { return c.at(i); }, "first part");
     b.Expect([&](const Shape<N>& i) { return c.at(offset(i)); }, "second part");
-    concat<kAxis>(*a, *b) *= T(2);
     concat<kAxis>(*a, *b) += *c;
-    a.Expect([&](const Shape<N>& i) { return 3 * c.at(i); }, "first part");
-    b.Expect([&](const Shape<N>& i) { return 3 * c.at(offset(i)); }, "second part");
+    a.Expect([&](const Shape<N>& i) { return 2 * c.at(i); }, "first part");
+    b.Expect([&](const Shape<N>& i) { return 2 * c.at(offset(i)); }, "second part");
   }
 }
 
@@ -56,10 +55,8 @@ TYPED_TEST(ConcatTest, OfEachAxisOnBothSides) {
     ExpectConcat<0, T>(Shape2(3, 9), 2);
     ExpectConcat<1, T>(Shape2(3, 0), 4);
     ExpectConcat<1, T>(Shape2(3, 4), 0);
-    ExpectConcat<0, T>(Shape3(1, 2, 9), 3);
     ExpectConcat<1, T>(Shape3(2, 3, 9), 2);
     ExpectConcat<2, T>(Shape3(2, 3, 9), 2);
-    ExpectConcat<1, T>(Shape4(2, 3, 2, 5), 1);
     ExpectConcat<3, T>(Shape5(1, 2, 1, 3, 5), 2);
   }
 }

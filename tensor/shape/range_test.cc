@@ -23,7 +23,7 @@ static_assert(HasRange<int> && HasRange<half_t> && !HasRange<Weekday>);
 
 template <typename T>
 class RangeTest : public testing::Test {};
-TYPED_TEST_SUITE(RangeTest, NodeElementTypes);
+TYPED_TEST_SUITE(RangeTest, SizedElementTypes);
 
 TYPED_TEST(RangeTest, CountsUpInSteps) {
   using T = TypeParam;

@@ -23,6 +23,11 @@ template <typename T>
 class TransposeTest : public testing::Test {};
 TYPED_TEST_SUITE(TransposeTest, NodeElementTypes);
 
+// For the loops over tiles, which depend on an element's size.
+template <typename T>
+class TransposeTilesTest : public testing::Test {};
+TYPED_TEST_SUITE(TransposeTilesTest, SizedElementTypes);
+
 // Checks transpose(a, axes) as a value and as a destination.
 template <typename T, int N>
 void ExpectTransposed(const Shape<N>& shape, const Shape<N>& axes) {
@@ -63,7 +68,7 @@ TYPED_TEST(TransposeTest, AnyOrderOfAxes) {
 
 // Results of several tiles, whose rows lie apart by any number of elements or by 1 KiB of floats,
 // that several threads may share.
-TYPED_TEST(TransposeTest, LargerThanTiles) {
+TYPED_TEST(TransposeTilesTest, LargerThanTiles) {
   using T = TypeParam;
   for (const Shape<2>& shape : {Shape2(37, 150), Shape2(256, 70), Shape2(3, 301), Shape2(301, 3)}) {
     for (const GuardedLayout& layout : OperandLayouts()) {

@@ -98,9 +98,9 @@ class Sample {
   GuardedTensor<N, T> tensor_;
 };
 
-/// Expects that an expression has the shape, and the elements to within `relative`, in every way of
-/// evaluating it: by whole rows, packets and single elements; into contiguous and padded memory;
-/// and for floats, added and inside another expression.
+/// Expects of an expression its shape, and its elements (to within `relative`) in every way in
+/// which they can be evaluated: whole rows, packets, single elements; into contiguous and padded
+/// memory; alone and, if they are floats, added inside another expression.
 template <int N, typename E>
 void ExpectElements(const E& e, const Shape<N>& shape,
                     const std::function<double(const Shape<N>&)>& expected, const std::string& what,
@@ -116,10 +116,8 @@ void ExpectElements(const E& e, const Shape<N>& shape,
     // suffices.
     if constexpr (std::is_same_v<T, float>) {
       *out = T(0);
-      *out += e;
-      out.Expect(expected, what, relative, ", added");
-      *out = e * T(1);
-      out.Expect(expected, what, relative, ", as an operand");
+      *out += e * T(1);
+      out.Expect(expected, what, relative, ", added as an operand");
     }
   }
   // The elements are also evaluated one by one, regardless of the evaluator's choice.
@@ -136,9 +134,13 @@ inline std::vector<GuardedLayout> OperandLayouts() {
   return {{}, {.row_padding = 3}, {.row_padding = 1, .misalignment = 1}};
 }
 
-/// Element types for tests of nodes without arithmetic of their own: one of each size, with
-/// packets, without packets (uint8_t), and with packets that convert (half_t).
-using NodeElementTypes = TestedTypes<float, half_t, double, uint8_t>;
+/// Element types for the tests of nodes that do no arithmetic of their own: with packets, and with
+/// packets that convert.
+using NodeElementTypes = TestedTypes<float, half_t>;
+
+/// Element types for the tests of nodes whose loops depend on an element's size or on whether its
+/// type has packets: one of each size, the last without packets.
+using SizedElementTypes = TestedTypes<float, half_t, double, uint8_t>;
 
 }  // namespace tessera
 
