@@ -85,7 +85,7 @@ TEST_F(HeapAllocationTest, Products) {
 // In an arena of one thread, as waking others is not the evaluation's own doing.
 template <typename T>
 class HeapAllocationOfTypeTest : public testing::Test {};
-using ProductTypes = testing::Types<float, double, half_t, bfloat16_t>;
+using ProductTypes = testing::Types<float, half_t>;
 TYPED_TEST_SUITE(HeapAllocationOfTypeTest, ProductTypes);
 
 TYPED_TEST(HeapAllocationOfTypeTest, NoneAtAnySize) {
