@@ -16,7 +16,7 @@ namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Applies the functor of the same name to each element: NAME(a) is F<op::NAME>(a). Four functions
+/// The functor of the same name, applied to each element: NAME(a) is F<op::NAME>(a). Four functions
 /// apply a functor of another name: sqrt applies op::square_root, sqr applies op::square, softplus
 /// applies op::softrelu, and fabs applies op::abs.
 template <Operand A>

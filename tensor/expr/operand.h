@@ -263,8 +263,9 @@ auto OperandsOf(const E& e) {
   }
 }
 
-/// Implements OperandTupleOf, the type of the tuple that OperandsOf returns. The tuple is named and
-/// not made: making tuples of nodes would be most of a compiler's work for an expression.
+/// The implementation of OperandTupleOf, the type of the tuple that OperandsOf returns. The tuple
+/// is named and not made: making tuples of nodes would be most of a compiler's work for an
+/// expression.
 template <typename E>
 struct OperandTuple {
   using type = std::tuple<>;

@@ -102,8 +102,8 @@ struct SpanInput {
   op::ScaleOrOffset<typename E::value_type> change = {};
 };
 
-/// Returns the input of an array kernel whose operand is e. A negation, a factor or a summand at
-/// the root of e becomes the kernel's change.
+/// The input of an array kernel whose operand is e. A negation, a factor or a summand at the root
+/// of e becomes the kernel's change.
 template <typename E>
 SpanInput<E> SpanInputOf(const E& e) {
   return {e};
