@@ -52,7 +52,7 @@ class VariableList {
   requires std::convertible_to<Range&&, std::span<Variable* const>>
   constexpr VariableList(Range&& range) : list_(std::forward<Range>(range)) {}
 
-  /// Iterators like those of a std::span.
+  /// The members of a std::span.
   constexpr auto begin() const { return list_.begin(); }
   constexpr auto end() const { return list_.end(); }
   constexpr size_t size() const { return list_.size(); }
