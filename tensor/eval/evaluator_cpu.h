@@ -79,7 +79,7 @@ template <typename Saver, typename T, typename E>
     if constexpr (std::is_same_v<Saver, sv::saveto>) {
       EvaluateSpans(expression, y, begin, end - begin, row + begin);
     } else {
-      const auto combine = [&](index_t x, index_t count, BlockAhead* ahead) {
+      const auto combine = [&](index_t x, index_t count, BlockPrefetch* ahead) {
         T block[kSpanBlock<T>];
         EvaluateBlock(expression, y, x, count, block, ahead);
         EvaluateRow<Saver>(row, BlockExp<T>(block - x), y, x, x + count);

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "tessera/tensor/eval/block_ahead.h"
+#include "tessera/tensor/eval/block_prefetch.h"
 #include "tessera/tensor/eval/wide_loop.h"
 #include "tessera/tensor/expr/at_row.h"
 #include "tessera/tensor/expr/expression.h"
@@ -21,7 +21,7 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
-                   BlockAhead* ahead);
+                   BlockPrefetch* ahead);
 
 /// A block: elements [begin, begin + count) of row y of an operand. The elements of the expression
 /// above the operand go to `out`.
@@ -30,7 +30,7 @@ struct BlockOf {
   const E& e;
   index_t y, begin, count;
   typename E::value_type* out;
-  BlockAhead* ahead;
+  BlockPrefetch* ahead;
 };
 
 /// The place where the loop over a block, or an array kernel of two operands, finds an operand.
@@ -144,20 +144,20 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
 /// written out, because they compile faster than a visitor.
 template <typename Op, typename A>
 void EvaluateOverBlocks(const UnaryMapExp<Op, A>& e, index_t y, index_t begin, index_t count,
-                        typename A::value_type* out, BlockAhead* ahead) {
+                        typename A::value_type* out, BlockPrefetch* ahead) {
   const BlockOperand<A, BlockPlaceOf<A, A>()> a(BlockOf<A>{e.a, y, begin, count, out, ahead});
   EvaluatePackets(e.WithOperands(a.node()), y, begin, count, out);
 }
 template <typename Op, typename A, typename B>
 void EvaluateOverBlocks(const BinaryMapExp<Op, A, B>& e, index_t y, index_t begin, index_t count,
-                        typename A::value_type* out, BlockAhead* ahead) {
+                        typename A::value_type* out, BlockPrefetch* ahead) {
   const BlockOperand<A, BlockPlaceOf<A, A, B>()> a(BlockOf<A>{e.a, y, begin, count, out, ahead});
   const BlockOperand<B, BlockPlaceOf<B, A, B>()> b(BlockOf<B>{e.b, y, begin, count, out, ahead});
   EvaluatePackets(e.WithOperands(a.node(), b.node()), y, begin, count, out);
 }
 template <typename E>
 void EvaluateOverBlocks(const E& e, index_t y, index_t begin, index_t count,
-                        typename E::value_type* out, BlockAhead* ahead) {
+                        typename E::value_type* out, BlockPrefetch* ahead) {
   VisitOperands(e, [&]<typename... Operand>(const Operand&... operand) {
     const auto evaluate = [&](const auto&... block) {
       EvaluatePackets(e.WithOperands(block.node()...), y, begin, count, out);
@@ -171,7 +171,7 @@ void EvaluateOverBlocks(const E& e, index_t y, index_t begin, index_t count,
 /// count <= kSpanBlock<T>.
 template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
-                   BlockAhead* ahead) {
+                   BlockPrefetch* ahead) {
   if constexpr (IsSpan<E>::value) {
     using Function = typename IsSpan<E>::Function;
     const auto [node, change] = SpanInputOf(e.a);
@@ -196,7 +196,7 @@ void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename
   } else if constexpr (kConverts<E>) {
     using From = typename decltype(e.a)::value_type;
     From buffer[kSpanBlock<From>];
-    BlockAhead none;
+    BlockPrefetch none;
     for (index_t i = 0; i < count; i += kSpanBlock<From>) {
       const index_t size = std::min(kSpanBlock<From>, count - i), x = begin + i;
       EvaluateBlock(e.a, y, x, size, buffer, &none);
@@ -213,7 +213,7 @@ template <typename E, typename Body>
 void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
                   const typename E::value_type* out, const Body& body) {
   constexpr index_t kBlock = kSpanBlock<typename E::value_type>;
-  BlockAhead ahead;
+  BlockPrefetch ahead;
   if (count > kBlock) ahead.Begin(e, y, begin + kBlock, out + kBlock);
   // One call serves all blocks, the last one too: it is most of what an expression compiles to.
   for (index_t i = 0; i < count; i += kBlock) {
@@ -229,10 +229,10 @@ template <typename E>
 void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out) {
   if constexpr (SpanOfTensor<E>) {
-    BlockAhead none;
+    BlockPrefetch none;
     EvaluateBlock(e, y, begin, count, out, &none);  // needs no buffer
   } else {
-    ForEachBlock(e, y, begin, count, out, [&](index_t x, index_t size, BlockAhead* ahead) {
+    ForEachBlock(e, y, begin, count, out, [&](index_t x, index_t size, BlockPrefetch* ahead) {
       EvaluateBlock(e, y, x, size, out + (x - begin), ahead);
     });
   }

@@ -375,20 +375,20 @@ TEST(SpanCastTest, WholeNumbersOfFunctions) {
 }
 
 // The places that the kernels of one block ask for.
-std::vector<const void*> AskedFor(expr::BlockAhead* ahead, int kernels) {
+std::vector<const void*> AskedFor(expr::BlockPrefetch* ahead, int kernels) {
   std::vector<const void*> places;
   for (int k = 0; k < kernels; ++k) {
-    const tensor_internal::SpanAhead share = ahead->Take();
+    const tensor_internal::PrefetchList share = ahead->Take();
     places.insert(places.end(), share.places, share.places + share.count);
   }
   return places;
 }
 
-TEST(BlockAheadTest, KernelsShareTheNextBlocksPlaces) {
+TEST(BlockPrefetchTest, KernelsShareTheNextBlocksPlaces) {
   TensorContainer<cpu, 2, double> a(Shape2(2, 2000)), b(a.shape_), c(a.shape_), r(a.shape_);
   const auto e = log(exp((a - b) * (a - b)) + exp(a + b)) - c * log(c);
   const index_t block = expr::kSpanBlock<double>;
-  expr::BlockAhead ahead;
+  expr::BlockPrefetch ahead;
   ahead.Begin(e, 1, block, r[1].dptr_ + block);
   const std::vector<const void*> second{a[1].dptr_ + block, b[1].dptr_ + block, c[1].dptr_ + block,
                                         r[1].dptr_ + block};
@@ -399,13 +399,13 @@ TEST(BlockAheadTest, KernelsShareTheNextBlocksPlaces) {
   EXPECT_EQ(AskedFor(&ahead, 4), third);
 }
 
-TEST(BlockAheadTest, CheapFunctionsAskForNothing) {
+TEST(BlockPrefetchTest, CheapFunctionsPrefetchNothing) {
   TensorContainer<cpu, 1> a(Shape1(5000)), b(a.shape_), r(a.shape_);
   const auto e = exp(a + b);
-  expr::BlockAhead ahead;
+  expr::BlockPrefetch ahead;
   ahead.Begin(e, 0, 1024, r.dptr_ + 1024);
   EXPECT_TRUE(AskedFor(&ahead, 1).empty());
-  expr::BlockAhead none;
+  expr::BlockPrefetch none;
   EXPECT_TRUE(AskedFor(&none, 1).empty());
 }
 

@@ -169,7 +169,7 @@ bool FindsElsewhere(const E& e, OverlapSearch& search) {
 
 /// Overloads of FindsElsewhere for the nodes that most expressions are made of. They are written
 /// out because a visitor adds three functions to compile for each node. Such overloads here and in
-/// BlockAhead together save a twelfth of the time to compile a long expression.
+/// BlockPrefetch together save a twelfth of the time to compile a long expression.
 template <bool kMoved, typename Op, typename A, typename B>
 bool FindsElsewhere(const BinaryMapExp<Op, A, B>& e, OverlapSearch& search);
 template <bool kMoved, typename Op, typename A>

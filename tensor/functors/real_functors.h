@@ -38,8 +38,8 @@ TESSERA_HD RealOf<T> ToReal(T a) {
   return static_cast<RealOf<T>>(a);
 }
 
+using tensor_internal::PrefetchList;
 using tensor_internal::ScaleOrOffset;
-using tensor_internal::SpanAhead;
 using tensor_internal::SpanOperand;
 
 /// Satisfied by types for which expensive functions have an array kernel as well, `Span(in, out,
@@ -184,7 +184,7 @@ struct CostlyFloatFunctor {
   }                                                                                 \
   template <Element T>                                                              \
   static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}, \
-                   SpanAhead ahead = {}) {                                          \
+                   PrefetchList ahead = {}) {                                       \
     tensor_internal::Name##Span(in, out, count, input, ahead);                      \
   }
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "tessera/tensor/packet/prefetch.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
-#include "tessera/tensor/packet/span_ahead.h"
 #include "tessera/tensor/packet/span_operand.h"
 
 /// Calls define(Name, name) for each function of packet_math.h that the C library has as well.
@@ -26,7 +26,7 @@ namespace tessera::tensor_internal {
 /// The array kernel of a function, as in tensor/packet/math_kernel.h.
 template <typename T>
 using MathKernel = void (*)(const T* in, T* out, int64_t count, ScaleOrOffset<T> input,
-                            SpanAhead ahead);
+                            PrefetchList ahead);
 
 /// The array kernel of powers.
 using PowerKernel = void (*)(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);

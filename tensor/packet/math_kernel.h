@@ -12,8 +12,8 @@
 #include "tessera/tensor/packet/packet_math.h"
 #include "tessera/tensor/packet/partial_packet.h"
 #include "tessera/tensor/packet/power_packet_math.h"
+#include "tessera/tensor/packet/prefetch.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
-#include "tessera/tensor/packet/span_ahead.h"
 #include "tessera/tensor/packet/span_operand.h"
 #include "tessera/tensor/packet/special_functions.h"
 #include "tessera/tensor/packet/trigonometric_packet_math.h"
@@ -31,7 +31,7 @@ constexpr int kIntoSecondCache = 2;
 
 // Prefetches `size` bytes from byte `begin` on of each place. It is always inlined, since GCC 12
 // drops calls of a function that does nothing else.
-[[gnu::always_inline]] inline void AskFor(SpanAhead ahead, int64_t begin, int64_t size) {
+[[gnu::always_inline]] inline void Prefetch(PrefetchList ahead, int64_t begin, int64_t size) {
   constexpr int64_t kLineBytes = 64;
   for (int64_t k = 0; k < ahead.count; ++k) {
     for (int64_t at = begin; at < begin + size; at += kLineBytes) {
@@ -59,7 +59,7 @@ bool StoresLieAhead(const T* in, const T* out) {
 // them in registers, and such a loop function returns without vzeroupper, after which the C
 // library's pow took four times as long.
 template <typename T, typename Function, typename... In>
-[[gnu::flatten, gnu::noinline]] void ForEachWholePacket(T* out, int64_t count, SpanAhead ahead,
+[[gnu::flatten, gnu::noinline]] void ForEachWholePacket(T* out, int64_t count, PrefetchList ahead,
                                                         Function function, const In*... in) {
   using P = Packet<T>;
   static_assert(kLanes<T> == 1 || alignof(Function) < alignof(P), "the function holds packets");
@@ -71,7 +71,7 @@ template <typename T, typename Function, typename... In>
     // The loop runs in turns, since a prefetch inside the loop over packets would cost the function
     // its registers.
     const int64_t turn = ahead.count != 0 && left > kTurn ? kTurn : left;
-    AskFor(ahead, (count - left) * int64_t{sizeof(T)}, turn * int64_t{sizeof(T)});
+    Prefetch(ahead, (count - left) * int64_t{sizeof(T)}, turn * int64_t{sizeof(T)});
     for (const int64_t end = left - turn; left > end; left -= kSize, i += step) {
       pk::pstoreu(out + i, function(pk::ploadu<P>(in + i)...));
     }
@@ -86,7 +86,7 @@ template <typename T, typename Function, typename... In>
 // the file, and adding one function to the file made others slower. A call in the loop, whose
 // packets and constants go through memory, made it take up to 75 % longer.
 template <typename T, typename Function, typename... In>
-[[gnu::flatten]] void ForEachPacket(T* out, int64_t count, SpanAhead ahead, Function function,
+[[gnu::flatten]] void ForEachPacket(T* out, int64_t count, PrefetchList ahead, Function function,
                                     const In*... in) {
   constexpr int64_t kSize = kLanes<T>;
   const int64_t whole = count / kSize * kSize;
@@ -99,7 +99,7 @@ template <typename T, typename Function, typename... In>
 
 // Computes out[i] = function(input.scale * in[i] + input.offset).
 template <typename T, typename Function>
-void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, SpanAhead ahead,
+void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, PrefetchList ahead,
          Function function) {
   if (input.scale == T(1) && input.offset == T(0) && __builtin_signbit(input.offset)) {
     return ForEachPacket(out, count, ahead, function, in);
@@ -117,7 +117,7 @@ void Map(const T* in, T* out, int64_t count, ScaleOrOffset<T> input, SpanAhead a
 // more than two lanes, since the C library is faster than those.
 template <typename Function, typename Scalar>
 void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,
-                 SpanAhead ahead, Function function, Scalar scalar) {
+                 PrefetchList ahead, Function function, Scalar scalar) {
   if constexpr (packet_math::kManyWideLanes) {
     Map(in, out, count, input, ahead, function);
   } else {
@@ -134,14 +134,14 @@ void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
     if (b.repeats) {
       const T y = *b.data;
       const auto power = [=](const P& x) { return packet_math::Power(x, pk::pset1<P>(y)); };
-      ForEachPacket(out, count, SpanAhead(), power, a.data);
+      ForEachPacket(out, count, PrefetchList(), power, a.data);
     } else if (a.repeats) {
       const T x = *a.data;
       const auto power = [=](const P& y) { return packet_math::Power(pk::pset1<P>(x), y); };
-      ForEachPacket(out, count, SpanAhead(), power, b.data);
+      ForEachPacket(out, count, PrefetchList(), power, b.data);
     } else {
       const auto power = [](const P& x, const P& y) { return packet_math::Power(x, y); };
-      ForEachPacket(out, count, SpanAhead(), power, a.data, b.data);
+      ForEachPacket(out, count, PrefetchList(), power, a.data, b.data);
     }
   } else {
     // The builtin is called for the reason given at InTurns in trigonometric_packet_math.h.
@@ -155,11 +155,11 @@ void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
 
 #define TESSERA_DEFINE_MATH_SPAN(name)                                                         \
   void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,     \
-                   SpanAhead ahead) {                                                          \
+                   PrefetchList ahead) {                                                       \
     Map(in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); });     \
   }                                                                                            \
   void name##Double(const double* in, double* out, int64_t count, ScaleOrOffset<double> input, \
-                    SpanAhead ahead) {                                                         \
+                    PrefetchList ahead) {                                                      \
     Map(in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); });     \
   }
 TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
@@ -167,7 +167,7 @@ TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
 
 #define TESSERA_DEFINE_FLOAT_MATH_SPAN(name)                                               \
   void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input, \
-                   SpanAhead ahead) {                                                      \
+                   PrefetchList ahead) {                                                   \
     MapInDouble(                                                                           \
         in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); },  \
         [](float x) { return name(x); });                                                  \

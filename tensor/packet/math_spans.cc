@@ -6,16 +6,16 @@ namespace tessera::tensor_internal {
 
 #define TESSERA_DEFINE_MATH_SPAN_OF(name, Type, type)                                      \
   namespace math_baseline {                                                                \
-  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, SpanAhead);            \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, PrefetchList);         \
   }                                                                                        \
   namespace math_avx2 {                                                                    \
-  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, SpanAhead);            \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, PrefetchList);         \
   }                                                                                        \
   namespace math_avx512 {                                                                  \
-  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, SpanAhead);            \
+  void name##Type(const type*, type*, int64_t, ScaleOrOffset<type>, PrefetchList);         \
   }                                                                                        \
   void name##Span(const type* in, type* out, int64_t count, ScaleOrOffset<type> input,     \
-                  SpanAhead ahead) {                                                       \
+                  PrefetchList ahead) {                                                    \
     static const auto kernel =                                                             \
         Choose(math_baseline::name##Type, math_avx2::name##Type, math_avx512::name##Type); \
     kernel(in, out, count, input, ahead);                                                  \

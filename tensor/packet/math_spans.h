@@ -5,8 +5,8 @@
 
 #include "tessera/base/dialect.h"
 #include "tessera/tensor/packet/internal/math_span_names.h"
+#include "tessera/tensor/packet/prefetch.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
-#include "tessera/tensor/packet/span_ahead.h"
 #include "tessera/tensor/packet/span_operand.h"
 
 namespace tessera::tensor_internal {
@@ -18,11 +18,11 @@ namespace tessera::tensor_internal {
 /// places in `ahead` meanwhile.
 #define TESSERA_DECLARE_FLOAT_MATH_SPAN(name)                                             \
   void name##Span(const float* in, float* out, int64_t count, ScaleOrOffset<float> input, \
-                  SpanAhead ahead);
+                  PrefetchList ahead);
 #define TESSERA_DECLARE_MATH_SPAN(name)                                                      \
   TESSERA_DECLARE_FLOAT_MATH_SPAN(name)                                                      \
   void name##Span(const double* in, double* out, int64_t count, ScaleOrOffset<double> input, \
-                  SpanAhead ahead);
+                  PrefetchList ahead);
 TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DECLARE_MATH_SPAN)
 TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DECLARE_FLOAT_MATH_SPAN)
 #undef TESSERA_DECLARE_MATH_SPAN

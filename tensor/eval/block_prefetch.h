@@ -1,5 +1,5 @@
-#ifndef TESSERA_TENSOR_EVAL_BLOCK_AHEAD_H_
-#define TESSERA_TENSOR_EVAL_BLOCK_AHEAD_H_
+#ifndef TESSERA_TENSOR_EVAL_BLOCK_PREFETCH_H_
+#define TESSERA_TENSOR_EVAL_BLOCK_PREFETCH_H_
 
 #include <algorithm>
 #include <tuple>
@@ -7,12 +7,12 @@
 #include "tessera/tensor/expr/cost.h"
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/expr/span_node.h"
-#include "tessera/tensor/packet/span_ahead.h"
+#include "tessera/tensor/packet/prefetch.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
-/// Returns how often EvaluateBlock calls an array kernel that takes a SpanAhead. Conversions and
+/// Returns how often EvaluateBlock calls an array kernel that takes a PrefetchList. Conversions and
 /// nodes that move elements count as none.
 template <typename E>
 constexpr int KernelCalls();
@@ -39,10 +39,10 @@ constexpr int KernelCalls() {
 /// memory would be idle meanwhile. The class is for blocks whose functions take longer than memory
 /// does. Such expressions of data beyond the caches then take 0.7 to 0.95 of the time. Expressions
 /// of cheaper functions would take up to 1.08 of it, because memory has no idle time there.
-class BlockAhead {
+class BlockPrefetch {
  public:
   /// Constructs a set without addresses, which prefetches nothing.
-  BlockAhead() = default;
+  BlockPrefetch() = default;
   /// Collects the addresses of the block of e that begins with element `begin` of row y and is
   /// written to `out`. The function is cold and not inlined: its time is negligible beside the
   /// functions of a block. Inlined, it would be a tenth of the time to compile a long expression.
@@ -65,7 +65,7 @@ class BlockAhead {
     taken_ = 0;
   }
   /// Returns the addresses that the next array kernel prefetches.
-  [[gnu::noinline]] tensor_internal::SpanAhead Take() {
+  [[gnu::noinline]] tensor_internal::PrefetchList Take() {
     if (count_ == 0) return {};
     const int begin = taken_ * count_ / calls_;
     ++taken_;
@@ -87,7 +87,7 @@ class BlockAhead {
   /// Adds the tensors of an expression. One visitor serves all nodes: a lambda for each would take
   /// as long to compile as what it does.
   struct TensorsAt {
-    BlockAhead* ahead;
+    BlockPrefetch* ahead;
     index_t y, begin;
 
     template <typename... E>
@@ -131,4 +131,4 @@ class BlockAhead {
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera::expr
 
-#endif  // TESSERA_TENSOR_EVAL_BLOCK_AHEAD_H_
+#endif  // TESSERA_TENSOR_EVAL_BLOCK_PREFETCH_H_
