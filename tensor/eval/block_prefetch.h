@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tessera/tensor/expr/array_kernel_node.h"
 #include "tessera/tensor/expr/cost.h"
 #include "tessera/tensor/expr/expression.h"
-#include "tessera/tensor/expr/span_node.h"
 #include "tessera/tensor/packet/prefetch.h"
 
 namespace tessera::expr {
@@ -27,8 +27,8 @@ template <typename E>
 constexpr int KernelCalls() {
   if constexpr (!HoldsSpans<E>() || MovesElements<E>() || kConverts<E>) {
     return 0;
-  } else if constexpr (IsSpan<E>::value) {
-    return 1 + KernelCalls<SpanNode<E>>();
+  } else if constexpr (HasArrayKernel<E>::value) {
+    return 1 + KernelCalls<ArrayKernelNode<E>>();
   } else {
     return KernelCallsOfAll<OperandTupleOf<E>>::value;
   }

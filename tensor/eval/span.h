@@ -8,9 +8,9 @@
 
 #include "tessera/tensor/eval/block_prefetch.h"
 #include "tessera/tensor/eval/wide_loop.h"
+#include "tessera/tensor/expr/array_kernel_node.h"
 #include "tessera/tensor/expr/at_row.h"
 #include "tessera/tensor/expr/expression.h"
-#include "tessera/tensor/expr/span_node.h"
 
 /// Evaluates rows of expressions that hold costly functions (exp, log, tanh, …), or nodes with
 /// loops of their own (a reduction along an axis, a padded image). Such parts run over blocks of
@@ -102,7 +102,7 @@ class BlockOperand<E, BlockPlace::kResult> {
 /// Returns the elements of row y from `begin` on, as an array kernel of two operands reads them.
 /// They are elements of a tensor, elements of an evaluated block, or one number for all.
 template <typename E>
-op::SpanOperand<typename E::value_type> KernelOperand(const E& e, index_t y, index_t begin) {
+op::ArrayOperand<typename E::value_type> KernelOperand(const E& e, index_t y, index_t begin) {
   if constexpr (kIsNumber<E>) {
     return {.data = &e.value, .repeats = true};
   } else if constexpr (kIsTensor<E>) {
@@ -172,23 +172,24 @@ void EvaluateOverBlocks(const E& e, index_t y, index_t begin, index_t count,
 template <typename E>
 void EvaluateBlock(const E& e, index_t y, index_t begin, index_t count, typename E::value_type* out,
                    BlockPrefetch* ahead) {
-  if constexpr (IsSpan<E>::value) {
-    using Function = typename IsSpan<E>::Function;
-    const auto [node, change] = SpanInputOf(e.a);
-    if constexpr (SpanOfTensor<E>) {
-      Function::Span(node.dptr_ + y * node.stride_ + begin, out, count, change, ahead->Take());
+  if constexpr (HasArrayKernel<E>::value) {
+    using Function = typename HasArrayKernel<E>::Function;
+    const auto [node, change] = ArrayKernelInputOf(e.a);
+    if constexpr (ArrayKernelOfTensor<E>) {
+      Function::ArrayKernel(node.dptr_ + y * node.stride_ + begin, out, count, change,
+                            ahead->Take());
     } else {
       EvaluateBlock(node, y, begin, count, out, ahead);
-      Function::Span(out, out, count, change, ahead->Take());
+      Function::ArrayKernel(out, out, count, change, ahead->Take());
     }
-  } else if constexpr (IsSpanOfTwo<E>::value) {
-    using Function = typename IsSpanOfTwo<E>::Function;
-    using A = typename IsSpanOfTwo<E>::First;
-    using B = typename IsSpanOfTwo<E>::Second;
+  } else if constexpr (HasArrayKernelOfTwo<E>::value) {
+    using Function = typename HasArrayKernelOfTwo<E>::Function;
+    using A = typename HasArrayKernelOfTwo<E>::First;
+    using B = typename HasArrayKernelOfTwo<E>::Second;
     const BlockOperand<A, KernelPlaceOf<A, B>()> a(BlockOf<A>{e.a, y, begin, count, out, ahead});
     const BlockOperand<B, KernelPlaceOf<B, A>()> b(BlockOf<B>{e.b, y, begin, count, out, ahead});
-    Function::Span(KernelOperand(a.node(), y, begin), KernelOperand(b.node(), y, begin), out,
-                   count);
+    Function::ArrayKernel(KernelOperand(a.node(), y, begin), KernelOperand(b.node(), y, begin), out,
+                          count);
   } else if constexpr (!HoldsSpans<E>()) {
     EvaluatePackets(e, y, begin, count, out);
   } else if constexpr (MovesElements<E>()) {
@@ -228,7 +229,7 @@ void ForEachBlock(const E& e, index_t y, index_t begin, index_t count,
 template <typename E>
 void EvaluateSpans(const E& e, index_t y, index_t begin, index_t count,
                    typename E::value_type* out) {
-  if constexpr (SpanOfTensor<E>) {
+  if constexpr (ArrayKernelOfTensor<E>) {
     BlockPrefetch none;
     EvaluateBlock(e, y, begin, count, out, &none);  // needs no buffer
   } else {
@@ -273,11 +274,11 @@ struct BlocksAreIn<Fits, E, std::tuple<Operand...>> {
 /// kernels and of nodes with a loop of their own.
 template <typename Fits, typename E>
 constexpr bool RestIsIn() {
-  if constexpr (IsSpan<E>::value) {
-    return RestIsIn<Fits, SpanNode<E>>();
-  } else if constexpr (IsSpanOfTwo<E>::value) {
-    return RestIsIn<Fits, typename IsSpanOfTwo<E>::First>() &&
-           RestIsIn<Fits, typename IsSpanOfTwo<E>::Second>();
+  if constexpr (HasArrayKernel<E>::value) {
+    return RestIsIn<Fits, ArrayKernelNode<E>>();
+  } else if constexpr (HasArrayKernelOfTwo<E>::value) {
+    return RestIsIn<Fits, typename HasArrayKernelOfTwo<E>::First>() &&
+           RestIsIn<Fits, typename HasArrayKernelOfTwo<E>::Second>();
   } else if constexpr (!HoldsSpans<E>()) {
     return Fits::template kHolds<E>;
   } else if constexpr (MovesElements<E>()) {

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "tessera/tensor/packet/gamma_packet_math.h"
-#include "tessera/tensor/packet/math_spans.h"
+#include "tessera/tensor/packet/math_array_kernels.h"
 #include "tessera/tensor/packet/packet.h"
 #include "tessera/tensor/packet/packet_math.h"
 #include "tessera/tensor/packet/power_packet_math.h"
@@ -38,17 +38,18 @@ TESSERA_HD RealOf<T> ToReal(T a) {
   return static_cast<RealOf<T>>(a);
 }
 
+using tensor_internal::ArrayOperand;
 using tensor_internal::PrefetchList;
 using tensor_internal::ScaleOrOffset;
-using tensor_internal::SpanOperand;
 
-/// Satisfied by types for which expensive functions have an array kernel as well, `Span(in, out,
-/// count, input, ahead)`. Its packets are those of the machine rather than those of the build. It
-/// scales or shifts its input on the way. A function of two operands has `Span(a, b, out, count)`,
-/// which takes them as they are. A build that has fused multiply-add itself uses its own packets
-/// instead.
+/// Satisfied by types for which expensive functions have an array kernel as well, `ArrayKernel(in,
+/// out, count, input, ahead)`. Its packets are those of the machine rather than those of the build.
+/// It scales or shifts its input on the way. A function of two operands has `ArrayKernel(a, b, out,
+/// count)`, which takes them as they are. A build that has fused multiply-add itself uses its own
+/// packets instead.
 template <typename T>
-concept SpanElement = kUsesSpans &&(std::is_same_v<T, float> || std::is_same_v<T, double>);
+concept ArrayKernelElement = kUsesArrayKernels &&
+    (std::is_same_v<T, float> || std::is_same_v<T, double>);
 
 /// True if functions of T have a packet form. Map then computes one lane of it, so that an element
 /// alone has the same bits as among others.
@@ -59,8 +60,8 @@ inline constexpr bool kInLanes = PacketTraits<T>::kVectorizable &&
 /// Applies Op to one element.
 template <typename Op, typename T>
 inline T OneLane(T a) {
-  if constexpr (SpanElement<T>) {
-    Op::Span(&a, &a, index_t{1});
+  if constexpr (ArrayKernelElement<T>) {
+    Op::ArrayKernel(&a, &a, index_t{1});
     return a;
   } else {
     using P = typename PacketTraits<T>::type;
@@ -70,8 +71,8 @@ inline T OneLane(T a) {
 /// Applies Op to one pair of elements.
 template <typename Op, typename T>
 inline T OneLane(T a, T b) {
-  if constexpr (SpanElement<T>) {
-    Op::Span(SpanOperand<T>{&a}, SpanOperand<T>{&b}, &a, index_t{1});
+  if constexpr (ArrayKernelElement<T>) {
+    Op::ArrayKernel(ArrayOperand<T>{&a}, ArrayOperand<T>{&b}, &a, index_t{1});
     return a;
   } else {
     using P = typename PacketTraits<T>::type;
@@ -81,23 +82,23 @@ inline T OneLane(T a, T b) {
 
 /// Applies Op to a packet by its array kernel.
 template <typename Op, typename P>
-inline P PacketThroughSpan(const P& a) {
+inline P PacketThroughArrayKernel(const P& a) {
   using T = typename pk::unpacket_traits<P>::type;
   constexpr index_t kSize = PacketTraits<T>::kSize;
   alignas(64) T lanes[static_cast<size_t>(kSize)];
   pk::pstore(lanes, a);
-  Op::Span(lanes, lanes, kSize);
+  Op::ArrayKernel(lanes, lanes, kSize);
   return pk::pload<P>(lanes);
 }
 /// Applies Op to a pair of packets by its array kernel.
 template <typename Op, typename P>
-inline P PacketThroughSpan(const P& a, const P& b) {
+inline P PacketThroughArrayKernel(const P& a, const P& b) {
   using T = typename pk::unpacket_traits<P>::type;
   constexpr index_t kSize = PacketTraits<T>::kSize;
   alignas(64) T first[static_cast<size_t>(kSize)], second[static_cast<size_t>(kSize)];
   pk::pstore(first, a);
   pk::pstore(second, b);
-  Op::Span(SpanOperand<T>{first}, SpanOperand<T>{second}, first, kSize);
+  Op::ArrayKernel(ArrayOperand<T>{first}, ArrayOperand<T>{second}, first, kSize);
   return pk::pload<P>(first);
 }
 
@@ -108,7 +109,7 @@ inline P PacketThroughSpan(const P& a, const P& b) {
 inline constexpr index_t kKernelCost = 2, kLibraryCost = 32;
 
 /// The base of an expensive functor that has array kernels. The functor offers `OfNumber(a)` of a
-/// float or double for the types that have no packets, `OfPacket(a)`, and Span.
+/// float or double for the types that have no packets, `OfPacket(a)`, and ArrayKernel.
 template <typename Function, index_t kCost = kKernelCost>
 struct CostlyFunctor {
   template <typename T>
@@ -125,24 +126,26 @@ struct CostlyFunctor {
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<Function>(a);
+    if constexpr (ArrayKernelElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughArrayKernel<Function>(a);
     } else {
       return Function::OfPacket(a);
     }
   }
 };
 
-/// SpanElement for functions that have array kernels for float alone, which compute in double.
+/// ArrayKernelElement for functions that have array kernels for float alone, which compute in
+/// double.
 template <typename T>
-concept SpanOfFloat = SpanElement<T> && std::is_same_v<T, float>;
+concept FloatArrayKernelElement = ArrayKernelElement<T> && std::is_same_v<T, float>;
 
 /// True if a function with array kernels for float alone has a packet form for T. A build without
 /// array kernels has one only if packets of double have more than two lanes, since fewer gain
 /// nothing.
 template <typename T>
-inline constexpr bool kInWideLanes = SpanOfFloat<T> || (kInLanes<T> && std::is_same_v<T, float> &&
-                                                        packet_math::kManyWideLanes);
+inline constexpr bool kInWideLanes = FloatArrayKernelElement<T> ||
+                                     (kInLanes<T> && std::is_same_v<T, float> &&
+                                      packet_math::kManyWideLanes);
 
 /// The base of an expensive functor that has array kernels for float alone; otherwise it is like
 /// CostlyFunctor.
@@ -175,17 +178,17 @@ struct CostlyFloatFunctor {
   TESSERA_HD static Real OfNumber(Real a) {  \
     return expression;                       \
   }
-/// Defines a functor's OfPacket and Span: the function of packet_math.h called Name, and its array
-/// kernels for types that satisfy Element.
-#define TESSERA_DEFINE_KERNELS(Name, Element)                                       \
-  template <typename P>                                                             \
-  TESSERA_HD static P OfPacket(const P& a) {                                        \
-    return packet_math::Name(a);                                                    \
-  }                                                                                 \
-  template <Element T>                                                              \
-  static void Span(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}, \
-                   PrefetchList ahead = {}) {                                       \
-    tensor_internal::Name##Span(in, out, count, input, ahead);                      \
+/// Defines a functor's OfPacket and ArrayKernel: the function of packet_math.h called Name, and its
+/// array kernels for types that satisfy Element.
+#define TESSERA_DEFINE_KERNELS(Name, Element)                                              \
+  template <typename P>                                                                    \
+  TESSERA_HD static P OfPacket(const P& a) {                                               \
+    return packet_math::Name(a);                                                           \
+  }                                                                                        \
+  template <Element T>                                                                     \
+  static void ArrayKernel(const T* in, T* out, index_t count, ScaleOrOffset<T> input = {}, \
+                          PrefetchList ahead = {}) {                                       \
+    tensor_internal::Name##ArrayKernel(in, out, count, input, ahead);                      \
   }
 
 /// Computes a to the power b, as C's pow does. The result for a signalling NaN and 0, or for 1 and
@@ -206,166 +209,166 @@ struct power {
   template <RealPacket P>
   requires kInWideLanes<typename pk::unpacket_traits<P>::type> TESSERA_HD static P PacketMap(
       const P& a, const P& b) {
-    if constexpr (SpanElement<typename pk::unpacket_traits<P>::type>) {
-      return PacketThroughSpan<power>(a, b);
+    if constexpr (ArrayKernelElement<typename pk::unpacket_traits<P>::type>) {
+      return PacketThroughArrayKernel<power>(a, b);
     } else {
       return packet_math::Power(a, b);
     }
   }
-  template <SpanOfFloat T>
-  static void Span(SpanOperand<T> a, SpanOperand<T> b, T* out, index_t count) {
-    tensor_internal::PowerSpan(a, b, out, count);
+  template <FloatArrayKernelElement T>
+  static void ArrayKernel(ArrayOperand<T> a, ArrayOperand<T> b, T* out, index_t count) {
+    tensor_internal::PowerArrayKernel(a, b, out, count);
   }
 };
 
 /// Computes e to the power a.
 struct exp : CostlyFunctor<exp, 1> {
   TESSERA_DEFINE_OF_NUMBER(std::exp(a))
-  TESSERA_DEFINE_KERNELS(Exp, SpanElement)
+  TESSERA_DEFINE_KERNELS(Exp, ArrayKernelElement)
 };
 
 /// Computes 2 to the power a.
 struct exp2 : CostlyFunctor<exp2, 1> {
   TESSERA_DEFINE_OF_NUMBER(std::exp2(a))
-  TESSERA_DEFINE_KERNELS(Exp2, SpanElement)
+  TESSERA_DEFINE_KERNELS(Exp2, ArrayKernelElement)
 };
 
 /// Computes exp(a) - 1, accurate near 0.
 struct expm1 : CostlyFunctor<expm1> {
   TESSERA_DEFINE_OF_NUMBER(std::expm1(a))
-  TESSERA_DEFINE_KERNELS(Expm1, SpanElement)
+  TESSERA_DEFINE_KERNELS(Expm1, ArrayKernelElement)
 };
 
 /// Computes the natural logarithm, which is -inf for 0 and NaN below.
 struct log : CostlyFunctor<log> {
   TESSERA_DEFINE_OF_NUMBER(std::log(a))
-  TESSERA_DEFINE_KERNELS(Log, SpanElement)
+  TESSERA_DEFINE_KERNELS(Log, ArrayKernelElement)
 };
 
 /// Computes the logarithm to base 10.
 struct log10 : CostlyFunctor<log10> {
   TESSERA_DEFINE_OF_NUMBER(std::log10(a))
-  TESSERA_DEFINE_KERNELS(Log10, SpanElement)
+  TESSERA_DEFINE_KERNELS(Log10, ArrayKernelElement)
 };
 
 /// Computes the logarithm to base 2.
 struct log2 : CostlyFunctor<log2> {
   TESSERA_DEFINE_OF_NUMBER(std::log2(a))
-  TESSERA_DEFINE_KERNELS(Log2, SpanElement)
+  TESSERA_DEFINE_KERNELS(Log2, ArrayKernelElement)
 };
 
 /// Computes log(1 + a), accurate near 0.
 struct log1p : CostlyFunctor<log1p> {
   TESSERA_DEFINE_OF_NUMBER(std::log1p(a))
-  TESSERA_DEFINE_KERNELS(Log1p, SpanElement)
+  TESSERA_DEFINE_KERNELS(Log1p, ArrayKernelElement)
 };
 
 /// Computes the sine of a in radians.
 struct sin : CostlyFunctor<sin, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::sin(a))
-  TESSERA_DEFINE_KERNELS(Sin, SpanElement)
+  TESSERA_DEFINE_KERNELS(Sin, ArrayKernelElement)
 };
 
 /// Computes the cosine of a in radians.
 struct cos : CostlyFunctor<cos, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::cos(a))
-  TESSERA_DEFINE_KERNELS(Cos, SpanElement)
+  TESSERA_DEFINE_KERNELS(Cos, ArrayKernelElement)
 };
 
 /// Computes the tangent of a in radians.
 struct tan : CostlyFunctor<tan, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::tan(a))
-  TESSERA_DEFINE_KERNELS(Tan, SpanElement)
+  TESSERA_DEFINE_KERNELS(Tan, ArrayKernelElement)
 };
 
 /// Computes the arc sine in [-pi/2, pi/2]; NaN where |a| > 1.
 struct asin : CostlyFunctor<asin> {
   TESSERA_DEFINE_OF_NUMBER(std::asin(a))
-  TESSERA_DEFINE_KERNELS(Asin, SpanElement)
+  TESSERA_DEFINE_KERNELS(Asin, ArrayKernelElement)
 };
 
 /// Computes the arc cosine in [0, pi]; NaN where |a| > 1.
 struct acos : CostlyFunctor<acos> {
   TESSERA_DEFINE_OF_NUMBER(std::acos(a))
-  TESSERA_DEFINE_KERNELS(Acos, SpanElement)
+  TESSERA_DEFINE_KERNELS(Acos, ArrayKernelElement)
 };
 
 /// Computes the arc tangent in (-pi/2, pi/2).
 struct atan : CostlyFunctor<atan> {
   TESSERA_DEFINE_OF_NUMBER(std::atan(a))
-  TESSERA_DEFINE_KERNELS(Atan, SpanElement)
+  TESSERA_DEFINE_KERNELS(Atan, ArrayKernelElement)
 };
 
 /// Computes the hyperbolic sine.
 struct sinh : CostlyFunctor<sinh, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::sinh(a))
-  TESSERA_DEFINE_KERNELS(Sinh, SpanElement)
+  TESSERA_DEFINE_KERNELS(Sinh, ArrayKernelElement)
 };
 
 /// Computes the hyperbolic cosine.
 struct cosh : CostlyFunctor<cosh> {
   TESSERA_DEFINE_OF_NUMBER(std::cosh(a))
-  TESSERA_DEFINE_KERNELS(Cosh, SpanElement)
+  TESSERA_DEFINE_KERNELS(Cosh, ArrayKernelElement)
 };
 
 /// Computes the hyperbolic tangent.
 struct tanh : CostlyFunctor<tanh, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::tanh(a))
-  TESSERA_DEFINE_KERNELS(Tanh, SpanElement)
+  TESSERA_DEFINE_KERNELS(Tanh, ArrayKernelElement)
 };
 
 /// Computes the inverse hyperbolic sine.
 struct asinh : CostlyFunctor<asinh, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::asinh(a))
-  TESSERA_DEFINE_KERNELS(Asinh, SpanElement)
+  TESSERA_DEFINE_KERNELS(Asinh, ArrayKernelElement)
 };
 
 /// Computes the inverse hyperbolic cosine; NaN where a < 1.
 struct acosh : CostlyFunctor<acosh, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::acosh(a))
-  TESSERA_DEFINE_KERNELS(Acosh, SpanElement)
+  TESSERA_DEFINE_KERNELS(Acosh, ArrayKernelElement)
 };
 
 /// Computes the inverse hyperbolic tangent; NaN where |a| > 1.
 struct atanh : CostlyFunctor<atanh, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::atanh(a))
-  TESSERA_DEFINE_KERNELS(Atanh, SpanElement)
+  TESSERA_DEFINE_KERNELS(Atanh, ArrayKernelElement)
 };
 
 /// Computes the cube root.
 struct cbrt : CostlyFunctor<cbrt, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::cbrt(a))
-  TESSERA_DEFINE_KERNELS(Cbrt, SpanElement)
+  TESSERA_DEFINE_KERNELS(Cbrt, ArrayKernelElement)
 };
 
 /// Computes the error function.
 struct erf : CostlyFunctor<erf, 4> {
   TESSERA_DEFINE_OF_NUMBER(std::erf(a))
-  TESSERA_DEFINE_KERNELS(Erf, SpanElement)
+  TESSERA_DEFINE_KERNELS(Erf, ArrayKernelElement)
 };
 
 /// Computes 1 - erf(a), accurate for large a.
 struct erfc : CostlyFunctor<erfc, 8> {
   TESSERA_DEFINE_OF_NUMBER(std::erfc(a))
-  TESSERA_DEFINE_KERNELS(Erfc, SpanElement)
+  TESSERA_DEFINE_KERNELS(Erfc, ArrayKernelElement)
 };
 
 /// Computes the gamma function, which is (a - 1)! for a positive integer a.
 struct gamma : CostlyFloatFunctor<gamma> {
   TESSERA_DEFINE_OF_NUMBER(Gamma(a))
-  TESSERA_DEFINE_KERNELS(Gamma, SpanOfFloat)
+  TESSERA_DEFINE_KERNELS(Gamma, FloatArrayKernelElement)
 };
 
 /// Computes the logarithm of the gamma function's magnitude.
 struct lgamma : CostlyFloatFunctor<lgamma> {
   TESSERA_DEFINE_OF_NUMBER(LogGamma(a))
-  TESSERA_DEFINE_KERNELS(LogGamma, SpanOfFloat)
+  TESSERA_DEFINE_KERNELS(LogGamma, FloatArrayKernelElement)
 };
 
 /// Computes the derivative of lgamma; see Digamma.
 struct digamma : CostlyFloatFunctor<digamma> {
   TESSERA_DEFINE_OF_NUMBER(Digamma(a))
-  TESSERA_DEFINE_KERNELS(Digamma, SpanOfFloat)
+  TESSERA_DEFINE_KERNELS(Digamma, FloatArrayKernelElement)
 };
 
 /// Computes 1 / (1 + exp(-a)).
@@ -376,7 +379,7 @@ struct sigmoid : CostlyFunctor<sigmoid> {
     const Real e = std::exp(a < 0 ? a : -a);
     return (a < 0 ? e : 1) / (1 + e);
   }
-  TESSERA_DEFINE_KERNELS(Sigmoid, SpanElement)
+  TESSERA_DEFINE_KERNELS(Sigmoid, ArrayKernelElement)
 };
 
 /// Computes log(1 + exp(a)), written so that a large |a| neither overflows nor loses all digits.
@@ -385,14 +388,14 @@ struct softrelu : CostlyFunctor<softrelu> {
   TESSERA_HD static Real OfNumber(Real a) {
     return (a < 0 ? 0 : a) + std::log1p(std::exp(a < 0 ? a : -a));
   }
-  TESSERA_DEFINE_KERNELS(Softplus, SpanElement)
+  TESSERA_DEFINE_KERNELS(Softplus, ArrayKernelElement)
 };
 using softplus = softrelu;
 
 /// Computes a times the standard normal distribution function at a: a (1 + erf(a / sqrt(2))) / 2.
 struct gelu : CostlyFloatFunctor<gelu> {
   TESSERA_DEFINE_OF_NUMBER(Gelu(a))
-  TESSERA_DEFINE_KERNELS(Gelu, SpanOfFloat)
+  TESSERA_DEFINE_KERNELS(Gelu, FloatArrayKernelElement)
 };
 
 #undef TESSERA_DEFINE_OF_NUMBER

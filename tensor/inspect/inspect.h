@@ -99,7 +99,7 @@ constexpr InBlocks InBlocksOf() {
     return InBlocks{.own_loops = true};
   } else {
     return []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
-      return (InBlocks{.kernels = IsSpan<E>::value || IsSpanOfTwo<E>::value} + ... +
+      return (InBlocks{.kernels = HasArrayKernel<E>::value || HasArrayKernelOfTwo<E>::value} + ... +
               InBlocksOf<Part>());
     }(std::type_identity<OperandTupleOf<E>>());
   }
@@ -601,7 +601,7 @@ class Inspection {
     if constexpr (!HoldsSpans<E>()) {
       return rest;
     } else {
-      return Spans<E>(SpanOfTensor<E> ? block : std::min(block, kSpanBlock<T>), rest);
+      return Spans<E>(ArrayKernelOfTensor<E> ? block : std::min(block, kSpanBlock<T>), rest);
     }
   }
   /// Describes a reduction along rows of `columns` elements.

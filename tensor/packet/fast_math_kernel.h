@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "tessera/tensor/packet/array_operand.h"
 #include "tessera/tensor/packet/prefetch.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
-#include "tessera/tensor/packet/span_operand.h"
 
 /// Calls define(Name, name) for each function of packet_math.h that the C library has as well.
 #define TESSERA_FOR_C_FUNCTIONS(define)                                                            \
@@ -29,7 +29,8 @@ using MathKernel = void (*)(const T* in, T* out, int64_t count, ScaleOrOffset<T>
                             PrefetchList ahead);
 
 /// The array kernel of powers.
-using PowerKernel = void (*)(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count);
+using PowerKernel = void (*)(ArrayOperand<float> a, ArrayOperand<float> b, float* out,
+                             int64_t count);
 
 /// The array kernels of one function of TESSERA_FOR_C_FUNCTIONS.
 struct FastMathKernel {

@@ -7,14 +7,14 @@
 
 #include <cstdint>
 
+#include "tessera/tensor/packet/array_operand.h"
 #include "tessera/tensor/packet/gamma_packet_math.h"
-#include "tessera/tensor/packet/internal/math_span_names.h"
+#include "tessera/tensor/packet/internal/math_array_kernel_names.h"
 #include "tessera/tensor/packet/packet_math.h"
 #include "tessera/tensor/packet/partial_packet.h"
 #include "tessera/tensor/packet/power_packet_math.h"
 #include "tessera/tensor/packet/prefetch.h"
 #include "tessera/tensor/packet/scale_or_offset.h"
-#include "tessera/tensor/packet/span_operand.h"
 #include "tessera/tensor/packet/special_functions.h"
 #include "tessera/tensor/packet/trigonometric_packet_math.h"
 
@@ -128,7 +128,7 @@ void MapInDouble(const float* in, float* out, int64_t count, ScaleOrOffset<float
 // Computes out[i] = a[i] to the power b[i] in packets of double, or by the C library if these have
 // no more than two lanes.
 template <typename T>
-void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
+void MapPower(ArrayOperand<T> a, ArrayOperand<T> b, T* out, int64_t count) {
   if constexpr (packet_math::kManyWideLanes) {
     using P = Packet<T>;
     if (b.repeats) {
@@ -153,7 +153,7 @@ void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
 
 }  // namespace
 
-#define TESSERA_DEFINE_MATH_SPAN(name)                                                         \
+#define TESSERA_DEFINE_MATH_ARRAY_KERNEL(name)                                                 \
   void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input,     \
                    PrefetchList ahead) {                                                       \
     Map(in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); });     \
@@ -162,20 +162,20 @@ void MapPower(SpanOperand<T> a, SpanOperand<T> b, T* out, int64_t count) {
                     PrefetchList ahead) {                                                      \
     Map(in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); });     \
   }
-TESSERA_FOR_EACH_MATH_SPAN(TESSERA_DEFINE_MATH_SPAN)
-#undef TESSERA_DEFINE_MATH_SPAN
+TESSERA_FOR_EACH_MATH_ARRAY_KERNEL(TESSERA_DEFINE_MATH_ARRAY_KERNEL)
+#undef TESSERA_DEFINE_MATH_ARRAY_KERNEL
 
-#define TESSERA_DEFINE_FLOAT_MATH_SPAN(name)                                               \
+#define TESSERA_DEFINE_FLOAT_MATH_ARRAY_KERNEL(name)                                       \
   void name##Float(const float* in, float* out, int64_t count, ScaleOrOffset<float> input, \
                    PrefetchList ahead) {                                                   \
     MapInDouble(                                                                           \
         in, out, count, input, ahead, [](const auto& x) { return packet_math::name(x); },  \
         [](float x) { return name(x); });                                                  \
   }
-TESSERA_FOR_EACH_FLOAT_MATH_SPAN(TESSERA_DEFINE_FLOAT_MATH_SPAN)
-#undef TESSERA_DEFINE_FLOAT_MATH_SPAN
+TESSERA_FOR_EACH_FLOAT_MATH_ARRAY_KERNEL(TESSERA_DEFINE_FLOAT_MATH_ARRAY_KERNEL)
+#undef TESSERA_DEFINE_FLOAT_MATH_ARRAY_KERNEL
 
-void PowerFloat(SpanOperand<float> a, SpanOperand<float> b, float* out, int64_t count) {
+void PowerFloat(ArrayOperand<float> a, ArrayOperand<float> b, float* out, int64_t count) {
   MapPower(a, b, out, count);
 }
 

@@ -34,9 +34,9 @@ float > || std::same_as<typename pk::unpacket_traits<P>::type, double>;
 
 /// True if this build leaves expensive functions to array kernels that are chosen at run time.
 #if defined(__x86_64__) && !defined(__FMA__) && !defined(__CUDACC__)
-inline constexpr bool kUsesSpans = true;
+inline constexpr bool kUsesArrayKernels = true;
 #else
-inline constexpr bool kUsesSpans = false;
+inline constexpr bool kUsesArrayKernels = false;
 #endif
 
 /// Packets of float, double or half_t.

@@ -6,8 +6,8 @@
 
 #include "tessera/tensor/dense/dense.h"
 #include "tessera/tensor/dense/materialize_operand.h"
+#include "tessera/tensor/expr/array_kernel_node.h"
 #include "tessera/tensor/expr/expression.h"
-#include "tessera/tensor/expr/span_node.h"
 #include "tessera/tensor/functors/accumulate.h"
 #include "tessera/tensor/reduce/reduce.h"
 #include "tessera/tensor/reduce/reduce_columns.h"
@@ -187,7 +187,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   /// Computes Op of the reduction into `results`. Not used for an expensive Op, which has an array
   /// kernel.
   template <typename Op, typename Device>
-  requires(!IsSpan<UnaryMapExp<Op, Tensor<Device, kRank, T>>>::value) void ComputeInto(
+  requires(!HasArrayKernel<UnaryMapExp<Op, Tensor<Device, kRank, T>>>::value) void ComputeInto(
       const Tensor<Device, kRank, T>& results, Scratch<Device>* scratch) const {
     ComputeAs<finish::Then<Finish, Op>>(results, scratch);
   }

@@ -1,5 +1,5 @@
-#ifndef TESSERA_TENSOR_EXPR_SPAN_NODE_H_
-#define TESSERA_TENSOR_EXPR_SPAN_NODE_H_
+#ifndef TESSERA_TENSOR_EXPR_ARRAY_KERNEL_NODE_H_
+#define TESSERA_TENSOR_EXPR_ARRAY_KERNEL_NODE_H_
 
 #include <tuple>
 #include <type_traits>
@@ -44,12 +44,12 @@ concept ComputesBlocks = HasEvalRow<E, typename E::value_type> &&
 
 /// True if E is a function of one operand with an array kernel.
 template <typename E>
-struct IsSpan : std::false_type {};
+struct HasArrayKernel : std::false_type {};
 template <typename Op, typename A>
 requires requires(const typename A::value_type* in, typename A::value_type* out) {
-  Op::Span(in, out, index_t{1}, op::ScaleOrOffset<typename A::value_type>());
+  Op::ArrayKernel(in, out, index_t{1}, op::ScaleOrOffset<typename A::value_type>());
 }
-struct IsSpan<UnaryMapExp<Op, A>> : std::true_type {
+struct HasArrayKernel<UnaryMapExp<Op, A>> : std::true_type {
   using Function = Op;
 };
 
@@ -62,13 +62,13 @@ inline constexpr bool kIsNumber<ScalarExp<T>> = true;
 
 /// True if E is a function of two operands with an array kernel.
 template <typename E>
-struct IsSpanOfTwo : std::false_type {};
+struct HasArrayKernelOfTwo : std::false_type {};
 template <typename Op, typename A, typename B>
 requires(A::kRank > 0 || B::kRank > 0) &&
-    requires(op::SpanOperand<typename A::value_type> in, typename A::value_type* out) {
-  Op::Span(in, in, out, index_t{1});
+    requires(op::ArrayOperand<typename A::value_type> in, typename A::value_type* out) {
+  Op::ArrayKernel(in, in, out, index_t{1});
 }
-struct IsSpanOfTwo<BinaryMapExp<Op, A, B>> : std::true_type {
+struct HasArrayKernelOfTwo<BinaryMapExp<Op, A, B>> : std::true_type {
   using Function = Op;
   using First = A;
   using Second = B;
@@ -87,7 +87,7 @@ template <typename E>
 constexpr bool HoldsSpans() {
   if constexpr (MovesElements<E>()) {
     return ComputesBlocks<E>;
-  } else if constexpr (IsSpan<E>::value || IsSpanOfTwo<E>::value) {
+  } else if constexpr (HasArrayKernel<E>::value || HasArrayKernelOfTwo<E>::value) {
     return true;
   } else {
     return AnyHoldsSpans<OperandTupleOf<E>>::value;
@@ -97,7 +97,7 @@ constexpr bool HoldsSpans() {
 /// The input of an array kernel: an expression, and a factor or a summand for each of its elements.
 /// The kernel applies the factor or summand as it reads.
 template <typename E>
-struct SpanInput {
+struct ArrayKernelInput {
   const E& node;
   op::ScaleOrOffset<typename E::value_type> change = {};
 };
@@ -105,37 +105,44 @@ struct SpanInput {
 /// The input of an array kernel whose operand is e. A negation, a factor or a summand at the root
 /// of e becomes the kernel's change.
 template <typename E>
-SpanInput<E> SpanInputOf(const E& e) {
+ArrayKernelInput<E> ArrayKernelInputOf(const E& e) {
   return {e};
 }
 template <typename A>
-requires(A::kRank > 0) SpanInput<A> SpanInputOf(const UnaryMapExp<op::negation, A>& e) {
+requires(A::kRank >
+         0) ArrayKernelInput<A> ArrayKernelInputOf(const UnaryMapExp<op::negation, A>& e) {
   return {e.a, {.scale = -1}};
 }
 template <typename A, typename T>
-requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::mul, A, ScalarExp<T>>& e) {
+requires(A::kRank > 0)
+    ArrayKernelInput<A> ArrayKernelInputOf(const BinaryMapExp<op::mul, A, ScalarExp<T>>& e) {
   return {e.a, {.scale = e.b.value}};
 }
 template <typename A, typename T>
-requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::mul, ScalarExp<T>, A>& e) {
+requires(A::kRank > 0)
+    ArrayKernelInput<A> ArrayKernelInputOf(const BinaryMapExp<op::mul, ScalarExp<T>, A>& e) {
   return {e.b, {.scale = e.a.value}};
 }
 template <typename A, typename T>
-requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::plus, A, ScalarExp<T>>& e) {
+requires(A::kRank > 0)
+    ArrayKernelInput<A> ArrayKernelInputOf(const BinaryMapExp<op::plus, A, ScalarExp<T>>& e) {
   return {e.a, {.offset = e.b.value}};
 }
 template <typename A, typename T>
-requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::plus, ScalarExp<T>, A>& e) {
+requires(A::kRank > 0)
+    ArrayKernelInput<A> ArrayKernelInputOf(const BinaryMapExp<op::plus, ScalarExp<T>, A>& e) {
   return {e.b, {.offset = e.a.value}};
 }
 template <typename A, typename T>
-requires(A::kRank > 0) SpanInput<A> SpanInputOf(const BinaryMapExp<op::minus, A, ScalarExp<T>>& e) {
+requires(A::kRank > 0)
+    ArrayKernelInput<A> ArrayKernelInputOf(const BinaryMapExp<op::minus, A, ScalarExp<T>>& e) {
   return {e.a, {.offset = -e.b.value}};
 }
 
-/// The type of the node in SpanInputOf's result. Requires: IsSpan<E>.
+/// The type of the node in ArrayKernelInputOf's result. Requires: HasArrayKernel<E>.
 template <typename E>
-using SpanNode = std::remove_cvref_t<decltype(SpanInputOf(std::declval<const E&>().a).node)>;
+using ArrayKernelNode =
+    std::remove_cvref_t<decltype(ArrayKernelInputOf(std::declval<const E&>().a).node)>;
 
 /// True if an array kernel of two operands reads an operand E in place.
 template <typename E>
@@ -143,11 +150,12 @@ inline constexpr bool kReadInPlace = kIsNumber<E> || kIsTensor<E>;
 
 /// True for a function whose array kernel reads a tensor, two tensors, or a tensor and a number.
 template <typename E>
-concept SpanOfTensor = (IsSpan<E>::value && kIsTensor<SpanNode<E>>) ||
-                       (IsSpanOfTwo<E>::value && kReadInPlace<typename IsSpanOfTwo<E>::First> &&
-                        kReadInPlace<typename IsSpanOfTwo<E>::Second>);
+concept ArrayKernelOfTensor = (HasArrayKernel<E>::value && kIsTensor<ArrayKernelNode<E>>) ||
+                              (HasArrayKernelOfTwo<E>::value &&
+                               kReadInPlace<typename HasArrayKernelOfTwo<E>::First> &&
+                               kReadInPlace<typename HasArrayKernelOfTwo<E>::Second>);
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera::expr
 
-#endif  // TESSERA_TENSOR_EXPR_SPAN_NODE_H_
+#endif  // TESSERA_TENSOR_EXPR_ARRAY_KERNEL_NODE_H_

@@ -1,5 +1,5 @@
-#ifndef TESSERA_TENSOR_PACKET_SPAN_OPERAND_H_
-#define TESSERA_TENSOR_PACKET_SPAN_OPERAND_H_
+#ifndef TESSERA_TENSOR_PACKET_ARRAY_OPERAND_H_
+#define TESSERA_TENSOR_PACKET_ARRAY_OPERAND_H_
 
 namespace tessera::tensor_internal {
 
@@ -7,11 +7,11 @@ namespace tessera::tensor_internal {
 /// data[0] for all results. The struct has no functions, since code of several instruction sets
 /// shares it.
 template <typename T>
-struct SpanOperand {
+struct ArrayOperand {
   const T* data;
   bool repeats = false;  ///< true if data is one number; at most one operand repeats
 };
 
 }  // namespace tessera::tensor_internal
 
-#endif  // TESSERA_TENSOR_PACKET_SPAN_OPERAND_H_
+#endif  // TESSERA_TENSOR_PACKET_ARRAY_OPERAND_H_
