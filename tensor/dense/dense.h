@@ -43,7 +43,7 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   static constexpr bool kDevCPU = Device::kDevCPU;  ///< whether the host may read the memory
   static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
   static constexpr bool kHasGroups = true;
-  static constexpr bool kHasWidePacket = true;
+  static constexpr bool kHasAvx2Packet = true;
   static constexpr bool kMovesElements = false;
 
   Value* dptr_ = nullptr;             ///< the first element

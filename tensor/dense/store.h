@@ -17,7 +17,7 @@ struct StoreExp : Exp<StoreExp<Device, N, T, E>, T> {
   static constexpr int kRank = N;
   static constexpr bool kHasPacket = E::kHasPacket && PacketTraits<T>::kVectorizable;
   static constexpr bool kHasGroups = HasGroups<E>();
-  static constexpr bool kHasWidePacket = HasWidePacket<E>();
+  static constexpr bool kHasAvx2Packet = HasAvx2Packet<E>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
 

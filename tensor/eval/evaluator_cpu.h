@@ -8,9 +8,9 @@
 
 #include "tessera/base/device.h"
 #include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/eval/avx2_loop.h"
 #include "tessera/tensor/eval/span.h"
 #include "tessera/tensor/eval/tile.h"
-#include "tessera/tensor/eval/wide_loop.h"
 #include "tessera/tensor/expr/at_row.h"
 #include "tessera/tensor/expr/cost.h"
 #include "tessera/tensor/expr/expression.h"
@@ -51,15 +51,15 @@ constexpr RowLoop RowLoopOf() {
 
 /// Returns true if the loop over packets, or over elements, has a form for AVX2 packets.
 template <typename Saver, typename T, typename E>
-constexpr bool HasWideLoop() {
+constexpr bool HasAvx2Loop() {
   constexpr RowLoop kLoop = RowLoopOf<Saver, T, E>();
-  return FitsWidePackets<Saver, T, E>() &&
+  return FitsAvx2Packets<Saver, T, E>() &&
          (kLoop == RowLoop::kPackets || kLoop == RowLoop::kElements);
 }
 
 /// Returns how many of the elements from `address` on precede a multiple of 32 bytes.
 template <typename T>
-index_t ElementsBeforeWide(const T* address) {
+index_t ElementsBeforeAvx2(const T* address) {
   constexpr uintptr_t kBytes = 32;
   const uintptr_t past = reinterpret_cast<uintptr_t>(address) % kBytes;
   return static_cast<index_t>((kBytes - past) % kBytes / sizeof(T));
@@ -93,13 +93,13 @@ template <typename Saver, typename T, typename E>
     // stores may alias anything.
     const E e = expression;
     index_t x = begin;
-    if constexpr (HasWideLoop<Saver, T, E>()) {
-      if (end - begin >= kMinWideRowOf<T, E> && RunsWide()) {
+    if constexpr (HasAvx2Loop<Saver, T, E>()) {
+      if (end - begin >= kMinAvx2RowOf<T, E> && RunsAvx2()) {
         if (stores == Stores::kStreamed) {
-          const index_t aligned = std::min(end, x + ElementsBeforeWide(row + x));
+          const index_t aligned = std::min(end, x + ElementsBeforeAvx2(row + x));
           for (; x < aligned; ++x) SaveElement<Saver>(row + x, e.Eval(y, x));
         }
-        x = EvaluateWide<Saver>(row, e, y, x, end, stores);
+        x = EvaluateAvx2<Saver>(row, e, y, x, end, stores);
       }
     }
     if constexpr (kLoop == RowLoop::kPackets) {
@@ -264,12 +264,12 @@ inline constexpr index_t kStreamedRowBytes = index_t{4} << 10;
 template <typename Saver, int N, typename T, typename E>
 Stores StoresInto([[maybe_unused]] const Tensor<cpu, N, T>& dst, [[maybe_unused]] const E& e,
                   [[maybe_unused]] const LoopPlan& plan) {
-  if constexpr (HasWideLoop<Saver, T, E>() && std::is_same_v<Saver, sv::saveto>) {
+  if constexpr (HasAvx2Loop<Saver, T, E>() && std::is_same_v<Saver, sv::saveto>) {
     constexpr index_t kElementBytes = sizeof(T);
     constexpr index_t kLeast =
         std::min(kStreamedResultBytes, kStreamedBytes / (1 + kTensorsRead<E>)) / kElementBytes;
     if (plan.rows * plan.columns > kLeast && plan.columns >= kStreamedRowBytes / kElementBytes &&
-        RunsWide() && !ReadsAnywhere(e, PlaceOf(dst))) {
+        RunsAvx2() && !ReadsAnywhere(e, PlaceOf(dst))) {
       return Stores::kStreamed;
     }
   }

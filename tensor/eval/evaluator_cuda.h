@@ -5,7 +5,7 @@
 
 #include "tessera/tensor/device/scratch_cuda.h"
 #include "tessera/tensor/device/stream.h"
-#include "tessera/tensor/eval/wide_loop.h"
+#include "tessera/tensor/eval/avx2_loop.h"
 #include "tessera/tensor/expr/element_group.h"
 #include "tessera/tensor/expr/expression.h"
 

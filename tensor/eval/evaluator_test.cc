@@ -59,7 +59,7 @@ class EvaluatorTest : public testing::Test {
 };
 
 // One type with packets, one with packets that convert, and one without packets. The 16-bit types
-// agree with float in sixteen_bit_functions_test, double has its packets in wide_loop_test.
+// agree with float in sixteen_bit_functions_test, double has its packets in avx2_loop_test.
 using ElementTypes = TestedTypes<float, half_t, uint8_t>;
 
 struct ElementTypeNames {

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "tessera/tensor/eval/avx2_loop.h"
 #include "tessera/tensor/eval/block_prefetch.h"
-#include "tessera/tensor/eval/wide_loop.h"
 #include "tessera/tensor/expr/array_kernel_node.h"
 #include "tessera/tensor/expr/at_row.h"
 #include "tessera/tensor/expr/expression.h"
@@ -121,9 +121,9 @@ void EvaluatePackets(const E e, index_t y, index_t begin, index_t count, T* out)
     EvaluatePackets(AtRow(e, y), y, begin, count, out);
   } else {
     index_t i = 0;
-    if constexpr (FitsWidePackets<sv::saveto, T, E>()) {
-      if (count >= kMinWideRowOf<T, E> && RunsWide()) {
-        i = EvaluateWide<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
+    if constexpr (FitsAvx2Packets<sv::saveto, T, E>()) {
+      if (count >= kMinAvx2RowOf<T, E> && RunsAvx2()) {
+        i = EvaluateAvx2<sv::saveto>(out - begin, e, y, begin, begin + count) - begin;
       }
     }
     if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
@@ -251,9 +251,9 @@ struct FitsVectors {
   static constexpr bool kHolds = E::kHasPacket || FitsBlocks<E>();
 };
 /// A condition for RestIsIn: kHolds is true if the loop over a node runs in AVX2 packets.
-struct FitsWide {
+struct FitsAvx2 {
   template <typename E>
-  static constexpr bool kHolds = FitsWidePackets<sv::saveto, typename E::value_type, E>();
+  static constexpr bool kHolds = FitsAvx2Packets<sv::saveto, typename E::value_type, E>();
 };
 
 template <typename Fits, typename E>

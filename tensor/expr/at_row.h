@@ -20,7 +20,7 @@ struct BlockExp : Exp<BlockExp<T>, T, form::kStored> {
   using value_type = T;
   static constexpr int kRank = 0;  // rank 0 fits every shape
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
-  static constexpr bool kHasWidePacket = true;
+  static constexpr bool kHasAvx2Packet = true;
   static constexpr bool kMovesElements = false;
 
   const T* data;

@@ -44,7 +44,7 @@ constexpr bool RunsTheSameLoop() {
   using Bound = AtRowOf<E>;
   using T = typename E::value_type;
   return RowLoopOf<sv::saveto, T, E>() == RowLoopOf<sv::saveto, T, Bound>() &&
-         expr::HasWideLoop<sv::saveto, T, E>() == expr::HasWideLoop<sv::saveto, T, Bound>();
+         expr::HasAvx2Loop<sv::saveto, T, E>() == expr::HasAvx2Loop<sv::saveto, T, Bound>();
 }
 static_assert(RunsTheSameLoop<OfColumn>());
 static_assert(RunsTheSameLoop<decltype(broadcast_to(Matrix(), Shape<2>()) * 2.0f)>());
@@ -56,7 +56,7 @@ static_assert(
 static_assert(RunsTheSameLoop<decltype(swapaxis<0, 1>(Matrix()) * 2.0f)>());
 static_assert(RunsTheSameLoop<decltype(mirror(Matrix()) * 2.0f)>());
 static_assert(RunsTheSameLoop<decltype(mirror(Tensor<cpu, 2, int32_t>()) * 2)>());
-static_assert(expr::HasWidePacket<Stretched>());
+static_assert(expr::HasAvx2Packet<Stretched>());
 
 template <typename E>
 void ExpectRows(const E& e) {

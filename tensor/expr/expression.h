@@ -80,7 +80,7 @@ struct ScalarExp : NumberBlock<T>, Exp<ScalarExp<T>, T, form::kMapped>, Number<S
   static constexpr int kRank = 0;
   static constexpr bool kHasPacket = PacketTraits<T>::kVectorizable;
   static constexpr bool kHasGroups = true;
-  static constexpr bool kHasWidePacket = true;
+  static constexpr bool kHasAvx2Packet = true;
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
 
@@ -105,7 +105,7 @@ struct UnaryMapExp : Exp<UnaryMapExp<Op, A>, typename A::value_type, A::kForm | 
   static constexpr int kRank = A::kRank;
   static constexpr bool kHasPacket = A::kHasPacket && HasUnaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>();
-  static constexpr bool kHasWidePacket = HasWidePacketOf<Op, value_type>() && HasWidePacket<A>();
+  static constexpr bool kHasAvx2Packet = HasAvx2PacketOf<Op, value_type>() && HasAvx2Packet<A>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -155,8 +155,8 @@ struct BinaryMapExp
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && HasBinaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>();
-  static constexpr bool kHasWidePacket =
-      HasWidePacketOf<Op, value_type>() && HasWidePacket<A>() && HasWidePacket<B>();
+  static constexpr bool kHasAvx2Packet =
+      HasAvx2PacketOf<Op, value_type>() && HasAvx2Packet<A>() && HasAvx2Packet<B>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -214,8 +214,8 @@ struct TernaryMapExp : Exp<TernaryMapExp<Op, A, B, C>, typename A::value_type,
   static constexpr bool kHasPacket =
       A::kHasPacket && B::kHasPacket && C::kHasPacket && HasTernaryPacket<Op, value_type>;
   static constexpr bool kHasGroups = HasGroups<A>() && HasGroups<B>() && HasGroups<C>();
-  static constexpr bool kHasWidePacket = HasWidePacketOf<Op, value_type>() && HasWidePacket<A>() &&
-                                         HasWidePacket<B>() && HasWidePacket<C>();
+  static constexpr bool kHasAvx2Packet = HasAvx2PacketOf<Op, value_type>() && HasAvx2Packet<A>() &&
+                                         HasAvx2Packet<B>() && HasAvx2Packet<C>();
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
   static constexpr bool kIsItsOperands = true;
@@ -300,8 +300,8 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   static constexpr bool kHasPacket = false;
   // AVX2 packets of half_t and of float have equally many elements, so that one converts to the
   // other.
-  static constexpr bool kHasWidePacket =
-      HasWidePacket<A>() && ((std::is_same_v<T, half_t> && std::is_same_v<From, float>) ||
+  static constexpr bool kHasAvx2Packet =
+      HasAvx2Packet<A>() && ((std::is_same_v<T, half_t> && std::is_same_v<From, float>) ||
                              (std::is_same_v<T, float> && std::is_same_v<From, half_t>));
   static constexpr bool kMovesElements = false;
   static constexpr bool kMergesOperands = true;
@@ -318,8 +318,8 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   }
   TESSERA_HD T Eval(index_t y, index_t x) const { return ConvertInLoop<T>(a.Eval(y, x)); }
   template <typename P>
-  TESSERA_HD P EvalPacket(index_t y, index_t x) const requires kHasWidePacket {
-    return ConvertPacket<T>(a.template EvalPacket<WidePacket<From>>(y, x));
+  TESSERA_HD P EvalPacket(index_t y, index_t x) const requires kHasAvx2Packet {
+    return ConvertPacket<T>(a.template EvalPacket<Avx2Packet<From>>(y, x));
   }
   bool IsFlat() const { return a.IsFlat(); }
 };

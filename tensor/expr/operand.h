@@ -27,7 +27,7 @@
 ///                             absent. The node then has GroupsAreAligned(rows): true if in all
 ///                             memory that is read each of `rows` rows begins at a multiple of 16
 ///                             bytes
-///   kHasWidePacket            true if EvalPacket may be called for an AVX2 packet (WidePacket),
+///   kHasAvx2Packet            true if EvalPacket may be called for an AVX2 packet (Avx2Packet),
 ///                             also of half_t
 ///   Across()                  optional, of a node such as a transpose: the RowsAcross whose
 ///                             elements of one column it reads side by side in memory
@@ -355,11 +355,11 @@ constexpr bool HasGroups() {
   }
 }
 
-/// Returns true if EvalPacket can return an AVX2 packet (WidePacket).
+/// Returns true if EvalPacket can return an AVX2 packet (Avx2Packet).
 template <typename E>
-constexpr bool HasWidePacket() {
-  if constexpr (requires { E::kHasWidePacket; }) {
-    return E::kHasWidePacket;
+constexpr bool HasAvx2Packet() {
+  if constexpr (requires { E::kHasAvx2Packet; }) {
+    return E::kHasAvx2Packet;
   } else {
     return false;
   }
@@ -367,11 +367,11 @@ constexpr bool HasWidePacket() {
 
 /// Returns true if functor Op has a form for AVX2 packets of T.
 template <typename Op, typename T>
-constexpr bool HasWidePacketOf() {
+constexpr bool HasAvx2PacketOf() {
   if constexpr (std::same_as<T, half_t>) {
     return requires { requires Op::kHasHalfPacket; };
   } else {
-    return HasWidePacket<Op>();
+    return HasAvx2Packet<Op>();
   }
 }
 

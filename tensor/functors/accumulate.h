@@ -7,8 +7,8 @@
 #include "tessera/base/dtype.h"
 #include "tessera/tensor/functors/functors.h"
 #include "tessera/tensor/functors/reducers.h"
+#include "tessera/tensor/packet/avx2_packet.h"
 #include "tessera/tensor/packet/packet.h"
-#include "tessera/tensor/packet/wide_packet.h"
 
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {

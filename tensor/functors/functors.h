@@ -7,10 +7,10 @@
 #include <type_traits>
 
 #include "tessera/tensor/functors/real_functors.h"
+#include "tessera/tensor/packet/avx2_packet.h"
 #include "tessera/tensor/packet/half_packet.h"
 #include "tessera/tensor/packet/packet.h"
 #include "tessera/tensor/packet/packet_math.h"
-#include "tessera/tensor/packet/wide_packet.h"
 
 /// Functors: trivial structs with a static Map for single elements, callable on host and device.
 /// Many have a static PacketMap over Eigen packets as well. Any struct with a Map can be used in
@@ -22,7 +22,7 @@
 ///       TESSERA_HD static P MapPacket(const P& a) { return tessera::pk::pmul(a, a); }
 ///     };
 ///
-/// WideFunctor declares that the packet form uses only the functions of pk in wide_packet.h. Its
+/// WideFunctor declares that the packet form uses only the functions of pk in avx2_packet.h. Its
 /// loops may then run over AVX2 packets in a build for an older instruction set. StepwiseFunctor
 /// declares besides that MapPacket does to each number the operations that Map does to a half_t,
 /// each of which rounds. The only constant of such a MapPacket is `pset1<P>(typename

@@ -556,7 +556,7 @@ class Inspection {
   }
   /// Returns the description of AVX2 packets, which this machine adds to the packets of the build.
   template <typename T>
-  static std::string WidePackets() {
+  static std::string Avx2Packets() {
     constexpr size_t kBytes = std::is_same_v<T, half_t> ? 16 : 32;
     return "packets of " + std::to_string(kBytes / sizeof(T)) + " (AVX2, chosen at run time)";
   }
@@ -609,8 +609,8 @@ class Inspection {
   static std::string ReducesRows(const E& /*e*/, index_t columns) {
     constexpr index_t kSize =
         ReducesPackets<Red, E> ? PacketTraits<typename E::value_type>::kSize : 1;
-    if constexpr (ReducesWidePackets<Red, E>) {
-      if (columns >= kMinWideRow && RunsWide()) return WidePackets<typename E::value_type>();
+    if constexpr (ReducesAvx2Packets<Red, E>) {
+      if (columns >= kMinAvx2Row && RunsAvx2()) return Avx2Packets<typename E::value_type>();
     }
     return Reduces<Red, E>(columns, kReduceChains, kReduceBlock * kReduceChains * kSize);
   }
@@ -618,30 +618,30 @@ class Inspection {
   template <typename Red, typename E>
   static std::string ReducesColumns(const E& /*e*/, index_t columns) {
     const index_t count = std::min(columns, kColumnBlock);
-    if constexpr (ReducesWidePackets<Red, E>) {
-      if (count >= kMinWideRow && RunsWide()) return WidePackets<typename E::value_type>();
+    if constexpr (ReducesAvx2Packets<Red, E>) {
+      if (count >= kMinAvx2Row && RunsAvx2()) return Avx2Packets<typename E::value_type>();
     }
     return Reduces<Red, E>(count, 1, kColumnBlock);
   }
   template <typename Saver, typename E>
   static std::string Runs(RowLoop loop, index_t columns) {
     using T = typename E::value_type;
-    const bool wide = columns >= kMinWideRowOf<T, E> && RunsWide();
+    const bool wide = columns >= kMinAvx2RowOf<T, E> && RunsAvx2();
     switch (loop) {
       case RowLoop::kOwn:
         return "the node's own loop for a row";
       case RowLoop::kSpans:
         if constexpr (HoldsSpans<E>()) {
-          return Spans<E>(kSpanBlock<T>, wide && RestIsIn<FitsWide, E>() ? WidePackets<T>()
+          return Spans<E>(kSpanBlock<T>, wide && RestIsIn<FitsAvx2, E>() ? Avx2Packets<T>()
                                          : RestIsIn<FitsPackets, E>()    ? Packets<T>(columns, 1)
                                          : RestIsIn<FitsVectors, E>()    ? Vectors(columns)
                                                                          : kOneByOne);
         }
         break;
       case RowLoop::kPackets:
-        return wide && HasWideLoop<Saver, T, E>() ? WidePackets<T>() : Packets<T>(columns, 1);
+        return wide && HasAvx2Loop<Saver, T, E>() ? Avx2Packets<T>() : Packets<T>(columns, 1);
       case RowLoop::kElements:
-        return wide && HasWideLoop<Saver, T, E>() ? WidePackets<T>()
+        return wide && HasAvx2Loop<Saver, T, E>() ? Avx2Packets<T>()
                : FitsBlocks<E>()                  ? Vectors(columns)
                                                   : kOneByOne;
     }

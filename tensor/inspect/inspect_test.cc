@@ -35,7 +35,7 @@ using testing::Not;
 
 constexpr index_t kPacket = PacketTraits<float>::kSize;
 // Of loops over a row of 32 elements and more.
-const index_t loop_packet = RunsWide() ? 8 : kPacket;
+const index_t loop_packet = RunsAvx2() ? 8 : kPacket;
 constexpr const char* kVectors = "blocks of 32, which the compiler puts into vectors";
 constexpr const char* kTooFew = "one element at a time, since a row has too few for packets";
 
@@ -240,12 +240,12 @@ TEST_F(InspectTest, ATransposeThatIsReducedIsStored) {
   EXPECT_THAT(Inspect(sum(a->T() * 2.0f)), HasSubstr("temporaries: (9,5) float32\n"));
 }
 
-TEST_F(InspectTest, LoopsChooseWidePacketsWhenTheyRun) {
-  EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, RunsWide());
-  EXPECT_EQ(Inspect(sum(*a)).find("chosen at run time") != std::string::npos, RunsWide());
-  const auto matrix = Unallocated(Shape2(8, expr::kMinWideRow));
-  EXPECT_EQ(Inspect(sum<1>(matrix)).find("chosen at run time") != std::string::npos, RunsWide());
-  const auto one_less = Unallocated(Shape1(expr::kMinWideRow - 1));
+TEST_F(InspectTest, LoopsChooseAvx2PacketsWhenTheyRun) {
+  EXPECT_EQ(Inspect(*r, *a + *b).find("chosen at run time") != std::string::npos, RunsAvx2());
+  EXPECT_EQ(Inspect(sum(*a)).find("chosen at run time") != std::string::npos, RunsAvx2());
+  const auto matrix = Unallocated(Shape2(8, expr::kMinAvx2Row));
+  EXPECT_EQ(Inspect(sum<1>(matrix)).find("chosen at run time") != std::string::npos, RunsAvx2());
+  const auto one_less = Unallocated(Shape1(expr::kMinAvx2Row - 1));
   EXPECT_THAT(Inspect(one_less, one_less + one_less), Not(HasSubstr("chosen at run time")));
 }
 
@@ -256,7 +256,7 @@ TEST_F(InspectTest, WhatNoCacheHoldsIsStoredPastThem) {
   const Tensor<cpu, 2> other(large.dptr_ + large.shape_.Size(), large.shape_);
   EXPECT_THAT(Inspect(large, large - 0.1f * (other + 0.01f * large)),
               Not(HasSubstr("past the caches")));
-  EXPECT_EQ(Inspect(large, 0.1f * other).find("past the caches") != std::string::npos, RunsWide());
+  EXPECT_EQ(Inspect(large, 0.1f * other).find("past the caches") != std::string::npos, RunsAvx2());
   const auto short_rows = Unallocated(Shape2(1 << 20, 40));
   const Tensor<cpu, 2> padded(nullptr, Shape2(1 << 20, 40), 48, nullptr);
   EXPECT_THAT(Inspect(short_rows, padded), Not(HasSubstr("past the caches")));

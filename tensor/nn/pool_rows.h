@@ -96,19 +96,19 @@ template <typename Op, typename P, typename T>
   }
 }
 
-/// Runs ReducePooledRows in AVX2 packets. Requires: RunsWide().
+/// Runs ReducePooledRows in AVX2 packets. Requires: RunsAvx2().
 template <typename Op, typename T>
-TESSERA_WIDE_LOOP void ReducePooledRowsWide(const T* from, const PooledRows& pooled, T initial,
+TESSERA_AVX2_LOOP void ReducePooledRowsAvx2(const T* from, const PooledRows& pooled, T initial,
                                             T* results) {
-  ReducePooledRowsIn<Op, WidePacket<T>>(from, pooled, initial, results);
+  ReducePooledRowsIn<Op, Avx2Packet<T>>(from, pooled, initial, results);
 }
 
 /// Reduces windows: results[i] = Op(… Op(Op(initial, e0), e1) …) over window i's elements row by
 /// row. Requires: at most kMaxPooledElements of columns() in all rows.
 template <typename Op, typename T>
 void ReducePooledRows(const T* from, const PooledRows& pooled, T initial, T* results) {
-  if constexpr (kHasWidePacketsOf<T>) {
-    if (RunsWide()) return ReducePooledRowsWide<Op>(from, pooled, initial, results);
+  if constexpr (kHasAvx2PacketsOf<T>) {
+    if (RunsAvx2()) return ReducePooledRowsAvx2<Op>(from, pooled, initial, results);
   }
   ReducePooledRowsIn<Op, typename PacketTraits<T>::type>(from, pooled, initial, results);
 }

@@ -100,7 +100,7 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
   const index_t classes = src.shape_[1];
   const index_t lines = src.shape_[0] * in.positions;
   if constexpr (Device::kDevCPU) {
-    const bool by_rows = std::is_floating_point_v<T> && classes >= expr::kMinWideRow &&
+    const bool by_rows = std::is_floating_point_v<T> && classes >= expr::kMinAvx2Row &&
                          out.class_step == 1 && in.class_step == 1;
     // An element of SoftmaxOfRow costs about as much as eight of an ordinary expression.
     const index_t cost = by_rows ? 7 : op::kLibraryCost;

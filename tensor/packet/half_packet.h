@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tessera/base/float16.h"
-#include "tessera/tensor/packet/wide_packet.h"
+#include "tessera/tensor/packet/avx2_packet.h"
 
 /// Packets of half_t for AVX2 loops. A packet has as many numbers as an AVX2 packet of float,
 /// encoded in 16 bytes. Each operation is that of half_t: it decodes to float, computes there, and
@@ -20,12 +20,12 @@ inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Converts each number of a packet of half_t or float as static_cast<To> does.
 template <typename To, typename P>
-TESSERA_HD WidePacket<To> ConvertPacket(const P& a);
+TESSERA_HD Avx2Packet<To> ConvertPacket(const P& a);
 
-#if TESSERA_HAS_WIDE_PACKETS
+#if TESSERA_HAS_AVX2_PACKETS
 
 template <>
-struct WidePacket<half_t> {
+struct Avx2Packet<half_t> {
   using Vector __attribute__((vector_size(16))) = int16_t;
   using Bits = Vector;
 
@@ -33,11 +33,11 @@ struct WidePacket<half_t> {
 
   Vector v;
 
-  TESSERA_HD WidePacket(const Vector& vector) : v(vector) {}  // NOLINT: a packet is its vector
-  TESSERA_HD static WidePacket OfBits(const Bits& bits) { return bits; }
+  TESSERA_HD Avx2Packet(const Vector& vector) : v(vector) {}  // NOLINT: a packet is its vector
+  TESSERA_HD static Avx2Packet OfBits(const Bits& bits) { return bits; }
 };
 template <>
-inline constexpr bool kIsHalfPacket<WidePacket<half_t>> = true;
+inline constexpr bool kIsHalfPacket<Avx2Packet<half_t>> = true;
 
 /// The numbers of a packet in float. Assembler instructions write local variables rather than these
 /// fields, since a field that they write would be kept in memory besides.
@@ -48,8 +48,8 @@ struct DecodedHalves {
 };
 
 /// Converts the numbers to float exactly; NaN becomes quiet.
-TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
-  const WidePacket<half_t>::Vector upper =
+TESSERA_HD DecodedHalves DecodeHalves(const Avx2Packet<half_t>& a) {
+  const Avx2Packet<half_t>::Vector upper =
       __builtin_shufflevector(a.v, a.v, 4, 5, 6, 7, 4, 5, 6, 7);
   DecodedHalves::Vector low, high;
   asm("vcvtph2ps %1, %0" : "=x"(low) : "x"(a.v));
@@ -58,8 +58,8 @@ TESSERA_HD DecodedHalves DecodeHalves(const WidePacket<half_t>& a) {
 }
 /// Rounds the numbers to half_t, to nearest, ties to even. NaN becomes the one that half_t(float)
 /// gives.
-TESSERA_HD WidePacket<half_t> EncodeHalves(const DecodedHalves& a) {
-  using Vector = WidePacket<half_t>::Vector;
+TESSERA_HD Avx2Packet<half_t> EncodeHalves(const DecodedHalves& a) {
+  using Vector = Avx2Packet<half_t>::Vector;
   Vector low, high;  // in the lower four lanes
   asm("vcvtps2ph $0, %1, %0" : "=x"(low) : "x"(a.low));
   asm("vcvtps2ph $0, %1, %0" : "=x"(high) : "x"(a.high));
@@ -69,7 +69,7 @@ TESSERA_HD WidePacket<half_t> EncodeHalves(const DecodedHalves& a) {
 }
 
 template <typename To, typename P>
-TESSERA_HD WidePacket<To> ConvertPacket(const P& a) {
+TESSERA_HD Avx2Packet<To> ConvertPacket(const P& a) {
   if constexpr (kIsHalfPacket<P>) {
     const DecodedHalves decoded = DecodeHalves(a);
     return __builtin_shufflevector(decoded.low, decoded.high, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -79,41 +79,41 @@ TESSERA_HD WidePacket<To> ConvertPacket(const P& a) {
   }
 }
 
-#endif  // TESSERA_HAS_WIDE_PACKETS
+#endif  // TESSERA_HAS_AVX2_PACKETS
 
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera
 
-#if TESSERA_HAS_WIDE_PACKETS
+#if TESSERA_HAS_AVX2_PACKETS
 
-/// The functions of pk for packets of half_t. They replace functions of wide_packet.h, which would
+/// The functions of pk for packets of half_t. They replace functions of avx2_packet.h, which would
 /// compute with the encoded numbers as integers.
 namespace Eigen::internal {
 
 template <>
-TESSERA_HD tessera::WidePacket<tessera::half_t> ploadu<tessera::WidePacket<tessera::half_t>>(
+TESSERA_HD tessera::Avx2Packet<tessera::half_t> ploadu<tessera::Avx2Packet<tessera::half_t>>(
     const tessera::half_t* from) {
   using Unaligned __attribute__((vector_size(16), aligned(2), may_alias)) = int16_t;
-  const tessera::WidePacket<tessera::half_t>::Vector value =
+  const tessera::Avx2Packet<tessera::half_t>::Vector value =
       *reinterpret_cast<const Unaligned*>(from);
   return value;
 }
 template <>
-TESSERA_HD void pstoreu<tessera::half_t, tessera::WidePacket<tessera::half_t>>(
-    tessera::half_t* to, const tessera::WidePacket<tessera::half_t>& from) {
+TESSERA_HD void pstoreu<tessera::half_t, tessera::Avx2Packet<tessera::half_t>>(
+    tessera::half_t* to, const tessera::Avx2Packet<tessera::half_t>& from) {
   using Unaligned __attribute__((vector_size(16), aligned(2), may_alias)) = int16_t;
   *reinterpret_cast<Unaligned*>(to) = from.v;
 }
 template <>
-TESSERA_HD tessera::WidePacket<tessera::half_t> pset1<tessera::WidePacket<tessera::half_t>>(
+TESSERA_HD tessera::Avx2Packet<tessera::half_t> pset1<tessera::Avx2Packet<tessera::half_t>>(
     const tessera::half_t& a) {
-  return tessera::WidePacket<tessera::half_t>::Vector{} | static_cast<int16_t>(a.bits());
+  return tessera::Avx2Packet<tessera::half_t>::Vector{} | static_cast<int16_t>(a.bits());
 }
 
 #define TESSERA_DEFINE_HALF_ARITHMETIC(function, instruction)                                \
-  TESSERA_HD tessera::WidePacket<tessera::half_t> function(                                  \
-      const tessera::WidePacket<tessera::half_t>& a,                                         \
-      const tessera::WidePacket<tessera::half_t>& b) {                                       \
+  TESSERA_HD tessera::Avx2Packet<tessera::half_t> function(                                  \
+      const tessera::Avx2Packet<tessera::half_t>& a,                                         \
+      const tessera::Avx2Packet<tessera::half_t>& b) {                                       \
     const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
     tessera::DecodedHalves::Vector low, high;                                                \
     asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
@@ -127,14 +127,14 @@ TESSERA_DEFINE_HALF_ARITHMETIC(pdiv, "vdivps")
 #undef TESSERA_DEFINE_HALF_ARITHMETIC
 
 #define TESSERA_DEFINE_HALF_COMPARISON(function, instruction)                                \
-  TESSERA_HD tessera::WidePacket<tessera::half_t> function(                                  \
-      const tessera::WidePacket<tessera::half_t>& a,                                         \
-      const tessera::WidePacket<tessera::half_t>& b) {                                       \
+  TESSERA_HD tessera::Avx2Packet<tessera::half_t> function(                                  \
+      const tessera::Avx2Packet<tessera::half_t>& a,                                         \
+      const tessera::Avx2Packet<tessera::half_t>& b) {                                       \
     const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
     __m128i low, high;                                                                       \
     asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
     asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                  \
-    return reinterpret_cast<tessera::WidePacket<tessera::half_t>::Vector>(                   \
+    return reinterpret_cast<tessera::Avx2Packet<tessera::half_t>::Vector>(                   \
         _mm_packs_epi32(low, high));                                                         \
   }
 TESSERA_DEFINE_HALF_COMPARISON(pcmp_eq, "vcmpeqps")
@@ -142,19 +142,19 @@ TESSERA_DEFINE_HALF_COMPARISON(pcmp_lt, "vcmpltps")
 TESSERA_DEFINE_HALF_COMPARISON(pcmp_le, "vcmpleps")
 #undef TESSERA_DEFINE_HALF_COMPARISON
 
-TESSERA_HD tessera::WidePacket<tessera::half_t> pmadd(
-    const tessera::WidePacket<tessera::half_t>& a, const tessera::WidePacket<tessera::half_t>& b,
-    const tessera::WidePacket<tessera::half_t>& c) {
+TESSERA_HD tessera::Avx2Packet<tessera::half_t> pmadd(
+    const tessera::Avx2Packet<tessera::half_t>& a, const tessera::Avx2Packet<tessera::half_t>& b,
+    const tessera::Avx2Packet<tessera::half_t>& c) {
   return padd(pmul(a, b), c);  // two roundings
 }
 /// Returns the absolute values; a NaN stays as it is, as with half_t.
-TESSERA_HD tessera::WidePacket<tessera::half_t> pabs(
-    const tessera::WidePacket<tessera::half_t>& a) {
-  const auto sign = pset1<tessera::WidePacket<tessera::half_t>>(tessera::half_t(-0.0f));
+TESSERA_HD tessera::Avx2Packet<tessera::half_t> pabs(
+    const tessera::Avx2Packet<tessera::half_t>& a) {
+  const auto sign = pset1<tessera::Avx2Packet<tessera::half_t>>(tessera::half_t(-0.0f));
   return pandnot(a, pand(sign, pcmp_le(a, pzero(a))));
 }
-TESSERA_HD tessera::WidePacket<tessera::half_t> psqrt(
-    const tessera::WidePacket<tessera::half_t>& a) {
+TESSERA_HD tessera::Avx2Packet<tessera::half_t> psqrt(
+    const tessera::Avx2Packet<tessera::half_t>& a) {
   const tessera::DecodedHalves x = tessera::DecodeHalves(a);
   tessera::DecodedHalves::Vector low, high;
   asm("vsqrtps %1, %0" : "=x"(low) : "x"(x.low));
@@ -164,6 +164,6 @@ TESSERA_HD tessera::WidePacket<tessera::half_t> psqrt(
 
 }  // namespace Eigen::internal
 
-#endif  // TESSERA_HAS_WIDE_PACKETS
+#endif  // TESSERA_HAS_AVX2_PACKETS
 
 #endif  // TESSERA_TENSOR_PACKET_HALF_PACKET_H_

@@ -226,8 +226,8 @@ TEST(HalfPacketRowsTest, RowsWithPaddingAndBroadcasts) {
 
 using Half = Tensor<cpu, 1, half_t>;
 template <typename E>
-constexpr bool kInPackets = expr::HasWideLoop<sv::saveto, typename E::value_type, E>();
-constexpr bool kHasPackets = TESSERA_HAS_WIDE_PACKETS;
+constexpr bool kInPackets = expr::HasAvx2Loop<sv::saveto, typename E::value_type, E>();
+constexpr bool kHasPackets = TESSERA_HAS_AVX2_PACKETS;
 static_assert(kInPackets<decltype(Half() + Half())> == kHasPackets);
 static_assert(kInPackets<decltype(clamp(-sqrt(Half()), half_t(1), half_t(2)))> == kHasPackets);
 static_assert(kInPackets<decltype(tcast<half_t>(2.0f * tcast<float>(Half())))> == kHasPackets);

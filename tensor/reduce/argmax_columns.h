@@ -79,12 +79,12 @@ template <typename Red, typename P, typename Index, typename E>
   }
 }
 
-/// IndexColumnsIn for AVX2 packets. Requires: RunsWide().
+/// IndexColumnsIn for AVX2 packets. Requires: RunsAvx2().
 template <typename Red, typename Index, typename E>
-TESSERA_WIDE_LOOP void IndexColumnsWide(Index* index, const E e, index_t first_row,
+TESSERA_AVX2_LOOP void IndexColumnsAvx2(Index* index, const E e, index_t first_row,
                                         index_t row_step, index_t rows, index_t column,
                                         index_t count) {
-  IndexColumnsIn<Red, WidePacket<Index>>(index, e, first_row, row_step, rows, column, count);
+  IndexColumnsIn<Red, Avx2Packet<Index>>(index, e, first_row, row_step, rows, column, count);
 }
 
 /// out[i] = which of the rows holds Red of column begin + i, for as many columns up to `end` as are
@@ -96,15 +96,15 @@ index_t IndexColumns(const E e, index_t first_row, index_t row_step, index_t row
   using Index = IndexIn<Red, E>;
   using P = typename PacketTraits<T>::type;
   constexpr bool kWide =
-      ReducesWidePackets<Red, E> || (!ReducesPackets<Red, E> && TESSERA_HAS_WIDE_PACKETS);
+      ReducesAvx2Packets<Red, E> || (!ReducesPackets<Red, E> && TESSERA_HAS_AVX2_PACKETS);
   alignas(64) Index index[kIndexedColumns];
   index_t x = begin;
   for (index_t count; (count = std::min(kIndexedColumns, end - x)) > 0; x += count) {
     bool done = false;
     if constexpr (kWide) {
-      if (count >= kMinWideRow && RunsWide()) {
-        count -= count % IndexStep<Red, WidePacket<Index>, E>();
-        IndexColumnsWide<Red>(index, e, first_row, row_step, rows, x, count);
+      if (count >= kMinAvx2Row && RunsAvx2()) {
+        count -= count % IndexStep<Red, Avx2Packet<Index>, E>();
+        IndexColumnsAvx2<Red>(index, e, first_row, row_step, rows, x, count);
         done = true;
       }
     }

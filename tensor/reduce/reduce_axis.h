@@ -84,7 +84,7 @@ struct ReduceWithAxisExp : Exp<ReduceWithAxisExp<Red, kIndex, N, E>, typename E:
   index_t ElementCost() const {
     const index_t cost = std::min(extent, kMaxCost) * (1 + CostOf(e));
     if (along_row || target.FlatTo2D()[0] > 1) return cost;
-    if (kIndex && target[N - 1] < kMinWideRow) return cost;
+    if (kIndex && target[N - 1] < kMinAvx2Row) return cost;
     return std::min(cost, ElementsPerTask() / (kIndex ? kIndexedColumns : kColumnBlock) - 1);
   }
 

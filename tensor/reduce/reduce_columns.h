@@ -191,12 +191,12 @@ template <typename Red, typename P, typename Accumulator, typename E>
 }
 
 /// Runs ReduceColumns in AVX2 packets, or in loops that the compiler vectorizes for AVX2. Requires:
-/// RunsWide().
+/// RunsAvx2().
 template <typename Red, typename Accumulator, typename E>
-TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_t first_row,
+TESSERA_AVX2_LOOP void ReduceColumnsAvx2(Accumulator* results, const E e, index_t first_row,
                                          index_t row_step, index_t begin, index_t end,
                                          index_t column, index_t count) {
-  ReduceColumnsIn<Red, WidePacket<Accumulator>>(results, e, first_row, row_step, begin, end, column,
+  ReduceColumnsIn<Red, Avx2Packet<Accumulator>>(results, e, first_row, row_step, begin, end, column,
                                                 count);
 }
 
@@ -206,11 +206,11 @@ TESSERA_WIDE_LOOP void ReduceColumnsWide(Accumulator* results, const E e, index_
 template <typename Red, typename Accumulator, typename E>
 void ReduceColumns(Accumulator* results, const E e, index_t first_row, index_t row_step,
                    index_t begin, index_t end, index_t column, index_t count) {
-  if constexpr (ReducesWidePackets<Red, E> ||
+  if constexpr (ReducesAvx2Packets<Red, E> ||
                 (!ReducesPackets<Red, E> && std::is_arithmetic_v<Accumulator> &&
-                 TESSERA_HAS_WIDE_PACKETS && !HoldsSpans<E>())) {
-    if (count >= kMinWideRow && RunsWide()) {
-      ReduceColumnsWide<Red>(results, e, first_row, row_step, begin, end, column, count);
+                 TESSERA_HAS_AVX2_PACKETS && !HoldsSpans<E>())) {
+    if (count >= kMinAvx2Row && RunsAvx2()) {
+      ReduceColumnsAvx2<Red>(results, e, first_row, row_step, begin, end, column, count);
       return;
     }
   }

@@ -35,9 +35,9 @@ concept ReducesPackets = E::kHasPacket && PacketTraits<typename E::value_type>::
 
 /// True if Red also reduces E in AVX2 packets.
 template <typename Red, typename E>
-concept ReducesWidePackets =
-    ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasWidePacketsOf<typename E::value_type> &&
-    HasWidePacket<E>() && HasWidePacket<typename Red::OPType>();
+concept ReducesAvx2Packets =
+    ReducesPackets<Red, E> && !HoldsSpans<E>() && kHasAvx2PacketsOf<typename E::value_type> &&
+    HasAvx2Packet<E>() && HasAvx2Packet<typename Red::OPType>();
 
 /// True if Red gives the same bits in any order, so that the compiler may choose the order. This is
 /// so for integers, whose sums wrap, unless they are reduced in packets.
@@ -69,12 +69,12 @@ struct RowChains {
   }
 };
 
-#if TESSERA_HAS_WIDE_PACKETS
+#if TESSERA_HAS_AVX2_PACKETS
 /// The partial results of a row in AVX2 packets. Each AVX2 packet is two chains, so that the bits
 /// are those of the build's own packets.
 template <typename Op, typename T>
-struct RowChains<Op, WidePacket<T>> {
-  using P = WidePacket<T>;
+struct RowChains<Op, Avx2Packet<T>> {
+  using P = Avx2Packet<T>;
 
   P p01, p23;
 
@@ -95,7 +95,7 @@ struct RowChains<Op, WidePacket<T>> {
                           MapPackets<Op>(LowHalves(a.p23, b.p23), HighHalves(a.p23, b.p23)));
   }
 };
-#endif  // TESSERA_HAS_WIDE_PACKETS
+#endif  // TESSERA_HAS_AVX2_PACKETS
 
 /// kReduceTurn is the number of elements in one step of kReduceChains packets. kReduceBlockOf is
 /// the number of elements in the steps whose partial results are combined together.
@@ -233,12 +233,12 @@ template <typename Red, typename P, typename E>
 }
 
 /// Runs ReduceRow in AVX2 packets, or in loops that the compiler vectorizes for AVX2. Requires:
-/// RunsWide().
+/// RunsAvx2().
 template <typename Red, typename E>
-TESSERA_WIDE_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowWide(const E e, index_t y,
+TESSERA_AVX2_LOOP AccumulatorOf<Red, typename E::value_type> ReduceRowAvx2(const E e, index_t y,
                                                                            index_t begin,
                                                                            index_t end) {
-  return ReduceRowIn<Red, WidePacket<typename E::value_type>>(e, y, begin, end);
+  return ReduceRowIn<Red, Avx2Packet<typename E::value_type>>(e, y, begin, end);
 }
 
 /// Reduces elements [begin, end) of row y of an expression. The order depends only on the extent:
@@ -248,9 +248,9 @@ template <typename Red, typename E>
 AccumulatorOf<Red, typename E::value_type> ReduceRow(const E& e, index_t y, index_t begin,
                                                      index_t end) {
   if constexpr (HasAtRow<E> && !HoldsSpans<E>()) return ReduceRow<Red>(AtRow(e, y), y, begin, end);
-  if constexpr (ReducesWidePackets<Red, E> ||
-                (ReducesInAnyOrder<Red, E> && TESSERA_HAS_WIDE_PACKETS && !HoldsSpans<E>())) {
-    if (end - begin >= kMinWideRow && RunsWide()) return ReduceRowWide<Red>(e, y, begin, end);
+  if constexpr (ReducesAvx2Packets<Red, E> ||
+                (ReducesInAnyOrder<Red, E> && TESSERA_HAS_AVX2_PACKETS && !HoldsSpans<E>())) {
+    if (end - begin >= kMinAvx2Row && RunsAvx2()) return ReduceRowAvx2<Red>(e, y, begin, end);
   }
   return ReduceRowIn<Red, typename PacketTraits<typename E::value_type>::type>(e, y, begin, end);
 }
@@ -268,7 +268,7 @@ TESSERA_HD void ReduceLanes(T* results, const P& packet, const MoreP&... packets
   pk::pstoreu(results, result);
 }
 
-/// The number of rows that ReduceRowsWide reduces side by side. A row has only two chains of AVX2
+/// The number of rows that ReduceRowsAvx2 reduces side by side. A row has only two chains of AVX2
 /// packets, because its order of additions must be that of four narrower ones. One row alone would
 /// wait for the latency of each addition.
 inline constexpr index_t kRowsSideBySide = 4;
@@ -279,9 +279,9 @@ inline constexpr index_t kSideBySideBytes = 4096;
 
 /// Sets results[i] = ReduceRow<Red>(e, first + i, 0, columns), kRowsSideBySide rows at a time from
 /// `first` on, and stops when fewer are left before `last`. Returns the number of rows reduced.
-/// Requires: `columns` holds one step and at most one block, and RunsWide().
+/// Requires: `columns` holds one step and at most one block, and RunsAvx2().
 template <typename Red, typename E>
-TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last, index_t columns,
+TESSERA_AVX2_LOOP index_t ReduceRowsAvx2(const E e, index_t first, index_t last, index_t columns,
                                          typename E::value_type* results) {
   using T = typename E::value_type;
   using Op = typename Red::OPType;
@@ -289,7 +289,7 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
   const T initial = Red::template InitialValue<T>();
   index_t y = first;
   for (; y + kRowsSideBySide <= last; y += kRowsSideBySide, results += kRowsSideBySide) {
-    RowChains<Op, WidePacket<T>> row0(initial), row1(initial), row2(initial), row3(initial);
+    RowChains<Op, Avx2Packet<T>> row0(initial), row1(initial), row2(initial), row3(initial);
     const auto &e0 = RowOf(e, y), &e1 = RowOf(e, y + 1), &e2 = RowOf(e, y + 2),
                &e3 = RowOf(e, y + 3);
     for (index_t x = 0; x < in_turns; x += kReduceTurn<T>) {
@@ -298,8 +298,8 @@ TESSERA_WIDE_LOOP index_t ReduceRowsWide(const E e, index_t first, index_t last,
       row2.Take(e2, y + 2, x);
       row3.Take(e3, y + 3, x);
     }
-    const WidePacket<T> all01 = RowChains<Op, WidePacket<T>>::CombinedOf(row0, row1);
-    const WidePacket<T> all23 = RowChains<Op, WidePacket<T>>::CombinedOf(row2, row3);
+    const Avx2Packet<T> all01 = RowChains<Op, Avx2Packet<T>>::CombinedOf(row0, row1);
+    const Avx2Packet<T> all23 = RowChains<Op, Avx2Packet<T>>::CombinedOf(row2, row3);
     if constexpr (PacketTraits<T>::kSize == 2) {
       ReduceLanes<Op>(results, LowHalf(all01), HighHalf(all01));
       ReduceLanes<Op>(results + 2, LowHalf(all23), HighHalf(all23));
@@ -389,10 +389,10 @@ template <typename Finish, typename P, typename T>
   return i;
 }
 
-/// Runs FinishPackets in AVX2 packets. Requires: RunsWide().
+/// Runs FinishPackets in AVX2 packets. Requires: RunsAvx2().
 template <typename Finish, typename T>
-TESSERA_WIDE_LOOP index_t FinishWide(const T* values, index_t count, index_t extent, T* results) {
-  return FinishPackets<Finish, WidePacket<T>>(values, count, extent, results);
+TESSERA_AVX2_LOOP index_t FinishAvx2(const T* values, index_t count, index_t extent, T* results) {
+  return FinishPackets<Finish, Avx2Packet<T>>(values, count, extent, results);
 }
 
 /// Sets results[i] = Finish of values[i], each reduced from `extent` elements. `results` may be
@@ -405,9 +405,9 @@ void FinishResults(const Value* values, index_t count, index_t extent, T* result
     if constexpr (PacketTraits<T>::kVectorizable) {
       using P = typename PacketTraits<T>::type;
       if constexpr (requires(const P& packet) { Finish::PacketMap(packet, extent); }) {
-        if constexpr (kHasWidePacketsOf<T> && HasWidePacket<Finish>()) {
-          if (count >= kMinWideRow && RunsWide()) {
-            i = FinishWide<Finish>(values, count, extent, results);
+        if constexpr (kHasAvx2PacketsOf<T> && HasAvx2Packet<Finish>()) {
+          if (count >= kMinAvx2Row && RunsAvx2()) {
+            i = FinishAvx2<Finish>(values, count, extent, results);
           }
         }
         i += FinishPackets<Finish, P>(values + i, count - i, extent, results + i);
@@ -430,11 +430,11 @@ void ReduceEachRow(const E& e, index_t first, index_t count, index_t columns, T*
     Value* values = buffer;
     if constexpr (kInPlace) values = results;
     index_t i = 0;
-    if constexpr (ReducesWidePackets<Red, E>) {
+    if constexpr (ReducesAvx2Packets<Red, E>) {
       constexpr index_t kLimit = kSideBySideBytes / index_t{sizeof(Value)};
-      static_assert(kReduceTurn<Value> <= kMinWideRow && kLimit <= kReduceBlockOf<Value>);
-      if (columns >= kMinWideRow && columns < kLimit && RunsWide()) {
-        i = ReduceRowsWide<Red>(e, first, first + rows, columns, values);
+      static_assert(kReduceTurn<Value> <= kMinAvx2Row && kLimit <= kReduceBlockOf<Value>);
+      if (columns >= kMinAvx2Row && columns < kLimit && RunsAvx2()) {
+        i = ReduceRowsAvx2<Red>(e, first, first + rows, columns, values);
       }
     }
     if constexpr (!HoldsSpans<E>()) {

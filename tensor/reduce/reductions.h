@@ -87,7 +87,7 @@ namespace finish {
 /// Applies Op to the result of Finish.
 template <typename Finish, typename Op>
 struct Then {
-  static constexpr bool kHasWidePacket = HasWidePacket<Finish>() && HasWidePacket<Op>();
+  static constexpr bool kHasAvx2Packet = HasAvx2Packet<Finish>() && HasAvx2Packet<Op>();
 
   template <typename T, typename Accumulator>
   TESSERA_HD static T Map(Accumulator value, index_t count) {

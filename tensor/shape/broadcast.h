@@ -25,7 +25,7 @@ struct BroadcastExp : Exp<BroadcastExp<E, N, kAxis>, typename E::value_type>,
   static constexpr bool kAlongRow = kAxis == N - 1;
   static constexpr bool kHasPacket =
       kAlongRow ? E::kHasPacket : PacketTraits<value_type>::kVectorizable;
-  static constexpr bool kHasWidePacket = !kAlongRow || HasWidePacket<E>();
+  static constexpr bool kHasAvx2Packet = !kAlongRow || HasAvx2Packet<E>();
 
   E vector;
   Shape<N> target;

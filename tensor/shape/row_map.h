@@ -128,7 +128,7 @@ struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
   using value_type = typename E::value_type;
   static constexpr int kRank = 0;  // rank 0 fits every shape
   static constexpr bool kHasPacket = E::kHasPacket;
-  static constexpr bool kHasWidePacket = HasWidePacket<E>();
+  static constexpr bool kHasAvx2Packet = HasAvx2Packet<E>();
 
   E e;
   index_t row;
@@ -200,7 +200,7 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
   static constexpr int kRank = Map::kRank;
   static constexpr bool kInSteps = kReadsInSteps<Map, E>;
   static constexpr bool kHasPacket = (Map::kWholeRows && E::kHasPacket) || kInSteps;
-  static constexpr bool kHasWidePacket = Map::kWholeRows && HasWidePacket<E>();
+  static constexpr bool kHasAvx2Packet = Map::kWholeRows && HasAvx2Packet<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kSharesWork = Map::kSharesWork && !kInSteps;
   static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;

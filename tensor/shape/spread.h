@@ -21,7 +21,7 @@ struct SpreadExp : Exp<SpreadExp<kAxis, E>, typename E::value_type>,
   static constexpr int kRank = E::kRank + 1;
   static constexpr bool kAlongRow = kAxis == kRank - 1;
   static constexpr bool kHasPacket = E::kHasPacket;
-  static constexpr bool kHasWidePacket = HasWidePacket<E>();
+  static constexpr bool kHasAvx2Packet = HasAvx2Packet<E>();
   static constexpr bool kMovesElements = true;
   static constexpr bool kIsItsOperands = true;
 

@@ -1,6 +1,6 @@
 // Loops over wide packets give, element by element, the bits that the functors' Map gives, and so
 // do reductions over rows and along them.
-#include "tessera/tensor/eval/wide_loop.h"
+#include "tessera/tensor/eval/avx2_loop.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +46,7 @@ std::vector<T> Operand(int which) {
 }
 
 template <typename T>
-class WideLoopTest : public testing::Test {
+class Avx2LoopTest : public testing::Test {
  protected:
   GuardedTensor<1, T> a{Shape1(kLongest + kOffsets), Operand<T>(0)};
   GuardedTensor<1, T> b{Shape1(kLongest + kOffsets), Operand<T>(1)};
@@ -80,49 +80,49 @@ class WideLoopTest : public testing::Test {
 };
 
 using RealTypes = testing::Types<float, double>;
-TYPED_TEST_SUITE(WideLoopTest, RealTypes);
+TYPED_TEST_SUITE(Avx2LoopTest, RealTypes);
 
-#define TESSERA_EXPECT_WIDE(...)                                                      \
+#define TESSERA_EXPECT_AVX2(...)                                                      \
   this->template Expect<sv::saveto>(#__VA_ARGS__,                                     \
                                     [](const auto& a, [[maybe_unused]] const auto& b, \
                                        [[maybe_unused]] const auto& c) { return __VA_ARGS__; })
 
-TYPED_TEST(WideLoopTest, FunctorsOfOneOperand) {
-  TESSERA_EXPECT_WIDE(F<op::identity>(a));
-  TESSERA_EXPECT_WIDE(F<op::negation>(a));
-  TESSERA_EXPECT_WIDE(F<op::square>(a));
-  TESSERA_EXPECT_WIDE(F<op::square_root>(a));
-  TESSERA_EXPECT_WIDE(F<op::rcp>(a));
-  TESSERA_EXPECT_WIDE(F<op::relu>(a));
-  TESSERA_EXPECT_WIDE(F<op::relu_grad>(a));
-  TESSERA_EXPECT_WIDE(F<op::abs>(a));
+TYPED_TEST(Avx2LoopTest, FunctorsOfOneOperand) {
+  TESSERA_EXPECT_AVX2(F<op::identity>(a));
+  TESSERA_EXPECT_AVX2(F<op::negation>(a));
+  TESSERA_EXPECT_AVX2(F<op::square>(a));
+  TESSERA_EXPECT_AVX2(F<op::square_root>(a));
+  TESSERA_EXPECT_AVX2(F<op::rcp>(a));
+  TESSERA_EXPECT_AVX2(F<op::relu>(a));
+  TESSERA_EXPECT_AVX2(F<op::relu_grad>(a));
+  TESSERA_EXPECT_AVX2(F<op::abs>(a));
 }
 
-TYPED_TEST(WideLoopTest, FunctorsOfTwoOperands) {
-  TESSERA_EXPECT_WIDE(F<op::plus>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::minus>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::mul>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::div>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::right>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::maximum>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::minimum>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::eq>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::ne>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::lt>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::le>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::gt>(a, b));
-  TESSERA_EXPECT_WIDE(F<op::ge>(a, b));
+TYPED_TEST(Avx2LoopTest, FunctorsOfTwoOperands) {
+  TESSERA_EXPECT_AVX2(F<op::plus>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::minus>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::mul>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::div>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::right>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::maximum>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::minimum>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::eq>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::ne>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::lt>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::le>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::gt>(a, b));
+  TESSERA_EXPECT_AVX2(F<op::ge>(a, b));
 }
 
-TYPED_TEST(WideLoopTest, FunctorsOfThreeOperandsAndNumbers) {
+TYPED_TEST(Avx2LoopTest, FunctorsOfThreeOperandsAndNumbers) {
   using T = TypeParam;
-  TESSERA_EXPECT_WIDE(F<op::clamp>(a, b, c));
-  TESSERA_EXPECT_WIDE(F<op::blend>(a, b, c));
-  TESSERA_EXPECT_WIDE(a * T(-0.0) + b);
-  TESSERA_EXPECT_WIDE(T(3) * (a - T(0.1)) / (b * c));
+  TESSERA_EXPECT_AVX2(F<op::clamp>(a, b, c));
+  TESSERA_EXPECT_AVX2(F<op::blend>(a, b, c));
+  TESSERA_EXPECT_AVX2(a * T(-0.0) + b);
+  TESSERA_EXPECT_AVX2(T(3) * (a - T(0.1)) / (b * c));
 }
 
-TYPED_TEST(WideLoopTest, EveryWayOfSaving) {
+TYPED_TEST(Avx2LoopTest, EveryWayOfSaving) {
   const auto sum = [](const auto& a, const auto& b, const auto&) { return a + b; };
   this->template Expect<sv::plusto>("+=", sum);
   this->template Expect<sv::minusto>("-=", sum);
@@ -130,7 +130,7 @@ TYPED_TEST(WideLoopTest, EveryWayOfSaving) {
   this->template Expect<sv::divto>("/=", sum);
 }
 
-TYPED_TEST(WideLoopTest, StreamedResultsAreTheSameAndStayInTheirPlace) {
+TYPED_TEST(Avx2LoopTest, StreamedResultsAreTheSameAndStayInTheirPlace) {
   const auto sum = [](const auto& a, const auto& b, const auto& c) { return a * b - c; };
   this->template Expect<sv::saveto>("streamed", sum, expr::Stores::kStreamed);
 }
@@ -155,11 +155,11 @@ TEST(StreamedStoresTest, BeginWhereTheCachesEnd) {
   };
   const auto update = [](const auto& dst, const auto& a, const auto& b) { return dst - a * b; };
   EXPECT_FALSE(streams(15, sum));
-  EXPECT_EQ(streams(17, sum), RunsWide() && kHasWidePacketsOf<float>);
+  EXPECT_EQ(streams(17, sum), RunsAvx2() && kHasAvx2PacketsOf<float>);
   EXPECT_FALSE(streams(23, twice));
-  EXPECT_EQ(streams(25, twice), RunsWide() && kHasWidePacketsOf<float>);
+  EXPECT_EQ(streams(25, twice), RunsAvx2() && kHasAvx2PacketsOf<float>);
   EXPECT_FALSE(streams(31, number));
-  EXPECT_EQ(streams(33, number), RunsWide() && kHasWidePacketsOf<float>);
+  EXPECT_EQ(streams(33, number), RunsAvx2() && kHasAvx2PacketsOf<float>);
   EXPECT_FALSE(streams(100, update));
 }
 
@@ -195,7 +195,7 @@ void ExpectReducedOverRows() {
   }
 }
 
-TYPED_TEST(WideLoopTest, ReductionsOverRows) {
+TYPED_TEST(Avx2LoopTest, ReductionsOverRows) {
   ExpectReducedOverRows<red::sum, TypeParam>();
   ExpectReducedOverRows<red::maximum, TypeParam>();
   ExpectReducedOverRows<red::minimum, TypeParam>();
@@ -259,14 +259,14 @@ void ExpectReducedAlongRows() {
   }
 }
 
-TYPED_TEST(WideLoopTest, ReductionsAlongRows) {
+TYPED_TEST(Avx2LoopTest, ReductionsAlongRows) {
   ExpectReducedAlongRows<red::sum, TypeParam>();
   ExpectReducedAlongRows<red::maximum, TypeParam>();
   ExpectReducedAlongRows<red::minimum, TypeParam>();
 }
 
-// Roots have instructions of their own; see psqrt in wide_packet.h.
-TYPED_TEST(WideLoopTest, ReductionsOfRoots) {
+// Roots have instructions of their own; see psqrt in avx2_packet.h.
+TYPED_TEST(Avx2LoopTest, ReductionsOfRoots) {
   using T = TypeParam;
   for (const index_t columns : {40, 700, 3000}) {
     GuardedTensor<2, T> a(Shape2(6, columns), RandomValues<T>(6 * columns, 0, 3));
@@ -288,7 +288,7 @@ TYPED_TEST(WideLoopTest, ReductionsOfRoots) {
 }
 
 // Among elements of -0, whose sum with what a sum begins with is 0.
-TYPED_TEST(WideLoopTest, ReductionsAlongRowsOfSpecialValues) {
+TYPED_TEST(Avx2LoopTest, ReductionsAlongRowsOfSpecialValues) {
   using T = TypeParam;
   constexpr index_t kColumns = 37;
   const std::vector<T> special = SpecialValues<T>();
@@ -334,15 +334,15 @@ struct OnlyNarrow {
   }
 };
 
-TEST(WideLoopTest, RunsWhereTheMachineTheFunctorAndTheLengthAllowIt) {
-  constexpr index_t kSize = expr::kMinWideRow + 3;
+TEST(Avx2LoopTest, RunsWhereTheMachineTheFunctorAndTheLengthAllowIt) {
+  constexpr index_t kSize = expr::kMinAvx2Row + 3;
   GuardedTensor<1, float> a(Shape1(kSize), RandomValues<float>(kSize, -1, 1));
   GuardedTensor<1, float> r(Shape1(kSize));
   const auto count = [&](const auto& assign) {
     Asked::wide = Asked::narrow = 0;
     assign();
   };
-  const bool wide = RunsWide();
+  const bool wide = RunsAvx2();
   count([&] { *r = F<Asked>(*a); });
   EXPECT_EQ(Asked::wide > 0, wide);
   EXPECT_EQ(Asked::narrow > 0, !wide && PacketTraits<float>::kVectorizable);
@@ -362,7 +362,7 @@ TEST(WideLoopTest, RunsWhereTheMachineTheFunctorAndTheLengthAllowIt) {
   count([&] { (*r).Slice(0, 4) = sum<1>(F<Asked>(*matrix)); });
   EXPECT_EQ(Asked::wide > 0, wide);
   count([&] {
-    (*r).Slice(0, expr::kMinWideRow - 1) = F<Asked>((*a).Slice(0, expr::kMinWideRow - 1));
+    (*r).Slice(0, expr::kMinAvx2Row - 1) = F<Asked>((*a).Slice(0, expr::kMinAvx2Row - 1));
   });
   EXPECT_EQ(Asked::wide, 0);
 }

@@ -1,12 +1,12 @@
-#ifndef TESSERA_TENSOR_EVAL_WIDE_LOOP_H_
-#define TESSERA_TENSOR_EVAL_WIDE_LOOP_H_
+#ifndef TESSERA_TENSOR_EVAL_AVX2_LOOP_H_
+#define TESSERA_TENSOR_EVAL_AVX2_LOOP_H_
 
 #include <tuple>
 #include <type_traits>
 
 #include "tessera/tensor/expr/expression.h"
 #include "tessera/tensor/functors/reducers.h"
-#include "tessera/tensor/packet/wide_packet.h"
+#include "tessera/tensor/packet/avx2_packet.h"
 
 /// Loops over a row: in AVX2 packets, and over elements that have no packets.
 namespace tessera::expr {
@@ -23,14 +23,14 @@ TESSERA_HD void SaveElement(T* dst, T value) {
 }
 
 /// The number of elements of a row from which AVX2 packets pay for the call of their loop.
-inline constexpr index_t kMinWideRow = 32;
+inline constexpr index_t kMinAvx2Row = 32;
 
 /// The number of elements of a row from which AVX2 packets of E pay for the call of their loop.
 template <typename T, typename E>
-inline constexpr index_t kMinWideRowOf = kMinWideRow;
+inline constexpr index_t kMinAvx2RowOf = kMinAvx2Row;
 /// The number of elements for an E that has no packets except AVX2 ones: one packet of floats.
 template <typename T, typename E>
-requires(!E::kHasPacket) inline constexpr index_t kMinWideRowOf<T, E> = 8;
+requires(!E::kHasPacket) inline constexpr index_t kMinAvx2RowOf<T, E> = 8;
 
 /// True if E names elements in memory, or one number, and computes nothing.
 template <typename E>
@@ -40,12 +40,12 @@ inline constexpr bool kHasNoOperands = std::tuple_size_v<OperandTupleOf<E>> == 0
 /// of half_t that are only copied. These are copied in longer vectors, as other elements of 2 bytes
 /// are.
 template <typename Saver, typename T, typename E>
-constexpr bool FitsWidePackets() {
+constexpr bool FitsAvx2Packets() {
   if constexpr (std::is_same_v<T, half_t> && std::is_same_v<Saver, sv::saveto> &&
                 kHasNoOperands<E>) {
     return false;
   }
-  return kHasWidePacketsOf<T> && HasWidePacket<E>() && HasWidePacketOf<typename Saver::OPType, T>();
+  return kHasAvx2PacketsOf<T> && HasAvx2Packet<E>() && HasAvx2PacketOf<typename Saver::OPType, T>();
 }
 
 /// The place where a loop's results go.
@@ -56,11 +56,11 @@ enum class Stores {
 
 /// Evaluates elements of row y from `begin` on, two AVX2 packets at a time as long as two fit
 /// before `end`. An E without other packets takes a last one alone. `row` is the address of the
-/// row's element 0. Returns the first element that is left. Requires: RunsWide().
+/// row's element 0. Returns the first element that is left. Requires: RunsAvx2().
 template <typename Saver, typename T, typename E>
-TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t begin, index_t end,
+TESSERA_AVX2_LOOP index_t EvaluateAvx2(T* row, const E e, index_t y, index_t begin, index_t end,
                                        Stores stores = Stores::kCached) {
-  using P = WidePacket<T>;
+  using P = Avx2Packet<T>;
   constexpr index_t kSize = P::kSize;
   index_t x = begin;
   for (; x + 2 * kSize <= end; x += 2 * kSize) {
@@ -68,8 +68,8 @@ TESSERA_WIDE_LOOP index_t EvaluateWide(T* row, const E e, index_t y, index_t beg
     P second = e.template EvalPacket<P>(y, x + kSize);
     if constexpr (std::is_same_v<Saver, sv::saveto>) {
       if (stores == Stores::kStreamed) {
-        StreamWide(row + x, first);
-        StreamWide(row + x + kSize, second);
+        StreamAvx2(row + x, first);
+        StreamAvx2(row + x + kSize, second);
         continue;
       }
     } else {
@@ -147,13 +147,13 @@ template <typename E>
 inline constexpr bool kFunctorKeepsNoState = true;
 /// True if a functor of one operand keeps no state.
 template <typename Op, typename A>
-inline constexpr bool kFunctorKeepsNoState<UnaryMapExp<Op, A>> = HasWidePacket<Op>();
+inline constexpr bool kFunctorKeepsNoState<UnaryMapExp<Op, A>> = HasAvx2Packet<Op>();
 /// True if a functor of two operands keeps no state.
 template <typename Op, typename A, typename B>
-inline constexpr bool kFunctorKeepsNoState<BinaryMapExp<Op, A, B>> = HasWidePacket<Op>();
+inline constexpr bool kFunctorKeepsNoState<BinaryMapExp<Op, A, B>> = HasAvx2Packet<Op>();
 /// True if a functor of three operands keeps no state.
 template <typename Op, typename A, typename B, typename C>
-inline constexpr bool kFunctorKeepsNoState<TernaryMapExp<Op, A, B, C>> = HasWidePacket<Op>();
+inline constexpr bool kFunctorKeepsNoState<TernaryMapExp<Op, A, B, C>> = HasAvx2Packet<Op>();
 template <typename E>
 constexpr bool KeepsNoState() {
   return kFunctorKeepsNoState<E> && []<typename... Part>(std::type_identity<std::tuple<Part...>>) {
@@ -198,9 +198,9 @@ template <typename Saver, typename T, typename E>
 }
 #undef TESSERA_INDEPENDENT
 
-/// Evaluates blocks like EvaluateBlocks, compiled for AVX2. Requires: RunsWide().
+/// Evaluates blocks like EvaluateBlocks, compiled for AVX2. Requires: RunsAvx2().
 template <typename Saver, typename T, typename E>
-TESSERA_WIDE_LOOP index_t EvaluateBlocksWide(T* row, const E e, index_t y, index_t begin,
+TESSERA_AVX2_LOOP index_t EvaluateBlocksAvx2(T* row, const E e, index_t y, index_t begin,
                                              index_t end) {
   return EvaluateBlocks<Saver>(row, e, y, begin, end);
 }
@@ -211,9 +211,9 @@ template <typename Saver, typename T, typename E>
 [[gnu::always_inline]] inline index_t EvaluateInBlocks(T* row, const E& e, index_t y, index_t begin,
                                                        index_t end) {
   if constexpr (FitsBlocks<E>()) {
-    if constexpr (!FitsWidePackets<Saver, T, E>()) {
-      if (end - begin >= 2 * kElementBlock && RunsWide()) {
-        return EvaluateBlocksWide<Saver>(row, e, y, begin, end);
+    if constexpr (!FitsAvx2Packets<Saver, T, E>()) {
+      if (end - begin >= 2 * kElementBlock && RunsAvx2()) {
+        return EvaluateBlocksAvx2<Saver>(row, e, y, begin, end);
       }
     }
     return EvaluateBlocks<Saver>(row, e, y, begin, end);
@@ -224,4 +224,4 @@ template <typename Saver, typename T, typename E>
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace tessera::expr
 
-#endif  // TESSERA_TENSOR_EVAL_WIDE_LOOP_H_
+#endif  // TESSERA_TENSOR_EVAL_AVX2_LOOP_H_
