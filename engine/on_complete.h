@@ -16,12 +16,8 @@ class Completion;
 /// A handle that an asynchronous operation calls when its work is done: once, from any thread,
 /// during the operation's function or long after it. Copies are handles to the same completion.
 ///
-/// A NaiveEngine, which has no threads, runs what becomes ready by the call inside the call. So
-/// that must not wait for what the same thread is to complete after it. If the call is inside an
-/// operation and makes several ready, only the first of them (by priority, then by push) runs
-/// there, and what that one makes ready; the others run when the thread is through with its
-/// outermost operation, or waits in one. Another thread that is through with an operation, or
-/// waits, may be quicker to take them.
+/// With NaiveEngine the operations that become ready run inside the call; see "NaiveEngine" in
+/// docs/engine.md.
 ///
 /// Everything that happened before the call is visible to the operations that depend on this one.
 /// When every copy is gone and none was called, the operation has failed with

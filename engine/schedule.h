@@ -39,58 +39,35 @@ struct ReplayOptions {
   int priority = 0;
 };
 
-/// Pushes that were noted once, by Engine::Record, to be run many times: their checks are made and
-/// their order is resolved, so that a replay takes neither locks nor memory for each of them.
+/// Pushes that Engine::Record has noted, to be run many times: their checks are made and their
+/// order is resolved, so that a replay takes neither locks nor memory for each of them.
 ///
-/// ### Order
-/// To everything else on the engine a replay is one operation, which reads and writes what its
-/// operations read and write: it begins after all earlier writes of what it reads and all earlier
-/// operations on what it writes, and what is pushed later on these waits for the end of it. Inside,
-/// operations take effect on each variable in the order of the recording. Replays of a schedule
-/// that writes something thus follow each other, unless ReplayOptions::variables gives each of them
-/// variables of its own; those of one that writes nothing may run at once.
+/// Order: to everything else on the engine a replay is one operation, which reads and writes what
+/// its operations read and write. Inside, operations take effect on each variable in the order of
+/// the recording. Replays of a schedule that writes something follow each other, unless
+/// ReplayOptions::variables gives each of them variables of its own; replays of one that writes
+/// nothing may run at once. Variables that the recording makes, writes before it reads them and
+/// deletes belong to the schedule alone, and cost nothing.
 ///
-/// The cost of a replay beside its operations grows with the variables that it takes its place on.
-/// Those that the recording makes, writes before it reads them and deletes belong to the schedule
-/// alone, and cost nothing.
+/// Among ready operations of a replay the higher priority goes first, then the one with the longest
+/// way to go (the most operations one after another until the end). Between two operations a worker
+/// goes over to other work of the engine that has a higher priority, now and then also to work of
+/// the same priority.
 ///
-/// Among operations of a replay that are ready the higher priority goes first. If all have the same
-/// one, each worker runs first what the operation before has made ready, of several the one with
-/// the longest way to go (the most operations one after another until the end); between two
-/// operations a worker goes over to what else is ready on the engine and has a higher priority, now
-/// and then also to that which has the same.
+/// Errors, names, counters, traces and DebugString are those of the recorded pushes, as if each had
+/// been pushed alone; counters and traces count the operations when the replay is over.
+/// Variable::version() advances by one for each replay that writes the variable. A wait inside an
+/// operation that needs the operation's own replay to end throws Error(kFailedPrecondition).
 ///
-/// ### Promises of a push that stay
-/// Errors mark variables, skip those who read them and are reported as if each operation had been
-/// pushed alone; names and places are those of the recorded pushes. Counters and traces count each
-/// operation of each replay, when the replay is over. DebugString and stall reports name the
-/// schedule and those of its operations that run or, asynchronous, are not complete.
-/// Variable::version() advances by one for each replay that writes the variable.
+/// Graphs: a schedule whose operations are all PushOptions::capturable, synchronous and for one
+/// CUDA device becomes a CUDA graph. The first replay calls the functions while the device only
+/// notes what they enqueue; later ones launch that again, after another capture if slots have
+/// changed. A replay is then one operation of the device's compute stream, and an error that the
+/// device reports marks all variables that the schedule writes. The memory that the functions use
+/// must not be given to others between replays. See "Schedules" in docs/engine.md for replays that
+/// push each operation by itself.
 ///
-/// An operation may wait for variables. A wait that could end only after the operation's own replay
-/// throws, as every wait that never could end: one for a pending write behind the replay is such. A
-/// thread that runs other operations while it waits may run many of a replay before it looks again.
-///
-/// ### Graphs A schedule whose operations are all PushOptions::capturable, synchronous and for one
-/// CUDA device becomes a CUDA graph: the first replay calls the functions while the device only
-/// notes what they enqueue, and launches that; later ones launch it again. If slots have changed
-/// the functions are called once more and the graph is updated in place. A replay is then one
-/// operation of the device's compute stream, whatever the FnProperty of the pushes, also in traces;
-/// and an error that the device reports marks all that the schedule writes. The memory that the
-/// functions use must not be given to others between replays.
-///
-/// The replay does its operations on the stream, in the order of the recording, if its inputs carry
-/// an error (only those that depend on it are skipped), if a function throws, and if the device
-/// refuses the graph; after such a refusal replays push each operation.
-///
-/// ### Where each operation is pushed by itself
-/// On NaiveEngine, which runs them in the order of the recording, and for a schedule with
-/// operations for a CUDA device that is no graph, so that each goes to its stream. Then each costs
-/// what a push costs and advances versions by itself. Nothing that others push or replay meanwhile
-/// comes in between, but on NaiveEngine, where it may.
-///
-/// ### Threads and life
-/// Replay, Describe and Graphviz may be called from any thread, also at once. The schedule may be
+/// Thread-safe: Replay, Describe and Graphviz may be called from any thread. The schedule may be
 /// destroyed while replays of it pend: they end. It must not outlive its engine.
 class Schedule {
  public:
