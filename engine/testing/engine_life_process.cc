@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <future>
 #include <latch>
 #include <memory>
 #include <string>
@@ -16,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "tbb/parallel_for.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/testing/child_process.h"
@@ -137,14 +135,6 @@ int ExitWithAStaticEngine() {
   static std::unique_ptr<Engine> engine = Engine::Create();
   for (int i = 0; i < 1000; ++i) engine->PushSync([](RunContext) { ++runs; }, kCpu, {}, {});
   return 0;
-}
-
-/// Pushes an operation on `variable` that somebody has to complete.
-OnComplete PushOpen(Engine& engine, Variable* variable) {
-  std::promise<OnComplete> handle;
-  engine.PushAsync([&](RunContext, OnComplete done) { handle.set_value(std::move(done)); }, kCpu,
-                   {}, {variable});
-  return handle.get_future().get();
 }
 
 /// The destructor of an object that is older than the default engine comes after that one's end.
