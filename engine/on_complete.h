@@ -16,8 +16,7 @@ class Completion;
 /// A handle that an asynchronous operation calls when its work is done: once, from any thread,
 /// during the operation's function or long after it. Copies are handles to the same completion.
 ///
-/// With NaiveEngine the operations that become ready run inside the call; see "NaiveEngine" in
-/// docs/engine.md.
+/// NaiveEngine runs the operations that become ready inside the call; see docs/engine.md.
 ///
 /// Everything that happened before the call is visible to the operations that depend on this one.
 /// When every copy is gone and none was called, the operation has failed with

@@ -80,8 +80,8 @@ enum class ExecutionKind : uint8_t {
   kDelete,  ///< a write that gives the variable back
   kReplay,  ///< all operations of a schedule together
   kGraph,   ///< the same, as one graph for a device
-  kJoin,    ///< on no variable: whoever runs it lends a hand with a replay
-  kVisit,   ///< on no variable: what a thread runs of a replay
+  kJoin,    ///< on no variable: its worker joins a replay
+  kVisit,   ///< on no variable: a thread in a replay
   kStep,    ///< on no variable: an asynchronous operation of a replay
 };
 

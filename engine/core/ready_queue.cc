@@ -130,7 +130,7 @@ Execution* ReadyQueue::Pop() {
   return execution;
 }
 
-/// Help for a replay that has become demanded since it was called.
+/// The join of a replay that has become demanded since it was requested.
 Execution* ReadyQueue::FindDemandedJoin() const {
   if (joins_ == 0) return nullptr;
   const auto demanded = [](const Execution& execution) {

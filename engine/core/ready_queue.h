@@ -31,7 +31,7 @@ class ReadyQueue {
   /// Makes an execution the next to run if it is in the queue.
   void Promote(Execution* execution);
 
-  /// Promotes the joins of replays that have become demanded since these called for help.
+  /// Promotes the joins of replays that have become demanded since these were requested.
   void PromoteJoins();
 
   /// Calls visit(execution) for each, in no order.

@@ -456,8 +456,8 @@ bool WouldDeadlock(WaitExecution& wait) {
   return false;
 }
 
-void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
-                      const std::function<void(Execution*)>& promote) {
+void InheritPriority(WaitExecution& wait, int64_t max_visits,
+                     const std::function<void(Execution*)>& promote) {
   struct Place {
     DependencyVariable* variable;
     const Execution* execution;  // only compared: it may be complete and reused

@@ -169,8 +169,8 @@ bool WouldDeadlock(WaitExecution& wait);
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for
 /// those of them that may be ready. Stops after so many queue entries. Changes meanwhile may be
 /// missed, and an execution may be complete and reused by the time it is promoted.
-void DemandWhatBlocks(WaitExecution& wait, int64_t max_visits,
-                      const std::function<void(Execution*)>& promote);
+void InheritPriority(WaitExecution& wait, int64_t max_visits,
+                     const std::function<void(Execution*)>& promote);
 
 }  // namespace tessera::engine_internal
 

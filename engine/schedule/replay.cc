@@ -111,15 +111,15 @@ void Replay::Mark(uint32_t index, const FailureRef& failure) {
   if (failure != nullptr) failed.store(true, std::memory_order_relaxed);
 }
 
-void CallHelp(Replay& replay, int64_t rank, Scheduler& scheduler) {
+void RequestJoin(Replay& replay, int64_t rank, Scheduler& scheduler) {
   if (!replay.gate.Call()) return;
   // Relaxed: the caller has a reference itself.
   replay.references.fetch_add(1, std::memory_order_relaxed);
-  // The last helper has answered, hence done with it. It is the replay's own, so that whoever is
-  // about to wait needs no memory for its call.
+  // The last worker that joined has answered, hence done with it. It is the replay's own, so that
+  // whoever is about to wait needs no memory for its call.
   Execution* const join = &replay.join;
   join->rank = rank;
-  // The join goes first if a wait needs the replay: DemandWhatBlocks knows the replay's execution
+  // The join goes first if a wait needs the replay: InheritPriority knows the replay's execution
   // alone.
   join->demanded.store(replay.execution->demanded.load(std::memory_order_relaxed),
                        std::memory_order_relaxed);
@@ -134,7 +134,7 @@ void SuspendVisit(Execution* current, Scheduler& scheduler) {
   Replay& replay = *static_cast<VisitExecution*>(current)->visited;
   replay.gate.Suspend();
   if (replay.HasReady())
-    CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset, scheduler);
+    RequestJoin(replay, replay.plan.highest_rank() + replay.rank_offset, scheduler);
 }
 
 void ResumeVisit(Execution* current) {

@@ -103,7 +103,7 @@ struct Replay {
   std::atomic<bool> failed{false};
 
   VisitGate<> gate;
-  /// Stands in the ready queue from a call of the gate's until a helper takes it out.
+  /// Stands in the ready queue from a call of the gate's until a worker takes it out.
   Execution join;
   std::atomic<uint64_t> skipped{0};
   /// The replay itself, each visitor and `join` in the queue; the last one gives it back to the
@@ -139,7 +139,7 @@ struct Replay {
 
 /// Sees to it that a thread joins the replay, whose operations that are ready and nobody's have
 /// that rank.
-void CallHelp(Replay& replay, int64_t rank, Scheduler& scheduler);
+void RequestJoin(Replay& replay, int64_t rank, Scheduler& scheduler);
 
 /// Called when the operation that runs on this thread begins to wait: if it belongs to a replay,
 /// the visit does not count until ResumeVisit, and others join for what is ready.

@@ -319,12 +319,12 @@ Replays::VisitEnd Replays::RunReady(Replay& replay, VisitExecution& visit) {
       // Not the last to be over, for nobody else can run `next` before it is put back.
       if (done > 0) replay.Finish(done);
       replay.PutBack(visit.stack, next);
-      CallHelp(replay, rank, *state_.scheduler);
+      RequestJoin(replay, rank, *state_.scheduler);
       return VisitEnd::kYielded;
     }
     // For all that this thread has left behind, and for what others have: each calls one.
     if (replay.gate.visitors() < workers && replay.HasReady())
-      CallHelp(replay, rank, *state_.scheduler);
+      RequestJoin(replay, rank, *state_.scheduler);
     const SchedulePlan::Operation& operation = plan.operation(next);
     visit.push.store(&plan.push(next), std::memory_order_relaxed);
     context.device = operation.device;
@@ -442,7 +442,7 @@ void Replays::CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList&
   const uint32_t next = replay.Release(/*stack=*/0, index);
   if (next != kNone) replay.PutBack(/*stack=*/0, next);
   if (replay.HasReady())
-    CallHelp(replay, replay.plan.highest_rank() + replay.rank_offset, *state_.scheduler);
+    RequestJoin(replay, replay.plan.highest_rank() + replay.rank_offset, *state_.scheduler);
   // The operation, which is not over yet, keeps the replay up to here.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   if (replay.Finish(1)) EndReplay(replay, ready);

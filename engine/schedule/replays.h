@@ -28,9 +28,9 @@ class Replays {
 
   /// Runs a replay whose turn has come on all its variables.
   void BeginReplay(Execution* execution, ReadyList& ready);
-  /// Runs operations of a replay that has called for help.
+  /// Runs operations of a replay that has requested another worker.
   void JoinReplay(Execution* join, ReadyList& ready);
-  /// Gives up the help for a replay that is over.
+  /// Gives up the join of a replay that is over.
   void DropJoin(Execution* join);
   /// Completes an asynchronous operation, in whatever thread does that.
   void CompleteStep(AsyncStep* step, std::exception_ptr error, ReadyList& ready);

@@ -12,7 +12,7 @@ namespace tessera::engine_internal {
 /// that is ready may be left there with nobody on the way to it.
 ///
 /// Sequentially consistent throughout, as is what makes operations ready and what looks for them:
-/// of a visitor that leaves, or a helper that comes, and one who has just left something to take,
+/// of a visitor that leaves, or a worker that joins, and one who has just left something to take,
 /// one sees the other.
 ///
 /// Threads: every member may be called from any thread.
@@ -39,14 +39,14 @@ class VisitGate {
   /// Who visits, but for those that are suspended.
   int32_t visitors() const { return visitors_.load(std::memory_order_seq_cst); }
 
-  /// Called when something is ready. True for one caller, who sees to it that a helper comes; for
+  /// Called when something is ready. True for one caller, who sees to it that a worker joins; for
   /// the others one is on the way, who has yet to look.
   bool Call() {
     return !called_.load(std::memory_order_seq_cst) &&
            !called_.exchange(true, std::memory_order_seq_cst);
   }
 
-  /// The helper has come. It looks for what is ready after this.
+  /// A worker has joined. It looks for what is ready after this.
   void Answer() { called_.exchange(false, std::memory_order_seq_cst); }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 // A wait spins for about as long as a sleep and a wake-up take.
 constexpr auto kSpinTime = std::chrono::microseconds(20);
 // Priority inheritance stops after so many queue entries.
-constexpr int64_t kMaxDemandVisits = 16384;
+constexpr int64_t kMaxInheritanceVisits = 16384;
 
 bool SpinUntil(absl::FunctionRef<bool()> done) {
   const auto end = std::chrono::steady_clock::now() + kSpinTime;
@@ -92,7 +92,7 @@ void Waits::AwaitTurn(Waiter& waiter) {
   }
   WaitEnd end = WaitEnd::kDone;
   if (waiter.inside) {
-    Demand(waiter);
+    InheritPriority(waiter);
     end = WaitInside([&] { return waiter.done.load(); }, &waiter);
   } else if (MayNotSleep()) {
     end = abandoned_.load() ? WaitEnd::kProcessEnds : WaitEnd::kStopped;
@@ -108,9 +108,10 @@ void Waits::AwaitTurn(Waiter& waiter) {
 }
 
 /// Priority inheritance: what the wait needs runs before all else.
-void Waits::Demand(Waiter& waiter) {
-  DemandWhatBlocks(waiter, kMaxDemandVisits,
-                   [this](Execution* execution) { state_.scheduler->Promote(execution); });
+void Waits::InheritPriority(Waiter& waiter) {
+  engine_internal::InheritPriority(waiter, kMaxInheritanceVisits, [this](Execution* execution) {
+    state_.scheduler->Promote(execution);
+  });
   state_.scheduler->PromoteJoins();
 }
 

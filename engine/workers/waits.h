@@ -61,7 +61,7 @@ class Waits {
 
   void AwaitFence(Fence& fence, bool inside);
   void AwaitTurn(Waiter& waiter);
-  void Demand(Waiter& waiter);
+  void InheritPriority(Waiter& waiter);
   bool LeaveQueue(Waiter& waiter);
   bool LeaveIfDeadlocked(Waiter& waiter);
   void BlockOutside(Waiter& waiter);
