@@ -11,7 +11,7 @@ namespace tessera::engine_internal {
 /// Executions that have begun, are not over and stand on no variable, so that people find them.
 /// Takes no memory: the links are the first edge of an execution, which such a one does not need.
 ///
-/// All calls may overlap, but for those with the same execution. Under the lock nothing else is
+/// All calls may overlap, except those with the same execution. Under the lock nothing else is
 /// locked.
 class BegunList {
  public:

@@ -81,7 +81,7 @@ void DependencyEngine::RunAmongDevices(Execution* execution, ReadyList& ready) {
     graphs_.Run(execution, std::move(before), ready);
   } else if (execution->on_device()) {
     devices_.RunOnDevice(execution, std::move(before), ready);
-  } else if (!before.pending.empty() && devices_.PutAside(execution, before.pending)) {
+  } else if (!before.pending.empty() && devices_.Defer(execution, before.pending)) {
     // A fence has it now.
   } else if (execution->kind == ExecutionKind::kReplay) {
     replays_.BeginReplay(execution, ready);

@@ -91,7 +91,7 @@ enum class QueuePlace : uint8_t { kNone, kFifo, kRanked, kUrgent };
 /// One push, from the push until it is complete.
 ///
 /// Fields without a note belong to the pusher until the execution is on its variables' queues, and
-/// to whoever made it ready after that: the locks of the variables pass them on.
+/// to the thread that made it ready after that: the locks of the variables pass them on.
 struct alignas(64) Execution {
   std::span<Edge> edges() {
     return {edge_count <= kInlineEdges ? inline_edges : more_edges.get(), edge_count};
@@ -127,7 +127,7 @@ struct alignas(64) Execution {
   /// The operation's function has been called. Relaxed everywhere.
   std::atomic<bool> running{false};
   uint32_t edge_count = 0;
-  /// Edges that are not granted yet; whoever brings it to 0 owns the execution.
+  /// Edges that are not granted yet; the thread that brings it to 0 owns the execution.
   std::atomic<int32_t> blocked_edges{0};
   /// The users of the record: its function's call and its completion.
   std::atomic<int32_t> references{0};

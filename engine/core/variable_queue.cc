@@ -106,14 +106,14 @@ void Grant(DependencyVariable& variable, ReadyList& ready) {
   } else {
     AddReader(variable, *edge);
   }
-  // Release and acquire: whoever grants the last edge sees what those who granted the others did,
-  // and what was done before by those whose turn it was.
+  // Release and acquire: the thread that grants the last edge sees what those that granted the
+  // others did, and what was done before by those whose turn it was.
   if (execution->blocked_edges.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     ready.PushBack(execution);
   }
 }
 
-/// The operation that has just used the variable is issued: whoever comes next comes after `fence`.
+/// The operation that has just used the variable is issued: the next one comes after `fence`.
 /// Returns what is to be destroyed without the lock. Takes no memory after ReserveForFence.
 /// Requires the variable's lock.
 std::unique_ptr<DeviceUses> AddUse(DependencyVariable& variable, bool write,
@@ -172,7 +172,7 @@ struct Passed {
   std::unordered_set<const Edge*> followed;  ///< what they hold back has been appended
 };
 
-/// Appends to `blocked` those that wait on the edge's variable because of its execution, but for
+/// Appends to `blocked` those that wait on the edge's variable because of its execution, except
 /// those that have been appended before.
 void AppendBlockedOn(Edge& own, Passed& passed, std::vector<Execution*>& blocked) {
   DependencyVariable& variable = *own.variable();

@@ -19,7 +19,7 @@ namespace tessera::engine_internal {
 struct RecordedPush;
 
 // Variables' queues: executions get their turn on variables. Nothing here knows about threads or
-// queues of ready work: whoever calls gets the executions that became ready and sees to them.
+// queues of ready work: the caller gets the executions that became ready and sees to them.
 //
 // The variables of an execution are locked together, in order of their addresses, while it takes
 // its place in their queues. So two executions stand in the same order in all queues that they
@@ -161,9 +161,10 @@ bool AwaitedWriteRuns(WaitExecution& wait);
 ///
 /// Follows what is blocked by the owner: operations behind it in queues, those behind these, the
 /// owners of waits among them. None of these can complete before the owner goes on, so they hold
-/// still while other threads push and run, and an answer of true stays true; but for waits that are
-/// cancelled, and for an asynchronous owner that is complete before its function has returned. The
-/// caller sees to it that neither happens meanwhile. Takes time in proportion to what is blocked.
+/// still while other threads push and run, and an answer of true stays true. Exceptions are waits
+/// that are cancelled, and an asynchronous owner that is complete before its function has returned:
+/// the caller sees to it that neither happens meanwhile. Takes time in proportion to what is
+/// blocked.
 bool WouldDeadlock(WaitExecution& wait);
 
 /// Marks those pending executions that the wait needs as demanded, and calls promote(execution) for

@@ -21,7 +21,7 @@ void Devices::Check(Device device, FnProperty property, std::string_view operati
   state_.uses_devices.store(true, std::memory_order_relaxed);
 }
 
-bool Devices::PutAside(Execution* execution, const std::vector<FenceRef>& fences) {
+bool Devices::Defer(Execution* execution, const std::vector<FenceRef>& fences) {
   // Its turn has come, so nobody else uses the count. One is ours, so that it cannot go meanwhile.
   execution->blocked_edges.store(static_cast<int32_t>(fences.size()) + 1,
                                  std::memory_order_relaxed);
@@ -43,7 +43,7 @@ void Devices::RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& 
   const ThreadFrame frame(state_.id, execution);
   try {
     const CurrentDeviceOf current(stream);
-    // Skipped ones as well: whoever comes next comes after their fence alone.
+    // Skipped ones as well: the next operation comes after their fence alone.
     for (const FenceRef& fence : before.pending) {
       if (fence->stream != &watched) stream.WaitFor(*fence->event);
     }

@@ -17,7 +17,7 @@ namespace tessera::engine_internal {
 /// When the function of such an operation has returned the operation is issued: it gives up its
 /// variables and leaves its fence with them. When the device comes to the fence it is complete.
 /// Those that get their turn meanwhile go on at once if they are on the same stream, make their
-/// stream wait if they are on another, and else are put aside until the fence.
+/// stream wait if they are on another, and else are deferred until the fence.
 ///
 /// Threads: every member may be called from any thread.
 class Devices {
@@ -35,7 +35,7 @@ class Devices {
 
   /// Leaves the execution with the fences, the last of which dispatches it once more; the caller
   /// must not touch it any more. Returns false if all of them are done by now.
-  bool PutAside(Execution* execution, const std::vector<FenceRef>& fences);
+  bool Defer(Execution* execution, const std::vector<FenceRef>& fences);
   /// Calls the function of an operation and issues it.
   void RunOnDevice(Execution* execution, IssuedBefore before, ReadyList& ready);
   /// Issues an asynchronous operation that is complete.

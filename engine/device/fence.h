@@ -52,7 +52,7 @@ struct Fence {
   }
 
   const WatchedStream* const stream;
-  const uint64_t position;  ///< on its stream: whoever has passed it has passed all lower ones
+  const uint64_t position;  ///< on its stream: a fence that is passed implies all lower ones
   const std::shared_ptr<DeviceEvent> event;
   const std::string operation;  // for DebugString; the record of the operation may be gone
   const std::source_location site;

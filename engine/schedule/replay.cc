@@ -85,7 +85,8 @@ uint32_t Replay::Release(uint32_t stack, uint32_t index) {
   for (const uint32_t after : plan.successors(index)) {
     Counter& counter = counters_[after];
     if (counter.all > 1) {
-      // Acquire and release: whoever brings it to 0 sees what all that it waited for have done.
+      // Acquire and release: the thread that brings it to 0 sees the effects of all that it waited
+      // for.
       if (counter.waiting_for.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
       counter.waiting_for.store(counter.all, std::memory_order_relaxed);
     }
@@ -116,7 +117,7 @@ void RequestJoin(Replay& replay, int64_t rank, Scheduler& scheduler) {
   // Relaxed: the caller has a reference itself.
   replay.references.fetch_add(1, std::memory_order_relaxed);
   // The last worker that joined has answered, hence done with it. It is the replay's own, so that
-  // whoever is about to wait needs no memory for its call.
+  // a thread that is about to wait needs no memory for its call.
   Execution* const join = &replay.join;
   join->rank = rank;
   // The join goes first if a wait needs the replay: InheritPriority knows the replay's execution

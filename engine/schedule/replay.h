@@ -31,7 +31,7 @@ class Scheduler;
 ///
 /// The order that this makes: the counters in Release hand on what an operation did to those that
 /// come after it, the stack (or the heap's lock) hands an operation from thread to thread, and
-/// `unfinished` takes everything to whoever ends the replay.
+/// `unfinished` takes everything to the thread that ends the replay.
 struct Replay {
   static constexpr uint32_t kNone = SchedulePlan::kNone;
 
@@ -158,7 +158,7 @@ struct AsyncStep final : Execution {
 /// The graph of a schedule on a device.
 struct GraphOfSchedule {
   /// A replay uses what is below. Replays that write nothing may run at once, in one thread even if
-  /// a function waits: whoever comes second does without.
+  /// a function waits: the second one does without.
   std::atomic<bool> taken{false};
   std::unique_ptr<DeviceGraph> graph;
   bool captured = false;     ///< `graph` holds work
@@ -175,7 +175,7 @@ struct GraphOfSchedule {
 };
 
 /// The replays of one schedule that are not under way, and what they share. The schedule owns it,
-/// together with replays that are under way: whoever is the last to give it up deletes it, when the
+/// together with replays that are under way: the last owner deletes it, when the
 /// captures of its functions may go.
 class ReplayPool {
  public:

@@ -501,7 +501,7 @@ void Replays::DropJoin(Execution* join) {
 }
 
 void Replays::DropReplay(Replay& replay, ReadyList& ready) {
-  // Acquire and release: whoever takes the replay next sees everyone's last use of it.
+  // Acquire and release: the thread that takes the replay next sees everyone's last use of it.
   if (replay.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   const std::unique_ptr<ReplayPool> last = ReplayPool::Give(std::unique_ptr<Replay>(&replay));
   // The schedule is gone: the captures of its functions may wait for what is ready.

@@ -20,7 +20,7 @@ template <typename Memory = StdMemory>
 class VisitGate {
  public:
   /// Visits once, and again while `run` has found nothing to do but there is something by the time
-  /// that this thread does not count any more: whoever left that may have counted on it.
+  /// that this thread does not count any more: the thread that left that may have counted on it.
   /// run(number), given how many were there before, returns whether it left for want of work.
   template <typename Run, typename HasReady>
   void Visit(const Run& run, const HasReady& has_ready) {
@@ -31,12 +31,12 @@ class VisitGate {
     } while (found_nothing && has_ready());
   }
 
-  /// A visitor's operation begins to wait, and goes on: in between it takes nothing, so whoever
-  /// suspends it looks for what is ready after that, and calls.
+  /// A visitor's operation begins to wait, and goes on: in between it takes nothing, so the thread
+  /// that suspends it looks for what is ready after that, and calls.
   void Suspend() { visitors_.fetch_sub(1, std::memory_order_seq_cst); }
   void Resume() { visitors_.fetch_add(1, std::memory_order_seq_cst); }
 
-  /// Who visits, but for those that are suspended.
+  /// The visitors, except those that are suspended.
   int32_t visitors() const { return visitors_.load(std::memory_order_seq_cst); }
 
   /// Called when something is ready. True for one caller, who sees to it that a worker joins; for

@@ -98,7 +98,7 @@ void WorkerPool::Dispatch(ReadyList& ready) {
   {
     std::lock_guard<FutexLock> hold(lock_);
     int64_t count = 0;
-    if (spinning_) {  // it will take one of these; whoever comes next must not count on it too
+    if (spinning_) {  // it will take one of these; the next dispatch must not count on it too
       spinning_ = false;
       --count;
     }
