@@ -272,8 +272,8 @@ void DependencyEngine::AwaitWatchedFence(const FenceRef& fence, Execution* execu
       ready.PushBack(blocked);
     }
   }
-  if (!ready.empty())
-    state_.scheduler->Dispatch(ready);  // what goes below may wait for it, see Complete
+  // Captures that go below may wait for these, see Complete.
+  if (!ready.empty()) state_.scheduler->Dispatch(ready);
   if (execution->kind == ExecutionKind::kGraph) {
     graphs_.End(execution);
   } else if (Operations::DropReference(*execution)) {

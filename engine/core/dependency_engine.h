@@ -103,7 +103,6 @@ class DependencyEngine final : public Engine,
 
   // Stopping and ending (lifetime/shutdown.cc).
   void HoldOperations(bool at_end);
-  void LetOperationsBegin();
 
   EngineState state_;
   Waits waits_;

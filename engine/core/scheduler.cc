@@ -43,6 +43,7 @@ void Scheduler::Deactivate() {
 bool Scheduler::Stop(bool at_end) {
   std::lock_guard<FutexLock> hold(lock_);
   if (ending_ && !at_end) return false;
+  ended_ |= at_end;
   stopped_.store(true);
   ++stop_waiters_;
   return true;
@@ -64,7 +65,7 @@ void Scheduler::Start() {
     // Both, so that those who wait in AwaitStop look again.
     std::lock_guard<std::mutex> hold_quiet(quiet_mutex_);
     std::lock_guard<FutexLock> hold(lock_);
-    if (!stopped_relaxed()) return;
+    if (ended_ || !stopped_relaxed()) return;
     stopped_.store(false);
     while (Execution* execution = queue_.Pop()) ready.PushBack(execution);
     if (stop_waiters_ > 0) quiet_->notify_all();

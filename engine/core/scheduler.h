@@ -84,12 +84,13 @@ class Scheduler {
   /// engine may be destroyed.
   void Deactivate();
 
-  /// Lets no operation begin from here on. Returns false, with nothing done, if the end of the
-  /// engine has begun, unless this is a part of it.
+  /// Lets no operation begin from here on, for good if this is `at_end` of the engine or of the
+  /// process. Returns false, with nothing done, if the engine's end has begun and this is no part
+  /// of it.
   bool Stop(bool at_end);
   /// Returns when no operation runs after a Stop, or somebody has called Start.
   void AwaitStop();
-  /// Lets operations begin again.
+  /// Lets operations begin again, except after the end.
   void Start();
   /// May be out of date.
   bool stopped() const { return stopped_.load(); }
@@ -139,6 +140,7 @@ class Scheduler {
   int64_t stop_waiters_ ABSL_GUARDED_BY(lock_) = 0;  // threads in AwaitStop
   int64_t pushes_ ABSL_GUARDED_BY(lock_) = 0;        // open BeginPushes
   bool ending_ ABSL_GUARDED_BY(lock_) = false;
+  bool ended_ ABSL_GUARDED_BY(lock_) = false;
   // Written under lock_, and read without it where being late does no harm.
   alignas(64) std::atomic<bool> stopped_{false};
   OperationRunner* const runner_;

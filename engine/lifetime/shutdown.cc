@@ -26,12 +26,6 @@ void DependencyEngine::HoldOperations(bool at_end) {
 
 void DependencyEngine::Start() {
   CheckNotForked("Start");
-  LetOperationsBegin();
-}
-
-void DependencyEngine::LetOperationsBegin() {
-  // At the end of Shutdown and of the process the engine stays as it is.
-  if (!accepting_.load() || waits_.process_ends()) return;
   state_.scheduler->Start();
   waits_.NotifyInside();
 }
@@ -44,7 +38,7 @@ void DependencyEngine::Shutdown() {
   if (!shutdown_.Enter()) return;
   absl::Cleanup let_others = [this] { shutdown_.Leave(/*shut_down=*/false); };
   state_.scheduler->BeginEnd();
-  LetOperationsBegin();
+  Start();
   state_.progress.AwaitIdle();  // operations may still push
   // Idle between two operations of a replay, a matter of instructions.
   while (state_.scheduler->HasPushes()) {

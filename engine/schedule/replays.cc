@@ -271,8 +271,8 @@ void Replays::VisitReplay(Replay& replay, ReadyList& ready) {
       [&](int32_t number) {
         visit.stack = replay.StackOf(number);
         const ThreadFrame frame(state_.id, &visit);
-        state_.scheduler->CallIsolated(
-            std::ref(run));  // by reference: a function object of this size would allocate
+        // By reference: a function object of this size would allocate.
+        state_.scheduler->CallIsolated(std::ref(run));
         return end == VisitEnd::kNothingReady;
       },
       [&] { return replay.HasReady(); });
@@ -293,7 +293,8 @@ bool Replays::MustYield(const Replay& replay, int64_t rank, int64_t runs) const 
 /// Runs operations of the replay until none is ready or something else should run first.
 Replays::VisitEnd Replays::RunReady(Replay& replay, VisitExecution& visit) {
   const SchedulePlan& plan = replay.plan;
-  const int workers = state_.scheduler->num_workers();
+  Scheduler& scheduler = *state_.scheduler;
+  const int workers = scheduler.num_workers();
   RunContext context{Device::Cpu(), nullptr, state_.engine, replay.slots};
   uint32_t next = kNone;
   int64_t done = 0;  // counted here at first, since all visitors share the replay's counter
@@ -319,12 +320,13 @@ Replays::VisitEnd Replays::RunReady(Replay& replay, VisitExecution& visit) {
       // Not the last to be over, for nobody else can run `next` before it is put back.
       if (done > 0) replay.Finish(done);
       replay.PutBack(visit.stack, next);
-      RequestJoin(replay, rank, *state_.scheduler);
+      RequestJoin(replay, rank, scheduler);
       return VisitEnd::kYielded;
     }
     // For all that this thread has left behind, and for what others have: each calls one.
-    if (replay.gate.visitors() < workers && replay.HasReady())
-      RequestJoin(replay, rank, *state_.scheduler);
+    if (replay.gate.visitors() < workers && replay.HasReady()) {
+      RequestJoin(replay, rank, scheduler);
+    }
     const SchedulePlan::Operation& operation = plan.operation(next);
     visit.push.store(&plan.push(next), std::memory_order_relaxed);
     context.device = operation.device;

@@ -238,11 +238,11 @@ void Waits::ReleaseVariables(Execution& execution, const FailureRef& failure, Re
     Release(execution, failure, ready, leftovers, fence);
     return;
   }
-  // The function may be about to wait, and NeedsItsOwner be looking at those behind it.
+  // The function may be about to wait, and WouldDeadlock be looking at those behind it.
   std::lock_guard<std::mutex> hold(graph_mutex_);
   Release(execution, failure, ready, leftovers, fence);
   if (execution.begun) return;
-  // Its function may go on without variables. NeedsItsOwner looks at its edges under the mutex.
+  // Its function may go on without variables. WouldDeadlock looks at its edges under the mutex.
   execution.SetEdgeCount(0);
   begun.Enter(execution);
 }

@@ -47,7 +47,6 @@ class Waits {
 
   /// Breaks off the waits inside operations: the process ends, in this thread.
   void EndWithProcess();
-  bool process_ends() const { return abandoned_.load(); }
   /// Returns whether this thread ends the process, and so may not sleep on. In other threads an
   /// exception would turn the end into a crash.
   bool ends_process() const {
