@@ -3,12 +3,14 @@
 #include <map>
 #include <mutex>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tessera::engine_internal {
 namespace {
 
 struct Backends {
   std::mutex mutex;
-  std::map<DeviceType, DeviceBackend*> by_type;  // guarded by mutex
+  std::map<DeviceType, DeviceBackend*> by_type ABSL_GUARDED_BY(mutex);
 };
 
 Backends& TheBackends() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/engine/core/failure.h"
 #include "tessera/engine/device/device_stream.h"
 
@@ -67,8 +68,8 @@ struct Fence {
   /// before anyone else has the fence, then guarded by resolve_mutex.
   std::vector<std::shared_ptr<Fence>> inputs;
   std::mutex resolve_mutex;  ///< taken before that of an input, never after it
-  bool resolved = false;     // guarded by resolve_mutex
-  FailureRef resolution;     // guarded by resolve_mutex
+  bool resolved ABSL_GUARDED_BY(resolve_mutex) = false;
+  FailureRef resolution ABSL_GUARDED_BY(resolve_mutex);
 
   // The stream's.
   Execution* watched = nullptr;         ///< told when the fence is reached
@@ -78,7 +79,7 @@ struct Fence {
   FailureRef failure;  ///< what the device reported; written before `done`
   std::mutex mutex;
   std::condition_variable condition;  ///< `done` changes
-  std::vector<Execution*> blocked;    // guarded by mutex
+  std::vector<Execution*> blocked ABSL_GUARDED_BY(mutex);
 };
 
 using FenceRef = std::shared_ptr<Fence>;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/engine/device/device_stream.h"
 #include "tessera/engine/device/fence.h"
 #include "tessera/engine/engine.h"
@@ -61,12 +62,12 @@ class WatchedStream {
   const int number_;
   FenceListener* const listener_;
   std::mutex record_mutex_;  // positions are in the order of the events
-  uint64_t position_ = 0;    // guarded by record_mutex_
+  uint64_t position_ ABSL_GUARDED_BY(record_mutex_) = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  FenceRef first_watched_;         // of a list; guarded by mutex_
-  Fence* last_watched_ = nullptr;  // guarded by mutex_
-  bool ended_ = false;             // guarded by mutex_
+  FenceRef first_watched_ ABSL_GUARDED_BY(mutex_);  // of a list
+  Fence* last_watched_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
@@ -85,7 +86,7 @@ class StreamSet {
  private:
   FenceListener* const listener_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<WatchedStream>> streams_;  // guarded by mutex_; only grows
+  std::vector<std::unique_ptr<WatchedStream>> streams_ ABSL_GUARDED_BY(mutex_);  // only grows
 };
 
 }  // namespace tessera::engine_internal

@@ -5,13 +5,15 @@
 
 #include <set>
 
+#include "absl/base/thread_annotations.h"
+
 namespace tessera::engine_internal {
 
 namespace {
 
 struct Watches {
   std::mutex mutex;
-  std::set<ForkWatch*> all;  // guarded by mutex
+  std::set<ForkWatch*> all ABSL_GUARDED_BY(mutex);
 };
 
 Watches& TheWatches() {

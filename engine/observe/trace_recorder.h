@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/engine/core/execution.h"
 
 namespace tessera::engine_internal {
@@ -95,7 +96,7 @@ class TraceRecorder {
   struct Buffer {
     FutexLock lock;
     int row = 0;
-    TraceEvents events;  // guarded by lock
+    TraceEvents events ABSL_GUARDED_BY(lock);
   };
 
   Buffer& OwnBuffer();
@@ -109,7 +110,8 @@ class TraceRecorder {
   std::atomic<int64_t> start_ns_{0};
   std::atomic<uint64_t> lost_{0};  // events for which there was no memory
   std::mutex mutex_;
-  std::map<std::thread::id, std::unique_ptr<Buffer>> buffers_;  // guarded by mutex_; only grows
+  std::map<std::thread::id, std::unique_ptr<Buffer>> buffers_
+      ABSL_GUARDED_BY(mutex_);  // only grows
 };
 
 /// The events in the JSON of Chrome's trace viewer and of Perfetto (the "Trace

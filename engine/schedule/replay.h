@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "tessera/engine/core/completion.h"
 #include "tessera/engine/core/execution.h"
 #include "tessera/engine/core/failure.h"
@@ -205,7 +206,7 @@ class ReplayPool {
   GraphOfSchedule graph_;
   std::atomic<int64_t> owners_{1};
   FutexLock lock_;
-  std::unique_ptr<Replay> idle_;  // the first of a list; guarded by lock_
+  std::unique_ptr<Replay> idle_ ABSL_GUARDED_BY(lock_);  // the first of a list
 };
 
 }  // namespace tessera::engine_internal

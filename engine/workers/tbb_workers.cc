@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "tbb/global_control.h"
 #include "tbb/info.h"
@@ -74,9 +75,9 @@ bool SystemGivesThreads(int count) {
 
 struct Reservations {
   std::mutex mutex;
-  int workers = 0;  // guarded by mutex
-  int given = 0;    // so many at a time the system has had threads for; guarded by mutex
-  std::unique_ptr<tbb::global_control> control;  // guarded by mutex
+  int workers ABSL_GUARDED_BY(mutex) = 0;
+  int given ABSL_GUARDED_BY(mutex) = 0;  // so many at a time the system has had threads for
+  std::unique_ptr<tbb::global_control> control ABSL_GUARDED_BY(mutex);
 };
 
 Reservations& TheReservations() {
