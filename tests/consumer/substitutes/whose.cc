@@ -1,4 +1,5 @@
-// Whose libraries engine and tensor are built with: only the consumer's come with these definitions.
+// Whose libraries engine and tensor are built with: only the consumer's come with these
+// definitions.
 #include "tessera/engine/engine.h"
 #include "tessera/tensor/tblob.h"
 
