@@ -275,7 +275,7 @@ TEST_P(EngineTraceTest, NamesMayBeAnyBytes) {
 
 TEST(DeviceTraceTest, ATraceThatBeginsAgainHasTimesOfItsOwn) {
   SimulatedDevice device;
-  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
+  const auto engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 1});
   Variable *data = engine->NewVariable(), *host = engine->NewVariable();
   engine->StartTrace();
   device.Hold();
@@ -290,6 +290,7 @@ TEST(DeviceTraceTest, ATraceThatBeginsAgainHasTimesOfItsOwn) {
   engine->PushAsync([&](RunContext, OnComplete done) { handle.set_value(done); }, kCpu, {}, {host},
                     {.name = "download"});
   issued.wait();
+  // The one worker has begun the download, so it is done with issuing the upload.
   const OnComplete done = handle.get_future().get();
   Spin();  // both began clearly before the second trace
   engine->StartTrace();
