@@ -41,8 +41,6 @@
 #include "tessera/tensor/shape/range.h"
 #include "tessera/tensor/shape/reshape.h"
 #include "tessera/tensor/shape/slice.h"
-#include "tessera/tensor/shape/spread.h"
-#include "tessera/tensor/shape/stretch.h"
 #include "tessera/tensor/shape/transpose.h"
 
 #endif  // TESSERA_TENSOR_TENSOR_H_

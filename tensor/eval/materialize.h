@@ -90,6 +90,9 @@ bool SameNode(const E& a, const E& b) {
   } else if constexpr (requires { requires E::kIsItsOperands; }) {
     if constexpr (E::kRank > 0 && MovesElements<E>()) {
       if (a.shape() != b.shape()) return false;
+      if constexpr (requires { a.map == b.map; }) {
+        if (!(a.map == b.map)) return false;
+      }
     }
     const auto of_a = a.operands(), of_b = b.operands();
     return [&]<size_t... i>(std::index_sequence<i...>) {

@@ -10,7 +10,6 @@
 #include "tessera/tensor/expr/elementwise.h"
 #include "tessera/tensor/shape/broadcast.h"
 #include "tessera/tensor/shape/slice.h"
-#include "tessera/tensor/shape/stretch.h"
 #include "tessera/tensor/shape/transpose.h"
 #include "tessera/tensor/testing/node_test_util.h"
 
@@ -34,7 +33,8 @@ using Stretched = decltype(broadcast_to(Matrix(), Shape<2>()));
 static_assert(std::is_same_v<AtRowOf<OfColumn>, expr::ScalarExp<float>>);
 static_assert(std::is_same_v<AtRowOf<decltype(Matrix() * broadcast<0>(Vector(), Shape<2>()))>,
                              decltype(expr::BlockExp<float>(nullptr) * 1.0f)>);
-static_assert(!HasAtRow<OfRow>);
+static_assert(std::is_same_v<AtRowOf<OfRow>,
+                             expr::MappedRowExp<expr::BlockExp<float>, expr::MappedRows::kWhole>>);
 static_assert(!HasAtRow<decltype(Matrix() * 2.0f)>);
 static_assert(!HasAtRow<decltype(Store(Matrix(), Matrix() * broadcast<0>(Vector(), Shape<2>())))>);
 

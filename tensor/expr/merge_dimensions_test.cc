@@ -13,7 +13,6 @@
 #include "tessera/tensor/reduce/reductions.h"
 #include "tessera/tensor/shape/broadcast.h"
 #include "tessera/tensor/shape/reshape.h"
-#include "tessera/tensor/shape/stretch.h"
 #include "tessera/tensor/testing/node_test_util.h"
 
 namespace tessera {

@@ -23,7 +23,6 @@
 #include "tessera/tensor/reduce/reductions.h"
 #include "tessera/tensor/shape/broadcast.h"
 #include "tessera/tensor/shape/concat.h"
-#include "tessera/tensor/shape/stretch.h"
 #include "tessera/tensor/testing/guarded_tensor.h"
 #include "tessera/tensor/testing/test_values.h"
 

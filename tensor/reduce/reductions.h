@@ -13,7 +13,7 @@
 #include "tessera/tensor/reduce/reduce_columns.h"
 #include "tessera/tensor/reduce/reduce_row.h"
 #include "tessera/tensor/reduce/reductions_cuda.h"
-#include "tessera/tensor/shape/spread.h"
+#include "tessera/tensor/shape/broadcast.h"
 
 /// Reductions as parts of expressions, for example of a matrix x:
 ///
@@ -171,7 +171,7 @@ struct ReduceAxisExp : Exp<ReduceAxisExp<Red, Finish, kAxis, T, E>, T> {
   }
 
   /// Returns the results broadcast along the axis again: an expression of the operand's shape.
-  SpreadExp<kAxis, ReduceAxisExp> spread() const { return {*this, e.shape()[kAxis]}; }
+  auto spread() const { return expr::spread<kAxis>(*this, e.shape()[kAxis]); }
 
   template <typename Device>
   auto Materialized(Scratch<Device>* scratch) const {

@@ -15,7 +15,6 @@
 #include "tessera/tensor/shape/pad.h"
 #include "tessera/tensor/shape/reshape.h"
 #include "tessera/tensor/shape/slice.h"
-#include "tessera/tensor/shape/stretch.h"
 #include "tessera/tensor/shape/transpose.h"
 #include "tessera/tensor/testing/guarded_tensor.h"
 #include "tessera/tensor/testing/node_test_util.h"

@@ -2,6 +2,7 @@
 #define TESSERA_TENSOR_SHAPE_ROW_MAP_H_
 
 #include <algorithm>
+#include <concepts>
 #include <tuple>
 #include <type_traits>
 
@@ -19,7 +20,7 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
               typename E::value_type* out) {
   using T = typename E::value_type;
   if constexpr (kIsTensor<E>) {
-    // The library's copy uses longer vectors, and pays for its call from about 256 bytes on.
+    // The library's copy, which is wider, is worth its call from about 256 bytes on.
     if (end - begin >= index_t{256} / index_t{sizeof(T)}) {
       std::copy_n(expression.dptr_ + y * expression.stride_ + begin, end - begin, out);
       return;
@@ -30,7 +31,7 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
   } else if constexpr (HoldsSpans<E>()) {
     EvaluateSpans(expression, y, begin, end - begin, out);
   } else {
-    const E e = expression;  // a local copy stays in registers although `out` may alias
+    const E e = expression;  // a copy of its own stays in registers although `out` may alias
     index_t x = begin;
     if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable) {
       using P = typename PacketTraits<T>::type;
@@ -43,8 +44,7 @@ void EvalSpan(const E& expression, index_t y, index_t begin, index_t end,
   }
 }
 
-/// Writes `count` elements of row y of a CPU expression in reverse order. Element `last` goes to
-/// out[0].
+/// Writes `count` elements of row y of a CPU expression backwards, element `last` to out[0].
 template <typename E>
 void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
                    typename E::value_type* out) {
@@ -59,10 +59,9 @@ void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
     }
     return;
   }
-  const E e = expression;  // a local copy, as in EvalSpan
+  const E e = expression;  // as in EvalSpan
   index_t i = 0;
-  // Packets of integers are excluded, because Eigen 3.4 returns some of them without reversing
-  // them.
+  // Some packets of integers Eigen 3.4 cannot reverse, and returns them as they are.
   if constexpr (E::kHasPacket && PacketTraits<T>::kVectorizable && !std::is_integral_v<T>) {
     using P = typename PacketTraits<T>::type;
     constexpr index_t kSize = PacketTraits<T>::kSize;
@@ -73,9 +72,9 @@ void EvalBackwards(const E& expression, index_t y, index_t last, index_t count,
   for (; i < count; ++i) out[i] = e.Eval(y, last - i);
 }
 
-/// Copies out[i] = first[i * step] for i in [0, count), in packets that load(first + i * step)
-/// makes. The last packet ends with the row, although some elements are then written twice. One by
-/// one, the last elements of a short row would be most of its time.
+/// out[i] = first[i * step] for i in [0, count), in packets that load(first + i * step) makes. The
+/// last one ends with the row, though elements before are then written twice: one by one, a short
+/// row's would be most of what it takes.
 template <typename T, typename Load>
 [[gnu::always_inline]] inline void CopyPacketsInSteps(const T* first, index_t step, index_t count,
                                                       T* out, const Load& load) {
@@ -89,13 +88,12 @@ template <typename T, typename Load>
   for (; i < count; ++i) out[i] = first[i * step];
 }
 
-/// Copies out[i] = first[i * step] for i in [0, count). Requires: kHasPacketsInSteps<T>.
+/// out[i] = first[i * step] for i in [0, count), of a T that kHasPacketsInSteps.
 template <typename T>
 [[gnu::always_inline]] inline void CopyInSteps(const T* first, index_t step, index_t count,
                                                T* out) {
   using P = typename PacketTraits<T>::type;
-  // The step is tested here and not in PacketInSteps: at -O2 the compiler does not move tests out
-  // of a loop.
+  // PacketInSteps, with its questions before the loops: at -O2 the compiler does not move them.
   if (step == 1) {
     const auto load = [](const T* from) { return PacketInSteps<P>(from, 1); };
     CopyPacketsInSteps(first, 1, count, out, load);
@@ -108,8 +106,8 @@ template <typename T>
   }
 }
 
-/// The source of a row's elements: element x is the operand's element (y + x * step_y, x0 + x *
-/// step_x).
+/// The source of a row's elements: element x is the operand's element
+/// (y + x * step_y, x0 + x * step_x).
 struct RowSource {
   index_t y;
   index_t x0;
@@ -122,34 +120,50 @@ struct RowSource {
   TESSERA_HD bool IsWhole() const { return step_y == 0 && step_x == 1; }
 };
 
-/// One row of a RowMapExp with kWholeRows.
-template <typename E>
-struct MappedRowExp : Exp<MappedRowExp<E>, typename E::value_type> {
+/// The rows of a map with kWholeRows, as far as they are known at compile time.
+enum class MappedRows {
+  kEither,    ///< each may be part of one of the operand's, or one element repeated
+  kWhole,     ///< each is part of one of the operand's
+  kRepeated,  ///< each is one element repeated
+};
+/// Map::kMappedRows, or MappedRows::kEither for a map without it.
+template <typename Map>
+inline constexpr MappedRows kMappedRowsOf = MappedRows::kEither;
+template <typename Map>
+requires requires { Map::kMappedRows; }
+inline constexpr MappedRows kMappedRowsOf<Map> = Map::kMappedRows;
+
+/// A row of a RowMapExp with kWholeRows that is not known to repeat one element.
+template <typename E, MappedRows kRows>
+struct MappedRowExp : Exp<MappedRowExp<E, kRows>, typename E::value_type> {
   using value_type = typename E::value_type;
-  static constexpr int kRank = 0;  // rank 0 fits every shape
+  static constexpr int kRank = 0;  // fits every shape
   static constexpr bool kHasPacket = E::kHasPacket;
   static constexpr bool kHasAvx2Packet = HasAvx2Packet<E>();
 
   E e;
   index_t row;
   index_t x0;
-  index_t step;  // 1, or 0 for one element repeated
+  index_t step;  // 1, or 0 for one element repeated; not read if kRows is kWhole
 
   MappedRowExp(const E& operand, const RowSource& s)
       : e(operand), row(s.y), x0(s.x0), step(s.step_x) {}
-  value_type Eval(index_t, index_t x) const { return e.Eval(row, x0 + x * step); }
+  value_type Eval(index_t, index_t x) const {
+    return e.Eval(row, kRows == MappedRows::kWhole ? x0 + x : x0 + x * step);
+  }
   template <typename P>
   P EvalPacket(index_t, index_t x) const {
-    return step == 1 ? e.template EvalPacket<P>(row, x0 + x) : pk::pset1<P>(e.Eval(row, x0));
+    return kRows == MappedRows::kWhole || step == 1 ? e.template EvalPacket<P>(row, x0 + x)
+                                                    : pk::pset1<P>(e.Eval(row, x0));
   }
   bool IsFlat() const { return true; }
 };
 
-/// One row of a RowMapExp with kInSteps.
+/// A row of a RowMapExp with kInSteps.
 template <typename T>
 struct RowInStepsExp : Exp<RowInStepsExp<T>, T, form::kStored> {
   using value_type = T;
-  static constexpr int kRank = 0;  // rank 0 fits every shape
+  static constexpr int kRank = 0;  // fits every shape
   static constexpr bool kHasPacket = kHasPacketsInSteps<T>;
   static constexpr bool kMovesElements = false;
 
@@ -172,39 +186,56 @@ inline constexpr bool kReadsInSteps =
   requires Map::kStepsAlongRows;
 };
 
-/// An expression whose elements are the operand's at other indices. Each row runs through the
-/// operand in even steps: slices, reversals, permutations of axes, broadcasts.
+/// Tells whether an operand that Map reads is materialized.
+template <typename Map, typename E>
+inline constexpr bool kMaterializesMapped = [] {
+  if constexpr (requires { requires Map::kMaterializesOperand; }) {
+    return !kIsTensor<E>;
+  } else {
+    return !Map::kOneToOne && kIsExpensiveToRepeat<E>;
+  }
+}();
+
+/// An expression whose elements are the operand's at other places, so that each row runs through
+/// the operand in even steps: slices, reversals, permutations of axes, broadcasts.
 ///
-/// Map is a trivially copyable struct with these members:
+/// Map is a trivially copyable struct that offers
 ///   kRank, shape()       of the result
 ///   operator()(y)        the RowSource of row y, on host and device
-///   kWholeRows           true if every row is a part of one row of the operand, or one element
-///                        repeated
-///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, because it asks the
-///                        map once for a row and has packets where Eval has only elements; not used
-///                        if the node has packets
+///   kWholeRows           true if every row is part of one of the operand's or one element repeated
+///   kSharesWork          as nodes have it: true if EvalRow is worth a buffer, for it asks the map
+///                        once for a row and knows packets where Eval has but elements; not asked
+///                        where there are packets
 ///   kOneToOne            true if no element of the operand occurs twice
-/// It may also have these members:
-///   kStepsAlongRows      true if every row lies in one row of the operand, its elements at any
-///                        constant distance: step_y is always 0
-///   MergeableDimensions(), MergeDimensions(count)  as a node has them; see operand.h
-///   MergesOperand()      true if the operand's last dimensions are then merged too
-///   Across()             as a node has it, for rows that may be columns of the operand.
-/// A map that is kOneToOne over a tensor may also be assigned to; see reference.h.
+/// and optionally
+///   kMappedRows          what is known of rows if kWholeRows is true
+///   kMaterializesOperand true if any operand is materialized that is not a tensor; otherwise only
+///                        an expensive one is
+///   operator==           tells whether two maps read the same elements
+///   kStepsAlongRows      true if every row lies in one of the operand's, its elements any step
+///                        apart: step_y is always 0
+///   MergeableDimensions(), MergeDimensions(count)  as a node does; see operand.h
+///   MergesOperand()      whether the operand's last dimensions, too, are then merged
+///   Across()             where rows may be columns of the operand's, as a node has it.
+/// An expression with kOneToOne over a tensor may also be assigned to; see reference.h.
 template <typename Map, typename E>
 struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
                    ReferenceExp<RowMapExp<Map, E>>,
-                   MaterializesOperand<!Map::kOneToOne && kIsExpensiveToRepeat<E>> {
+                   MaterializesOperand<kMaterializesMapped<Map, E>> {
   using value_type = typename E::value_type;
   using device_type = DeviceOf<E>;
   static constexpr int kRank = Map::kRank;
   static constexpr bool kInSteps = kReadsInSteps<Map, E>;
-  static constexpr bool kHasPacket = (Map::kWholeRows && E::kHasPacket) || kInSteps;
-  static constexpr bool kHasAvx2Packet = Map::kWholeRows && HasAvx2Packet<E>();
+  static constexpr bool kRepeatsRows = kMappedRowsOf<Map> == MappedRows::kRepeated;
+  static constexpr bool kHasPacket = kRepeatsRows ? PacketTraits<value_type>::kVectorizable
+                                                  : (Map::kWholeRows && E::kHasPacket) || kInSteps;
+  static constexpr bool kHasAvx2Packet = kRepeatsRows || (Map::kWholeRows && HasAvx2Packet<E>());
   static constexpr bool kMovesElements = true;
+  static constexpr bool kIsItsOperands = std::equality_comparable<Map>;
   static constexpr bool kSharesWork = Map::kSharesWork && !kInSteps;
   static constexpr bool kIsReference = Map::kOneToOne && Referenceable<E>;
-  static constexpr bool kMerges = MergesDimensions<E>() && requires(const Map& m) {
+  static constexpr bool kMerges =
+      (kRepeatsRows || MergesDimensions<E>()) && requires(const Map& m) {
     m.MergeDimensions(2);
   };
 
@@ -222,8 +253,7 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
     return {map, a};
   }
   template <typename Device>
-  auto Materialized(Scratch<Device>* scratch) const
-      requires(!Map::kOneToOne && kIsExpensiveToRepeat<E>) {
+  auto Materialized(Scratch<Device>* scratch) const requires kMaterializesMapped<Map, E> {
     return WithOperands(MaterializeWhole(e, scratch));
   }
 
@@ -236,12 +266,19 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
     const RowSource s = map(y);
     if constexpr (kInSteps) return PacketInSteps<P>(RowAt(s) + x * s.step_x, s.step_x);
-    if (s.step_x == 1) return e.template EvalPacket<P>(s.y, s.x0 + x);
+    if constexpr (!kRepeatsRows) {
+      if (s.step_x == 1) return e.template EvalPacket<P>(s.y, s.x0 + x);
+    }
     return pk::pset1<P>(e.Eval(s.y, s.x0));
   }
   auto AtRow(index_t y) const requires Map::kWholeRows {
     const RowSource s = map(y);
-    return MappedRowExp(expr::AtRow(e, s.y), s);
+    if constexpr (kRepeatsRows) {
+      return ScalarExp<value_type>(e.Eval(s.y, s.x0));
+    } else {
+      using Row = decltype(expr::AtRow(e, s.y));
+      return MappedRowExp<Row, kMappedRowsOf<Map>>(expr::AtRow(e, s.y), s);
+    }
   }
   RowInStepsExp<value_type> AtRow(index_t y) const requires kInSteps {
     const RowSource s = map(y);
@@ -250,17 +287,27 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
   bool IsFlat() const { return false; }
   int MergeableDimensions() const requires kMerges {
     const int count = map.MergeableDimensions();
-    return map.MergesOperand() ? std::min(count, expr::MergeableDimensions(e)) : count;
+    if constexpr (!kRepeatsRows) {
+      if (map.MergesOperand()) return std::min(count, expr::MergeableDimensions(e));
+    }
+    return count;
   }
   RowMapExp MergeDimensions(int count) const requires kMerges {
-    return {map.MergeDimensions(count), map.MergesOperand() ? expr::MergeDimensions(e, count) : e};
+    if constexpr (!kRepeatsRows) {
+      if (map.MergesOperand()) {
+        return {map.MergeDimensions(count), expr::MergeDimensions(e, count)};
+      }
+    }
+    return {map.MergeDimensions(count), e};
   }
   RowsAcross Across() const
       requires(!MovesElements<E>() && requires(const Map& m) { m.Across(); }) {
     return map.Across();
   }
 
-  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const {
+  /// Not offered where the rows are known to have packets, which the evaluator also can stream.
+  void EvalRow(index_t y, index_t begin, index_t end, value_type* out) const
+      requires(kMappedRowsOf<Map> == MappedRows::kEither || !kHasPacket) {
     if (begin >= end) return;
     const RowSource s = map(y);
     if (s.IsWhole()) {
@@ -278,13 +325,12 @@ struct RowMapExp : Exp<RowMapExp<Map, E>, typename E::value_type>,
       }
     }
   }
-  /// Writes rows of fewer than 64 elements, because a call of EvalRow is most of the time of a
-  /// short row. Returns false for longer rows.
+  /// Rows below 64 elements: the call of EvalRow is most of what a short one takes.
   bool EvalRows(index_t begin, index_t end, value_type* data,
                 index_t stride) const requires kInSteps {
     const index_t columns = map.shape()[kRank - 1];
     if (columns >= 64) return false;
-    const RowMapExp local = *this;  // a local copy, as in EvalSpan
+    const RowMapExp local = *this;  // as in EvalSpan
     for (index_t y = begin; y < end; ++y) {
       const RowSource s = local.map(y);
       CopyInSteps(local.RowAt(s), s.step_x, columns, data + y * stride);

@@ -1,5 +1,3 @@
-#include "tessera/tensor/shape/stretch.h"
-
 #include <span>
 #include <string>
 #include <type_traits>
@@ -7,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "tessera/base/tshape.h"
+#include "tessera/tensor/shape/broadcast.h"
 #include "tessera/tensor/testing/node_test_util.h"
 
 namespace tessera {

@@ -22,8 +22,6 @@
 #include "tessera/tensor/shape/range.h"
 #include "tessera/tensor/shape/reshape.h"
 #include "tessera/tensor/shape/slice.h"
-#include "tessera/tensor/shape/spread.h"
-#include "tessera/tensor/shape/stretch.h"
 #include "tessera/tensor/testing/test_values.h"
 
 namespace tessera {

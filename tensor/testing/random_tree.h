@@ -25,7 +25,6 @@
 #include "tessera/tensor/shape/concat.h"
 #include "tessera/tensor/shape/reshape.h"
 #include "tessera/tensor/shape/slice.h"
-#include "tessera/tensor/shape/spread.h"
 #include "tessera/tensor/shape/transpose.h"
 #include "tessera/tensor/testing/test_values.h"
 
