@@ -86,7 +86,7 @@ struct Binary16Format {
 #endif
   }
 
-  /// The same bits as Encode on the host.
+  /// Encodes to the same bits as Encode does on the host.
   ///
   /// A power of two is added whose last place is that of the result, so that the sum rounds;
   /// numbers too large are replaced by 2^16 first. After M. Dukhan's FP16 library.
@@ -105,7 +105,7 @@ struct Binary16Format {
                                  (bits >> 16 & 0x8000u));
   }
 
-  /// The same bits as Decode, except that a signaling NaN becomes quiet.
+  /// Decodes to the same bits as Decode, except that a signaling NaN becomes quiet.
   ///
   /// Normal numbers, infinities and NaN get an exponent so large that one product scales all of
   /// them to their values; a subnormal m 2^-24 is (1/2 + m 2^-24) - 1/2. After M. Dukhan's FP16
@@ -179,7 +179,7 @@ class Float16 {
   /// The number's encoding.
   TESSERA_HD constexpr uint16_t bits() const { return half_; }
 
-  /// The same number as a float, exactly.
+  /// Converts to the float that is exactly this number.
   TESSERA_HD operator float() const { return Format::Decode(half_); }           // NOLINT: exact
   TESSERA_HD operator float() const volatile { return Format::Decode(half_); }  // NOLINT: exact
 

@@ -1,5 +1,4 @@
-// What is the program's - errors, and what functions have captured - may push and wait when the
-// engine destroys it.
+// Destructors of errors and of functions' captures may push and wait when the engine runs them.
 
 #include <atomic>
 #include <chrono>

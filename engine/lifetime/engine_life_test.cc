@@ -1,4 +1,4 @@
-// What an engine promises about its beginning and its end: cycles, the end of the process, forks,
+// The beginning and the end of engines: cycles, the end of the process, forks,
 // plugins: 10,000 engines and 100 processes, fewer with sanitizers. TESSERA_TEST_STRESS_FACTOR
 // multiplies all of it.
 

@@ -1,4 +1,4 @@
-// What runs, waits and returns while the engine stops: see Engine::Stop.
+// Operations and waits while the engine stops: see Engine::Stop.
 
 #include <sys/types.h>
 

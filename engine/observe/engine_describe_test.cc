@@ -1,4 +1,4 @@
-// What an engine tells about itself: counters, DebugString, and reports of waits that last.
+// Counters, DebugString, and reports of waits that last.
 
 #include <atomic>
 #include <cstdint>
@@ -160,7 +160,7 @@ TEST_P(EngineDescribeTest, DebugStringNamesEveryReader) {
   EXPECT_THAT(engine_->DebugString(), Not(HasSubstr("table")));
 }
 
-// What has begun stands in no queue, and without variables on none.
+// An operation that has begun is in no queue, nor is one without variables.
 TEST_P(EngineDescribeTest, DebugStringNamesARunningOperationWithoutVariables) {
   std::latch running(1), end(1);
   // In a thread of its own, in which NaiveEngine runs it.

@@ -1,4 +1,4 @@
-// What an engine promises about its trace: see Engine::StopTrace.
+// Traces and their files: see Engine::StopTrace.
 
 #include <chrono>
 #include <future>

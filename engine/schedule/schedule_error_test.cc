@@ -1,4 +1,4 @@
-// What becomes of errors in recordings and replays: see schedule.h.
+// Errors in recordings and replays: see schedule.h.
 
 #include <functional>
 #include <memory>

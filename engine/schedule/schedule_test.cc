@@ -1,4 +1,4 @@
-// What a recording holds, and what replays of it may be given: see schedule.h.
+// Recordings, and the slots and variables that replays are given: see schedule.h.
 
 #include "tessera/engine/schedule.h"
 

@@ -34,7 +34,7 @@ class EngineAllocationTest : public engine_internal::EngineConfigurationTest {
     });
   }
 
-  /// Whether a wait stands in the queue of a variable.
+  /// Returns whether a wait is in the queue of a variable.
   static bool HasWait(const Engine& engine) {
     return engine.DebugString().find("(a wait)") != std::string::npos;
   }

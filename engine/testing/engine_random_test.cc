@@ -429,7 +429,7 @@ TEST_P(ConcurrentPushersTest, ABoundOnWhatPendsChangesNothing) {
   }
 }
 
-// What the comparisons rest on: neighbours that conflict, exchanged, come to something else.
+// The comparisons can fail: two neighbours that conflict, exchanged, give another result.
 TEST(RandomProgramTest, AnotherOrderOfTwoThatShareAVariableShowsInTheEnd) {
   int swaps = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {

@@ -27,7 +27,7 @@ using engine_internal::EngineConfiguration;
 
 constexpr Device kCpu = Device::Cpu();
 
-// What the pools of an engine may still come to hold after the first tenth of a test: a pool grows
+// The memory by which an engine's pools may grow after the first tenth of a test: a pool grows
 // by slabs of some ten kilobytes when more operations pend at once than ever before.
 constexpr int64_t kSlackBytes = int64_t{4} << 20;
 
