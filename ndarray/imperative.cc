@@ -8,17 +8,17 @@
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/device_runtime.h"
+#include "tessera/ndarray/operator_call.h"
 #include "tessera/ops/registry.h"
-#include "tessera/resource/resource_manager.h"
 
 namespace tessera {
 namespace {
 
 using ndarray_internal::ArrayMemory;
 
-/// An operator with the arrays that it runs on, with all shapes and types inferred and checked, and
-/// all resources requested. One engine operation at a time calls Run, because every operator writes
-/// an array. The operation is one of the host for every device; RunOnDevice provides streams.
+/// An operator with the arrays that it runs on, with all shapes and types inferred and checked. One
+/// engine operation at a time calls Run, because every operator writes an array. The operation is
+/// one of the host for every device; RunOnDevice provides streams.
 class Call {
  public:
   Call(const OperatorProperty& property, std::span<const NDArray> inputs,
@@ -35,26 +35,21 @@ class Call {
   void TakeInputs(const OperatorProperty& property, std::span<const NDArray> inputs);
   void InferOutputs(const OperatorProperty& property, std::span<const NDArray> outputs);
   void SetRequests(const OperatorProperty& property, size_t num_given, OpReqType req);
-  void ListVariables(const std::vector<ResourceHandle>& resources);
+  void ListVariables();
+  bool IsMutated(size_t input) const;
 
-  std::string name_;
+  const std::string name_;
   Device device_;
-  std::vector<NDArray> arguments_;
-  std::vector<NDArray> aux_states_;
+  std::vector<NDArray> inputs_;
   std::vector<NDArray> outputs_;
-  std::vector<OpReqType> requests_;
-  std::unique_ptr<Operator> operator_;
-  std::vector<Resource*> resources_;
+  std::vector<int> mutated_;
+  std::vector<OpReqType> requests_;  // of the outputs, then of the mutated inputs
+  std::unique_ptr<OperatorCall> call_;
 
   std::vector<Variable*> reads_;
   std::vector<Variable*> writes_;
   /// The written variables whose old contents the operation also uses or keeps.
   std::vector<Variable*> kept_;
-
-  // Filled by the first run, which may allocate the memory.
-  std::vector<TBlob> argument_blobs_;
-  std::vector<TBlob> aux_blobs_;
-  std::vector<TBlob> output_blobs_;
 };
 
 void AddOnce(Variable* var, std::vector<Variable*>* list) {
@@ -83,30 +78,26 @@ std::string Join(const std::vector<std::string>& names) {
 
 Call::Call(const OperatorProperty& property, std::span<const NDArray> inputs,
            std::span<const NDArray> outputs, OpReqType req)
-    : name_(property.TypeString()) {
+    : name_(property.TypeString()), mutated_(property.MutatedInputs()) {
   TakeInputs(property, inputs);
   InferOutputs(property, outputs);
   SetRequests(property, outputs.size(), req);
-
   std::vector<TShape> shapes;
   std::vector<DType> types;
-  for (const NDArray& argument : arguments_) {
-    shapes.push_back(argument.shape());
-    types.push_back(argument.dtype());
+  for (const NDArray& input : inputs_) {
+    shapes.push_back(input.shape());
+    types.push_back(input.dtype());
   }
-  operator_ = property.CreateOperator(device_, shapes, types);
-  std::vector<ResourceHandle> resources;
-  for (const ResourceRequest request : property.ForwardResource(shapes)) {
-    resources.push_back(ResourceManager::Get()->Request(device_, request));
-    resources_.push_back(resources.back().resource);
-  }
-  ListVariables(resources);
+  call_ = std::make_unique<OperatorCall>("", property, device_, shapes, types, requests_);
+  ListVariables();
+}
+
+bool Call::IsMutated(size_t input) const {
+  return std::find(mutated_.begin(), mutated_.end(), static_cast<int>(input)) != mutated_.end();
 }
 
 void Call::TakeInputs(const OperatorProperty& property, std::span<const NDArray> inputs) {
-  std::vector<std::string> names = property.ListArguments();
-  const size_t num_arguments = names.size();
-  for (std::string& aux : property.ListAuxiliaryStates()) names.push_back(std::move(aux));
+  const std::vector<std::string> names = property.ListArguments();
   if (inputs.size() != names.size()) {
     throw InvalidArgument(name_, ": ", inputs.size(), " inputs given, expected ", names.size(),
                           " (", Join(names), ")");
@@ -121,7 +112,7 @@ void Call::TakeInputs(const OperatorProperty& property, std::span<const NDArray>
       throw InvalidArgument(name_, ": input ", names[i], " lies on ", device, ", but ", names[0],
                             " on ", device_, "; expected all on one device");
     }
-    (i < num_arguments ? arguments_ : aux_states_).push_back(inputs[i]);
+    inputs_.push_back(inputs[i]);
   }
 }
 
@@ -134,15 +125,11 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
                           Join({names.begin(), names.begin() + static_cast<ptrdiff_t>(visible)}),
                           ")");
   }
-  std::vector<TShape> in_shape, out_shape(names.size()), aux_shape;
-  std::vector<DType> in_type, out_type(names.size(), DType::kUnknown), aux_type;
-  for (const NDArray& argument : arguments_) {
-    in_shape.push_back(argument.shape());
-    in_type.push_back(argument.dtype());
-  }
-  for (const NDArray& aux : aux_states_) {
-    aux_shape.push_back(aux.shape());
-    aux_type.push_back(aux.dtype());
+  std::vector<TShape> in_shape, out_shape(names.size());
+  std::vector<DType> in_type, out_type(names.size(), DType::kUnknown);
+  for (const NDArray& input : inputs_) {
+    in_shape.push_back(input.shape());
+    in_type.push_back(input.dtype());
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].is_none()) {
@@ -150,7 +137,7 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
     }
     const Device device = ComputeDevice(outputs[i].device());
     // The outputs determine the device if there are no inputs.
-    if (arguments_.empty() && aux_states_.empty() && i == 0) device_ = device;
+    if (inputs_.empty() && i == 0) device_ = device;
     if (device != device_) {
       throw InvalidArgument(name_, ": output ", names[i], " lies on ", device,
                             ", but the operator runs on ", device_);
@@ -158,10 +145,10 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
     out_shape[i] = outputs[i].shape();
     out_type[i] = outputs[i].dtype();
   }
-  if (!property.InferShape(&in_shape, &out_shape, &aux_shape)) {
+  if (!property.InferShape(&in_shape, &out_shape)) {
     throw InvalidArgument(name_, ": the inputs' shapes do not determine all shapes");
   }
-  if (!property.InferType(&in_type, &out_type, &aux_type)) {
+  if (!property.InferType(&in_type, &out_type)) {
     throw InvalidArgument(name_, ": the inputs' element types do not determine all types");
   }
   const auto require = [this](const char* kind, const NDArray& array, const std::string& name,
@@ -171,13 +158,9 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
                             array.dtype(), ", expected ", shape, " of ", type);
     }
   };
-  const std::vector<std::string> argument_names = property.ListArguments();
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    require("argument", arguments_[i], argument_names[i], in_shape[i], in_type[i]);
-  }
-  const std::vector<std::string> aux_names = property.ListAuxiliaryStates();
-  for (size_t i = 0; i < aux_states_.size(); ++i) {
-    require("aux state", aux_states_[i], aux_names[i], aux_shape[i], aux_type[i]);
+  const std::vector<std::string> input_names = property.ListArguments();
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    require("input", inputs_[i], input_names[i], in_shape[i], in_type[i]);
   }
   for (size_t i = 0; i < names.size(); ++i) {
     if (i < outputs.size()) {
@@ -191,7 +174,7 @@ void Call::InferOutputs(const OperatorProperty& property, std::span<const NDArra
 
 // Sets requests_. Throws for outputs that overlap an array that the operator still needs.
 void Call::SetRequests(const OperatorProperty& property, size_t num_given, OpReqType req) {
-  std::vector<int> in_ids(arguments_.size());
+  std::vector<int> in_ids(inputs_.size());
   for (size_t i = 0; i < in_ids.size(); ++i) in_ids[i] = static_cast<int>(i);
   std::vector<int> out_ids(outputs_.size());
   for (size_t i = 0; i < out_ids.size(); ++i) out_ids[i] = static_cast<int>(i);
@@ -201,45 +184,50 @@ void Call::SetRequests(const OperatorProperty& property, size_t num_given, OpReq
       return pair.source == static_cast<int>(in) && pair.target == static_cast<int>(out);
     });
   };
+  const std::vector<std::string> names = property.ListArguments();
+  // An input that changes overlaps neither another input nor an output.
+  for (const int mutated : mutated_) {
+    const auto m = static_cast<size_t>(mutated);
+    for (size_t in = 0; in < inputs_.size(); ++in) {
+      if (in == m || !ArrayMemory::Of(inputs_[in]).Overlaps(ArrayMemory::Of(inputs_[m]))) continue;
+      throw InvalidArgument(name_, ": input ", names[in], " shares memory with input ", names[m],
+                            ", which the operator changes");
+    }
+  }
   std::vector<ArrayMemory> written;
-  for (const NDArray& aux : aux_states_) written.push_back(ArrayMemory::Of(aux));
+  for (const int mutated : mutated_) {
+    written.push_back(ArrayMemory::Of(inputs_[static_cast<size_t>(mutated)]));
+  }
   for (size_t out = 0; out < outputs_.size(); ++out) {
     const ArrayMemory output = ArrayMemory::Of(outputs_[out]);
     for (const ArrayMemory& other : written) {
       if (output.Overlaps(other)) {
-        throw InvalidArgument(name_, ": two of its outputs and aux states share memory");
+        throw InvalidArgument(name_, ": two of its outputs and changing inputs share memory");
       }
     }
     written.push_back(output);
     // A new array is overwritten.
     OpReqType request = out < num_given ? req : kWriteTo;
-    for (size_t in = 0; in < arguments_.size(); ++in) {
-      const ArrayMemory argument = ArrayMemory::Of(arguments_[in]);
-      if (!output.Overlaps(argument)) continue;
-      if (!output.IsSame(argument) || !may_replace(in, out)) {
+    for (size_t in = 0; in < inputs_.size(); ++in) {
+      const ArrayMemory input = ArrayMemory::Of(inputs_[in]);
+      if (!output.Overlaps(input)) continue;
+      if (!output.IsSame(input) || !may_replace(in, out)) {
         throw InvalidArgument(name_, ": output ", property.ListOutputs()[out],
-                              " shares memory with input ", property.ListArguments()[in],
+                              " shares memory with input ", names[in],
                               ", over which the operator cannot work");
       }
       if (request == kWriteTo) request = kWriteInplace;
     }
     requests_.push_back(request);
   }
-  for (size_t in = 0; in < arguments_.size(); ++in) {
-    const ArrayMemory argument = ArrayMemory::Of(arguments_[in]);
-    for (const NDArray& aux : aux_states_) {
-      if (argument.Overlaps(ArrayMemory::Of(aux))) {
-        throw InvalidArgument(name_, ": input ", property.ListArguments()[in],
-                              " shares memory with an aux state");
-      }
-    }
-  }
+  requests_.insert(requests_.end(), mutated_.size(), kWriteInplace);
 }
 
-void Call::ListVariables(const std::vector<ResourceHandle>& resources) {
-  for (const NDArray& aux : aux_states_) {
-    AddOnce(aux.var(), &writes_);
-    AddOnce(aux.var(), &kept_);
+void Call::ListVariables() {
+  for (const int mutated : mutated_) {
+    Variable* const var = inputs_[static_cast<size_t>(mutated)].var();
+    AddOnce(var, &writes_);
+    AddOnce(var, &kept_);
   }
   for (size_t i = 0; i < outputs_.size(); ++i) {
     AddOnce(outputs_[i].var(), &writes_);
@@ -247,29 +235,21 @@ void Call::ListVariables(const std::vector<ResourceHandle>& resources) {
       AddOnce(outputs_[i].var(), &kept_);
     }
   }
-  for (const NDArray& argument : arguments_) {
-    if (Contains(writes_, argument.var())) {
-      AddOnce(argument.var(), &kept_);
-    } else {
-      AddOnce(argument.var(), &reads_);
-    }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (IsMutated(i)) continue;
+    Variable* const var = inputs_[i].var();
+    AddOnce(var, Contains(writes_, var) ? &kept_ : &reads_);
   }
-  for (const ResourceHandle& resource : resources) AddOnce(resource.var, &writes_);
+  for (Variable* const var : call_->resource_vars()) AddOnce(var, &writes_);
 }
 
 void Call::Run(const RunContext& context, bool is_train) {
   // The engine names a variable once, as written, and assumes that a write replaces everything.
   // Errors of earlier operations must therefore be checked here.
   for (Variable* const var : kept_) context.engine->Throw(var);
-  if (output_blobs_.empty()) {
-    argument_blobs_ = Blobs(arguments_);
-    aux_blobs_ = Blobs(aux_states_);
-    output_blobs_ = Blobs(outputs_);
-  }
-  RunOnDevice(device_, [&](void* stream) {
-    operator_->Forward({.is_train = is_train, .stream = stream, .requested = resources_},
-                       argument_blobs_, requests_, output_blobs_, aux_blobs_);
-  });
+  // The first run may allocate the memory.
+  if (!call_->has_memory()) call_->SetMemory(Blobs(inputs_), Blobs(outputs_));
+  RunOnDevice(device_, [&](void* stream) { call_->Run({.is_train = is_train}, stream); });
 }
 
 /// Pushes a call once, and returns its visible outputs.

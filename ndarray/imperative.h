@@ -15,7 +15,8 @@
 namespace tessera {
 
 /// Calls a registered operator on arrays: `Invoke("FullyConnected", {x, w, b}, {{"num_hidden",
-/// "10"}})`. Inputs are the operator's arguments followed by its aux states, all on one device.
+/// "10"}})`. Inputs are the operator's arguments, all on one device; those that it changes
+/// (OperatorProperty::MutatedInputs), such as running means, are changed in place.
 /// Returns the operator's visible outputs as new arrays, which are computed asynchronously.
 /// Storage::TagStats counts their memory under the operator's name.
 ///
@@ -32,7 +33,7 @@ inline std::vector<NDArray> Invoke(std::string_view op, std::initializer_list<ND
 
 /// Calls a registered operator and writes given outputs: the visible ones or all. An output may be
 /// an input if the operator works in place on it (OperatorProperty::ForwardInplaceOption). Any
-/// other overlap of outputs with inputs, aux states or each other throws Error(kInvalidArgument).
+/// other overlap of outputs with inputs or each other throws Error(kInvalidArgument).
 /// Other errors are those of Invoke without outputs.
 void Invoke(std::string_view op, std::span<const NDArray> inputs, std::span<const NDArray> outputs,
             const ParameterMap& parameters = {}, OpReqType req = kWriteTo);

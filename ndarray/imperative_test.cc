@@ -42,9 +42,8 @@ NDArray Array(const std::vector<float>& values) {
 template <typename Parameters>
 class TestProperty : public ParameterizedProperty<Parameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>* aux_shape) const override {
-    for (auto* shapes : {in_shape, out_shape, aux_shape}) {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    for (auto* shapes : {in_shape, out_shape}) {
       for (TShape& shape : *shapes) MergeShape(*this, "array", &shape, (*in_shape)[0]);
     }
     return (*in_shape)[0].known();
@@ -65,7 +64,7 @@ class ThresholdOp final : public Operator {
  public:
   explicit ThresholdOp(const ThresholdParameters& param) : limit_(static_cast<T>(param.limit)) {}
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType>,
-               std::span<const TBlob> out_data, std::span<const TBlob>) override {
+               std::span<const TBlob> out_data) override {
     const auto data = in_data[0].FlatTo1D<Device, T>();
     for (index_t i = 0; i < data.size(0); ++i) {
       if (data[i] > limit_) throw OutOfRange("test_threshold: element ", i, " is too large");
@@ -78,12 +77,13 @@ class ThresholdOp final : public Operator {
 };
 TESSERA_REGISTER_OPERATOR(test_threshold, ThresholdProperty, ThresholdOp);
 
-/// Counts calls in an aux state, training ones apart: output = data + count; a hidden output has
+/// Counts calls in an input, training ones apart: output = data + count; a hidden output has
 /// 2 data. Uses workspace for the sum.
 class CountingProperty final : public TestProperty<NoParameters> {
  public:
+  std::vector<std::string> ListArguments() const override { return {"data", "count", "trained"}; }
   std::vector<std::string> ListOutputs() const override { return {"output", "twice"}; }
-  std::vector<std::string> ListAuxiliaryStates() const override { return {"count", "trained"}; }
+  std::vector<int> MutatedInputs() const override { return {1, 2}; }
   int NumVisibleOutputs() const override { return 1; }
   std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
     return {{ResourceRequest::Type::kTempSpace}};
@@ -98,11 +98,10 @@ class CountingOp final : public Operator {
  public:
   explicit CountingOp(const NoParameters&) {}
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob> aux_states) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     const auto data = in_data[0].FlatTo1D<Device, T>();
-    auto count = aux_states[0].FlatTo1D<Device, T>();
-    auto trained = aux_states[1].FlatTo1D<Device, T>();
+    auto count = in_data[1].FlatTo1D<Device, T>();
+    auto trained = in_data[2].FlatTo1D<Device, T>();
     count += T(1);
     if (context.is_train) trained += T(1);
     auto sum = context.requested[0]->get_space_typed<Device, 1, T>(data.shape_,
@@ -197,10 +196,10 @@ TEST(InvokeTest, RefusesOutputsOverWhatIsStillNeeded) {
     Invoke("elemwise_add", {four.Slice(0, 2), bias}, {four.Slice(1, 3)});
   });
   const NDArray state({2});
-  ExpectError(kInvalid, "outputs and aux states share memory", [&] {
+  ExpectError(kInvalid, "outputs and changing inputs share memory", [&] {
     Invoke("test_counting", {bias, state, NDArray({2})}, {state});
   });
-  ExpectError(kInvalid, "input data shares memory with an aux state", [&] {
+  ExpectError(kInvalid, "input data shares memory with input count", [&] {
     Invoke("test_counting", {state, state, NDArray({2})});
   });
 }

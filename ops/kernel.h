@@ -2,6 +2,7 @@
 #define TESSERA_OPS_KERNEL_H_
 
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "tessera/base/device.h"
@@ -72,8 +73,10 @@ Registration RegisterOperator(std::string_view name) {
       {.device = xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
        .name = "native",
        .supports = nullptr,
-       .create = [](const OperatorProperty& property, DType dtype) -> std::unique_ptr<Operator> {
+       .create = [](const OperatorProperty& property, std::span<const TShape>,
+                    std::span<const DType> in_type) -> std::unique_ptr<Operator> {
          const auto& typed = static_cast<const Property&>(property);
+         const DType dtype = in_type.empty() ? DType::kFloat32 : in_type[0];
          return VisitRealDType(dtype, property.TypeString(),
                                [&](auto tag) -> std::unique_ptr<Operator> {
                                  using T = typename decltype(tag)::type;

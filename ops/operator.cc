@@ -5,9 +5,9 @@
 namespace tessera {
 
 void Operator::Backward(const OpContext&, std::span<const TBlob>, std::span<const TBlob>,
-                        std::span<const TBlob>, std::span<const OpReqType>, std::span<const TBlob>,
+                        std::span<const TBlob>, std::span<const OpReqType>,
                         std::span<const TBlob>) {
-  throw Unimplemented("Operator::Backward: this operator has no gradient");
+  throw Unimplemented("Operator::Backward: the operator has no gradient");
 }
 
 }  // namespace tessera

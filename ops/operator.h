@@ -20,8 +20,9 @@ using enum OpReqType;
 
 /// The context of an operator's call.
 struct OpContext {
-  bool is_train = false;                   ///< whether a gradient will be computed
-  void* stream = nullptr;                  ///< Stream<gpu>* on a GPU
+  bool is_train = false;        ///< whether to behave as in training: drop, use the batch's mean
+  bool needs_gradient = false;  ///< whether Backward may be called with this call's values
+  void* stream = nullptr;       ///< Stream<gpu>* on a GPU
   std::span<Resource* const> requested{};  ///< in the order of ForwardResource / BackwardResource
 
   /// Returns the stream of that kind of device, or null on the CPU.
@@ -31,29 +32,33 @@ struct OpContext {
   }
 };
 
-/// The computation of one node, created by OperatorProperty::CreateOperator for one device and
-/// type.
+/// The computation of one node, created by OperatorProperty::CreateOperator for one device, with
+/// the inputs' shapes and types.
 ///
-/// Shapes, types and the number of blobs are those that the property inferred. They have been
-/// checked, so no call fails because of them. An operator keeps nothing from one call to the next;
-/// the values that Backward needs are inputs, outputs and aux states. Threads: calls may overlap.
+/// Shapes, types and the number of blobs are those that the property inferred, so they need no
+/// check. What only values tell, such as an index out of range, throws Error(kOutOfRange) or
+/// Error(kInvalidArgument); the caller adds the operator's name and the inputs' shapes. An operator
+/// keeps nothing from one call to the next. Threads: calls may overlap.
 class Operator {
  public:
   virtual ~Operator() = default;
 
-  /// Computes the outputs. `req` has one entry for each output. Aux states may change if
-  /// context.is_train.
+  /// Computes the outputs. `req` has one entry for each output, then one for each of the property's
+  /// MutatedInputs: kWriteInplace to change the input, kNullOp to leave it unchanged. An output
+  /// whose request is kNullOp may be an empty blob.
   virtual void Forward(const OpContext& context, std::span<const TBlob> in_data,
-                       std::span<const OpReqType> req, std::span<const TBlob> out_data,
-                       std::span<const TBlob> aux_states) = 0;
+                       std::span<const OpReqType> req, std::span<const TBlob> out_data) = 0;
 
   /// Computes the gradients of the inputs. Blobs that DeclareBackwardDependency does not list are
   /// empty. A gradient whose request is kNullOp may be empty too, but at least one request is
   /// another. The default throws Error(kUnimplemented).
   virtual void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                         std::span<const TBlob> in_data, std::span<const TBlob> out_data,
-                        std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                        std::span<const TBlob> aux_states);
+                        std::span<const OpReqType> req, std::span<const TBlob> in_grad);
+
+  /// Returns whether Forward and Backward accept kAddTo. If not, the caller lets them write to a
+  /// workspace and adds it.
+  virtual bool AcceptsAddTo() const { return true; }
 };
 
 }  // namespace tessera

@@ -20,11 +20,14 @@ namespace tessera {
 struct OperatorImplementation {
   DeviceType device;  ///< the kind of device that it runs on
   std::string name;   ///< "native", or a library's name
-  /// Returns whether the implementation supports this shape and type; null means always.
-  std::function<bool(const OperatorProperty&, std::span<const TShape>, DType)> supports;
-  /// Creates the operator of a property for an element type. Throws Error(kInvalidArgument) for a
-  /// type without code.
-  std::function<std::unique_ptr<Operator>(const OperatorProperty&, DType)> create;
+  /// Returns whether the implementation supports the inputs' shapes and types; null means always.
+  std::function<bool(const OperatorProperty&, std::span<const TShape>, std::span<const DType>)>
+      supports;
+  /// Creates the operator of a property for the inputs' shapes and types. Throws
+  /// Error(kInvalidArgument) for a type without code.
+  std::function<std::unique_ptr<Operator>(const OperatorProperty&, std::span<const TShape>,
+                                          std::span<const DType>)>
+      create;
 };
 
 /// The registration of an operator. It is the only source of names, aliases and documentation.

@@ -8,8 +8,7 @@
 
 namespace tessera {
 
-bool OperatorProperty::InferType(std::vector<DType>* in_type, std::vector<DType>* out_type,
-                                 std::vector<DType>* aux_type) const {
+bool OperatorProperty::InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const {
   DType dtype = DType::kUnknown;
   const std::vector<std::string> arguments = ListArguments();
   const auto meet = [&](DType known, std::string_view what) {
@@ -24,10 +23,9 @@ bool OperatorProperty::InferType(std::vector<DType>* in_type, std::vector<DType>
     meet((*in_type)[i], i < arguments.size() ? arguments[i] : "an argument");
   }
   for (const DType known : *out_type) meet(known, "an output");
-  if (dtype == DType::kUnknown) return false;
+  if (dtype == DType::kUnknown) return in_type->empty() && out_type->empty();
   std::fill(in_type->begin(), in_type->end(), dtype);
   std::fill(out_type->begin(), out_type->end(), dtype);
-  std::fill(aux_type->begin(), aux_type->end(), dtype);
   return true;
 }
 
@@ -64,17 +62,16 @@ std::unique_ptr<Operator> OperatorProperty::CreateOperator(Device device,
                                                            std::span<const TShape> in_shape,
                                                            std::span<const DType> in_type) const {
   TESSERA_DCHECK(entry_ != nullptr);
-  const DType dtype = in_type.empty() ? DType::kFloat32 : in_type[0];
   for (const OperatorImplementation& implementation : entry_->implementations) {
     if (implementation.device != device.type) continue;
-    if (implementation.supports != nullptr && !implementation.supports(*this, in_shape, dtype)) {
+    if (implementation.supports != nullptr && !implementation.supports(*this, in_shape, in_type)) {
       continue;
     }
-    return implementation.create(*this, dtype);
+    return implementation.create(*this, in_shape, in_type);
   }
   throw Unimplemented(
-      TypeString(), ": no implementation for ", device, " with element type ", dtype,
-      " in this build",
+      TypeString(), ": no implementation for ", device, " with element type ",
+      in_type.empty() ? DType::kFloat32 : in_type[0], " in this build",
       device.type == DeviceType::kGpu ? "; GPU code is built by --config=cuda" : "");
 }
 

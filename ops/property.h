@@ -23,6 +23,15 @@ struct InplacePair {
 };
 
 struct OperatorEntry;
+class GradientBuilder;
+
+/// The freedom that a graph has with an operator's calls.
+enum class Purity {
+  kPure,         ///< equal inputs give equal outputs: calls may be shared, repeated and left out
+  kRandom,       ///< outputs also depend on a generator, whose calls keep their order
+  kMutating,     ///< inputs change (MutatedInputs), so each call takes place once
+  kSynchronous,  ///< the call has effects that no value shows
+};
 
 /// The description of an operator: names, parameters, inference, and the values that the gradient
 /// needs. Init sets up a property, which is then only read. CreateOperator makes the objects that
@@ -37,25 +46,28 @@ class OperatorProperty {
   /// operator.
   virtual ParameterMap GetParams() const = 0;
 
-  /// Return the names of inputs, outputs and auxiliary states, in the order of the blobs. Forward
-  /// keeps auxiliary states, such as running means, from one call to the next.
+  /// Return the names of inputs and outputs, in the order of the blobs.
   virtual std::vector<std::string> ListArguments() const { return {"data"}; }
   virtual std::vector<std::string> ListOutputs() const { return {"output"}; }
-  virtual std::vector<std::string> ListAuxiliaryStates() const { return {}; }
+  /// Returns the positions of the inputs that Forward changes, in ascending order: running means,
+  /// momenta. A variable that is such an input of some node is an auxiliary state of the graph.
+  virtual std::vector<int> MutatedInputs() const { return {}; }
   /// Returns the number of outputs that a graph shows. Later outputs are only for the gradient.
   virtual int NumVisibleOutputs() const { return static_cast<int>(ListOutputs().size()); }
+  /// Returns what a graph may do with calls of the operator.
+  virtual Purity purity() const {
+    return MutatedInputs().empty() ? Purity::kPure : Purity::kMutating;
+  }
 
   /// Completes shapes as far as the known ones determine them, in both directions. The vectors have
-  /// one entry for each argument, output and aux state. Returns whether all are known. Throws
+  /// one entry for each input and output. Returns whether all are known. Throws
   /// Error(kInvalidArgument) that names the operator, the argument and both shapes if they
   /// contradict each other.
-  virtual bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                          std::vector<TShape>* aux_shape) const = 0;
+  virtual bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const = 0;
   /// Completes element types as far as the known ones determine them. Returns whether all are
-  /// known. By default, all are one floating-point type. Throws Error(kInvalidArgument) if they
-  /// contradict each other.
-  virtual bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type,
-                         std::vector<DType>* aux_type) const;
+  /// known. By default, all are one type. Throws Error(kInvalidArgument) if they contradict each
+  /// other.
+  virtual bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const;
 
   /// Return the resources that Forward and Backward need for these inputs. OpContext::requested has
   /// them in this order. By default there are none.
@@ -87,15 +99,24 @@ class OperatorProperty {
     static_cast<void>(argument);
     return HasGradient();
   }
+  /// Builds the gradient of other operators and returns true, or returns false if there is no such
+  /// graph. A graph uses it where the gradient of the gradient is asked for, and in place of
+  /// Backward where HasBackward is false.
+  virtual bool BuildGradient(GradientBuilder* builder) const {
+    static_cast<void>(builder);
+    return false;
+  }
+  /// Returns whether the operator's Backward computes the gradient.
+  virtual bool HasBackward() const { return HasGradient(); }
 
-  /// Creates the operator for a device, from the first implementation registered for it that
-  /// supports the element type. Throws Error(kUnimplemented) that names operator, device and type
-  /// if there is none.
-  std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
-                                           std::span<const DType> in_type) const;
+  /// Creates the operator for a device and the inputs' shapes and types, from the first
+  /// implementation registered for it that supports them. Throws Error(kUnimplemented) that names
+  /// operator, device and type if there is none.
+  virtual std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
+                                                   std::span<const DType> in_type) const;
 
   /// Returns the name that the operator is registered under.
-  const std::string& TypeString() const;
+  virtual const std::string& TypeString() const;
 
  private:
   friend class OperatorRegistry;

@@ -28,8 +28,7 @@ struct ChoosyParameters {
 
 class ChoosyProperty final : public ParameterizedProperty<ChoosyParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
     return (*in_shape)[0].known();
   }
@@ -41,7 +40,7 @@ class NamedOperator final : public Operator {
   explicit NamedOperator(std::string name) : name_(std::move(name)) {}
   const std::string& name() const { return name_; }
   void Forward(const OpContext&, std::span<const TBlob>, std::span<const OpReqType>,
-               std::span<const TBlob>, std::span<const TBlob>) override {}
+               std::span<const TBlob>) override {}
 
  private:
   const std::string name_;
@@ -54,7 +53,8 @@ void RegisterChoosy() {
   entry.create_property = [] { return std::make_unique<ChoosyProperty>(); };
   entry.describe_parameters = [] { return ChoosyProperty::DescribeParameters(); };
   const auto make = [](const std::string& name) {
-    return [name](const OperatorProperty&, DType) -> std::unique_ptr<Operator> {
+    return [name](const OperatorProperty&, std::span<const TShape>,
+                  std::span<const DType>) -> std::unique_ptr<Operator> {
       return std::make_unique<NamedOperator>(name);
     };
   };
@@ -65,15 +65,16 @@ void RegisterChoosy() {
       {.device = DeviceType::kCpu,
        .name = "special",
        .supports =
-           [refuses](const OperatorProperty& property, std::span<const TShape> in, DType dtype) {
-             return !refuses(property) && in[0].ndim() == 2 && dtype == DType::kFloat32;
+           [refuses](const OperatorProperty& property, std::span<const TShape> in,
+                     std::span<const DType> type) {
+             return !refuses(property) && in[0].ndim() == 2 && type[0] == DType::kFloat32;
            },
        .create = make("special")});
   entry.implementations.push_back(
       {.device = DeviceType::kCpu,
        .name = "general",
        .supports = [refuses](const OperatorProperty& property, std::span<const TShape>,
-                             DType) { return !refuses(property); },
+                             std::span<const DType>) { return !refuses(property); },
        .create = make("general")});
 }
 
@@ -118,7 +119,7 @@ TEST(OperatorRegistryTest, AnOperatorWithoutBackwardSaysSo) {
   const auto property = OperatorRegistry::Get().Create("test_choosy", {});
   const auto made = property->CreateOperator(Device::Cpu(), {&shape, 1}, {&dtype, 1});
   try {
-    made->Backward({}, {}, {}, {}, {}, {}, {});
+    made->Backward({}, {}, {}, {}, {}, {});
     ADD_FAILURE() << "went backward";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Error::kUnimplemented);
@@ -148,7 +149,7 @@ TEST(OperatorRegistryTest, AnOperatorOfMxnetIsAnsweredWithoutAnotherFunctionsNam
   for (const std::string name : {"softmax", "_mod_scalar", "_Mod", "_power_scalar", "_maximum",
                                  "sum", "BatchNorm", "Dropout", "Concat", "_contrib_box_nms"}) {
     EXPECT_EQ(OperatorRegistry::Get().UnknownOperator(name).what(),
-              "operator \"" + name + "\" is not implemented");
+              "operator \"" + name + "\" of MXNet is not implemented");
   }
 }
 

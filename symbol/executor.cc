@@ -2,34 +2,33 @@
 
 #include <algorithm>
 #include <sstream>
+#include <unordered_map>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/graph/graph.h"
+#include "tessera/graph/infer.h"
+#include "tessera/graph/passes/memory_plan.h"
+#include "tessera/graph/program.h"
 #include "tessera/ndarray/device_runtime.h"
-#include "tessera/ops/registry.h"
-#include "tessera/symbol/internal/graph.h"
-#include "tessera/symbol/internal/memory_plan.h"
-#include "tessera/symbol/internal/program.h"
-#include "tessera/symbol/internal/step_runner.h"
+#include "tessera/ndarray/operator_call.h"
+#include "tessera/symbol/step_runner.h"
 
 namespace tessera {
 
+using graph::GraphShapes;
+using graph::GraphTypes;
+using graph::IndexedGraph;
+using graph::kNoValue;
+using graph::MemoryPlan;
+using graph::Node;
+using graph::Program;
+using graph::Step;
+using graph::Value;
+using graph::ValueKind;
 using symbol_internal::BoundValue;
-using symbol_internal::BuildProgram;
-using symbol_internal::GraphShapes;
-using symbol_internal::GraphTypes;
-using symbol_internal::IndexedGraph;
-using symbol_internal::kNoValue;
-using symbol_internal::MemoryPlan;
-using symbol_internal::Node;
-using symbol_internal::PlanMemory;
 using symbol_internal::PreparedStep;
-using symbol_internal::Program;
 using symbol_internal::Segment;
-using symbol_internal::Step;
-using symbol_internal::StepKind;
-using symbol_internal::Value;
-using symbol_internal::ValueKind;
 
 namespace {
 
@@ -45,17 +44,18 @@ struct ExecutorArrays {
 
 class GraphExecutor final : public Executor {
  public:
-  GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, const GraphShapes& shapes,
-                const GraphTypes& types, Device device, ExecutorArrays arrays)
+  GraphExecutor(const Symbol& symbol, const GraphShapes& shapes, const GraphTypes& types,
+                Device device, ExecutorArrays arrays)
       : symbol_(symbol), device_(device), arrays_(std::move(arrays)) {
-    program_ = BuildProgram(graph, shapes, types, arrays_.grad_requests);
-    plan_ = PlanMemory(graph, &program_);
+    program_ = BuildProgram(symbol.outputs(), shapes, types, arrays_.grad_requests);
+    plan_ = PlanMemory(&program_);
     for (const int64_t size_bytes : plan_.block_size_bytes) {
       blocks_.emplace_back(TShape{size_bytes}, device_, DType::kUint8);
     }
-    NameThings(graph, symbol);
+    argument_names_ = symbol.ListArguments();
+    aux_names_ = symbol.ListAuxiliaryStates();
     BindOutputs();
-    PrepareSteps(graph, BindValues());
+    PrepareSteps(BindValues());
   }
 
   void Forward(bool is_train) override {
@@ -102,7 +102,7 @@ class GraphExecutor final : public Executor {
     std::ostringstream os;
     for (size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
-      os << i << ' ' << step_names_[i] << " ->";
+      os << i << ' ' << step.node->name << " ->";
       for (const int value : step.Writes()) os << ' ' << Describe(value);
       os << '\n';
     }
@@ -121,27 +121,6 @@ class GraphExecutor final : public Executor {
       if (!arrays[i].is_none()) dictionary.emplace(names[i], arrays[i]);
     }
     return dictionary;
-  }
-
-  void NameThings(const IndexedGraph& graph, const Symbol& symbol) {
-    argument_names_ = symbol.ListArguments();
-    aux_names_ = symbol.ListAuxiliaryStates();
-    for (const Step& step : program_.steps) {
-      switch (step.kind) {
-        case StepKind::kForward:
-          step_names_.push_back(graph.nodes()[At(step.node)]->name);
-          break;
-        case StepKind::kBackward:
-          step_names_.push_back(graph.nodes()[At(step.node)]->name + " backward");
-          break;
-        case StepKind::kCopy:
-          step_names_.push_back(step.req[0] == kAddTo ? "add gradient" : "copy gradient");
-          break;
-        case StepKind::kFillZero:
-          step_names_.push_back("zero gradient");
-          break;
-      }
-    }
   }
 
   void BindOutputs() {
@@ -200,48 +179,36 @@ class GraphExecutor final : public Executor {
     return bound;
   }
 
-  void PrepareSteps(const IndexedGraph& graph, const std::vector<BoundValue>& values) {
-    std::vector<std::shared_ptr<Operator>> node_ops(graph.nodes().size());
+  void PrepareSteps(const std::vector<BoundValue>& values) {
+    // The gradient of a node needs the shapes and types of the node's inputs.
+    struct Inputs {
+      std::vector<TShape> shapes;
+      std::vector<DType> types;
+    };
+    std::unordered_map<const Node*, Inputs> inputs_of;
     auto steps = std::make_shared<std::vector<PreparedStep>>();
     for (const Step& step : program_.steps) {
-      const auto shapes_and_types = [&](const std::vector<int>& ids) {
-        std::pair<std::vector<TShape>, std::vector<DType>> result;
-        for (const int id : ids) {
-          result.first.push_back(program_.values[At(id)].shape);
-          result.second.push_back(program_.values[At(id)].dtype);
-        }
-        return result;
-      };
-      if (step.node == kNoValue) {
-        const bool copy = step.kind == StepKind::kCopy;
-        const auto [shapes, dtypes] = shapes_and_types(step.out_data);
-        const auto property = OperatorRegistry::Get().Create(copy ? "_copy" : "zeros_like", {});
-        steps->emplace_back(step, property->CreateOperator(device_, shapes, dtypes),
-                            std::vector<ResourceHandle>(), values);
-        continue;
+      Inputs& inputs = inputs_of[step.node.get()];
+      for (const int id : step.inputs) {
+        inputs.shapes.push_back(program_.values[At(id)].shape);
+        inputs.types.push_back(program_.values[At(id)].dtype);
       }
-      const OperatorProperty& property = *graph.nodes()[At(step.node)]->property;
-      std::shared_ptr<Operator>& op = node_ops[At(step.node)];
-      if (step.kind == StepKind::kForward) {
-        const auto [shapes, dtypes] = shapes_and_types(step.in_data);
-        op = property.CreateOperator(device_, shapes, dtypes);
-        in_shapes_[step.node] = shapes;
-      }
-      std::vector<ResourceHandle> resources;
-      const auto requests = step.kind == StepKind::kForward
-                                ? property.ForwardResource(in_shapes_[step.node])
-                                : property.BackwardResource(in_shapes_[step.node]);
-      for (const ResourceRequest& request : requests) {
-        resources.push_back(ResourceManager::Get()->Request(device_, request));
-      }
-      steps->emplace_back(step, op, std::move(resources), values);
+      const Node* const forward = step.node->forward.get();
+      const Inputs& of_operator = forward == nullptr ? inputs : inputs_of.at(forward);
+      steps->emplace_back(
+          step,
+          std::make_unique<OperatorCall>(step.node->name, *step.node->property, device_,
+                                         of_operator.shapes, of_operator.types, step.req),
+          values);
     }
     Engine* engine = Engine::Get();
     const int forward = program_.num_forward_steps;
     const int all = static_cast<int>(program_.steps.size());
-    forward_train_ = Segment::Cut(engine, device_, steps, 0, forward, true);
-    forward_test_ = Segment::Cut(engine, device_, steps, 0, forward, false);
-    backward_ = Segment::Cut(engine, device_, steps, forward, all, true);
+    const bool has_gradient = all > forward;
+    forward_train_ = Segment::Cut(engine, device_, steps, 0, forward,
+                                  {.is_train = true, .needs_gradient = has_gradient});
+    forward_test_ = Segment::Cut(engine, device_, steps, 0, forward, {});
+    backward_ = Segment::Cut(engine, device_, steps, forward, all, {.is_train = true});
   }
 
   void TakeHeadGradients(const std::vector<NDArray>& given) {
@@ -293,11 +260,9 @@ class GraphExecutor final : public Executor {
   MemoryPlan plan_;
   std::vector<std::string> argument_names_;
   std::vector<std::string> aux_names_;
-  std::vector<std::string> step_names_;
   std::vector<NDArray> blocks_;
   std::vector<NDArray> outputs_;
   std::vector<NDArray> head_gradients_;  // is_none() if none is needed
-  std::map<int, std::vector<TShape>> in_shapes_;
   // Declared last, so destroyed first: deleting an operator waits for its pushes, which use the
   // other members.
   std::vector<std::unique_ptr<Segment>> forward_train_;
@@ -369,8 +334,8 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
     if (complete.gradients[i].is_none()) complete.grad_requests[i] = kNullOp;
     if (complete.grad_requests[i] == kWriteInplace) complete.grad_requests[i] = kWriteTo;
   }
-  const GraphShapes shapes = symbol_internal::InferShapes(graph, known_shapes);
-  const GraphTypes types = symbol_internal::InferTypes(graph, known_types);
+  const GraphShapes shapes = graph::InferShapes(graph, known_shapes);
+  const GraphTypes types = graph::InferTypes(graph, known_types);
   RequireComplete(graph, shapes);
   const auto check = [&](const char* what, int node, const NDArray& array) {
     const int entry = graph.EntryId(node, 0);
@@ -386,14 +351,14 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
   for (size_t i = 0; i < aux_names.size(); ++i) {
     check("aux state", graph.aux_states()[i], complete.aux_states[i]);
   }
-  return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, device, std::move(complete));
+  return std::make_unique<GraphExecutor>(symbol, shapes, types, device, std::move(complete));
 }
 
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                                      const SimpleBindOptions& options) {
   const IndexedGraph graph(symbol.outputs());
-  const GraphShapes shapes = symbol_internal::InferShapes(graph, options.shapes);
-  const GraphTypes types = symbol_internal::InferTypes(graph, options.types);
+  const GraphShapes shapes = graph::InferShapes(graph, options.shapes);
+  const GraphTypes types = graph::InferTypes(graph, options.types);
   RequireComplete(graph, shapes);
   const auto allocate = [&](int node) {
     const int entry = graph.EntryId(node, 0);
@@ -412,7 +377,7 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
     arrays.grad_requests.push_back(req);
   }
   for (const int node : graph.aux_states()) arrays.aux_states.push_back(allocate(node));
-  return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, device, std::move(arrays));
+  return std::make_unique<GraphExecutor>(symbol, shapes, types, device, std::move(arrays));
 }
 
 }  // namespace tessera

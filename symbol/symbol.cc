@@ -7,17 +7,18 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/graph/graph.h"
+#include "tessera/graph/infer.h"
 #include "tessera/ops/registry.h"
-#include "tessera/symbol/internal/graph.h"
 
 namespace tessera {
 
-using symbol_internal::AttributeName;
-using symbol_internal::IndexedGraph;
-using symbol_internal::MakeNode;
-using symbol_internal::MakeVariable;
-using symbol_internal::Node;
-using symbol_internal::NodeEntry;
+using graph::AttributeName;
+using graph::IndexedGraph;
+using graph::MakeNode;
+using graph::MakeVariable;
+using graph::Node;
+using graph::NodeEntry;
 
 namespace {
 
@@ -169,7 +170,7 @@ void Symbol::SetAttribute(std::string_view key, std::string value) {
 
 InferredShapes Symbol::InferShape(const std::map<std::string, TShape>& known) const {
   const IndexedGraph graph(outputs_);
-  const symbol_internal::GraphShapes shapes = symbol_internal::InferShapes(graph, known);
+  const graph::GraphShapes shapes = graph::InferShapes(graph, known);
   InferredShapes inferred;
   const auto at = [&](int entry) { return shapes.entries[static_cast<size_t>(entry)]; };
   for (const int id : graph.arguments()) inferred.arguments.push_back(at(graph.EntryId(id, 0)));
@@ -181,7 +182,7 @@ InferredShapes Symbol::InferShape(const std::map<std::string, TShape>& known) co
 
 InferredTypes Symbol::InferType(const std::map<std::string, DType>& known) const {
   const IndexedGraph graph(outputs_);
-  const symbol_internal::GraphTypes types = symbol_internal::InferTypes(graph, known);
+  const graph::GraphTypes types = graph::InferTypes(graph, known);
   InferredTypes inferred;
   const auto at = [&](int entry) { return types.entries[static_cast<size_t>(entry)]; };
   for (const int id : graph.arguments()) inferred.arguments.push_back(at(graph.EntryId(id, 0)));

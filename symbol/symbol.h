@@ -10,18 +10,10 @@
 
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
+#include "tessera/graph/node.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera {
-
-namespace symbol_internal {
-struct Node;
-/// One output of a node.
-struct NodeEntry {
-  std::shared_ptr<Node> node;
-  int index = 0;
-};
-}  // namespace symbol_internal
 
 /// The result of InferShape.
 struct InferredShapes {
@@ -128,11 +120,11 @@ class Symbol {
   static Symbol Load(const std::string& path);
 
   /// The graph's outputs, for the executor and graph passes.
-  const std::vector<symbol_internal::NodeEntry>& outputs() const { return outputs_; }
-  explicit Symbol(std::vector<symbol_internal::NodeEntry> outputs);
+  const std::vector<graph::NodeEntry>& outputs() const { return outputs_; }
+  explicit Symbol(std::vector<graph::NodeEntry> outputs);
 
  private:
-  std::vector<symbol_internal::NodeEntry> outputs_;
+  std::vector<graph::NodeEntry> outputs_;
 };
 
 /// Compute element by element, with the operators elemwise_add, _plus_scalar and so on. Throw what

@@ -17,20 +17,20 @@
 
 #include "tessera/base/atomic_file.h"
 #include "tessera/base/error.h"
+#include "tessera/graph/graph.h"
 #include "tessera/ops/registry.h"
-#include "tessera/symbol/internal/graph.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {
 
+using graph::AnnotationNames;
+using graph::AttributeName;
+using graph::IndexedGraph;
+using graph::MakeNode;
+using graph::MakeVariable;
+using graph::Node;
+using graph::NodeEntry;
 using nlohmann::ordered_json;
-using symbol_internal::AnnotationNames;
-using symbol_internal::AttributeName;
-using symbol_internal::IndexedGraph;
-using symbol_internal::MakeNode;
-using symbol_internal::MakeVariable;
-using symbol_internal::Node;
-using symbol_internal::NodeEntry;
 
 namespace {
 
@@ -205,22 +205,20 @@ class GraphReader {
                                             const std::string& name, std::vector<NodeEntry> inputs,
                                             const std::string& where) {
     std::shared_ptr<const OperatorProperty> property = MakeProperty(op, parameters, name);
-    const size_t arguments = property->ListArguments().size();
-    const size_t aux_states = property->ListAuxiliaryStates().size();
-    if (inputs.size() != arguments && inputs.size() != arguments + aux_states) {
+    const size_t all = property->ListArguments().size();
+    // Old files leave out the inputs that the operator changes, which are the last ones.
+    const std::vector<int> mutated = property->MutatedInputs();
+    if (inputs.size() != all && inputs.size() != all - mutated.size()) {
       throw Damaged(where, " has ", inputs.size(), " inputs, but ", property->TypeString(),
-                    " takes ", arguments, " and ", aux_states, " aux states");
+                    " takes ", all, ", of which it changes ", mutated.size());
     }
-    std::vector<NodeEntry> given_aux(inputs.begin() + static_cast<std::ptrdiff_t>(arguments),
-                                     inputs.end());
-    for (const NodeEntry& aux : given_aux) {
-      if (!aux.node->is_variable()) throw Damaged(where, ": an aux state is not a variable");
+    for (const int input : mutated) {
+      const auto i = static_cast<size_t>(input);
+      if (i < inputs.size() && !inputs[i].node->is_variable()) {
+        throw Damaged(where, ": input ", i, ", which the operator changes, is not a variable");
+      }
     }
-    inputs.resize(arguments);
-    NodeEntry entry = MakeNode(std::move(property), name, inputs);
-    std::copy(given_aux.begin(), given_aux.end(),
-              entry.node->inputs.begin() + static_cast<std::ptrdiff_t>(arguments));
-    return std::move(entry.node);
+    return MakeNode(std::move(property), name, inputs).node;
   }
 
   std::vector<std::shared_ptr<Node>> nodes_;

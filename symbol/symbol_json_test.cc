@@ -200,8 +200,8 @@ TEST(SymbolJsonTest, AllUnknownOperatorsAreToldAtOnce) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Error::kNotFound);
     EXPECT_STREQ(error.what(),
-                 "node \"bn1\": operator \"BatchNorm\" is not implemented; "
-                 "node \"prob\": operator \"softmax\" is not implemented; "
+                 "node \"bn1\": operator \"BatchNorm\" of MXNet is not implemented; "
+                 "node \"prob\": operator \"softmax\" of MXNet is not implemented; "
                  "node \"pool\": unknown operator \"Poolin\"; did you mean \"Pooling\"?");
   }
 }

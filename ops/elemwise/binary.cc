@@ -68,8 +68,7 @@ class BinaryProperty final : public ParameterizedProperty<NoParameters> {
  public:
   std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
 
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape shape = (*in_shape)[0];
     MergeShape(*this, "rhs", &(*in_shape)[1], shape);
     shape = (*in_shape)[1];
@@ -103,8 +102,7 @@ class BinaryOp final : public Operator {
   explicit BinaryOp(const NoParameters&) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     AssignTo(out_data[0].FlatTo1D<Device, T>(stream), req[0],
              F<typename Kind::Op>(in_data[0].FlatTo1D<Device, T>(stream),
@@ -113,8 +111,7 @@ class BinaryOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto g = out_grad[0].FlatTo1D<Device, T>(stream);
     // Unused inputs are empty blobs. g replaces them, so that the expressions have one type.
@@ -139,22 +136,12 @@ template <typename Device, typename T>
 using DivOp = BinaryOp<Div, Device, T>;
 
 TESSERA_REGISTER_OPERATOR(elemwise_add, BinaryProperty<Add>, AddOp)
-    .Alias("_add")
-    .Alias("_plus")
-    .Alias("_Plus")
     .Describe("lhs + rhs, element by element.");
 TESSERA_REGISTER_OPERATOR(elemwise_sub, BinaryProperty<Sub>, SubOp)
-    .Alias("_sub")
-    .Alias("_minus")
-    .Alias("_Minus")
     .Describe("lhs - rhs, element by element.");
 TESSERA_REGISTER_OPERATOR(elemwise_mul, BinaryProperty<Mul>, MulOp)
-    .Alias("_mul")
-    .Alias("_Mul")
     .Describe("lhs * rhs, element by element.");
 TESSERA_REGISTER_OPERATOR(elemwise_div, BinaryProperty<Div>, DivOp)
-    .Alias("_div")
-    .Alias("_Div")
     .Describe("lhs / rhs, element by element.");
 
 }  // namespace

@@ -94,8 +94,7 @@ struct ReverseDivScalar {
 template <typename Kind>
 class ScalarProperty final : public ParameterizedProperty<ScalarParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
     MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
     return (*in_shape)[0].known();
@@ -123,16 +122,14 @@ class ScalarOp final : public Operator {
   explicit ScalarOp(const ScalarParameters& param) : scalar_(static_cast<T>(param.scalar)) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     AssignTo(out_data[0].FlatTo1D<Device, T>(stream), req[0],
              Kind::Value(in_data[0].FlatTo1D<Device, T>(stream), scalar_));
   }
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto g = out_grad[0].FlatTo1D<Device, T>(stream);
     const auto x = Kind::kGradientNeedsInput ? in_data[0].FlatTo1D<Device, T>(stream) : g;
@@ -157,22 +154,16 @@ template <typename Device, typename T>
 using ReverseDivScalarOp = ScalarOp<ReverseDivScalar, Device, T>;
 
 TESSERA_REGISTER_OPERATOR(_plus_scalar, ScalarProperty<PlusScalar>, PlusScalarOp)
-    .Alias("_PlusScalar")
     .Describe("data + scalar.");
 TESSERA_REGISTER_OPERATOR(_minus_scalar, ScalarProperty<MinusScalar>, MinusScalarOp)
-    .Alias("_MinusScalar")
     .Describe("data - scalar.");
 TESSERA_REGISTER_OPERATOR(_rminus_scalar, ScalarProperty<ReverseMinusScalar>, ReverseMinusScalarOp)
-    .Alias("_RMinusScalar")
     .Describe("scalar - data.");
 TESSERA_REGISTER_OPERATOR(_mul_scalar, ScalarProperty<MulScalar>, MulScalarOp)
-    .Alias("_MulScalar")
     .Describe("data * scalar.");
 TESSERA_REGISTER_OPERATOR(_div_scalar, ScalarProperty<DivScalar>, DivScalarOp)
-    .Alias("_DivScalar")
     .Describe("data / scalar.");
 TESSERA_REGISTER_OPERATOR(_rdiv_scalar, ScalarProperty<ReverseDivScalar>, ReverseDivScalarOp)
-    .Alias("_RDivScalar")
     .Describe("scalar / data.");
 
 }  // namespace

@@ -7,8 +7,7 @@ namespace {
 
 class LikeProperty : public ParameterizedProperty<NoParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
     MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
     return (*in_shape)[0].known();
@@ -46,13 +45,12 @@ class CopyOp final : public Operator {
   explicit CopyOp(const NoParameters&) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     Run(context, in_data[0], req[0], out_data[0]);
   }
   void Backward(const OpContext& context, std::span<const TBlob> out_grad, std::span<const TBlob>,
                 std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad, std::span<const TBlob>) override {
+                std::span<const TBlob> in_grad) override {
     Run(context, out_grad[0], req[0], in_grad[0]);
   }
 
@@ -71,18 +69,17 @@ class ZerosLikeOp final : public Operator {
   explicit ZerosLikeOp(const NoParameters&) {}
 
   void Forward(const OpContext& context, std::span<const TBlob>, std::span<const OpReqType> req,
-               std::span<const TBlob> out_data, std::span<const TBlob>) override {
+               std::span<const TBlob> out_data) override {
     AssignTo(out_data[0].FlatTo1D<Device, T>(context.get_stream<Device>()), req[0], T(0));
   }
   void Backward(const OpContext& context, std::span<const TBlob>, std::span<const TBlob>,
                 std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad, std::span<const TBlob>) override {
+                std::span<const TBlob> in_grad) override {
     AssignTo(in_grad[0].FlatTo1D<Device, T>(context.get_stream<Device>()), req[0], T(0));
   }
 };
 
 TESSERA_REGISTER_OPERATOR(_copy, CopyProperty, CopyOp)
-    .Alias("identity")
     .Describe("The same elements in another array.");
 TESSERA_REGISTER_OPERATOR(zeros_like, ZerosLikeProperty, ZerosLikeOp)
     .Describe("Zeros of the argument's shape and type.");

@@ -66,8 +66,7 @@ class SoftmaxOutputProperty final : public ParameterizedProperty<SoftmaxOutputPa
   bool IsLoss() const override { return !param_.out_grad; }
   bool ArgumentHasGradient(int argument) const override { return argument == 0; }
 
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
     MergeShape(*this, "data", &data, (*out_shape)[0]);
     if (!data.rank_known()) return false;
@@ -185,8 +184,7 @@ class SoftmaxOutputOp final : public Operator {
   explicit SoftmaxOutputOp(const SoftmaxOutputParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
     auto* stream = context.get_stream<Device>();
     const Shape<3> shape = param_.Classes(in_data[0].shape_);
@@ -203,8 +201,7 @@ class SoftmaxOutputOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const Shape<3> shape = param_.Classes(out_data[0].shape_);
     const Shape<2> extents =
@@ -268,7 +265,6 @@ class SoftmaxOutputOp final : public Operator {
 };
 
 TESSERA_REGISTER_OPERATOR(SoftmaxOutput, SoftmaxOutputProperty, SoftmaxOutputOp)
-    .Alias("Softmax")
     .Describe("Softmax whose gradient is that of the cross-entropy loss with a label.");
 
 }  // namespace

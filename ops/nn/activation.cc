@@ -34,8 +34,7 @@ struct ActivationParameters {
 
 class ActivationProperty final : public ParameterizedProperty<ActivationParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
     MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
     return (*in_shape)[0].known();
@@ -106,8 +105,7 @@ class ActivationOp final : public Operator {
   explicit ActivationOp(const ActivationParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     const auto data = in_data[0].FlatTo1D<Device, T>(stream);
     const auto out = out_data[0].FlatTo1D<Device, T>(stream);
@@ -127,7 +125,7 @@ class ActivationOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad, std::span<const TBlob>,
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad, std::span<const TBlob>) override {
+                std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto grad = out_grad[0].FlatTo1D<Device, T>(stream);
     const auto out = out_data[0].FlatTo1D<Device, T>(stream);

@@ -81,8 +81,7 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
     return {"data", "weight", "bias"};
   }
 
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     const int rank = param_.kernel.ndim() + 2;
     TShape& data = (*in_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_filter});
@@ -152,8 +151,7 @@ class ConvolutionOp final : public Operator {
       : param_(param), geometry_(param.Geometry("Convolution")) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
     auto* stream = context.get_stream<Device>();
     const Layout l(*this, in_data[0].shape_, out_data[0].shape_);
@@ -177,8 +175,7 @@ class ConvolutionOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const Layout l(*this, in_data[0].shape_, out_grad[0].shape_);
     const auto data = in_data[0].get_with_shape<Device, 4, T>(l.image, stream);

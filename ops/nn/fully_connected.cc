@@ -36,8 +36,7 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
     return {"data", "weight", "bias"};
   }
 
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
     TShape& out = (*out_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_hidden});
@@ -77,8 +76,7 @@ class FullyConnectedOp final : public Operator {
   explicit FullyConnectedOp(const FullyConnectedParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     const auto data = Rows(in_data[0], stream);
     const auto weight = in_data[1].get<Device, 2, T>(stream);
@@ -91,8 +89,7 @@ class FullyConnectedOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto grad = out_grad[0].FlatTo2D<Device, T>(stream);
     if (req[1] != kNullOp) {

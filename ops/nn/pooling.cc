@@ -100,8 +100,7 @@ struct PoolingParameters {
 
 class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
     if (!param_.global_pool) {
       MergeShape(*this, "data", &data, TShape::OfRank(param_.kernel.ndim() + 2));
@@ -178,8 +177,7 @@ class PoolingOp final : public Operator {
   explicit PoolingOp(const PoolingParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     const auto data = Image(in_data[0], stream);
     const auto out = Image(out_data[0], stream);
@@ -191,8 +189,7 @@ class PoolingOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto data = Image(in_data[0], stream);
     const auto out = Image(out_data[0], stream);

@@ -33,23 +33,25 @@ struct SgdParameters {
 template <bool kMomentum>
 class SgdProperty final : public ParameterizedProperty<SgdParameters> {
  public:
-  std::vector<std::string> ListArguments() const override { return {"weight", "grad"}; }
-  std::vector<std::string> ListAuxiliaryStates() const override {
-    if (kMomentum) return {"mom"};
+  std::vector<std::string> ListArguments() const override {
+    if (kMomentum) return {"weight", "grad", "mom"};
+    return {"weight", "grad"};
+  }
+  std::vector<int> MutatedInputs() const override {
+    if (kMomentum) return {2};
     return {};
   }
   bool HasGradient() const override { return false; }
 
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>* aux_shape) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& weight = (*in_shape)[0];
     TShape& grad = (*in_shape)[1];
     TShape& out = (*out_shape)[0];
     MergeShape(*this, "grad", &grad, weight);
     MergeShape(*this, "output", &out, grad);
     if (kMomentum) {
-      MergeShape(*this, "mom", &(*aux_shape)[0], out);
-      out = (*aux_shape)[0];
+      MergeShape(*this, "mom", &(*in_shape)[2], out);
+      out = (*in_shape)[2];
     }
     weight = grad = out;
     return weight.known();
@@ -66,8 +68,7 @@ class SgdOp final : public Operator {
   explicit SgdOp(const SgdParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob> aux_states) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     const auto grad = in_data[1].FlatTo1D<Device, T>(stream) * static_cast<T>(param_.rescale_grad);
     const auto step = [&](const auto& g) {
@@ -75,8 +76,16 @@ class SgdOp final : public Operator {
       const auto descent = static_cast<T>(param_.lr) * (g + static_cast<T>(param_.wd) * weight);
       const auto out = out_data[0].FlatTo1D<Device, T>(stream);
       if constexpr (kMomentum) {
-        const auto mom = aux_states[0].FlatTo1D<Device, T>(stream);
-        AssignTo(out, req[0], weight + Store(mom, static_cast<T>(param_.momentum) * mom - descent));
+        const auto mom = in_data[2].FlatTo1D<Device, T>(stream);
+        const auto next = static_cast<T>(param_.momentum) * mom - descent;
+        if (req[1] == kNullOp) {
+          AssignTo(out, req[0], weight + next);
+        } else if (req[0] == kNullOp) {
+          auto changed = mom;
+          changed = next;
+        } else {
+          AssignTo(out, req[0], weight + Store(mom, next));
+        }
       } else {
         AssignTo(out, req[0], weight - descent);
       }

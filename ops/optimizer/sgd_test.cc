@@ -25,10 +25,10 @@ std::vector<Values> PlainStep(const ParameterMap& parameters, const std::vector<
 }
 
 std::vector<Values> MomentumStep(const ParameterMap& parameters, const std::vector<Values>& in,
-                                 std::vector<Values>* aux) {
+                                 std::vector<Values>* mutated) {
   const ParameterReader p(parameters);
   Values weight = in[0];
-  Values& mom = (*aux)[0];
+  Values& mom = (*mutated)[0];
   for (index_t i = 0; i < weight.size(); ++i) {
     mom[i] = p.Real("momentum", 0) * mom[i] - Descent(p, in[0][i], in[1][i]);
     weight[i] += mom[i];
@@ -43,8 +43,8 @@ OperatorRow Row(const std::string& name, ForwardReference forward, const Paramet
   row.shapes_follow_from_output = true;
   const auto add = [&](const std::string& case_name, ParameterMap parameters, const TShape& shape) {
     parameters.insert(momentum.begin(), momentum.end());
-    row.cases.push_back(
-        {.name = case_name, .parameters = std::move(parameters), .inputs = {shape, shape}});
+    const std::vector<TShape> inputs(momentum.empty() ? 2 : 3, shape);
+    row.cases.push_back({.name = case_name, .parameters = std::move(parameters), .inputs = inputs});
   };
   add("plain", {{"lr", "0.5"}}, {33});
   add("empty", {{"lr", "0.5"}}, {0, 3});

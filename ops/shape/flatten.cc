@@ -8,8 +8,7 @@ namespace {
 
 class FlattenProperty final : public ParameterizedProperty<NoParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
     if (!data.rank_known()) return false;
     if (data.ndim() == 0) {
@@ -41,13 +40,12 @@ class FlattenOp final : public Operator {
   explicit FlattenOp(const NoParameters&) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     CopyFlat(context, in_data[0], req[0], out_data[0]);
   }
   void Backward(const OpContext& context, std::span<const TBlob> out_grad, std::span<const TBlob>,
                 std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad, std::span<const TBlob>) override {
+                std::span<const TBlob> in_grad) override {
     CopyFlat(context, out_grad[0], req[0], in_grad[0]);
   }
 
@@ -62,7 +60,6 @@ class FlattenOp final : public Operator {
 };
 
 TESSERA_REGISTER_OPERATOR(Flatten, FlattenProperty, FlattenOp)
-    .Alias("flatten")
     .Describe("All dimensions after the first as one.");
 
 }  // namespace

@@ -20,6 +20,8 @@ constexpr std::byte kUnset{0xFF};
 // The error of differences of the reference.
 constexpr double kDifferenceTolerance = 1e-7;
 
+size_t At(int index) { return static_cast<size_t>(index); }
+
 OpReqType RequestAt(const std::vector<OpReqType>& req, size_t i) {
   return req.empty() ? kWriteTo : req[i];
 }
@@ -62,9 +64,9 @@ class OperatorHarness::Call {
                 /*read_only=*/false);
   }
 
-  /// Returns an array that exists before and after the call: an aux state.
-  TBlob State(int id, const TShape& shape, const Bytes& contents) {
-    return Keep(id, shape, contents, /*read_only=*/false);
+  /// Returns an input that the call may change.
+  TBlob MutatedInput(int id, const TShape& shape) {
+    return Keep(id, shape, harness_.BytesOf(id), /*read_only=*/false);
   }
 
   OpContext Context(const std::vector<ResourceRequest>& requests) {
@@ -141,8 +143,8 @@ OperatorHarness::OperatorHarness(const OperatorRow& row, const OperatorCase& tes
       property_(OperatorRegistry::Get().Create(row.name, test_case.parameters)) {
   shapes_.in = test_case.inputs;
   shapes_.out.resize(property_->ListOutputs().size());
-  shapes_.aux.resize(property_->ListAuxiliaryStates().size());
-  if (!property_->InferShape(&shapes_.in, &shapes_.out, &shapes_.aux)) {
+  mutated_ = property_->MutatedInputs();
+  if (!property_->InferShape(&shapes_.in, &shapes_.out)) {
     throw Internal(row.name, ": shapes do not follow from those of all arguments");
   }
   const std::vector<DType> types(shapes_.in.size(), dtype);
@@ -159,9 +161,6 @@ OperatorHarness::OperatorHarness(const OperatorRow& row, const OperatorCase& tes
     draw(fill_at(i), shapes_.in[i], &in_bytes_, &in_);
     draw(Fill(), shapes_.in[i], &old_in_grad_bytes_, nullptr);
   }
-  for (size_t i = 0; i < shapes_.aux.size(); ++i) {
-    draw(fill_at(shapes_.in.size() + i), shapes_.aux[i], &aux_bytes_, &aux_);
-  }
   for (const TShape& shape : shapes_.out) {
     draw(Fill(), shape, &out_grad_bytes_, &out_grad_);
     draw(Fill(), shape, &old_out_bytes_, nullptr);
@@ -172,24 +171,24 @@ OperatorHarness::~OperatorHarness() = default;
 
 CallResult OperatorHarness::Forward(const CallOptions& options) {
   Call call(*this, options);
-  std::vector<TBlob> in, out, aux;
+  std::vector<TBlob> in, out;
   std::vector<OpReqType> req;
   for (size_t i = 0; i < shapes_.in.size(); ++i) {
-    in.push_back(call.Input(InDataIds()[i], shapes_.in[i]));
+    const int id = InDataIds()[i];
+    in.push_back(IsMutated(i) && options.mutate ? call.MutatedInput(id, shapes_.in[i])
+                                                : call.Input(id, shapes_.in[i]));
   }
   for (size_t i = 0; i < shapes_.out.size(); ++i) {
     req.push_back(RequestAt(options.req, i));
     out.push_back(call.Output(OutDataIds()[i], shapes_.out[i], req[i], old_out_bytes_[i]));
   }
-  for (size_t i = 0; i < shapes_.aux.size(); ++i) {
-    aux.push_back(call.State(static_cast<int>(i), shapes_.aux[i], aux_bytes_[i]));
-  }
+  req.insert(req.end(), mutated_.size(), options.mutate ? kWriteInplace : kNullOp);
   const OpContext context = call.Context(property_->ForwardResource(shapes_.in));
-  operator_->Forward(context, in, req, out, aux);
+  operator_->Forward(context, in, req, out);
   call.CheckPromises();
   CallResult result;
   for (const int id : OutDataIds()) result.values.push_back(call.Read(id));
-  for (size_t i = 0; i < aux.size(); ++i) result.aux.push_back(call.Read(static_cast<int>(i)));
+  for (const int i : mutated_) result.mutated.push_back(call.Read(InDataIds()[At(i)]));
   return result;
 }
 
@@ -208,16 +207,13 @@ CallResult OperatorHarness::Backward(const CallOptions& options) {
   const std::vector<TBlob> out_grad = inputs(OutGradIds(), shapes_.out);
   const std::vector<TBlob> in_data = inputs(InDataIds(), shapes_.in);
   const std::vector<TBlob> out_data = inputs(OutDataIds(), shapes_.out);
-  std::vector<TBlob> in_grad, aux;
+  std::vector<TBlob> in_grad;
   const std::vector<OpReqType> req = BackwardRequests(options.req);
   for (size_t i = 0; i < shapes_.in.size(); ++i) {
     in_grad.push_back(call.Output(InGradIds()[i], shapes_.in[i], req[i], old_in_grad_bytes_[i]));
   }
-  for (size_t i = 0; i < shapes_.aux.size(); ++i) {
-    aux.push_back(call.State(static_cast<int>(i), shapes_.aux[i], aux_bytes_[i]));
-  }
   const OpContext context = call.Context(property_->BackwardResource(shapes_.in));
-  operator_->Backward(context, out_grad, in_data, out_data, req, in_grad, aux);
+  operator_->Backward(context, out_grad, in_data, out_data, req, in_grad);
   call.CheckPromises();
   CallResult result;
   for (const int id : InGradIds()) result.values.push_back(call.Read(id));
@@ -227,10 +223,14 @@ CallResult OperatorHarness::Backward(const CallOptions& options) {
 void OperatorHarness::ExpectForward(const CallResult& result, const std::vector<OpReqType>& req) {
   const Tolerance& tolerance = row_.forward_tolerance;
   Expect(result, req, ReferenceOutputs(), old_out_bytes_, tolerance, 0, property_->ListOutputs());
-  const CallResult states{.values = result.aux, .aux = {}};
-  if (std::find(req.begin(), req.end(), kNullOp) == req.end()) {
-    Expect(states, {}, reference_aux_, aux_bytes_, tolerance, 0, property_->ListAuxiliaryStates());
+  std::vector<std::string> names;
+  std::vector<Bytes> old;
+  for (const int i : mutated_) {
+    names.push_back(property_->ListArguments()[At(i)]);
+    old.push_back(in_bytes_[At(i)]);
   }
+  const CallResult mutated{.values = result.mutated, .mutated = {}};
+  Expect(mutated, {}, reference_mutated_, old, tolerance, 0, names);
 }
 
 void OperatorHarness::ExpectBackward(const CallResult& result, const std::vector<OpReqType>& req) {
@@ -302,6 +302,10 @@ std::vector<OpReqType> OperatorHarness::BackwardRequests(const std::vector<OpReq
   return result;
 }
 
+bool OperatorHarness::IsMutated(size_t input) const {
+  return std::find(mutated_.begin(), mutated_.end(), static_cast<int>(input)) != mutated_.end();
+}
+
 bool OperatorHarness::NoneWanted(const std::vector<OpReqType>& req) const {
   const std::vector<OpReqType> actual = BackwardRequests(req);
   return std::all_of(actual.begin(), actual.end(), [](OpReqType r) { return r == kNullOp; });
@@ -327,8 +331,8 @@ const Bytes& OperatorHarness::BytesOf(int id) const {
 
 const std::vector<Values>& OperatorHarness::ReferenceOutputs() {
   if (reference_out_.empty()) {
-    reference_aux_ = aux_;
-    reference_out_ = row_.forward(case_.parameters, in_, &reference_aux_);
+    for (const int i : mutated_) reference_mutated_.push_back(in_[At(i)]);
+    reference_out_ = row_.forward(case_.parameters, in_, &reference_mutated_);
     for (size_t i = 0; i < shapes_.out.size(); ++i) {
       EXPECT_EQ(reference_out_[i].shape, shapes_.out[i]) << "inferred shape of output " << i;
     }
@@ -338,9 +342,10 @@ const std::vector<Values>& OperatorHarness::ReferenceOutputs() {
 
 const std::vector<Values>& OperatorHarness::ReferenceGradients() {
   if (reference_grad_.empty()) {
-    reference_grad_ = row_.backward == nullptr
-                          ? DifferenceGradient(row_.forward, case_.parameters, out_grad_, in_, aux_)
-                          : row_.backward(case_.parameters, out_grad_, in_, ReferenceOutputs());
+    reference_grad_ =
+        row_.backward == nullptr
+            ? DifferenceGradient(row_.forward, case_.parameters, out_grad_, in_, mutated_)
+            : row_.backward(case_.parameters, out_grad_, in_, ReferenceOutputs());
   }
   return reference_grad_;
 }

@@ -22,12 +22,13 @@ struct CallOptions {
   int64_t misaligned_elements = 0;     ///< the distance of arrays from an aligned address
   bool null_blobs_for_null_req = false;  ///< unwanted arrays have no memory
   bool is_train = true;
+  bool mutate = true;  ///< whether the call is to change the mutated inputs
 };
 
-/// The results of a call: outputs (or input gradients) and aux states.
+/// The results of a call: outputs (or input gradients) and mutated inputs.
 struct CallResult {
   std::vector<Bytes> values;
-  std::vector<Bytes> aux;
+  std::vector<Bytes> mutated;
 };
 
 /// One operator with one case's parameters, shapes and random values of one element type, ready to
@@ -72,11 +73,12 @@ class OperatorHarness {
 
  private:
   struct Shapes {
-    std::vector<TShape> in, out, aux;
+    std::vector<TShape> in, out;
   };
   class Call;
 
   static std::vector<int> Ids(int base, size_t count);
+  bool IsMutated(size_t input) const;
   std::vector<OpReqType> BackwardRequests(const std::vector<OpReqType>& req) const;
   const Bytes& BytesOf(int id) const;
   void Expect(const CallResult& result, const std::vector<OpReqType>& req,
@@ -93,11 +95,12 @@ class OperatorHarness {
   std::unique_ptr<OperatorProperty> property_;
   std::unique_ptr<Operator> operator_;
   Shapes shapes_;
+  std::vector<int> mutated_;
   // Values in the element type, and the same values as doubles for the references.
-  std::vector<Bytes> in_bytes_, aux_bytes_, out_grad_bytes_, out_bytes_;
+  std::vector<Bytes> in_bytes_, out_grad_bytes_, out_bytes_;
   std::vector<Bytes> old_out_bytes_, old_in_grad_bytes_;
-  std::vector<Values> in_, aux_, out_grad_;
-  std::vector<Values> reference_out_, reference_aux_, reference_grad_;
+  std::vector<Values> in_, out_grad_;
+  std::vector<Values> reference_out_, reference_mutated_, reference_grad_;
 };
 
 }  // namespace tessera::ops_testing

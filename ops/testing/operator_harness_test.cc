@@ -47,8 +47,7 @@ class FaultyProperty final : public ParameterizedProperty<FaultyParameters> {
     return fault() == Fault::kForgetsAParameter ? ParameterMap()
                                                 : ParameterizedProperty::GetParams();
   }
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& out = (*out_shape)[0];
     if (fault() == Fault::kInfersAnotherShape && out.rank_known()) return out.known();
     MergeShape(*this, "output", &out, (*in_shape)[0]);
@@ -66,8 +65,7 @@ class FaultyOp final : public Operator {
   explicit FaultyOp(const FaultyParameters& param) : fault_(static_cast<Fault>(param.fault)) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto data = in_data[0].FlatTo1D<Device, T>();
     auto out = out_data[0].FlatTo1D<Device, T>();
     const index_t n = out.shape_[0];
@@ -89,7 +87,7 @@ class FaultyOp final : public Operator {
 
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob>,
                 std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad, std::span<const TBlob>) override {
+                std::span<const TBlob> in_grad) override {
     AssignTo(in_grad[0].FlatTo1D<Device, T>(), req[0],
              F<op::identity>(out_grad[0].FlatTo1D<Device, T>()));
   }

@@ -107,7 +107,7 @@ std::vector<Values> DifferenceGradient(const ForwardReference& forward,
                                        const ParameterMap& parameters,
                                        const std::vector<Values>& out_grad,
                                        const std::vector<Values>& in,
-                                       const std::vector<Values>& aux) {
+                                       const std::vector<int>& mutated) {
   constexpr double kStep = 1e-5;
   std::vector<Values> point = in;
   std::vector<Values> gradient;
@@ -117,7 +117,8 @@ std::vector<Values> DifferenceGradient(const ForwardReference& forward,
       const double centre = x[i];
       const auto value_at = [&](double there) {
         x[i] = there;
-        std::vector<Values> states = aux;
+        std::vector<Values> states;
+        for (const int input : mutated) states.push_back(point[static_cast<size_t>(input)]);
         return WeightedSum(forward(parameters, point, &states), out_grad);
       };
       slope[i] = (value_at(centre + kStep) - value_at(centre - kStep)) / (2 * kStep);

@@ -63,7 +63,7 @@ struct OperatorCase {
   std::string name;  ///< letters, digits and underscores
   ParameterMap parameters{};
   std::vector<TShape> inputs;  ///< the shape of every argument
-  std::vector<Fill> fills{};   ///< for arguments, then aux states; by default in [-1, 1)
+  std::vector<Fill> fills{};   ///< of every argument; by default in [-1, 1)
   std::vector<DType> dtypes = RealDTypes();
   /// Tells whether all other shapes follow from the first argument's.
   bool shapes_follow_from_first = true;
@@ -112,9 +112,10 @@ class ParameterReader {
   const ParameterMap& parameters_;
 };
 
-/// Returns the outputs for given inputs, and changes aux states as the operator does.
+/// Returns the outputs for given inputs. `mutated` holds copies of the inputs that the operator
+/// changes, in the order of MutatedInputs, which the function changes likewise.
 using ForwardReference = std::function<std::vector<Values>(
-    const ParameterMap& parameters, const std::vector<Values>& in, std::vector<Values>* aux)>;
+    const ParameterMap& parameters, const std::vector<Values>& in, std::vector<Values>* mutated)>;
 
 /// Returns the gradients of the inputs; `out` is the forward reference's result. The value for an
 /// input without a gradient, such as a label, is ignored.
@@ -136,6 +137,8 @@ struct OperatorRow {
   bool shapes_follow_from_output = false;
   /// Tells whether the first argument's first extent follows from the output's.
   bool batch_follows_from_output = true;
+  /// Tells whether the operator also takes integers.
+  bool takes_integers = false;
   Tolerance forward_tolerance{};
   Tolerance backward_tolerance{};
   std::vector<ErrorCase> errors{};
@@ -156,7 +159,7 @@ std::vector<Values> DifferenceGradient(const ForwardReference& forward,
                                        const ParameterMap& parameters,
                                        const std::vector<Values>& out_grad,
                                        const std::vector<Values>& in,
-                                       const std::vector<Values>& aux);
+                                       const std::vector<int>& mutated);
 
 }  // namespace tessera::ops_testing
 

@@ -47,8 +47,8 @@ class Layer {
       : name_(name),
         parameters_(parameters),
         property_(OperatorRegistry::Get().Create(name, parameters)) {
-    std::vector<TShape> out_shape(1), no_aux;
-    property_->InferShape(&in_shape, &out_shape, &no_aux);
+    std::vector<TShape> out_shape(1);
+    property_->InferShape(&in_shape, &out_shape);
     const std::vector<DType> types(in_shape.size(), DType::kFloat32);
     operator_ = property_->CreateOperator(Device::Cpu(), in_shape, types);
     for (const TShape& shape : in_shape) {
@@ -61,11 +61,11 @@ class Layer {
 
   void Forward() {
     const OpReqType req[] = {kWriteTo};
-    operator_->Forward(context_, in_, req, {&out_, 1}, {});
+    operator_->Forward(context_, in_, req, {&out_, 1});
   }
   void Backward() {
     const std::vector<OpReqType> req(in_.size(), kWriteTo);
-    operator_->Backward(context_, {&out_grad_, 1}, in_, {&out_, 1}, req, in_grad_, {});
+    operator_->Backward(context_, {&out_grad_, 1}, in_, {&out_, 1}, req, in_grad_);
   }
 
   /// Whether both calls give what the row's reference gives, within float32's accuracy.
@@ -74,9 +74,9 @@ class Layer {
     Backward();
     for (const OperatorRow& row : ops_testing::OperatorRows()) {
       if (row.name != name_) continue;
-      std::vector<Values> in, no_aux;
+      std::vector<Values> in, mutated;
       for (const TBlob& blob : in_) in.push_back(ToValues(blob));
-      const std::vector<Values> out = row.forward(parameters_, in, &no_aux);
+      const std::vector<Values> out = row.forward(parameters_, in, &mutated);
       const auto grad = row.backward(parameters_, {ToValues(out_grad_)}, in, out);
       bool matches = Near(out_, out[0]);
       for (size_t i = 0; i < in_.size(); ++i) matches = matches && Near(in_grad_[i], grad[i]);

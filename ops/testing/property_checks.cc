@@ -20,20 +20,18 @@ std::unique_ptr<OperatorProperty> Make(const OperatorRow& row, const ParameterMa
   return OperatorRegistry::Get().Create(row.name, parameters);
 }
 
-/// The shapes of one node: arguments, outputs, aux states.
+/// The shapes of one node's inputs and outputs.
 struct NodeShapes {
-  std::vector<TShape> in, out, aux;
+  std::vector<TShape> in, out;
 
   explicit NodeShapes(const OperatorProperty& property)
-      : in(property.ListArguments().size()),
-        out(property.ListOutputs().size()),
-        aux(property.ListAuxiliaryStates().size()) {}
+      : in(property.ListArguments().size()), out(property.ListOutputs().size()) {}
 
-  bool Infer(const OperatorProperty& property) { return property.InferShape(&in, &out, &aux); }
+  bool Infer(const OperatorProperty& property) { return property.InferShape(&in, &out); }
 
   std::vector<TShape*> All() {
     std::vector<TShape*> all;
-    for (auto* part : {&in, &out, &aux}) {
+    for (auto* part : {&in, &out}) {
       for (TShape& shape : *part) all.push_back(&shape);
     }
     return all;
@@ -194,26 +192,22 @@ void CheckTypeInference(const OperatorRow& row, const OperatorCase& test_case) {
   const auto property = Make(row, test_case.parameters);
   const size_t in_count = property->ListArguments().size();
   const size_t out_count = property->ListOutputs().size();
-  const size_t aux_count = property->ListAuxiliaryStates().size();
   using Types = std::vector<DType>;
   for (const DType dtype : test_case.dtypes) {
     for (size_t known = 0; known < in_count + out_count; ++known) {
       Types in(in_count, DType::kUnknown), out(out_count, DType::kUnknown);
-      Types aux(aux_count, DType::kUnknown);
       (known < in_count ? in[known] : out[known - in_count]) = dtype;
-      EXPECT_TRUE(property->InferType(&in, &out, &aux));
+      EXPECT_TRUE(property->InferType(&in, &out));
       EXPECT_EQ(in, Types(in_count, dtype));
       EXPECT_EQ(out, Types(out_count, dtype));
-      EXPECT_EQ(aux, Types(aux_count, dtype));
     }
   }
   Types in(in_count, DType::kUnknown), out(out_count, DType::kUnknown);
-  Types aux(aux_count, DType::kUnknown);
-  EXPECT_FALSE(property->InferType(&in, &out, &aux));
+  EXPECT_FALSE(property->InferType(&in, &out));
   in[0] = DType::kFloat32;
   out[0] = DType::kFloat16;
   try {
-    property->InferType(&in, &out, &aux);
+    property->InferType(&in, &out);
     ADD_FAILURE() << "accepted two element types";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Error::kInvalidArgument);
@@ -246,15 +240,16 @@ void CheckReference(const OperatorRow& row, const OperatorCase& test_case) {
   const auto property = Make(row, test_case.parameters);
   if (!property->HasGradient()) return;
   std::mt19937_64 random(TestSeed());
-  std::vector<Values> in, aux, out_grad;
+  std::vector<Values> in, mutated, out_grad;
   for (size_t i = 0; i < test_case.inputs.size(); ++i) {
     const Fill fill = i < test_case.fills.size() ? test_case.fills[i] : Fill();
     in.push_back(fill.Make(test_case.inputs[i], &random));
   }
-  const std::vector<Values> out = row.forward(test_case.parameters, in, &aux);
+  const std::vector<Values> out = row.forward(test_case.parameters, in, &mutated);
   for (const Values& output : out) out_grad.push_back(Fill().Make(output.shape, &random));
   const auto given = row.backward(test_case.parameters, out_grad, in, out);
-  const auto expected = DifferenceGradient(row.forward, test_case.parameters, out_grad, in, aux);
+  const auto expected = DifferenceGradient(row.forward, test_case.parameters, out_grad, in,
+                                           property->MutatedInputs());
   ASSERT_EQ(given.size(), expected.size());
   for (size_t k = 0; k < given.size(); ++k) {
     ASSERT_EQ(given[k].shape, expected[k].shape);

@@ -54,7 +54,7 @@ python3 tests/documentation/links.py "$site" || failures=$((failures + 1))
 copy="$scratch/copy"
 mkdir "$copy"
 cp --parents --no-dereference -t "$copy" BUILD LICENSE README.md CONTRIBUTING.md docs/*.md examples/components/*.cc
-find base compat engine io kvstore ndarray ops resource storage symbol tensor train \
+find base compat engine graph io kvstore ndarray ops resource storage symbol tensor train \
   \( -name BUILD -o -name '*.h' \) -exec cp --parents -t "$copy" {} +
 cp docs/*.png "$copy/docs"
 cat >"$copy/base/planted.h" <<'EOT'

@@ -118,11 +118,9 @@ class CheckTest(unittest.TestCase):
             ("names //base:planted, which is no target", "./bazelw test //base:planted")):
             self.plant(said, "docs/storage.md", f"\n    {command}\n")
 
-    def test_errors_operators_and_names(self) -> None:
+    def test_errors_and_names(self) -> None:
         self.plant("Error::kWriteTo stands in only one of", "docs/errors.md",
                    "| `kWriteTo` | nothing | none |\n| `kInternal` |", "| `kInternal` |")
-        self.plant("does not list the operator Planted", "ops/planted.cc",
-                   "TESSERA_REGISTER_OPERATOR(Planted, PlantedProperty);\n")
         self.plant("offers PlantedName, which is not there", "docs/coming-from-mxnet.md",
                    "| `old` | `PlantedName` | |\n\n## What is not here", "## What is not here")
 

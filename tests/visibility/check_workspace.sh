@@ -28,7 +28,8 @@ forbidden base //tensor
 forbidden tensor //engine
 forbidden engine //tensor
 forbidden storage //engine
-forbidden ops //ndarray
+forbidden ops //graph
+forbidden graph //ndarray
 forbidden io //engine
 forbidden kvstore //symbol
 forbidden examples //engine

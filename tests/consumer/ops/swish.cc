@@ -18,8 +18,7 @@ struct SwishParameters {
 
 class SwishProperty final : public ParameterizedProperty<SwishParameters> {
  public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
     MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
     return (*in_shape)[0].known();
@@ -32,8 +31,7 @@ class SwishOp final : public Operator {
   explicit SwishOp(const SwishParameters& param) : param_(param) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data,
-               std::span<const TBlob>) override {
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     auto* stream = context.get_stream<Device>();
     const auto x = in_data[0].FlatTo1D<Device, T>(stream);
     AssignTo(out_data[0].FlatTo1D<Device, T>(stream), req[0],
@@ -42,8 +40,7 @@ class SwishOp final : public Operator {
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad,
-                std::span<const TBlob>) override {
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto g = out_grad[0].FlatTo1D<Device, T>(stream);
     const auto x = in_data[0].FlatTo1D<Device, T>(stream);

@@ -10,8 +10,8 @@ using namespace tessera;  // NOLINT
 
 int main() {
   const auto property = OperatorRegistry::Get().Create("Swish", {{"beta", "1.5"}});
-  std::vector<TShape> in = {{2, 3}}, out(1), aux;
-  property->InferShape(&in, &out, &aux);
+  std::vector<TShape> in = {{2, 3}}, out(1);
+  property->InferShape(&in, &out);
   const std::vector<DType> types(1, DType::kFloat64);
   const auto op = property->CreateOperator(Device::Cpu(), in, types);
 
@@ -22,14 +22,14 @@ int main() {
   const auto forward = [&](std::vector<double> x) {
     std::vector<double> y(x.size());
     const std::vector<TBlob> inputs = {blob(x)}, outputs = {blob(y)};
-    op->Forward(OpContext(), inputs, req, outputs, {});
+    op->Forward(OpContext(), inputs, req, outputs);
     return y;
   };
 
   std::vector<double> x = {-2, -1, 0, 0.5, 1, 3}, y = forward(x), g(6, 1.0), gradient(6);
   const std::vector<TBlob> out_grad = {blob(g)}, in_data = {blob(x)}, out_data = {blob(y)},
                            in_grad = {blob(gradient)};
-  op->Backward(OpContext(), out_grad, in_data, out_data, req, in_grad, {});
+  op->Backward(OpContext(), out_grad, in_data, out_data, req, in_grad);
 
   const double step = 1e-6;
   double worst = 0;

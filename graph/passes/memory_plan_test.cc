@@ -1,4 +1,4 @@
-#include "tessera/symbol/internal/memory_plan.h"
+#include "tessera/graph/passes/memory_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/symbol/symbol.h"
+#include "tessera/ops/registry.h"
 
-namespace tessera::symbol_internal {
+namespace tessera::graph {
 namespace {
 
 struct Planned {
@@ -16,13 +16,20 @@ struct Planned {
   MemoryPlan plan;
 };
 
-Planned Plan(const Symbol& symbol, const std::map<std::string, TShape>& shapes) {
-  const IndexedGraph graph(symbol.outputs());
-  std::vector<OpReqType> requests(graph.arguments().size(), kWriteTo);
+NodeEntry Apply(std::string_view op, const std::vector<NodeEntry>& inputs,
+                const ParameterMap& parameters = {}) {
+  static int count = 0;
+  return MakeNode(OperatorRegistry::Get().Create(op, parameters),
+                  std::string(op) + std::to_string(count++), inputs);
+}
+
+Planned Plan(const std::vector<NodeEntry>& heads, const std::map<std::string, TShape>& shapes) {
+  const IndexedGraph graph(heads);
+  const std::vector<OpReqType> requests(graph.arguments().size(), kWriteTo);
   Planned planned;
   planned.program =
-      BuildProgram(graph, InferShapes(graph, shapes), InferTypes(graph, {}), requests);
-  planned.plan = PlanMemory(graph, &planned.program);
+      BuildProgram(heads, InferShapes(graph, shapes), InferTypes(graph, {}), requests);
+  planned.plan = PlanMemory(&planned.program);
   return planned;
 }
 
@@ -38,7 +45,7 @@ void ExpectEveryReadFindsItsValue(const Planned& planned) {
       if (block(value) == kNoValue) continue;
       EXPECT_EQ(holds[static_cast<size_t>(block(value))], value) << "step " << i;
     }
-    const std::vector<int>& targets = step.Targets();
+    const std::vector<int>& targets = step.outputs;
     for (size_t k = 0; k < targets.size(); ++k) {
       if (step.req[k] == kNullOp || block(targets[k]) == kNoValue) continue;
       int& held = holds[static_cast<size_t>(block(targets[k]))];
@@ -58,9 +65,9 @@ void ExpectEveryReadFindsItsValue(const Planned& planned) {
 }
 
 TEST(MemoryPlanTest, AChainOfActivationsTakesTurnsInPlace) {
-  Symbol x = Symbol::Variable("x");
-  for (int i = 0; i < 20; ++i) x = x + 1.0;
-  const Planned planned = Plan(x, {{"x", {100, 10}}});
+  NodeEntry x = MakeVariable("x");
+  for (int i = 0; i < 20; ++i) x = Apply("_plus_scalar", {x}, {{"scalar", "1"}});
+  const Planned planned = Plan({x}, {{"x", {100, 10}}});
   ExpectEveryReadFindsItsValue(planned);
   // Forward needs one block, since the operator keeps nothing for its gradient; so does backward.
   EXPECT_LE(planned.plan.block_size_bytes.size(), 2u);
@@ -68,10 +75,10 @@ TEST(MemoryPlanTest, AChainOfActivationsTakesTurnsInPlace) {
   EXPECT_EQ(planned.plan.unplanned_bytes, (19 + 19) * 4000);
 }
 
-TEST(MemoryPlanTest, WhatTheGradientNeedsIsKept) {
-  Symbol x = Symbol::Variable("x");
-  for (int i = 0; i < 10; ++i) x = Symbol::Apply("Activation", {x}, {{"act_type", "tanh"}});
-  const Planned planned = Plan(x * Symbol::Variable("y"), {{"x", {1000}}});
+TEST(MemoryPlanTest, ValuesThatTheGradientNeedsAreKept) {
+  NodeEntry x = MakeVariable("x");
+  for (int i = 0; i < 10; ++i) x = Apply("Activation", {x}, {{"act_type", "tanh"}});
+  const Planned planned = Plan({Apply("elemwise_mul", {x, MakeVariable("y")})}, {{"x", {1000}}});
   ExpectEveryReadFindsItsValue(planned);
   EXPECT_GE(planned.plan.block_size_bytes.size(), 10u);
 }
@@ -79,36 +86,36 @@ TEST(MemoryPlanTest, WhatTheGradientNeedsIsKept) {
 TEST(MemoryPlanTest, RandomGraphsNeverLoseAValue) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 300; ++round) {
-    std::vector<Symbol> pool = {Symbol::Variable("a"), Symbol::Variable("b")};
+    std::vector<NodeEntry> pool = {MakeVariable("a"), MakeVariable("b")};
     const auto pick = [&] { return pool[random() % pool.size()]; };
     for (int i = 0; i < 20; ++i) {
       switch (random() % 6) {
         case 0:
-          pool.push_back(pick() + pick());
+          pool.push_back(Apply("elemwise_add", {pick(), pick()}));
           break;
         case 1:
-          pool.push_back(pick() * pick());
+          pool.push_back(Apply("elemwise_mul", {pick(), pick()}));
           break;
         case 2:
-          pool.push_back(pick() - 2.0);
+          pool.push_back(Apply("_minus_scalar", {pick()}, {{"scalar", "2"}}));
           break;
         case 3:
-          pool.push_back(Symbol::Apply("Activation", {pick()}, {{"act_type", "sigmoid"}}));
+          pool.push_back(Apply("Activation", {pick()}, {{"act_type", "sigmoid"}}));
           break;
         case 4:
-          pool.push_back(Symbol::Apply("Flatten", {pick()}));
+          pool.push_back(Apply("Flatten", {pick()}));
           break;
         case 5:
-          pool.push_back(pick() / pick());
+          pool.push_back(Apply("elemwise_div", {pick(), pick()}));
           break;
       }
     }
-    const Symbol outputs =
-        Symbol::CreateGroup({pool.back(), pick(), pool[pool.size() / 2], pool[0] + pool[1]});
-    ExpectEveryReadFindsItsValue(Plan(outputs, {{"a", {3, 4}}, {"b", {3, 4}}}));
+    const std::vector<NodeEntry> heads = {pool.back(), pick(), pool[pool.size() / 2],
+                                          Apply("elemwise_add", {pool[0], pool[1]})};
+    ExpectEveryReadFindsItsValue(Plan(heads, {{"a", {3, 4}}, {"b", {3, 4}}}));
     if (HasFailure()) FAIL() << "round " << round;
   }
 }
 
 }  // namespace
-}  // namespace tessera::symbol_internal
+}  // namespace tessera::graph

@@ -1,8 +1,8 @@
-#include "tessera/symbol/internal/memory_plan.h"
+#include "tessera/graph/passes/memory_plan.h"
 
 #include <algorithm>
 
-namespace tessera::symbol_internal {
+namespace tessera::graph {
 namespace {
 
 size_t At(int index) { return static_cast<size_t>(index); }
@@ -13,7 +13,7 @@ constexpr int64_t kMatchRange = 16;
 
 class Planner {
  public:
-  Planner(const IndexedGraph& graph, Program* program) : graph_(graph), program_(*program) {
+  explicit Planner(Program* program) : program_(*program) {
     plan_.value_block.assign(program_.values.size(), kNoValue);
     FindLastUses();
   }
@@ -23,7 +23,10 @@ class Planner {
     for (int i = 0; i < count; ++i) {
       Step& step = program_.steps[At(i)];
       std::vector<bool> taken_over(program_.values.size(), false);
-      for (const InplacePair& pair : InplaceOptions(step)) TryInplace(i, &step, pair, &taken_over);
+      for (const InplacePair& pair :
+           step.node->property->ForwardInplaceOption(step.inputs, step.outputs)) {
+        TryInplace(i, &step, pair, &taken_over);
+      }
       for (const int value : step.Writes()) {
         if (IsIntermediate(value) && plan_.value_block[At(value)] == kNoValue) {
           plan_.value_block[At(value)] = Allocate(program_.values[At(value)].SizeBytes());
@@ -56,15 +59,6 @@ class Planner {
     }
   }
 
-  std::vector<InplacePair> InplaceOptions(const Step& step) const {
-    if (step.kind != StepKind::kForward && step.kind != StepKind::kBackward) return {};
-    const OperatorProperty& property = *graph_.nodes()[At(step.node)]->property;
-    if (step.kind == StepKind::kForward) {
-      return property.ForwardInplaceOption(step.in_data, step.out_data);
-    }
-    return property.BackwardInplaceOption(step.out_grad, step.in_data, step.out_data, step.in_grad);
-  }
-
   void TryInplace(int i, Step* step, const InplacePair& pair, std::vector<bool>* taken_over) {
     if (pair.source == kNoValue || pair.target == kNoValue) return;
     if (!IsIntermediate(pair.source) || !IsIntermediate(pair.target)) return;
@@ -74,10 +68,10 @@ class Planner {
     const Value& target = program_.values[At(pair.target)];
     if (source.SizeBytes() != target.SizeBytes()) return;
     // An input that the step reads in two roles may still be needed in the other role.
-    const std::vector<int> reads = step->Reads();
+    const std::vector<int>& reads = step->Reads();
     if (std::count(reads.begin(), reads.end(), pair.source) != 1) return;
-    const std::vector<int>& targets = step->Targets();
-    const auto slot = std::find(targets.begin(), targets.end(), pair.target) - targets.begin();
+    const auto slot =
+        std::find(step->outputs.begin(), step->outputs.end(), pair.target) - step->outputs.begin();
     OpReqType& req = step->req[static_cast<size_t>(slot)];
     if (req != kWriteTo) return;
     req = kWriteInplace;
@@ -113,7 +107,6 @@ class Planner {
     return block;
   }
 
-  const IndexedGraph& graph_;
   Program& program_;
   MemoryPlan plan_;
   std::vector<int> last_use_;
@@ -123,8 +116,6 @@ class Planner {
 
 }  // namespace
 
-MemoryPlan PlanMemory(const IndexedGraph& graph, Program* program) {
-  return Planner(graph, program).Plan();
-}
+MemoryPlan PlanMemory(Program* program) { return Planner(program).Plan(); }
 
-}  // namespace tessera::symbol_internal
+}  // namespace tessera::graph

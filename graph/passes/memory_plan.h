@@ -1,12 +1,12 @@
-#ifndef TESSERA_SYMBOL_INTERNAL_MEMORY_PLAN_H_
-#define TESSERA_SYMBOL_INTERNAL_MEMORY_PLAN_H_
+#ifndef TESSERA_GRAPH_PASSES_MEMORY_PLAN_H_
+#define TESSERA_GRAPH_PASSES_MEMORY_PLAN_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "tessera/symbol/internal/program.h"
+#include "tessera/graph/program.h"
 
-namespace tessera::symbol_internal {
+namespace tessera::graph {
 
 /// The memory block of each intermediate value.
 struct MemoryPlan {
@@ -19,8 +19,8 @@ struct MemoryPlan {
 /// Plans blocks by liveness, in the order of the steps. A value takes over the block of an input
 /// that dies in the same step if the operator allows it, else the best fitting free block, else a
 /// new one. Steps that write in place get the request kWriteInplace.
-MemoryPlan PlanMemory(const IndexedGraph& graph, Program* program);
+MemoryPlan PlanMemory(Program* program);
 
-}  // namespace tessera::symbol_internal
+}  // namespace tessera::graph
 
-#endif  // TESSERA_SYMBOL_INTERNAL_MEMORY_PLAN_H_
+#endif  // TESSERA_GRAPH_PASSES_MEMORY_PLAN_H_

@@ -1,13 +1,12 @@
-#ifndef TESSERA_SYMBOL_INTERNAL_STEP_RUNNER_H_
-#define TESSERA_SYMBOL_INTERNAL_STEP_RUNNER_H_
+#ifndef TESSERA_SYMBOL_STEP_RUNNER_H_
+#define TESSERA_SYMBOL_STEP_RUNNER_H_
 
 #include <memory>
 #include <vector>
 
 #include "tessera/engine/engine.h"
-#include "tessera/ops/operator.h"
-#include "tessera/resource/resource_manager.h"
-#include "tessera/symbol/internal/program.h"
+#include "tessera/graph/program.h"
+#include "tessera/ndarray/operator_call.h"
 
 namespace tessera::symbol_internal {
 
@@ -17,14 +16,14 @@ struct BoundValue {
   Variable* var = nullptr;
 };
 
-/// One step with everything that a run needs, looked up in advance.
+/// One step of a program with everything that a run needs, looked up in advance.
 class PreparedStep {
  public:
-  /// Prepares a step. `values` has an entry for each value of the program.
-  PreparedStep(const Step& step, std::shared_ptr<Operator> op,
-               std::vector<ResourceHandle> resources, const std::vector<BoundValue>& values);
+  /// Prepares a step of `program`. `values` has an entry for each value of the program.
+  PreparedStep(const graph::Step& step, std::unique_ptr<OperatorCall> call,
+               const std::vector<BoundValue>& values);
 
-  void Run(bool is_train, void* stream) const;
+  void Run(CallMode mode, void* stream) const { call_->Run(mode, stream); }
 
   /// Returns the number of elements read and written, a measure of the step's duration.
   index_t elements() const { return elements_; }
@@ -32,11 +31,7 @@ class PreparedStep {
   const std::vector<Variable*>& writes() const { return writes_; }
 
  private:
-  StepKind kind_;
-  std::shared_ptr<Operator> op_;
-  std::vector<Resource*> resources_;
-  std::vector<TBlob> out_grad_, in_data_, out_data_, in_grad_, aux_;
-  std::vector<OpReqType> req_;
+  std::unique_ptr<OperatorCall> call_;
   std::vector<Variable*> reads_;
   std::vector<Variable*> writes_;
   index_t elements_ = 0;
@@ -50,7 +45,7 @@ class Segment {
   /// own, so that independent long steps can run in parallel.
   static std::vector<std::unique_ptr<Segment>> Cut(
       Engine* engine, Device device, std::shared_ptr<const std::vector<PreparedStep>> steps,
-      int begin, int end, bool is_train);
+      int begin, int end, CallMode mode);
 
   ~Segment();
   Segment(const Segment&) = delete;
@@ -68,4 +63,4 @@ class Segment {
 
 }  // namespace tessera::symbol_internal
 
-#endif  // TESSERA_SYMBOL_INTERNAL_STEP_RUNNER_H_
+#endif  // TESSERA_SYMBOL_STEP_RUNNER_H_

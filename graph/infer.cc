@@ -1,14 +1,15 @@
 // Shape and type inference over a graph. Every operator's own inference is repeated in both
 // directions until no value changes, and then once more with the values in variables' attributes.
+#include "tessera/graph/infer.h"
+
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/ops/parameter.h"
-#include "tessera/symbol/internal/graph.h"
 
-namespace tessera::symbol_internal {
+namespace tessera::graph {
 namespace {
 
 bool IsKnown(const TShape& shape) { return shape.known(); }
@@ -35,16 +36,19 @@ bool InferNode(const IndexedGraph& graph, int id, std::vector<T>* entries, const
   const Node& node = *graph.nodes()[static_cast<size_t>(id)];
   if (node.is_variable()) return false;
   const std::vector<int> inputs = graph.InputIds(id);
-  const auto num_arguments = static_cast<size_t>(node.num_arguments());
-  std::vector<T> in, out, aux;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    (i < num_arguments ? in : aux).push_back((*entries)[static_cast<size_t>(inputs[i])]);
-  }
-  for (int i = 0; i < node.num_outputs(); ++i) {
+  std::vector<T> in, out;
+  for (const int input : inputs) in.push_back((*entries)[static_cast<size_t>(input)]);
+  for (int i = 0; i < graph.NumOutputs(id); ++i) {
     out.push_back((*entries)[static_cast<size_t>(graph.EntryId(id, i))]);
+    // The gradient of an input is like the input, which the outputs alone may not tell.
+    if (node.forward == nullptr || IsKnown(out.back())) continue;
+    const NodeEntry& like = node.forward->inputs[static_cast<size_t>(i)];
+    if (graph.Contains(like.node.get())) {
+      out.back() = (*entries)[static_cast<size_t>(graph.EntryId(like))];
+    }
   }
   try {
-    infer(*node.property, &in, &out, &aux);
+    infer(*node.property, &in, &out);
   } catch (const Error& error) {
     throw Error(error.code(), absl::StrCat("node \"", node.name, "\": ", error.what()));
   }
@@ -55,10 +59,8 @@ bool InferNode(const IndexedGraph& graph, int id, std::vector<T>* entries, const
     old = value;
     changed = true;
   };
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    put(inputs[i], i < num_arguments ? in[i] : aux[i - num_arguments]);
-  }
-  for (int i = 0; i < node.num_outputs(); ++i) {
+  for (size_t i = 0; i < inputs.size(); ++i) put(inputs[i], in[i]);
+  for (int i = 0; i < graph.NumOutputs(id); ++i) {
     put(graph.EntryId(id, i), out[static_cast<size_t>(i)]);
   }
   return changed;
@@ -145,8 +147,7 @@ GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, T
     shapes.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = shape;
   }
   const auto infer = [](const OperatorProperty& property, std::vector<TShape>* in,
-                        std::vector<TShape>* out,
-                        std::vector<TShape>* aux) { property.InferShape(in, out, aux); };
+                        std::vector<TShape>* out) { property.InferShape(in, out); };
   InferToFixedPoint(graph, &shapes.entries, infer);
   if (VisitStated(graph, "__shape__", known, &shapes.entries, MergeStatedShape)) {
     InferToFixedPoint(graph, &shapes.entries, infer);
@@ -163,8 +164,7 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
     types.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = dtype;
   }
   const auto infer = [](const OperatorProperty& property, std::vector<DType>* in,
-                        std::vector<DType>* out,
-                        std::vector<DType>* aux) { property.InferType(in, out, aux); };
+                        std::vector<DType>* out) { property.InferType(in, out); };
   InferToFixedPoint(graph, &types.entries, infer);
   if (VisitStated(graph, "__dtype__", known, &types.entries, MergeStatedType)) {
     InferToFixedPoint(graph, &types.entries, infer);
@@ -180,4 +180,4 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
   return types;
 }
 
-}  // namespace tessera::symbol_internal
+}  // namespace tessera::graph

@@ -1,4 +1,4 @@
-#include "tessera/symbol/internal/step_runner.h"
+#include "tessera/symbol/step_runner.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,46 +21,31 @@ void AddUnique(std::vector<Variable*>* list, Variable* var) {
 
 }  // namespace
 
-PreparedStep::PreparedStep(const Step& step, std::shared_ptr<Operator> op,
-                           std::vector<ResourceHandle> resources,
+PreparedStep::PreparedStep(const graph::Step& step, std::unique_ptr<OperatorCall> call,
                            const std::vector<BoundValue>& values)
-    : kind_(step.kind), op_(std::move(op)), req_(step.req) {
-  const auto bind = [&](const std::vector<int>& from, std::vector<TBlob>* to) {
-    for (const int value : from) {
-      to->push_back(value == kNoValue ? TBlob() : values[static_cast<size_t>(value)].blob);
+    : call_(std::move(call)) {
+  const auto blobs = [&](const std::vector<int>& ids) {
+    std::vector<TBlob> result;
+    for (const int id : ids) {
+      result.push_back(id == graph::kNoValue ? TBlob() : values[static_cast<size_t>(id)].blob);
     }
+    return result;
   };
-  bind(step.out_grad, &out_grad_);
-  bind(step.in_data, &in_data_);
-  bind(step.out_data, &out_data_);
-  bind(step.in_grad, &in_grad_);
-  bind(step.aux, &aux_);
+  call_->SetMemory(blobs(step.inputs), blobs(step.outputs));
   for (const int value : step.Writes()) {
     AddUnique(&writes_, values[static_cast<size_t>(value)].var);
     elements_ += values[static_cast<size_t>(value)].blob.Size();
   }
-  for (const ResourceHandle& resource : resources) {
-    resources_.push_back(resource.resource);
-    AddUnique(&writes_, resource.var);
-  }
+  for (Variable* const var : call_->resource_vars()) AddUnique(&writes_, var);
   for (const int value : step.Reads()) {
     AddUnique(&reads_, values[static_cast<size_t>(value)].var);
     elements_ += values[static_cast<size_t>(value)].blob.Size();
   }
 }
 
-void PreparedStep::Run(bool is_train, void* stream) const {
-  const OpContext context{.is_train = is_train, .stream = stream, .requested = resources_};
-  if (kind_ == StepKind::kBackward) {
-    op_->Backward(context, out_grad_, in_data_, out_data_, req_, in_grad_, aux_);
-  } else {
-    op_->Forward(context, in_data_, req_, out_data_, aux_);
-  }
-}
-
 std::vector<std::unique_ptr<Segment>> Segment::Cut(
     Engine* engine, Device device, std::shared_ptr<const std::vector<PreparedStep>> steps,
-    int begin, int end, bool is_train) {
+    int begin, int end, CallMode mode) {
   std::vector<std::unique_ptr<Segment>> segments;
   const auto step = [&](int i) -> const PreparedStep& { return (*steps)[static_cast<size_t>(i)]; };
   for (int first = begin; first < end;) {
@@ -80,10 +65,10 @@ std::vector<std::unique_ptr<Segment>> Segment::Cut(
         if (std::find(writes.begin(), writes.end(), var) == writes.end()) AddUnique(&reads, var);
       }
     }
-    SyncFn run = [steps, first, last, is_train, device](RunContext) {
+    SyncFn run = [steps, first, last, mode, device](RunContext) {
       RunOnDevice(device, [&](void* stream) {
         for (int i = first; i < last; ++i) {
-          (*steps)[static_cast<size_t>(i)].Run(is_train, stream);
+          (*steps)[static_cast<size_t>(i)].Run(mode, stream);
         }
       });
     };

@@ -1,0 +1,74 @@
+#include "tessera/graph/node.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "tessera/base/error.h"
+
+namespace tessera::graph {
+
+Node::~Node() {
+  // Recursive destructors would overflow the stack for a long chain of nodes.
+  std::vector<std::shared_ptr<Node>> doomed;
+  const auto release = [&doomed](Node* node) {
+    for (NodeEntry& input : node->inputs) doomed.push_back(std::move(input.node));
+    node->inputs.clear();
+    if (node->forward != nullptr) doomed.push_back(std::move(node->forward));
+  };
+  release(this);
+  while (!doomed.empty()) {
+    const std::shared_ptr<Node> node = std::move(doomed.back());
+    doomed.pop_back();
+    if (node.use_count() == 1) release(node.get());
+  }
+}
+
+int Node::num_outputs() const {
+  return is_variable() ? 1 : static_cast<int>(property->ListOutputs().size());
+}
+
+std::string Node::OutputName(int index) const {
+  if (is_variable()) return name;
+  return name + "_" + property->ListOutputs()[static_cast<size_t>(index)];
+}
+
+NodeEntry MakeVariable(std::string name) {
+  auto node = std::make_shared<Node>();
+  node->name = std::move(name);
+  return {std::move(node), 0};
+}
+
+NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string name,
+                   const std::vector<NodeEntry>& inputs) {
+  auto node = std::make_shared<Node>();
+  const std::vector<std::string> names = property->ListArguments();
+  if (inputs.size() > names.size()) {
+    throw InvalidArgument(property->TypeString(), ": ", inputs.size(),
+                          " inputs were given, expected at most ", names.size());
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool given = i < inputs.size() && inputs[i].node != nullptr;
+    node->inputs.push_back(given ? inputs[i] : MakeVariable(name + "_" + names[i]));
+  }
+  node->property = std::move(property);
+  node->name = std::move(name);
+  return {std::move(node), 0};
+}
+
+std::span<const std::string_view> AnnotationNames() {
+  static constexpr std::string_view kNames[] = {
+      "ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope"};
+  return kNames;
+}
+
+std::string_view AttributeName(const Node& node, std::string_view key) {
+  if (key.size() < 4 || !key.starts_with("__") || !key.ends_with("__")) return key;
+  const std::string_view name = key.substr(2, key.size() - 4);
+  const auto known = AnnotationNames();
+  const bool same =
+      !node.is_variable() || std::find(known.begin(), known.end(), name) != known.end();
+  return same ? name : key;
+}
+
+}  // namespace tessera::graph

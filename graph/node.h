@@ -1,0 +1,62 @@
+#ifndef TESSERA_GRAPH_NODE_H_
+#define TESSERA_GRAPH_NODE_H_
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/ops/property.h"
+
+namespace tessera::graph {
+
+struct Node;
+
+/// One output of a node. Without a node it is no value.
+struct NodeEntry {
+  std::shared_ptr<Node> node;
+  int index = 0;
+
+  friend bool operator==(const NodeEntry&, const NodeEntry&) = default;
+};
+
+/// A variable or an operator in a graph. It is immutable once it is part of a Symbol, except for
+/// attributes.
+struct Node {
+  std::shared_ptr<const OperatorProperty> property;  ///< null for a variable
+  std::string name;
+  std::vector<NodeEntry> inputs;
+  std::map<std::string, std::string> attributes;  ///< by AttributeName
+  /// The node whose gradient this node computes, if its property is a BackwardProperty.
+  std::shared_ptr<Node> forward;
+
+  ~Node();
+
+  bool is_variable() const { return property == nullptr; }
+  int num_outputs() const;
+  int num_inputs() const { return static_cast<int>(inputs.size()); }
+  std::string OutputName(int index) const;
+};
+
+/// Returns a variable of that name.
+NodeEntry MakeVariable(std::string name);
+
+/// Returns an operator's node. `inputs` are its first inputs; variables called
+/// `<name>_<argument>` are created for entries without a node and for the others. Throws
+/// Error(kInvalidArgument) if there are too many.
+NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string name,
+                   const std::vector<NodeEntry>& inputs);
+
+/// Returns the attributes that MXNet once wrote without underscores and now writes as `__name__`.
+std::span<const std::string_view> AnnotationNames();
+
+/// Returns the name under which a node keeps the attribute `key`. An operator's attributes may all
+/// be spelled `name` or `__name__`; a variable's only if they are in AnnotationNames. MXNet copies
+/// parameters of operators to variables, whose "shape" is not their `__shape__`.
+std::string_view AttributeName(const Node& node, std::string_view key);
+
+}  // namespace tessera::graph
+
+#endif  // TESSERA_GRAPH_NODE_H_

@@ -1,0 +1,72 @@
+#ifndef TESSERA_GRAPH_PROGRAM_H_
+#define TESSERA_GRAPH_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tessera/graph/infer.h"
+#include "tessera/graph/node.h"
+#include "tessera/ops/operator.h"
+
+namespace tessera::graph {
+
+/// The location of a value.
+enum class ValueKind {
+  kIntermediate,  ///< in a block of the memory plan
+  kArgument,      ///< in argument array `index`
+  kAuxState,      ///< in aux array `index`
+  kGradient,      ///< in the gradient array of argument `index`
+  kHeadGradient,  ///< in the caller's array for the gradient of output `index`
+  kOutput,        ///< in output array `index`
+};
+
+/// A value that a step reads or writes.
+struct Value {
+  ValueKind kind = ValueKind::kIntermediate;
+  int index = 0;
+  TShape shape;
+  DType dtype = DType::kFloat32;
+
+  int64_t SizeBytes() const { return shape.Size() * DTypeSizeBytes(dtype); }
+};
+
+/// "No value": an output that nobody reads.
+inline constexpr int kNoValue = -1;
+
+/// One operator call. The vectors hold value numbers in the operator's order.
+struct Step {
+  std::shared_ptr<const Node> node;
+  std::vector<int> inputs;
+  std::vector<int> outputs;
+  std::vector<OpReqType> req;  ///< of the outputs, then of the mutated inputs
+
+  /// Returns the values that the step reads. A value that is added to is not among them.
+  const std::vector<int>& Reads() const { return inputs; }
+  /// Returns the values that the step writes: requested outputs, then mutated inputs.
+  std::vector<int> Writes() const;
+};
+
+/// A graph and its gradient as a list of steps over values.
+struct Program {
+  std::vector<Value> values;
+  std::vector<Step> steps;
+  int num_forward_steps = 0;              ///< the steps of the graph itself; its gradient follows
+  std::vector<int> head_values;           ///< the value of each output of the graph
+  std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it
+};
+
+/// Creates a step for each operator of the graph with these heads, in the graph's order, and, if
+/// any gradient is requested, for each operator of its gradient (BuildGradients). A gradient that
+/// is a sum is not computed by an operator of its own if that can be avoided: the first part is
+/// written and the others are added, in the order of the steps.
+///
+/// `shapes` and `types` are those of IndexedGraph(heads). `grad_requests` has one entry for each
+/// argument. Throws Error(kInvalidArgument) if a gradient is requested through an operator without
+/// one.
+Program BuildProgram(const std::vector<NodeEntry>& heads, const GraphShapes& shapes,
+                     const GraphTypes& types, const std::vector<OpReqType>& grad_requests);
+
+}  // namespace tessera::graph
+
+#endif  // TESSERA_GRAPH_PROGRAM_H_
