@@ -2,13 +2,22 @@
 
 load("//tools:tessera.bzl", "tessera_cc_library", "tessera_operator_library")
 
-def tessera_operator_family(name, operators):
+# Tables have plain loops over rows of elements, of which the compiler makes vectors.
+_TABLE_COPTS = [
+    "-O3",
+    "-fno-math-errno",
+]
+
+def tessera_operator_family(name, operators = {}, tables = {}):
     """The libraries of a family: its operators in NAME, their tests' rows in NAME_rows.
+
+    The source of an operator or table is its name with .cc, and beside it _test.cc declares the rows
+    for the shared tests.
 
     Args:
       name: the family's name, that of its folder.
-      operators: {operator: its libraries besides //ops:kernel}. Its source is OPERATOR.cc, and
-        OPERATOR_test.cc beside it declares its row for the shared tests.
+      operators: {operator: its libraries besides //ops:kernel}.
+      tables: {table of operators: its libraries besides //ops:kernel}.
     """
     for operator, deps in operators.items():
         tessera_operator_library(
@@ -16,14 +25,22 @@ def tessera_operator_family(name, operators):
             srcs = [operator + ".cc"],
             deps = ["//ops:kernel"] + deps,
         )
+    for table, deps in tables.items():
+        tessera_operator_library(
+            name = table,
+            srcs = [table + ".cc"],
+            copts = _TABLE_COPTS,
+            deps = ["//ops:kernel"] + deps,
+        )
+    sources = operators.keys() + tables.keys()
     tessera_cc_library(
         name = name,
-        deps = [":" + operator for operator in operators],
+        deps = [":" + source for source in sources],
     )
     tessera_cc_library(
         name = name + "_rows",
         testonly = True,
-        srcs = [operator + "_test.cc" for operator in operators],
+        srcs = [source + "_test.cc" for source in sources],
         alwayslink = True,
         deps = ["//ops/testing:operator_row"],
     )

@@ -1,0 +1,39 @@
+#ifndef TESSERA_OPS_ELEMWISE_UNARY_H_
+#define TESSERA_OPS_ELEMWISE_UNARY_H_
+
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/ops/elemwise/map.h"
+#include "tessera/ops/gradient_builder.h"
+
+// The family of operators out = f(data), element by element, on arrays of every shape and type.
+namespace tessera::ops_internal {
+
+/// The values that a gradient function takes: the head gradient g, then one more.
+enum class GradientReads {
+  kNothing,  ///< the gradient is 0
+  kHead,     ///< f(g)
+  kInput,    ///< f(g, data)
+  kOutput,   ///< f(g, output)
+};
+
+/// One operator of the family.
+struct UnaryRow {
+  std::string_view name;
+  std::string_view description;  ///< one sentence of documentation
+  MapFunction value;
+  GradientReads gradient_reads = GradientReads::kNothing;
+  MapFunction gradient{};  ///< of the values that gradient_reads names
+  /// Builds the gradient of other operators, for gradients of gradients; null if there is no graph.
+  void (*build_gradient)(GradientBuilder* builder) = nullptr;
+};
+
+/// Registers operators from a table whose functions were compiled for that kind of device, and
+/// returns true. The table for the CPU also registers the operators' properties.
+bool RegisterUnary(DeviceType device, std::vector<UnaryRow> rows);
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_ELEMWISE_UNARY_H_

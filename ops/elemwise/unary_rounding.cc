@@ -1,0 +1,86 @@
+// Functions of one array that are piecewise constant or linear: rounding, signs, logic.
+#include <cmath>
+
+#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/elemwise/unary.h"
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: this file is a table of its functions
+
+/// Rounds to the nearest integer, ties down, as MXNet's rint does.
+struct Rint {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    const T below = op::floor::Map(x), above = op::ceil::Map(x);
+    return x - below <= above - x ? below : above;
+  }
+};
+struct LogicalNot {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return x == T(0) ? T(1) : T(0);
+  }
+};
+struct ReluGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T y) {
+    return y > T(0) ? g : T(0);
+  }
+};
+struct AbsGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x) {
+    return x > T(0) ? g : x < T(0) ? static_cast<T>(-g) : T(0);
+  }
+};
+
+/// A row whose gradient is 0.
+template <typename Op>
+UnaryRow Constant(std::string_view name, std::string_view description) {
+  return {.name = name,
+          .description = description,
+          .value = MakeMapFunction<Op, 1, MapTypes::kArithmetic>(),
+          .gradient_reads = GradientReads::kNothing,
+          .gradient = MakeMapFunction<op::identity, 1, MapTypes::kArithmetic>()};
+}
+
+void Negated(GradientBuilder* b) { b->SetInGrad(0, b->Apply1("negative", {b->OutGrad(0)})); }
+void TimesSign(GradientBuilder* b) {
+  const auto sign = b->Apply1("sign", {b->Input(0)});
+  b->SetInGrad(0, b->Apply1("elemwise_mul", {b->OutGrad(0), sign}));
+}
+
+[[maybe_unused]] const bool kRegistered =
+    RegisterUnary(xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+                  {
+                      Constant<op::floor>("floor", "The largest integer not above data."),
+                      Constant<op::ceil>("ceil", "The least integer not below data."),
+                      Constant<op::round>("round", "The nearest integer, halves away from 0."),
+                      Constant<Rint>("rint", "The nearest integer, halves downwards."),
+                      Constant<op::trunc>("trunc", "The integer part."),
+                      Constant<op::trunc>("fix", "The integer part."),
+                      Constant<op::sign>("sign", "-1, 0 or 1."),
+                      Constant<LogicalNot>("logical_not", "1 where data is 0, else 0."),
+                      {.name = "negative",
+                       .description = "-data.",
+                       .value = MakeMapFunction<op::negation, 1, MapTypes::kArithmetic>(),
+                       .gradient_reads = GradientReads::kHead,
+                       .gradient = MakeMapFunction<op::negation, 1, MapTypes::kArithmetic>(),
+                       .build_gradient = &Negated},
+                      {.name = "abs",
+                       .description = "The absolute value.",
+                       .value = MakeMapFunction<op::abs, 1, MapTypes::kArithmetic>(),
+                       .gradient_reads = GradientReads::kInput,
+                       .gradient = MakeMapFunction<AbsGradient, 2, MapTypes::kArithmetic>(),
+                       .build_gradient = &TimesSign},
+                      {.name = "relu",
+                       .description = "max(data, 0).",
+                       .value = MakeMapFunction<op::relu, 1, MapTypes::kArithmetic>(),
+                       .gradient_reads = GradientReads::kOutput,
+                       .gradient = MakeMapFunction<ReluGradient, 2, MapTypes::kArithmetic>()},
+                  });
+
+}  // namespace
+}  // namespace tessera
