@@ -8,7 +8,7 @@ _TABLE_COPTS = [
     "-fno-math-errno",
 ]
 
-def tessera_operator_family(name, operators = {}, tables = {}):
+def tessera_operator_family(name, operators = {}, tables = {}, row_deps = []):
     """The libraries of a family: its operators in NAME, their tests' rows in NAME_rows.
 
     The source of an operator or table is its name with .cc, and beside it _test.cc declares the rows
@@ -18,6 +18,7 @@ def tessera_operator_family(name, operators = {}, tables = {}):
       name: the family's name, that of its folder.
       operators: {operator: its libraries besides //ops:kernel}.
       tables: {table of operators: its libraries besides //ops:kernel}.
+      row_deps: libraries that the rows share, besides //ops/testing:operator_row.
     """
     for operator, deps in operators.items():
         tessera_operator_library(
@@ -42,5 +43,5 @@ def tessera_operator_family(name, operators = {}, tables = {}):
         testonly = True,
         srcs = [source + "_test.cc" for source in sources],
         alwayslink = True,
-        deps = ["//ops/testing:operator_row"],
+        deps = ["//ops/testing:operator_row"] + row_deps,
     )

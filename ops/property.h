@@ -79,11 +79,12 @@ class OperatorProperty {
   virtual std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
                                                      std::span<const int> in_data,
                                                      std::span<const int> out_data) const;
-  /// Returns pairs (in_data id, out_data id) whose output may use the input's memory.
+  /// Returns pairs (in_data id, out_data id) whose output may use the input's memory, provided that
+  /// both have one size in bytes.
   virtual std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                         std::span<const int> out_data) const;
   /// Returns pairs (id of a value that Backward reads, in_grad id) whose gradient may use the
-  /// value's memory.
+  /// value's memory, provided that both have one size in bytes.
   virtual std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
                                                          std::span<const int> in_data,
                                                          std::span<const int> out_data,

@@ -282,11 +282,22 @@ void OperatorHarness::Expect(const CallResult& result, const std::vector<OpReqTy
 }
 
 std::vector<InplacePair> OperatorHarness::ForwardInplaceOption() const {
-  return property_->ForwardInplaceOption(InDataIds(), OutDataIds());
+  return OfOneSize(property_->ForwardInplaceOption(InDataIds(), OutDataIds()));
 }
 
 std::vector<InplacePair> OperatorHarness::BackwardInplaceOption() const {
-  return property_->BackwardInplaceOption(OutGradIds(), InDataIds(), OutDataIds(), InGradIds());
+  return OfOneSize(
+      property_->BackwardInplaceOption(OutGradIds(), InDataIds(), OutDataIds(), InGradIds()));
+}
+
+std::vector<InplacePair> OperatorHarness::OfOneSize(std::vector<InplacePair> pairs) const {
+  const auto size = [this](int id) {
+    const bool of_input = id / 100 == 1 || id / 100 == 4;
+    return (of_input ? shapes_.in : shapes_.out)[static_cast<size_t>(id % 100)].Size();
+  };
+  std::erase_if(pairs,
+                [&](const InplacePair& pair) { return size(pair.source) != size(pair.target); });
+  return pairs;
 }
 
 std::vector<int> OperatorHarness::BackwardDependency() const {

@@ -79,6 +79,8 @@ class OperatorHarness {
 
   static std::vector<int> Ids(int base, size_t count);
   bool IsMutated(size_t input) const;
+  /// Returns the pairs whose two values have one size; callers use no others.
+  std::vector<InplacePair> OfOneSize(std::vector<InplacePair> pairs) const;
   std::vector<OpReqType> BackwardRequests(const std::vector<OpReqType>& req) const;
   const Bytes& BytesOf(int id) const;
   void Expect(const CallResult& result, const std::vector<OpReqType>& req,

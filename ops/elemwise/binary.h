@@ -1,0 +1,37 @@
+#ifndef TESSERA_OPS_ELEMWISE_BINARY_H_
+#define TESSERA_OPS_ELEMWISE_BINARY_H_
+
+#include <string_view>
+#include <vector>
+
+#include "tessera/base/device.h"
+#include "tessera/ops/elemwise/map.h"
+#include "tessera/ops/elemwise/unary.h"
+#include "tessera/ops/reduce/reduce.h"
+
+// The families of operators f(lhs, rhs): of arrays of one shape, of arrays that are broadcast to a
+// common shape, and of an array and a number.
+namespace tessera::ops_internal {
+
+/// One function, under the names of its operators. A name is empty where there is no such operator.
+struct BinaryRow {
+  std::string_view elementwise;     ///< of two arrays of one shape
+  std::string_view broadcast;       ///< of two arrays that are broadcast
+  std::string_view scalar;          ///< of data and the number `scalar`
+  std::string_view reverse_scalar;  ///< of `scalar` and data
+  std::string_view formula;         ///< with lhs and rhs, for the documentation
+  MapFunction value;
+  /// The gradients of lhs and rhs: 0, f(g), or f(g, lhs, rhs) where they read the input.
+  GradientReads left_reads = GradientReads::kNothing;
+  MapFunction left{};
+  GradientReads right_reads = GradientReads::kNothing;
+  MapFunction right{};
+};
+
+/// Registers operators from a table whose functions, and `sum`, were compiled for that kind of
+/// device, and returns true. The table for the CPU also registers the operators' properties.
+bool RegisterBinary(DeviceType device, const ReduceFunction& sum, std::vector<BinaryRow> rows);
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_ELEMWISE_BINARY_H_

@@ -1,0 +1,51 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/ops/elemwise/binary_row.h"
+
+namespace tessera::ops_testing {
+namespace {
+
+double One(double, double) { return 1; }
+double MinusOne(double, double) { return -1; }
+double Left(double a, double) { return a; }
+double Right(double, double b) { return b; }
+
+const BinaryRows kRows[] = {
+    BinaryRows({"elemwise_add", "broadcast_add", "_plus_scalar", "",
+                [](double a, double b) { return a + b; }, &One, &One}),
+    BinaryRows({"elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar",
+                [](double a, double b) { return a - b; }, &One, &MinusOne}),
+    BinaryRows({"elemwise_mul", "broadcast_mul", "_mul_scalar", "",
+                [](double a, double b) { return a * b; }, &Right, &Left}),
+    BinaryRows({"elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar",
+                [](double a, double b) { return a / b; }, [](double, double b) { return 1 / b; },
+                [](double a, double b) { return -a / (b * b); }}),
+    // Away from the steps, and exact in every type.
+    BinaryRows({"_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar",
+                [](double a, double b) { return a - b * std::floor(a / b); }, &One,
+                [](double a, double b) { return -std::floor(a / b); },
+                Fill::Given({-2.875, 3.125, 0.375, -0.125, 4.625}), Fill::Given({1.5, 0.75, 2.5})}),
+    BinaryRows({"_power", "broadcast_power", "_power_scalar", "_rpower_scalar",
+                [](double a, double b) { return std::pow(a, b); },
+                [](double a, double b) { return b * std::pow(a, b - 1); },
+                [](double a, double b) { return std::pow(a, b) * std::log(a); },
+                Fill::Uniform(0.5, 2)}),
+    BinaryRows({"_hypot", "broadcast_hypot", "_hypot_scalar", "",
+                [](double a, double b) { return std::hypot(a, b); },
+                [](double a, double b) { return a / std::hypot(a, b); },
+                [](double a, double b) { return b / std::hypot(a, b); }}),
+    BinaryRows({"_maximum", "broadcast_maximum", "_maximum_scalar", "",
+                [](double a, double b) { return std::max(a, b); },
+                [](double a, double b) { return a >= b ? 1.0 : 0.0; },
+                [](double a, double b) { return a >= b ? 0.0 : 1.0; },
+                Fill::Given({0.25, -1.5, 3, 0.75}), Fill::Given({0.5, 2, -1.75})}),
+    BinaryRows({"_minimum", "broadcast_minimum", "_minimum_scalar", "",
+                [](double a, double b) { return std::min(a, b); },
+                [](double a, double b) { return a <= b ? 1.0 : 0.0; },
+                [](double a, double b) { return a <= b ? 0.0 : 1.0; },
+                Fill::Given({0.25, -1.5, 3, 0.75}), Fill::Given({0.5, 2, -1.75})}),
+};
+
+}  // namespace
+}  // namespace tessera::ops_testing
