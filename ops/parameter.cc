@@ -88,6 +88,31 @@ std::string ParameterText<TShape>::Print(const TShape& value) {
   return value.rank_known() ? value.ToString() : "()";
 }
 
+std::vector<int> ParameterText<std::vector<int>>::Parse(std::string_view text) {
+  const std::string stripped = Strip(text);
+  std::string_view list = stripped;
+  const bool in_brackets = (list.starts_with('(') && list.ends_with(')')) ||
+                           (list.starts_with('[') && list.ends_with(']'));
+  if (in_brackets) list = list.substr(1, list.size() - 2);
+  std::vector<int> values;
+  while (!Strip(list).empty()) {
+    const size_t end = std::min(list.find(','), list.size());
+    int value = 0;
+    if (!absl::SimpleAtoi(Strip(list.substr(0, end)), &value)) {
+      throw InvalidArgument("\"", text, "\" is no list of integers, expected one like (0, -1)");
+    }
+    values.push_back(value);
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  if (!in_brackets && values.size() != 1) {
+    throw InvalidArgument("\"", text, "\" is no list of integers, expected one like (0, -1)");
+  }
+  return values;
+}
+std::string ParameterText<std::vector<int>>::Print(const std::vector<int>& values) {
+  return absl::StrCat("(", absl::StrJoin(values, ","), values.size() == 1 ? ",)" : ")");
+}
+
 void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,
                      const ParameterMap& values, void* parameters) {
   for (const auto& [name, text] : values) {

@@ -76,6 +76,13 @@ struct ParameterText<TShape> {
   static TShape Parse(std::string_view text);
   static std::string Print(const TShape& value);
 };
+/// Axes or other integers, of either sign: "(0, -1)", "[2]", "()" or "3" for a single one.
+template <>
+struct ParameterText<std::vector<int>> {
+  static constexpr std::string_view kType = "ints";
+  static std::vector<int> Parse(std::string_view text);
+  static std::string Print(const std::vector<int>& values);
+};
 template <typename T>
 struct ParameterText<std::optional<T>> {
   static constexpr std::string_view kType = ParameterText<T>::kType;

@@ -116,13 +116,19 @@ class CpuReduction {
   }
 
  private:
-  void Store(const T* values, index_t first, index_t n) const {
+  void Store(T* values, index_t first, index_t n) const {
+    if (a_.finish != ReduceFinish::kNone) {
+      for (index_t i = 0; i < n; ++i) values[i] = FinishTotal(values[i], a_.finish, elements_);
+    }
     StoreRow(values, n, a_.req == kAddTo, a_.out_type,
              static_cast<char*>(a_.out) + first * DTypeSizeBytes(a_.out_type));
   }
 
   void Identity() const {
-    for (index_t i = 0; i < outputs_; ++i) Store(&rows_.identity, i, 1);
+    for (index_t i = 0; i < outputs_; ++i) {
+      T value = rows_.identity;
+      Store(&value, i, 1);
+    }
   }
 
   const void* Address(index_t offset) const {
@@ -165,7 +171,7 @@ class CpuReduction {
       ParallelFor(outputs_, StepsPerTask(elements_), [this](index_t begin, index_t end) {
         Walk walk(a_.kept.data(), a_.num_kept, begin);
         for (index_t i = begin; i < end; ++i, walk.Next()) {
-          const T value = FoldElements(walk.offset(), 0, elements_);
+          T value = FoldElements(walk.offset(), 0, elements_);
           Store(&value, i, 1);
         }
       });
@@ -185,7 +191,7 @@ class CpuReduction {
       for (index_t part = 0; part < parts; ++part) {
         total.Add(values[static_cast<size_t>(i * parts + part)]);
       }
-      const T value = total.Get();
+      T value = total.Get();
       Store(&value, i, 1);
     }
   }
@@ -284,7 +290,7 @@ index_t ReduceArguments::NumOutputs() const { return Product(kept.data(), num_ke
 index_t ReduceArguments::NumReduced() const { return Product(reduced.data(), num_reduced); }
 
 void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& axes,
-            const TBlob& out, OpReqType req, const OpContext& context) {
+            const TBlob& out, OpReqType req, const OpContext& context, ReduceFinish finish) {
   if (req == kNullOp || out.shape_.Size() == 0) return;
   ReduceArguments a;
   a.in = in.dptr_;
@@ -292,6 +298,7 @@ void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& 
   a.out = out.dptr_;
   a.out_type = out.type_flag_;
   a.req = req;
+  a.finish = finish;
   std::array<index_t, TShape::kMaxRank> strides{};
   index_t stride = 1;
   for (int d = in.shape_.ndim() - 1; d >= 0; --d) {

@@ -2,9 +2,12 @@
 #define TESSERA_OPS_REDUCE_REDUCE_H_
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "tessera/base/dtype.h"
+#include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
 #include "tessera/base/tshape.h"
 #include "tessera/ops/operator.h"
@@ -25,6 +28,13 @@ struct ReduceRows {
   /// Computes totals[i] = combine(totals[i], parts[i]).
   void (*merge)(T* totals, const T* parts, index_t n) = nullptr;
   T identity{};  ///< the reduction of no elements
+};
+
+/// A function of each total before it is converted and written.
+enum class ReduceFinish {
+  kNone,
+  kDivide,      ///< by the number of elements; integers cut off towards 0
+  kSquareRoot,  ///< of floating-point totals
 };
 
 struct ReduceArguments;
@@ -55,6 +65,7 @@ struct ReduceArguments {
   void* out = nullptr;
   DType out_type = DType::kFloat32;
   OpReqType req = kWriteTo;
+  ReduceFinish finish = ReduceFinish::kNone;
 
   index_t NumOutputs() const;
   index_t NumReduced() const;  ///< the number of elements in each output
@@ -67,7 +78,23 @@ using ReducedAxes = std::array<bool, TShape::kMaxRank>;
 /// of floating-point numbers are made of sums of blocks, so that their error grows slowly; results
 /// do not depend on the number of threads. Does nothing for kNullOp.
 void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& axes,
-            const TBlob& out, OpReqType req, const OpContext& context);
+            const TBlob& out, OpReqType req, const OpContext& context,
+            ReduceFinish finish = ReduceFinish::kNone);
+
+/// Returns a total of `count` elements after `finish`. The mean of no integers is 0.
+template <typename T>
+TESSERA_HD T FinishTotal(T total, ReduceFinish finish, index_t count) {
+  switch (finish) {
+    case ReduceFinish::kNone:
+      break;
+    case ReduceFinish::kDivide:
+      if (std::is_integral_v<T> && count == 0) break;
+      return static_cast<T>(total / static_cast<T>(count));
+    case ReduceFinish::kSquareRoot:
+      return static_cast<T>(std::sqrt(static_cast<double>(total)));
+  }
+  return total;
+}
 
 /// Returns the axes of `shape` along which an array of shape `small` is repeated when it is
 /// broadcast to `shape`, aligned at the last dimensions.

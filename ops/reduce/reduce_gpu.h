@@ -34,7 +34,7 @@ __global__ void ReduceByThreads(const ReduceArguments a, index_t outputs, index_
       const index_t offset = base + OffsetOf(a.reduced.data(), a.num_reduced, k);
       total = R::Combine(total, R::Map(LoadElement<T>(a.in, a.in_type, offset)));
     }
-    StoreElement(total, a.req == kAddTo, a.out_type, a.out, i);
+    StoreElement(FinishTotal(total, a.finish, elements), a.req == kAddTo, a.out_type, a.out, i);
   }
 }
 
@@ -59,7 +59,10 @@ __global__ void ReduceByBlocks(const ReduceArguments a, index_t outputs, index_t
       }
       __syncthreads();
     }
-    if (threadIdx.x == 0) StoreElement(totals[0], a.req == kAddTo, a.out_type, a.out, i);
+    if (threadIdx.x == 0) {
+      StoreElement(FinishTotal(totals[0], a.finish, elements), a.req == kAddTo, a.out_type, a.out,
+                   i);
+    }
     __syncthreads();
   }
 }

@@ -1,0 +1,136 @@
+// Sums, products, extrema and means over axes: rows of RegisterReductions.
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reductions.h"
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: this file is a table of its functions
+
+template <typename T>
+TESSERA_HD bool IsNan(T x) {
+  return x != x;
+}
+
+struct ProductReducer {
+  template <typename T>
+  TESSERA_HD static T Identity() {
+    return T(1);
+  }
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Combine(T a, T b) {
+    return op::mul::Map(a, b);
+  }
+};
+struct NanSumReducer : SumReducer {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return IsNan(x) ? T(0) : x;
+  }
+};
+struct NanProductReducer : ProductReducer {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return IsNan(x) ? T(1) : x;
+  }
+};
+/// NaN if any element is.
+struct MaximumReducer {
+  template <typename T>
+  TESSERA_HD static T Identity() {
+    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
+    return std::numeric_limits<T>::lowest();
+  }
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Combine(T a, T b) {
+    return op::maximum::Map(a, b);
+  }
+};
+struct MinimumReducer {
+  template <typename T>
+  TESSERA_HD static T Identity() {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
+    return std::numeric_limits<T>::max();
+  }
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return x;
+  }
+  template <typename T>
+  TESSERA_HD static T Combine(T a, T b) {
+    return op::minimum::Map(a, b);
+  }
+};
+
+/// The gradients of an element x, where the result is y and its gradient g.
+struct ProductGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T y) {
+    return static_cast<T>(g * y / x);
+  }
+};
+struct NanSumGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T) {
+    return IsNan(x) ? T(0) : g;
+  }
+};
+struct NanProductGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T y) {
+    return IsNan(x) ? T(0) : static_cast<T>(g * y / x);
+  }
+};
+/// Every element that equals the extremum has the whole gradient, as in MXNet.
+struct ExtremumGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T y) {
+    return x == y ? g : T(0);
+  }
+};
+
+template <typename Reducer, typename Gradient>
+ReductionRow Row(std::string_view name, std::string_view description) {
+  return {.name = name,
+          .description = description,
+          .function = MakeReduceFunction<Reducer>(),
+          .gradient = MakeMapFunction<Gradient, 3>()};
+}
+
+[[maybe_unused]] const bool kRegistered = RegisterReductions(
+    xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+    {
+        {.name = "sum",
+         .description = "The sum over axes.",
+         .function = MakeReduceFunction<SumReducer>(),
+         .is_linear = true,
+         .gradient = MakeMapFunction<op::mul, 2>()},
+        {.name = "mean",
+         .description = "The mean over axes.",
+         .function = MakeReduceFunction<SumReducer>(),
+         .finish = ReduceFinish::kDivide,
+         .is_linear = true,
+         .gradient = MakeMapFunction<op::mul, 2>()},
+        Row<ProductReducer, ProductGradient>("prod", "The product over axes."),
+        Row<NanSumReducer, NanSumGradient>("nansum", "The sum over axes, where NaN counts as 0."),
+        Row<NanProductReducer, NanProductGradient>("nanprod",
+                                                   "The product over axes, where NaN counts as 1."),
+        Row<MaximumReducer, ExtremumGradient>("max", "The largest element over axes."),
+        Row<MinimumReducer, ExtremumGradient>("min", "The smallest element over axes."),
+    });
+
+}  // namespace
+}  // namespace tessera
