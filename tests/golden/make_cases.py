@@ -2,8 +2,8 @@
 """Writes golden cases from MXNet 1.9.1: make_cases.py OUT [FAMILY …]
 
 Needs an environment with mxnet==1.9.1 and numpy==1.19.5 (Python 3.8), which nothing else here needs. For each
-case of families.py it runs the operator in MXNet on the CPU, in a process of its own, since some calls end the
-process, and writes OUT/FAMILY.json and OUT/FAMILY.params:
+case of families.py it runs the operator in MXNet on the CPU, in processes apart, since some calls end theirs, and
+writes OUT/FAMILY.json and OUT/FAMILY.params:
 
 - The JSON lists the cases: operator, attributes, mode, the names of the inputs, and which inputs have gradients.
 - The .params file holds the arrays as CASE/in/I, CASE/out/I, CASE/head/I (the head gradients), CASE/grad/I and
@@ -17,6 +17,8 @@ import json
 import multiprocessing
 import pickle
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,8 @@ def run(case: families.Case, inputs: list, heads: list) -> dict:
     return result
 
 
-def child(case: families.Case, path: str) -> None:
+def answer(case: families.Case) -> tuple:
+    """The inputs and MXNet's results for a case."""
     inputs = case.arrays()
     result = run(case, inputs, [])
     if any(value.dtype.name in SIXTEEN_BITS for value in inputs):
@@ -74,50 +77,73 @@ def child(case: families.Case, path: str) -> None:
         def wide(value: np.ndarray) -> np.ndarray:
             return value.astype("float64") if value.dtype.name in SIXTEEN_BITS else value
         exact = run(case, [wide(value) for value in inputs], [wide(value) for value in result["heads"]])
-        for key in ("out",):
-            result[key] = [e.astype(v.dtype) for e, v in zip(exact[key], result[key])]
+        result["out"] = [e.astype(v.dtype) for e, v in zip(exact["out"], result["out"])]
         for key in ("grad", "state"):
             result[key] = {name: exact[key][name].astype(value.dtype) for name, value in result[key].items()}
-    Path(path).write_bytes(pickle.dumps((inputs, result)))
+    return inputs, result
 
 
-def make(name: str, cases: list, out: Path) -> int:
+def answer_all(cases: list, first: int, scratch: Path) -> None:
+    """Writes the answers from case `first` on, each into a file, until all are done or the process ends."""
+    for number in range(first, len(cases)):
+        try:
+            found = answer(cases[number])
+        except Exception as error:  # pylint: disable=broad-except; told by the parent
+            found = str(error).splitlines()[0]
+        (scratch / f"{number}.part").write_bytes(pickle.dumps(found))
+        (scratch / f"{number}.part").rename(scratch / str(number))
+
+
+def answers(cases: list, scratch: Path) -> list:
+    """The answer of each case, or what MXNet says against it. A call that ends the process, or that takes a
+    minute, counts as refused; a new process goes on behind it."""
+    context = multiprocessing.get_context("spawn")
+    first = 0
+    while first < len(cases):
+        process = context.Process(target=answer_all, args=(cases, first, scratch))
+        process.start()
+        last, deadline = first, time.monotonic() + 60
+        while process.is_alive() and time.monotonic() < deadline:
+            process.join(0.2)
+            while (scratch / str(last)).exists():
+                last, deadline = last + 1, time.monotonic() + 60
+        process.kill()
+        process.join()
+        while (scratch / str(last)).exists():
+            last += 1
+        if last < len(cases):
+            (scratch / str(last)).write_bytes(pickle.dumps("the process ended or hung"))
+        first = last + 1
+    return [pickle.loads((scratch / str(number)).read_bytes()) for number in range(len(cases))]
+
+
+def make(name: str, cases: list, out: Path) -> None:
     import mxnet as mx  # pylint: disable=import-outside-toplevel,import-error
 
-    listed, arrays, failed = [], {}, 0
-    context = multiprocessing.get_context("spawn")
-    scratch = out / f".{name}.pickle"
-    for number, case in enumerate(cases):
+    listed, arrays, refused = [], {}, 0
+    with tempfile.TemporaryDirectory() as scratch:
+        found = answers(cases, Path(scratch))
+    for number, (case, given) in enumerate(zip(cases, found)):
         title = f"{case.op}_{number}"
-        process = context.Process(target=child, args=(case, str(scratch)))
-        process.start()
-        process.join(60)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        if process.exitcode != 0 or not scratch.exists():
-            print(f"{title}: MXNet refuses {case.op} {case.attrs}", file=sys.stderr)
-            failed += 1
+        if isinstance(given, str):
+            print(f"{title}: MXNet refuses {case.op} {case.attrs}: {given}", file=sys.stderr)
+            refused += 1
             continue
-        inputs, result = pickle.loads(scratch.read_bytes())
-        scratch.unlink()
+        inputs, result = given
         listed.append({"name": title, "op": case.op, "attrs": case.attrs, "train": case.train,
                        "inputs": len(inputs), "outputs": len(result["out"]),
-                       "gradients": [int(x[1:]) for x in sorted(result["grad"], key=lambda x: int(x[1:]))],
-                       "states": [int(x[1:]) for x in sorted(result["state"], key=lambda x: int(x[1:]))]})
-        for i, value in enumerate(inputs):
-            arrays[f"{title}/in/{i}"] = value
-        for key in ("out", "heads"):
-            for i, value in enumerate(result[key]):
-                arrays[f"{title}/{key if key == 'out' else 'head'}/{i}"] = value
+                       "gradients": sorted(int(x[1:]) for x in result["grad"]),
+                       "states": sorted(int(x[1:]) for x in result["state"])})
+        for key, values in (("in", inputs), ("out", result["out"]), ("head", result["heads"])):
+            for i, value in enumerate(values):
+                arrays[f"{title}/{key}/{i}"] = value
         for key in ("grad", "state"):
             for x, value in result[key].items():
                 arrays[f"{title}/{key}/{x[1:]}"] = value
     (out / f"{name}.json").write_text(json.dumps({"cases": listed}, indent=1) + "\n", encoding="utf-8")
     mx.nd.save(str(out / f"{name}.params"),
                {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()})
-    print(f"{name}: {len(listed)} cases, {failed} refused")
-    return failed
+    print(f"{name}: {len(listed)} cases, {refused} refused")
 
 
 def main(arguments: list) -> int:
