@@ -26,6 +26,9 @@ SITE_FILES = (
 DYGRAPHS = HERE.parent / "third_party" / "dygraphs"
 DYGRAPHS_FILES = {"dygraph.min.js": "dygraph.min.js", "dygraph.min.css": "dygraph.min.css",
                   "LICENSE": "dygraph.LICENSE"}
+DATA_FILE = "data.js"
+# By its first words the data of an earlier site is known.
+DATA_BEGINS = "window.benchmarkData = "
 SPANS = ("commit", "week", "release")
 
 
@@ -244,12 +247,29 @@ def site_data(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def script_of(data: dict[str, Any]) -> str:
     """The data as a script, since pages opened from disk may not read other files."""
-    return f'window.benchmarkData = {json.dumps(data, separators=(",", ":"), allow_nan=False)};\n'
+    return f'{DATA_BEGINS}{json.dumps(data, separators=(",", ":"), allow_nan=False)};\n'
+
+
+def of_others(out: Path) -> list[str]:
+    """What lies in the folder and is no part of an earlier site, whose files may be written anew."""
+    if not out.exists():
+        return []
+    written = {DATA_FILE, *SITE_FILES, *DYGRAPHS_FILES.values()}
+    found = sorted(out.iterdir())
+    strange = [path.name for path in found
+               if path.name not in written or path.is_symlink() or not path.is_file()]
+    if strange or not found:
+        return strange
+    if (out / DATA_FILE).is_file():
+        with (out / DATA_FILE).open("rb") as data:
+            if data.read(len(DATA_BEGINS)) == DATA_BEGINS.encode():
+                return []
+    return [path.name for path in found]
 
 
 def write_site(history: Sequence[dict[str, Any]], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    (out / "data.js").write_text(script_of(site_data(history)), encoding="utf-8")
+    (out / DATA_FILE).write_text(script_of(site_data(history)), encoding="utf-8")
     for name in SITE_FILES:
         shutil.copyfile(HERE / "site" / name, out / name)
     for name, target in DYGRAPHS_FILES.items():
@@ -269,6 +289,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     out = base / options.out
     try:
+        others = of_others(out)
+        if others:
+            print(f"dashboard: {out} holds something else than a site ({', '.join(others[:3])}"
+                  f"{', ...' if len(others) > 3 else ''}); nothing was written", file=sys.stderr)
+            return 2
         write_site(history, out)
     except OSError as error:
         print(f"dashboard: {out} takes no site: {error}", file=sys.stderr)

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import tempfile
 import unittest
 from pathlib import Path
@@ -130,6 +131,59 @@ class SiteTest(unittest.TestCase):
                 self.assertEqual(status, 2)
                 self.assertRegex(text, r"^dashboard: \S+b\.json is (not JSON|damaged): [^\n]+\n$")
                 self.assertFalse(out.exists())
+
+    def test_a_folder_that_is_no_site_stays_as_it_is(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            history, site = Path(folder, "history"), Path(folder, "site")
+            history.mkdir()
+            Path(history, "a.json").write_text(json.dumps(record(1)))
+            self.assertEqual(self.outcome(f"--history={history}", f"--out={site}")[0], 0)
+            # An earlier site is written anew, an empty folder filled.
+            Path(site, "style.css").write_text("")
+            self.assertEqual(self.outcome(f"--history={history}", f"--out={site}")[0], 0)
+            self.assertNotEqual(Path(site, "style.css").read_text(encoding="utf-8"), "")
+            Path(folder, "empty").mkdir()
+            self.assertEqual(self.outcome(f"--history={history}", f"--out={folder}/empty")[0], 0)
+
+            pages = Path(folder, "pages")
+
+            def expect_refused(*named: str) -> None:
+                before = {path.name: path.read_bytes() for path in pages.rglob("*") if path.is_file()}
+                status, text = self.outcome(f"--history={history}", f"--out={pages}")
+                self.assertEqual(status, 2)
+                self.assertRegex(text, r"^dashboard: \S+pages holds something else than a site "
+                                       r"\([^)\n]+\); nothing was written\n$")
+                for name in named:
+                    self.assertIn(name, text)
+                after = {path.name: path.read_bytes() for path in pages.rglob("*") if path.is_file()}
+                self.assertEqual(before, after)
+
+            # Names of a site's files, and even its data's, make no site.
+            pages.mkdir()
+            Path(pages, "index.html").write_text("mine")
+            expect_refused("index.html")
+            Path(pages, "data.js").write_text("mine = 1;")
+            expect_refused("data.js", "index.html")
+            # A site in which something else lies, and one whose file is a link to somebody's.
+            for strange in ("notes.txt", "folder/notes.txt"):
+                shutil.rmtree(pages)
+                shutil.copytree(site, pages)
+                Path(pages, strange).parent.mkdir(exist_ok=True)
+                Path(pages, strange).write_text("mine")
+                expect_refused(strange.partition("/")[0])
+            shutil.rmtree(pages)
+            shutil.copytree(site, pages)
+            Path(pages, "index.html").unlink()
+            Path(folder, "mine.html").write_text("mine")
+            Path(pages, "index.html").symlink_to(Path(folder, "mine.html"))
+            expect_refused("index.html")
+            # What is named is a few of many.
+            for number in range(9):
+                Path(pages, f"a{number}").touch()
+            expect_refused("a0, a1, a2, ...")
+            # The history itself.
+            status, text = self.outcome(f"--history={history}", f"--out={history}")
+            self.assertEqual((status, [path.name for path in history.iterdir()]), (2, ["a.json"]), text)
 
     def test_a_site_that_cannot_be_written_is_an_error(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
