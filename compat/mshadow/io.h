@@ -1,9 +1,11 @@
 #ifndef MSHADOW_IO_H_
 #define MSHADOW_IO_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "mshadow/tensor_base.h"
@@ -44,29 +46,68 @@ class FileStream final : public IStream {
 
 namespace io_internal {
 
+/// Reads from a program's stream, whose Read returns the number of bytes that it has read, or 1 for
+/// "done" (as fread does for one item).
 template <typename TStream>
-void ReadExactly(TStream& in, void* to, size_t size) {
-  const size_t read = static_cast<size_t>(in.Read(to, size));
-  if (size != 0 && read != size) {
-    throw tessera::DataLoss("LoadBinary: the stream ends after ", read, " of ", size, " bytes");
+class StreamReader {
+ public:
+  explicit StreamReader(TStream* stream) : stream_(stream) {}
+
+  /// Reads `size` bytes. Returns false if Read returned anything else. A stream that has once
+  /// returned a number of bytes above 1 counts: 1 is then too few.
+  bool Read(void* to, size_t size) {
+    if (size == 0) return true;
+    returned_ = static_cast<int64_t>(stream_->Read(to, size));
+    if (returned_ == static_cast<int64_t>(size)) {
+      counts_ = counts_ || size > 1;
+      return true;
+    }
+    return returned_ == 1 && !counts_;
   }
-}
+
+  /// Reads `size` bytes that are extents, which a stream that ends after one byte leaves
+  /// recognizable: they are set to all ones before.
+  bool ReadExtents(uint32_t* extents, size_t count) {
+    const size_t size = count * sizeof(uint32_t);
+    std::memset(extents, 0xff, size);
+    if (!Read(extents, size)) return false;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(extents);
+    return counts_ ||
+           std::any_of(bytes + 1, bytes + size, [](unsigned char byte) { return byte != 0xff; });
+  }
+
+  /// Throws Error(kDataLoss) for a read of `size` bytes that has failed.
+  [[noreturn]] void Fail(size_t size) const {
+    if (0 <= returned_ && returned_ < static_cast<int64_t>(size)) {
+      throw tessera::DataLoss("LoadBinary: the stream ends after ", returned_, " of ", size,
+                              " bytes");
+    }
+    throw tessera::DataLoss("LoadBinary: the stream's Read returned ", returned_, " for ", size,
+                            " bytes; expected ", size, ", or 1 for done");
+  }
+
+ private:
+  TStream* stream_;
+  int64_t returned_ = 0;  // by the last Read
+  bool counts_ = false;
+};
 
 template <int dim, typename TStream>
-Shape<dim> ReadShape(TStream& in) {
+Shape<dim> ReadShape(StreamReader<TStream>& in) {
   std::array<uint32_t, dim> extents;
-  ReadExactly(in, extents.data(), sizeof(extents));
+  if (!in.ReadExtents(extents.data(), dim)) in.Fail(sizeof(extents));
   Shape<dim> shape;
   for (int i = 0; i < dim; ++i) shape[i] = extents[static_cast<size_t>(i)];
   return shape;
 }
 
 template <typename Device, int dim, typename DType, typename TStream>
-void ReadElements(TStream& in, const Tensor<Device, dim, DType>& dst) {
+void ReadElements(StreamReader<TStream>& in, const Tensor<Device, dim, DType>& dst) {
   if constexpr (Device::kDevCPU) {
     const Tensor<cpu, 2, DType> rows = dst.FlatTo2D();
+    const size_t size = static_cast<size_t>(rows.size(1)) * sizeof(DType);
     for (index_t i = 0; i < rows.size(0); ++i) {
-      ReadExactly(in, rows[i].dptr_, static_cast<size_t>(rows.size(1)) * sizeof(DType));
+      if (!in.Read(rows[i].dptr_, size)) in.Fail(size);
     }
   } else {
     tessera::TensorContainer<cpu, dim, DType> host(dst.shape_);
@@ -104,11 +145,13 @@ void SaveBinary(TStream& out, const Tensor<Device, dim, DType>& src) {
 }
 
 /// Reads a tensor that SaveBinary wrote. If pre_alloc, the tensor already has memory and its shape
-/// must match. Otherwise it receives memory, which FreeSpace frees. Throws Error(kDataLoss) if the
-/// stream ends early, and Error(kInvalidArgument) for another shape.
+/// must match. Otherwise it receives memory, which FreeSpace frees. The stream's Read returns the
+/// number of bytes that it has read, or 1 for "done". Throws Error(kDataLoss) for anything else,
+/// such as a stream that ends early, and Error(kInvalidArgument) for another shape.
 template <typename Device, int dim, typename DType, typename TStream>
 void LoadBinary(TStream& in, Tensor<Device, dim, DType>* dst, bool pre_alloc) {
-  const Shape<dim> shape = io_internal::ReadShape<dim>(in);
+  io_internal::StreamReader<TStream> reader(&in);
+  const Shape<dim> shape = io_internal::ReadShape<dim>(reader);
   if (!pre_alloc) {
     dst->shape_ = shape;
     AllocSpace(dst);
@@ -116,7 +159,7 @@ void LoadBinary(TStream& in, Tensor<Device, dim, DType>* dst, bool pre_alloc) {
     throw tessera::InvalidArgument("LoadBinary: the stream holds shape ", shape,
                                    " but the tensor has shape ", dst->shape_);
   }
-  io_internal::ReadElements(in, *dst);
+  io_internal::ReadElements(reader, *dst);
 }
 /// Reads a tensor into a reference, which programs of early 2014 pass.
 template <typename Device, int dim, typename DType, typename TStream>

@@ -425,6 +425,69 @@ TEST(MshadowIoTest, FilesOfTheProgramAreStreams) {
   std::fclose(file);
 }
 
+// Streams of programs, which return the number of bytes, 1 for "done", or anything else.
+template <typename Count>
+struct Stream2014 {
+  explicit Stream2014(Bytes* bytes, int64_t returns = 1) : bytes_(bytes), returns_(returns) {}
+  Count Read(void* ptr, size_t size) {
+    const bool done = bytes_->Read(ptr, size) == size;
+    return static_cast<Count>(done ? returns_ : 0);
+  }
+  Bytes* bytes_;
+  int64_t returns_;
+};
+
+TEST(MshadowIoTest, StreamsMayReturnOneForDone) {
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 1.5f), b, c(Shape2(2, 3), 0.0f);
+  Bytes bytes;
+  a.SaveBinary(bytes);
+  TShape(a.shape_).Save(&bytes);
+  TShape shape;
+  const auto load = [&](auto in) {
+    bytes.at = 0;
+    b.Release();
+    b.LoadBinary(in);
+    EXPECT_EQ(b[1][2], 1.5f);
+    ASSERT_TRUE(shape.Load(&in));
+    EXPECT_EQ(shape, a.shape_);
+    c = 0.0f;
+    bytes.at = 0;
+    LoadBinary(in, &c, true);
+    EXPECT_EQ(c[1][2], 1.5f);
+  };
+  load(Stream2014<bool>(&bytes));
+  load(Stream2014<int>(&bytes));
+  load(Stream2014<size_t>(&bytes));
+}
+
+TEST(MshadowIoTest, AnythingElseThatAStreamReturnsIsAnError) {
+  TensorContainer<cpu, 2> a(Shape2(2, 3), 1.0f), b;
+  Bytes whole;
+  a.SaveBinary(whole);
+  const auto message = [&](auto in) { return MessageOf([&] { b.LoadBinary(in); }); };
+  for (const int64_t returns : {-1, 2, 1000}) {
+    whole.at = 0;
+    EXPECT_NE(message(Stream2014<int>(&whole, returns)), "") << returns;
+    whole.at = 0;
+    TShape shape;
+    Stream2014<int> in(&whole, returns);
+    EXPECT_FALSE(shape.Load(&in)) << returns;
+  }
+  // A file that ends anywhere, also after one byte, for streams of both kinds.
+  for (size_t length = 0; length < whole.text.size(); ++length) {
+    Bytes cut = whole;
+    cut.text.resize(length);
+    cut.at = 0;
+    EXPECT_NE(message(cut).find("ends after"), std::string::npos) << length;
+    EXPECT_NE(message(Stream2014<bool>(&cut)).find("ends after"), std::string::npos) << length;
+    TShape shape;
+    Bytes three;
+    TShape(Shape3(1, 0, 0)).Save(&three);
+    three.text.resize(std::min<size_t>(length, three.text.size() - 1));
+    EXPECT_FALSE(shape.Load(&three)) << length;
+  }
+}
+
 TEST(MshadowIoTest, DamagedFilesAndOtherShapesThrow) {
   TensorContainer<cpu, 2> a(Shape2(2, 3), 1.0f), b(Shape2(3, 2));
   Bytes bytes;

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "mshadow/io.h"
 #include "mshadow/tensor_base.h"
 #include "tessera/base/tshape.h"
 
@@ -43,9 +44,9 @@ struct TShape : tessera::TShape {
   }
 
   /// Write and read the shape as mshadow's default build did: the number of dimensions, then the
-  /// extents, each as a 32-bit unsigned integer. Load returns false, and changes nothing, if the
-  /// stream ends early or has too many dimensions. Save throws Error(kInvalidArgument) for an
-  /// extent that does not fit.
+  /// extents, each as a 32-bit unsigned integer. Load takes streams as LoadBinary does. It returns
+  /// false, and changes nothing, if the stream ends early or has too many dimensions. Save throws
+  /// Error(kInvalidArgument) for an extent that does not fit.
   template <typename TStream>
   void Save(TStream* stream) const {
     std::vector<uint32_t> numbers(1);
@@ -61,14 +62,11 @@ struct TShape : tessera::TShape {
   }
   template <typename TStream>
   bool Load(TStream* stream) {
+    io_internal::StreamReader<TStream> reader(stream);
     uint32_t count = 0;
-    if (static_cast<size_t>(stream->Read(&count, sizeof(count))) != sizeof(count)) return false;
-    if (count > static_cast<uint32_t>(kMaxRank)) return false;
+    if (!reader.ReadExtents(&count, 1) || count > static_cast<uint32_t>(kMaxRank)) return false;
     std::vector<uint32_t> extents(count);
-    const size_t size_bytes = count * sizeof(uint32_t);
-    if (count > 0 && static_cast<size_t>(stream->Read(extents.data(), size_bytes)) != size_bytes) {
-      return false;
-    }
+    if (count > 0 && !reader.ReadExtents(extents.data(), count)) return false;
     CopyFrom(extents.begin(), extents.end());
     return true;
   }

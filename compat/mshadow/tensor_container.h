@@ -23,8 +23,9 @@ class TensorContainer : public tessera::TensorContainer<Device, dim, DType> {
   }
   template <typename TStream>
   void LoadBinary(TStream& in) {
-    this->Resize(io_internal::ReadShape<dim>(in));
-    io_internal::ReadElements(in, static_cast<const Tensor<Device, dim, DType>&>(*this));
+    io_internal::StreamReader<TStream> reader(&in);
+    this->Resize(io_internal::ReadShape<dim>(reader));
+    io_internal::ReadElements(reader, static_cast<const Tensor<Device, dim, DType>&>(*this));
   }
 };
 
