@@ -51,6 +51,30 @@ using tessera::expr::unpack_patch2col;
 using tessera::expr::unpool;
 using tessera::expr::upsampling_nearest;
 
+/// True for an expression whose last three dimensions are (channel, height, width).
+template <typename E>
+concept ImageOperand = tessera::expr::Operand<E> &&(E::kRank >= 3);
+
+/// Returns tessera's chpool of as many windows as mshadow counted: (channels - size + 2 pad + 1) /
+/// stride, rounded down. With a stride above 1 that may be one less than fit. Throws
+/// Error(kInvalidArgument) as tessera's does, and if the number is 0.
+template <typename Red, ImageOperand E>
+auto chpool(const E& e, index_t size, index_t stride, index_t pad) {
+  using Pool =
+      tessera::expr::ChannelPoolExp<tessera::expr::ReducerOf<Red>, tessera::expr::OperandNode<E>>;
+  const index_t channels = e.shape()[E::kRank - 3];
+  // The check comes before the division by the stride.
+  const tessera::ChannelWindow window =
+      tessera::tensor_internal::CheckedWindow({size, stride, pad}, channels, "chpool");
+  const index_t steps = channels + 2 * pad - size + 1;
+  if (steps > 0 && steps < stride) {
+    throw tessera::InvalidArgument("chpool: shape ", e.shape(), " padded by ", pad,
+                                   " has no window of ", size, " channels with stride ", stride,
+                                   ": mshadow's number of windows is ", steps, " / ", stride);
+  }
+  return Pool(tessera::expr::AsNode(e), window, steps > 0 ? steps / stride : 0);
+}
+
 }  // namespace expr
 
 using tessera::AddTakeGrad;

@@ -155,6 +155,43 @@ TEST(MshadowTest, PoolTakesTheArgumentsOfEveryYear) {
   }
 }
 
+TEST(MshadowTest, ChpoolWithStrideHasMshadowsShape) {
+  const TensorContainer<cpu, 4> image(Shape4(2, 12, 1, 2), 1.0f);
+  struct Case {
+    index_t size, stride, pad, windows;
+  };
+  for (const Case& c : {Case{3, 3, 0, 3},
+                        {4, 2, 1, 5},
+                        {3, 2, 0, 5},
+                        {3, 1, 1, 12},
+                        {12, 1, 0, 1},
+                        {5, 4, 2, 3},
+                        {4, 3, 0, 3}}) {
+    TensorContainer<cpu, 4> pooled, grad(image.shape_);
+    pooled = chpool<red::sum>(image, c.size, c.stride, c.pad);
+    EXPECT_EQ(pooled.shape_, Shape4(2, c.windows, 1, 2)) << c.size << " " << c.stride;
+    // Each window holds the channels that it covers, and gets its gradient back.
+    float covered = 0.0f;
+    for (index_t w = 0; w < c.windows; ++w) {
+      const index_t begin = std::max<index_t>(w * c.stride - c.pad, 0);
+      const index_t end = std::min<index_t>(w * c.stride - c.pad + c.size, 12);
+      EXPECT_EQ(pooled[1][w][0][1], static_cast<float>(end - begin));
+      covered += static_cast<float>((end - begin) * (end - begin));
+    }
+    grad = ch_unpool<red::sum>(image, pooled, pooled, c.size, c.stride, c.pad);
+    float sum = 0.0f;
+    for (index_t k = 0; k < 12; ++k) sum += grad[1][k][0][1];
+    EXPECT_EQ(sum, covered);
+  }
+  // Tessera's own counts every window that fits.
+  EXPECT_EQ(tessera::chpool<red::sum>(image, 3, 3, 0).shape(), Shape4(2, 4, 1, 2));
+  EXPECT_EQ(chpool<red::sum>(image * 2.0f, 3, 3, 0).shape(), Shape4(2, 3, 1, 2));
+  EXPECT_EQ(chpool<red::sum>(image, 3).shape(), image.shape_);
+  EXPECT_NE(MessageOf([&] { chpool<red::sum>(image, 12, 2, 0); }).find("1 / 2"), std::string::npos);
+  EXPECT_NE(MessageOf([&] { chpool<red::sum>(image, 13, 1, 0); }), "");
+  EXPECT_NE(MessageOf([&] { chpool<red::sum>(image, 3, 0, 0); }), "");
+}
+
 TEST(MshadowTest, AGpuIsATypeInEveryBuild) {
   EXPECT_EQ(Layer<gpu>().mask(), 2);
   EXPECT_EQ(Layer<cpu>().mask(), 1);

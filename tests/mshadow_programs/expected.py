@@ -248,10 +248,13 @@ def images_from(columns: Array, shape: Sequence[int], size: int, stride: int) ->
 
 def chpool(function: Callable[[list[float]], float], image: Array, size: int, stride: int = 1,
            pad: int | None = None) -> Array:
-    """Windows over the channels, by default as many as there are channels, each in the middle."""
+    """Windows over the channels, by default as many as there are channels, each in the middle.
+
+    With a stride and padding mshadow counts the windows in this way, and may leave out a last one.
+    """
     batch, channels, height, width = image.shape
     pad, count = ((size // 2, channels) if pad is None
-                  else (pad, (channels + 2 * pad - size) // stride + 1))
+                  else (pad, (channels + 2 * pad - size + 1) // stride))
     return Array.of((batch, count, height, width), lambda n, p, y, x: function(
         [image[n, c, y, x] for c in range(p * stride - pad, p * stride - pad + size)
          if 0 <= c < channels]))
@@ -637,7 +640,9 @@ def maxout() -> Lines:
     image = Array.of((batch, 1, 5, 6),
                      lambda n, c, y, x: math.sin(0.9 * n + 0.5 * y * x + 0.3 * x))
     image_grad = Array.full(image.shape, 0.0)
-    w1 = Array((16, 24), [0.6 * math.sin(0.5 * (i % 41)) for i in range(16 * 24)])
+    channels = groups * pieces + pieces - 1
+    hiddens = 2 * channels
+    w1 = Array((16, hiddens), [0.6 * math.sin(0.5 * (i % 41)) for i in range(16 * hiddens)])
     w2 = Array((8, classes), [0.5 * math.cos(0.7 * i) for i in range(8 * classes)])
 
     def of_largest(pooled: float, element: float) -> float:
@@ -649,7 +654,7 @@ def maxout() -> Lines:
     for step in range(6):
         y, x = step % 2, step % 3
         flat = image.block((0, 0, y, x), (batch, 1, y + crop, x + crop)).reshape(batch, -1)
-        hidden = dot(flat, w1).reshape(batch, groups * pieces, 1, 2)
+        hidden = dot(flat, w1).reshape(batch, channels, 1, 2)
         most = chpool(max, hidden, pieces, pieces, 0)
         divisor = chpool(sum, most.map(square), 3) * alpha + 1
         z = (most / divisor).reshape(batch, -1)

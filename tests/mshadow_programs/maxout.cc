@@ -22,14 +22,16 @@ void Show(const char* name, const Tensor<cpu, 1>& t) {
 int main() {
   InitTensorEngine<cpu>();
   const index_t batch = 3, crop = 4, groups = 4, pieces = 3, classes = 3;
+  // Windows are counted as (channels - pieces + 1) / pieces: the last channels are in none.
+  const index_t channels = groups * pieces + pieces - 1, hiddens = 2 * channels;
   TensorContainer<cpu, 4> image(Shape4(batch, 1, 5, 6)), gimage(image.shape_, 0.0f);
   TensorContainer<cpu, 4> patch(Shape4(batch, 1, crop, crop));
-  TensorContainer<cpu, 4> hidden(Shape4(batch, groups * pieces, 1, 2)), ghidden(hidden.shape_);
+  TensorContainer<cpu, 4> hidden(Shape4(batch, channels, 1, 2)), ghidden(hidden.shape_);
   TensorContainer<cpu, 4> most(Shape4(batch, groups, 1, 2)), gmost(most.shape_);
   TensorContainer<cpu, 4> divisor(most.shape_), out(most.shape_);
-  TensorContainer<cpu, 2> flat(Shape2(batch, crop * crop)), units(Shape2(batch, 24));
+  TensorContainer<cpu, 2> flat(Shape2(batch, crop * crop)), units(Shape2(batch, hiddens));
   TensorContainer<cpu, 2> z(Shape2(batch, 8)), pred(Shape2(batch, classes));
-  TensorContainer<cpu, 2> w1(Shape2(16, 24)), gw1(w1.shape_), w2(Shape2(8, classes));
+  TensorContainer<cpu, 2> w1(Shape2(16, hiddens)), gw1(w1.shape_), w2(Shape2(8, classes));
   TensorContainer<cpu, 2> gw2(w2.shape_);
   for (index_t n = 0; n < batch; ++n) {
     for (index_t y = 0; y < 5; ++y) {
@@ -39,7 +41,9 @@ int main() {
     }
   }
   for (index_t i = 0; i < 16; ++i) {
-    for (index_t j = 0; j < 24; ++j) w1[i][j] = 0.6f * sinf(0.5f * ((i * 24 + j) % 41));
+    for (index_t j = 0; j < hiddens; ++j) {
+      w1[i][j] = 0.6f * sinf(0.5f * ((i * hiddens + j) % 41));
+    }
   }
   for (index_t i = 0; i < 8; ++i) {
     for (index_t j = 0; j < classes; ++j) w2[i][j] = 0.5f * cosf(0.7f * (i * classes + j));
@@ -80,7 +84,7 @@ int main() {
     w1 -= eta * gw1;
     w2 -= eta * gw2;
   }
-  TensorContainer<cpu, 1> columns(Shape1(6)), channels(Shape1(groups * pieces));
+  TensorContainer<cpu, 1> columns(Shape1(6)), by_channel(Shape1(channels));
   columns = sumall_except_dim<3>(gimage);
   Show("image gradient", columns);
   slice(gimage, Shape4(1, 0, 1, 1), Shape4(2, 1, 3, 4)) = 0.0f;
@@ -98,16 +102,16 @@ int main() {
 
   // windows that overlap, and reach beyond the first and the last channel
   TensorContainer<cpu, 4> wide(Shape4(batch, 6, 1, 2));
-  channels = sumall_except_dim<1>(hidden);
-  Show("channels", channels);
+  by_channel = sumall_except_dim<1>(hidden);
+  Show("channels", by_channel);
   wide = chpool<red::maximum>(hidden, 4, 2, 1);
   ghidden = ch_unpool<red::maximum>(hidden, wide, wide, 4, 2, 1);
-  channels = sumall_except_dim<1>(ghidden);
-  Show("largest", channels);
+  by_channel = sumall_except_dim<1>(ghidden);
+  Show("largest", by_channel);
   wide = chpool<red::sum>(hidden, 4, 2, 1);
   ghidden = ch_unpool<red::sum>(hidden, wide, wide, 4, 2, 1);
-  channels = sumall_except_dim<1>(ghidden);
-  Show("sums", channels);
+  by_channel = sumall_except_dim<1>(ghidden);
+  Show("sums", by_channel);
   ShutdownTensorEngine<cpu>();
   return 0;
 }
