@@ -33,10 +33,73 @@ struct OuterSumExp
   }
 };
 
+// Running sums along each row, which code of the program's computes as a whole, in the kinds of
+// destinations that it knows.
+template <typename SrcExp, typename DType>
+struct RunningSumExp : public mshadow::expr::Exp<RunningSumExp<SrcExp, DType>, DType,
+                                                 mshadow::expr::type::kComplex> {
+  const SrcExp& exp;
+  explicit RunningSumExp(const SrcExp& e) : exp(e) {}
+};
+// A row of a matrix, to which the destination's handle is set.
+template <typename DType>
+struct RowExp : public mshadow::expr::Exp<RowExp<DType>, DType, mshadow::expr::type::kComplex> {
+  const mshadow::Tensor<mshadow::cpu, 2, DType>& exp;
+  mshadow::index_t row;
+  RowExp(const mshadow::Tensor<mshadow::cpu, 2, DType>& e, mshadow::index_t r) : exp(e), row(r) {}
+};
+
+// A container of a program's own.
+template <typename Device, typename DType>
+class Vector : public mshadow::Tensor<Device, 1, DType> {
+ public:
+  using mshadow::Tensor<Device, 1, DType>::Tensor;
+  mshadow::Tensor<Device, 1, DType>& operator=(DType s) { return this->__assign(s); }
+  template <typename E>
+  mshadow::Tensor<Device, 1, DType>& operator=(
+      const mshadow::expr::Exp<E, DType, mshadow::expr::type::kMapper>& exp) {
+    return this->__assign(exp);
+  }
+  template <typename E>
+  mshadow::Tensor<Device, 1, DType>& operator=(
+      const mshadow::expr::Exp<E, DType, mshadow::expr::type::kChainer>& exp) {
+    return this->__assign(exp);
+  }
+  template <typename E>
+  mshadow::Tensor<Device, 1, DType>& operator=(
+      const mshadow::expr::Exp<E, DType, mshadow::expr::type::kComplex>& exp) {
+    return this->__assign(exp);
+  }
+};
+
 }  // namespace mine
 
 namespace mshadow {
 namespace expr {
+
+template <typename E, typename DType>
+struct ExpInfo<mine::RunningSumExp<E, DType>> {
+  static const int kDim = ExpInfo<E>::kDim;
+  static const int kDevMask = ExpInfo<E>::kDevMask;
+};
+template <typename SV, typename Device, int dim, typename SrcExp, typename DType>
+struct ExpComplexEngine<SV, Tensor<Device, dim, DType>, mine::RunningSumExp<SrcExp, DType>, DType> {
+  inline static void Eval(Tensor<Device, dim, DType>* dst,
+                          const mine::RunningSumExp<SrcExp, DType>& exp) {
+    const Plan<SrcExp, DType> plan = MakePlan(exp.exp);
+    const Tensor<Device, 2, DType> rows = dst->FlatTo2D();
+    for (index_t y = 0; y < rows.size(0); ++y) {
+      DType sum(0);
+      for (index_t x = 0; x < rows.size(1); ++x) SV::Save(rows[y][x], sum += plan.Eval(y, x));
+    }
+  }
+};
+template <typename DType>
+struct ExpComplexEngine<sv::saveto, Tensor<cpu, 1, DType>, mine::RowExp<DType>, DType> {
+  inline static void Eval(Tensor<cpu, 1, DType>* dst, const mine::RowExp<DType>& exp) {
+    *dst = exp.exp[exp.row];
+  }
+};
 
 template <typename SrcExp, typename DType, int dim>
 struct Plan<mine::RotatedExp<SrcExp, DType, dim>, DType> {
@@ -83,6 +146,11 @@ inline mine::OuterSumExp<Rows, Columns, DType> outer_sum(
   return mine::OuterSumExp<Rows, Columns, DType>(rows.self(), columns.self());
 }
 
+template <typename SrcExp, typename DType, int etype>
+inline mine::RunningSumExp<SrcExp, DType> running_sum(const Exp<SrcExp, DType, etype>& src) {
+  return mine::RunningSumExp<SrcExp, DType>(src.self());
+}
+
 struct increment {
   template <typename DType>
   MSHADOW_XINLINE static DType Map(DType a) {
@@ -105,6 +173,10 @@ template <typename E, int etype>
 void AssignTwice(Tensor<cpu, 2> dst, const Exp<E, float, etype>& e) {
   dst = e;
   dst += 2.0f * e;
+}
+template <typename E, int etype>
+void AssignWholeOf(Tensor<cpu, 2> dst, const Exp<E, float, etype>& e) {
+  dst = e;
 }
 template <typename E>
 bool IsMemory(const RValueExp<E, float>&) {
@@ -340,6 +412,100 @@ TEST(MshadowPlanTest, WhatOneStoresIsNoOldReduction) {
   out = a * 0.0f + (sum(b) + sum(rotated(stores))) + 10.0f * sum(b);
   const float after = 2.0f * sum(a);
   EXPECT_EQ(out[0][0], before + after + 10.0f * after);
+}
+
+template <typename SV, typename E, typename DType, int etype>
+void Combined(Tensor<cpu, 2, DType> dst, const Exp<E, DType, etype>& e) {
+  ExpEngine<SV, Tensor<cpu, 2, DType>, DType>::Eval(&dst, e);
+}
+template <typename Dst, typename E>
+concept CanAssign = requires(Dst dst, const E& e) {
+  dst = e;
+};
+template <typename A, typename B>
+concept CanAdd = requires(const A& a, const B& b) {
+  a + b;
+};
+
+TEST(MshadowComplexEngineTest, AProgramsOwnEngineComputesItsExpression) {
+  const Matrix a(2, 3);  // 0 1 2, 10 11 12
+  Matrix out(2, 3);
+  out = running_sum(a);
+  EXPECT_EQ(out[0][2], 3.0f);
+  EXPECT_EQ(out[1][2], 33.0f);
+  out += running_sum(a + 1.0f);
+  EXPECT_EQ(out[1][2], 69.0f);
+  out -= running_sum(a);
+  EXPECT_EQ(out[1][2], 36.0f);
+  out *= running_sum(a);
+  EXPECT_EQ(out[0][1], 3.0f);
+  out /= running_sum(a + 1.0f);
+  EXPECT_EQ(out[0][1], 1.0f);
+  Tensor<cpu, 2> handle = out;
+  handle = running_sum(a);
+  EXPECT_EQ(out[1][1], 21.0f);
+  handle.__assign(running_sum(a * 2.0f));
+  EXPECT_EQ(out[1][1], 42.0f);
+  AssignWholeOf(handle, running_sum(a));
+  EXPECT_EQ(out[1][1], 21.0f);
+  // Parts of a tensor, and other types and ranks.
+  Matrix wide(2, 5, 100.0f);
+  slice<1>(wide, 1, 4) = running_sum(a);
+  EXPECT_EQ(wide[1][3], 33.0f);
+  EXPECT_EQ(wide[1][4], 114.0f);
+  TensorContainer<cpu, 3, double> cube(Shape3(2, 2, 2), 0.5), sums(cube.shape_);
+  sums = running_sum(cube);
+  EXPECT_EQ(sums[1][1][1], 1.0);
+  // Its engine has none for other destinations, and it is no operand.
+  static_assert(CanAssign<Tensor<cpu, 2>, mine::RunningSumExp<Tensor<cpu, 2>, float>>);
+  static_assert(!CanAssign<Tensor<cpu, 2, double>, mine::RunningSumExp<Tensor<cpu, 2>, float>>);
+  static_assert(!CanAssign<Tensor<cpu, 2>, mine::RowExp<float>>);
+  static_assert(!CanAdd<Matrix, mine::RunningSumExp<Tensor<cpu, 2>, float>>);
+  static_assert(TypeCheck<cpu, 2, float, mine::RunningSumExp<Tensor<cpu, 2>, float>>::kMapPass);
+}
+
+TEST(MshadowComplexEngineTest, AnEngineMaySetTheDestinationsHandle) {
+  const Matrix a(2, 3);
+  Tensor<cpu, 1> row;
+  row = mine::RowExp<float>(a, 1);
+  EXPECT_EQ(row.dptr_, a[1].dptr_);
+  EXPECT_EQ(row.size(0), 3);
+}
+
+TEST(MshadowComplexEngineTest, TheEnginesTakeTesserasExpressions) {
+  const Matrix a(2, 3), b(3, 2, 1.0f);
+  Matrix out(2, 2), expected(2, 2);
+  expected = dot(a, b);
+  using Product = decltype(dot(a, b));
+  ExpComplexEngine<sv::saveto, Tensor<cpu, 2>, Product, float>::Eval(&out, dot(a, b));
+  EXPECT_EQ(out[1][1], expected[1][1]);
+  Combined<sv::plusto>(out, dot(a, b));
+  Combined<sv::minusto>(out, expected * 0.5f);
+  Combined<sv::multo>(out, scalar(2.0f));
+  Combined<sv::divto>(out, expected.T().T());
+  EXPECT_EQ(out[1][1], 3.0f);
+  Combined<sv::saveto>(out, running_sum(expected));
+  EXPECT_EQ(out[1][1], expected[1][0] + expected[1][1]);
+}
+
+TEST(MshadowComplexEngineTest, ClassesDerivedFromTensorAssignThroughIt) {
+  const Matrix a(2, 3);
+  float elements[3];
+  mine::Vector<cpu, float> v(elements, Shape1(3));
+  v = 2.0f;
+  EXPECT_EQ(v[2], 2.0f);
+  v = v * 3.0f;
+  EXPECT_EQ(v[2], 6.0f);
+  v = rotated(a[1] * 1.0f);
+  EXPECT_EQ(v[2], 10.0f);
+  v = sum_rows(a);
+  EXPECT_EQ(v[2], 14.0f);
+  v = running_sum(a[1]);
+  EXPECT_EQ(v[2], 33.0f);
+  // A tensor is copied by element.
+  v.__assign(a[1]);
+  EXPECT_NE(v.dptr_, a[1].dptr_);
+  EXPECT_EQ(v[2], 12.0f);
 }
 
 TEST(MshadowPlanTest, ShapesThatDifferThrow) {

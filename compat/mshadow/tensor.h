@@ -5,6 +5,7 @@
 #include "mshadow/base.h"
 #include "mshadow/blas_engine.h"
 #include "mshadow/complex.h"
+#include "mshadow/complex_engine.h"
 #include "mshadow/cuda.h"
 #include "mshadow/expression.h"
 #include "mshadow/extension.h"

@@ -177,6 +177,14 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
     return *this;
   }
 
+  /// mshadow's name for `dst = e`, which classes that a program derives from Tensor call. A tensor
+  /// on the right is copied by element.
+  template <typename E, typename Isa = expr::IsaTag>
+  requires expr::AssignableTo<E, Tensor> Tensor& __assign(const E& e) {  // NOLINT: mshadow's name
+    expr::Assign<sv::saveto>(*this, e);
+    return *this;
+  }
+
   /// Deleted; its return type tells why a const tensor cannot be assigned to.
   template <typename E>
   requires(expr::AssignableTo<E, Tensor> &&

@@ -112,7 +112,7 @@ void AssignReference(const R& dst, const E& e) {
     Scratch<Device> scratch(StreamIn(dst));
     const auto temporary =
         TemporaryTensor<Device, R::kRank, T>(dst.shape(), scratch.stream(), &scratch);
-    e.template AssignTo<sv::saveto>(temporary);
+    AssignWhole<sv::saveto>(temporary, e.self());
     EvaluateInto<Saver>(dst, temporary);
   } else {
     Scratch<Device> scratch(StreamIn(dst));

@@ -24,9 +24,8 @@ struct IsaTag {};
 
 /// True if E can be computed straight into a tensor of type Dst.
 template <typename E, typename Dst>
-concept ComputesInto = ComplexExpression<E> && requires(const E& e, const Dst& dst) {
-  e.template AssignTo<sv::saveto>(dst);
-};
+concept ComputesInto = ComplexExpression<E> &&(AssignsItself<typename E::Self, sv::saveto, Dst> ||
+                                               HasWholeEngine<typename E::Self, sv::saveto, Dst>);
 
 /// True if E is one value for all elements: a number, or a value of Dst's element type.
 template <typename E, typename Dst>
@@ -80,7 +79,7 @@ void Assign(const To& to, const E& e) {
   const Dst& dst = AsNode(to);
   RequireMemoryOf(dst, kDestination);
   if constexpr (ComputesInto<E, Dst>) {
-    e.template AssignTo<Saver>(dst);
+    AssignWhole<Saver>(dst, e.self());
   } else if constexpr (ComplexExpression<E>) {
     Assign<Saver, kAliasing>(dst, AsNode(e));
   } else if constexpr (FillsElements<E, Dst>) {

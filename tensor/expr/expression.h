@@ -385,7 +385,7 @@ struct WholeExp : Exp<WholeExp<C>, typename C::value_type> {
   auto Materialized(Scratch<Device>* scratch) const {
     const auto temporary =
         TemporaryTensor<Device, kRank, value_type>(shape(), scratch->stream(), scratch);
-    whole.template AssignTo<sv::saveto>(temporary);
+    AssignWhole<sv::saveto>(temporary, whole);
     return temporary;
   }
 };

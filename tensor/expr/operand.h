@@ -164,6 +164,9 @@ concept Expression = (E::kForm != form::kWhole) &&
 ///   template <typename Saver, typename Dst> void AssignTo(const Dst& dst) const
 /// On the right of an assignment, AssignTo computes the result straight into the destination.
 /// Inside an expression, the result is materialized in a temporary before the loop.
+///
+/// A WholeEngine may take the place of AssignTo. A class without the members of the first line
+/// stands only alone on the right of an assignment.
 template <typename Derived, typename Value>
 struct Exp<Derived, Value, form::kWhole> : AnyOperand<Derived> {
   using Self = Derived;
@@ -171,11 +174,8 @@ struct Exp<Derived, Value, form::kWhole> : AnyOperand<Derived> {
   static constexpr int kForm = form::kWhole;
   static constexpr int kRank = Derived::kRank;
   using AnyOperand<Derived>::self;
-  auto shape() const { return self().shape(); }
-
-  template <typename Saver, typename Dst>
-  requires requires(const Derived& whole, const Dst& dst) { whole.template AssignTo<Saver>(dst); }
-  void AssignTo(const Dst& dst) const { self().template AssignTo<Saver>(dst); }
+  auto shape() const requires requires { typename Derived::device_type; }
+  { return self().shape(); }
 };
 /// mshadow's name for the base of expressions that are computed as a whole.
 template <typename Derived, typename Value>
@@ -185,6 +185,32 @@ using ComplexExp = Exp<Derived, Value, form::kWhole>;
 template <typename E>
 concept ComplexExpression =
     std::derived_from<E, Exp<typename E::Self, typename E::value_type, form::kWhole>>;
+
+/// Computes expressions of form kWhole whose class E has no AssignTo. A specialization has a member
+/// `static void Eval(const Dst& dst, const E& e)`, which combines the result with the destination's
+/// elements by Saver. mshadow/complex_engine.h calls a program's ExpComplexEngine in this way.
+template <typename Saver, typename Dst, typename E>
+struct WholeEngine {};
+
+/// True if E has an AssignTo, or a WholeEngine, for destinations of type Dst.
+template <typename E, typename Saver, typename Dst>
+concept AssignsItself = requires(const E& e, const Dst& dst) {
+  e.template AssignTo<Saver>(dst);
+};
+template <typename E, typename Saver, typename Dst>
+concept HasWholeEngine = requires(const E& e, const Dst& dst) {
+  WholeEngine<Saver, Dst, E>::Eval(dst, e);
+};
+
+/// Computes an expression of form kWhole straight into `dst`.
+template <typename Saver, typename Dst, typename E>
+void AssignWhole(const Dst& dst, const E& e) {
+  if constexpr (AssignsItself<E, Saver, Dst>) {
+    e.template AssignTo<Saver>(dst);
+  } else {
+    WholeEngine<Saver, Dst, E>::Eval(dst, e);
+  }
+}
 
 /// True for a type that may be an operand: a node, or an expression that is computed as a whole.
 template <typename E>
