@@ -36,8 +36,8 @@ def targets(build: Path) -> Targets:
 
 def facades(root: Path) -> list[str]:
     """The folders that the root package's aliases lead to."""
-    return sorted({target["actual"].removeprefix("//") for target in targets(root / "BUILD").values()
-                   if "actual" in target})
+    return sorted({target["actual"].removeprefix("//").partition(":")[0]
+                   for target in targets(root / "BUILD").values() if "actual" in target})
 
 
 def _declared(root: Path, folder: str) -> Iterator[str]:
