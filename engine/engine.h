@@ -58,6 +58,9 @@ struct PushOptions {
   /// Variables that the operation reads and writes in place. They are ordered as written ones are,
   /// and an error that one carries skips the operation. Borrowed for the call.
   VariableList updates = {};
+  /// Lets lists name a variable several times, within one and in two: the operation then uses it
+  /// once, and updates it if it is named for more than one use. Otherwise that is an error.
+  bool merge_duplicates = false;
   /// The function, for a CUDA device, enqueues the same work each time that it is called with the
   /// same slots, and does nothing else. See "Graphs" in schedule.h.
   bool capturable = false;
@@ -182,8 +185,9 @@ class Engine {
   /// `options.updates` are complete. Returns at once, unless EngineOptions::max_pending pend.
   ///
   /// Throws, and pushes nothing: Error(kInvalidArgument) if a variable is null, deleted or named
-  /// twice, or there is no such device; Error(kUnimplemented) for a CUDA device in a build without
-  /// CUDA; Error(kFailedPrecondition) after Shutdown; std::bad_alloc.
+  /// twice (see PushOptions::merge_duplicates), or there is no such device; Error(kUnimplemented)
+  /// for a CUDA device in a build without CUDA; Error(kFailedPrecondition) after Shutdown;
+  /// std::bad_alloc.
   virtual void PushSync(SyncFn fn, Device device, VariableList reads, VariableList writes,
                         const PushOptions& options = {},
                         std::source_location site = std::source_location::current()) = 0;

@@ -7,6 +7,7 @@
 #include <latch>
 #include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -223,6 +224,77 @@ TEST_P(EngineTest, AVariableInTwoListsIsAnErrorThatNamesBoth) {
   EXPECT_THAT(push({}, {}, {variable, variable}), HasSubstr("updated twice"));
   EXPECT_THAT(push({variable}, {variable}, {}), HasSubstr("both read and written"));
   EXPECT_EQ(engine_->counters().pushed, 0u);
+}
+
+TEST_P(EngineTest, MergedDuplicatesAreUsedOnce) {
+  Variable* data = engine_->NewVariable("data");
+  std::vector<Variable*> others;
+  for (int i = 0; i < 5; ++i) others.push_back(engine_->NewVariable());
+  const PushOptions merged = {.name = "step", .merge_duplicates = true};
+  std::atomic<int> calls{0};
+  const auto call = [&calls](RunContext) { ++calls; };
+  // Alone, and so many that the merged ones need less room than the named ones.
+  engine_->PushSync(call, kCpu, {data, data}, {}, merged);
+  EXPECT_EQ(data->version(), 0u);
+  engine_->PushSync(call, kCpu, {data, others[0], data, others[0], data}, {others[1], others[1]},
+                    merged);
+  EXPECT_EQ(others[1]->version(), 1u);
+  std::vector<Variable*> many = others;
+  many.insert(many.end(), others.begin(), others.end());
+  engine_->PushSync(call, kCpu, many, {data}, merged);
+  EXPECT_EQ(data->version(), 1u);
+  // Read and written is updated: the error of what is read skips the operation.
+  engine_->PushSync([](RunContext) { throw DataLoss("lost"); }, kCpu, {}, {data});
+  engine_->PushSync(call, kCpu, {data, others[0]}, {data, others[2]}, merged);
+  EXPECT_EQ(ErrorOf([&] { engine_->WaitForVar(others[2]); }).code(), Error::kDataLoss);
+  engine_->PushSync(call, kCpu, {}, {data, data}, merged);  // written alone: sound again
+  PushOptions updates = merged;
+  const std::vector<Variable*> twice = {data, data};
+  updates.updates = twice;
+  engine_->PushSync(call, kCpu, {data}, {}, updates);
+  EngineOperator* op = engine_->NewOperator(call, {data, others[3], data}, {others[3]}, merged);
+  engine_->Push(op, kCpu);
+  const auto schedule = engine_->Record([&] {
+    engine_->PushSync(call, kCpu, {data, data}, {others[4]}, merged);
+  });
+  schedule->Replay();
+  engine_->WaitForAll();
+  EXPECT_EQ(calls, 7);
+  EXPECT_EQ(engine_->counters().skipped, 1u);
+  engine_->DeleteOperator(op);
+  for (Variable* variable : others) engine_->DeleteVariable(variable);
+  EXPECT_EQ(ErrorOf([&] {
+              engine_->PushSync(call, kCpu, {others[0], others[0]}, {}, merged);
+            }).code(),
+            Error::kInvalidArgument);
+}
+
+TEST_P(EngineTest, RandomReadsWithDuplicatesGiveTheSumsOfOneThread) {
+  // Each operation sets a number to the mean of others, drawn with repetition, among which may be
+  // the number itself.
+  constexpr int kNumbers = 20, kOperations = 2000;
+  std::mt19937 random(7);
+  std::vector<double> expected(kNumbers, 1.0), actual = expected;
+  std::vector<Variable*> variables;
+  for (int i = 0; i < kNumbers; ++i) variables.push_back(engine_->NewVariable());
+  for (int k = 0; k < kOperations; ++k) {
+    const auto drawn = [&] { return static_cast<size_t>(random() % kNumbers); };
+    std::vector<size_t> from(2 + random() % 18);
+    for (size_t& i : from) i = drawn();
+    const size_t to = drawn();
+    const auto set = [from, to](std::vector<double>& numbers) {
+      double sum = 0.0;
+      for (const size_t i : from) sum += numbers[i];
+      numbers[to] = sum / static_cast<double>(from.size() + 1);
+    };
+    set(expected);
+    std::vector<Variable*> reads;
+    for (const size_t i : from) reads.push_back(variables[i]);
+    engine_->PushSync([set, &actual](RunContext) { set(actual); }, kCpu, reads, {variables[to]},
+                      {.merge_duplicates = true});
+  }
+  engine_->WaitForAll();
+  EXPECT_EQ(actual, expected);
 }
 
 TEST_P(EngineTest, WrongArgumentsAreErrorsAndPushNothing) {

@@ -218,7 +218,7 @@ OperatorRecord* DependencyEngine::MakeOperator(AnyFn fn, VariableList reads, Var
   CheckCallable(fn, name);
   auto op = std::make_unique<OperatorRecord>();
   op->edges.resize(reads.size() + writes.size() + options.updates.size());
-  FillEdges(op->edges, reads, writes, options.updates, state_.id, name);
+  op->edges.resize(FillEdges(op->edges, reads, writes, options, state_.id, name));
   for (const Edge& edge : op->edges) {
     CheckAlive(*edge.variable(), name);
     op->variable_ids.push_back(edge.variable()->id);
@@ -247,7 +247,7 @@ void DependencyEngine::PushFunction(AnyFn fn, Device device, VariableList reads,
       operations_.TakeExecution(device, options.property, options.priority, site);
   absl::Cleanup give_back = [&] { operations_.GiveExecution(execution); };
   execution->SetEdgeCount(reads.size() + writes.size() + options.updates.size());
-  FillEdges(execution->edges(), reads, writes, options.updates, state_.id, name);
+  execution->KeepEdges(FillEdges(execution->edges(), reads, writes, options, state_.id, name));
   execution->name = options.name;
   execution->fn = std::move(fn);
   std::move(give_back).Cancel();

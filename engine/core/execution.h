@@ -1,6 +1,7 @@
 #ifndef TESSERA_ENGINE_CORE_EXECUTION_H_
 #define TESSERA_ENGINE_CORE_EXECUTION_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -102,6 +103,12 @@ struct alignas(64) Execution {
     if (count <= kInlineEdges || count <= more_capacity) return;
     more_edges = std::make_unique<Edge[]>(count);
     more_capacity = edge_count;
+  }
+  /// Keeps the first `count` edges.
+  void KeepEdges(size_t count) {
+    const std::span<Edge> before = edges();
+    edge_count = static_cast<uint32_t>(count);
+    if (edges().data() != before.data()) std::copy_n(before.begin(), count, inline_edges);
   }
   void DropBuffer() {
     more_edges.reset();

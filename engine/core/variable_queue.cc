@@ -163,6 +163,25 @@ std::string NamedTwice(Access a, Access b) {
   return absl::StrCat("both ", participle(std::min(a, b)), " and ", participle(std::max(a, b)));
 }
 
+void SortByVariable(std::span<Edge> edges) {
+  std::sort(edges.begin(), edges.end(),
+            [](const Edge& a, const Edge& b) { return std::less<>()(a.variable(), b.variable()); });
+}
+
+/// Sorts the edges, and leaves one for each variable. Returns their number.
+size_t SortAndMerge(std::span<Edge> edges) {
+  SortByVariable(edges);
+  size_t count = 0;
+  for (const Edge& edge : edges) {
+    if (count == 0 || edges[count - 1].variable() != edge.variable()) {
+      edges[count++] = edge;
+    } else if (edges[count - 1].access() != edge.access()) {
+      edges[count - 1] = Edge(edge.variable(), Access::kUpdate);
+    }
+  }
+  return count;
+}
+
 // Sets of the standard library, here and in recordings: Abseil's cannot be destroyed after they
 // have found no memory.
 
@@ -215,10 +234,7 @@ void CheckAlive(DependencyVariable& variable, std::string_view operation) {
 }
 
 void SortEdges(std::span<Edge> edges, std::string_view operation) {
-  const auto by_variable = [](const Edge& a, const Edge& b) {
-    return std::less<>()(a.variable(), b.variable());
-  };
-  std::sort(edges.begin(), edges.end(), by_variable);
+  SortByVariable(edges);
   for (size_t i = 1; i < edges.size(); ++i) {
     if (edges[i - 1].variable() != edges[i].variable()) continue;
     throw InvalidArgument("Engine: operation \"", operation,
@@ -229,8 +245,8 @@ void SortEdges(std::span<Edge> edges, std::string_view operation) {
   }
 }
 
-void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes, VariableList updates,
-               uint64_t engine_id, std::string_view operation) {
+size_t FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
+                 const PushOptions& options, uint64_t engine_id, std::string_view operation) {
   Edge* edge = edges.data();
   const auto fill = [&](VariableList variables, Access access) {
     for (Variable* variable : variables)
@@ -238,8 +254,10 @@ void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes, V
   };
   fill(reads, Access::kRead);
   fill(writes, Access::kWrite);
-  fill(updates, Access::kUpdate);
+  fill(options.updates, Access::kUpdate);
+  if (options.merge_duplicates) return SortAndMerge(edges);
   SortEdges(edges, operation);
+  return edges.size();
 }
 
 bool Acquire(Execution& execution, PushCounter& pushes, uint64_t* sequence, uint64_t operations) {

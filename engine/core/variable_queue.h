@@ -37,10 +37,10 @@ void CheckAlive(DependencyVariable& variable, std::string_view operation);
 /// two of them are on the same variable.
 void SortEdges(std::span<Edge> edges, std::string_view operation);
 
-/// Fills the edges, of which there are as many as variables, and sorts them. Throws what Checked
-/// and SortEdges throw.
-void FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes, VariableList updates,
-               uint64_t engine_id, std::string_view operation);
+/// Fills the edges, of which there are as many as variables, and sorts them. Returns their number,
+/// which is lower after PushOptions::merge_duplicates. Throws what Checked and SortEdges throw.
+size_t FillEdges(std::span<Edge> edges, VariableList reads, VariableList writes,
+                 const PushOptions& options, uint64_t engine_id, std::string_view operation);
 
 /// Puts the execution on the queues of its variables, sorted by SortEdges, and sets its sequence
 /// from `pushes`. Returns true if it may run at once; if not, some Release will report it and the
