@@ -1,16 +1,18 @@
 #include <chrono>
+#include <span>
 
 #include "tessera/base/error.h"
 #include "tessera/train/module.h"
 
 namespace tessera {
 
-/// Pushes one epoch's batches, then waits. Returns the epoch's duration in seconds.
-double Module::TrainEpoch(DataIter* data, int epoch, const FitOptions& options, int64_t* samples) {
+/// Pushes one epoch's batches, then waits. Sets the numbers of the training data in `param`.
+void Module::TrainEpoch(DataIter* data, const FitOptions& options, EpochEndParam* param) {
   EvalMetric metric = options.metric;
   metric.Reset();
+  // Callbacks may reset the metric, but not these sums.
+  const EvalMetric epoch_metric(std::span<const EvalMetric>(&metric, 1));
   data->BeforeFirst();
-  *samples = 0;
   int64_t nbatch = 0;
   const auto start = std::chrono::steady_clock::now();
   while (data->Next()) {
@@ -18,15 +20,16 @@ double Module::TrainEpoch(DataIter* data, int epoch, const FitOptions& options, 
     Forward(batch, /*is_train=*/true);
     Backward();
     Update();
-    UpdateMetric(&metric, batch);
-    *samples += batch_size_ - batch.pad;
+    metric.UpdateBoth(batch.label, GetOutputs(), batch_size_ - batch.pad, &epoch_metric);
+    param->samples += batch_size_ - batch.pad;
     ++nbatch;
     for (const BatchEndCallback& callback : options.batch_end) {
-      callback({.epoch = epoch, .nbatch = nbatch, .metric = metric});
+      callback({.epoch = param->epoch, .nbatch = nbatch, .metric = metric});
     }
   }
   for (const Trained& parameter : trained_) parameter.weight.WaitToRead();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  param->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  param->training = epoch_metric.Get();
 }
 
 void Module::Fit(DataIter* train_data, const FitOptions& options) {
@@ -43,14 +46,13 @@ void Module::Fit(DataIter* train_data, const FitOptions& options) {
                   options.kvstore);
   }
   for (int epoch = options.begin_epoch; epoch < options.num_epoch; ++epoch) {
-    int64_t samples = 0;
-    const double seconds = TrainEpoch(train_data, epoch, options, &samples);
     EpochEndParam param{.epoch = epoch,
-                        .samples = samples,
-                        .seconds = seconds,
-                        .training = EvalMetric(options.metric).Get(),
+                        .samples = 0,
+                        .seconds = 0,
+                        .training = {},
                         .validation = {},
                         .module = *this};
+    TrainEpoch(train_data, options, &param);
     if (options.eval_data != nullptr) {
       param.validation = Score(options.eval_data, options.validation_metric);
     }

@@ -172,9 +172,10 @@ struct EvalMetric::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  /// Runs in an engine operation that writes `var`.
+  /// Adds a batch to this state and to `other`, unless it is null. Runs in an engine operation that
+  /// writes the variables of both.
   void Add(std::span<const NDArray> labels, std::span<const NDArray> predictions,
-           index_t valid_rows);
+           index_t valid_rows, State* other);
 
   const std::vector<std::shared_ptr<const MetricDefinition>> definitions;
 
@@ -187,7 +188,7 @@ struct EvalMetric::State {
 };
 
 void EvalMetric::State::Add(std::span<const NDArray> labels, std::span<const NDArray> predictions,
-                            index_t valid_rows) {
+                            index_t valid_rows, State* other) {
   copies.resize(2 * labels.size());
   label_blobs.clear();
   prediction_blobs.clear();
@@ -197,8 +198,11 @@ void EvalMetric::State::Add(std::span<const NDArray> labels, std::span<const NDA
   }
   for (size_t part = 0; part < definitions.size(); ++part) {
     const MetricSum sum = definitions[part]->Compute(label_blobs, prediction_blobs, valid_rows);
-    totals[part].sum += sum.sum;
-    totals[part].count += sum.count;
+    for (State* const state : {this, other}) {
+      if (state == nullptr) continue;
+      state->totals[part].sum += sum.sum;
+      state->totals[part].count += sum.count;
+    }
   }
 }
 
@@ -223,6 +227,11 @@ EvalMetric EvalMetric::Create(std::string_view name) {
 
 void EvalMetric::Update(std::span<const NDArray> labels, std::span<const NDArray> predictions,
                         index_t valid_rows) {
+  UpdateBoth(labels, predictions, valid_rows, nullptr);
+}
+
+void EvalMetric::UpdateBoth(std::span<const NDArray> labels, std::span<const NDArray> predictions,
+                            index_t valid_rows, const EvalMetric* other) {
   if (labels.empty() || labels.size() != predictions.size()) {
     throw InvalidArgument("EvalMetric::Update: ", labels.size(), " labels for ", predictions.size(),
                           " predictions, expected one each and at least one");
@@ -241,15 +250,19 @@ void EvalMetric::Update(std::span<const NDArray> labels, std::span<const NDArray
       if (std::find(reads.begin(), reads.end(), var) == reads.end()) reads.push_back(var);
     }
   }
+  std::vector<Variable*> writes = {state_->var};
+  if (other != nullptr) writes.push_back(other->state_->var);
   Engine::Get()->PushSync(
-      [state = state_, rows = valid_rows < 0 ? rows : valid_rows,
+      [state = state_, other = other != nullptr ? other->state_ : nullptr,
+       rows = valid_rows < 0 ? rows : valid_rows,
        labels = std::vector(labels.begin(), labels.end()),
        predictions = std::vector(predictions.begin(), predictions.end())](RunContext context) {
         // An earlier failure stays, because sums that miss a batch are wrong.
         context.engine->Throw(state->var);
-        state->Add(labels, predictions, rows);
+        if (other != nullptr) context.engine->Throw(other->var);
+        state->Add(labels, predictions, rows, other.get());
       },
-      Device::Cpu(), reads, {state_->var}, {.name = "EvalMetric::Update"});
+      Device::Cpu(), reads, writes, {.name = "EvalMetric::Update"});
 }
 
 void EvalMetric::Reset() {

@@ -74,7 +74,14 @@ class EvalMetric {
   std::vector<NamedValue> Get() const;
 
  private:
+  friend class Module;
   struct State;
+
+  /// Adds a batch to both metrics, which have the same parts, and measures it once. `other` may be
+  /// null.
+  void UpdateBoth(std::span<const NDArray> labels, std::span<const NDArray> predictions,
+                  index_t valid_rows, const EvalMetric* other);
+
   std::shared_ptr<State> state_;
 };
 

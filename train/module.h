@@ -39,7 +39,9 @@ struct FitOptions {
   int begin_epoch = 0;
   /// If set, measured after each epoch.
   DataIter* eval_data = nullptr;
-  EvalMetric metric = Accuracy();                            ///< of the training data
+  /// Measures the training data. It is reset before each epoch, and batch callbacks may reset it;
+  /// EpochEndParam::training covers the whole epoch in either case.
+  EvalMetric metric = Accuracy();
   EvalMetric validation_metric = Accuracy();                 ///< of eval_data
   std::shared_ptr<Optimizer> optimizer = nullptr;            ///< null: Sgd()
   std::shared_ptr<const Initializer> initializer = nullptr;  ///< null: Uniform(0.01)
@@ -163,7 +165,7 @@ class Module {
                   const char* kind) const;
   void LoadBatch(const DataBatch& batch, bool with_labels);
   bool IsInput(const std::string& name) const;
-  double TrainEpoch(DataIter* data, int epoch, const FitOptions& options, int64_t* samples);
+  void TrainEpoch(DataIter* data, const FitOptions& options, EpochEndParam* param);
 
   Symbol symbol_;
   ModuleOptions options_;

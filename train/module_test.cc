@@ -357,5 +357,38 @@ TEST(ModuleTest, BatchCallbacksAndSpeedometerFollowTheEpoch) {
                                HasSubstr("epoch 0 batch 4 examples/s "), HasSubstr(" accuracy ")));
 }
 
+TEST(ModuleTest, TheMetricOfAnEpochCoversBatchesBeforeAReset) {
+  const auto run = [](const std::vector<BatchEndCallback>& callbacks) {
+    const auto train = Points(37, 8);
+    Module module(Network());
+    std::vector<double> values;
+    FitOptions options = Options(2);
+    options.metric = CompositeMetric({Accuracy(), CrossEntropy()});
+    options.batch_end = callbacks;
+    options.epoch_end.push_back([&](const EpochEndParam& param) {
+      for (const NamedValue& value : param.training) values.push_back(value.value);
+    });
+    module.Fit(train.get(), options);
+    return values;
+  };
+  const std::vector<double> whole = run({});
+  ASSERT_EQ(whole.size(), 4u);
+  std::ostringstream log;
+  // The last reset is that of batch 4 of 5 in the first case, and of the last batch in the others.
+  EXPECT_EQ(run({Speedometer(8, 2, /*auto_reset=*/true, &log)}), whole);
+  EXPECT_EQ(run({Speedometer(8, 5, /*auto_reset=*/true, &log)}), whole);
+  EXPECT_EQ(run({[](const BatchEndParam& param) { param.metric.Reset(); }}), whole);
+}
+
+TEST(ModuleTest, TheMetricKeepsTheLastEpochAfterFit) {
+  const auto train = Points(40, 8);
+  Module module(Network());
+  FitOptions options = Options(2);
+  double last = 0;
+  options.epoch_end.push_back([&](const EpochEndParam& param) { last = param.training[0].value; });
+  module.Fit(train.get(), options);
+  EXPECT_EQ(options.metric.Get()[0].value, last);
+}
+
 }  // namespace
 }  // namespace tessera
