@@ -27,7 +27,8 @@ FactorScheduler::FactorScheduler(int64_t step, double factor, double stop_factor
 
 double FactorScheduler::After(int64_t num_update, double base_lr) const {
   const int64_t times = std::max<int64_t>(num_update - 1, 0) / step_;
-  return std::max(base_lr * std::pow(factor_, static_cast<double>(times)), stop_factor_lr_);
+  const double rate = base_lr * std::pow(factor_, static_cast<double>(times));
+  return std::max(rate, std::min(stop_factor_lr_, base_lr));
 }
 
 MultiFactorScheduler::MultiFactorScheduler(std::vector<int64_t> steps, double factor,

@@ -36,7 +36,8 @@ class LrScheduler {
   const LrWarmup warmup_;  ///< the constructor's argument
 };
 
-/// Multiplies the rate by `factor` after every `step` updates, but not below `stop_factor_lr`.
+/// Multiplies the rate by `factor` after every `step` updates, but not below `stop_factor_lr`. A
+/// base rate that is lower than `stop_factor_lr` stays.
 class FactorScheduler final : public LrScheduler {
  public:
   /// Throws Error(kInvalidArgument) unless step >= 1 and 0 < factor <= 1.

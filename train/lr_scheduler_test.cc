@@ -18,6 +18,14 @@ TEST(LrSchedulerTest, FactorMultipliesAfterEveryStep) {
   EXPECT_DOUBLE_EQ(schedule(1000000, 1), 0.2);
 }
 
+TEST(LrSchedulerTest, FactorNeverRaisesTheRate) {
+  const FactorScheduler schedule(10, 0.5, 0.2);
+  for (const double base_lr : {0.0, 1e-9, 0.1, 0.2}) {
+    for (const int64_t update : {1, 11, 1000}) EXPECT_EQ(schedule(update, base_lr), base_lr);
+  }
+  EXPECT_EQ(FactorScheduler(1, 0.5)(5, 0), 0);  // stop_factor_lr's default is above 0
+}
+
 TEST(LrSchedulerTest, MultiFactorMultipliesAfterEachGivenStep) {
   const MultiFactorScheduler schedule({5, 8}, 0.1);
   EXPECT_DOUBLE_EQ(schedule(5, 2), 2);

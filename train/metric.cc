@@ -98,7 +98,9 @@ class AccuracyDefinition final : public MetricDefinition {
         const P* const scores = prediction + row * classes * positions + position;
         index_t best = 0;
         for (index_t k = 1; k < classes; ++k) {
-          if (scores[k * positions] > scores[best * positions]) best = k;
+          const auto score = static_cast<double>(scores[k * positions]);
+          const auto highest = static_cast<double>(scores[best * positions]);
+          if (score > highest || (std::isnan(score) && !std::isnan(highest))) best = k;
         }
         total->sum += ClassOf(label[row * positions + position], classes) == best ? 1 : 0;
       }

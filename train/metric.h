@@ -86,9 +86,9 @@ class EvalMetric {
 };
 
 /// The share of examples whose largest prediction is at the label; the first of equal predictions
-/// counts. Shapes: predictions (batch, classes, rest…) of a floating-point type with labels (batch,
-/// rest…) of any type; or both of the same shape, if predictions are classes themselves. Name:
-/// "accuracy".
+/// counts, and the first NaN counts as the largest, as in NumPy's argmax. Shapes: predictions
+/// (batch, classes, rest…) of a floating-point type with labels (batch, rest…) of any type; or both
+/// of the same shape, if predictions are classes themselves. Name: "accuracy".
 class Accuracy : public EvalMetric {
  public:
   Accuracy();

@@ -63,6 +63,24 @@ TEST(MetricTest, OfEqualScoresTheFirstCounts) {
   EXPECT_DOUBLE_EQ(Value(metric), 0.5);
 }
 
+TEST(MetricTest, TheFirstNanCountsAsTheLargestScore) {
+  const auto hits = [](const std::vector<float>& scores) {
+    std::vector<double> at;
+    for (float label = 0; label < 3; ++label) {
+      Accuracy metric;
+      Update(&metric, Array({label}, {1}), Array(scores, {1, 3}));
+      at.push_back(Value(metric));
+    }
+    return at;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(hits({NAN, 1, 2}), ElementsAre(1, 0, 0));
+  EXPECT_THAT(hits({1, NAN, 2}), ElementsAre(0, 1, 0));
+  EXPECT_THAT(hits({1, NAN, NAN}), ElementsAre(0, 1, 0));
+  EXPECT_THAT(hits({INFINITY, 1, NAN}), ElementsAre(0, 0, 1));
+  EXPECT_THAT(hits({NAN, NAN, NAN}), ElementsAre(1, 0, 0));
+}
+
 TEST(MetricTest, AccuracyTakesPositionsAndClasses) {
   Accuracy metric;
   // Two examples, two classes, two positions.
