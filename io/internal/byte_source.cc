@@ -126,10 +126,18 @@ class GunzipSource final : public ByteSource {
     stream_.avail_in = static_cast<uInt>(packed_->Read(buffer_));
   }
 
-  /// Advances to the next member. Returns false at the end of the file.
+  /// Advances to the next member. Returns false at the end of the file. Zeros may follow a member:
+  /// tapes and block devices pad files, and gzip ignores the padding too.
   bool NextMember() {
-    Refill();
-    if (stream_.avail_in == 0) return false;
+    do {
+      Refill();
+      const uint8_t* const end = stream_.next_in + stream_.avail_in;
+      const uint8_t* const next = std::find_if(static_cast<const uint8_t*>(stream_.next_in), end,
+                                               [](uint8_t byte) { return byte != 0; });
+      if (next == end && stream_.avail_in == 0) return false;
+      stream_.avail_in = static_cast<uInt>(end - next);
+      stream_.next_in = const_cast<uint8_t*>(next);
+    } while (stream_.avail_in == 0);
     inflateReset(&stream_);
     between_members_ = false;
     return true;
