@@ -45,6 +45,7 @@ void Module::Fit(DataIter* train_data, const FitOptions& options) {
     InitOptimizer(options.optimizer != nullptr ? options.optimizer : std::make_shared<Sgd>(),
                   options.kvstore);
   }
+  if (options.eval_data != nullptr) EvaluatorOf(*options.eval_data);  // throws before the training
   for (int epoch = options.begin_epoch; epoch < options.num_epoch; ++epoch) {
     EpochEndParam param{.epoch = epoch,
                         .samples = 0,
@@ -62,12 +63,13 @@ void Module::Fit(DataIter* train_data, const FitOptions& options) {
 
 std::vector<NamedValue> Module::Score(DataIter* data, EvalMetric metric) {
   RequireParams("Score");
+  Module* const module = EvaluatorOf(*data);
   metric.Reset();
   data->BeforeFirst();
   while (data->Next()) {
     const DataBatch& batch = data->GetBatch();
-    Forward(batch, /*is_train=*/false);
-    UpdateMetric(&metric, batch);
+    module->Forward(batch, /*is_train=*/false);
+    module->UpdateMetric(&metric, batch);
   }
   return metric.Get();
 }

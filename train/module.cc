@@ -128,16 +128,15 @@ const Executor& Module::executor() const {
   return *executor_;
 }
 
-void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
-                  bool for_training) {
+/// Returns the shapes and types of the inputs that the network uses, for SimpleBind.
+SimpleBindOptions Module::InputsOf(const std::vector<DataDesc>& data,
+                                   const std::vector<DataDesc>& label) const {
   if (data.empty()) throw InvalidArgument("Module::Bind: no data, expected at least one array");
   if (data[0].shape.ndim() < 1) {
     throw InvalidArgument("Module::Bind: data ", data[0].name, " has shape ", data[0].shape,
                           ", expected the batch in its first dimension");
   }
   SimpleBindOptions bind;
-  bind.grad_req = for_training ? kWriteTo : kNullOp;
-  bind.no_gradient = options_.fixed_param_names;
   const std::vector<std::string> arguments = symbol_.ListArguments();
   for (const std::vector<DataDesc>* descriptions : {&data, &label}) {
     const bool is_data = descriptions == &data;
@@ -152,28 +151,13 @@ void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>
       bind.types[description.name] = description.dtype;
     }
   }
-  for (const std::string& name : arguments) {
-    if (IsInput(name)) bind.no_gradient.push_back(name);
-  }
-  std::unique_ptr<Executor> executor = SimpleBind(symbol_, options_.device, bind);
+  return bind;
+}
 
+/// Uses the executor from here on. Cannot fail.
+void Module::Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDesc>& data,
+                   const std::vector<DataDesc>& label) {
   const std::map<std::string, NDArray> bound = executor->arg_dict();
-  std::map<std::string, NDArray> args;
-  for (const std::string& name : param_names_) args.emplace(name, bound.at(name));
-  std::map<std::string, NDArray> auxs = executor->aux_dict();
-  std::optional<ModelParameters> values;
-  if (params_initialized_) {
-    values = GetParams();
-  } else {
-    values = loaded_;
-  }
-  if (values) {
-    const std::string source = params_initialized_ ? "Module::Bind" : loaded_from_;
-    CheckParams(source, "parameter", args, values->arg);
-    CheckParams(source, "auxiliary state", auxs, values->aux);
-  }
-
-  // The rest cannot fail.
   const auto input = [&bound](const DataDesc& description) {
     const auto found = bound.find(description.name);
     return Input{description, found == bound.end() ? NDArray() : found->second};
@@ -183,22 +167,99 @@ void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>
   std::transform(data.begin(), data.end(), std::back_inserter(data_), input);
   std::transform(label.begin(), label.end(), std::back_inserter(label_), input);
   const std::map<std::string, NDArray> grads = executor->grad_dict();
+  args_.clear();
   trained_.clear();
   for (const auto& name : param_names_) {
+    args_.emplace(name, bound.at(name));
     const auto grad = grads.find(name);
     if (grad == grads.end() || grad->second.is_none()) continue;
     trained_.push_back({name, bound.at(name), grad->second});
   }
-  args_ = std::move(args);
-  auxs_ = std::move(auxs);
+  auxs_ = executor->aux_dict();
   executor_ = std::move(executor);
-  for_training_ = for_training;
   batch_size_ = data[0].shape[0];
+}
+
+void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
+                  bool for_training) {
+  SimpleBindOptions bind = InputsOf(data, label);
+  bind.grad_req = for_training ? kWriteTo : kNullOp;
+  bind.no_gradient = options_.fixed_param_names;
+  for (const std::string& name : symbol_.ListArguments()) {
+    if (IsInput(name)) bind.no_gradient.push_back(name);
+  }
+  std::unique_ptr<Executor> executor = SimpleBind(symbol_, options_.device, bind);
+
+  std::optional<ModelParameters> values;
+  if (params_initialized_) {
+    values = GetParams();
+  } else {
+    values = loaded_;
+  }
+  if (values) {
+    const std::string source = params_initialized_ ? "Module::Bind" : loaded_from_;
+    std::map<std::string, NDArray> args = executor->arg_dict();
+    std::erase_if(args, [this](const auto& entry) { return IsInput(entry.first); });
+    CheckParams(source, "parameter", args, values->arg);
+    CheckParams(source, "auxiliary state", executor->aux_dict(), values->aux);
+  }
+
+  // The rest cannot fail.
+  Adopt(std::move(executor), data, label);
+  evaluator_ = nullptr;
+  for_training_ = for_training;
   optimizer_ = nullptr;
   kvstore_ = nullptr;
   params_initialized_ = false;
   loaded_.reset();
   if (values) SetParams(*values);
+}
+
+/// Binds the network for the iterator's batches, without gradients, to the parameters of another
+/// module.
+Module::Module(const Module& trained, const DataIter& data)
+    : symbol_(trained.symbol_), options_(trained.options_), param_names_(trained.param_names_) {
+  const SimpleBindOptions inputs = InputsOf(data.ProvideData(), data.ProvideLabel());
+  const std::vector<std::string> names = symbol_.ListArguments();
+  const InferredShapes shapes = symbol_.InferShape(inputs.shapes);
+  const InferredTypes types = symbol_.InferType(inputs.types);
+  BindArguments arrays;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!IsInput(names[i])) {
+      arrays.arguments.push_back(trained.args_.at(names[i]));
+      continue;
+    }
+    arrays.arguments.emplace_back(shapes.arguments[i], options_.device, types.arguments[i]);
+    arrays.arguments.back() = 0.0f;  // a label may never be written
+  }
+  for (const std::string& name : symbol_.ListAuxiliaryStates()) {
+    arrays.aux_states.push_back(trained.auxs_.at(name));
+  }
+  Adopt(tessera::Bind(symbol_, options_.device, arrays), data.ProvideData(), data.ProvideLabel());
+  params_initialized_ = true;
+}
+
+/// Returns whether the iterator's batches are those that the module is bound for.
+bool Module::Fits(const DataIter& data) const {
+  const auto fits = [](const std::vector<DataDesc>& given, const std::vector<Input>& inputs) {
+    return std::equal(given.begin(), given.end(), inputs.begin(), inputs.end(),
+                      [](const DataDesc& description, const Input& input) {
+                        return description.shape == input.description.shape &&
+                               description.dtype == input.description.dtype;
+                      });
+  };
+  return fits(data.ProvideData(), data_) &&
+         (data.ProvideLabel().empty() || fits(data.ProvideLabel(), label_));
+}
+
+/// Returns the module that computes the iterator's batches: this one if they fit, else one that
+/// shares the parameters.
+Module* Module::EvaluatorOf(const DataIter& data) {
+  if (Fits(data)) return this;
+  if (evaluator_ == nullptr || !evaluator_->Fits(data)) {
+    evaluator_.reset(new Module(*this, data));
+  }
+  return evaluator_.get();
 }
 
 void Module::InitParams(const Initializer& initializer, uint64_t seed, bool force) {

@@ -37,7 +37,7 @@ struct FitOptions {
   /// checkpoint of epoch 7.
   int num_epoch = 1;
   int begin_epoch = 0;
-  /// If set, measured after each epoch.
+  /// If set, measured after each epoch. Its batches may have another size than those of training.
   DataIter* eval_data = nullptr;
   /// Measures the training data. It is reset before each epoch, and batch callbacks may reset it;
   /// EpochEndParam::training covers the whole epoch in either case.
@@ -124,7 +124,9 @@ class Module {
   /// functions, the iterators, the callbacks and the computations throw.
   void Fit(DataIter* train_data, const FitOptions& options);
 
-  /// Measures a data set, from its beginning, without training. Throws what Forward,
+  /// Measures a data set, from its beginning, without training. Its batches may have another size
+  /// than those that the module is bound for: arrays for them are then allocated once and kept
+  /// until the next Bind, and GetOutputs does not change. Throws what Bind, Forward,
   /// EvalMetric::Update and EvalMetric::Get throw.
   std::vector<NamedValue> Score(DataIter* data, EvalMetric metric);
 
@@ -159,6 +161,13 @@ class Module {
     NDArray grad;
   };
 
+  Module(const Module& trained, const DataIter& data);
+  bool Fits(const DataIter& data) const;
+  Module* EvaluatorOf(const DataIter& data);
+  SimpleBindOptions InputsOf(const std::vector<DataDesc>& data,
+                             const std::vector<DataDesc>& label) const;
+  void Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDesc>& data,
+             const std::vector<DataDesc>& label);
   void RequireBound(const char* operation) const;
   void RequireParams(const char* operation) const;
   void CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
@@ -179,6 +188,7 @@ class Module {
   std::vector<Trained> trained_;
   std::map<std::string, NDArray> args_;  // parameters only
   std::map<std::string, NDArray> auxs_;
+  std::unique_ptr<Module> evaluator_;  // shares the parameters; for Score with other batches
 
   bool params_initialized_ = false;
   std::optional<ModelParameters> loaded_;  // to be set by Bind

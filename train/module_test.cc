@@ -187,6 +187,41 @@ TEST(ModuleTest, PaddingIsNotMeasured) {
   EXPECT_DOUBLE_EQ(module.Score(data.get(), Accuracy())[0].value, 3.0 / 7);
 }
 
+TEST(ModuleTest, EvaluationBatchesMayHaveAnotherSize) {
+  const auto accuracies = [](index_t eval_batch_size) {
+    const auto train = Points(60, 10);
+    const auto eval = Points(35, eval_batch_size, /*shuffle=*/false);
+    Module module(Network());
+    std::vector<double> values;
+    FitOptions options = Options(3);
+    options.eval_data = eval.get();
+    options.epoch_end.push_back(
+        [&](const EpochEndParam& param) { values.push_back(param.validation[0].value); });
+    module.Fit(train.get(), options);
+    EXPECT_EQ(module.batch_size(), 10);
+    EXPECT_EQ(module.Score(eval.get(), Accuracy())[0].value, values.back());
+    module.Fit(train.get(), options);  // goes on training after it
+    return values;
+  };
+  const std::vector<double> same_size = accuracies(10);
+  ASSERT_EQ(same_size.size(), 6u);
+  for (const index_t size : {1, 4, 35}) EXPECT_EQ(accuracies(size), same_size) << size;
+}
+
+TEST(ModuleTest, EvaluationDataOfAnotherKindIsRefusedBeforeTheTraining) {
+  const auto train = Points(60, 10);
+  NDArrayIter wide({{"data", NDArray({6, 5})}}, {{"softmax_label", NDArray({6})}},
+                   {.batch_size = 6});
+  Module module(Network());
+  FitOptions options = Options(3);
+  options.eval_data = &wide;
+  options.batch_end.push_back([](const BatchEndParam&) { ADD_FAILURE() << "trained"; });
+  const Error error = ErrorOf([&] { module.Fit(train.get(), options); });
+  EXPECT_EQ(error.code(), Error::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("fc1"), HasSubstr("weight"), HasSubstr("(8,2)"),
+                                  HasSubstr("expected (8,5)")));
+}
+
 TEST(ModuleTest, ACheckpointRestoresTheModel) {
   const auto train = Points(60, 10);
   Module module(Network());
