@@ -40,10 +40,11 @@ void Module::Fit(DataIter* train_data, const FitOptions& options) {
   if (!binded()) Bind(train_data->ProvideData(), train_data->ProvideLabel());
   const Uniform uniform(0.01f);
   InitParams(options.initializer != nullptr ? *options.initializer : uniform, options.seed);
-  // A given optimizer replaces the current one. Without one, the current optimizer continues.
-  if (options.optimizer != nullptr ? options.optimizer != optimizer_ : optimizer_ == nullptr) {
-    InitOptimizer(options.optimizer != nullptr ? options.optimizer : std::make_shared<Sgd>(),
-                  options.kvstore);
+  // A given optimizer or store replaces the current one. Without them, the current ones continue.
+  std::shared_ptr<Optimizer> optimizer = options.optimizer ? options.optimizer : optimizer_;
+  if (optimizer == nullptr) optimizer = std::make_shared<Sgd>();
+  if (optimizer != optimizer_ || (options.kvstore != nullptr && options.kvstore != kvstore_)) {
+    InitOptimizer(optimizer, options.kvstore);
   }
   if (options.eval_data != nullptr) EvaluatorOf(*options.eval_data);  // throws before the training
   for (int epoch = options.begin_epoch; epoch < options.num_epoch; ++epoch) {

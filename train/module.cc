@@ -269,6 +269,7 @@ void Module::InitParams(const Initializer& initializer, uint64_t seed, bool forc
     for (const auto& [name, array] : *arrays) initializer.Initialize(name, seed, array);
   }
   params_initialized_ = true;
+  PushParamsToStore();
 }
 
 ModelParameters Module::GetParams() const {
@@ -283,6 +284,22 @@ void Module::SetParams(const ModelParameters& parameters) {
   for (const auto& [name, array] : args_) CopyFromTo(parameters.arg.at(name), array);
   for (const auto& [name, array] : auxs_) CopyFromTo(parameters.aux.at(name), array);
   params_initialized_ = true;
+  PushParamsToStore();
+}
+
+/// Replaces the values in the store by the current parameters.
+void Module::PushParamsToStore() {
+  if (kvstore_ == nullptr) return;
+  store_update_->replaces = true;
+  try {
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      kvstore_->Push(static_cast<int>(i), trained_[i].weight);
+    }
+  } catch (...) {
+    store_update_->replaces = false;
+    throw;
+  }
+  store_update_->replaces = false;
 }
 
 void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr<KVStore> kvstore) {
@@ -293,7 +310,8 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
   }
   std::vector<std::string> names;
   for (const Trained& parameter : trained_) names.push_back(parameter.name);
-  if (kvstore != nullptr) {  // first, because it may throw
+  const bool is_new_store = kvstore != nullptr && kvstore != initialized_store_.lock();
+  if (is_new_store) {  // first, because it may throw
     for (size_t i = 0; i < trained_.size(); ++i) {
       kvstore->Init(static_cast<int>(i), trained_[i].weight);
     }
@@ -306,13 +324,20 @@ void Module::InitOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr
     optimizer->set_rescale_grad(1.0 / static_cast<double>(batch_size_ * workers));
   }
   if (kvstore != nullptr) {
+    initialized_store_ = kvstore;
+    store_update_ = std::make_shared<StoreUpdate>(StoreUpdate{optimizer});
     kvstore->set_updater(
-        [optimizer](const KVKey& key, const NDArray& received, const NDArray& stored) {
-          optimizer->Update(std::get<int>(key), stored, received);
+        [update = store_update_](const KVKey& key, const NDArray& received, const NDArray& stored) {
+          if (update->replaces) {
+            CopyFromTo(received, stored);
+          } else {
+            update->optimizer->Update(std::get<int>(key), stored, received);
+          }
         });
   }
   optimizer_ = std::move(optimizer);
   kvstore_ = std::move(kvstore);
+  if (!is_new_store) PushParamsToStore();
 }
 
 void Module::CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,

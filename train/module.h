@@ -46,9 +46,11 @@ struct FitOptions {
   std::shared_ptr<Optimizer> optimizer = nullptr;            ///< null: Sgd()
   std::shared_ptr<const Initializer> initializer = nullptr;  ///< null: Uniform(0.01)
   uint64_t seed = 0;                                         ///< of the initializer
-  std::shared_ptr<KVStore> kvstore = nullptr;                ///< null: updates in place
-  std::vector<BatchEndCallback> batch_end = {};              ///< called after each batch
-  std::vector<EpochEndCallback> epoch_end = {};              ///< called after each epoch
+  /// The store of the optimizer. If it is null, a new optimizer updates in place, and the current
+  /// one keeps its store.
+  std::shared_ptr<KVStore> kvstore = nullptr;
+  std::vector<BatchEndCallback> batch_end = {};  ///< called after each batch
+  std::vector<EpochEndCallback> epoch_end = {};  ///< called after each epoch
 };
 
 /// A network with its parameters, an optimizer and the arrays for one batch size: training,
@@ -90,16 +92,18 @@ class Module {
   /// Returns copies of all parameters in host memory, made asynchronously.
   ModelParameters GetParams() const;
 
-  /// Sets all parameters. Throws Error(kInvalidArgument) that names the first one that is missing,
-  /// unknown or of another shape or type; no parameter is then changed.
+  /// Sets all parameters, also those in the optimizer's store. Throws Error(kInvalidArgument) that
+  /// names the first one that is missing, unknown or of another shape or type; no parameter is then
+  /// changed.
   void SetParams(const ModelParameters& parameters);
 
   /// Sets the optimizer. It receives the parameters' names, and the factors in the attributes
   /// lr_mult and wd_mult of the network's variables; the optimizer's own factors take precedence.
   /// If it has no rescale_grad, it receives 1 / batch size and keeps it. If there is a store,
-  /// gradients are pushed there, the store updates, and weights are pulled back. Throws Error, with
-  /// the optimizer unchanged: kInvalidArgument for no optimizer, kFailedPrecondition before
-  /// parameters have values or unless bound for training, and what KVStore::Init throws.
+  /// gradients are pushed there, the store updates, and weights are pulled back. A store that this
+  /// module has used before takes over the current parameters. Throws Error, with the optimizer
+  /// unchanged: kInvalidArgument for no optimizer, kFailedPrecondition before parameters have
+  /// values or unless bound for training, and what KVStore::Init throws.
   void InitOptimizer(std::shared_ptr<Optimizer> optimizer,
                      std::shared_ptr<KVStore> kvstore = nullptr);
 
@@ -154,6 +158,11 @@ class Module {
     DataDesc description;
     NDArray target;  // none if the network does not use it
   };
+  /// The work of the store's updater.
+  struct StoreUpdate {
+    std::shared_ptr<Optimizer> optimizer;
+    bool replaces = false;  // pushed arrays are new values, not gradients
+  };
   /// A parameter that training changes.
   struct Trained {
     std::string name;
@@ -168,6 +177,7 @@ class Module {
                              const std::vector<DataDesc>& label) const;
   void Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDesc>& data,
              const std::vector<DataDesc>& label);
+  void PushParamsToStore();
   void RequireBound(const char* operation) const;
   void RequireParams(const char* operation) const;
   void CheckBatch(const std::vector<NDArray>& arrays, const std::vector<Input>& inputs,
@@ -195,6 +205,8 @@ class Module {
   std::string loaded_from_;                // the file, for errors
   std::shared_ptr<Optimizer> optimizer_;
   std::shared_ptr<KVStore> kvstore_;
+  std::weak_ptr<KVStore> initialized_store_;  // has the keys 0, 1, … of trained_, also after Bind
+  std::shared_ptr<StoreUpdate> store_update_;
 };
 
 }  // namespace tessera

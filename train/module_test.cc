@@ -122,6 +122,60 @@ TEST(ModuleTest, AStoreGivesTheSameUpdates) {
   EXPECT_EQ(run(KVStore::Create("local")), run(nullptr));
 }
 
+TEST(ModuleTest, ParametersThatAreSetReachTheStore) {
+  const auto run = [](std::shared_ptr<KVStore> kvstore) {
+    const auto train = Points(40, 8);
+    Module module(Network());
+    FitOptions options = Options(1);
+    options.kvstore = std::move(kvstore);
+    module.Fit(train.get(), options);
+    ModelParameters zero = module.GetParams();
+    for (auto& [name, array] : zero.arg) array = 0.0f;
+    module.SetParams(zero);
+    module.Fit(train.get(), options);
+    std::vector values = {Values(module)};
+    module.InitParams(Xavier(), 7, /*force=*/true);
+    module.Fit(train.get(), options);
+    values.push_back(Values(module));
+    return values;
+  };
+  EXPECT_EQ(run(KVStore::Create("local")), run(nullptr));
+}
+
+TEST(ModuleTest, AStoreServesSeveralFitsOfAModule) {
+  const auto run = [](std::shared_ptr<KVStore> kvstore) {
+    const auto train = Points(40, 8);
+    Module module(Network());
+    for (int fit = 0; fit < 3; ++fit) {
+      // The optimizer is a new one each time; binding in between forgets it and changes a weight.
+      FitOptions options = Options(1);
+      options.kvstore = kvstore;
+      module.Fit(train.get(), options);
+      if (fit == 1) {
+        module.Bind(train->ProvideData(), train->ProvideLabel(), /*for_training=*/false);
+        ModelParameters parameters = module.GetParams();
+        parameters.arg.at("fc1_bias") = 0.5f;
+        module.SetParams(parameters);
+        module.Bind(train->ProvideData(), train->ProvideLabel());
+      }
+    }
+    return Values(module);
+  };
+  EXPECT_EQ(run(KVStore::Create("local")), run(nullptr));
+}
+
+TEST(ModuleTest, FitUsesTheStoreThatItIsGiven) {
+  const auto train = Points(40, 8);
+  Module module(Network());
+  FitOptions options = Options(1);
+  module.Fit(train.get(), options);
+  options.kvstore = KVStore::Create("local");
+  module.Fit(train.get(), options);
+  const NDArray pulled(module.GetParams().arg.at("fc1_weight").shape());
+  options.kvstore->Pull(0, pulled);
+  EXPECT_EQ(pulled.ToVector(), Values(module).at("fc1_weight"));
+}
+
 /// The parameters before and after a step of gradient descent at rate 0.5 over a batch of 6.
 auto StepByHalf(Module* module) {
   const auto data = Points(6, 6);
