@@ -34,7 +34,8 @@ struct ModuleOptions {
 /// Options of Module::Fit.
 struct FitOptions {
   /// Epochs are numbered from begin_epoch to num_epoch - 1. Begin with 7 to continue after a
-  /// checkpoint of epoch 7.
+  /// checkpoint of epoch 7, with an optimizer whose begin_num_update is 7 times the number of
+  /// batches. Momentum and the order of a shuffling iterator begin anew.
   int num_epoch = 1;
   int begin_epoch = 0;
   /// If set, measured after each epoch. Its batches may have another size than those of training.

@@ -298,6 +298,27 @@ TEST(ModuleTest, ACheckpointRestoresTheModel) {
   EXPECT_EQ(Values(restored), Values(module));
 }
 
+TEST(ModuleTest, TrainingContinuesItsScheduleAfterACheckpoint) {
+  const auto options = [](int begin_epoch, int num_epoch, int64_t begin_num_update) {
+    FitOptions fit = Options(num_epoch);
+    fit.begin_epoch = begin_epoch;
+    fit.optimizer =
+        std::make_shared<Sgd>(SgdOptions{{.learning_rate = 0.2,
+                                          .lr_scheduler = std::make_shared<CosineScheduler>(3 * 5),
+                                          .begin_num_update = begin_num_update}});
+    return fit;
+  };
+  const auto train = Points(40, 8, /*shuffle=*/false);
+  Module whole(Network()), begun(Network());
+  whole.Fit(train.get(), options(0, 3, 0));
+  begun.Fit(train.get(), options(0, 2, 0));
+  const std::string prefix = testing::TempDir() + "/continued";
+  begun.SaveCheckpoint(prefix, 2);
+  Module continued = Module::Load(prefix, 2);
+  continued.Fit(train.get(), options(2, 3, 2 * 5));
+  EXPECT_EQ(Values(continued), Values(whole));
+}
+
 TEST(ModuleTest, ADamagedCheckpointChangesNothing) {
   const auto train = Points(60, 10);
   Module module(Network());

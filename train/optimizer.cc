@@ -8,7 +8,12 @@
 
 namespace tessera {
 
-Optimizer::Optimizer(const OptimizerOptions& options) : options_(options) {
+Optimizer::Optimizer(const OptimizerOptions& options)
+    : options_(options), num_update_(options.begin_num_update) {
+  if (options.begin_num_update < 0) {
+    throw InvalidArgument("Optimizer: begin_num_update ", options.begin_num_update,
+                          ", expected at least 0");
+  }
   if (!(options.learning_rate >= 0) || !std::isfinite(options.learning_rate)) {
     throw InvalidArgument("Optimizer: learning_rate ", options.learning_rate,
                           ", expected a finite number that is not negative");
@@ -78,7 +83,7 @@ void Optimizer::Update(int index, const NDArray& weight, const NDArray& grad) {
     parameters_.resize(static_cast<size_t>(index) + 1);
   }
   Parameter& parameter = parameters_[static_cast<size_t>(index)];
-  num_update_ = std::max(num_update_, ++parameter.updates);
+  num_update_ = std::max(num_update_, options_.begin_num_update + ++parameter.updates);
   Step(index, weight, grad,
        {.lr = RateOf(num_update_) * parameter.lr_mult,
         .wd = options_.wd * parameter.wd_mult,

@@ -22,6 +22,9 @@ struct OptimizerOptions {
   std::optional<double> rescale_grad = std::nullopt;
   double clip_gradient = -1;  ///< bound of a gradient's element after that; negative: none
   std::shared_ptr<const LrScheduler> lr_scheduler = nullptr;  ///< null: the rate is constant
+  /// Updates that the parameters have had before, by an optimizer whose training is continued: a
+  /// schedule continues behind them. Other state, such as momentum, begins anew.
+  int64_t begin_num_update = 0;
 };
 
 /// Updates weights by their gradients, and keeps the state that each weight needs.
@@ -30,7 +33,8 @@ struct OptimizerOptions {
 /// once. Threads: one thread at a time calls an optimizer.
 class Optimizer {
  public:
-  /// Throws Error(kInvalidArgument) for a rate or decay that is negative or not finite.
+  /// Throws Error(kInvalidArgument) for a rate or decay that is negative or not finite, and for a
+  /// negative begin_num_update.
   explicit Optimizer(const OptimizerOptions& options);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
@@ -57,7 +61,7 @@ class Optimizer {
   /// arrays. Throws Error(kInvalidArgument) for a negative index, and if shapes or types differ.
   void Update(int index, const NDArray& weight, const NDArray& grad);
 
-  /// Returns the largest number of updates that any parameter has had.
+  /// Returns the largest number of updates that any parameter has had, including begin_num_update.
   int64_t num_update() const { return num_update_; }
   /// Returns the rate of the next update, without factors.
   double learning_rate() const;
@@ -81,7 +85,7 @@ class Optimizer {
     std::string name;
     double lr_mult = 1;
     double wd_mult = 1;
-    int64_t updates = 0;
+    int64_t updates = 0;  // by this optimizer
   };
 
   void ApplyFactors();
@@ -93,7 +97,7 @@ class Optimizer {
   std::map<std::string, double> wd_mult_;
   std::map<std::string, double> network_lr_mult_;
   std::map<std::string, double> network_wd_mult_;
-  int64_t num_update_ = 0;
+  int64_t num_update_;
 };
 
 /// Options of Sgd.

@@ -92,6 +92,28 @@ TEST(OptimizerTest, TheScheduleSetsTheRateOfEachUpdate) {
   EXPECT_THAT(other.ToVector(), ElementsAre(1));
 }
 
+TEST(OptimizerTest, AScheduleContinuesBehindEarlierUpdates) {
+  const auto schedule = std::make_shared<FactorScheduler>(2, 0.5);
+  const NDArray grad = Vector({-1});
+  Sgd whole({{.learning_rate = 1, .lr_scheduler = schedule}});
+  NDArray weight = Vector({0}), continued = Vector({0});
+  for (int i = 0; i < 6; ++i) {
+    if (i == 3) continued = weight.Copy(Device::Cpu());
+    whole.Update(0, weight, grad);
+  }
+  Sgd rest({{.learning_rate = 1, .lr_scheduler = schedule, .begin_num_update = 3}});
+  EXPECT_EQ(rest.num_update(), 3);
+  EXPECT_DOUBLE_EQ(rest.learning_rate(), 0.5);
+  NDArray other = Vector({0});
+  for (int i = 0; i < 3; ++i) {
+    rest.Update(0, continued, grad);
+    rest.Update(1, other, grad);  // belongs to the same update
+  }
+  EXPECT_EQ(rest.num_update(), whole.num_update());
+  EXPECT_EQ(continued.ToVector(), weight.ToVector());
+  EXPECT_THAT(other.ToVector(), ElementsAre(1));  // 0.5 + 0.25 + 0.25
+}
+
 TEST(OptimizerTest, MomentumSurvivesAChangeOfRateAndArrays) {
   Sgd sgd({{.learning_rate = 1, .lr_scheduler = std::make_shared<FactorScheduler>(1, 0.5)}, 0.5});
   NDArray weight = Vector({0});
@@ -118,6 +140,7 @@ TEST(OptimizerTest, ImpossibleOptionsAreRefused) {
   EXPECT_THROW(Sgd({{.learning_rate = -1}}), Error);
   EXPECT_THROW(Sgd({{.learning_rate = NAN}}), Error);
   EXPECT_THROW(Sgd({{.wd = INFINITY}}), Error);
+  EXPECT_THROW(Sgd({{.begin_num_update = -1}}), Error);
   EXPECT_THROW(Sgd({{}, 1.0}), Error);
   EXPECT_THROW(Sgd({{}, -0.1}), Error);
 }

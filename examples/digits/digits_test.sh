@@ -203,6 +203,9 @@ prefix="$scratch/model"
 trains --model=mlp --epochs=3 --checkpoint="$prefix"
 [[ -s "$prefix-symbol.json" && -s "$prefix-0003.params" ]] || fail "no checkpoint was left"
 trains --model=mlp --epochs=4 --checkpoint="$prefix" --resume=3
+# 1437 digits make 45 batches of 32.
+grep -q '^resumed after epoch 3, update 135; momentum .* start anew$' <<<"$output" ||
+  fail "--resume does not say what it continues: $output"
 rm "$prefix-0004.params"
 state() { (cd "$scratch" && sha256sum model-*); }
 resume=(--model=mlp --epochs=4 --checkpoint="$prefix" --resume=3)

@@ -98,6 +98,11 @@ double Train(const Options& options, Dataset* dataset, Module* module) {
   sgd.learning_rate = options.lr;
   sgd.momentum = 0.9;
   sgd.wd = options.wd;
+  sgd.begin_num_update = options.resume * dataset->train->num_batches();
+  if (options.resume > 0) {
+    std::printf("resumed after epoch %d, update %lld; momentum and order of the data start anew\n",
+                options.resume, static_cast<long long>(sgd.begin_num_update));
+  }
   const auto progress = std::make_shared<Progress>(options.resume, options.epochs);
   module->Fit(dataset->train.get(),
               {.num_epoch = options.epochs,
