@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "tessera/ndarray/ndarray.h"
@@ -20,9 +21,10 @@ class ByteSource {
   virtual void Read(void* data, int64_t size_bytes) = 0;
 };
 
-/// Reads the format of LoadNDArrays. Throws its errors with the source's name. Requires: the source
-/// is at its front.
-std::map<std::string, NDArray> ReadParams(ByteSource& source);
+/// Reads the format of LoadNDArrays. `digest` may be null. Throws its errors with the source's
+/// name. Requires: the source is at its front.
+std::map<std::string, NDArray> ReadParams(ByteSource& source,
+                                          std::optional<uint64_t>* digest = nullptr);
 
 }  // namespace tessera::ndarray_internal
 

@@ -2,7 +2,8 @@
 //
 //   file    u64 0x112, u64 reserved 0, u64 number of arrays, arrays,
 //           u64 number of names (that of arrays, or 0), names,
-//           from Tessera: u32 0x4b434843, u32 CRC-32 of all bytes before these eight
+//           from Tessera: u32 0x54534744, u64 digest (or neither),
+//                         u32 0x4b434843, u32 CRC-32 of all bytes before these eight
 //   name    u64 length, bytes
 //   array   V0  u32 rank, u32 extents[rank], context, type, elements
 //           V1  u32 0xf993fac8, shape, context, type, elements
@@ -28,6 +29,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -54,6 +56,9 @@ constexpr uint32_t kMagicV3 = 0xf993faca;
 // "CHCK". MXNet reads no further than the names, so a file may have more data after them.
 constexpr uint32_t kChecksumMagic = 0x4b434843;
 constexpr int64_t kChecksumBytes = 2 * sizeof(uint32_t);
+// "DGST"
+constexpr uint32_t kDigestMagic = 0x54534744;
+constexpr int64_t kDigestBytes = sizeof(uint32_t) + sizeof(uint64_t);
 constexpr int32_t kUndefinedStorage = -1;
 constexpr int32_t kDenseStorage = 0;
 
@@ -85,6 +90,9 @@ class Parser {
   explicit Parser(ByteSource& source) : source_(source) {}
 
   std::map<std::string, NDArray> ReadFile();
+
+  /// Returns the file's digest, after ReadFile.
+  std::optional<uint64_t> digest() const { return digest_; }
 
  private:
   NDArray ReadArray();
@@ -136,6 +144,7 @@ class Parser {
   int64_t offset_ = 0;
   int64_t begin_ = 0;
   int64_t array_ = -1;
+  std::optional<uint64_t> digest_;
 };
 
 std::map<std::string, NDArray> Parser::ReadFile() {
@@ -186,10 +195,13 @@ void Parser::ReadChecksum(const std::string& last_name) {
     }
     return;
   }
+  bool is_known = more == kChecksumBytes || more == kDigestBytes + kChecksumBytes;
+  if (is_known && more > kChecksumBytes) {
+    is_known = ReadNumber<uint32_t>("a magic number") == kDigestMagic;
+    if (is_known) digest_ = ReadNumber<uint64_t>("the digest");
+  }
   const uint32_t computed = checksum_.value();
-  const bool is_checksum =
-      more == kChecksumBytes && ReadNumber<uint32_t>("a magic number") == kChecksumMagic;
-  if (!is_checksum) {
+  if (!is_known || ReadNumber<uint32_t>("a magic number") != kChecksumMagic) {
     begin_ = source_.size_bytes() - more;
     Fail("found ", more, " more bytes, expected the file to end");
   }
@@ -399,7 +411,11 @@ class Writer {
   }
   void WriteArray(const NDArray& array);
 
-  void Commit() {
+  void Commit(std::optional<uint64_t> digest) {
+    if (digest) {
+      WriteNumber(kDigestMagic);
+      WriteNumber(*digest);
+    }
     const uint32_t checksum = checksum_.value();
     WriteNumber(kChecksumMagic);
     WriteNumber(checksum);
@@ -434,11 +450,17 @@ void Writer::WriteArray(const NDArray& array) {
 
 namespace ndarray_internal {
 
-std::map<std::string, NDArray> ReadParams(ByteSource& source) { return Parser(source).ReadFile(); }
+std::map<std::string, NDArray> ReadParams(ByteSource& source, std::optional<uint64_t>* digest) {
+  Parser parser(source);
+  std::map<std::string, NDArray> arrays = parser.ReadFile();
+  if (digest != nullptr) *digest = parser.digest();
+  return arrays;
+}
 
 }  // namespace ndarray_internal
 
-void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>& arrays) {
+void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>& arrays,
+                  std::optional<uint64_t> digest) {
   for (const auto& [name, array] : arrays) {
     if (array.is_none()) {
       throw InvalidArgument("SaveNDArrays: ", path, ": entry \"", name,
@@ -456,12 +478,13 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
     file.WriteNumber<uint64_t>(name.size());
     file.WriteBytes(name.data(), static_cast<int64_t>(name.size()));
   }
-  file.Commit();
+  file.Commit(digest);
 }
 
-std::map<std::string, NDArray> LoadNDArrays(const std::string& path) {
+std::map<std::string, NDArray> LoadNDArrays(const std::string& path,
+                                            std::optional<uint64_t>* digest) {
   FileSource source(path);
-  return ndarray_internal::ReadParams(source);
+  return ndarray_internal::ReadParams(source, digest);
 }
 
 }  // namespace tessera

@@ -1,7 +1,9 @@
 #ifndef TESSERA_NDARRAY_SERIALIZATION_H_
 #define TESSERA_NDARRAY_SERIALIZATION_H_
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "tessera/ndarray/ndarray.h"
@@ -14,20 +16,26 @@ namespace tessera {
 /// final name and renamed when it is complete and on disk, so that a failure or a crash keeps an
 /// earlier file. Waits for the arrays, and throws their errors before it accesses the disk.
 ///
+/// `digest`, if given, is stored beside the checksum: the caller's digest of a file that belongs to
+/// the arrays, such as their network.
+///
 /// Throws Error that names the file: kInvalidArgument for an entry that is_none(), kNotFound (the
 /// folder), kResourceExhausted (disk full), kFailedPrecondition (no permission, not an ordinary
 /// file).
-void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>& arrays);
+void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>& arrays,
+                  std::optional<uint64_t> digest = std::nullopt);
 
 /// Reads a file that SaveNDArrays or MXNet wrote (dense arrays in any version, V0 of 2015 to V3)
 /// into CPU arrays. Arrays of a file without names are called "0", "1", … in their order. An array
-/// that MXNet saved before it had a shape is_none().
+/// that MXNet saved before it had a shape is_none(). If `digest` is not null, it receives the
+/// digest that SaveNDArrays was given.
 ///
 /// Throws Error that names the file: kNotFound; kFailedPrecondition (no permission, not an ordinary
 /// file); kUnimplemented for sparse arrays; kDataLoss for inconsistent data, with the offset, the
 /// value found and the value expected, and for a wrong checksum. No memory is allocated for sizes
 /// that the file cannot hold.
-std::map<std::string, NDArray> LoadNDArrays(const std::string& path);
+std::map<std::string, NDArray> LoadNDArrays(const std::string& path,
+                                            std::optional<uint64_t>* digest = nullptr);
 
 }  // namespace tessera
 

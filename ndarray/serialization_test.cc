@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -122,17 +123,45 @@ TEST(SerializationTest, WritesMxnetsBytesAndAChecksum) {
   EXPECT_EQ(ReadFile(path), mxnets + Bytes().U32(0x4b434843).U32(0x6be31b60).get());
 }
 
-TEST(SerializationTest, NoBitChangesUnnoticed) {
+TEST(SerializationTest, KeepsADigestBesideTheChecksum) {
+  const std::string path = TempPath("digest.params");
+  const std::map<std::string, NDArray> arrays = {
+      {"arg:w", NDArray::FromVector(std::vector<float>{1, -2}, {2})}};
+  SaveNDArrays(path, arrays, 0x0123456789abcdef);
+  const std::string mxnets = Bytes().Header(1).TwoFloats(1, -2).U64(1).Text("arg:w").get();
+  EXPECT_EQ(
+      ReadFile(path),
+      mxnets +
+          Bytes().U32(0x54534744).U64(0x0123456789abcdef).U32(0x4b434843).U32(0x4c21d01f).get());
+  std::optional<uint64_t> digest;
+  EXPECT_THAT(LoadNDArrays(path, &digest), SizeIs(1));
+  EXPECT_EQ(digest, 0x0123456789abcdef);
+  EXPECT_THAT(LoadNDArrays(path), SizeIs(1));
+  SaveNDArrays(path, arrays);
+  LoadNDArrays(path, &digest);
+  EXPECT_EQ(digest, std::nullopt);
+  ExpectError(kDataLoss, "found 20 more bytes, expected the file to end",
+              [&] { LoadBytes(mxnets + Bytes().U32(1).U64(2).U32(0x4b434843).U32(0).get()); });
+}
+
+class SerializationDigestTest : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(, SerializationDigestTest, ::testing::Bool());
+
+TEST_P(SerializationDigestTest, NoBitChangesUnnoticed) {
+  const bool has_digest = GetParam();
   const std::string path = TempPath("checksum.params");
-  SaveNDArrays(path, {{"a", NDArray::FromVector(std::vector<float>{1, -2}, {2})}});
+  SaveNDArrays(path, {{"a", NDArray::FromVector(std::vector<float>{1, -2}, {2})}},
+               has_digest ? std::optional<uint64_t>(5) : std::nullopt);
   const std::string file = ReadFile(path);
-  for (size_t bit = 0; bit < 8 * file.size(); ++bit) {
+  // With a digest, the bytes of the array before the names are those without one.
+  const size_t first = has_digest ? file.size() - 40 : 0;
+  for (size_t bit = 8 * first; bit < 8 * file.size(); ++bit) {
     std::string damaged = file;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
     EXPECT_THROW(LoadBytes(damaged), Error) << bit;
   }
   for (size_t size = 0; size < file.size(); ++size) {
-    if (size == file.size() - 8) {
+    if (size == file.size() - (has_digest ? 20 : 8)) {
       EXPECT_THAT(LoadBytes(file.substr(0, size)), SizeIs(1)) << "as MXNet writes it";
     } else {
       EXPECT_THROW(LoadBytes(file.substr(0, size)), Error) << size;
@@ -140,7 +169,9 @@ TEST(SerializationTest, NoBitChangesUnnoticed) {
   }
   std::string damaged = file;
   damaged[60] = 1;
-  ExpectError(kDataLoss, "load_bytes.params: damaged: the bytes before byte 81 have checksum 0x",
+  const std::string checked = std::to_string(file.size() - 8);
+  ExpectError(kDataLoss,
+              "load_bytes.params: damaged: the bytes before byte " + checked + " have checksum 0x",
               [&] { LoadBytes(damaged); });
 }
 
