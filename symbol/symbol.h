@@ -115,9 +115,9 @@ class Symbol {
   static Symbol FromJson(std::string_view json);
   /// Write ToJson to a file, and return FromJson of a file. Errors name the file: kNotFound if it
   /// does not exist, kFailedPrecondition if it cannot be opened. Save replaces the file when the
-  /// new one is complete.
+  /// new one is complete. If `contents` is not null, it receives the file's text.
   void Save(const std::string& path) const;
-  static Symbol Load(const std::string& path);
+  static Symbol Load(const std::string& path, std::string* contents = nullptr);
 
   /// The graph's outputs, for the executor and graph passes.
   const std::vector<graph::NodeEntry>& outputs() const { return outputs_; }

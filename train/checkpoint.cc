@@ -1,7 +1,9 @@
 #include "tessera/train/checkpoint.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +26,29 @@ bool Place(const std::string& key, const NDArray& array, std::string_view prefix
   return true;
 }
 
+/// Returns a number for a network's file: FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), 64 bits. White
+/// space does not count, so that a file may be indented anew or get other line ends.
+uint64_t DigestOf(std::string_view json) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : json) {
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3u;
+  }
+  return hash;
+}
+
+/// Returns the text of the file if it holds that network, and nothing if it does not.
+std::optional<std::string> ReadIfSame(const std::string& path, const std::string& json) {
+  try {
+    std::string contents;
+    if (Symbol::Load(path, &contents).ToJson() == json) return contents;
+  } catch (const Error&) {
+    // Saving replaces a missing or damaged file, or fails with a better error.
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string CheckpointSymbolPath(const std::string& prefix) { return prefix + "-symbol.json"; }
@@ -42,23 +67,36 @@ void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& chec
   for (const auto& [name, array] : checkpoint.parameters.aux) {
     arrays.emplace(std::string(kAux) + name, array);
   }
-  // The small file is written last. All epochs share it, so it must change only after the others
-  // fit on the disk.
-  SaveNDArrays(CheckpointParametersPath(prefix, epoch), arrays);
-  checkpoint.symbol.Save(CheckpointSymbolPath(prefix));
+  // All epochs share the network's file. It is kept if it holds this network, perhaps as another
+  // version wrote it, because the parameters of earlier epochs have its digest.
+  const std::string symbol_path = CheckpointSymbolPath(prefix);
+  const std::string json = checkpoint.symbol.ToJson();
+  const std::optional<std::string> present = ReadIfSame(symbol_path, json);
+  // The shared file is written last, so that it changes only after the parameters fit on the disk.
+  SaveNDArrays(CheckpointParametersPath(prefix, epoch), arrays, DigestOf(present.value_or(json)));
+  if (!present) checkpoint.symbol.Save(symbol_path);
 }
 
 Checkpoint LoadCheckpoint(const std::string& prefix, int epoch) {
   Checkpoint checkpoint;
-  checkpoint.symbol = Symbol::Load(CheckpointSymbolPath(prefix));
+  const std::string symbol_path = CheckpointSymbolPath(prefix);
+  std::string json;
+  checkpoint.symbol = Symbol::Load(symbol_path, &json);
   const std::vector<std::string> arguments = checkpoint.symbol.ListArguments();
   const std::vector<std::string> aux_states = checkpoint.symbol.ListAuxiliaryStates();
   const std::string path = CheckpointParametersPath(prefix, epoch);
-  for (const auto& [key, array] : LoadNDArrays(path)) {
+  std::optional<uint64_t> digest;
+  const std::map<std::string, NDArray> arrays = LoadNDArrays(path, &digest);
+  if (digest && *digest != DigestOf(json)) {
+    throw DataLoss(path,
+                   ": found parameters that were saved with another network, expected those of ",
+                   symbol_path, "; LoadNDArrays and Symbol::Load read the files separately");
+  }
+  for (const auto& [key, array] : arrays) {
     if (!Place(key, array, kArg, arguments, &checkpoint.parameters.arg) &&
         !Place(key, array, kAux, aux_states, &checkpoint.parameters.aux)) {
-      throw DataLoss(path, ": array '", key, "' belongs to nothing in ",
-                     CheckpointSymbolPath(prefix), ", expected arg: or aux: and a name from there");
+      throw DataLoss(path, ": array '", key, "' belongs to nothing in ", symbol_path,
+                     ", expected arg: or aux: and a name from there");
     }
   }
   return checkpoint;

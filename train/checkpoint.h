@@ -22,12 +22,14 @@ struct Checkpoint {
 };
 
 /// Writes `prefix-symbol.json` and `prefix-0007.params` (for epoch 7), in MXNet's names and
-/// formats. Each file appears under its name when it is complete. Waits for the arrays. Throws what
-/// Symbol::Save and SaveNDArrays throw.
+/// formats. Each file appears under its name when it is complete; a file that holds this network
+/// already stays. The parameters' file has a digest of the network's file. Waits for the arrays.
+/// Throws what Symbol::Save and SaveNDArrays throw.
 void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& checkpoint);
 
 /// Reads both files. Throws what Symbol::Load and LoadNDArrays throw. Throws Error(kDataLoss) that
-/// names the file for an array that is no argument or auxiliary state of the network.
+/// names the file for parameters that were saved with another network, which a digest tells, and
+/// for an array that is no argument or auxiliary state of the network.
 Checkpoint LoadCheckpoint(const std::string& prefix, int epoch);
 
 /// Return the names of the two files.

@@ -230,7 +230,11 @@ spoils "unknown operator|FullyConected|did you mean" 's/"FullyConnected"/"FullyC
 spoils "unknown operator|Frobnicate|expected" 's/"FullyConnected"/"Frobnicate"/'
 spoils "unknown parameter|num_hiden|did you mean" 's/"num_hidden"/"num_hiden"/'
 sed 's/"num_hidden": "128"/"num_hidden": "99"/' "$scratch/symbol" >"$prefix-symbol.json"
+refuses "model-0003.params|another network|model-symbol.json" "${resume[@]}"
+# Without digest and checksum, as MXNet writes parameters.
+head -c "-20" "$scratch/whole" >"$prefix-0003.params"
 refuses "model-0003.params|fc1_bias|found (128,)|expected (99,)" "${resume[@]}"
+cp "$scratch/whole" "$prefix-0003.params"
 echo '{' >"$prefix-symbol.json"
 refuses "model-symbol.json" "${resume[@]}"
 rm "$prefix-symbol.json"
