@@ -1,9 +1,12 @@
 #ifndef TESSERA_BASE_ERROR_H_
 #define TESSERA_BASE_ERROR_H_
 
-#include <sstream>
+#include <cstdint>
+#include <ostream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "absl/base/config.h"
 #include "tessera/base/dialect.h"
@@ -46,13 +49,39 @@ class Error : public std::runtime_error {
 
 namespace base_internal {
 
+/// Append a piece of an error's message. No locale changes the numbers; floating-point values have
+/// six significant digits, as in a stream. `write` writes the piece to the stream.
+void AppendInteger(std::string* message, int64_t piece);
+void AppendInteger(std::string* message, uint64_t piece);
+void AppendReal(std::string* message, double piece);
+void AppendStreamed(std::string* message, const void* piece,
+                    void (*write)(std::ostream& os, const void* piece));
+
 inline namespace TESSERA_ISA_NAMESPACE {
+
+template <typename T>
+void Append(std::string* message, const T& piece) {
+  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    message->append(std::string_view(piece));
+  } else if constexpr (std::is_same_v<T, char>) {
+    message->push_back(piece);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    AppendReal(message, static_cast<double>(piece));
+  } else if constexpr (std::is_integral_v<T>) {
+    using Integer = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    AppendInteger(message, static_cast<Integer>(piece));
+  } else {
+    AppendStreamed(message, &piece, [](std::ostream& os, const void* streamed) {
+      os << *static_cast<const T*>(streamed);
+    });
+  }
+}
 
 template <typename... Pieces>
 Error MakeError(absl::StatusCode code, const Pieces&... pieces) {
-  std::ostringstream message;
-  (message << ... << pieces);
-  return Error(code, message.str());
+  std::string message;
+  (Append(&message, pieces), ...);
+  return Error(code, message);
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
@@ -64,6 +93,7 @@ Error MakeError(absl::StatusCode code, const Pieces&... pieces) {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// These build an Error from any number of streamable pieces: `throw InvalidArgument("dot: ", a);`.
+/// Neither C's nor C++'s locale changes the numbers among them.
 template <typename... Pieces>
 Error InvalidArgument(const Pieces&... pieces) {
   return base_internal::MakeError(Error::kInvalidArgument, pieces...);

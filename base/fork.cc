@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 namespace tessera {
@@ -27,13 +27,12 @@ bool IsEnding(const std::string& thread) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line)) return !std::filesystem::exists(path);
-  std::istringstream fields(line.substr(line.rfind(')') + 1));
-  char state;
-  int64_t skipped;
+  size_t space = line.rfind(')');
+  for (int i = 0; i < 7 && space != line.npos; ++i) space = line.find(' ', space + 1);
   uint64_t flags = 0;
-  fields >> state;
-  for (int i = 0; i < 5; ++i) fields >> skipped;
-  fields >> flags;
+  if (space != line.npos) {
+    std::from_chars(line.data() + space + 1, line.data() + line.size(), flags);
+  }
   constexpr uint64_t kExiting = 0x4;  // PF_EXITING of Linux
   return (flags & kExiting) != 0;
 }

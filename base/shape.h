@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <istream>
 #include <ostream>
+#include <span>
 
 #include "tessera/base/host_device.h"
 
@@ -82,32 +83,29 @@ TESSERA_HD Shape<5> Shape5(index_t s0, index_t s1, index_t s2, index_t s3, index
   return Shape<5>{{s0, s1, s2, s3, s4}};
 }
 
-/// Prints `(2,3)`, and `(2,)` for one dimension.
+namespace base_internal {
+
+/// Write and read N extents, for Shape's operators.
+void WriteExtents(std::ostream& os, std::span<const index_t> extents);
+void ReadExtents(std::istream& is, std::span<index_t> extents);
+/// Reads a decimal integer. Anything else sets failbit and leaves the extent as it was. The
+/// stream's locale has no effect.
+void ReadExtent(std::istream& is, index_t* extent);
+
+}  // namespace base_internal
+
+/// Prints `(2,3)`, and `(2,)` for one dimension, in every locale.
 template <int N>
 std::ostream& operator<<(std::ostream& os, const Shape<N>& shape) {
-  os << '(' << shape[0];
-  for (int i = 1; i < N; ++i) os << ',' << shape[i];
-  if (N == 1) os << ',';
-  return os << ')';
+  base_internal::WriteExtents(os, shape.shape_);
+  return os;
 }
 
 /// Reads what operator<< prints; spaces may stand between the parts. Anything else sets failbit and
 /// leaves the shape as it was.
 template <int N>
 std::istream& operator>>(std::istream& is, Shape<N>& shape) {
-  const auto expect = [&is](char wanted) {
-    char found = 0;
-    if (is >> found && found != wanted) is.setstate(std::ios::failbit);
-  };
-  Shape<N> read;
-  expect('(');
-  for (int i = 0; i < N; ++i) {
-    if (i > 0) expect(',');
-    is >> read[i];
-  }
-  if (N == 1 && is && (is >> std::ws).peek() == ',') is.get();
-  expect(')');
-  if (is) shape = read;
+  base_internal::ReadExtents(is, shape.shape_);
   return is;
 }
 

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <locale>
 #include <sstream>
+#include <string>
 #include <type_traits>
 
 namespace tessera {
@@ -52,8 +54,23 @@ TEST(ShapeTest, ReadsWhatItPrints) {
   EXPECT_TRUE(is);
 }
 
+TEST(ShapeTest, TheStreamsLocaleDoesNotMatter) {
+  struct Spaces : std::numpunct<char> {
+    char do_thousands_sep() const override { return ' '; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  std::stringstream stream;
+  stream.imbue(std::locale(std::locale::classic(), new Spaces));
+  stream << Shape2(1234567, 3);
+  EXPECT_EQ(stream.str(), "(1234567,3)");
+  Shape<2> shape;
+  stream >> shape;
+  EXPECT_EQ(shape, Shape2(1234567, 3));
+}
+
 TEST(ShapeTest, ReadingSomethingElseFailsAndChangesNothing) {
-  for (const char* text : {"", "2,3", "(2 3)", "(2,3", "(2,3,4)", "(2)", "(a,b)", "[2,3]"}) {
+  for (const char* text : {"", "2,3", "(2 3)", "(2,3", "(2,3,4)", "(2)", "(a,b)", "[2,3]", "(2,-)",
+                           "(2,9223372036854775808)"}) {
     Shape<2> shape = Shape2(5, 6);
     std::istringstream is(text);
     is >> shape;
