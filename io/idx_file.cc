@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <filesystem>
 #include <new>
 #include <optional>
-#include <sstream>
 
 #include "tessera/base/checked_size.h"
 #include "tessera/io/internal/byte_source.h"
@@ -41,12 +41,10 @@ uint32_t BigEndian32(const uint8_t* bytes) {
 }
 
 std::string Hex(uint32_t value) {
-  std::ostringstream text;
-  text << "0x" << std::hex;
-  text.width(8);
-  text.fill('0');
-  text << value;
-  return text.str();
+  constexpr int kDigits = 8;
+  char digits[kDigits];
+  const std::string hex(digits, std::to_chars(digits, digits + kDigits, value, 16).ptr);
+  return "0x" + std::string(kDigits - hex.size(), '0') + hex;
 }
 
 /// Fills `out`, part of the header. Throws if the source ends.

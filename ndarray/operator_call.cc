@@ -1,7 +1,7 @@
 #include "tessera/ndarray/operator_call.h"
 
 #include <algorithm>
-#include <sstream>
+#include <string>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -121,19 +121,19 @@ void OperatorCall::RunAndAdd(const OpContext& context) {
 }
 
 std::string OperatorCall::Where() const {
-  std::ostringstream os;
-  if (!node_.empty()) os << "node \"" << node_ << "\" (";
-  os << op_name_ << " of";
+  std::string text = node_.empty() ? op_name_ : "node \"" + node_ + "\" (" + op_name_;
+  text += " of";
   const char* separator = " ";
   for (const auto* list : {&out_grad_, &in_data_, &out_data_}) {
     for (const TBlob& blob : *list) {
       if (blob.dptr_ == nullptr) continue;
-      os << separator << blob.type_flag_ << blob.shape_;
+      text += separator;
+      text += DTypeName(blob.type_flag_);
+      text += blob.shape_.ToString();
       separator = ", ";
     }
   }
-  if (!node_.empty()) os << ')';
-  return os.str();
+  return node_.empty() ? text : text + ")";
 }
 
 }  // namespace tessera

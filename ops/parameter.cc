@@ -1,12 +1,12 @@
 #include "tessera/ops/parameter.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tessera/base/error.h"
 
@@ -23,11 +23,15 @@ std::string Strip(std::string_view text) {
 // Returns the shortest text that parses to the same number.
 template <typename T>
 std::string PrintReal(T value) {
+  std::string text;
   for (int digits = 1; digits <= 17; ++digits) {
-    std::string text = absl::StrFormat("%.*g", digits, value);
-    if (ParameterText<T>::Parse(text) == value) return text;
+    char buffer[32];
+    const auto [end, error] =
+        std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general, digits);
+    text.assign(buffer, end);
+    if (ParameterText<T>::Parse(text) == value) break;
   }
-  return absl::StrFormat("%.17g", value);
+  return text;
 }
 
 std::string ExpectedOneOf(const std::vector<std::string>& names) {

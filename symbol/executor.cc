@@ -1,7 +1,6 @@
 #include "tessera/symbol/executor.h"
 
 #include <algorithm>
-#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -99,18 +98,18 @@ class GraphExecutor final : public Executor {
   }
 
   std::string DebugString() const override {
-    std::ostringstream os;
+    std::string text;
     for (size_t i = 0; i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
-      os << i << ' ' << step.node->name << " ->";
-      for (const int value : step.Writes()) os << ' ' << Describe(value);
-      os << '\n';
+      text += std::to_string(i) + " " + step.node->name + " ->";
+      for (const int value : step.Writes()) text += " " + Describe(value);
+      text += "\n";
     }
     const MemoryPlanSummary plan = memory_plan();
-    os << plan.values << " intermediate values in " << plan.buffers << " blocks, " << plan.inplace
-       << " in place: " << plan.planned_bytes << " bytes, unplanned " << plan.unplanned_bytes
-       << '\n';
-    return os.str();
+    return text + std::to_string(plan.values) + " intermediate values in " +
+           std::to_string(plan.buffers) + " blocks, " + std::to_string(plan.inplace) +
+           " in place: " + std::to_string(plan.planned_bytes) + " bytes, unplanned " +
+           std::to_string(plan.unplanned_bytes) + "\n";
   }
 
  private:
@@ -228,29 +227,28 @@ class GraphExecutor final : public Executor {
 
   std::string Describe(int id) const {
     const Value& value = program_.values[At(id)];
-    std::ostringstream os;
+    std::string text;
     switch (value.kind) {
       case ValueKind::kIntermediate:
-        os << "block " << plan_.value_block[At(id)];
+        text = "block " + std::to_string(plan_.value_block[At(id)]);
         break;
       case ValueKind::kArgument:
-        os << argument_names_[At(value.index)];
+        text = argument_names_[At(value.index)];
         break;
       case ValueKind::kAuxState:
-        os << aux_names_[At(value.index)];
+        text = aux_names_[At(value.index)];
         break;
       case ValueKind::kGradient:
-        os << "gradient of " << argument_names_[At(value.index)];
+        text = "gradient of " + argument_names_[At(value.index)];
         break;
       case ValueKind::kHeadGradient:
-        os << "head gradient " << value.index;
+        text = "head gradient " + std::to_string(value.index);
         break;
       case ValueKind::kOutput:
-        os << "output " << value.index;
+        text = "output " + std::to_string(value.index);
         break;
     }
-    os << ' ' << value.dtype << value.shape;
-    return os.str();
+    return text + " " + std::string(DTypeName(value.dtype)) + value.shape.ToString();
   }
 
   const Symbol symbol_;

@@ -1,9 +1,9 @@
 #include "tessera/train/callback.h"
 
 #include <iostream>
-#include <sstream>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/train/module.h"
 
@@ -33,13 +33,12 @@ void Speedometer::operator()(const BatchEndParam& param) {
   const auto end = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(end - start_).count();
   // One string, so that lines of several threads do not mix.
-  std::ostringstream line;
-  line << "epoch " << param.epoch << " batch " << param.nbatch << " examples/s "
-       << static_cast<int64_t>(static_cast<double>((param.nbatch - last_batch_) * batch_size_) /
-                               seconds);
-  for (const NamedValue& value : values) line << ' ' << value.name << ' ' << value.value;
-  line << '\n';
-  *out_ << line.str() << std::flush;
+  std::string line =
+      absl::StrCat("epoch ", param.epoch, " batch ", param.nbatch, " examples/s ",
+                   static_cast<int64_t>(
+                       static_cast<double>((param.nbatch - last_batch_) * batch_size_) / seconds));
+  for (const NamedValue& value : values) absl::StrAppend(&line, " ", value.name, " ", value.value);
+  *out_ << line + "\n" << std::flush;
   last_batch_ = param.nbatch;
   start_ = std::chrono::steady_clock::now();
 }

@@ -1,12 +1,12 @@
 #include "tessera/train/module.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
-#include <set>
+#include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "tessera/base/error.h"
 
 namespace tessera {
@@ -62,11 +62,10 @@ std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<st
     if (!Contains(names, node.name())) continue;
     const std::optional<std::string> text = node.GetAttribute(key);
     if (!text) continue;
-    char* end = nullptr;
-    const double factor = std::strtod(text->c_str(), &end);
-    if (end == text->c_str() || *end != '\0') {
+    double factor = 0;
+    if (!absl::SimpleAtod(*text, &factor) || !std::isfinite(factor)) {
       throw InvalidArgument("Module: attribute ", key, " of ", node.name(), " is '", *text,
-                            "', expected a number");
+                            "', expected a finite number");
     }
     factors[node.name()] = factor;
   }

@@ -1,7 +1,5 @@
-#include <cmath>
-#include <limits>
+#include <charconv>
 #include <optional>
-#include <sstream>
 
 #include "tessera/base/error.h"
 #include "tessera/ndarray/imperative.h"
@@ -11,11 +9,10 @@
 namespace tessera {
 namespace {
 
+/// Returns the shortest text that a parameter parses to the same number.
 std::string Text(double value) {
-  std::ostringstream text;
-  text.precision(std::numeric_limits<double>::max_digits10);
-  text << value;
-  return text.str();
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
 }
 
 /// Returns whether both name the same elements. Parts of one array share its variable.

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <iostream>
+#include <locale>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -41,6 +42,7 @@ namespace mshadow::compat_internal {
 class LogMessage {
  public:
   LogMessage(const char* file, int line, bool fatal) : fatal_(fatal) {
+    message_.imbue(std::locale::classic());
     message_ << file << ":" << line << ": ";
   }
   LogMessage(const LogMessage&) = delete;
@@ -105,6 +107,7 @@ bool Compare(const Op& op, const Local& local, const A& a, const B& b) {
 template <typename A, typename B>
 [[gnu::noinline, gnu::cold]] std::string BothSides(const A& a, const B& b) {
   std::ostringstream sides;
+  sides.imbue(std::locale::classic());
   PrintSide(sides << "(", a);
   PrintSide(sides << " vs. ", b);
   sides << ") ";

@@ -92,7 +92,8 @@ inline std::istream& operator>>(std::istream& is, TShape& shape) {
   if (c != '(') {
     is.unget();
     index_t extent = 0;
-    if (is >> extent) shape = TShape(&extent, &extent + 1);
+    tessera::base_internal::ReadExtent(is, &extent);
+    if (is) shape = TShape(&extent, &extent + 1);
     return is;
   }
   std::getline(is, text, ')');

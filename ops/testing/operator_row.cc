@@ -78,7 +78,8 @@ std::string ParameterReader::Text(const std::string& name, std::string_view abse
 
 double ParameterReader::Real(const std::string& name, double absent) const {
   const auto found = parameters_.find(name);
-  return found == parameters_.end() ? absent : std::strtod(found->second.c_str(), nullptr);
+  return found == parameters_.end() ? absent
+                                    : ops_internal::ParameterText<double>::Parse(found->second);
 }
 
 index_t ParameterReader::Int(const std::string& name, index_t absent) const {

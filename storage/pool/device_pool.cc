@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <sstream>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -526,15 +525,10 @@ StorageStats DevicePool::Stats() {
 /// Returns the text with which the errors of Alloc end.
 std::string DevicePool::UsageText(int64_t size_bytes) {
   const StorageStats stats = Stats();
-  std::ostringstream text;
-  text << "requested " << size_bytes << " bytes on " << device() << "; in use "
-       << stats.in_use_bytes << ", cached " << stats.cached_bytes << ", limit ";
-  if (stats.limit_bytes == kNoLimit) {
-    text << "none";
-  } else {
-    text << stats.limit_bytes;
-  }
-  return text.str();
+  return "requested " + std::to_string(size_bytes) + " bytes on " + device().ToString() +
+         "; in use " + std::to_string(stats.in_use_bytes) + ", cached " +
+         std::to_string(stats.cached_bytes) + ", limit " +
+         (stats.limit_bytes == kNoLimit ? "none" : std::to_string(stats.limit_bytes));
 }
 
 }  // namespace tessera::storage_internal

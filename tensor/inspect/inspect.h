@@ -532,11 +532,14 @@ class Inspection {
     Begin("reduces " + Described(e) + " to " + to, TrafficOf<E>());
   }
 
-  void Begin(const std::string& what) { text_ << "pass " << ++passes_ << ": " << what; }
+  // Numbers go through std::to_string, because a stream's locale may group digits.
+  void Begin(const std::string& what) {
+    text_ << "pass " << std::to_string(++passes_) << ": " << what;
+  }
   void Begin(const std::string& what, const Traffic& traffic) {
     Begin(what);
-    text_ << "; reads " << traffic.reads;
-    if (traffic.writes > 0) text_ << ", writes " << traffic.writes;
+    text_ << "; reads " << std::to_string(traffic.reads);
+    if (traffic.writes > 0) text_ << ", writes " << std::to_string(traffic.writes);
     text_ << " per element; ";
   }
   void End(const std::string& loop, const TaskPlan& tasks) {
@@ -546,7 +549,7 @@ class Inspection {
   /// Notes the kernels of a reduction on a GPU to `results` results, each from `pieces` pieces.
   void EndKernels(index_t results, index_t pieces) {
     if (pieces <= 1 || results == 0) return EndKernel();
-    text_ << "a CUDA kernel for " << pieces << " pieces of each, and for these\n";
+    text_ << "a CUDA kernel for " << std::to_string(pieces) << " pieces of each, and for these\n";
     PartialResults(results * pieces);
   }
 
@@ -567,7 +570,8 @@ class Inspection {
     if (columns < packets * PacketTraits<T>::kSize) {
       text << kOneByOne << ", since a row has too few for packets";
     } else {
-      text << "packets of " << PacketTraits<T>::kSize << " (" << kInstructionSet << ")";
+      text << "packets of " << std::to_string(PacketTraits<T>::kSize) << " (" << kInstructionSet
+           << ")";
     }
     return text.str();
   }
@@ -583,10 +587,12 @@ class Inspection {
     constexpr InBlocks kParts = InBlocksOf<E>();
     std::ostringstream text;
     if (kParts.kernels) {
-      text << "costly functions over blocks of " << block << " by kernels for "
+      text << "costly functions over blocks of " << std::to_string(block) << " by kernels for "
            << tessera::Name(UsedInstructionSet()) << ", ";
     }
-    if (kParts.own_loops) text << "nodes' own loops over blocks of " << block << ", ";
+    if (kParts.own_loops) {
+      text << "nodes' own loops over blocks of " << std::to_string(block) << ", ";
+    }
     text << "the rest: " << rest;
     return text.str();
   }
