@@ -19,6 +19,7 @@
 #include "tessera/tensor/index/sort.h"
 #include "tessera/tensor/index/take.h"
 #include "tessera/tensor/inspect/inspect.h"
+#include "tessera/tensor/inspect/inspect_tree.h"
 #include "tessera/tensor/linalg/batch_gemm.h"
 #include "tessera/tensor/linalg/dot.h"
 #include "tessera/tensor/linalg/implicit_dot.h"

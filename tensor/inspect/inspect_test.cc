@@ -14,6 +14,7 @@
 #include "tessera/tensor/dense/view.h"
 #include "tessera/tensor/expr/elementwise.h"
 #include "tessera/tensor/index/take.h"
+#include "tessera/tensor/inspect/inspect_tree.h"
 #include "tessera/tensor/linalg/batch_gemm.h"
 #include "tessera/tensor/linalg/dot.h"
 #include "tessera/tensor/nn/window_pool.h"
@@ -490,6 +491,27 @@ TEST_F(InspectTest, PartsComputedByCodeOfTheirOwnAreNamed) {
   EXPECT_THAT(inside, HasSubstr("pass 1: computes (6,9) float32 by code of its own\n"));
   EXPECT_THAT(inside, HasSubstr("pass 2: writes (6,9) float32"));
   EXPECT_THAT(inside, HasSubstr("temporaries: (6,9) float32\n"));
+}
+
+TEST_F(InspectTest, TheTreeShowsClassesShapesAndTypes) {
+  EXPECT_EQ(InspectTree((*a - sum(*a)) * 2),
+            "BinaryMapExp<mul> (5,9) float32\n"
+            "  BinaryMapExp<minus> (5,9) float32\n"
+            "    Tensor<cpu, 2, float> (5,9) float32\n"
+            "    ReduceAllExp<sum, None, float> number float32\n"
+            "      Tensor<cpu, 2, float> (5,9) float32\n"
+            "  ScalarExp<float> number float32: 2\n");
+  // A product, of which the right factor is transposed; 16-bit numbers; and a program's functor.
+  EXPECT_EQ(InspectTree(tcast<half_t>(dot(F<Cube>(*a), b->T())) * 0.5),
+            "BinaryMapExp<mul> (5,5) float16\n"
+            "  TypecastExp (5,5) float16\n"
+            "    DotExp<false, true> (5,5) float32\n"
+            "      UnaryMapExp<Cube> (5,9) float32\n"
+            "        Tensor<cpu, 2, float> (5,9) float32\n"
+            "      Tensor<cpu, 2, float> (5,9) float32\n"
+            "  ScalarExp number float16: 0.5\n");
+  EXPECT_EQ(InspectTree(*r), "Tensor<cpu, 2, float> (5,9) float32\n");
+  EXPECT_EQ(r.values(), std::vector<float>(45, 7.0f));
 }
 
 TEST_F(InspectTest, ShapesThatDifferAreRefused) {

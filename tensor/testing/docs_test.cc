@@ -78,6 +78,16 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST(DocsTest, TreesOfExpressions) {
+  const TensorContainer<cpu, 2> a(Shape2(5, 9), 1.0f);
+  const std::string tree = InspectTree((a - sum(a)) * 2);
+  EXPECT_THAT(tree, HasSubstr("BinaryMapExp<mul> (5,9) float32"));
+  EXPECT_THAT(tree, HasSubstr("BinaryMapExp<minus> (5,9) float32"));
+  EXPECT_THAT(tree, HasSubstr("Tensor<cpu, 2, float> (5,9) float32"));
+  EXPECT_THAT(tree, HasSubstr("ReduceAllExp<sum, None, float> number float32"));
+  EXPECT_THAT(tree, HasSubstr("ScalarExp<float> number float32: 2"));
+}
+
 TEST(DocsTest, ReductionsStandInsideExpressions) {
   TensorContainer<cpu, 2> x(Shape2(2, 3)), y, a(Shape2(2, 3), 2.0f), b(Shape2(2, 3), 4.0f), r;
   TensorContainer<cpu, 1> rows;
