@@ -68,7 +68,7 @@ struct Mean : WideFunctor {
       return static_cast<T>(value / static_cast<Accumulator>(count));
     }
   }
-  template <DividesPackets P>
+  template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& value, index_t count) {
     return pk::pdiv(value, pk::pset1<P>(static_cast<typename pk::unpacket_traits<P>::type>(count)));
   }

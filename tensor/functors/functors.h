@@ -32,7 +32,8 @@
 /// sooner: `static constexpr index_t kElementCost = 30;` for a call of std::exp, 3 ns; see cost.h.
 ///
 /// This header has arithmetic, comparisons, rounding and the like; real_functors.h has the rest.
-/// Sums, differences, products, squares, negatives and absolute values of integers wrap around.
+/// Sums, differences, products, quotients, squares, negatives and absolute values of integers wrap
+/// around. An integer divided by 0 gives 0, and so does an integer modulo 0.
 namespace tessera {
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -82,16 +83,49 @@ struct mul : StepwiseFunctor {
   }
 };
 
-/// Computes a / b, cut off towards 0 for integers. Integers must not be divided by 0, nor the least
-/// integer by -1.
+/// Computes a / b, cut off towards 0 for integers. An integer divided by 0 gives 0. The least
+/// integer divided by -1 gives itself, because its negative does not fit.
 struct div : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      // Processors trap on both of these, or leave the result undefined.
+      if (b == T(0)) return T(0);
+      if constexpr (std::is_signed_v<T>) {
+        if (b == T(-1)) return minus::Map(T(0), a);
+      }
+    }
     return static_cast<T>(a / b);
   }
-  template <DividesPackets P>
+  template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& a, const P& b) {
     return pk::pdiv(a, b);
+  }
+};
+
+/// Computes a modulo b: a - floor(a / b) * b, which has the sign of b, as in Python and NumPy. It
+/// is NaN for floating-point values where b is 0 or a is infinite, and 0 for integers where b is 0.
+struct mod {
+  template <typename T>
+  static constexpr index_t ElementCost() {
+    return std::is_integral_v<T> ? 1 : kLibraryCost;
+  }
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      if (b == T(0)) return T(0);
+      if constexpr (std::is_signed_v<T>) {
+        if (b == T(-1)) return T(0);  // the quotient of the least integer would not fit
+        const T rest = static_cast<T>(a % b);
+        return rest != 0 && (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+      } else {
+        return static_cast<T>(a % b);
+      }
+    } else {
+      const RealOf<T> divisor = ToReal(b), rest = std::fmod(ToReal(a), divisor);
+      if (rest == 0) return static_cast<T>(std::copysign(rest, divisor));
+      return static_cast<T>((rest < 0) != (divisor < 0) ? rest + divisor : rest);
+    }
   }
 };
 
@@ -266,6 +300,54 @@ struct ne : StepwiseFunctor {
   }
 };
 
+/// Combines the bits of two integers by "and". For floating-point values it returns 1 where neither
+/// operand is 0, else 0, which combines comparisons. NaN is not 0.
+struct bit_and : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(a & b);
+    } else {
+      const bool has_a = a != T(0), has_b = b != T(0);
+      return has_a & has_b ? T(1) : T(0);
+    }
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    if constexpr (FloatingPacket<P>) {
+      const P zero = pk::pzero(a);
+      return pk::pandnot(pk::pset1<P>(typename pk::unpacket_traits<P>::type(1)),
+                         pk::por(pk::pcmp_eq(a, zero), pk::pcmp_eq(b, zero)));
+    } else {
+      return pk::pand(a, b);
+    }
+  }
+};
+
+/// Combines the bits of two integers by "or". For floating-point values it returns 1 where an
+/// operand is not 0, else 0, which combines comparisons. NaN is not 0.
+struct bit_or : StepwiseFunctor {
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(a | b);
+    } else {
+      const bool has_a = a != T(0), has_b = b != T(0);
+      return has_a | has_b ? T(1) : T(0);
+    }
+  }
+  template <ComparesPackets P>
+  TESSERA_HD static P PacketMap(const P& a, const P& b) {
+    if constexpr (FloatingPacket<P>) {
+      const P zero = pk::pzero(a);
+      return pk::pandnot(pk::pset1<P>(typename pk::unpacket_traits<P>::type(1)),
+                         pk::pand(pk::pcmp_eq(a, zero), pk::pcmp_eq(b, zero)));
+    } else {
+      return pk::por(a, b);
+    }
+  }
+};
+
 /// Computes a * a.
 struct square : StepwiseFunctor {
   template <typename T>
@@ -295,11 +377,11 @@ struct square_root : StepwiseFunctor {
 /// mshadow's name for square_root.
 using sqrt = square_root;
 
-/// Computes 1 / a.
+/// Computes 1 / a, which is 0 for the integer 0.
 struct rcp : StepwiseFunctor {
   template <typename T>
   TESSERA_HD static T Map(T a) {
-    return static_cast<T>(T(1) / a);
+    return div::Map(T(1), a);
   }
   template <FloatingPacket P>
   TESSERA_HD static P PacketMap(const P& a) {

@@ -80,6 +80,36 @@ TYPED_TEST(FunctorTest, NanStaysNan) {
   EXPECT_TRUE(is_nan(op::minimum::Map(nan, T(1))) && is_nan(op::minimum::Map(T(1), nan)));
 }
 
+// Processors trap on the first two, and on the remainder of the third.
+template <typename T>
+void ExpectQuotientsOfAllIntegers() {
+  using Limits = std::numeric_limits<T>;
+  EXPECT_EQ(op::div::Map(T(7), T(0)), T(0));
+  EXPECT_EQ(op::mod::Map(T(7), T(0)), T(0));
+  EXPECT_EQ(op::rcp::Map(T(0)), T(0));
+  EXPECT_EQ(op::rcp::Map(T(1)), T(1));
+  EXPECT_EQ(op::div::Map(Limits::max(), T(2)), T(Limits::max() / 2));
+  EXPECT_EQ(op::mod::Map(T(7), T(4)), T(3));
+  if constexpr (Limits::is_signed) {
+    EXPECT_EQ(op::div::Map(Limits::lowest(), T(-1)), Limits::lowest());
+    EXPECT_EQ(op::mod::Map(Limits::lowest(), T(-1)), T(0));
+    EXPECT_EQ(op::div::Map(T(7), T(-1)), T(-7));
+    EXPECT_EQ(op::div::Map(T(-7), T(2)), T(-3));
+    EXPECT_EQ(op::mod::Map(T(-7), T(4)), T(1));
+    EXPECT_EQ(op::mod::Map(T(7), T(-4)), T(-1));
+    EXPECT_EQ(op::mod::Map(T(-8), T(4)), T(0));
+  }
+}
+
+TEST(IntegerFunctorTest, EveryQuotientIsDefined) {
+  ExpectQuotientsOfAllIntegers<int8_t>();
+  ExpectQuotientsOfAllIntegers<uint8_t>();
+  ExpectQuotientsOfAllIntegers<int32_t>();
+  ExpectQuotientsOfAllIntegers<uint32_t>();
+  ExpectQuotientsOfAllIntegers<int64_t>();
+  ExpectQuotientsOfAllIntegers<uint64_t>();
+}
+
 TEST(ReducerTest, InitialValuesAreNeutral) {
   const auto check = [](auto zero) {
     using T = decltype(zero);

@@ -221,6 +221,26 @@ struct power {
   }
 };
 
+/// Computes the length of the hypotenuse, sqrt(a * a + b * b), as C's hypot does: without overflow
+/// on the way, and infinite where either operand is, even beside NaN.
+struct hypot {
+  static constexpr index_t kElementCost = kLibraryCost;
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return static_cast<T>(std::hypot(ToReal(a), ToReal(b)));
+  }
+};
+
+/// Computes the angle of the point (b, a) from the positive first axis, in [-pi, pi], as C's
+/// atan2(a, b) does.
+struct atan2 {
+  static constexpr index_t kElementCost = kLibraryCost;
+  template <typename T>
+  TESSERA_HD static T Map(T a, T b) {
+    return static_cast<T>(std::atan2(ToReal(a), ToReal(b)));
+  }
+};
+
 /// Computes e to the power a.
 struct exp : CostlyFunctor<exp, 1> {
   TESSERA_DEFINE_OF_NUMBER(std::exp(a))

@@ -51,11 +51,6 @@ TESSERA_HD P PacketInSteps(const T* first, index_t step) {
   return pk::pgather<T, P>(first, step);
 }
 
-/// Satisfied if packets of type P can be divided; those of int32_t, for example, cannot. A functor
-/// requires it for its packet form, and works element by element if it is missing.
-template <typename P>
-concept DividesPackets = kIsHalfPacket<P> ||
-    static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasDiv);
 /// Satisfied if packets of type P can be compared. A functor requires it for its packet form, and
 /// works element by element if it is missing.
 template <typename P>
