@@ -130,9 +130,7 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   }
 
   /// Returns the transposed matrix as an expression. A vector becomes a matrix of one column.
-  auto T() const requires(N == 1 || N == 2) {
-    return expr::TransposeExp<Tensor<Device, 2, Value>>(FlatTo2D());
-  }
+  auto T() const requires(N == 1 || N == 2) { return expr::TransposeExp<Tensor>(*this); }
 
   /// Returns a left side of an assignment that omits the check for shared memory; see NoAlias.
   auto noalias() const { return expr::NoAlias(*this); }

@@ -329,8 +329,8 @@ template <typename E>
 void EvalTransposed(const E& e, index_t row, index_t step, index_t column, index_t rows,
                     index_t columns, typename E::value_type* out, index_t stride);
 
-/// The node of a.T(): a matrix with rows and columns exchanged. Inside dot it becomes a flag of the
-/// GEMM.
+/// The node of a.T(): a matrix with rows and columns exchanged, or a vector as a matrix of one
+/// column. Inside dot it becomes a flag of the GEMM.
 template <typename A>
 struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   using value_type = typename A::value_type;
@@ -343,7 +343,13 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   A a;
 
   explicit TransposeExp(const A& operand) : a(operand) {}
-  Shape<2> shape() const { return Shape2(a.shape()[1], a.shape()[0]); }
+  Shape<2> shape() const {
+    if constexpr (A::kRank == 1) {
+      return Shape2(a.shape()[0], 1);
+    } else {
+      return Shape2(a.shape()[1], a.shape()[0]);
+    }
+  }
   std::tuple<A> operands() const { return {a}; }
   template <typename NewA>
   auto WithOperands(const NewA& new_a) const {
@@ -351,7 +357,7 @@ struct TransposeExp : Exp<TransposeExp<A>, typename A::value_type> {
   }
   TESSERA_HD value_type Eval(index_t y, index_t x) const { return a.Eval(x, y); }
   bool IsFlat() const { return false; }
-  RowsAcross Across() const requires(!MovesElements<A>()) { return {a.shape()[1], 1}; }
+  RowsAcross Across() const requires(!MovesElements<A>()) { return {a.shape()[A::kRank - 1], 1}; }
   const A& T() const { return a; }
 
   void EvalTile(index_t begin_y, index_t end_y, index_t begin_x, index_t end_x, value_type* out,

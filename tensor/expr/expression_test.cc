@@ -309,6 +309,17 @@ TEST_F(ExpressionTest, ScalarsConvertToTheElementType) {
   EXPECT_EQ(whole.values(), (std::vector<int32_t>{7, 7, 7, 7}));
 }
 
+TEST_F(ExpressionTest, AVectorsTransposeIsAColumn) {
+  GuardedTensor<2, float> column(Shape2(kSize, 1)), rows(Shape2(kSize, 1));
+  *column = a->T();
+  *rows = (2.0f * column->T()).T() + b->T();
+  for (index_t i = 0; i < kSize; ++i) {
+    EXPECT_EQ((*column)[i][0], (*a)[i]);
+    EXPECT_EQ((*rows)[i][0], 2 * (*a)[i] + (*b)[i]);
+  }
+  static_assert(std::is_same_v<decltype(a->T().T()), const Vector&>);
+}
+
 TEST_F(ExpressionTest, OperandsOfDifferentShapesAreRefused) {
   GuardedTensor<2, float> wide(Shape2(2, 3));
   GuardedTensor<2, float> tall(Shape2(3, 2));

@@ -26,6 +26,13 @@ struct MatrixOperand<TransposeExp<E>> {
   static constexpr bool kTransposed = true;
   static const E& Stored(const TransposeExp<E>& e) { return e.a; }
 };
+/// A vector's transpose is a column: a matrix of one row, transposed.
+template <typename Device, typename T>
+struct MatrixOperand<TransposeExp<Tensor<Device, 1, T>>> {
+  using Node = Tensor<Device, 2, T>;
+  static constexpr bool kTransposed = true;
+  static Node Stored(const TransposeExp<Tensor<Device, 1, T>>& e) { return e.a.FlatTo2D(); }
+};
 
 /// The expression node of dot(a, b): a product that the GEMM computes when it is assigned or is
 /// part of an expression. A and B are the operands in their stored form.
@@ -143,13 +150,26 @@ concept DotOperands = Operand<A> && Operand<B> && SameElementType<A, B> && SameD
                       (A::kRank == 1 || A::kRank == 2) &&
                       B::kRank == 2;
 
+/// True for the transpose of a vector, which is a matrix of one column.
+template <typename E>
+inline constexpr bool kIsColumn = false;
+template <typename E>
+inline constexpr bool kIsColumn<TransposeExp<E>> = E::kRank == 1;
+
+/// Satisfied by a matrix and a vector.
+template <typename A, typename B>
+concept MatrixAndVector =
+    Operand<A> && Operand<B> && SameElementType<A, B> && SameDevice<A, B> && A::kRank == 2 &&
+    B::kRank == 1;
+
 /// Returns the matrix product as an expression, for `dst = dot(a, b)`, `dst += 0.5f * dot(a.T(),
 /// b)`, `1.0f + dot(a, b)` and so on.
 ///
 /// Shapes: dst (m, n), a (m, k) or with .T() (k, m), b (k, n) or with .T() (n, k); or dst (n) from
-/// a vector a (k). Rows may be padded. Any extent may be 0; k == 0 gives zeros. Operands that are
-/// no tensors are evaluated into temporaries first. Types: float, double, half, bfloat16; the last
-/// two accumulate in float. Aliasing: the product goes through a temporary if dst overlaps a or b.
+/// a vector a (k); or dst (m) from a vector b (k). A vector is a row on the left and a column on
+/// the right. Rows may be padded. Any extent may be 0; k == 0 gives zeros. Operands that are no
+/// tensors are evaluated into temporaries first. Types: float, double, half, bfloat16; the last two
+/// accumulate in float. Aliasing: the product goes through a temporary if dst overlaps a or b.
 /// Throws Error(kInvalidArgument) when the shapes do not fit; dst is then unchanged.
 template <typename A, typename B>
 requires DotOperands<A, B>
@@ -159,27 +179,40 @@ auto dot(const A& a, const B& b) {
   return DotExp<typename Left::Node, typename Right::Node, Left::kTransposed, Right::kTransposed>(
       Left::Stored(AsNode(a)), Right::Stored(AsNode(b)));
 }
-/// Returns the product of a column and a row: `dst = dot(u.T(), v)` for vectors u (m) and v (n) has
-/// dst (m, n).
+template <typename A, typename B>
+requires(MatrixAndVector<A, B> && !kIsColumn<OperandNode<A>>) auto dot(const A& a, const B& b) {
+  const auto shape = a.shape();
+  if (shape[1] != b.shape()[0]) {
+    throw InvalidArgument("dot: a matrix of shape ", shape, " and a vector of shape ", b.shape(),
+                          " do not fit: ", shape[1], " columns against ", b.shape()[0],
+                          " elements");
+  }
+  // The vector as a row, times the transposed matrix.
+  using Matrix = MatrixOperand<OperandNode<A>>;
+  return DotExp<OperandNode<B>, typename Matrix::Node, false, !Matrix::kTransposed>(
+      AsNode(b), Matrix::Stored(AsNode(a)));
+}
+/// Returns the product of a column and a row, their outer product: `dst = dot(u.T(), v)` for
+/// vectors u (m) and v (n) has dst (m, n).
 template <typename A, typename Device, typename T>
-requires(DotOperands<A, Tensor<Device, 2, T>>&& A::kRank ==
-         2) auto dot(const A& a, const Tensor<Device, 1, T>& b) {
+requires(MatrixAndVector<A, Tensor<Device, 1, T>>&& kIsColumn<OperandNode<A>>) auto dot(
+    const A& a, const Tensor<Device, 1, T>& b) {
   return dot(a, b.FlatTo2D());
 }
 
 /// The result type of the deleted dot, which the compiler shows for operands that dot does not
 /// take. Its name gives the reason; see MismatchOf.
-struct DotTakesAMatrixOrVectorTimesAMatrix_UseBatchGEMMForMore;
+struct DotTakesMatricesAndVectors_UseBatchGEMMForMore;
 /// Satisfied by operands that no other overload of dot takes.
 template <typename A, typename B>
-concept MismatchedDot = Operand<A> && Operand<B> && !DotOperands<A, B> && !VectorPair<A, B> &&
-                        !(A::kRank == 2 && B::kRank == 1 && SameElementType<A, B> &&
-                          SameDevice<A, B> && kIsTensor<NodeOf<B>>);
+concept MismatchedDot =
+    Operand<A> && Operand<B> && !DotOperands<A, B> && !VectorPair<A, B> &&
+    !(MatrixAndVector<A, B> && (!kIsColumn<OperandNode<A>> || kIsTensor<NodeOf<B>>));
 /// The type whose name gives the reason why dot does not take A and B.
 template <typename A, typename B>
 using DotMismatchOf =
     std::conditional_t<SameElementType<A, B> && SameDevice<A, B>,
-                       DotTakesAMatrixOrVectorTimesAMatrix_UseBatchGEMMForMore, MismatchOf<A, B>>;
+                       DotTakesMatricesAndVectors_UseBatchGEMMForMore, MismatchOf<A, B>>;
 template <typename A, typename B>
 requires MismatchedDot<A, B> DotMismatchOf<A, B> dot(const A& a, const B& b)
 = delete;

@@ -33,6 +33,11 @@ using Matrix = Tensor<cpu, 2, float>;
 using Product = decltype(dot(Matrix(), Matrix()));
 static_assert(CanDot<Matrix, Matrix> && !CanDot<Matrix, Tensor<cpu, 2, double>>);
 static_assert(!CanDot<Matrix, Tensor<gpu, 2, float>> && !CanDot<Matrix, Tensor<cpu, 3, float>>);
+using Vector = Tensor<cpu, 1, float>;
+static_assert(CanAssign<Vector, decltype(dot(Matrix(), Vector()))>);
+static_assert(CanAssign<Vector, decltype(dot(Matrix().T(), Vector()))>);
+static_assert(CanAssign<Matrix, decltype(dot(Vector().T(), Vector()))>);
+static_assert(!CanDot<Matrix, Tensor<gpu, 1, float>> && !CanDot<Tensor<cpu, 3, float>, Vector>);
 static_assert(CanAssign<Matrix, Product> && !CanAssign<Tensor<cpu, 2, double>, Product>);
 static_assert(!CanAssign<Tensor<gpu, 2, float>, Product>);
 static_assert(!CanAssign<Tensor<cpu, 3, float>, Product>);
@@ -175,7 +180,8 @@ TYPED_TEST(DotTest, TransposedByTransposed) {
   TestFixture::template ExpectAllExtents<true, true>();
 }
 
-TYPED_TEST(DotTest, VectorTimesMatrix) {
+// The same numbers as vector times matrix and as transposed matrix times vector.
+TYPED_TEST(DotTest, VectorsTimesMatricesFromEitherSide) {
   using T = TypeParam;
   for (const index_t k : {0, 1, 3, 8, 33}) {
     for (const index_t n : {1, 4, 7, 40}) {
@@ -200,6 +206,10 @@ TYPED_TEST(DotTest, VectorTimesMatrix) {
       *out = dot(*vector, *matrix);
       ExpectWithin<T>(out.values(), expected, bound);
       *out = dot(*vector, transposed->T());
+      ExpectWithin<T>(out.values(), expected, bound);
+      *out = dot(*transposed, *vector);
+      ExpectWithin<T>(out.values(), expected, bound);
+      *out = dot(matrix->T(), *vector);
       ExpectWithin<T>(out.values(), expected, bound);
       *out = T(1);
       *out += dot(*vector, *matrix);
@@ -249,6 +259,8 @@ TEST(DotErrorTest, ShapesThatDoNotFitAreRefusedAndNothingChanges) {
               {"dot", "(2,3)", "(4,5)", "3 columns against 4 rows"});
   ExpectError([&] { *c = dot(a->T(), *b); }, kInvalidArgument, {"dot", "(2,3) transposed"});
   ExpectError([&] { *c += dot(*a, a->T()); }, kInvalidArgument, {"dot", "(2,5)"});
+  ExpectError([&] { *v = dot(*a, *v); }, kInvalidArgument,
+              {"dot", "a matrix of shape (2,3)", "(2,)", "3 columns against 2 elements"});
   ExpectError([&] { *v = dot(*v, *b); }, kInvalidArgument,
               {"dot", "(4,5)", "2 columns against 4 rows"});
   EXPECT_EQ(c.values(), std::vector<float>(10, 1.0f));
@@ -340,6 +352,12 @@ TEST(DotTest, OperandsMayBeExpressions) {
   EXPECT_EQ(c.values(), (std::vector<float>{5, 4, 11, 10}));
   *row = dot(*v * 2.0f, *a);
   EXPECT_EQ(row.values(), (std::vector<float>{18, 24, 30}));
+  *row = dot(a->T() + 0.0f, *v + *v);
+  EXPECT_EQ(row.values(), (std::vector<float>{18, 24, 30}));
+  *row = 1.0f + dot(2.0f * dot(*b, *d), *v);  // (0 2; 2 0; 2 2) (1 2)
+  EXPECT_EQ(row.values(), (std::vector<float>{5, 3, 7}));
+  *v += 0.5f * dot(*d, *v);  // the destination is an operand
+  EXPECT_EQ(v.values(), (std::vector<float>{2, 2.5}));
 }
 
 TEST(DotTest, AColumnTimesARowIsTheirOuterProduct) {
