@@ -17,6 +17,8 @@ namespace tessera {
 
 namespace ndarray_internal {
 struct ArrayMemory;
+/// The result type of a deleted assignment; see NDArray::operator=.
+struct RebindingATemporaryChangesNoElement_UseCopyFromTo;
 }  // namespace ndarray_internal
 
 /// An n-dimensional array whose operations run asynchronously on the engine.
@@ -99,6 +101,15 @@ class NDArray {
 
   /// Returns a copy on a device, made asynchronously.
   NDArray Copy(Device device) const;
+
+  NDArray(const NDArray& other) = default;
+  NDArray(NDArray&& other) = default;
+  /// Make the handle name the other array.
+  NDArray& operator=(const NDArray& other) & = default;
+  NDArray& operator=(NDArray&& other) & = default;
+  /// Deleted: `a.Slice(0, 2) = b` would make a temporary handle name b, and change no element.
+  ndarray_internal::RebindingATemporaryChangesNoElement_UseCopyFromTo operator=(
+      const NDArray& other) && = delete;
 
   /// Sets every element to the value, truncated if the elements are integers. Throws
   /// Error(kInvalidArgument) if their type cannot represent it.

@@ -180,6 +180,13 @@ TEST(NDArrayTest, ReshapeFillsInTheRest) {
   ExpectError(kInvalid, "12 elements", [&] { array.Reshape({huge, huge}); });
 }
 
+// Assigning an array to a temporary handle would change no element.
+template <typename A>
+concept CanBeAssigned = requires(const NDArray& other) {
+  std::declval<A>() = other;
+};
+static_assert(CanBeAssigned<NDArray&> && !CanBeAssigned<NDArray>);
+
 TEST(NDArrayTest, SetsEveryElementOfEveryType) {
   for (int flag = 0; flag <= static_cast<int>(DType::kBFloat16); ++flag) {
     const auto dtype = static_cast<DType>(flag);

@@ -27,7 +27,9 @@ struct RowStride {
 /// owns. Assigning an expression or a number evaluates it into that memory: at once on the CPU, in
 /// the order of stream_ on a GPU. The destination may also be an operand: `a = a * 2 + b` runs in
 /// place. An expression that would read elements which the loop has already written goes through a
-/// temporary; `a = a.T()` does. NoAlias(a) = … omits the check for shared memory.
+/// temporary; `a = a.T()` does. NoAlias(a) = … omits the check for shared memory. `a = b` makes a
+/// another handle to b's memory; `a = +b` and Copy(a, b) copy the elements. `m[1] = b` and
+/// `m.Slice(0, 2) = b` would only make a temporary such a handle, and do not compile.
 ///
 /// Throws Error(kInvalidArgument) if the expression's shape differs from the tensor's, or if the
 /// tensor or an operand has elements but no memory (dptr_ is null). Concurrent evaluations are safe
@@ -52,6 +54,7 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   Stream<Device>* stream_ = nullptr;  ///< the stream that evaluations run on; unused on the CPU
 
   Tensor() = default;
+  Tensor(const Tensor&) = default;
   explicit Tensor(const Shape<N>& shape) : shape_(shape), stride_(shape[N - 1]) {}
   Tensor(Value* dptr, const Shape<N>& shape, Stream<Device>* stream = nullptr)
       : dptr_(dptr), shape_(shape), stride_(shape[N - 1]), stream_(stream) {}
@@ -60,6 +63,13 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   /// Constructs a handle without a stream, for programs that were written before streams existed.
   Tensor(Value* dptr, const Shape<N>& shape, RowStride stride)
       : dptr_(dptr), shape_(shape), stride_(stride.elements) {}
+
+  /// Makes the tensor another handle to the memory of `other`.
+  Tensor& operator=(const Tensor& other) & = default;
+  /// Deleted: a temporary such as m[1] or m.Slice(0, 2) would become a handle to the other tensor,
+  /// and no element would change. The result type's name tells what to write.
+  expr::RebindingATemporaryChangesNoElement_AssignPlusTheTensorOrUseCopyOrView operator=(
+      const Tensor& other) && = delete;
 
   /// Sets the stream of evaluations that have this handle as their destination.
   void set_stream(Stream<Device>* stream) { stream_ = stream; }

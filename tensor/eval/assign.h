@@ -43,8 +43,9 @@ concept AssignableTo = FillsElements<E, Dst> || MatchingExpressions<E, Dst> || C
 template <typename E, typename Dst>
 concept MismatchedWith = !AssignableTo<E, Dst> && MismatchedExpressions<E, Dst>;
 
-/// The result type of a deleted assignment. The compiler prints its name.
+/// The result types of deleted assignments. The compiler prints their names.
 struct AConstTensorCannotBeAssignedTo_CopyTheHandle;
+struct RebindingATemporaryChangesNoElement_AssignPlusTheTensorOrUseCopyOrView;
 
 /// Evaluates into `dst` an expression that is ready for a loop. The result goes through a temporary
 /// if the loop would read elements that it has already written. kAliasing kExcluded leaves out this

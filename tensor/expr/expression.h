@@ -494,6 +494,17 @@ auto operator-(const A& a) {
   return F<op::negation>(a);
 }
 
+/// Returns each element unchanged. `b = +a` copies the elements of a tensor a, where `b = a` makes
+/// b another handle to them.
+template <Operand A>
+auto operator+(const A& a) {
+  if constexpr (ComplexExpression<A>) {
+    return typename A::Self(a.self());
+  } else {
+    return F<op::identity>(a);
+  }
+}
+
 template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B>
 operator+(const A& a, const B& b) = delete;

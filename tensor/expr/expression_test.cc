@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -123,6 +124,18 @@ static_assert(!CanAccumulate<Matrix, decltype(Vector() * 2)>);
 static_assert(CanAssign<TensorContainer<cpu, 2>, Sum> &&
               !CanAssign<TensorContainer<cpu, 2>, Vector>);
 
+// Assigning a tensor to a temporary handle would change no element.
+template <typename A, typename B>
+concept CanAssignToTemporary = requires(B b) {
+  std::declval<A>() = b;
+};
+static_assert(std::is_same_v<decltype(std::declval<Matrix>()[0]), Vector>);
+static_assert(CanAssign<Matrix&, Matrix> && !CanAssignToTemporary<Matrix, Matrix>);
+static_assert(!CanAssignToTemporary<Matrix, TensorContainer<cpu, 2>>);
+static_assert(!CanAssignToTemporary<const Matrix, Matrix>);
+static_assert(CanAssignToTemporary<Matrix, decltype(+Matrix())>);
+static_assert(CanAssignToTemporary<Matrix, float>);
+
 // Tensors have no printed form, numbers have, and a program may give tensors its own.
 std::ostream& operator<<(std::ostream& os, const Matrix& m) { return os << m.shape_; }
 template <typename E>
@@ -175,6 +188,9 @@ TEST_F(ExpressionTest, ArithmeticIsElementwise) {
   ExpectOut([](double x, double y, double) { return x / y; });
   *out = -*a;
   ExpectOut([](double x, double, double) { return -x; });
+  *out = +*a;
+  ExpectOut([](double x, double, double) { return x; });
+  EXPECT_NE(out->dptr_, a->dptr_);
 }
 
 TEST_F(ExpressionTest, ScalarsStandOnEitherSide) {
