@@ -14,6 +14,7 @@ namespace mshadow::expr {
 
 using tessera::expr::dot;
 using tessera::expr::F;
+using tessera::expr::scalar;
 using tessera::expr::ScalarExp;
 using tessera::expr::tcast;
 
@@ -51,12 +52,6 @@ using DotExp = tessera::expr::DotExp<tessera::expr::OperandNode<TA>, tessera::ex
 template <typename OP, typename... E>
 inline auto MakeExp(const E&... operands) {
   return F<OP>(operands...);
-}
-
-/// Returns a number as an expression, for F<op>(scalar(1.0f), a).
-template <typename DType>
-inline ScalarExp<DType> scalar(DType value) {
-  return ScalarExp<DType>(value);
 }
 
 /// The parameter type of functions of expressions: `template <typename E, typename DType, int

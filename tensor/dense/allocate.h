@@ -138,6 +138,16 @@ class TensorContainer : public Tensor<Device, N, T> {
     this->stream_ = stream;
     Resize(shape, initial);
   }
+  /// Converts the initial value as an assignment does: throws Error(kInvalidArgument) for an
+  /// integer that integers of type T cannot hold. A floating-point number for integers does not
+  /// compile.
+  template <expr::NumberFor<T> S>
+  requires(!std::same_as<S, T>) TensorContainer(const Shape<N>& shape, S initial, bool pad = false,
+                                                Stream<Device>* stream = nullptr)
+      : TensorContainer(shape, expr::NumberAs<expr::assignment, T>(initial), pad, stream) {}
+  template <expr::LosesFraction<T> S, typename Reason = expr::MismatchOf<S, Base>>
+  TensorContainer(const Shape<N>& shape, S initial, bool pad = false,
+                  Stream<Device>* stream = nullptr) = delete;
   /// Deleted: an expression is assigned to a container, which then takes the expression's shape.
   template <typename E, typename Reason = expr::ConstructWithoutArguments_ThenAssignTheExpression>
   requires(expr::MatchingExpressions<E, Base>&& E::kRank == N &&
@@ -195,6 +205,13 @@ class TensorContainer : public Tensor<Device, N, T> {
     Resize(shape);
     static_cast<Base&>(*this) = initial;
   }
+  /// Converts the initial value as the constructor does.
+  template <expr::NumberFor<T> S>
+  requires(!std::same_as<S, T>) void Resize(const Shape<N>& shape, S initial) {
+    Resize(shape, expr::NumberAs<expr::assignment, T>(initial));
+  }
+  template <expr::LosesFraction<T> S>
+  expr::MismatchOf<S, Base> Resize(const Shape<N>& shape, S initial) = delete;
 
   /// Returns the tensor that Resize(shape) would produce. Its pointer is null if Resize would
   /// allocate. Throws Error(kInvalidArgument) if the size overflows or is negative.

@@ -31,9 +31,10 @@ struct RowStride {
 /// another handle to b's memory; `a = +b` and Copy(a, b) copy the elements. `m[1] = b` and
 /// `m.Slice(0, 2) = b` would only make a temporary such a handle, and do not compile.
 ///
-/// Throws Error(kInvalidArgument) if the expression's shape differs from the tensor's, or if the
-/// tensor or an operand has elements but no memory (dptr_ is null). Concurrent evaluations are safe
-/// unless one writes elements that another reads or writes.
+/// Throws Error(kInvalidArgument) if the expression's shape differs from the tensor's, if the
+/// tensor or an operand has elements but no memory (dptr_ is null), or if the elements cannot hold
+/// an integer that is assigned to them. Concurrent evaluations are safe unless one writes elements
+/// that another reads or writes.
 template <typename Device, int N, typename Value = float>
 class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
  public:

@@ -107,7 +107,7 @@ void AssignReference(const R& dst, const E& e) {
   using Device = typename R::device_type;
   RequireMemoryToWrite(dst);
   if constexpr (FillsElements<E, R>) {
-    EvaluateInto<Saver>(dst, ScalarExp<T>(static_cast<T>(e)));
+    EvaluateInto<Saver>(dst, FillingElements<T>(e));
   } else if constexpr (ComplexExpression<E>) {
     Scratch<Device> scratch(StreamIn(dst));
     const auto temporary =

@@ -27,9 +27,11 @@ template <typename E, typename Dst>
 concept ComputesInto = ComplexExpression<E> &&(AssignsItself<typename E::Self, sv::saveto, Dst> ||
                                                HasWholeEngine<typename E::Self, sv::saveto, Dst>);
 
-/// True if E is one value for all elements: a number, or a value of Dst's element type.
+/// True if E is one value for all elements: a number that may stand beside Dst's elements, or a
+/// value of their type.
 template <typename E, typename Dst>
-concept FillsElements = Scalar<E> || std::same_as<E, typename Dst::value_type>;
+concept FillsElements =
+    NumberFor<E, typename Dst::value_type> || std::same_as<E, typename Dst::value_type>;
 
 /// True if E may stand on the right of = += -= *= /= with a tensor of type Dst on the left. E is
 /// one value for all elements, an expression of Dst's element type, rank and device, or a product
@@ -46,6 +48,15 @@ concept MismatchedWith = !AssignableTo<E, Dst> && MismatchedExpressions<E, Dst>;
 /// The result types of deleted assignments. The compiler prints their names.
 struct AConstTensorCannotBeAssignedTo_CopyTheHandle;
 struct RebindingATemporaryChangesNoElement_AssignPlusTheTensorOrUseCopyOrView;
+
+/// The name of an assignment in the message of an error; see NumberAs.
+struct assignment;
+
+/// Returns a number, or a value of type T, as an expression that is assigned to elements of T.
+template <typename T, typename E>
+ScalarExp<T> FillingElements(const E& e) {
+  return ScalarExp<T>(NumberAs<assignment, T>(e));
+}
 
 /// Evaluates into `dst` an expression that is ready for a loop. The result goes through a temporary
 /// if the loop would read elements that it has already written. kAliasing kExcluded leaves out this
@@ -84,8 +95,7 @@ void Assign(const To& to, const E& e) {
   } else if constexpr (ComplexExpression<E>) {
     Assign<Saver, kAliasing>(dst, AsNode(e));
   } else if constexpr (FillsElements<E, Dst>) {
-    using T = typename Dst::value_type;
-    Evaluate<Saver>(dst, ScalarExp<T>(static_cast<T>(e)));
+    Evaluate<Saver>(dst, FillingElements<typename Dst::value_type>(e));
   } else {
     if constexpr (E::kRank > 0) {
       if (e.shape() != dst.shape()) {

@@ -9,9 +9,10 @@
 /// accuracy.
 ///
 /// The operands have equal shapes and element types. In functions of two or three operands some may
-/// be numbers. The result has the operands' element type. Comparisons return that type too: 1 for
-/// true, 0 for false. Half and bfloat16 compute in float. Calls with an expression find these
-/// functions without any `using`.
+/// be numbers; docs/tensor.md has a table of what may stand beside what. The result has the
+/// operands' element type. Comparisons return that type too: 1 for true, 0 for false; & and |
+/// combine them. Half and bfloat16 compute in float. Calls with an expression find these functions
+/// without any `using`.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -180,48 +181,47 @@ auto fabs(const AnyOperand<A>& a) {
   return F<op::abs>(a.self());
 }
 
-/// Returns the larger of two elements, or NaN if either is NaN.
-template <typename A, typename B>
-requires ElementwiseOperands<A, B>
-auto max(const AnyOperand<A>& a, const AnyOperand<B>& b) {
-  return F<op::maximum>(a.self(), b.self());
-}
-template <Operand A, Scalar S>
-auto max(const AnyOperand<A>& a, S b) {
-  return F<op::maximum>(a.self(), b);
-}
-template <Scalar S, Operand B>
-auto max(S a, const AnyOperand<B>& b) {
-  return F<op::maximum>(a, b.self());
-}
-/// Returns the smaller of two elements, or NaN if either is NaN.
-template <typename A, typename B>
-requires ElementwiseOperands<A, B>
-auto min(const AnyOperand<A>& a, const AnyOperand<B>& b) {
-  return F<op::minimum>(a.self(), b.self());
-}
-template <Operand A, Scalar S>
-auto min(const AnyOperand<A>& a, S b) {
-  return F<op::minimum>(a.self(), b);
-}
-template <Scalar S, Operand B>
-auto min(S a, const AnyOperand<B>& b) {
-  return F<op::minimum>(a, b.self());
-}
-/// Returns a to the power b, element by element.
-template <typename A, typename B>
-requires ElementwiseOperands<A, B>
-auto pow(const AnyOperand<A>& a, const AnyOperand<B>& b) {
-  return F<op::power>(a.self(), b.self());
-}
-template <Operand A, Scalar S>
-auto pow(const AnyOperand<A>& a, S b) {
-  return F<op::power>(a.self(), b);
-}
-template <Scalar S, Operand B>
-auto pow(S a, const AnyOperand<B>& b) {
-  return F<op::power>(a, b.self());
-}
+// A template takes no function's name, so a macro writes the overloads of a function of two
+// operands. For two computed numbers of different types there is none: they convert to plain
+// numbers, and the function is the standard library's.
+#define TESSERA_DEFINE_FUNCTION_OF_TWO(function, Op)                                       \
+  template <typename A, typename B>                                                        \
+  requires ElementwiseOperands<A, B>                                                       \
+  auto function(const AnyOperand<A>& a, const AnyOperand<B>& b) {                          \
+    return F<Op>(a.self(), b.self());                                                      \
+  }                                                                                        \
+  template <Operand A, NumberFor<typename A::value_type> S>                                \
+  auto function(const AnyOperand<A>& a, S b) {                                             \
+    return F<Op>(a.self(), b);                                                             \
+  }                                                                                        \
+  template <Scalar S, Operand B>                                                           \
+  requires NumberFor<S, typename B::value_type>                                            \
+  auto function(S a, const AnyOperand<B>& b) { return F<Op>(a, b.self()); }                \
+  template <typename A, typename B>                                                        \
+  requires(MismatchedExpressions<A, B> && (A::kRank > 0 || B::kRank > 0)) MismatchOf<A, B> \
+  function(const AnyOperand<A>& a, const AnyOperand<B>& b)                                 \
+  = delete;                                                                                \
+  template <Operand A, LosesFraction<typename A::value_type> S>                            \
+  MismatchOf<A, S> function(const AnyOperand<A>& a, S b) = delete;                         \
+  template <Scalar S, Operand B>                                                           \
+  requires LosesFraction<S, typename B::value_type> MismatchOf<S, B> function(             \
+      S a, const AnyOperand<B>& b)                                                         \
+  = delete
+
+/// max returns the larger of two elements, or NaN if either is NaN.
+TESSERA_DEFINE_FUNCTION_OF_TWO(max, op::maximum);
+/// min returns the smaller of two elements, or NaN if either is NaN.
+TESSERA_DEFINE_FUNCTION_OF_TWO(min, op::minimum);
+/// pow returns a to the power b, element by element.
+TESSERA_DEFINE_FUNCTION_OF_TWO(pow, op::power);
+/// mod returns a modulo b, with the sign of b: mod(-1, 3) is 2. Integers modulo 0 are 0.
+TESSERA_DEFINE_FUNCTION_OF_TWO(mod, op::mod);
+/// hypot returns sqrt(a * a + b * b) without overflow on the way.
+TESSERA_DEFINE_FUNCTION_OF_TWO(hypot, op::hypot);
+/// atan2 returns the angle of the point (b, a) in [-pi, pi].
+TESSERA_DEFINE_FUNCTION_OF_TWO(atan2, op::atan2);
+
+#undef TESSERA_DEFINE_FUNCTION_OF_TWO
 
 /// True if A, B and C may be the operands of a function of three. A is an expression. Each of B and
 /// C is a number or an expression. B and C must match A and each other.
@@ -229,11 +229,22 @@ template <typename A, typename B, typename C>
 concept ElementwiseTriple =
     ElementwiseOperands<A, B> && ElementwiseOperands<A, C> && !MismatchedExpressions<B, C>;
 
-/// Limits each element of a to the range from low to high. Each bound is an expression or a number.
+/// Limits each element of a to the range from low to high. Each bound is an expression or a number,
+/// and a may be a number beside an expression.
 template <Operand A, typename B, typename C>
 requires ElementwiseTriple<A, B, C>
 auto clamp(const AnyOperand<A>& a, const B& low, const C& high) {
   return F<op::clamp>(a.self(), low, high);
+}
+template <Scalar S, Operand B, typename C>
+requires ElementwiseTriple<B, S, C>
+auto clamp(S a, const AnyOperand<B>& low, const C& high) {
+  return F<op::clamp>(NumberBeside<op::clamp, B>(a), low.self(), high);
+}
+template <Scalar S, Scalar Low, Operand C>
+requires ElementwiseTriple<C, S, Low>
+auto clamp(S a, Low low, const AnyOperand<C>& high) {
+  return F<op::clamp>(NumberBeside<op::clamp, C>(a), low, high.self());
 }
 
 /// Selects a if condition is not 0, else b, element by element. Each of a and b is an expression or
@@ -285,45 +296,21 @@ operator<=(const A& a, const B& b) = delete;
 template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B>
 operator>=(const A& a, const B& b) = delete;
-template <typename A, typename B>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> max(const AnyOperand<A>& a,
-                                                          const AnyOperand<B>& b)
-= delete;
-template <typename A, typename B>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> min(const AnyOperand<A>& a,
-                                                          const AnyOperand<B>& b)
-= delete;
-// Two computed numbers convert to plain numbers, whose power is the standard library's.
-template <typename A, typename B>
-requires(MismatchedExpressions<A, B> &&
-         (A::kRank > 0 || B::kRank > 0)) MismatchOf<A, B> pow(const AnyOperand<A>& a,
-                                                              const AnyOperand<B>& b)
-= delete;
-template <typename A, typename B, typename C>
+template <Operand A, typename B, typename C>
 requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> clamp(const AnyOperand<A>& a,
-                                                                  const AnyOperand<B>& low,
-                                                                  const AnyOperand<C>& high)
+                                                                  const B& low, const C& high)
 = delete;
-template <typename A, typename B, Scalar S>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> clamp(const AnyOperand<A>& a,
-                                                            const AnyOperand<B>& low, S high)
+template <Scalar S, Operand B, typename C>
+requires MismatchedTriple<B, S, C> MismatchOfThree<B, S, C> clamp(S a, const AnyOperand<B>& low,
+                                                                  const C& high)
 = delete;
-template <typename A, typename B, Scalar S>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> clamp(const AnyOperand<A>& a, S low,
-                                                            const AnyOperand<B>& high)
+template <Scalar S, Scalar Low, Operand C>
+requires MismatchedTriple<C, S, Low> MismatchOfThree<C, S, Low> clamp(S a, Low low,
+                                                                      const AnyOperand<C>& high)
 = delete;
-template <typename A, typename B, typename C>
+template <Operand A, typename B, typename C>
 requires MismatchedTriple<A, B, C> MismatchOfThree<A, B, C> blend(const AnyOperand<A>& condition,
-                                                                  const AnyOperand<B>& a,
-                                                                  const AnyOperand<C>& b)
-= delete;
-template <typename A, typename B, Scalar S>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> blend(const AnyOperand<A>& condition,
-                                                            const AnyOperand<B>& a, S b)
-= delete;
-template <typename A, typename B, Scalar S>
-requires MismatchedExpressions<A, B> MismatchOf<A, B> blend(const AnyOperand<A>& condition, S a,
-                                                            const AnyOperand<B>& b)
+                                                                  const B& a, const C& b)
 = delete;
 
 }  // namespace TESSERA_ISA_NAMESPACE
@@ -335,6 +322,7 @@ using expr::acosh;
 using expr::asin;
 using expr::asinh;
 using expr::atan;
+using expr::atan2;
 using expr::atanh;
 using expr::blend;
 using expr::cbrt;
@@ -352,6 +340,7 @@ using expr::fabs;
 using expr::floor;
 using expr::gamma;
 using expr::gelu;
+using expr::hypot;
 using expr::lgamma;
 using expr::log;
 using expr::log10;
@@ -359,6 +348,7 @@ using expr::log1p;
 using expr::log2;
 using expr::max;
 using expr::min;
+using expr::mod;
 using expr::pow;
 using expr::rcp;
 using expr::relu;

@@ -37,9 +37,38 @@ static_assert(CanClampAndBlend<ANumber, Matrix, Matrix> && CanClampAndBlend<ANum
 static_assert(!CanClampOrBlend<Matrix, Vector, int> && !CanClampOrBlend<Matrix, int, Vector>);
 static_assert(!CanClampOrBlend<ANumber, Vector, Matrix>);
 static_assert(!CanClampOrBlend<ANumber, Matrix, Tensor<gpu, 2>>);
+static_assert(CanClampAndBlend<Tensor<cpu, 1, int32_t>, int, int>);
+static_assert(!CanClampOrBlend<Tensor<cpu, 1, int32_t>, int, float>);
+static_assert(!CanClampOrBlend<float, Tensor<cpu, 1, int32_t>, int>);
+static_assert(!CanClampOrBlend<int, float, Tensor<cpu, 1, int32_t>>);
 static_assert(
     std::is_same_v<expr::MismatchOfThree<ANumber, Vector, Matrix>,
                    expr::OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape>);
+
+// Functions of two operands take matching expressions and numbers that lose no fraction.
+template <typename A, typename B>
+concept CanUseAll = requires(A a, B b) {
+  max(a, b), min(a, b), pow(a, b), mod(a, b), hypot(a, b), atan2(a, b), (a & b), (a | b), a < b,
+      a == b;
+};
+template <typename A, typename B>
+concept CanUseAny = requires(A a, B b) {
+  max(a, b);
+}
+|| requires(A a, B b) { min(a, b); }
+|| requires(A a, B b) { pow(a, b); }
+|| requires(A a, B b) { mod(a, b); }
+|| requires(A a, B b) { hypot(a, b); }
+|| requires(A a, B b) { atan2(a, b); }
+|| requires(A a, B b) { a& b; }
+|| requires(A a, B b) { a | b; }
+|| requires(A a, B b) { a < b; }
+|| requires(A a, B b) { a == b; };
+using Integers = Tensor<cpu, 1, int32_t>;
+static_assert(CanUseAll<Vector, Vector> && CanUseAll<Vector, int> && CanUseAll<double, Vector>);
+static_assert(CanUseAll<Integers, Integers> && CanUseAll<Integers, char>);
+static_assert(!CanUseAny<Integers, double> && !CanUseAny<half_t, Integers>);
+static_assert(!CanUseAny<Vector, Integers> && !CanUseAny<Vector, Matrix>);
 
 template <typename T>
 class ElementwiseTest : public testing::Test {
@@ -48,6 +77,7 @@ class ElementwiseTest : public testing::Test {
   ElementwiseTest() {
     std::vector<T> special = SpecialValues<T>();
     if constexpr (kIsReal<T>) special.push_back(T(0.5f));
+    if constexpr (std::numeric_limits<T>::is_signed) special.push_back(T(-1));
     for (const T p : special) {
       for (const T q : special) {
         first.push_back(p);
@@ -169,6 +199,87 @@ TYPED_TEST(ElementwiseTest, ExtremesAndChoices) {
         [](T a, T, T) { return a > T(0)   ? T(1)
                                : a < T(0) ? T(-1)
                                           : a; });
+  }
+}
+
+TYPED_TEST(ElementwiseTest, ClampTakesANumberBesideExpressions) {
+  using T = TypeParam;
+  this->Expect(
+      "clamp of a number", [](auto, auto b, auto c) { return clamp(2, b, c); },
+      [](T, T b, T c) { return T(2) < b ? b : (c < T(2) ? c : T(2)); });
+  this->Expect(
+      "clamp of a number between a number and elements",
+      [](auto, auto, auto c) { return clamp(2, 1, c); },
+      [](T, T, T c) { return c < T(2) ? c : T(2); });
+}
+
+TYPED_TEST(ElementwiseTest, AndAndOrCombineBitsOrComparisons) {
+  using T = TypeParam;
+  const auto both = [](T a, T b) {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(a & b);
+    return a != T(0) && b != T(0) ? T(1) : T(0);
+  };
+  const auto any = [](T a, T b) {
+    if constexpr (std::is_integral_v<T>) return static_cast<T>(a | b);
+    return a != T(0) || b != T(0) ? T(1) : T(0);
+  };
+  this->Expect(
+      "&", [](auto a, auto b, auto) { return a & b; }, [&](T a, T b, T) { return both(a, b); });
+  this->Expect(
+      "|", [](auto a, auto b, auto) { return a | b; }, [&](T a, T b, T) { return any(a, b); });
+  this->Expect(
+      "& of comparisons", [](auto a, auto b, auto) { return (a > 1) & (b < 3); },
+      [&](T a, T b, T) { return a > T(1) && b < T(3) ? T(1) : T(0); });
+  this->Expect(
+      "6 |", [](auto a, auto, auto) { return 6 | a; }, [&](T a, T, T) { return any(T(6), a); });
+  this->Expect(
+      "& 6", [](auto a, auto, auto) { return a & 6; }, [&](T a, T, T) { return both(a, T(6)); });
+}
+
+TYPED_TEST(ElementwiseTest, ModulusHasTheSignOfTheDivisor) {
+  using T = TypeParam;
+  const auto modulus = [](T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      const int64_t x = a, y = b;
+      return y == 0 ? T(0) : static_cast<T>((x % y + y) % y);
+    } else {
+      const double x = static_cast<double>(a), y = static_cast<double>(b);
+      const double rest = std::remainder(x, y);
+      return static_cast<T>(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
+    }
+  };
+  this->Expect(
+      "mod", [](auto a, auto b, auto) { return mod(a, b); },
+      [&](T a, T b, T) { return modulus(a, b); });
+  this->Expect(
+      "mod 3", [](auto a, auto, auto) { return mod(a, 3); },
+      [&](T a, T, T) { return modulus(a, T(3)); });
+  this->Expect(
+      "7 mod", [](auto, auto b, auto) { return mod(7, b); },
+      [&](T, T b, T) { return modulus(T(7), b); });
+}
+
+TYPED_TEST(ElementwiseTest, HypotenusesAndAnglesAreThoseOfC) {
+  using T = TypeParam;
+  if constexpr (kIsReal<T>) {
+    const auto length = [](T a, T b) {
+      return static_cast<T>(std::hypot(static_cast<float>(a), static_cast<float>(b)));
+    };
+    const auto angle = [](T a, T b) {
+      return static_cast<T>(std::atan2(static_cast<float>(a), static_cast<float>(b)));
+    };
+    this->Expect(
+        "hypot", [](auto a, auto b, auto) { return hypot(a, b); },
+        [&](T a, T b, T) { return length(a, b); });
+    this->Expect(
+        "hypot 4", [](auto a, auto, auto) { return hypot(4, a); },
+        [&](T a, T, T) { return length(T(4), a); });
+    this->Expect(
+        "atan2", [](auto a, auto b, auto) { return atan2(a, b); },
+        [&](T a, T b, T) { return angle(a, b); });
+    this->Expect(
+        "atan2 of 1", [](auto a, auto, auto) { return atan2(a, 1.0); },
+        [&](T a, T, T) { return angle(a, T(1)); });
   }
 }
 

@@ -2,6 +2,9 @@
 #define TESSERA_TENSOR_EXPR_EXPRESSION_H_
 
 #include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <limits>
 #include <sstream>
 #include <string_view>
 #include <tuple>
@@ -17,8 +20,8 @@
 #include "tessera/tensor/functors/functors.h"
 #include "tessera/tensor/functors/reducers.h"
 
-/// Element-wise expressions (F<Op>(a, b), a + b, tcast<T>(a)) and the transpose a.T(). Their base
-/// classes are in operand.h.
+/// Element-wise expressions (F<Op>(a, b), a + b, tcast<T>(a), scalar<T>(x)) and the transpose
+/// a.T(). Their base classes are in operand.h.
 namespace tessera {
 namespace expr {
 inline namespace TESSERA_ISA_NAMESPACE {
@@ -46,6 +49,32 @@ template <typename Op, int N>
 [[noreturn, gnu::cold, gnu::noinline]] void ThrowShapesDiffer(Shape<N> a, Shape<N> b) {
   throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the operands' shapes ", a, " and ",
                         b, " differ");
+}
+
+/// Throws Error(kInvalidArgument): elements from `lowest` to `highest` cannot hold an integer.
+template <typename Op, typename Integer>
+[[noreturn, gnu::cold, gnu::noinline]] void ThrowNumberDoesNotFit(Integer number, int64_t lowest,
+                                                                  uint64_t highest) {
+  throw InvalidArgument("element-wise ", FunctorName<Op>(), ": the number ", number,
+                        " does not fit elements from ", lowest, " to ", highest,
+                        "; convert the elements with tcast, or the number with scalar");
+}
+
+/// Returns a number as an element of type T. Throws Error(kInvalidArgument) for an integer that an
+/// integer type T cannot hold; the message names Op, the name of the operation. A floating-point
+/// type rounds the number.
+template <typename Op, typename T, typename S>
+requires(NumberFor<S, T> || std::same_as<S, T>) T NumberAs(S number) {
+  if constexpr (std::is_integral_v<T> && !std::same_as<S, T>) {
+    // Promoted, neither is a bool, a character or an enumeration, which cannot be compared safely.
+    constexpr auto kLowest = +std::numeric_limits<T>::lowest();
+    constexpr auto kHighest = +std::numeric_limits<T>::max();
+    const auto integer = +number;
+    using Wide = std::conditional_t<std::is_signed_v<decltype(+number)>, int64_t, uint64_t>;
+    if (std::cmp_less(integer, kLowest) || std::cmp_greater(integer, kHighest)) [[unlikely]]
+      ThrowNumberDoesNotFit<Op, Wide>(integer, kLowest, kHighest);
+  }
+  return static_cast<T>(number);
 }
 
 /// A number, in as many copies as fill 16 bytes. Nodes are copied 16 bytes at a time. A 16-byte
@@ -413,8 +442,26 @@ WholeExp<typename E::Self> AsNode(const E& e) {
 template <Operand E>
 using OperandNode = std::remove_cvref_t<decltype(AsNode(std::declval<const E&>()))>;
 
+/// Returns a number as an expression without dimensions, of type T or of the number's own type, to
+/// which static_cast converts it. `ints * scalar<int>(2.9)` is ints * 2. Requires: an integer type
+/// can hold the number without its fraction.
+template <typename T = void, Scalar S>
+auto scalar(S number) {
+  using Element = std::conditional_t<std::is_void_v<T>, S, T>;
+  return ScalarExp<Element>(static_cast<Element>(number));
+}
+
+/// Returns a number beside an operand of type E as an operand; see NumberAs.
+template <typename Op, typename E, NumberFor<typename E::value_type> S>
+ScalarExp<typename E::value_type> NumberBeside(S number) {
+  using T = typename E::value_type;
+  return ScalarExp<T>(NumberAs<Op, T>(number));
+}
+
 /// Applies a user's functor: `struct op { static float Map(float a) {…} }; dst = F<op>(src);`.
-/// Numbers among the operands are converted to the element type of the other operands.
+/// Numbers among the operands are converted to the element type of the other operands. Throws
+/// Error(kInvalidArgument) for an integer that elements of an integer type cannot hold. A
+/// floating-point number beside integers does not compile.
 template <typename Op, Operand A>
 UnaryMapExp<Op, OperandNode<A>> F(const A& a) {
   return UnaryMapExp<Op, OperandNode<A>>(AsNode(a));
@@ -424,15 +471,16 @@ requires MatchingExpressions<A, B> BinaryMapExp<Op, OperandNode<A>, OperandNode<
                                                                                       const B& b) {
   return {AsNode(a), AsNode(b)};
 }
-template <typename Op, Operand A, Scalar S>
+template <typename Op, Operand A, NumberFor<typename A::value_type> S>
 auto F(const A& a, S b) {
-  using T = typename A::value_type;
-  return BinaryMapExp<Op, OperandNode<A>, ScalarExp<T>>(AsNode(a), ScalarExp<T>(static_cast<T>(b)));
+  const auto number = NumberBeside<Op, A>(b);
+  return BinaryMapExp<Op, OperandNode<A>, ScalarExp<typename A::value_type>>(AsNode(a), number);
 }
 template <typename Op, Scalar S, Operand B>
+requires NumberFor<S, typename B::value_type>
 auto F(S a, const B& b) {
-  using T = typename B::value_type;
-  return BinaryMapExp<Op, ScalarExp<T>, OperandNode<B>>(ScalarExp<T>(static_cast<T>(a)), AsNode(b));
+  const auto number = NumberBeside<Op, B>(a);
+  return BinaryMapExp<Op, ScalarExp<typename B::value_type>, OperandNode<B>>(number, AsNode(b));
 }
 template <typename Op, typename A, typename B, typename C>
 requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && MatchingExpressions<B, C>
@@ -441,19 +489,19 @@ requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && MatchingExpre
   return {AsNode(a), AsNode(b), AsNode(c)};
 }
 template <typename Op, typename A, typename B, Scalar S>
-requires MatchingExpressions<A, B>
-auto F(const A& a, const B& b, S c) {
-  return F<Op>(a, b, ScalarExp<typename A::value_type>(static_cast<typename A::value_type>(c)));
+requires(MatchingExpressions<A, B>&& NumberFor<S, typename A::value_type>) auto F(const A& a,
+                                                                                  const B& b, S c) {
+  return F<Op>(a, b, NumberBeside<Op, A>(c));
 }
 template <typename Op, typename A, Scalar S, typename C>
-requires MatchingExpressions<A, C>
-auto F(const A& a, S b, const C& c) {
-  return F<Op>(a, ScalarExp<typename A::value_type>(static_cast<typename A::value_type>(b)), c);
+requires(MatchingExpressions<A, C>&& NumberFor<S, typename A::value_type>) auto F(const A& a, S b,
+                                                                                  const C& c) {
+  return F<Op>(a, NumberBeside<Op, A>(b), c);
 }
-template <typename Op, Operand A, Scalar S2, Scalar S3>
+template <typename Op, Operand A, NumberFor<typename A::value_type> S2,
+          NumberFor<typename A::value_type> S3>
 auto F(const A& a, S2 b, S3 c) {
-  using T = typename A::value_type;
-  return F<Op>(a, ScalarExp<T>(static_cast<T>(b)), ScalarExp<T>(static_cast<T>(c)));
+  return F<Op>(a, NumberBeside<Op, A>(b), NumberBeside<Op, A>(c));
 }
 
 /// Converts each element to T as static_cast does.
@@ -464,17 +512,19 @@ TypecastExp<T, OperandNode<A>> tcast(const A& a) {
 
 /// True if A and B may be the operands of element-wise arithmetic. They are two matching
 /// expressions, or an expression and a number. A number is converted to the expression's element
-/// type. Two expressions must have equal shapes, which is checked at run time.
+/// type; see NumberFor. Two expressions must have equal shapes, which is checked at run time.
 template <typename A, typename B>
-concept ElementwiseOperands = MatchingExpressions<A, B> ||(Operand<A>&& Scalar<B>) ||
-                              (Scalar<A> && Operand<B>);
+concept ElementwiseOperands = MatchingExpressions<A, B> ||
+                              (Operand<A>&& NumberFor<B, typename A::value_type>) ||
+                              (Operand<B> && NumberFor<A, typename B::value_type>);
 
 /// True if one of A and B is a number and the other one a product or reduction. Multiplication then
 /// puts the number into the scale of the product or reduction.
 template <typename A, typename B>
 concept ScaledComplex = (ComplexExpression<A> && Scalar<B>) || (Scalar<A> && ComplexExpression<B>);
 
-/// Computes element by element. Throws Error(kInvalidArgument) if the operands' shapes differ.
+/// Computes element by element. Throws Error(kInvalidArgument) if the operands' shapes differ, or
+/// if an integer does not fit the elements beside it; see F.
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator+(const A& a, const B& b) { return F<op::plus>(a, b); }
@@ -488,12 +538,20 @@ requires(ElementwiseOperands<A, B> && !ScaledComplex<A, B>) auto operator*(const
 template <typename A, typename B>
 requires ElementwiseOperands<A, B>
 auto operator/(const A& a, const B& b) { return F<op::div>(a, b); }
+/// Combines the bits of integers. For floating-point elements the result is 1 or 0: whether both
+/// operands, or at least one, are not 0. Both operands are computed for every element, unlike those
+/// of && and ||.
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator&(const A& a, const B& b) { return F<op::bit_and>(a, b); }
+template <typename A, typename B>
+requires ElementwiseOperands<A, B>
+auto operator|(const A& a, const B& b) { return F<op::bit_or>(a, b); }
 /// Changes the sign of each element.
 template <Operand A>
 auto operator-(const A& a) {
   return F<op::negation>(a);
 }
-
 /// Returns each element unchanged. `b = +a` copies the elements of a tensor a, where `b = a` makes
 /// b another handle to them.
 template <Operand A>
@@ -517,6 +575,12 @@ operator*(const A& a, const B& b) = delete;
 template <typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B>
 operator/(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator&(const A& a, const B& b) = delete;
+template <typename A, typename B>
+requires MismatchedExpressions<A, B> MismatchOf<A, B>
+operator|(const A& a, const B& b) = delete;
 template <typename Op, typename A, typename B>
 requires MismatchedExpressions<A, B> MismatchOf<A, B> F(const A& a, const B& b)
 = delete;
@@ -534,12 +598,13 @@ requires(E::kRank > 0) TensorsAndExpressionsHaveNoPrintedForm_WriteTheirElements
 /// Multiplies a product or reduction by a number, which becomes part of its scale. The
 /// multiplication costs nothing of its own.
 template <Scalar S, ComplexExpression E>
+requires NumberFor<S, typename E::value_type>
 typename E::Self operator*(S scale, const E& e) {
   typename E::Self scaled = e.self();
-  scaled.scale = op::mul::Map(scaled.scale, static_cast<decltype(scaled.scale)>(scale));
+  scaled.scale = op::mul::Map(scaled.scale, NumberAs<op::mul, decltype(scaled.scale)>(scale));
   return scaled;
 }
-template <ComplexExpression E, Scalar S>
+template <ComplexExpression E, NumberFor<typename E::value_type> S>
 typename E::Self operator*(const E& e, S scale) {
   return scale * e;
 }
@@ -549,6 +614,7 @@ typename E::Self operator*(const E& e, S scale) {
 
 using expr::Expression;
 using expr::F;
+using expr::scalar;
 using expr::tcast;
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <type_traits>
@@ -123,6 +124,32 @@ static_assert(!CanAssign<Matrix, std::string> && !CanAssign<Matrix, std::vector<
 static_assert(!CanAccumulate<Matrix, decltype(Vector() * 2)>);
 static_assert(CanAssign<TensorContainer<cpu, 2>, Sum> &&
               !CanAssign<TensorContainer<cpu, 2>, Vector>);
+
+// A floating-point number beside integers would lose its fraction, and does not compile.
+using Integers = Tensor<cpu, 1, int32_t>;
+using Bytes = Tensor<cpu, 1, uint8_t>;
+using CutOff =
+    expr::IntegersWouldCutOffAFloatingPointNumber_ConvertThemWithTcastOrItWithScalarOfTheirType;
+static_assert(std::is_same_v<expr::MismatchOf<Integers, double>, CutOff>);
+static_assert(std::is_same_v<expr::MismatchOf<half_t, Integers>, CutOff>);
+static_assert(std::is_same_v<expr::MismatchOfThree<Integers, int, float>, CutOff>);
+static_assert(CanAdd<Integers, int> && CanAdd<char, Integers> && CanAdd<Integers, bool>);
+static_assert(!CanAdd<Integers, float> && !CanAdd<double, Integers> && !CanAdd<Bytes, half_t>);
+static_assert(CanAdd<Integers, decltype(scalar<int32_t>(0.5))>);
+static_assert(!CanAdd<Integers, decltype(scalar(0.5))>);
+static_assert(CanAdd<decltype(tcast<float>(Integers())), double>);
+static_assert(CanAdd<Tensor<cpu, 1, half_t>, double> && CanAdd<Vector, uint64_t>);
+static_assert(!CanAdd<decltype(Integers() * 2), float> && !CanApply<Tensor<cpu, 1, bool>, float>);
+static_assert(CanApplyToThree<Integers, int, int> && !CanApplyToThree<Integers, int, float>);
+static_assert(!CanApplyToThree<Integers, float, Integers>);
+static_assert(!CanApplyToThree<Integers, Integers, float>);
+static_assert(CanAssign<Integers, int8_t> && !CanAssign<Integers, double>);
+static_assert(CanAccumulate<Integers, int> && !CanAccumulate<Integers, float>);
+static_assert(CanAssignWithoutAlias<Integers, int> && !CanAssignWithoutAlias<Integers, float>);
+using ManyIntegers = TensorContainer<cpu, 1, int32_t>;
+static_assert(CanAssign<ManyIntegers, int> && !CanAssign<ManyIntegers, float>);
+static_assert(std::is_constructible_v<ManyIntegers, Shape<1>, int64_t>);
+static_assert(!std::is_constructible_v<ManyIntegers, Shape<1>, double>);
 
 // Assigning a tensor to a temporary handle would change no element.
 template <typename A, typename B>
@@ -319,10 +346,64 @@ TEST(TransposeTest, AnyMatrixExpressionCanBeTransposed) {
 
 TEST_F(ExpressionTest, ScalarsConvertToTheElementType) {
   GuardedTensor<1, int32_t> whole(Shape1(4), std::vector<int32_t>{10, 20, 30, 40});
-  *whole = *whole * 2.9;  // 2.9 becomes 2
+  *whole = *whole * scalar<int32_t>(2.9);  // 2.9 becomes 2
   EXPECT_EQ(whole.values(), (std::vector<int32_t>{20, 40, 60, 80}));
-  *whole = 7.9f;
+  *whole = scalar<int32_t>(7.9f);
   EXPECT_EQ(whole.values(), (std::vector<int32_t>{7, 7, 7, 7}));
+  enum { kThree = 3 };
+  *whole += kThree;
+  *whole = *whole * int64_t{2} - 'a' + true;
+  EXPECT_EQ(whole.values(), std::vector<int32_t>(4, 20 - 'a' + 1));
+  GuardedTensor<1, float> rounded(Shape1(4));
+  *rounded = (int64_t{1} << 24) + 1;
+  EXPECT_EQ(rounded.values(), std::vector<float>(4, 16777216.0f));
+}
+
+TEST_F(ExpressionTest, NumbersThatIntegersCannotHoldAreRefused) {
+  GuardedTensor<1, int8_t> small(Shape1(2), std::vector<int8_t>{1, 2});
+  GuardedTensor<1, uint8_t> bytes(Shape1(2), std::vector<uint8_t>{1, 2});
+  GuardedTensor<1, uint64_t> wide(Shape1(2), std::vector<uint64_t>{1, 2});
+  const auto expect = [](const std::function<void()>& call, const std::string& operation,
+                         const std::string& number, const std::string& range) {
+    ExpectError(call, kInvalidArgument,
+                {"element-wise " + operation + ": the number " + number + " does not fit", range,
+                 "tcast", "scalar"});
+  };
+  expect([&] { *small + 200; }, "plus", "200", "-128 to 127");
+  expect([&] { -129 * *small; }, "mul", "-129", "-128 to 127");
+  expect([&] { F<op::clamp>(*small, 0, 128); }, "clamp", "128", "-128 to 127");
+  expect([&] { *bytes - -1; }, "minus", "-1", "0 to 255");
+  expect([&] { *wide + -1; }, "plus", "-1", "0 to 18446744073709551615");
+  expect([&] { *small + (uint64_t{1} << 63); }, "plus", "9223372036854775808", "-128 to 127");
+  expect([&] { *bytes = 256; }, "assignment", "256", "0 to 255");
+  expect([&] { *bytes += 256; }, "assignment", "256", "0 to 255");
+  expect([&] { NoAlias(*bytes) = -1; }, "assignment", "-1", "0 to 255");
+  expect([] { TensorContainer<cpu, 1, int8_t>(Shape1(2), 200); }, "assignment", "200",
+         "-128 to 127");
+  expect([] { TensorContainer<cpu, 1, int8_t>().Resize(Shape1(2), 200); }, "assignment", "200",
+         "-128 to 127");
+  EXPECT_EQ(bytes.values(), (std::vector<uint8_t>{1, 2}));
+  *small = *small + 125;
+  *bytes = 255;
+  *wide = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(small.values(), (std::vector<int8_t>{126, 127}));
+  EXPECT_EQ(bytes.values(), (std::vector<uint8_t>{255, 255}));
+  EXPECT_EQ(wide.values()[0], ~uint64_t{0});
+}
+
+TEST_F(ExpressionTest, IntegerDivisionsEndNoProcess) {
+  constexpr int32_t kLeast = std::numeric_limits<int32_t>::lowest();
+  GuardedTensor<1, int32_t> x(Shape1(5), {7, -7, kLeast, 0, 9});
+  GuardedTensor<1, int32_t> y(Shape1(5), {0, 2, -1, 0, -4});
+  GuardedTensor<1, int32_t> quotient(Shape1(5));
+  *quotient = *x / *y;
+  EXPECT_EQ(quotient.values(), (std::vector<int32_t>{0, -3, kLeast, 0, -2}));
+  *quotient = *x / 0;
+  EXPECT_EQ(quotient.values(), std::vector<int32_t>(5, 0));
+  *quotient = 6 / *y;
+  EXPECT_EQ(quotient.values(), (std::vector<int32_t>{0, 3, -6, 0, -1}));
+  *x /= *y;
+  EXPECT_EQ(x.values(), (std::vector<int32_t>{0, -3, kLeast, 0, -2}));
 }
 
 TEST_F(ExpressionTest, AVectorsTransposeIsAColumn) {

@@ -239,6 +239,26 @@ template <typename S>
 concept Scalar = std::is_arithmetic_v<S> || std::same_as<S, half_t> ||
     std::same_as<S, bfloat16_t> ||(std::is_enum_v<S>&& std::convertible_to<S, int>);
 
+/// True for the type of an integer that may stand beside an expression.
+template <typename S>
+concept IntegerScalar = Scalar<S> &&(std::is_integral_v<S> || std::is_enum_v<S>);
+
+/// True if a number of type S beside elements of type T would lose its fraction: a floating-point
+/// number beside integers. Such expressions and assignments are deleted functions.
+template <typename S, typename T>
+concept LosesFraction = Scalar<S> && !IntegerScalar<S> && std::is_integral_v<T>;
+
+/// True for the type of a number that may stand beside elements of type T. A number is converted to
+/// T. An integer beside integers must fit, which is checked at run time; see NumberAs. Beside
+/// floating-point elements any number is rounded to T.
+template <typename S, typename T>
+concept NumberFor = Scalar<S> && !LosesFraction<S, T>;
+
+/// True for a floating-point number and an expression of integers, in either order.
+template <typename A, typename B>
+concept FractionBesideIntegers = (Operand<A> && LosesFraction<B, typename A::value_type>) ||
+                                 (Operand<B> && LosesFraction<A, typename B::value_type>);
+
 /// Implements DeviceOf by specializations. The type is void for an expression without a device.
 template <typename E>
 struct DeviceOfExpression {
@@ -419,25 +439,30 @@ concept MatchingExpressions =
 template <typename A, typename B>
 concept VectorPair = MatchingExpressions<A, B> && A::kRank == 1 && B::kRank == 1;
 
-/// True for two expressions that cannot stand side by side. The operators are deleted functions for
-/// such pairs. A compiler then prints one message, with the reason in the result's type, instead of
-/// a list of candidates.
+/// True for two operands that cannot stand side by side: two expressions, or an expression of
+/// integers and a floating-point number. The operators are deleted functions for such pairs. A
+/// compiler then prints one message, with the reason in the result's type, instead of a list of
+/// candidates.
 template <typename A, typename B>
-concept MismatchedExpressions = Operand<A> && Operand<B> && !MatchingExpressions<A, B>;
+concept MismatchedExpressions =
+    (Operand<A> && Operand<B> && !MatchingExpressions<A, B>) || FractionBesideIntegers<A, B>;
 
+struct IntegersWouldCutOffAFloatingPointNumber_ConvertThemWithTcastOrItWithScalarOfTheirType;
 struct OperandsHaveDifferentElementTypes_ConvertOneWithTcast;
 struct OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape;
 struct OperandsLieOnDifferentDevices_CopyOneFirst;
-/// The reason why two expressions cannot stand side by side, as a type that the compiler names.
+/// The reason why two operands cannot stand side by side, as a type that the compiler names.
 template <typename A, typename B>
 using MismatchOf = std::conditional_t<
-    !SameElementType<A, B>, OperandsHaveDifferentElementTypes_ConvertOneWithTcast,
-    std::conditional_t<!SameRank<A, B>,
-                       OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape,
-                       OperandsLieOnDifferentDevices_CopyOneFirst>>;
+    FractionBesideIntegers<A, B>,
+    IntegersWouldCutOffAFloatingPointNumber_ConvertThemWithTcastOrItWithScalarOfTheirType,
+    std::conditional_t<
+        !SameElementType<A, B>, OperandsHaveDifferentElementTypes_ConvertOneWithTcast,
+        std::conditional_t<!SameRank<A, B>,
+                           OperandsHaveDifferentRanks_BringThemToOneWithBroadcastOrReshape,
+                           OperandsLieOnDifferentDevices_CopyOneFirst>>>;
 
-/// True for three operands of which two expressions cannot stand side by side. Some operands may be
-/// numbers.
+/// True for three operands of which two cannot stand side by side. Some operands may be numbers.
 template <typename A, typename B, typename C>
 concept MismatchedTriple =
     MismatchedExpressions<A, B> || MismatchedExpressions<A, C> || MismatchedExpressions<B, C>;

@@ -139,8 +139,7 @@ class LazyTensor {
   template <typename Saver, typename E>
   auto Defer(const E& e) const {
     if constexpr (FillsElements<E, Dst>) {
-      using T = typename Dst::value_type;
-      return DeferredTo<Saver>(dst_, ScalarExp<T>(static_cast<T>(e)));
+      return DeferredTo<Saver>(dst_, FillingElements<typename Dst::value_type>(e));
     } else {
       if constexpr (E::kRank > 0) {
         if (e.shape() != dst_.shape()) {

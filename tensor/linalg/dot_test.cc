@@ -38,6 +38,13 @@ static_assert(CanAssign<Vector, decltype(dot(Matrix(), Vector()))>);
 static_assert(CanAssign<Vector, decltype(dot(Matrix().T(), Vector()))>);
 static_assert(CanAssign<Matrix, decltype(dot(Vector().T(), Vector()))>);
 static_assert(!CanDot<Matrix, Tensor<gpu, 1, float>> && !CanDot<Tensor<cpu, 3, float>, Vector>);
+template <typename A, typename B>
+concept CanScale = requires(A a, B b) {
+  a* b;
+};
+using IntegerProduct = decltype(dot(Tensor<cpu, 2, int32_t>(), Tensor<cpu, 2, int32_t>()));
+static_assert(CanScale<int, IntegerProduct> && CanScale<double, Product>);
+static_assert(!CanScale<double, IntegerProduct> && !CanScale<IntegerProduct, float>);
 static_assert(CanAssign<Matrix, Product> && !CanAssign<Tensor<cpu, 2, double>, Product>);
 static_assert(!CanAssign<Tensor<gpu, 2, float>, Product>);
 static_assert(!CanAssign<Tensor<cpu, 3, float>, Product>);

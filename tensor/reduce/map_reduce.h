@@ -18,12 +18,12 @@ void MapExp(Tensor<Device, N, T>* dst, const E& e) {
 
 /// Reduces e over every dimension except kDimKeep, multiplies the results by `scale`, and combines
 /// them with *dst as Saver says. Throws Error(kInvalidArgument) unless dst has shape()[kDimKeep]
-/// elements.
+/// elements, or if these are integers that cannot hold `scale`.
 template <typename Saver, typename Red, int kDimKeep, typename Device, typename T, expr::Operand E,
-          expr::Scalar S = T>
+          expr::NumberFor<T> S = T>
 void MapReduceKeepHighDim(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {
   auto reduction = expr::reduce_except_dim<kDimKeep, expr::ReducerOf<Red>>(e);
-  reduction.scale = static_cast<T>(scale);
+  reduction.scale = expr::NumberAs<op::mul, T>(scale);
   expr::Assign<expr::SaverOf<Saver>>(*dst, reduction);
 }
 
@@ -31,7 +31,7 @@ void MapReduceKeepHighDim(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1))
 /// them with *dst as Saver says. A matrix is reduced by columns. Throws Error(kInvalidArgument)
 /// unless dst has as many elements as the last dimension.
 template <typename Saver, typename Red, typename Device, typename T, expr::Operand E,
-          expr::Scalar S = T>
+          expr::NumberFor<T> S = T>
 void MapReduceKeepLowest(Tensor<Device, 1, T>* dst, const E& e, S scale = S(1)) {
   MapReduceKeepHighDim<Saver, Red, E::kRank - 1>(dst, e, scale);
 }

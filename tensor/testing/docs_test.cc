@@ -111,6 +111,26 @@ TEST(DocsTest, ReductionsStandInsideExpressions) {
   EXPECT_EQ(count, 200000);
 }
 
+TEST(DocsTest, TypesThatGoTogether) {
+  TensorContainer<cpu, 1, int> counts(Shape1(2), 5);
+  TensorContainer<cpu, 1> r(Shape1(2)), inside, v(Shape1(3), 2.0f);
+  TensorContainer<cpu, 2> m(Shape2(2, 3), 1.0f);
+
+  r = tcast<float>(counts) * 0.5f;     // counts * 0.5f does not compile
+  counts = counts * scalar<int>(2.9);  // by 2
+  inside = (r >= 2) & (r < 3);         // 1 or 0, of r's type
+  m[1] = +v;                           // copies v into row 1; m[1] = v does not compile
+  r = dot(m, v);                       // matrix times vector
+  m += dot(r.T(), v);                  // the outer product of two vectors
+
+  EXPECT_EQ(counts[1], 10);
+  EXPECT_EQ(inside[0], 1.0f);
+  EXPECT_EQ(r[0], 6.0f);
+  EXPECT_EQ(r[1], 12.0f);
+  EXPECT_EQ(m[0][2], 1.0f + 12.0f);
+  EXPECT_EQ(m[1][2], 2.0f + 24.0f);
+}
+
 TEST(DocsTest, ViewsStandOnEitherSide) {
   const index_t n = 9;
   TensorContainer<cpu, 2> m(Shape2(5, n), 1.0f);
