@@ -106,7 +106,9 @@ void AssignReference(const R& dst, const E& e) {
   using T = typename R::value_type;
   using Device = typename R::device_type;
   RequireMemoryToWrite(dst);
-  if constexpr (FillsElements<E, R>) {
+  if constexpr (!kCompilesLoops<Device>) {
+    RequireCompilerFor<Device>();
+  } else if constexpr (FillsElements<E, R>) {
     EvaluateInto<Saver>(dst, FillingElements<T>(e));
   } else if constexpr (ComplexExpression<E>) {
     Scratch<Device> scratch(StreamIn(dst));

@@ -63,4 +63,24 @@ class Scratch<gpu> {
 
 #endif  // defined(__CUDACC__)
 
+namespace tessera {
+inline namespace TESSERA_ISA_NAMESPACE {
+
+/// True if the compiler at work writes loops for Device: nvcc for both, others for cpu alone.
+template <typename Device>
+inline constexpr bool kCompilesLoops = requires {
+  sizeof(Scratch<Device>);
+};
+
+/// Does nothing. Does not compile for a device for which the compiler writes no loops.
+template <typename Device>
+constexpr void RequireCompilerFor() {
+  static_assert(
+      kCompilesLoops<Device>,
+      "a Tensor<gpu> is computed by kernels, which need nvcc: let nvcc compile this file");
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera
+
 #endif  // TESSERA_TENSOR_DEVICE_SCRATCH_CUDA_H_

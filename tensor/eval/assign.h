@@ -90,7 +90,9 @@ void Assign(const To& to, const E& e) {
   using Dst = NodeOf<To>;
   const Dst& dst = AsNode(to);
   RequireMemoryOf(dst, kDestination);
-  if constexpr (ComputesInto<E, Dst>) {
+  if constexpr (!kCompilesLoops<typename Dst::device_type>) {
+    RequireCompilerFor<typename Dst::device_type>();
+  } else if constexpr (ComputesInto<E, Dst>) {
     AssignWhole<Saver>(dst, e.self());
   } else if constexpr (ComplexExpression<E>) {
     Assign<Saver, kAliasing>(dst, AsNode(e));

@@ -222,11 +222,11 @@ T NumberFromDevice(const E& ready, Scratch<gpu>* scratch);
 template <typename E>
 typename E::value_type EvaluateNumber(const E& e) {
   if constexpr (std::is_same_v<DeviceOf<E>, gpu>) {
-    static_assert(
-        requires { sizeof(Scratch<DeviceOf<E>>); },
-        "a number from a GPU's memory needs a kernel: let nvcc compile this file");
-    Scratch<DeviceOf<E>> scratch(StreamOf(e));
-    return NumberFromDevice<typename E::value_type>(Materialize<false>(e, &scratch), &scratch);
+    RequireCompilerFor<DeviceOf<E>>();
+    if constexpr (kCompilesLoops<DeviceOf<E>>) {
+      Scratch<DeviceOf<E>> scratch(StreamOf(e));
+      return NumberFromDevice<typename E::value_type>(Materialize<false>(e, &scratch), &scratch);
+    }
   } else {
     Scratch<cpu> scratch;
     return Materialize<false>(e, &scratch).Eval(0, 0);

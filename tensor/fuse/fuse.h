@@ -532,7 +532,7 @@ void RunTogether(const First& first, const Rest&... rest) {
           },
           ready);
       return;
-    } else if constexpr (kOnGpu && !kReducesAxes) {
+    } else if constexpr (kOnGpu && !kReducesAxes && kCompilesLoops<typename First::device_type>) {
       Stream<gpu>* const stream = first.stream();
       if (((rest.stream() == stream) && ...)) {
         FuseOnStream(stream, first, rest...);

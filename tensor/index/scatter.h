@@ -73,6 +73,7 @@ void AddTakeGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
       }
     });
   } else {
+    RequireCompilerFor<Device>();
     AddTakeGradCuda<kRule>(dst, index, src);
   }
 }
@@ -99,6 +100,7 @@ void AddTakeGradLargeBatch(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>&
       AddRuns<256>(dst, sorted, index, src, begin, end);
     });
   } else {
+    RequireCompilerFor<Device>();
     AddTakeGradLargeBatchCuda(dst, sorted, index, src);
   }
 }
@@ -135,6 +137,7 @@ void IndexFill(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
       }
     });
   } else {
+    RequireCompilerFor<Device>();
     IndexFillCuda(dst, index, src);
   }
 }

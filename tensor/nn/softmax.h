@@ -116,6 +116,7 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
       }
     });
   } else {
+    RequireCompilerFor<Device>();
     SoftmaxCuda(out, in, lines, classes, dst.stream_);
   }
 }

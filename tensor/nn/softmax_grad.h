@@ -134,6 +134,7 @@ void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>
   }
   using Grad = expr::LabelGradExp<N, Device, T, L>;
   using Wide = typename Grad::Wide;
+  RequireCompilerFor<Device>();
   // Each element is read only at its own position, so dst may be src.
   expr::Evaluate<sv::saveto>(dst, Grad(src, label, ignored, static_cast<Wide>(on_label),
                                        static_cast<Wide>(elsewhere), operation));

@@ -6,6 +6,7 @@
 - None speaks of Abseil's string_view, optional, variant, any or Span, nor includes more of Abseil than
   its settings: distributions configure those types differently.
 - Without C++20, the first thing that a compiler says of any of them is the flag that is missing.
+- Of an expression that must not compile, a compiler says one error, which tells what to write.
 
 With --include=DIR the headers are those installed below DIR, otherwise those of the source tree. Prints
 what is wrong, one line each, and exits 1 if anything is.
@@ -40,6 +41,23 @@ GUARD = re.compile(r"^#ifndef (\w+)\n#define \1\n", re.MULTILINE)
 PRECOMPILED = 2
 DIALECT = "tessera/base/dialect.h"
 FLAG = "--cxxopt=-std=c++20"
+# Statements that must not compile, and a word of the only error that each has.
+REFUSED = (
+    ("ints + 0.5f;", "ConvertThemWithTcast"),
+    ("ints *= 0.5;", "ScalarOfTheirType"),
+    ("max(0.5, ints);", "ConvertThemWithTcast"),
+    ("ints + floats;", "ConvertOneWithTcast"),
+    ("matrix[0] = floats;", "AssignPlusTheTensorOrUseCopyOrView"),
+    ("matrix.Slice(0, 1) = matrix;", "AssignPlusTheTensorOrUseCopyOrView"),
+    ("on_gpu = on_gpu + 1.0f;", "need nvcc"),
+)
+TENSORS = """#include "tessera/tensor/tensor.h"
+using namespace tessera;
+Tensor<cpu, 1, int> ints;
+Tensor<cpu, 1> floats;
+Tensor<cpu, 2> matrix;
+Tensor<gpu, 2> on_gpu;
+"""
 SYSTEM_INCLUDES = ("-isystem", "/usr/include/eigen3")
 
 
@@ -241,6 +259,18 @@ def check_dialect(include: Path, headers: Headers, names: Sequence[str]) -> Iter
         yield f"{DIALECT} as C++17 does not speak of the flag that is missing: {first_error(answer)}"
 
 
+def check_refused(include: Path) -> Iterator[str]:
+    functions = "".join(f"void refused{number}() {{ {statement} }}\n"
+                        for number, (statement, _) in enumerate(REFUSED))
+    answer = errors_of(include, TENSORS + functions, "c++20", "-Wno-fatal-errors", "-fsyntax-only")
+    errors = [line for line in answer.splitlines() if "error:" in line]
+    for statement, word in REFUSED:
+        if not any(word in error for error in errors):
+            yield f"'{statement}' has no error with '{word}': {first_error(answer)}"
+    if len(errors) != len(REFUSED):
+        yield f"{len(errors)} errors, not one for each of {len(REFUSED)} statements: " + "; ".join(errors)
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="check", description=__doc__.partition("\n")[0])
     parser.add_argument("--include", type=Path, help="folder with installed headers")
@@ -263,6 +293,7 @@ def main(arguments: Sequence[str]) -> int:
         problems += check_vocabulary(texts)
         problems += check_alone(include, headers, alone)
         problems += check_dialect(include, headers, [name for name in names if name not in absent])
+        problems += check_refused(include)
     if not alone or not proven.intersection(names):
         problems.append("nothing was checked: no headers, or no sources")
     print("\n".join(problems) or
