@@ -1,5 +1,7 @@
 // Element-wise expressions, broadcasts and reductions: the GPU against the CPU.
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "gtest/gtest.h"
 #include "tessera/tensor/testing/device_agreement.h"
@@ -105,6 +107,27 @@ TYPED_TEST(ElementwiseGpuTest, ReductionsAlongEachAxisInsideExpressions) {
     x -= mean<1>(x).spread();
     x -= maximum<2>(x).spread();
     return x;
+  });
+}
+
+// Divided by 0 and by -1, of which processors trap or leave the result undefined.
+TEST(IntegersGpuTest, EveryQuotientIsDefined) {
+  ExpectDevicesAgree(0, [](auto* side) {
+    auto a = side->template Numbers<int32_t>(Shape2(33, 47), 1, -9, 9);
+    const auto b = side->template Numbers<int32_t>(Shape2(33, 47), 2, -3, 3);
+    a = a / b * 1000 + mod(a, b) * 10 + ((a & b) | 1);
+    a[0] = std::numeric_limits<int32_t>::lowest();
+    a[0] /= -1;
+    return a;
+  });
+}
+
+TEST(FunctionsGpuTest, FunctionsOfTwoOperands) {
+  ExpectDevicesAgree(1e-5, [](auto* side) {
+    auto a = side->template Numbers<float>(Shape2(33, 47), 1);
+    const auto b = side->template Numbers<float>(Shape2(33, 47), 2);
+    a = hypot(a, b) + 2 * atan2(a, b) - mod(3.0f, b + 3) * ((a > 0) & (b > 0));
+    return a;
   });
 }
 

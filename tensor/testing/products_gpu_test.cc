@@ -47,6 +47,21 @@ TYPED_TEST(BatchDotGpuTest, BatchesOfOneAndMatricesWithoutExtent) {
   TestFixture::template ExpectProducts<false, false>(2, 0, 3, 4);
 }
 
+TEST(DotGpuTest, MatricesTimesVectors) {
+  for (const bool padded : {false, true}) {
+    ExpectDevicesAgree(1e-5, [&](auto* side) {
+      const auto m = side->template Numbers<float>(Shape2(33, 47), 1, -1, 1, padded);
+      const auto v = side->template Numbers<float>(Shape1(47), 2);
+      const auto u = side->template Numbers<float>(Shape1(33), 3);
+      auto result = side->template Empty<float>(Shape2(33, 47), padded);
+      auto products = side->template Empty<float>(Shape1(47));
+      products = dot(m.T(), dot(m, v) + u);
+      result = dot(u.T(), products);
+      return result;
+    });
+  }
+}
+
 // cuBLAS takes that many in several calls.
 TEST(BatchGemmGpuTest, SeventyThousandProducts) {
   ExpectDevicesAgree(1e-5, [](auto* side) {
