@@ -143,7 +143,8 @@ struct FailedOperation {
 /// thread. Their destructors may push and wait.
 ///
 /// Parallel loops: workers are threads of one TBB arena. Operations run isolated
-/// (tbb::this_task_arena::isolate): a thread that waits for its own loop runs nothing else.
+/// (tbb::this_task_arena::isolate): a thread that waits for its own loop runs nothing else. No
+/// cancelled task of the program cancels loops in operations, which NaiveEngine runs in the task.
 ///
 /// Devices: a function for a CUDA device enqueues its work on RunContext::stream and returns. The
 /// operations that depend on it follow on their streams without waiting on the host. The operation

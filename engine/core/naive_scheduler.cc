@@ -1,6 +1,10 @@
 #include "tessera/engine/core/naive_scheduler.h"
 
+#include <functional>
 #include <mutex>
+#include <utility>
+
+#include "tessera/engine/workers/tbb_workers.h"
 
 namespace tessera::engine_internal {
 namespace {
@@ -32,6 +36,18 @@ class DispatchFrame {
 };
 
 }  // namespace
+
+void NaiveScheduler::Call(const SyncFn& fn, const RunContext& context) {
+  const auto call = [&] { fn(context); };
+  CallInOwnContext(std::ref(call));
+}
+
+void NaiveScheduler::Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {
+  const auto call = [&] { fn(context, std::move(on_complete)); };
+  CallInOwnContext(std::ref(call));
+}
+
+void NaiveScheduler::CallIsolated(const std::function<void()>& fn) { CallInOwnContext(fn); }
 
 void NaiveScheduler::RunOnTop() {
   ++on_top_;

@@ -21,6 +21,9 @@ class NaiveScheduler final : public Scheduler {
   void Dispatch(ReadyList& ready) override;
   bool is_naive() const override { return true; }
   int num_workers() const override { return 1; }
+  void Call(const SyncFn& fn, const RunContext& context) override;
+  void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) override;
+  void CallIsolated(const std::function<void()>& fn) override;
   void RunOnTop() override;
   bool HasWorkOnTop() override;
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "tessera/engine/core/execution.h"
@@ -51,13 +50,11 @@ class Scheduler {
   /// The number of the calling thread among them; -1 if it is none.
   virtual int WorkerIndex() const { return -1; }
 
-  /// Calls an operation's function.
-  virtual void Call(const SyncFn& fn, const RunContext& context) { fn(context); }
-  virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) {
-    fn(context, std::move(on_complete));
-  }
+  /// Calls an operation's function, whose TBB loops no task of the program cancels.
+  virtual void Call(const SyncFn& fn, const RunContext& context) = 0;
+  virtual void Call(const AsyncFn& fn, const RunContext& context, OnComplete on_complete) = 0;
   /// Calls a function that runs operations one after another.
-  virtual void CallIsolated(const std::function<void()>& fn) { fn(); }
+  virtual void CallIsolated(const std::function<void()>& fn) = 0;
 
   /// The calling thread, which runs an operation, is about to sleep or to block: one operation more
   /// may run until EndBlocking. Returns false if there is no compensating thread.

@@ -20,6 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tbb/task_arena.h"
+#include "tbb/task_group.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
 #include "tessera/engine/testing/engine_configurations.h"
@@ -194,6 +195,35 @@ TEST_P(ThreadedEngineTest, TwoEnginesDoNotShareWorkers) {
   }
   engine_->WaitForAll();
   other->WaitForAll();
+}
+
+TEST_P(EngineThreadsTest, LoopsInOperationsRunCompletelyThoughTheTaskThatPushesIsCancelled) {
+  std::atomic<int> steps{0};
+  const auto loop = [&](RunContext) { ParallelFor(1000, [&](int) { steps.fetch_add(1); }); };
+  const auto push = [&] {
+    engine_->PushSync(loop, kCpu, {}, {});
+    engine_->PushAsync([&](RunContext context, OnComplete done) { loop(context), done(); }, kCpu,
+                       {}, {});
+  };
+  const auto schedule = engine_->Record(push);
+  tbb::task_group group;
+  group.run_and_wait([&] {
+    group.cancel();
+    push();
+    schedule->Replay();
+    engine_->WaitForAll();
+  });
+  EXPECT_EQ(steps, 4000);
+}
+
+TEST_P(EngineThreadsTest, AnErrorInACancelledTaskReachesTheWait) {
+  Variable* const variable = engine_->NewVariable();
+  tbb::task_group group;
+  group.run_and_wait([&] {
+    group.cancel();
+    engine_->PushSync([](RunContext) { throw NotFound("no such file"); }, kCpu, {}, {variable});
+    EXPECT_EQ(ErrorOf([&] { engine_->WaitForVar(variable); }).code(), Error::kNotFound);
+  });
 }
 
 TEST_P(ThreadedEngineTest, ALoopInsideAnOperationUsesTheEnginesWorkers) {

@@ -14,7 +14,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "tbb/global_control.h"
 #include "tbb/info.h"
+#include "tbb/task.h"
+#include "tbb/task_group.h"
 #include "tessera/base/error.h"
+#include "tessera/base/fork.h"
 #include "tessera/engine/workers/thread_frame.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -165,6 +168,19 @@ void ArenaObserver::on_scheduler_exit(bool is_worker) {
     ThreadFrame::SetArena(0);
   }
   PublishThroughTbb(this);
+}
+
+void CallInOwnContext(const std::function<void()>& fn) {
+  // current_context would make TBB known to a thread that has not used it, so the index comes
+  // first.
+  const bool is_in_task =
+      !ThreadsLostInFork() &&
+      tbb::this_task_arena::current_thread_index() != tbb::task_arena::not_initialized &&
+      tbb::task::current_context() != nullptr;
+  if (!is_in_task) return fn();
+  tbb::task_group_context context(tbb::task_group_context::isolated,
+                                  tbb::task_group_context::fp_settings);
+  tbb::task_group(context).run_and_wait(fn);
 }
 
 #if defined(TESSERA_ENGINE_TSAN)

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "tbb/task_arena.h"
 #include "tbb/task_scheduler_observer.h"
@@ -50,6 +51,11 @@ class ArenaObserver final : public tbb::task_scheduler_observer {
  private:
   const uint64_t engine_id_;
 };
+
+/// Calls `fn` on the calling thread. If the thread is in a TBB task, `fn` runs in a TBB context of
+/// its own: the loops inside it run completely even if the task's group is cancelled, or if another
+/// task of the group throws. Rethrows the exceptions of `fn`.
+void CallInOwnContext(const std::function<void()>& fn);
 
 // The rest explains to ThreadSanitizer, and does nothing in other builds, that an uninstrumented
 // TBB passes on the one thing that an engine gives to it: an address. All else is ordered by the

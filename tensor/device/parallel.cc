@@ -7,7 +7,9 @@
 #include "tbb/parallel_for.h"
 #include "tbb/partitioner.h"
 #include "tbb/task_arena.h"
+#include "tbb/task_group.h"
 #include "tessera/base/environment.h"
+#include "tessera/base/error.h"
 #include "tessera/base/fork.h"
 
 namespace tessera {
@@ -58,10 +60,20 @@ void RunRanges(int64_t n, int64_t grain, const RangeUnits& units, RangeFunction 
   // A single thread runs the loop without TBB too. A TBB task costs it a quarter of a microsecond,
   // which is 3 % of a range that comes from memory.
   if (ParallelWidth() == 1) return RunSerially(0, count, longest, loop);
+  // Without a context of its own, the loop would skip ranges and return if the caller is a task of
+  // a group that is cancelled, or in which another task throws. The threads take the caller's
+  // floating-point settings, such as the rounding mode, as a loop in one thread does.
+  tbb::task_group_context isolated(tbb::task_group_context::isolated,
+                                   tbb::task_group_context::fp_settings);
   tbb::parallel_for(
       tbb::blocked_range<int64_t>(0, count, longest),
       [&loop](const tbb::blocked_range<int64_t>& range) { loop.Run(range.begin(), range.end()); },
-      tbb::simple_partitioner());
+      tbb::simple_partitioner(), isolated);
+  if (isolated.is_group_execution_cancelled()) {
+    throw FailedPrecondition(
+        "ParallelFor: a range of the loop has cancelled the loop's TBB context, so some of its ", n,
+        " steps were skipped; expected all of them to run");
+  }
 }
 
 }  // namespace tensor_internal

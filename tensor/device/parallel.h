@@ -94,6 +94,11 @@ inline void ParallelForRange(int64_t n, int64_t grain, const void* first, int64_
 /// over ranges must combine the results of the ranges in the order of the ranges. The calling
 /// thread runs all ranges in the child of a fork in which TBB's threads are missing
 /// (ThreadsLostInFork). An exception from a body is rethrown here.
+///
+/// The loop has a TBB context of its own: it runs completely even if the caller is a task of a
+/// tbb::task_group that is cancelled, or in which another task throws. All threads take the
+/// caller's floating-point settings. Throws Error(kFailedPrecondition) if a body cancels the loop
+/// by tbb::task::current_context().
 template <typename Body>
 void ParallelFor(int64_t n, int64_t grain, const Body& body) {
   if (n <= 0) return;

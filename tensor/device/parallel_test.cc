@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <stdexcept>
@@ -14,7 +16,11 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tbb/global_control.h"
+#include "tbb/task.h"
 #include "tbb/task_arena.h"
+#include "tbb/task_group.h"
+#include "tessera/base/error.h"
 
 namespace tessera {
 namespace {
@@ -127,6 +133,89 @@ TEST(ParallelForTest, ExceptionReachesTheCaller) {
     EXPECT_THROW(ParallelFor(n, 10, [](int64_t, int64_t) { throw std::runtime_error("body"); }),
                  std::runtime_error);
   }
+}
+
+TEST(ParallelForTest, EveryRangeRunsInsideACancelledTaskGroup) {
+  tbb::task_arena arena(2);
+  const Ranges expected = RangesOf(12345, 100);
+  Ranges ranges;
+  arena.execute([&] {
+    tbb::task_group group;
+    group.run_and_wait([&] {
+      group.cancel();
+      ranges = RangesOf(12345, 100);
+    });
+  });
+  EXPECT_EQ(ranges, expected);
+}
+
+TEST(ParallelForTest, EveryRangeRunsWhenTheTaskGroupIsCancelledMeanwhile) {
+  tbb::task_arena arena(2);
+  std::atomic<int64_t> steps{0};
+  arena.execute([&] {
+    tbb::task_group group;
+    group.run_and_wait([&] {
+      ParallelFor(12345, 100, [&](int64_t begin, int64_t end) {
+        if (begin == 0) group.cancel();
+        steps += end - begin;
+      });
+    });
+  });
+  EXPECT_EQ(steps, 12345);
+}
+
+TEST(ParallelForTest, EveryRangeRunsBesideATaskThatThrows) {
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 2);
+  tbb::task_arena arena(2);
+  std::atomic<bool> begun{false};
+  std::atomic<int64_t> steps{0};
+  const auto run = [&] {
+    tbb::task_group group;
+    group.run([&] {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!begun && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      throw std::runtime_error("the other task");
+    });
+    group.run_and_wait([&] {
+      begun = true;
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      while (!tbb::is_current_task_group_canceling() && std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+      }
+      ParallelFor(12345, 100, [&](int64_t begin, int64_t end) { steps += end - begin; });
+    });
+  };
+  EXPECT_THROW(arena.execute(run), std::runtime_error);
+  EXPECT_EQ(steps, 12345);
+}
+
+TEST(ParallelForTest, ABodyThatCancelsItsLoopIsAnError) {
+  tbb::task_arena arena(2);
+  const auto run = [] {
+    ParallelFor(12345, 100,
+                [](int64_t, int64_t) { tbb::task::current_context()->cancel_group_execution(); });
+  };
+  try {
+    arena.execute(run);
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kFailedPrecondition);
+    EXPECT_THAT(error.what(), testing::HasSubstr("some of its 12345 steps were skipped"));
+  }
+}
+
+TEST(ParallelForTest, ThreadsRoundAsTheCallerDoes) {
+  tbb::task_arena arena(2);
+  arena.execute([] {
+    const int usual = std::fegetround();
+    ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+    std::atomic<int> others{0};
+    ParallelFor(12345, 100, [&](int64_t, int64_t) { others += std::fegetround() != FE_UPWARD; });
+    const int after = std::fegetround();
+    std::fesetround(usual);
+    EXPECT_EQ(others, 0);
+    EXPECT_EQ(after, FE_UPWARD);
+  });
 }
 
 TEST(ParallelForTest, LoopsNest) {

@@ -1,5 +1,5 @@
 // The same bits from one, two and eight threads: what a seed promises would otherwise depend on the
-// machine's load.
+// machine's load. A task of a cancelled task group gets them too.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tbb/global_control.h"
 #include "tbb/task_arena.h"
+#include "tbb/task_group.h"
 #include "tessera/tensor/expr/elementwise.h"
 #include "tessera/tensor/fuse/fuse.h"
 #include "tessera/tensor/linalg/batch_gemm.h"
@@ -23,14 +24,24 @@
 namespace tessera {
 namespace {
 
-// Runs `evaluate` with one, two and eight threads and expects the same bytes of `memory` each time.
-void ExpectSameBytes(const std::function<std::vector<char>()>& memory, size_t element_bytes,
+// Runs `evaluate` with one, two and eight threads, and with three in a cancelled task group.
+// Expects the same bytes of `memory` each time, which `clear` overwrites before.
+void ExpectSameBytes(const std::function<std::vector<char>()>& memory,
+                     const std::function<void()>& clear, size_t element_bytes,
                      const std::string& what, const std::function<void()>& evaluate) {
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 8);
   std::vector<char> first;
   for (const int width : {1, 2, 8, 3}) {
+    const bool is_cancelled = width == 3;
     tbb::task_arena arena(width);
-    arena.execute([&] { evaluate(); });
+    clear();
+    arena.execute([&] {
+      tbb::task_group group;
+      group.run_and_wait([&] {
+        if (is_cancelled) group.cancel();
+        evaluate();
+      });
+    });
     const std::vector<char> result = memory();
     if (first.empty()) first = result;
     ASSERT_EQ(result.size(), first.size());
@@ -38,7 +49,8 @@ void ExpectSameBytes(const std::function<std::vector<char>()>& memory, size_t el
     for (size_t i = 0; i < result.size(); i += element_bytes) {
       differing += std::memcmp(&result[i], &first[i], element_bytes) != 0;
     }
-    EXPECT_EQ(differing, 0u) << what << " with " << width << " threads: of "
+    EXPECT_EQ(differing, 0u) << what << " with " << width << " threads"
+                             << (is_cancelled ? " in a cancelled group" : "") << ": of "
                              << result.size() / element_bytes;
   }
 }
@@ -53,7 +65,8 @@ void ExpectSameBits(GuardedTensor<N, T>* out, const std::string& what,
     std::memcpy(bytes.data(), values.data(), bytes.size());
     return bytes;
   };
-  ExpectSameBytes(memory, sizeof(T), what, evaluate);
+  const auto clear = [out] { out->Set(std::vector<T>(out->values().size(), T(77))); };
+  ExpectSameBytes(memory, clear, sizeof(T), what, evaluate);
 }
 
 template <typename T>
