@@ -53,6 +53,14 @@ struct StepwiseFunctor : WideFunctor {
 template <typename T>
 struct Avx2Packet;
 
+/// Satisfied by Avx2Packet<T> of any T.
+template <typename P>
+inline constexpr bool kIsAvx2Packet = false;
+template <typename T>
+inline constexpr bool kIsAvx2Packet<Avx2Packet<T>> = true;
+template <typename P>
+concept AnyAvx2Packet = kIsAvx2Packet<P>;
+
 /// True if loops over elements of T may use AVX2 packets.
 template <typename T>
 inline constexpr bool kHasAvx2PacketsOf = TESSERA_HAS_AVX2_PACKETS &&
@@ -164,6 +172,10 @@ inline void FenceStreamed() {
 #if TESSERA_HAS_AVX2_PACKETS
 
 /// The functions of pk with which functors are written, for AVX2 packets.
+///
+/// Each has the signature of Eigen's function template and a constraint on the packet, so that it
+/// is chosen for AVX2 packets alone. Eigen 5 calls functions of pk with explicit template
+/// arguments, which a template over the element type would take for elements.
 namespace Eigen::internal {
 
 template <typename T>
@@ -201,54 +213,44 @@ TESSERA_HD tessera::Avx2Packet<double> pset1<tessera::Avx2Packet<double>>(const 
   using P = tessera::Avx2Packet<double>;
   return P::OfBits(P::Bits{} | __builtin_bit_cast(int64_t, a));
 }
-template <typename T>
-TESSERA_HD tessera::Avx2Packet<T> pzero(const tessera::Avx2Packet<T>&) {
-  return typename tessera::Avx2Packet<T>::Vector{};
+template <tessera::AnyAvx2Packet P>
+TESSERA_HD P pzero(const P&) {
+  return typename P::Vector{};
 }
 
 // The lanes of a packet as integers. It is no function, since a function would return them in a
 // register.
-#define TESSERA_AVX2_BITS(packet) \
-  reinterpret_cast<typename tessera::Avx2Packet<T>::Bits>((packet).v)
+#define TESSERA_AVX2_BITS(packet) reinterpret_cast<typename P::Bits>((packet).v)
 
-#define TESSERA_DEFINE_AVX2_BINARY(function, ...)                               \
-  template <typename T>                                                         \
-  TESSERA_HD tessera::Avx2Packet<T> function(const tessera::Avx2Packet<T>& a,   \
-                                             const tessera::Avx2Packet<T>& b) { \
-    return __VA_ARGS__;                                                         \
+#define TESSERA_DEFINE_AVX2_BINARY(function, ...) \
+  template <tessera::AnyAvx2Packet P>             \
+  TESSERA_HD P function(const P& a, const P& b) { \
+    return __VA_ARGS__;                           \
   }
 TESSERA_DEFINE_AVX2_BINARY(padd, a.v + b.v)
 TESSERA_DEFINE_AVX2_BINARY(psub, a.v - b.v)
 TESSERA_DEFINE_AVX2_BINARY(pmul, a.v* b.v)
 TESSERA_DEFINE_AVX2_BINARY(pdiv, a.v / b.v)
-TESSERA_DEFINE_AVX2_BINARY(pcmp_eq, tessera::Avx2Packet<T>::OfBits(a.v == b.v))
-TESSERA_DEFINE_AVX2_BINARY(pcmp_lt, tessera::Avx2Packet<T>::OfBits(a.v < b.v))
-TESSERA_DEFINE_AVX2_BINARY(pcmp_le, tessera::Avx2Packet<T>::OfBits(a.v <= b.v))
-TESSERA_DEFINE_AVX2_BINARY(pand, tessera::Avx2Packet<T>::OfBits(TESSERA_AVX2_BITS(a) &
-                                                                TESSERA_AVX2_BITS(b)))
-TESSERA_DEFINE_AVX2_BINARY(por, tessera::Avx2Packet<T>::OfBits(TESSERA_AVX2_BITS(a) |
-                                                               TESSERA_AVX2_BITS(b)))
-TESSERA_DEFINE_AVX2_BINARY(pxor, tessera::Avx2Packet<T>::OfBits(TESSERA_AVX2_BITS(a) ^
-                                                                TESSERA_AVX2_BITS(b)))
-TESSERA_DEFINE_AVX2_BINARY(pandnot, tessera::Avx2Packet<T>::OfBits(TESSERA_AVX2_BITS(a) &
-                                                                   ~TESSERA_AVX2_BITS(b)))
+TESSERA_DEFINE_AVX2_BINARY(pcmp_eq, P::OfBits(a.v == b.v))
+TESSERA_DEFINE_AVX2_BINARY(pcmp_lt, P::OfBits(a.v < b.v))
+TESSERA_DEFINE_AVX2_BINARY(pcmp_le, P::OfBits(a.v <= b.v))
+TESSERA_DEFINE_AVX2_BINARY(pand, P::OfBits(TESSERA_AVX2_BITS(a) & TESSERA_AVX2_BITS(b)))
+TESSERA_DEFINE_AVX2_BINARY(por, P::OfBits(TESSERA_AVX2_BITS(a) | TESSERA_AVX2_BITS(b)))
+TESSERA_DEFINE_AVX2_BINARY(pxor, P::OfBits(TESSERA_AVX2_BITS(a) ^ TESSERA_AVX2_BITS(b)))
+TESSERA_DEFINE_AVX2_BINARY(pandnot, P::OfBits(TESSERA_AVX2_BITS(a) & ~TESSERA_AVX2_BITS(b)))
 #undef TESSERA_DEFINE_AVX2_BINARY
 
-template <typename T>
-TESSERA_HD tessera::Avx2Packet<T> pmadd(const tessera::Avx2Packet<T>& a,
-                                        const tessera::Avx2Packet<T>& b,
-                                        const tessera::Avx2Packet<T>& c) {
+template <tessera::AnyAvx2Packet P>
+TESSERA_HD P pmadd(const P& a, const P& b, const P& c) {
   return a.v * b.v + c.v;  // two roundings, as the baseline has them
 }
-template <typename T>
-TESSERA_HD tessera::Avx2Packet<T> pabs(const tessera::Avx2Packet<T>& a) {
-  return pandnot(a, pset1<tessera::Avx2Packet<T>>(T(-0.0)));
+template <tessera::AnyAvx2Packet P>
+TESSERA_HD P pabs(const P& a) {
+  return pandnot(a, pset1<P>(typename unpacket_traits<P>::type(-0.0)));
 }
 /// Returns a where the mask is set, else b. All bits of a lane of the mask are equal.
-template <typename T>
-TESSERA_HD tessera::Avx2Packet<T> pselect(const tessera::Avx2Packet<T>& mask,
-                                          const tessera::Avx2Packet<T>& a,
-                                          const tessera::Avx2Packet<T>& b) {
+template <tessera::AnyAvx2Packet P>
+TESSERA_HD P pselect(const P& mask, const P& a, const P& b) {
   return TESSERA_AVX2_BITS(mask) < 0 ? a.v : b.v;
 }
 // The square roots are written in assembler, since the vector extensions have none, and two packets
@@ -256,6 +258,7 @@ TESSERA_HD tessera::Avx2Packet<T> pselect(const tessera::Avx2Packet<T>& mask,
 // twentieth of the time: a build that inlines less, as at -O0 or under sanitizers, compiles them
 // into functions for the baseline, where no register holds a packet.
 #define TESSERA_DEFINE_AVX2_ROOT(T, instruction)                                           \
+  template <>                                                                              \
   TESSERA_HD tessera::Avx2Packet<T> psqrt(const tessera::Avx2Packet<T>& a) {               \
     tessera::Avx2Packet<T>::Vector root;                                                   \
     asm(instruction " %1, %%ymm0\n\tvmovups %%ymm0, %0" : "=m"(root) : "m"(a.v) : "xmm0"); \

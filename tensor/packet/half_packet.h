@@ -86,8 +86,8 @@ TESSERA_HD Avx2Packet<To> ConvertPacket(const P& a) {
 
 #if TESSERA_HAS_AVX2_PACKETS
 
-/// The functions of pk for packets of half_t. They replace functions of avx2_packet.h, which would
-/// compute with the encoded numbers as integers.
+/// The functions of pk for packets of half_t. They specialize functions of avx2_packet.h, which
+/// would compute with the encoded numbers as integers.
 namespace Eigen::internal {
 
 template <>
@@ -111,6 +111,7 @@ TESSERA_HD tessera::Avx2Packet<tessera::half_t> pset1<tessera::Avx2Packet<tesser
 }
 
 #define TESSERA_DEFINE_HALF_ARITHMETIC(function, instruction)                                \
+  template <>                                                                                \
   TESSERA_HD tessera::Avx2Packet<tessera::half_t> function(                                  \
       const tessera::Avx2Packet<tessera::half_t>& a,                                         \
       const tessera::Avx2Packet<tessera::half_t>& b) {                                       \
@@ -127,6 +128,7 @@ TESSERA_DEFINE_HALF_ARITHMETIC(pdiv, "vdivps")
 #undef TESSERA_DEFINE_HALF_ARITHMETIC
 
 #define TESSERA_DEFINE_HALF_COMPARISON(function, instruction)                                \
+  template <>                                                                                \
   TESSERA_HD tessera::Avx2Packet<tessera::half_t> function(                                  \
       const tessera::Avx2Packet<tessera::half_t>& a,                                         \
       const tessera::Avx2Packet<tessera::half_t>& b) {                                       \
@@ -142,17 +144,20 @@ TESSERA_DEFINE_HALF_COMPARISON(pcmp_lt, "vcmpltps")
 TESSERA_DEFINE_HALF_COMPARISON(pcmp_le, "vcmpleps")
 #undef TESSERA_DEFINE_HALF_COMPARISON
 
+template <>
 TESSERA_HD tessera::Avx2Packet<tessera::half_t> pmadd(
     const tessera::Avx2Packet<tessera::half_t>& a, const tessera::Avx2Packet<tessera::half_t>& b,
     const tessera::Avx2Packet<tessera::half_t>& c) {
   return padd(pmul(a, b), c);  // two roundings
 }
 /// Returns the absolute values; a NaN stays as it is, as with half_t.
+template <>
 TESSERA_HD tessera::Avx2Packet<tessera::half_t> pabs(
     const tessera::Avx2Packet<tessera::half_t>& a) {
   const auto sign = pset1<tessera::Avx2Packet<tessera::half_t>>(tessera::half_t(-0.0f));
   return pandnot(a, pand(sign, pcmp_le(a, pzero(a))));
 }
+template <>
 TESSERA_HD tessera::Avx2Packet<tessera::half_t> psqrt(
     const tessera::Avx2Packet<tessera::half_t>& a) {
   const tessera::DecodedHalves x = tessera::DecodeHalves(a);

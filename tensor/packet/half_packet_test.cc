@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -222,6 +223,48 @@ TEST(HalfPacketRowsTest, RowsWithPaddingAndBroadcasts) {
     }
     EXPECT_TRUE(r.GuardsIntact());
   }
+}
+
+/// Calls each function of pk that avx2_packet.h has with its template arguments, as Eigen 5 does.
+template <typename P>
+void ExpectExplicitCalls() {
+  using T = typename pk::unpacket_traits<P>::type;
+  const auto all = [](double value) { return pk::pset1<P>(static_cast<T>(value)); };
+  const auto same = [](const P& x, const P& y) {
+    T first[pk::unpacket_traits<P>::size], second[pk::unpacket_traits<P>::size];
+    pk::pstoreu<T, P>(first, x);
+    pk::pstoreu<T, P>(second, y);
+    return std::memcmp(first, second, sizeof(first)) == 0;
+  };
+  const P a = all(2), b = all(3);
+  EXPECT_TRUE(same(pk::padd<P>(a, b), all(5)));
+  EXPECT_TRUE(same(pk::psub<P>(a, b), all(-1)));
+  EXPECT_TRUE(same(pk::pmul<P>(a, b), all(6)));
+  EXPECT_TRUE(same(pk::pdiv<P>(b, a), all(1.5)));
+  EXPECT_TRUE(same(pk::pmadd<P>(a, b, a), all(8)));
+  EXPECT_TRUE(same(pk::pabs<P>(all(-2)), a));
+  EXPECT_TRUE(same(pk::psqrt<P>(b), pk::psqrt(b)));
+  EXPECT_TRUE(same(pk::pzero<P>(a), all(0)));
+  EXPECT_TRUE(same(pk::pselect<P>(pk::pcmp_lt<P>(a, b), a, b), a));
+  EXPECT_TRUE(same(pk::pselect<P>(pk::pcmp_le<P>(b, a), a, b), b));
+  EXPECT_TRUE(same(pk::pselect<P>(pk::pcmp_eq<P>(a, a), a, b), a));
+  EXPECT_TRUE(same(pk::pand<P>(a, pk::pcmp_lt<P>(a, b)), a));
+  EXPECT_TRUE(same(pk::pandnot<P>(a, pk::pcmp_lt<P>(a, b)), all(0)));
+  EXPECT_TRUE(same(pk::por<P>(a, all(0)), a));
+  EXPECT_TRUE(same(pk::pxor<P>(a, a), all(0)));
+}
+
+TEST(PacketFunctionsTest, TakeTheirTemplateArguments) {
+  ExpectExplicitCalls<PacketTraits<float>::type>();
+  ExpectExplicitCalls<PacketTraits<double>::type>();
+  EXPECT_EQ(pk::padd<float>(2, 3), 5);
+  EXPECT_EQ(pk::pmul<double>(2, 3), 6);
+#if TESSERA_HAS_AVX2_PACKETS
+  if (!RunsAvx2()) return;
+  ExpectExplicitCalls<Avx2Packet<float>>();
+  ExpectExplicitCalls<Avx2Packet<double>>();
+  ExpectExplicitCalls<Avx2Packet<half_t>>();
+#endif
 }
 
 using Half = Tensor<cpu, 1, half_t>;
