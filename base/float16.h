@@ -153,10 +153,12 @@ using half_t = Float16<base_internal::Binary16Format>;
 using bfloat16_t = Float16<base_internal::Bfloat16Format>;
 
 /// A 16-bit floating-point number that behaves as mshadow's does: it converts to float by itself,
-/// takes any number in an assignment (`h = 0.5f`) but not in an initialization (`half_t h(0.5f)`),
-/// and stays 16 bits wide in arithmetic with any other number (`2.0f * h` is a half_t). Each
-/// operation converts to float, computes there and rounds to the nearest, ties to even; a double
-/// is rounded to float first. Comparisons are those of float.
+/// any number converts to it by itself (`half_t h = 0.5f`), and it stays 16 bits wide in arithmetic
+/// with any other number (`2.0f * h` is a half_t). Each operation converts to float, computes there
+/// and rounds to the nearest, ties to even; a double is rounded to float first. Comparisons are
+/// those of float. Since either type converts to the other, `condition ? h : 0.5f` does not
+/// compile: write `half_t(0.5f)` or `float(h)`. Enumerators and other 16-bit formats convert
+/// explicitly.
 ///
 /// Float16 works on host and device. Format states the widths, and encodes and decodes. The
 /// functions for volatile objects are for reducers in mshadow's style, `Reduce(volatile T& dst,
@@ -168,7 +170,7 @@ class Float16 {
   template <typename T>
   requires(std::is_arithmetic_v<T> ||
            (std::is_enum_v<T> && std::is_convertible_v<T, int>)) TESSERA_HD
-      explicit Float16(T value)
+      explicit(!std::is_arithmetic_v<T>) Float16(T value)
       : half_(Format::Encode(static_cast<float>(value))) {}
   template <typename Other>
   TESSERA_HD explicit Float16(Float16<Other> value)

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <type_traits>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -16,8 +17,11 @@ namespace {
 
 static_assert(sizeof(half_t) == 2 && sizeof(bfloat16_t) == 2);
 static_assert(std::is_trivial_v<half_t> && std::is_trivial_v<bfloat16_t>);
-static_assert(!std::convertible_to<float, half_t>, "only an assignment rounds silently");
-static_assert(!std::convertible_to<half_t, bfloat16_t>);
+static_assert(std::convertible_to<float, half_t> && std::convertible_to<int, half_t>);
+static_assert(!std::convertible_to<half_t, bfloat16_t>, "only an assignment rounds it silently");
+enum Enumeration : int {};
+static_assert(!std::convertible_to<Enumeration, half_t>);
+static_assert(std::constructible_from<half_t, Enumeration>);
 static_assert(std::same_as<decltype(2.0f * half_t()), half_t>);
 static_assert(std::same_as<decltype(half_t() + 1), half_t>);
 static_assert(std::same_as<decltype(half_t() / 2.0), half_t>);
@@ -119,6 +123,35 @@ TYPED_TEST(Float16Test, AssignmentTakesAnyNumber) {
   EXPECT_EQ(a, 0.25f);
   a = bfloat16_t(2.0f);
   EXPECT_EQ(a, 2.0f);
+}
+
+template <typename T>
+T OneIfPositive(float a) {
+  return a > 0 ? 1.0f : 0.0f;
+}
+/// Numbers are passed as numbers although they convert to T.
+template <typename T>
+struct Overloads {
+  static int BitsOf(T) { return 16; }
+  static int BitsOf(float) { return 32; }
+};
+
+TYPED_TEST(Float16Test, InitializationTakesAnyNumber) {
+  const TypeParam a = 1.0f, b = 0.25, c = 3, d = true, e = int64_t{-2}, f = {0.5f};
+  EXPECT_EQ(a, 1.0f);
+  EXPECT_EQ(b, 0.25f);
+  EXPECT_EQ(c, 3.0f);
+  EXPECT_EQ(d, 1.0f);
+  EXPECT_EQ(e, -2.0f);
+  EXPECT_EQ(f, 0.5f);
+  EXPECT_EQ(OneIfPositive<TypeParam>(2), 1.0f);
+  const std::vector<TypeParam> several = {1.0f, 2, 0.5};
+  EXPECT_EQ(several[2], 0.5f);
+  EXPECT_EQ(Overloads<TypeParam>::BitsOf(a), 16);
+  EXPECT_EQ(Overloads<TypeParam>::BitsOf(1.0f), 32);
+  EXPECT_EQ(Overloads<TypeParam>::BitsOf(1.0), 32);
+  EXPECT_EQ(Overloads<TypeParam>::BitsOf(1), 32);
+  EXPECT_TRUE(a + 1 == 2 && 2 * a > 1.5 && a < c && a != 0);
 }
 
 TYPED_TEST(Float16Test, ArithmeticRoundsOnceFromFloat) {

@@ -15,12 +15,12 @@ typedef __half2 half2;
 
 namespace mshadow {
 
-/// IEEE binary16. Numbers convert to it explicitly, `half::half_t(0.5f)`, and it converts to float.
+/// IEEE binary16. Numbers convert to it, `half::half_t h = 0.5f`, and it converts to float.
 namespace half {
 using tessera::half_t;
 }  // namespace half
 
-/// bfloat16. Numbers convert to it explicitly, and it converts to float.
+/// bfloat16. Numbers convert to it, and it converts to float.
 namespace bfloat {
 /// The type; see tessera::Float16.
 using bf16_t = tessera::bfloat16_t;
