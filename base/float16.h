@@ -229,15 +229,17 @@ class Float16 {
   TESSERA_HD explicit constexpr Float16(Encoding encoding) : half_(encoding.bits) {}
 };
 
+namespace base_internal {
+
 /// static_cast<To>(value), in a form that compilers vectorize in a loop; for one half_t it is
 /// slower than the cast. The bits are the same, except that signaling NaNs become quiet.
 template <typename To, typename From>
 TESSERA_HD To ConvertInLoop(const From& value) {
 #if !TESSERA_DEVICE_CODE
   if constexpr (std::is_same_v<To, half_t> && std::is_arithmetic_v<From>) {
-    return half_t::Binary(base_internal::Binary16Format::EncodeInLoop(static_cast<float>(value)));
+    return half_t::Binary(Binary16Format::EncodeInLoop(static_cast<float>(value)));
   } else if constexpr (std::is_same_v<From, half_t> && std::is_arithmetic_v<To>) {
-    return static_cast<To>(base_internal::Binary16Format::DecodeInLoop(value.bits()));
+    return static_cast<To>(Binary16Format::DecodeInLoop(value.bits()));
   }
 #endif
   return static_cast<To>(value);
@@ -247,17 +249,19 @@ TESSERA_HD To ConvertInLoop(const From& value) {
 template <typename T>
 concept BesideFloat16 = std::is_arithmetic_v<T>;
 
+}  // namespace base_internal
+
 /// Arithmetic of two Float16, or of a Float16 and another number, with a result of 16 bits.
 #define TESSERA_FLOAT16_OPERATOR(OP)                                             \
   template <typename Format>                                                     \
   TESSERA_HD Float16<Format> operator OP(Float16<Format> a, Float16<Format> b) { \
     return Float16<Format>(float(a) OP float(b));                                \
   }                                                                              \
-  template <typename Format, BesideFloat16 T>                                    \
+  template <typename Format, base_internal::BesideFloat16 T>                     \
   TESSERA_HD Float16<Format> operator OP(Float16<Format> a, T b) {               \
     return Float16<Format>(float(a) OP static_cast<float>(b));                   \
   }                                                                              \
-  template <typename Format, BesideFloat16 T>                                    \
+  template <typename Format, base_internal::BesideFloat16 T>                     \
   TESSERA_HD Float16<Format> operator OP(T a, Float16<Format> b) {               \
     return Float16<Format>(static_cast<float>(a) OP float(b));                   \
   }

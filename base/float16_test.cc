@@ -15,6 +15,8 @@
 namespace tessera {
 namespace {
 
+using base_internal::ConvertInLoop;
+
 static_assert(sizeof(half_t) == 2 && sizeof(bfloat16_t) == 2);
 static_assert(std::is_trivial_v<half_t> && std::is_trivial_v<bfloat16_t>);
 static_assert(std::convertible_to<float, half_t> && std::convertible_to<int, half_t>);

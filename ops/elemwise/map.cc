@@ -11,6 +11,9 @@
 namespace tessera::ops_internal {
 namespace {
 
+using tensor_internal::ParallelForLines;
+using tensor_internal::TaskPlan;
+
 size_t At(int index) { return static_cast<size_t>(index); }
 
 // The elements that are converted or gathered at a time. The blocks of all operands and of the

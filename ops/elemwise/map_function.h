@@ -49,7 +49,7 @@ template <typename Op, int kOperands, typename T>
 void MapRow(const T* const* in, T* out, index_t n) {
   if constexpr (kOperands == 1 && HasArrayKernelOfOne<Op, T>) {
     Op::ArrayKernel(in[0], out, n);
-  } else if (RunsAvx2()) {
+  } else if (tensor_internal::RunsAvx2()) {
     MapAvx2<Op, kOperands>(in, out, n);
   } else {
     MapLoop<Op>(in, out, n, std::make_index_sequence<kOperands>());

@@ -74,11 +74,14 @@ TESSERA_AVX2_LOOP void AccumulateAvx2(T* totals, const T* row, index_t n) {
 
 template <typename R, typename T>
 ReduceRows<T> MakeReduceRows() {
-  return {.fold = [](const T* row,
-                     index_t n) { return RunsAvx2() ? FoldAvx2<R>(row, n) : Fold<R>(row, n); },
+  return {.fold =
+              [](const T* row, index_t n) {
+                return tensor_internal::RunsAvx2() ? FoldAvx2<R>(row, n) : Fold<R>(row, n);
+              },
           .accumulate =
               [](T* totals, const T* row, index_t n) {
-                RunsAvx2() ? AccumulateAvx2<R>(totals, row, n) : Accumulate<R>(totals, row, n);
+                tensor_internal::RunsAvx2() ? AccumulateAvx2<R>(totals, row, n)
+                                            : Accumulate<R>(totals, row, n);
               },
           .merge =
               [](T* totals, const T* parts, index_t n) {

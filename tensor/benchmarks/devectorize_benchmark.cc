@@ -31,6 +31,8 @@ namespace {
 using benchmarking::AddCase;
 using benchmarking::Bound;
 using benchmarking::Variants;
+using tensor_internal::InstructionSet;
+using tensor_internal::UsedInstructionSet;
 using Matrix = Tensor<cpu, 2, double>;
 using Vector = Tensor<cpu, 1, double>;
 using Map = Eigen::Map<Eigen::Array<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;

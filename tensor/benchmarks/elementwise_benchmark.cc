@@ -17,6 +17,8 @@ namespace {
 
 using benchmarking::AddCase;
 using benchmarking::Variants;
+using tensor_internal::InstructionSet;
+using tensor_internal::UsedInstructionSet;
 using Map = Eigen::Map<Eigen::ArrayXf>;
 
 struct Data {
@@ -207,15 +209,15 @@ void AddOtherFunctions() {
   AddFunction(
       "pow_number", 0.1f, 10, [](const auto& x) { return pow(x, 2.3f); },
       [](float x) { return std::pow(x, 2.3f); }, [](const Map& x) { return x.pow(2.3f); }, {2});
-  const auto digamma_of_number = [](float x) { return Digamma(x); };
+  const auto digamma_of_number = [](float x) { return tensor_internal::Digamma(x); };
   AddFunction(
       "digamma", 0.5f, 20, [](const auto& x) { return digamma(x); }, digamma_of_number,
       [=](const Map& x) { return x.unaryExpr(digamma_of_number); }, {3});
-  const auto log_gamma_of_number = [](float x) { return LogGamma(x); };
+  const auto log_gamma_of_number = [](float x) { return tensor_internal::LogGamma(x); };
   AddFunction(
       "lgamma", 0.5f, 20, [](const auto& x) { return lgamma(x); }, log_gamma_of_number,
       [=](const Map& x) { return x.unaryExpr(log_gamma_of_number); }, {2, 1.6});
-  const auto gamma_of_number = [](float x) { return Gamma(x); };
+  const auto gamma_of_number = [](float x) { return tensor_internal::Gamma(x); };
   AddFunction(
       "gamma", 0.5f, 20, [](const auto& x) { return gamma(x); }, gamma_of_number,
       [=](const Map& x) { return x.unaryExpr(gamma_of_number); }, {4});

@@ -44,7 +44,7 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   static constexpr int kRank = N;
   static constexpr int kSubdim = N - 1;             ///< the rank of operator[]'s result
   static constexpr bool kDevCPU = Device::kDevCPU;  ///< whether the host may read the memory
-  static constexpr bool kHasPacket = PacketTraits<Value>::kVectorizable;
+  static constexpr bool kHasPacket = tensor_internal::PacketTraits<Value>::kVectorizable;
   static constexpr bool kHasGroups = true;
   static constexpr bool kHasAvx2Packet = true;
   static constexpr bool kMovesElements = false;
@@ -150,10 +150,12 @@ class Tensor : public TRValue<Tensor<Device, N, Value>, Device, N, Value> {
   TESSERA_HD Value Eval(index_t y, index_t x) const { return dptr_[y * stride_ + x]; }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const {
-    return LoadPacket<P>(dptr_ + y * stride_ + x);
+    return tensor_internal::LoadPacket<P>(dptr_ + y * stride_ + x);
   }
   bool IsFlat() const { return CheckContiguous(); }
-  bool GroupsAreAligned(index_t rows) const { return RowsAreAligned(dptr_, rows, stride_); }
+  bool GroupsAreAligned(index_t rows) const {
+    return tensor_internal::RowsAreAligned(dptr_, rows, stride_);
+  }
 
   // The evaluators' namespace is a template argument here, so that translation units compiled for
   // different instruction sets do not share a body. Assigning an object of a class derived from

@@ -106,8 +106,8 @@ void AssignReference(const R& dst, const E& e) {
   using T = typename R::value_type;
   using Device = typename R::device_type;
   RequireMemoryToWrite(dst);
-  if constexpr (!kCompilesLoops<Device>) {
-    RequireCompilerFor<Device>();
+  if constexpr (!tensor_internal::kCompilesLoops<Device>) {
+    tensor_internal::RequireCompilerFor<Device>();
   } else if constexpr (FillsElements<E, R>) {
     EvaluateInto<Saver>(dst, FillingElements<T>(e));
   } else if constexpr (ComplexExpression<E>) {

@@ -10,7 +10,7 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
 
-namespace tessera {
+namespace tessera::tensor_internal {
 namespace {
 
 #if defined(__x86_64__)
@@ -62,4 +62,4 @@ std::string_view Name(InstructionSet set) {
   return "baseline";
 }
 
-}  // namespace tessera
+}  // namespace tessera::tensor_internal

@@ -5,7 +5,7 @@
 
 #include "tessera/base/dialect.h"
 
-namespace tessera {
+namespace tessera::tensor_internal {
 
 /// The instruction sets for which kernels are compiled; a program runs the kernels of one of them.
 /// kBaseline is x86-64 with SSE2, or the set that the build chooses. kAvx2 is AVX2 with FMA and
@@ -22,6 +22,6 @@ InstructionSet UsedInstructionSet();
 /// Returns "baseline", "avx2" or "avx512".
 std::string_view Name(InstructionSet set);
 
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_DEVICE_INSTRUCTION_SET_H_

@@ -8,6 +8,9 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::InstructionSet;
+using tensor_internal::UsedInstructionSet;
+
 // The variable is read once, so each value needs a process of its own.
 int RunWith(const char* value) {
   setenv("TESSERA_INSTRUCTION_SET", value, 1);

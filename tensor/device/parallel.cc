@@ -13,6 +13,7 @@
 #include "tessera/base/fork.h"
 
 namespace tessera {
+namespace tensor_internal {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
@@ -40,8 +41,6 @@ void RunSerially(int64_t begin, int64_t end, int64_t grain, const UnitLoop& loop
 }
 
 }  // namespace
-
-namespace tensor_internal {
 
 int64_t ReadElementsPerTask() {
   const int64_t elements = EnvironmentInt("TESSERA_ELEMENTS_PER_TASK", kDefaultElementsPerTask,
@@ -76,8 +75,6 @@ void RunRanges(int64_t n, int64_t grain, const RangeUnits& units, RangeFunction 
   }
 }
 
-}  // namespace tensor_internal
-
 RangeUnits UnitsOfLines(const void* first, int64_t step_bytes) {
   const int64_t common = std::gcd(step_bytes, kLineBytes);
   // A unit begins with the first index in a line if the step is positive, and with the last one if
@@ -92,6 +89,8 @@ RangeUnits UnitsOfLines(const void* first, int64_t step_bytes) {
   while (units.before + 1 < units.size && place(-units.before) >= common) ++units.before;
   return units;
 }
+
+}  // namespace tensor_internal
 
 int ParallelWidth() { return ThreadsLostInFork() ? 1 : tbb::this_task_arena::max_concurrency(); }
 

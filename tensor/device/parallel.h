@@ -9,6 +9,8 @@
 
 namespace tessera {
 
+namespace tensor_internal {
+
 /// A loop body without its type: it is called with its context and the range [begin, end).
 using RangeFunction = void (*)(const void* context, int64_t begin, int64_t end);
 
@@ -22,16 +24,15 @@ struct RangeUnits {
 /// elements or rows of the loop lie `step_bytes` apart, which may be negative, from `first` on.
 RangeUnits UnitsOfLines(const void* first, int64_t step_bytes);
 
-namespace tensor_internal {
 void RunRanges(int64_t n, int64_t grain, const RangeUnits& units, RangeFunction function,
                const void* context);
 
-inline std::atomic<int64_t> elements_per_task{0};  // 0 until the setting is read
-int64_t ReadElementsPerTask();
-}  // namespace tensor_internal
-
 /// The value of ElementsPerTask() unless the environment sets another one.
 inline constexpr int64_t kDefaultElementsPerTask = int64_t{1} << 15;
+inline std::atomic<int64_t> elements_per_task{0};  // 0 until the setting is read
+int64_t ReadElementsPerTask();
+
+}  // namespace tensor_internal
 
 /// Returns the number of elements of a cheap loop that one task should have at least. Below this
 /// number, waking a second worker costs more than the work that it takes over (docs/performance.md:
@@ -55,6 +56,43 @@ inline int64_t ElementsPerTask(int64_t cost) {
 inline int64_t StepsPerTask(int64_t work, int64_t cost = 0) {
   return std::max<int64_t>(1, ElementsPerTask(cost) / std::max<int64_t>(1, work));
 }
+
+/// Calls body(begin, end) on disjoint ranges that together cover [0, n), in parallel on the TBB
+/// arena in which the caller runs. The loops of an engine operation thereby share the engine's
+/// workers.
+///
+/// A range is about `grain` long, and at least half of it. If n <= grain, the body runs at once on
+/// the calling thread, without any TBB call. The thread that runs a range is not defined, so a sum
+/// over ranges must combine the results of the ranges in the order of the ranges. The calling
+/// thread runs all ranges in the child of a fork in which TBB's threads are missing
+/// (ThreadsLostInFork). An exception from a body is rethrown here.
+///
+/// The loop has a TBB context of its own: it runs completely even if the caller is a task of a
+/// tbb::task_group that is cancelled, or in which another task throws. All threads take the
+/// caller's floating-point settings. Throws Error(kFailedPrecondition) if a body cancels the loop
+/// by tbb::task::current_context().
+template <typename Body>
+void ParallelFor(int64_t n, int64_t grain, const Body& body) {
+  if (n <= 0) return;
+  if (n <= grain) {
+    body(int64_t{0}, n);
+    return;
+  }
+  tensor_internal::RunRanges(
+      n, grain, tensor_internal::RangeUnits(),
+      [](const void* context, int64_t begin, int64_t end) {
+        (*static_cast<const Body*>(context))(begin, end);
+      },
+      &body);
+}
+
+/// Returns the number of threads that a ParallelFor can use if it is called from here.
+int ParallelWidth();
+/// Returns the number of threads that a ParallelFor over [0, n) with `grain` can use if it is
+/// called from here. It is at most the number of ranges.
+int64_t ParallelWidth(int64_t n, int64_t grain);
+
+namespace tensor_internal {
 
 /// The arguments of a ParallelFor: the number of steps, and the steps that one task takes.
 struct TaskPlan {
@@ -81,37 +119,8 @@ inline void ParallelForRange(int64_t n, int64_t grain, const void* first, int64_
   if (n <= grain) {
     function(context, 0, n);
   } else {
-    tensor_internal::RunRanges(n, grain, UnitsOfLines(first, step_bytes), function, context);
+    RunRanges(n, grain, UnitsOfLines(first, step_bytes), function, context);
   }
-}
-
-/// Calls body(begin, end) on disjoint ranges that together cover [0, n), in parallel on the TBB
-/// arena in which the caller runs. The loops of an engine operation thereby share the engine's
-/// workers.
-///
-/// A range is about `grain` long, and at least half of it. If n <= grain, the body runs at once on
-/// the calling thread, without any TBB call. The thread that runs a range is not defined, so a sum
-/// over ranges must combine the results of the ranges in the order of the ranges. The calling
-/// thread runs all ranges in the child of a fork in which TBB's threads are missing
-/// (ThreadsLostInFork). An exception from a body is rethrown here.
-///
-/// The loop has a TBB context of its own: it runs completely even if the caller is a task of a
-/// tbb::task_group that is cancelled, or in which another task throws. All threads take the
-/// caller's floating-point settings. Throws Error(kFailedPrecondition) if a body cancels the loop
-/// by tbb::task::current_context().
-template <typename Body>
-void ParallelFor(int64_t n, int64_t grain, const Body& body) {
-  if (n <= 0) return;
-  if (n <= grain) {
-    body(int64_t{0}, n);
-    return;
-  }
-  tensor_internal::RunRanges(
-      n, grain, RangeUnits(),
-      [](const void* context, int64_t begin, int64_t end) {
-        (*static_cast<const Body*>(context))(begin, end);
-      },
-      &body);
 }
 
 /// Calls body(begin, end) on disjoint ranges that cover [0, n), as ParallelFor does. It is for a
@@ -128,12 +137,7 @@ void ParallelForLines(int64_t n, int64_t grain, const void* first, int64_t step_
       &body);
 }
 
-/// Returns the number of threads that a ParallelFor can use if it is called from here.
-int ParallelWidth();
-/// Returns the number of threads that a ParallelFor over [0, n) with `grain` can use if it is
-/// called from here. It is at most the number of ranges.
-int64_t ParallelWidth(int64_t n, int64_t grain);
-
+}  // namespace tensor_internal
 }  // namespace tessera
 
 #endif  // TESSERA_TENSOR_DEVICE_PARALLEL_H_

@@ -25,6 +25,8 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::ParallelForLines;
+
 using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
 // The ranges that a ParallelFor hands out, in ascending order.

@@ -7,7 +7,7 @@
 
 #include "tessera/base/error.h"
 
-namespace tessera {
+namespace tessera::tensor_internal {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -88,9 +88,6 @@ void* Scratch<cpu>::Allocate(int64_t size_bytes) {
   return memory;
 }
 
-namespace tensor_internal {
-
 int64_t ScratchAllocations() { return ThreadArena().allocations; }
 
-}  // namespace tensor_internal
-}  // namespace tessera
+}  // namespace tessera::tensor_internal

@@ -7,17 +7,13 @@
 #include "tessera/base/device.h"
 #include "tessera/tensor/device/stream.h"
 
-namespace tessera {
-
-namespace tensor_internal {
+namespace tessera::tensor_internal {
 
 /// A record that a part of an expression has been computed; see materialize.h.
 struct ComputedPart {
   const ComputedPart* older;  ///< the record made before this one
   const void* type_mark;      ///< identifies the type of the part
 };
-
-}  // namespace tensor_internal
 
 /// Memory for the temporaries and partial results of one evaluation. It is returned when the
 /// Scratch goes out of scope. Scopes of one thread nest.
@@ -49,23 +45,20 @@ class Scratch<cpu> {
 
   /// Returns the parts that the evaluation has computed before its loop, the newest first; see
   /// materialize.h.
-  const tensor_internal::ComputedPart* computed() const { return computed_; }
-  void set_computed(const tensor_internal::ComputedPart* newest) { computed_ = newest; }
+  const ComputedPart* computed() const { return computed_; }
+  void set_computed(const ComputedPart* newest) { computed_ = newest; }
 
  private:
   Stream<cpu>* stream_;
-  const tensor_internal::ComputedPart* computed_ = nullptr;
+  const ComputedPart* computed_ = nullptr;
   size_t block_;        // the thread's block when this scope began
   int64_t used_bytes_;  // used bytes of that block at that time
 };
-
-namespace tensor_internal {
 
 /// Returns the number of times that this thread's scratch memory was taken from the system. It is
 /// for tests.
 int64_t ScratchAllocations();
 
-}  // namespace tensor_internal
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_DEVICE_SCRATCH_H_

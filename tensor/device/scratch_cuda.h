@@ -9,7 +9,7 @@
 
 #include "tessera/tensor/device/cuda_check.h"
 
-namespace tessera {
+namespace tessera::tensor_internal {
 
 /// Scratch memory of a GPU. It comes from CUDA's pool in the order of a stream, and goes back in
 /// that order. The work enqueued in between may use it, and no thread waits.
@@ -18,8 +18,7 @@ class Scratch<gpu> {
  public:
   /// Opens a scope on `stream`; null stands for the fallback stream. Throws
   /// Error(kFailedPrecondition) if there is none either.
-  explicit Scratch(Stream<gpu>* stream)
-      : owner_(stream), stream_(tensor_internal::CudaStream(stream)) {}
+  explicit Scratch(Stream<gpu>* stream) : owner_(stream), stream_(CudaStream(stream)) {}
   ~Scratch() {
     // A destructor must not throw. A failure here means a sticky error, which the next checked call
     // reports.
@@ -35,9 +34,8 @@ class Scratch<gpu> {
   void* Allocate(int64_t size_bytes) {
     if (size_bytes == 0) return nullptr;
     memories_.push_back(nullptr);  // stays null if there is no memory
-    tensor_internal::CheckCuda(
-        cudaMallocAsync(&memories_.back(), static_cast<size_t>(size_bytes), stream_),
-        "tensor expression: cudaMallocAsync of a temporary");
+    CheckCuda(cudaMallocAsync(&memories_.back(), static_cast<size_t>(size_bytes), stream_),
+              "tensor expression: cudaMallocAsync of a temporary");
     return memories_.back();
   }
 
@@ -49,8 +47,8 @@ class Scratch<gpu> {
 
   /// Returns the parts that the evaluation has computed before its loop, the newest first; see
   /// materialize.h.
-  const tensor_internal::ComputedPart* computed() const { return host_.computed(); }
-  void set_computed(const tensor_internal::ComputedPart* newest) { host_.set_computed(newest); }
+  const ComputedPart* computed() const { return host_.computed(); }
+  void set_computed(const ComputedPart* newest) { host_.set_computed(newest); }
 
  private:
   Scratch<cpu> host_;
@@ -59,11 +57,11 @@ class Scratch<gpu> {
   std::vector<void*> memories_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // defined(__CUDACC__)
 
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// True if the compiler at work writes loops for Device: nvcc for both, others for cpu alone.
@@ -81,6 +79,6 @@ constexpr void RequireCompilerFor() {
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_DEVICE_SCRATCH_CUDA_H_

@@ -8,6 +8,8 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::Scratch;
+
 TEST(ScratchTest, MemoryIsAlignedAndDistinct) {
   Scratch<cpu> scratch;
   auto* const a = static_cast<char*>(scratch.Allocate(1));

@@ -90,8 +90,8 @@ void Assign(const To& to, const E& e) {
   using Dst = NodeOf<To>;
   const Dst& dst = AsNode(to);
   RequireMemoryOf(dst, kDestination);
-  if constexpr (!kCompilesLoops<typename Dst::device_type>) {
-    RequireCompilerFor<typename Dst::device_type>();
+  if constexpr (!tensor_internal::kCompilesLoops<typename Dst::device_type>) {
+    tensor_internal::RequireCompilerFor<typename Dst::device_type>();
   } else if constexpr (ComputesInto<E, Dst>) {
     AssignWhole<Saver>(dst, e.self());
   } else if constexpr (ComplexExpression<E>) {

@@ -68,8 +68,8 @@ TESSERA_AVX2_LOOP index_t EvaluateAvx2(T* row, const E e, index_t y, index_t beg
     P second = e.template EvalPacket<P>(y, x + kSize);
     if constexpr (std::is_same_v<Saver, sv::saveto>) {
       if (stores == Stores::kStreamed) {
-        StreamAvx2(row + x, first);
-        StreamAvx2(row + x + kSize, second);
+        tensor_internal::StreamAvx2(row + x, first);
+        tensor_internal::StreamAvx2(row + x + kSize, second);
         continue;
       }
     } else {
@@ -80,7 +80,7 @@ TESSERA_AVX2_LOOP index_t EvaluateAvx2(T* row, const E e, index_t y, index_t beg
     pk::pstoreu(row + x, first);
     pk::pstoreu(row + x + kSize, second);
   }
-  if (stores == Stores::kStreamed) FenceStreamed();
+  if (stores == Stores::kStreamed) tensor_internal::FenceStreamed();
   if constexpr (!E::kHasPacket) {
     if (x + kSize <= end) {
       P last = e.template EvalPacket<P>(y, x);

@@ -21,6 +21,10 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::kHasAvx2PacketsOf;
+using tensor_internal::PacketTraits;
+using tensor_internal::RunsAvx2;
+
 // Turns of two packets of float, with what they leave, from every offset within a packet.
 constexpr index_t kLongest = 70;
 constexpr index_t kOffsets = 9;

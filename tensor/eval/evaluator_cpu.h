@@ -20,6 +20,10 @@
 namespace tessera::expr {
 inline namespace TESSERA_ISA_NAMESPACE {
 
+using tensor_internal::ParallelForLines;
+using tensor_internal::ParallelForRange;
+using tensor_internal::TaskPlan;
+
 /// True if E can write several rows at once; see EvalRows in operand.h.
 template <typename E, typename T>
 concept HasEvalRows = requires(const E& e, index_t i, T* out) {

@@ -22,6 +22,9 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::kDefaultElementsPerTask;
+using tensor_internal::PacketTraits;
+
 template <typename T>
 class EvaluatorTest : public testing::Test {
  protected:

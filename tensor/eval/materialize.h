@@ -222,8 +222,8 @@ T NumberFromDevice(const E& ready, Scratch<gpu>* scratch);
 template <typename E>
 typename E::value_type EvaluateNumber(const E& e) {
   if constexpr (std::is_same_v<DeviceOf<E>, gpu>) {
-    RequireCompilerFor<DeviceOf<E>>();
-    if constexpr (kCompilesLoops<DeviceOf<E>>) {
+    tensor_internal::RequireCompilerFor<DeviceOf<E>>();
+    if constexpr (tensor_internal::kCompilesLoops<DeviceOf<E>>) {
       Scratch<DeviceOf<E>> scratch(StreamOf(e));
       return NumberFromDevice<typename E::value_type>(Materialize<false>(e, &scratch), &scratch);
     }

@@ -19,6 +19,7 @@ namespace {
 using expr::AtRow;
 using expr::HasAtRow;
 using expr::RowLoopOf;
+using tensor_internal::PacketTraits;
 
 template <typename E>
 using AtRowOf = decltype(AtRow(std::declval<const E&>(), 0));

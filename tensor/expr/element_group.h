@@ -6,9 +6,11 @@
 
 #include "tessera/base/host_device.h"
 #include "tessera/base/shape.h"
+#include "tessera/tensor/packet/avx2_packet.h"
+#include "tessera/tensor/packet/half_packet.h"
 #include "tessera/tensor/packet/packet.h"
 
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// The counterpart of a packet on a GPU: neighbouring elements that one thread loads, computes one
@@ -89,6 +91,28 @@ bool RowsAreAligned(const T* address, index_t rows, index_t stride) {
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
+
+/// Expressions are written with packets and groups.
+namespace tessera::expr {
+
+using tensor_internal::Avx2Packet;
+using tensor_internal::ConvertPacket;
+using tensor_internal::ElementGroup;
+using tensor_internal::HasBinaryPacket;
+using tensor_internal::HasTernaryPacket;
+using tensor_internal::HasUnaryPacket;
+using tensor_internal::kHasAvx2PacketsOf;
+using tensor_internal::kHasPacketsInSteps;
+using tensor_internal::LoadPacket;
+using tensor_internal::MapPackets;
+using tensor_internal::PacketInSteps;
+using tensor_internal::PacketTraits;
+using tensor_internal::RowsAreAligned;
+using tensor_internal::RunsAvx2;
+using tensor_internal::SetPacket;
+using tensor_internal::StorePacket;
+
+}  // namespace tessera::expr
 
 #endif  // TESSERA_TENSOR_EXPR_ELEMENT_GROUP_H_

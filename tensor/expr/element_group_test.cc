@@ -11,6 +11,8 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::ElementGroup;
+
 template <typename T>
 class ElementGroupTest : public testing::Test {
  protected:

@@ -345,7 +345,9 @@ struct TypecastExp : Exp<TypecastExp<T, A>, T, A::kForm | form::kMapped>,
   auto WithOperands(const NewA& new_a) const {
     return TypecastExp<T, NewA>(new_a);
   }
-  TESSERA_HD T Eval(index_t y, index_t x) const { return ConvertInLoop<T>(a.Eval(y, x)); }
+  TESSERA_HD T Eval(index_t y, index_t x) const {
+    return base_internal::ConvertInLoop<T>(a.Eval(y, x));
+  }
   template <typename P>
   TESSERA_HD P EvalPacket(index_t y, index_t x) const requires kHasAvx2Packet {
     return ConvertPacket<T>(a.template EvalPacket<Avx2Packet<From>>(y, x));

@@ -76,10 +76,15 @@ template <typename Device, int N, typename T>
 class Tensor;
 template <typename Device>
 struct Stream;
+
+namespace tensor_internal {
 template <typename Device>
 class Scratch;
+}  // namespace tensor_internal
 
 namespace expr {
+
+using tensor_internal::Scratch;
 
 inline namespace TESSERA_ISA_NAMESPACE {
 template <typename A>

@@ -20,6 +20,8 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::Scratch;
+
 using Matrix = Tensor<cpu, 2, float>;
 
 // Every byte that a place holds.

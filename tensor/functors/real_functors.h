@@ -38,7 +38,9 @@ TESSERA_HD RealOf<T> ToReal(T a) {
   return static_cast<RealOf<T>>(a);
 }
 
+namespace packet_math = tensor_internal::packet_math;
 using tensor_internal::ArrayOperand;
+using tensor_internal::PacketTraits;
 using tensor_internal::PrefetchList;
 using tensor_internal::ScaleOrOffset;
 
@@ -48,7 +50,7 @@ using tensor_internal::ScaleOrOffset;
 /// count)`, which takes them as they are. A build that has fused multiply-add itself uses its own
 /// packets instead.
 template <typename T>
-concept ArrayKernelElement = kUsesArrayKernels &&
+concept ArrayKernelElement = tensor_internal::kUsesArrayKernels &&
     (std::is_same_v<T, float> || std::is_same_v<T, double>);
 
 /// True if functions of T have a packet form. Map then computes one lane of it, so that an element
@@ -375,19 +377,19 @@ struct erfc : CostlyFunctor<erfc, 8> {
 
 /// Computes the gamma function, which is (a - 1)! for a positive integer a.
 struct gamma : CostlyFloatFunctor<gamma> {
-  TESSERA_DEFINE_OF_NUMBER(Gamma(a))
+  TESSERA_DEFINE_OF_NUMBER(tensor_internal::Gamma(a))
   TESSERA_DEFINE_KERNELS(Gamma, FloatArrayKernelElement)
 };
 
 /// Computes the logarithm of the gamma function's magnitude.
 struct lgamma : CostlyFloatFunctor<lgamma> {
-  TESSERA_DEFINE_OF_NUMBER(LogGamma(a))
+  TESSERA_DEFINE_OF_NUMBER(tensor_internal::LogGamma(a))
   TESSERA_DEFINE_KERNELS(LogGamma, FloatArrayKernelElement)
 };
 
-/// Computes the derivative of lgamma; see Digamma.
+/// Computes the derivative of lgamma; see special_functions.h.
 struct digamma : CostlyFloatFunctor<digamma> {
-  TESSERA_DEFINE_OF_NUMBER(Digamma(a))
+  TESSERA_DEFINE_OF_NUMBER(tensor_internal::Digamma(a))
   TESSERA_DEFINE_KERNELS(Digamma, FloatArrayKernelElement)
 };
 
@@ -414,7 +416,7 @@ using softplus = softrelu;
 
 /// Computes a times the standard normal distribution function at a: a (1 + erf(a / sqrt(2))) / 2.
 struct gelu : CostlyFloatFunctor<gelu> {
-  TESSERA_DEFINE_OF_NUMBER(Gelu(a))
+  TESSERA_DEFINE_OF_NUMBER(tensor_internal::Gelu(a))
   TESSERA_DEFINE_KERNELS(Gelu, FloatArrayKernelElement)
 };
 

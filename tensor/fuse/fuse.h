@@ -532,7 +532,8 @@ void RunTogether(const First& first, const Rest&... rest) {
           },
           ready);
       return;
-    } else if constexpr (kOnGpu && !kReducesAxes && kCompilesLoops<typename First::device_type>) {
+    } else if constexpr (kOnGpu && !kReducesAxes &&
+                         tensor_internal::kCompilesLoops<typename First::device_type>) {
       Stream<gpu>* const stream = first.stream();
       if (((rest.stream() == stream) && ...)) {
         FuseOnStream(stream, first, rest...);

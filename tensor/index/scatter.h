@@ -12,6 +12,8 @@
 /// any numeric type; a fraction is truncated. Results are reproducible on either device, because
 /// rows are processed in order and only columns in parallel.
 namespace tessera {
+
+namespace tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Runs AddTakeGradLargeBatch for columns [begin, end), and sums kBlock columns at a time.
@@ -19,8 +21,6 @@ template <int kBlock, typename Device, typename I, typename T>
 TESSERA_HD void AddRuns(const Tensor<Device, 2, T>& dst, const Tensor<Device, 1, I>& sorted,
                         const Tensor<Device, 1, I>& index, const Tensor<Device, 2, T>& src,
                         index_t begin, index_t end) {
-  using tensor_internal::OutOfRange;
-  using tensor_internal::RowFor;
   using Accumulator = typename expr::AccumulateIn<T>::type;
   const index_t count = sorted.shape_[0];
   for (index_t first = begin; first < end; first += kBlock) {
@@ -49,6 +49,11 @@ void ForColumnRanges(index_t rows, index_t columns, const Task& task) {
   ParallelFor(columns, std::max<index_t>(64, StepsPerTask(rows)), task);
 }
 
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// Adds src row i to dst row index[i], for each i in order: the gradient of take, accumulated.
 ///
 /// An index outside the rows selects the nearest row. If kClip is false, it selects its remainder
@@ -66,15 +71,15 @@ void AddTakeGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
                           " do not fit the destination's shape ", dst.shape_);
   }
   if constexpr (Device::kDevCPU) {
-    ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
+    tensor_internal::ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
       for (index_t i = 0; i < count; ++i) {
         const index_t row = tensor_internal::RowFor<kRule>(index.dptr_[i], dst.shape_[0]);
         expr::EvaluateRow<sv::plusto>(dst.dptr_ + row * dst.stride_, src, i, begin, end);
       }
     });
   } else {
-    RequireCompilerFor<Device>();
-    AddTakeGradCuda<kRule>(dst, index, src);
+    tensor_internal::RequireCompilerFor<Device>();
+    tensor_internal::AddTakeGradCuda<kRule>(dst, index, src);
   }
 }
 
@@ -96,12 +101,12 @@ void AddTakeGradLargeBatch(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>&
                           " do not fit the destination's shape ", dst.shape_);
   }
   if constexpr (Device::kDevCPU) {
-    ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
-      AddRuns<256>(dst, sorted, index, src, begin, end);
+    tensor_internal::ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
+      tensor_internal::AddRuns<256>(dst, sorted, index, src, begin, end);
     });
   } else {
-    RequireCompilerFor<Device>();
-    AddTakeGradLargeBatchCuda(dst, sorted, index, src);
+    tensor_internal::RequireCompilerFor<Device>();
+    tensor_internal::AddTakeGradLargeBatchCuda(dst, sorted, index, src);
   }
 }
 /// Calls AddTakeGradLargeBatch without the workspace, which mshadow's programs pass and which is
@@ -127,7 +132,7 @@ void IndexFill(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
   }
   if constexpr (Device::kDevCPU) {
     using tensor_internal::OutOfRange;
-    ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
+    tensor_internal::ForColumnRanges(count, dst.shape_[1], [&](index_t begin, index_t end) {
       for (index_t i = 0; i < count; ++i) {
         const index_t row =
             tensor_internal::RowFor<OutOfRange::kSkipped>(index.dptr_[i], dst.shape_[0]);
@@ -137,8 +142,8 @@ void IndexFill(Tensor<Device, 2, T> dst, const Tensor<Device, 1, I>& index,
       }
     });
   } else {
-    RequireCompilerFor<Device>();
-    IndexFillCuda(dst, index, src);
+    tensor_internal::RequireCompilerFor<Device>();
+    tensor_internal::IndexFillCuda(dst, index, src);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "tessera/tensor/index/sort_key.h"
 
 namespace tessera {
+namespace tensor_internal {
 
 /// The direction of a sort.
 enum class SortOrder { kAscending, kDescending };
@@ -47,6 +48,11 @@ void StableSortByKey(K* keys, V* values, index_t count, KeyOrder<K> key_order) {
   }
 }
 
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// Sorts keys in place and moves values along with them. Values of equal keys keep their order. NaN
 /// is larger than every number.
 ///
@@ -63,8 +69,10 @@ void SortByKey(Tensor<Device, 1, K> keys, Tensor<Device, 1, V> values, bool is_a
                           values.shape_, " differ in length");
   }
   if constexpr (Device::kDevCPU) {
-    const KeyOrder<K> order{is_ascend ? SortOrder::kAscending : SortOrder::kDescending};
-    StableSortByKey(keys.dptr_, values.dptr_, keys.shape_[0], order);
+    using tensor_internal::SortOrder;
+    const tensor_internal::KeyOrder<K> order{is_ascend ? SortOrder::kAscending
+                                                       : SortOrder::kDescending};
+    tensor_internal::StableSortByKey(keys.dptr_, values.dptr_, keys.shape_[0], order);
   } else {
     static_assert(std::is_trivially_copyable_v<V>, "values that a GPU sorts are copied as bytes");
     tensor_internal::SortByKeyCuda(keys.dptr_, tensor_internal::SortKeyFormatOf<K>(), values.dptr_,

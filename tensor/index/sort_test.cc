@@ -15,6 +15,9 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::KeyOrder;
+using tensor_internal::SortOrder;
+
 template <typename T>
 class SortTest : public testing::Test {};
 using ElementTypes = TestedTypes<float, half_t, int64_t, uint8_t>;

@@ -477,7 +477,8 @@ class Inspection {
       text_ << " in a plain loop; "
             << Threads(ParallelWidth(count, ProductsPerTask(e.m, e.n, e.k, count))) << "\n";
     } else {
-      text_ << " by the GEMM for " << tessera::Name(UsedInstructionSet()) << "; "
+      text_ << " by the GEMM for " << tensor_internal::Name(tensor_internal::UsedInstructionSet())
+            << "; "
             << Threads(std::max(GemmThreads(e.m, e.n, e.k),
                                 ParallelWidth(count, ProductsPerTask(e.m, e.n, e.k, count))))
             << "\n";
@@ -570,7 +571,7 @@ class Inspection {
     if (columns < packets * PacketTraits<T>::kSize) {
       text << kOneByOne << ", since a row has too few for packets";
     } else {
-      text << "packets of " << std::to_string(PacketTraits<T>::kSize) << " (" << kInstructionSet
+      text << "packets of " << std::to_string(PacketTraits<T>::kSize) << " (" << tensor_internal::kInstructionSet
            << ")";
     }
     return text.str();
@@ -588,7 +589,7 @@ class Inspection {
     std::ostringstream text;
     if (kParts.kernels) {
       text << "costly functions over blocks of " << std::to_string(block) << " by kernels for "
-           << tessera::Name(UsedInstructionSet()) << ", ";
+           << tensor_internal::Name(tensor_internal::UsedInstructionSet()) << ", ";
     }
     if (kParts.own_loops) {
       text << "nodes' own loops over blocks of " << std::to_string(block) << ", ";

@@ -30,6 +30,9 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::kDefaultElementsPerTask;
+using tensor_internal::PacketTraits;
+using tensor_internal::RunsAvx2;
 using testing::HasSubstr;
 using testing::Not;
 

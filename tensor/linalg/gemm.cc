@@ -180,9 +180,9 @@ void Convert(const From* from, index_t count, To* to) {
   constexpr index_t kBlock = 32;
   index_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
-    for (index_t j = 0; j < kBlock; ++j) to[i + j] = ConvertInLoop<To>(from[i + j]);
+    for (index_t j = 0; j < kBlock; ++j) to[i + j] = base_internal::ConvertInLoop<To>(from[i + j]);
   }
-  for (; i < count; ++i) to[i] = ConvertInLoop<To>(from[i]);
+  for (; i < count; ++i) to[i] = base_internal::ConvertInLoop<To>(from[i]);
 }
 
 // Returns a copy in float without padding between the rows.

@@ -157,7 +157,8 @@ int main(int argc, char** argv) {
   // Cases run on one thread, unless they make an arena of their own.
   tbb::task_arena one(1);
   using tessera::benchmarking::BoundsFor;
-  const auto bounds = tessera::UsedInstructionSet() == tessera::InstructionSet::kAvx512
+  const auto bounds = tessera::tensor_internal::UsedInstructionSet() ==
+                              tessera::tensor_internal::InstructionSet::kAvx512
                           ? BoundsFor::kAvx512
                           : BoundsFor::kAvx2;
   return one.execute([&] { return tessera::benchmarking::RunAll(argc, argv, bounds); });

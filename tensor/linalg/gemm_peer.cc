@@ -64,6 +64,8 @@ void RunDnnl(const PeerProduct& g) {
 }  // namespace
 
 std::vector<GemmPeer> GemmPeers() {
+  using tensor_internal::InstructionSet;
+  using tensor_internal::UsedInstructionSet;
   std::vector<GemmPeer> peers;
   switch (UsedInstructionSet()) {
     case InstructionSet::kAvx512:

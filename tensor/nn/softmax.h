@@ -10,6 +10,8 @@
 #include "tessera/tensor/reduce/reduce_row.h"
 
 namespace tessera {
+
+namespace tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Elements at equal distances in memory.
@@ -80,6 +82,11 @@ SoftmaxLines<T> SoftmaxLinesOf(const Tensor<Device, 2, std::remove_const_t<T>>& 
   return {t.dptr_, 1, t.stride_, 1};
 }
 
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// Computes the softmax over dimension 1: every out[n][·][p] is positive and sums to 1.
 ///
 /// Shapes: dst and src equal, (n, classes, positions), a matrix (n, classes), or a vector
@@ -95,8 +102,8 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
                           " differ in shape");
   }
   if (src.shape_.Size() == 0) return;
-  const SoftmaxLines<T> out = SoftmaxLinesOf<T>(dst);
-  const SoftmaxLines<const T> in = SoftmaxLinesOf<const T>(src);
+  const auto out = tensor_internal::SoftmaxLinesOf<T>(dst);
+  const auto in = tensor_internal::SoftmaxLinesOf<const T>(src);
   const index_t classes = src.shape_[1];
   const index_t lines = src.shape_[0] * in.positions;
   if constexpr (Device::kDevCPU) {
@@ -108,16 +115,16 @@ requires(N == 2 || N == 3) void Softmax(const Tensor<Device, N, T>& dst,
       for (index_t i = begin; i < end; ++i) {
         if constexpr (std::is_floating_point_v<T>) {
           if (by_rows) {
-            SoftmaxOfRow<T>(out[i].first, in[i].first, classes);
+            tensor_internal::SoftmaxOfRow<T>(out[i].first, in[i].first, classes);
             continue;
           }
         }
-        SoftmaxOfLine<T>(out[i], in[i], classes);
+        tensor_internal::SoftmaxOfLine<T>(out[i], in[i], classes);
       }
     });
   } else {
-    RequireCompilerFor<Device>();
-    SoftmaxCuda(out, in, lines, classes, dst.stream_);
+    tensor_internal::RequireCompilerFor<Device>();
+    tensor_internal::SoftmaxCuda(out, in, lines, classes, dst.stream_);
   }
 }
 template <typename Device, typename T>

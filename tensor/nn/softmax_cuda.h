@@ -3,18 +3,30 @@
 
 #include "tessera/tensor/dense/dense.h"
 
-#if defined(__CUDACC__)
-
-#include "tessera/tensor/device/cuda_check.h"
-#include "tessera/tensor/device/cuda_launch.h"
-
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 template <typename T>
 struct SoftmaxLine;
 template <typename T>
 struct SoftmaxLines;
+
+// Softmax on a GPU, which nvcc alone compiles.
+template <typename T>
+void SoftmaxCuda(const SoftmaxLines<T>& out, const SoftmaxLines<const T>& in, index_t lines,
+                 index_t classes, Stream<gpu>* stream);
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::tensor_internal
+
+#if defined(__CUDACC__)
+
+#include "tessera/tensor/device/cuda_check.h"
+#include "tessera/tensor/device/cuda_launch.h"
+
+namespace tessera::tensor_internal {
+inline namespace TESSERA_ISA_NAMESPACE {
+
 template <typename T>
 TESSERA_HD void SoftmaxOfLine(const SoftmaxLine<T>& out, const SoftmaxLine<const T>& in,
                               index_t count);
@@ -33,14 +45,13 @@ __global__ void SoftmaxKernel(SoftmaxLines<T> out, SoftmaxLines<const T> in, ind
 template <typename T>
 void SoftmaxCuda(const SoftmaxLines<T>& out, const SoftmaxLines<const T>& in, index_t lines,
                  index_t classes, Stream<gpu>* stream) {
-  const auto launch = tensor_internal::LaunchShapeFor(lines);
-  SoftmaxKernel<<<launch.blocks, launch.threads, 0, tensor_internal::CudaStream(stream)>>>(
-      out, in, lines, classes);
-  tensor_internal::CheckCuda(cudaGetLastError(), "softmax kernel");
+  const auto launch = LaunchShapeFor(lines);
+  SoftmaxKernel<<<launch.blocks, launch.threads, 0, CudaStream(stream)>>>(out, in, lines, classes);
+  CheckCuda(cudaGetLastError(), "softmax kernel");
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // defined(__CUDACC__)
 

@@ -120,6 +120,7 @@ struct LabelGradExp : Exp<LabelGradExp<N, Device, T, L>, T> {
 }  // namespace TESSERA_ISA_NAMESPACE
 }  // namespace expr
 
+namespace tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Sets dst = src - on_label for the label's class, src - elsewhere for other classes, and 0 for
@@ -134,11 +135,21 @@ void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>
   }
   using Grad = expr::LabelGradExp<N, Device, T, L>;
   using Wide = typename Grad::Wide;
-  RequireCompilerFor<Device>();
+  tensor_internal::RequireCompilerFor<Device>();
   // Each element is read only at its own position, so dst may be src.
   expr::Evaluate<sv::saveto>(dst, Grad(src, label, ignored, static_cast<Wide>(on_label),
                                        static_cast<Wide>(elsewhere), operation));
 }
+
+/// Returns the probability that smoothing gives each class other than the label's.
+inline double ShareOfOthers(double alpha, index_t classes) {
+  return classes > 1 ? alpha / static_cast<double>(classes - 1) : 0;
+}
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Computes the gradient of the cross entropy: dst = src - 1 for the label's class, src for other
 /// classes.
@@ -152,27 +163,26 @@ void AssignLabelGrad(const Tensor<Device, N, T>& dst, const Tensor<Device, N, T>
 template <typename Device, typename T, typename L>
 void SoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
                  const Tensor<Device, 1, L>& label) {
-  AssignLabelGrad(dst, src, label, expr::LabelGradExp<2, Device, T, L>::kNone, 1, 0, "SoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, expr::LabelGradExp<2, Device, T, L>::kNone, 1,
+                                   0, "SoftmaxGrad");
 }
 template <typename Device, typename T, typename L, expr::Scalar S>
 void SoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
                  const Tensor<Device, 1, L>& label, S ignore_label) {
-  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0, "SoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0,
+                                   "SoftmaxGrad");
 }
 template <typename Device, typename T, typename L>
 void SoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
                  const Tensor<Device, 2, L>& label) {
-  AssignLabelGrad(dst, src, label, expr::LabelGradExp<3, Device, T, L>::kNone, 1, 0, "SoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, expr::LabelGradExp<3, Device, T, L>::kNone, 1,
+                                   0, "SoftmaxGrad");
 }
 template <typename Device, typename T, typename L, expr::Scalar S>
 void SoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
                  const Tensor<Device, 2, L>& label, S ignore_label) {
-  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0, "SoftmaxGrad");
-}
-
-/// Returns the probability that smoothing gives each class other than the label's.
-inline double ShareOfOthers(double alpha, index_t classes) {
-  return classes > 1 ? alpha / static_cast<double>(classes - 1) : 0;
+  tensor_internal::AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1, 0,
+                                   "SoftmaxGrad");
 }
 
 /// Computes the gradient of the cross entropy with labels smoothed by alpha: dst = src - (1 -
@@ -181,28 +191,32 @@ inline double ShareOfOthers(double alpha, index_t classes) {
 template <typename Device, typename T, typename L>
 void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
                        const Tensor<Device, 1, L>& label, double alpha) {
-  AssignLabelGrad(dst, src, label, expr::LabelGradExp<2, Device, T, L>::kNone, 1 - alpha,
-                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, expr::LabelGradExp<2, Device, T, L>::kNone,
+                                   1 - alpha, tensor_internal::ShareOfOthers(alpha, src.shape_[1]),
+                                   "SmoothSoftmaxGrad");
 }
 template <typename Device, typename T, typename L, expr::Scalar S>
 void SmoothSoftmaxGrad(Tensor<Device, 2, T> dst, const Tensor<Device, 2, T>& src,
                        const Tensor<Device, 1, L>& label, S ignore_label, double alpha) {
-  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1 - alpha,
-                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1 - alpha,
+                                   tensor_internal::ShareOfOthers(alpha, src.shape_[1]),
+                                   "SmoothSoftmaxGrad");
 }
 
 /// Computes the gradient of the cross entropy with smoothed labels for several positions.
 template <typename Device, typename T, typename L>
 void SmoothSoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
                        const Tensor<Device, 2, L>& label, double alpha) {
-  AssignLabelGrad(dst, src, label, expr::LabelGradExp<3, Device, T, L>::kNone, 1 - alpha,
-                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, expr::LabelGradExp<3, Device, T, L>::kNone,
+                                   1 - alpha, tensor_internal::ShareOfOthers(alpha, src.shape_[1]),
+                                   "SmoothSoftmaxGrad");
 }
 template <typename Device, typename T, typename L, expr::Scalar S>
 void SmoothSoftmaxGrad(Tensor<Device, 3, T> dst, const Tensor<Device, 3, T>& src,
                        const Tensor<Device, 2, L>& label, S ignore_label, double alpha) {
-  AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1 - alpha,
-                  ShareOfOthers(alpha, src.shape_[1]), "SmoothSoftmaxGrad");
+  tensor_internal::AssignLabelGrad(dst, src, label, static_cast<index_t>(ignore_label), 1 - alpha,
+                                   tensor_internal::ShareOfOthers(alpha, src.shape_[1]),
+                                   "SmoothSoftmaxGrad");
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE

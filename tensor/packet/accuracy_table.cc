@@ -21,6 +21,8 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::UsedInstructionSet;
+
 using Reference = long double (*)(long double);
 using tensor_internal::NumbersAroundOne;
 using tensor_internal::Ulp;

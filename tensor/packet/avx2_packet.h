@@ -49,6 +49,11 @@ struct StepwiseFunctor : WideFunctor {
   static constexpr bool kHasHalfPacket = true;  ///< see half_packet.h
 };
 
+}  // namespace TESSERA_ISA_NAMESPACE
+
+namespace tensor_internal {
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// A packet of 32 bytes of float or double; half_packet.h has that of half_t.
 template <typename T>
 struct Avx2Packet;
@@ -167,6 +172,7 @@ inline void FenceStreamed() {
 }
 
 }  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
 }  // namespace tessera
 
 #if TESSERA_HAS_AVX2_PACKETS
@@ -179,23 +185,25 @@ inline void FenceStreamed() {
 namespace Eigen::internal {
 
 template <typename T>
-struct unpacket_traits<tessera::Avx2Packet<T>> {
+struct unpacket_traits<tessera::tensor_internal::Avx2Packet<T>> {
   using type = T;
-  enum { size = tessera::Avx2Packet<T>::kSize };
+  enum { size = tessera::tensor_internal::Avx2Packet<T>::kSize };
 };
 
-#define TESSERA_DEFINE_AVX2_MEMORY(T)                                                              \
-  template <>                                                                                      \
-  TESSERA_HD tessera::Avx2Packet<T> ploadu<tessera::Avx2Packet<T>>(const T* from) {                \
-    using Unaligned __attribute__((vector_size(32), aligned(alignof(T)), may_alias)) = T;          \
-    const typename tessera::Avx2Packet<T>::Vector value =                                          \
-        *reinterpret_cast<const Unaligned*>(from);                                                 \
-    return value;                                                                                  \
-  }                                                                                                \
-  template <>                                                                                      \
-  TESSERA_HD void pstoreu<T, tessera::Avx2Packet<T>>(T * to, const tessera::Avx2Packet<T>& from) { \
-    using Unaligned __attribute__((vector_size(32), aligned(alignof(T)), may_alias)) = T;          \
-    *reinterpret_cast<Unaligned*>(to) = from.v;                                                    \
+#define TESSERA_DEFINE_AVX2_MEMORY(T)                                                     \
+  template <>                                                                             \
+  TESSERA_HD tessera::tensor_internal::Avx2Packet<T>                                      \
+  ploadu<tessera::tensor_internal::Avx2Packet<T>>(const T* from) {                        \
+    using Unaligned __attribute__((vector_size(32), aligned(alignof(T)), may_alias)) = T; \
+    const typename tessera::tensor_internal::Avx2Packet<T>::Vector value =                \
+        *reinterpret_cast<const Unaligned*>(from);                                        \
+    return value;                                                                         \
+  }                                                                                       \
+  template <>                                                                             \
+  TESSERA_HD void pstoreu<T, tessera::tensor_internal::Avx2Packet<T>>(                    \
+      T * to, const tessera::tensor_internal::Avx2Packet<T>& from) {                      \
+    using Unaligned __attribute__((vector_size(32), aligned(alignof(T)), may_alias)) = T; \
+    *reinterpret_cast<Unaligned*>(to) = from.v;                                           \
   }
 TESSERA_DEFINE_AVX2_MEMORY(float)
 TESSERA_DEFINE_AVX2_MEMORY(double)
@@ -204,16 +212,18 @@ TESSERA_DEFINE_AVX2_MEMORY(double)
 // The value goes through integers. GCC 12 would put a vector together lane by lane if it were
 // written as a list, or as an expression that GCC can reduce to one.
 template <>
-TESSERA_HD tessera::Avx2Packet<float> pset1<tessera::Avx2Packet<float>>(const float& a) {
-  using P = tessera::Avx2Packet<float>;
+TESSERA_HD tessera::tensor_internal::Avx2Packet<float>
+pset1<tessera::tensor_internal::Avx2Packet<float>>(const float& a) {
+  using P = tessera::tensor_internal::Avx2Packet<float>;
   return P::OfBits(P::Bits{} | __builtin_bit_cast(int32_t, a));
 }
 template <>
-TESSERA_HD tessera::Avx2Packet<double> pset1<tessera::Avx2Packet<double>>(const double& a) {
-  using P = tessera::Avx2Packet<double>;
+TESSERA_HD tessera::tensor_internal::Avx2Packet<double>
+pset1<tessera::tensor_internal::Avx2Packet<double>>(const double& a) {
+  using P = tessera::tensor_internal::Avx2Packet<double>;
   return P::OfBits(P::Bits{} | __builtin_bit_cast(int64_t, a));
 }
-template <tessera::AnyAvx2Packet P>
+template <tessera::tensor_internal::AnyAvx2Packet P>
 TESSERA_HD P pzero(const P&) {
   return typename P::Vector{};
 }
@@ -222,10 +232,10 @@ TESSERA_HD P pzero(const P&) {
 // register.
 #define TESSERA_AVX2_BITS(packet) reinterpret_cast<typename P::Bits>((packet).v)
 
-#define TESSERA_DEFINE_AVX2_BINARY(function, ...) \
-  template <tessera::AnyAvx2Packet P>             \
-  TESSERA_HD P function(const P& a, const P& b) { \
-    return __VA_ARGS__;                           \
+#define TESSERA_DEFINE_AVX2_BINARY(function, ...)      \
+  template <tessera::tensor_internal::AnyAvx2Packet P> \
+  TESSERA_HD P function(const P& a, const P& b) {      \
+    return __VA_ARGS__;                                \
   }
 TESSERA_DEFINE_AVX2_BINARY(padd, a.v + b.v)
 TESSERA_DEFINE_AVX2_BINARY(psub, a.v - b.v)
@@ -240,16 +250,16 @@ TESSERA_DEFINE_AVX2_BINARY(pxor, P::OfBits(TESSERA_AVX2_BITS(a) ^ TESSERA_AVX2_B
 TESSERA_DEFINE_AVX2_BINARY(pandnot, P::OfBits(TESSERA_AVX2_BITS(a) & ~TESSERA_AVX2_BITS(b)))
 #undef TESSERA_DEFINE_AVX2_BINARY
 
-template <tessera::AnyAvx2Packet P>
+template <tessera::tensor_internal::AnyAvx2Packet P>
 TESSERA_HD P pmadd(const P& a, const P& b, const P& c) {
   return a.v * b.v + c.v;  // two roundings, as the baseline has them
 }
-template <tessera::AnyAvx2Packet P>
+template <tessera::tensor_internal::AnyAvx2Packet P>
 TESSERA_HD P pabs(const P& a) {
   return pandnot(a, pset1<P>(typename unpacket_traits<P>::type(-0.0)));
 }
 /// Returns a where the mask is set, else b. All bits of a lane of the mask are equal.
-template <tessera::AnyAvx2Packet P>
+template <tessera::tensor_internal::AnyAvx2Packet P>
 TESSERA_HD P pselect(const P& mask, const P& a, const P& b) {
   return TESSERA_AVX2_BITS(mask) < 0 ? a.v : b.v;
 }
@@ -259,8 +269,9 @@ TESSERA_HD P pselect(const P& mask, const P& a, const P& b) {
 // into functions for the baseline, where no register holds a packet.
 #define TESSERA_DEFINE_AVX2_ROOT(T, instruction)                                           \
   template <>                                                                              \
-  TESSERA_HD tessera::Avx2Packet<T> psqrt(const tessera::Avx2Packet<T>& a) {               \
-    tessera::Avx2Packet<T>::Vector root;                                                   \
+  TESSERA_HD tessera::tensor_internal::Avx2Packet<T> psqrt(                                \
+      const tessera::tensor_internal::Avx2Packet<T>& a) {                                  \
+    tessera::tensor_internal::Avx2Packet<T>::Vector root;                                  \
     asm(instruction " %1, %%ymm0\n\tvmovups %%ymm0, %0" : "=m"(root) : "m"(a.v) : "xmm0"); \
     return root;                                                                           \
   }

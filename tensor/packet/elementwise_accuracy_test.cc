@@ -22,6 +22,9 @@
 namespace tessera {
 namespace {
 
+using tensor_internal::HasBinaryPacket;
+using tensor_internal::HasUnaryPacket;
+
 using Reference = long double (*)(long double);
 using tensor_internal::DigammaReference;
 using tensor_internal::GeluReference;

@@ -9,7 +9,7 @@
 
 /// The gamma function and related functions for packets of float; packet_math.h states their
 /// accuracy.
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace packet_math {
@@ -142,6 +142,6 @@ inline P Gamma(const P& x) {
 }  // namespace packet_math
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_PACKET_GAMMA_PACKET_MATH_H_

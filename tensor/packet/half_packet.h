@@ -15,7 +15,7 @@
 /// into a loop for AVX2, and the baseline allows no intrinsic of F16C. Division and the square root
 /// are written in assembler as well, since the flags of -ffast-math would make division an
 /// approximation.
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Converts each number of a packet of half_t or float as static_cast<To> does.
@@ -82,7 +82,7 @@ TESSERA_HD Avx2Packet<To> ConvertPacket(const P& a) {
 #endif  // TESSERA_HAS_AVX2_PACKETS
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #if TESSERA_HAS_AVX2_PACKETS
 
@@ -91,35 +91,37 @@ TESSERA_HD Avx2Packet<To> ConvertPacket(const P& a) {
 namespace Eigen::internal {
 
 template <>
-TESSERA_HD tessera::Avx2Packet<tessera::half_t> ploadu<tessera::Avx2Packet<tessera::half_t>>(
-    const tessera::half_t* from) {
+TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t>
+ploadu<tessera::tensor_internal::Avx2Packet<tessera::half_t>>(const tessera::half_t* from) {
   using Unaligned __attribute__((vector_size(16), aligned(2), may_alias)) = int16_t;
-  const tessera::Avx2Packet<tessera::half_t>::Vector value =
+  const tessera::tensor_internal::Avx2Packet<tessera::half_t>::Vector value =
       *reinterpret_cast<const Unaligned*>(from);
   return value;
 }
 template <>
-TESSERA_HD void pstoreu<tessera::half_t, tessera::Avx2Packet<tessera::half_t>>(
-    tessera::half_t* to, const tessera::Avx2Packet<tessera::half_t>& from) {
+TESSERA_HD void pstoreu<tessera::half_t, tessera::tensor_internal::Avx2Packet<tessera::half_t>>(
+    tessera::half_t* to, const tessera::tensor_internal::Avx2Packet<tessera::half_t>& from) {
   using Unaligned __attribute__((vector_size(16), aligned(2), may_alias)) = int16_t;
   *reinterpret_cast<Unaligned*>(to) = from.v;
 }
 template <>
-TESSERA_HD tessera::Avx2Packet<tessera::half_t> pset1<tessera::Avx2Packet<tessera::half_t>>(
-    const tessera::half_t& a) {
-  return tessera::Avx2Packet<tessera::half_t>::Vector{} | static_cast<int16_t>(a.bits());
+TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t>
+pset1<tessera::tensor_internal::Avx2Packet<tessera::half_t>>(const tessera::half_t& a) {
+  return tessera::tensor_internal::Avx2Packet<tessera::half_t>::Vector{} |
+         static_cast<int16_t>(a.bits());
 }
 
-#define TESSERA_DEFINE_HALF_ARITHMETIC(function, instruction)                                \
-  template <>                                                                                \
-  TESSERA_HD tessera::Avx2Packet<tessera::half_t> function(                                  \
-      const tessera::Avx2Packet<tessera::half_t>& a,                                         \
-      const tessera::Avx2Packet<tessera::half_t>& b) {                                       \
-    const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
-    tessera::DecodedHalves::Vector low, high;                                                \
-    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
-    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                  \
-    return tessera::EncodeHalves({low, high});                                               \
+#define TESSERA_DEFINE_HALF_ARITHMETIC(function, instruction)                                    \
+  template <>                                                                                    \
+  TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t> function(                     \
+      const tessera::tensor_internal::Avx2Packet<tessera::half_t>& a,                            \
+      const tessera::tensor_internal::Avx2Packet<tessera::half_t>& b) {                          \
+    const tessera::tensor_internal::DecodedHalves x = tessera::tensor_internal::DecodeHalves(a), \
+                                                  y = tessera::tensor_internal::DecodeHalves(b); \
+    tessera::tensor_internal::DecodedHalves::Vector low, high;                                   \
+    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                         \
+    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                      \
+    return tessera::tensor_internal::EncodeHalves({low, high});                                  \
   }
 TESSERA_DEFINE_HALF_ARITHMETIC(padd, "vaddps")
 TESSERA_DEFINE_HALF_ARITHMETIC(psub, "vsubps")
@@ -127,17 +129,18 @@ TESSERA_DEFINE_HALF_ARITHMETIC(pmul, "vmulps")
 TESSERA_DEFINE_HALF_ARITHMETIC(pdiv, "vdivps")
 #undef TESSERA_DEFINE_HALF_ARITHMETIC
 
-#define TESSERA_DEFINE_HALF_COMPARISON(function, instruction)                                \
-  template <>                                                                                \
-  TESSERA_HD tessera::Avx2Packet<tessera::half_t> function(                                  \
-      const tessera::Avx2Packet<tessera::half_t>& a,                                         \
-      const tessera::Avx2Packet<tessera::half_t>& b) {                                       \
-    const tessera::DecodedHalves x = tessera::DecodeHalves(a), y = tessera::DecodeHalves(b); \
-    __m128i low, high;                                                                       \
-    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                     \
-    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                  \
-    return reinterpret_cast<tessera::Avx2Packet<tessera::half_t>::Vector>(                   \
-        _mm_packs_epi32(low, high));                                                         \
+#define TESSERA_DEFINE_HALF_COMPARISON(function, instruction)                                    \
+  template <>                                                                                    \
+  TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t> function(                     \
+      const tessera::tensor_internal::Avx2Packet<tessera::half_t>& a,                            \
+      const tessera::tensor_internal::Avx2Packet<tessera::half_t>& b) {                          \
+    const tessera::tensor_internal::DecodedHalves x = tessera::tensor_internal::DecodeHalves(a), \
+                                                  y = tessera::tensor_internal::DecodeHalves(b); \
+    __m128i low, high;                                                                           \
+    asm(instruction " %2, %1, %0" : "=x"(low) : "x"(x.low), "x"(y.low));                         \
+    asm(instruction " %2, %1, %0" : "=x"(high) : "x"(x.high), "x"(y.high));                      \
+    return reinterpret_cast<tessera::tensor_internal::Avx2Packet<tessera::half_t>::Vector>(      \
+        _mm_packs_epi32(low, high));                                                             \
   }
 TESSERA_DEFINE_HALF_COMPARISON(pcmp_eq, "vcmpeqps")
 TESSERA_DEFINE_HALF_COMPARISON(pcmp_lt, "vcmpltps")
@@ -145,26 +148,28 @@ TESSERA_DEFINE_HALF_COMPARISON(pcmp_le, "vcmpleps")
 #undef TESSERA_DEFINE_HALF_COMPARISON
 
 template <>
-TESSERA_HD tessera::Avx2Packet<tessera::half_t> pmadd(
-    const tessera::Avx2Packet<tessera::half_t>& a, const tessera::Avx2Packet<tessera::half_t>& b,
-    const tessera::Avx2Packet<tessera::half_t>& c) {
+TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t> pmadd(
+    const tessera::tensor_internal::Avx2Packet<tessera::half_t>& a,
+    const tessera::tensor_internal::Avx2Packet<tessera::half_t>& b,
+    const tessera::tensor_internal::Avx2Packet<tessera::half_t>& c) {
   return padd(pmul(a, b), c);  // two roundings
 }
 /// Returns the absolute values; a NaN stays as it is, as with half_t.
 template <>
-TESSERA_HD tessera::Avx2Packet<tessera::half_t> pabs(
-    const tessera::Avx2Packet<tessera::half_t>& a) {
-  const auto sign = pset1<tessera::Avx2Packet<tessera::half_t>>(tessera::half_t(-0.0f));
+TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t> pabs(
+    const tessera::tensor_internal::Avx2Packet<tessera::half_t>& a) {
+  const auto sign =
+      pset1<tessera::tensor_internal::Avx2Packet<tessera::half_t>>(tessera::half_t(-0.0f));
   return pandnot(a, pand(sign, pcmp_le(a, pzero(a))));
 }
 template <>
-TESSERA_HD tessera::Avx2Packet<tessera::half_t> psqrt(
-    const tessera::Avx2Packet<tessera::half_t>& a) {
-  const tessera::DecodedHalves x = tessera::DecodeHalves(a);
-  tessera::DecodedHalves::Vector low, high;
+TESSERA_HD tessera::tensor_internal::Avx2Packet<tessera::half_t> psqrt(
+    const tessera::tensor_internal::Avx2Packet<tessera::half_t>& a) {
+  const tessera::tensor_internal::DecodedHalves x = tessera::tensor_internal::DecodeHalves(a);
+  tessera::tensor_internal::DecodedHalves::Vector low, high;
   asm("vsqrtps %1, %0" : "=x"(low) : "x"(x.low));
   asm("vsqrtps %1, %0" : "=x"(high) : "x"(x.high));
-  return tessera::EncodeHalves({low, high});
+  return tessera::tensor_internal::EncodeHalves({low, high});
 }
 
 }  // namespace Eigen::internal

@@ -19,6 +19,11 @@
 namespace tessera {
 namespace {
 
+using base_internal::ConvertInLoop;
+using tensor_internal::Avx2Packet;
+using tensor_internal::PacketTraits;
+using tensor_internal::RunsAvx2;
+
 constexpr index_t kNumbers = 1 << 16;
 
 half_t Number(index_t encoding) { return half_t::Binary(static_cast<uint16_t>(encoding)); }

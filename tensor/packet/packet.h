@@ -14,6 +14,11 @@ inline namespace TESSERA_ISA_NAMESPACE {
 /// Eigen's packet functions, with which functors and expression nodes are written.
 namespace pk = Eigen::internal;
 
+}  // namespace TESSERA_ISA_NAMESPACE
+
+namespace tensor_internal {
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// The packet that the instruction set of this translation unit offers for T. kSize is 1 if there
 /// is none (most integers, half on most machines, and all types under nvcc).
 template <typename T>
@@ -51,11 +56,21 @@ TESSERA_HD P PacketInSteps(const T* first, index_t step) {
   return pk::pgather<T, P>(first, step);
 }
 
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
+
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// Satisfied if packets of type P can be compared. A functor requires it for its packet form, and
 /// works element by element if it is missing.
 template <typename P>
-concept ComparesPackets = kIsHalfPacket<P> ||
+concept ComparesPackets = tensor_internal::kIsHalfPacket<P> ||
     static_cast<bool>(pk::packet_traits<typename pk::unpacket_traits<P>::type>::HasCmp);
+
+}  // namespace TESSERA_ISA_NAMESPACE
+
+namespace tensor_internal {
+inline namespace TESSERA_ISA_NAMESPACE {
 
 template <typename T>
 struct ElementGroup;  // in element_group.h
@@ -90,6 +105,7 @@ concept HasTernaryPacket = requires(const typename PacketTraits<T>::type& p) {
 };
 
 }  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
 }  // namespace tessera
 
 #endif  // TESSERA_TENSOR_PACKET_PACKET_H_

@@ -32,16 +32,21 @@ template <typename P>
 concept RealPacket = std::same_as < typename pk::unpacket_traits<P>::type,
 float > || std::same_as<typename pk::unpacket_traits<P>::type, double>;
 
+/// Packets of float, double or half_t.
+template <typename P>
+concept FloatingPacket = RealPacket<P> || tensor_internal::kIsHalfPacket<P>;
+
+}  // namespace TESSERA_ISA_NAMESPACE
+
+namespace tensor_internal {
+inline namespace TESSERA_ISA_NAMESPACE {
+
 /// True if this build leaves expensive functions to array kernels that are chosen at run time.
 #if defined(__x86_64__) && !defined(__FMA__) && !defined(__CUDACC__)
 inline constexpr bool kUsesArrayKernels = true;
 #else
 inline constexpr bool kUsesArrayKernels = false;
 #endif
-
-/// Packets of float, double or half_t.
-template <typename P>
-concept FloatingPacket = RealPacket<P> || kIsHalfPacket<P>;
 
 namespace packet_math {
 
@@ -855,6 +860,7 @@ inline P Cbrt(const P& x) {
 }  // namespace packet_math
 
 }  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tensor_internal
 }  // namespace tessera
 
 #endif  // TESSERA_TENSOR_PACKET_PACKET_MATH_H_

@@ -7,7 +7,7 @@
 #include "tessera/tensor/packet/packet_math.h"
 
 /// Powers of packets of float; packet_math.h states their accuracy.
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace packet_math {
@@ -99,6 +99,6 @@ inline P Power(const P& x, const P& y) {
 }  // namespace packet_math
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_PACKET_POWER_PACKET_MATH_H_

@@ -6,7 +6,7 @@
 
 #include "tessera/base/host_device.h"
 
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 /// Returns the gamma function of x.
@@ -76,6 +76,6 @@ TESSERA_HD double Digamma(double x) {
 TESSERA_HD float Digamma(float x) { return static_cast<float>(Digamma(static_cast<double>(x))); }
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_PACKET_SPECIAL_FUNCTIONS_H_

@@ -7,7 +7,7 @@
 #include "tessera/tensor/packet/packet_math.h"
 
 /// Sine, cosine, tangent and their inverses for packets; packet_math.h states their accuracy.
-namespace tessera {
+namespace tessera::tensor_internal {
 inline namespace TESSERA_ISA_NAMESPACE {
 
 namespace packet_math {
@@ -204,6 +204,6 @@ inline P Acos(const P& x) {
 }  // namespace packet_math
 
 }  // namespace TESSERA_ISA_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::tensor_internal
 
 #endif  // TESSERA_TENSOR_PACKET_TRIGONOMETRIC_PACKET_MATH_H_

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iostream>
 #include <string>
+#include <type_traits>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,8 +12,35 @@
 #include "tessera/tensor/testing/node_example.h"
 #include "tessera/tensor/testing/node_test_util.h"
 
+// Names that a program may have of its own beside `using namespace tessera`: Tessera has helpers of
+// these names, which its namespace does not show.
+// clang-format off
+#define OWN_NAMES(define) \
+  define(AddRuns) define(AssignLabelGrad) define(Avx2Packet) define(BesideFloat16) \
+  define(ConvertInLoop) define(ConvertPacket) define(DecodeHalves) define(DecodedHalves) \
+  define(Digamma) define(ElementGroup) define(EncodeHalves) define(FenceStreamed) \
+  define(ForColumnRanges) define(Gamma) define(Gelu) define(HalfFrom) define(HalvesFrom) \
+  define(HasBinaryPacket) define(HasTernaryPacket) define(HasUnaryPacket) define(HighHalf) \
+  define(HighHalves) define(InstructionSet) define(IsElementGroup) define(KeyOrder) \
+  define(LoadPacket) define(LogGamma) define(LowHalf) define(LowHalves) define(MapPackets) \
+  define(Name) define(PacketInSteps) define(PacketTraits) define(ParallelForLines) \
+  define(ParallelForRange) define(RangeFunction) define(RangeUnits) define(RowsAreAligned) \
+  define(RunsAvx2) define(Scratch) define(SetPacket) define(ShareOfOthers) define(SoftmaxLine) \
+  define(SoftmaxLines) define(SoftmaxLinesOf) define(SoftmaxOfLine) define(SoftmaxOfRow) \
+  define(SortOrder) define(StableSortByKey) define(StorePacket) define(StreamAvx2) \
+  define(TaskPlan) define(UnitsOfLines) define(UsedInstructionSet) \
+  define(kDefaultElementsPerTask) define(kHasAvx2PacketsOf) define(kHasPacketsInSteps) \
+  define(kInstructionSet) define(kIsHalfPacket) define(kUsesArrayKernels) define(packet_math)
+// clang-format on
+#define DEFINE_OWN(name) \
+  struct name {};
+OWN_NAMES(DEFINE_OWN)
+
 // Where programs have their functors: beside Tessera's names and not among them.
 namespace user {
+
+#define EXPECT_OWN(name) static_assert(std::is_empty_v<name>);
+OWN_NAMES(EXPECT_OWN)
 
 struct Squared : WideFunctor {
   template <typename T>

@@ -157,8 +157,9 @@ struct Residue {
   }
   template <RealPacket P>
   TESSERA_HD static P PacketMap(const P& a) {
-    const P divisor = packet_math::Set<P>(kModulus);
-    const P quotient = pk::pdiv(pk::padd(a, packet_math::Set<P>(kModulus / 2)), divisor);
+    const P divisor = tensor_internal::packet_math::Set<P>(kModulus);
+    const P quotient =
+        pk::pdiv(pk::padd(a, tensor_internal::packet_math::Set<P>(kModulus / 2)), divisor);
     return pk::psub(a, pk::pmul(divisor, op::floor::PacketMap(quotient)));
   }
 };
