@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::pair<DeviceType, std::string_view> kNames[] = {
 
 Device Device::Parse(std::string_view text) {
   const Error malformed =
-      InvalidArgument("device \"", text,
+      InvalidArgument("device \"", Excerpt(text),
                       "\": expected cpu, gpu, cpu_pinned or cpu_shared, with an "
                       "optional index as in gpu(1)");
   const size_t bracket = text.find('(');

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera {
 namespace {
@@ -22,7 +23,7 @@ int64_t EnvironmentInt(const char* name, int64_t default_value, int64_t min, int
   if (!text) return default_value;
   int64_t value = 0;
   if (!absl::SimpleAtoi(*text, &value) || value < min || value > max) {
-    throw InvalidArgument("environment variable ", name, "=\"", *text,
+    throw InvalidArgument("environment variable ", name, "=\"", Excerpt(*text),
                           "\": expected an integer in [", min, ", ", max, "]");
   }
   return value;
@@ -33,7 +34,7 @@ bool EnvironmentBool(const char* name, bool default_value) {
   if (!text) return default_value;
   if (*text == "1" || *text == "true" || *text == "on") return true;
   if (*text == "0" || *text == "false" || *text == "off") return false;
-  throw InvalidArgument("environment variable ", name, "=\"", *text,
+  throw InvalidArgument("environment variable ", name, "=\"", Excerpt(*text),
                         "\": expected 1, 0, true, false, on or off");
 }
 

@@ -53,5 +53,15 @@ TEST_F(EnvironmentTest, AnErrorNamesVariableValueAndRange) {
   EXPECT_THROW(EnvironmentBool(kName, true), Error);
 }
 
+TEST_F(EnvironmentTest, AnErrorQuotesALongValueInPart) {
+  Set(std::string(100000, '9').c_str());
+  try {
+    EnvironmentInt(kName, 7, 0, 10);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_LT(std::string(error.what()).size(), 400u);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,7 +1,6 @@
 #include "tessera/base/tshape.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera {
 
@@ -46,12 +46,12 @@ TShape TShape::Parse(std::string_view given) {
   if (round || square) {
     text.remove_prefix(1);
     if (!absl::ConsumeSuffix(&text, round ? ")" : "]")) {
-      throw InvalidArgument("shape \"", given, "\": unbalanced brackets");
+      throw InvalidArgument("shape \"", Excerpt(given), "\": unbalanced brackets");
     }
   }
   text = absl::StripAsciiWhitespace(text);
-  std::vector<index_t> extents;
   if (text.empty()) return TShape(std::span<const index_t>());
+  TShape shape = OfRank(0);
   absl::ConsumeSuffix(&text, ",");
   for (absl::string_view piece : absl::StrSplit(text, ',')) {
     piece = absl::StripAsciiWhitespace(piece);
@@ -60,12 +60,19 @@ TShape TShape::Parse(std::string_view given) {
     if (piece == "None") {
       extent = kUnknown;
     } else if (!absl::SimpleAtoi(piece, &extent)) {
-      throw InvalidArgument("shape \"", given, "\": \"", std::string(piece),
+      throw InvalidArgument("shape \"", Excerpt(given), "\": \"",
+                            Excerpt(std::string_view(piece.data(), piece.size())),
                             "\" is not an integer; expected e.g. (2,3)");
+    } else if (extent < kUnknown) {
+      throw InvalidArgument("shape \"", Excerpt(given), "\": extent ", extent, " is negative");
     }
-    extents.push_back(extent);
+    if (shape.ndim_ == kMaxRank) {
+      throw InvalidArgument("shape \"", Excerpt(given), "\": the rank is above the limit of ",
+                            kMaxRank);
+    }
+    shape[shape.ndim_++] = extent;
   }
-  return TShape(extents);
+  return shape;
 }
 
 bool TShape::known() const {

@@ -44,6 +44,19 @@ TEST(TShapeTest, MalformedTextIsAnErrorThatQuotesIt) {
   }
 }
 
+TEST(TShapeTest, ErrorsQuoteLongTextsInPart) {
+  std::string rank = "(1";
+  for (int i = 0; i < 1000000; ++i) rank += ",1";
+  for (const std::string& text : {rank + ")", rank, std::string(1000000, 'x')}) {
+    try {
+      TShape::Parse(text);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_LT(std::string(error.what()).size(), 600u);
+    }
+  }
+}
+
 TEST(TShapeTest, MergeCompletesOrRefusesWithoutChange) {
   TShape shape = TShape::OfRank(2);
   EXPECT_TRUE(shape.Merge({TShape::kUnknown, 3}));

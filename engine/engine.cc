@@ -18,6 +18,7 @@
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
 #include "tessera/base/fork.h"
+#include "tessera/base/quote.h"
 #include "tessera/engine/core/dependency_engine.h"
 #include "tessera/engine/core/failure.h"
 #include "tessera/engine/lifetime/process_life.h"
@@ -35,7 +36,7 @@ EngineKind ResolveKind(EngineKind kind) {
   const std::string name = EnvironmentString("TESSERA_ENGINE_TYPE", "ThreadedEngine");
   if (name == "ThreadedEngine") return EngineKind::kThreaded;
   if (name == "NaiveEngine") return EngineKind::kNaive;
-  throw InvalidArgument("environment variable TESSERA_ENGINE_TYPE=\"", name,
+  throw InvalidArgument("environment variable TESSERA_ENGINE_TYPE=\"", Excerpt(name),
                         "\": expected ThreadedEngine or NaiveEngine");
 }
 

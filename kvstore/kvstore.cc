@@ -1,6 +1,7 @@
 #include "tessera/kvstore/kvstore.h"
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/kvstore/kvstore_local.h"
 
 namespace tessera {
@@ -12,7 +13,8 @@ std::string ToString(const KVKey& key) {
 
 std::unique_ptr<KVStore> KVStore::Create(std::string_view type) {
   if (type == "local") return kvstore_internal::MakeLocalStore();
-  throw InvalidArgument("KVStore::Create: unknown type '", type, "', expected one of: local");
+  throw InvalidArgument("KVStore::Create: unknown type '", Excerpt(type),
+                        "', expected one of: local");
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera::kvstore_internal {
 namespace {
@@ -26,12 +27,12 @@ class LocalStore final : public KVStore {
 
   void Init(const KVKey& key, const NDArray& value) override {
     if (value.is_none()) {
-      throw InvalidArgument("KVStore::Init: key ", ToString(key),
+      throw InvalidArgument("KVStore::Init: key ", Excerpt(ToString(key)),
                             ": the value is no array (is_none())");
     }
     const std::lock_guard lock(mutex_);
     if (entries_.contains(key)) {
-      throw FailedPrecondition("KVStore::Init: key ", ToString(key),
+      throw FailedPrecondition("KVStore::Init: key ", Excerpt(ToString(key)),
                                " has a value already, expected one Init for each key");
     }
     NDArray stored = value.Copy(Device::Cpu());  // before the key exists: this may throw
@@ -72,7 +73,7 @@ class LocalStore final : public KVStore {
     const std::lock_guard lock(mutex_);
     const auto entry = entries_.find(key);
     if (entry == entries_.end()) {
-      throw NotFound("KVStore::", operation, ": unknown key ", ToString(key),
+      throw NotFound("KVStore::", operation, ": unknown key ", Excerpt(ToString(key)),
                      ", expected one that Init was called for");
     }
     return {&entry->second, updater_};
@@ -81,17 +82,17 @@ class LocalStore final : public KVStore {
   static void Check(const char* operation, const KVKey& key, const Entry& entry,
                     std::span<const NDArray> arrays) {
     if (arrays.empty()) {
-      throw InvalidArgument("KVStore::", operation, ": key ", ToString(key),
+      throw InvalidArgument("KVStore::", operation, ": key ", Excerpt(ToString(key)),
                             ": no array given, expected at least one");
     }
     const NDArray& stored = entry.stored;
     for (const NDArray& array : arrays) {
       if (array.is_none()) {
-        throw InvalidArgument("KVStore::", operation, ": key ", ToString(key),
+        throw InvalidArgument("KVStore::", operation, ": key ", Excerpt(ToString(key)),
                               ": one of the arrays is none (is_none())");
       }
       if (array.shape() != stored.shape() || array.dtype() != stored.dtype()) {
-        throw InvalidArgument("KVStore::", operation, ": key ", ToString(key), ": found ",
+        throw InvalidArgument("KVStore::", operation, ": key ", Excerpt(ToString(key)), ": found ",
                               array.shape(), " of ", array.dtype(), ", expected ", stored.shape(),
                               " of ", stored.dtype(), " as given to Init");
       }

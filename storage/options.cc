@@ -5,6 +5,7 @@
 
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera {
 namespace {
@@ -34,7 +35,7 @@ StoragePoolKind PoolKindFromEnvironment(const std::string& variable, StoragePool
   for (const auto& [known, kind] : kKinds) {
     if (name == known) return kind;
   }
-  throw InvalidArgument("environment variable ", variable, "=\"", name,
+  throw InvalidArgument("environment variable ", variable, "=\"", Excerpt(name),
                         "\": expected none, exact, round or best_fit");
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/storage/device/file_descriptor.h"
 #include "tessera/storage/device/shared_segments.h"
 #include "tessera/storage/pool/block.h"
@@ -64,7 +65,7 @@ SharedBlock SharedBlock::FromString(std::string_view text) {
       !ReadNumber(&rest, &block.descriptor) || !ReadNumber(&rest, &block.file_number) ||
       !ReadNumber(&rest, &block.offset_bytes) || !ReadNumber(&rest, &block.size_bytes) ||
       !rest.empty()) {
-    throw InvalidArgument("SharedBlock::FromString: \"", text, "\"; expected ", kPrefix,
+    throw InvalidArgument("SharedBlock::FromString: \"", Excerpt(text), "\"; expected ", kPrefix,
                           ":PROCESS:DESCRIPTOR:FILE:OFFSET:SIZE");
   }
   return block;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/tensor/philox.h"
 #include "tessera/tensor/random.h"
 
@@ -31,7 +32,7 @@ bool EndsWithAny(std::string_view name, std::initializer_list<std::string_view> 
 
 void Initializer::Initialize(std::string_view name, uint64_t seed, const NDArray& array) const {
   if (!IsReal(array.dtype())) {
-    throw InvalidArgument("Initializer: parameter ", name, " has type ", array.dtype(),
+    throw InvalidArgument("Initializer: parameter ", Excerpt(name), " has type ", array.dtype(),
                           ", expected a floating-point type");
   }
   std::vector<float> values(static_cast<size_t>(array.shape().Size()));
@@ -45,7 +46,7 @@ void Initializer::Initialize(std::string_view name, uint64_t seed, const NDArray
     std::fill(values.begin(), values.end(), 1.0f);
   } else {
     throw InvalidArgument(
-        "Initializer: no rule for the parameter ", name,
+        "Initializer: no rule for the parameter ", Excerpt(name),
         ", expected a name that ends in weight, bias, gamma, beta, moving_mean or "
         "moving_var; is it an input that is not among the data and label names?");
   }
@@ -77,7 +78,7 @@ void Normal::FillWeight(std::string_view, const TShape&, Random<cpu>* random,
 void Xavier::FillWeight(std::string_view name, const TShape& shape, Random<cpu>* random,
                         std::span<float> values) const {
   if (shape.ndim() < 2) {
-    throw InvalidArgument("Xavier: parameter ", name, " has shape ", shape,
+    throw InvalidArgument("Xavier: parameter ", Excerpt(name), " has shape ", shape,
                           ", expected (outputs, inputs) or more dimensions");
   }
   if (values.empty()) return;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/device_runtime.h"
 
@@ -223,7 +224,7 @@ EvalMetric::EvalMetric(std::span<const EvalMetric> parts) {
 EvalMetric EvalMetric::Create(std::string_view name) {
   if (name == "accuracy" || name == "acc") return Accuracy();
   if (name == "cross-entropy" || name == "ce") return CrossEntropy();
-  throw NotFound("EvalMetric::Create: unknown metric '", name,
+  throw NotFound("EvalMetric::Create: unknown metric '", Excerpt(name),
                  "', expected one of: accuracy, cross-entropy");
 }
 

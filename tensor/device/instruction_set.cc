@@ -9,6 +9,7 @@
 
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera::tensor_internal {
 namespace {
@@ -39,7 +40,7 @@ InstructionSet AllowedInstructionSet() {
        {InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
     if (name == Name(set)) return set;
   }
-  throw InvalidArgument("TESSERA_INSTRUCTION_SET=", name,
+  throw InvalidArgument("TESSERA_INSTRUCTION_SET=", Excerpt(name),
                         " is not an instruction set; expected baseline, avx2 or avx512");
 }
 
