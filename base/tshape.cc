@@ -50,6 +50,7 @@ TShape TShape::Parse(std::string_view given) {
     }
   }
   text = absl::StripAsciiWhitespace(text);
+  if (text == "None" && !round && !square) return TShape();
   if (text.empty()) return TShape(std::span<const index_t>());
   TShape shape = OfRank(0);
   absl::ConsumeSuffix(&text, ",");

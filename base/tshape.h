@@ -34,8 +34,8 @@ class TShape {
   /// A shape of the given rank with every extent unknown.
   static TShape OfRank(int rank);
 
-  /// Reads "(2,3)", "(2,)", "()", "[2, 3]" or "2,3"; "None" is an unknown extent.
-  /// Throws Error(kInvalidArgument) that quotes the text.
+  /// Reads "(2,3)", "(2,)", "()", "[2, 3]" or "2,3"; "None" is an unknown extent, and an unknown
+  /// rank in place of the whole. Throws Error(kInvalidArgument) that quotes the text.
   static TShape Parse(std::string_view text);
 
   /// The rank, or -1 if unknown.

@@ -35,6 +35,8 @@ TEST(TShapeTest, PrintsAndParsesToTheSame) {
   EXPECT_EQ(TShape::Parse("[2, 3]"), (TShape{2, 3}));
   EXPECT_EQ(TShape::Parse(" (2L, 3L) "), (TShape{2, 3}));
   EXPECT_EQ(TShape::Parse("5"), (TShape{5}));
+  EXPECT_EQ(TShape::Parse("None"), TShape());
+  EXPECT_EQ(TShape::Parse("(None)"), (TShape{TShape::kUnknown}));
 }
 
 TEST(TShapeTest, MalformedTextIsAnErrorThatQuotesIt) {
