@@ -1,6 +1,7 @@
 #include "tessera/ops/parameter.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera {
 namespace ops_internal {
@@ -36,7 +38,7 @@ std::string PrintReal(T value) {
 
 std::string ExpectedOneOf(const std::vector<std::string>& names) {
   if (names.empty()) return "expected none";
-  return absl::StrCat("expected ", names.size() == 1 ? "" : "one of ", absl::StrJoin(names, ", "));
+  return absl::StrCat("expected ", names.size() == 1 ? "" : "one of ", ListNames(names));
 }
 
 }  // namespace
@@ -46,7 +48,7 @@ int64_t ParameterText<int64_t>::Parse(std::string_view text) {
   std::string digits = Strip(text);
   if (digits == "True" || digits == "False") digits = digits == "True" ? "1" : "0";
   if (!absl::SimpleAtoi(digits, &value)) {
-    throw InvalidArgument("\"", text, "\" is not an integer");
+    throw InvalidArgument("\"", Excerpt(text), "\" is not an integer");
   }
   return value;
 }
@@ -55,7 +57,7 @@ std::string ParameterText<int64_t>::Print(int64_t value) { return absl::StrCat(v
 int ParameterText<int>::Parse(std::string_view text) {
   const int64_t value = ParameterText<int64_t>::Parse(text);
   if (value != static_cast<int>(value)) {
-    throw InvalidArgument("\"", text, "\" does not fit in 32 bits");
+    throw InvalidArgument("\"", Excerpt(text), "\" does not fit in 32 bits");
   }
   return static_cast<int>(value);
 }
@@ -64,7 +66,7 @@ std::string ParameterText<int>::Print(int value) { return absl::StrCat(value); }
 double ParameterText<double>::Parse(std::string_view text) {
   double value = 0;
   if (!absl::SimpleAtod(Strip(text), &value) || std::isnan(value)) {
-    throw InvalidArgument("\"", text, "\" is not a number");
+    throw InvalidArgument("\"", Excerpt(text), "\" is not a number");
   }
   return value;
 }
@@ -73,7 +75,7 @@ std::string ParameterText<double>::Print(double value) { return PrintReal(value)
 float ParameterText<float>::Parse(std::string_view text) {
   float value = 0;
   if (!absl::SimpleAtof(Strip(text), &value) || std::isnan(value)) {
-    throw InvalidArgument("\"", text, "\" is not a number");
+    throw InvalidArgument("\"", Excerpt(text), "\" is not a number");
   }
   return value;
 }
@@ -83,7 +85,7 @@ bool ParameterText<bool>::Parse(std::string_view text) {
   const std::string lower = absl::AsciiStrToLower(Strip(text));
   if (lower == "1" || lower == "true") return true;
   if (lower == "0" || lower == "false") return false;
-  throw InvalidArgument("\"", text, "\" is not a boolean; expected True, False, 1 or 0");
+  throw InvalidArgument("\"", Excerpt(text), "\" is not a boolean; expected True, False, 1 or 0");
 }
 std::string ParameterText<bool>::Print(bool value) { return value ? "True" : "False"; }
 
@@ -127,8 +129,8 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
       for (const auto& known : fields) names.push_back(known.info.name);
       const std::string nearest = NearestName(name, names);
       throw InvalidArgument(
-          owner, ": unknown parameter \"", name, "\"; ",
-          nearest.empty() ? ExpectedOneOf(names) : "did you mean \"" + nearest + "\"?");
+          owner, ": unknown parameter \"", Excerpt(name), "\"; ",
+          nearest.empty() ? ExpectedOneOf(names) : "did you mean \"" + Excerpt(nearest) + "\"?");
     }
     try {
       field->parse(parameters, text);
@@ -146,38 +148,44 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
 }
 
 void ThrowOutOfRange(std::string_view text, double low, double high) {
-  throw InvalidArgument("\"", text, "\" is out of range; expected a value in [", low, ", ", high,
-                        "]");
+  throw InvalidArgument("\"", Excerpt(text), "\" is out of range; expected a value in [", low, ", ",
+                        high, "]");
 }
 
 void ThrowNotAChoice(std::string_view text, const std::string& choices) {
-  throw InvalidArgument("\"", text, "\" is not one of ", choices);
+  throw InvalidArgument("\"", Excerpt(text), "\" is not one of ", choices);
 }
 
 }  // namespace ops_internal
 
 std::string NearestName(std::string_view name, const std::vector<std::string>& names) {
-  // Computes Levenshtein's distance, one row at a time.
-  const auto distance = [](std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);
+  constexpr size_t kMaxLength = 64;
+  name = name.substr(0, kMaxLength);
+  std::array<size_t, kMaxLength + 1> row;
+  // Computes Levenshtein's distance, one row at a time. A distance of `limit` or more may be
+  // returned as `limit`.
+  const auto distance = [&row](std::string_view a, std::string_view b, size_t limit) {
+    if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= limit) return limit;
     for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
     for (size_t i = 1; i <= a.size(); ++i) {
       size_t diagonal = row[0];
-      row[0] = i;
+      size_t least = row[0] = i;
       for (size_t j = 1; j <= b.size(); ++j) {
         const size_t substituted =
             diagonal + (absl::ascii_tolower(static_cast<unsigned char>(a[i - 1])) !=
                         absl::ascii_tolower(static_cast<unsigned char>(b[j - 1])));
         diagonal = row[j];
         row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+        least = std::min(least, row[j]);
       }
+      if (least >= limit) return limit;  // rows only rise
     }
     return row[b.size()];
   };
   std::string nearest;
   size_t best = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : names) {
-    const size_t d = distance(name, candidate);
+    const size_t d = distance(name, std::string_view(candidate).substr(0, kMaxLength), best);
     if (d < best) {
       best = d;
       nearest = candidate;

@@ -248,7 +248,7 @@ struct NoParameters {
 };
 
 /// Returns the name in `names` that is nearest to `name` by edit distance, or an empty string if
-/// none is near.
+/// none is near. Compares the first 64 bytes of each name.
 std::string NearestName(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace tessera

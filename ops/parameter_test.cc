@@ -113,8 +113,8 @@ TEST(ParameterTest, OptionalValuesAreNoneInText) {
 
 TEST(ParameterTest, PrintedParametersReadBackAsTheSame) {
   const auto& schema = ParameterSchema<Everything>::Get();
-  for (const char* number :
-       {"0.1", "1e-45", "3.4028234663852886e+38", "-0", "inf", "0.3333333333"}) {
+  for (const char* number : {"0.1", "1e-45", "3.4028234663852886e+38", "1.7976931348623157e+308",
+                             "-0", "inf", "0.3333333333"}) {
     const Everything p = Parse({{"real", number}, {"single", "0.1"}, {"window", "(1,None)"}});
     const ParameterMap text = schema.Print(p);
     const Everything again = schema.Parse("Test", text);
@@ -141,6 +141,15 @@ TEST(ParameterTest, RefusalsNameOwnerParameterTextAndWhatIsExpected) {
   EXPECT_THAT(Refusal("window", "(3,"), HasSubstr("(3,"));
   EXPECT_THAT(Refusal("maybe", "perhaps"), HasSubstr("perhaps"));
   EXPECT_THAT(Refusal("colour", "blue"), HasSubstr("\"blue\" is not one of {red, green}"));
+}
+
+TEST(ParameterTest, RefusalsQuoteLongTextsInPart) {
+  const std::string large(1000000, '9');
+  for (const char* name : {"large", "real", "flag", "window", "maybe", "colour"}) {
+    EXPECT_LT(Refusal(ParameterMap{{"needed", "1"}, {name, large + "x"}}).size(), 1000u) << name;
+  }
+  EXPECT_LT(Refusal("count", "1" + std::string(1000000, ' ') + "1").size(), 1000u);
+  EXPECT_LT(Refusal(large, "1").size(), 1000u);
 }
 
 TEST(ParameterTest, RangesAreClosedIntervals) {
@@ -183,6 +192,20 @@ TEST(NearestNameTest, FindsSmallSlipsAndNothingElse) {
   EXPECT_EQ(NearestName("Poling", names), "Pooling");
   EXPECT_EQ(NearestName("Convolution", names), "");
   EXPECT_EQ(NearestName("", {}), "");
+}
+
+TEST(NearestNameTest, ReadsTheFirst64Characters) {
+  const std::string prefix(64, 'a');
+  EXPECT_EQ(NearestName(prefix + std::string(1000000, 'x'), {"b", prefix + "yyy"}), prefix + "yyy");
+  // Edit distances of the whole names would take minutes.
+  const std::vector<std::string> names(20000, std::string(1000, 'b'));
+  EXPECT_EQ(NearestName(std::string(10000, 'a'), names), "");
+}
+
+TEST(NearestNameTest, FindsTheFirstOfTheNearest) {
+  EXPECT_EQ(NearestName("weight", {"weigth", "weights", "height", "eight"}), "weights");
+  EXPECT_EQ(NearestName("abcdef", {"abcxyz", "abcdxy"}), "abcdxy");
+  EXPECT_EQ(NearestName("abcdef", {"abcxyz", "xyzabc"}), "");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/ops/mxnet/operators.h"
 
 namespace tessera {
@@ -41,7 +42,7 @@ Error OperatorRegistry::UnknownOperator(std::string_view name) const {
     if (Find(op.name) != nullptr) known.emplace_back(op.name);
   }
   const std::string nearest = NearestName(name, known);
-  return NotFound("unknown operator \"", name, "\"",
+  return NotFound("unknown operator \"", Excerpt(name), "\"",
                   nearest.empty() ? "; expected the name of a registered operator"
                                   : "; did you mean \"" + nearest + "\"?");
 }
