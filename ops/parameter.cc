@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -22,16 +23,38 @@ std::string Strip(std::string_view text) {
   return std::string(absl::StripAsciiWhitespace(ToAbsl(text)));
 }
 
+bool ReadReal(const std::string& text, double* value) { return absl::SimpleAtod(text, value); }
+bool ReadReal(const std::string& text, float* value) { return absl::SimpleAtof(text, value); }
+
+/// Reads a number, "inf" or "nan". A number too large for T is an error, because infinity would
+/// replace it silently.
+template <typename T>
+T ParseReal(std::string_view text) {
+  T value = 0;
+  const std::string stripped = Strip(text);
+  if (!ReadReal(stripped, &value)) {
+    throw InvalidArgument("\"", Excerpt(text), "\" is not a number");
+  }
+  // Only the word for infinity has letters n.
+  if (std::isinf(value) && stripped.find_first_of("nN") == stripped.npos) {
+    throw InvalidArgument("\"", Excerpt(text), "\" is out of range; expected at most ",
+                          std::numeric_limits<T>::max());
+  }
+  return value;
+}
+
 // Returns the shortest text that parses to the same number.
 template <typename T>
 std::string PrintReal(T value) {
+  if (std::isnan(value)) return "nan";
   std::string text;
   for (int digits = 1; digits <= 17; ++digits) {
     char buffer[32];
     const auto [end, error] =
         std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general, digits);
     text.assign(buffer, end);
-    if (ParameterText<T>::Parse(text) == value) break;
+    T read = 0;
+    if (ReadReal(text, &read) && read == value) break;
   }
   return text;
 }
@@ -63,22 +86,10 @@ int ParameterText<int>::Parse(std::string_view text) {
 }
 std::string ParameterText<int>::Print(int value) { return absl::StrCat(value); }
 
-double ParameterText<double>::Parse(std::string_view text) {
-  double value = 0;
-  if (!absl::SimpleAtod(Strip(text), &value) || std::isnan(value)) {
-    throw InvalidArgument("\"", Excerpt(text), "\" is not a number");
-  }
-  return value;
-}
+double ParameterText<double>::Parse(std::string_view text) { return ParseReal<double>(text); }
 std::string ParameterText<double>::Print(double value) { return PrintReal(value); }
 
-float ParameterText<float>::Parse(std::string_view text) {
-  float value = 0;
-  if (!absl::SimpleAtof(Strip(text), &value) || std::isnan(value)) {
-    throw InvalidArgument("\"", Excerpt(text), "\" is not a number");
-  }
-  return value;
-}
+float ParameterText<float>::Parse(std::string_view text) { return ParseReal<float>(text); }
 std::string ParameterText<float>::Print(float value) { return PrintReal(value); }
 
 bool ParameterText<bool>::Parse(std::string_view text) {

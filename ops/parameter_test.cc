@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct Everything {
   int64_t large = int64_t{1} << 40;
   int count = 3;
   double real = 0.1;
+  double share = 0.5;
   float single = 0.1f;
   bool flag = true;
   std::string text = "plain";
@@ -37,6 +40,8 @@ struct Everything {
     schema.Optional("count", &P::count, "a number from 1 to 10");
     schema.Range(1, 10);
     schema.Optional("real", &P::real, "a double");
+    schema.Optional("share", &P::share, "a double from 0 to 1");
+    schema.Range(0, 1);
     schema.Optional("single", &P::single, "a float");
     schema.Optional("flag", &P::flag, "yes or no");
     schema.Optional("text", &P::text, "anything");
@@ -114,7 +119,7 @@ TEST(ParameterTest, OptionalValuesAreNoneInText) {
 TEST(ParameterTest, PrintedParametersReadBackAsTheSame) {
   const auto& schema = ParameterSchema<Everything>::Get();
   for (const char* number : {"0.1", "1e-45", "3.4028234663852886e+38", "1.7976931348623157e+308",
-                             "-0", "inf", "0.3333333333"}) {
+                             "-0", "inf", "-inf", "0.3333333333"}) {
     const Everything p = Parse({{"real", number}, {"single", "0.1"}, {"window", "(1,None)"}});
     const ParameterMap text = schema.Print(p);
     const Everything again = schema.Parse("Test", text);
@@ -135,7 +140,6 @@ TEST(ParameterTest, RefusalsNameOwnerParameterTextAndWhatIsExpected) {
   EXPECT_THAT(Refusal("count", ""), HasSubstr("not an integer"));
   EXPECT_THAT(Refusal(ParameterMap{{"needed", "4294967297"}}), HasSubstr("32 bits"));
   EXPECT_THAT(Refusal("large", "9223372036854775808"), HasSubstr("9223372036854775808"));
-  EXPECT_THAT(Refusal("real", "nan"), HasSubstr("\"nan\" is not a number"));
   EXPECT_THAT(Refusal("real", "1.0x"), HasSubstr("\"1.0x\""));
   EXPECT_THAT(Refusal("flag", "yes"), HasSubstr("expected True, False, 1 or 0"));
   EXPECT_THAT(Refusal("window", "(3,"), HasSubstr("(3,"));
@@ -143,11 +147,36 @@ TEST(ParameterTest, RefusalsNameOwnerParameterTextAndWhatIsExpected) {
   EXPECT_THAT(Refusal("colour", "blue"), HasSubstr("\"blue\" is not one of {red, green}"));
 }
 
+TEST(ParameterTest, InfinityAndNanAreNumbersWhereThereIsNoRange) {
+  for (const char* text : {"nan", "NaN", "-nan", " nan "}) {
+    const Everything p = Parse({{"real", text}, {"single", text}});
+    EXPECT_TRUE(std::isnan(p.real)) << text;
+    EXPECT_TRUE(std::isnan(p.single)) << text;
+    EXPECT_EQ(ParameterSchema<Everything>::Get().Print(p).at("real"), "nan");
+    EXPECT_THAT(Refusal("share", text), HasSubstr("is out of range")) << text;
+  }
+  for (const char* text : {"inf", "INF", "+inf", "Infinity"}) {
+    EXPECT_EQ(Parse({{"real", text}}).real, std::numeric_limits<double>::infinity()) << text;
+    EXPECT_EQ(Parse({{"single", text}}).single, std::numeric_limits<float>::infinity()) << text;
+    EXPECT_THAT(Refusal("share", text), HasSubstr("is out of range")) << text;
+  }
+  EXPECT_EQ(Parse({{"real", "-inf"}}).real, -std::numeric_limits<double>::infinity());
+}
+
+TEST(ParameterTest, NumbersTooLargeForTheirTypeAreOutOfRange) {
+  EXPECT_THAT(Refusal("real", "1e400"), HasSubstr("\"1e400\" is out of range"));
+  EXPECT_THAT(Refusal("real", "-1e400"), HasSubstr("\"-1e400\" is out of range"));
+  EXPECT_THAT(Refusal("single", "1e39"), HasSubstr("\"1e39\" is out of range"));
+  EXPECT_EQ(Parse({{"real", "1e-400"}}).real, 0);
+  EXPECT_EQ(Parse({{"real", "1e39"}}).real, 1e39);
+}
+
 TEST(ParameterTest, RefusalsQuoteLongTextsInPart) {
   const std::string large(1000000, '9');
   for (const char* name : {"large", "real", "flag", "window", "maybe", "colour"}) {
     EXPECT_LT(Refusal(ParameterMap{{"needed", "1"}, {name, large + "x"}}).size(), 1000u) << name;
   }
+  EXPECT_LT(Refusal("real", large).size(), 1000u);
   EXPECT_LT(Refusal("count", "1" + std::string(1000000, ' ') + "1").size(), 1000u);
   EXPECT_LT(Refusal(large, "1").size(), 1000u);
 }
@@ -165,7 +194,7 @@ TEST(ParameterTest, AnUnknownNameIsAnsweredWithTheNearest) {
               HasSubstr("unknown parameter \"colur\"; did you mean \"colour\"?"));
   EXPECT_THAT(Refusal("entirely_different", "1"),
               AllOf(HasSubstr("unknown parameter \"entirely_different\"; expected one of "),
-                    HasSubstr("colour")));
+                    HasSubstr("colour"), HasSubstr(" and 1 more")));
 }
 
 TEST(ParameterTest, AMissingRequiredParameterIsNamed) {
@@ -180,8 +209,8 @@ TEST(ParameterTest, TheDescriptionKnowsTypesAndDefaults) {
     EXPECT_FALSE(info.description.empty());
   }
   EXPECT_THAT(lines, ElementsAre("large: int=1099511627776", "count: int=3", "real: float=0.1",
-                                 "single: float=0.1", "flag: boolean=True", "text: string=plain",
-                                 "window: shape=()", "maybe: int=None",
+                                 "share: float=0.5", "single: float=0.1", "flag: boolean=True",
+                                 "text: string=plain", "window: shape=()", "maybe: int=None",
                                  "colour: {red, green}=green", "needed: int!"));
 }
 
