@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tessera/base/quote.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/nn/window_parameters.h"
 
@@ -85,7 +86,7 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
     const int rank = param_.kernel.ndim() + 2;
     TShape& data = (*in_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_filter});
-    MergeShape(*this, "data", &data, TShape::OfRank(rank));
+    ops_internal::MergeDataRank(TypeString(), param_.kernel, &data);
     TShape weight = TShape::OfRank(rank);
     weight[0] = param_.num_filter;
     for (int i = 2; i < rank; ++i) weight[i] = param_.kernel[i - 2];
@@ -138,7 +139,7 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
     }
     const std::string expected = param_.kernel.ndim() == 1 ? "NCW" : "NCHW";
     if (param_.layout != "None" && param_.layout != expected) {
-      throw Unimplemented(TypeString(), ": layout=", param_.layout,
+      throw Unimplemented(TypeString(), ": layout=", Excerpt(param_.layout),
                           " is not implemented; expected ", expected);
     }
   }

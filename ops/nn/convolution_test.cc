@@ -229,7 +229,7 @@ std::vector<ErrorCase> Errors() {
       {.name = "data_of_other_rank",
        .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
        .inputs = {{2, 3, 5}},
-       .words = {"data", "(2,3,5)"}},
+       .words = {"data", "(2,3,5)", "kernel=(3,3)", "4 dimensions"}},
       {.name = "weight_of_other_channels",
        .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
        .inputs = {{2, 3, 5, 5}, {4, 2, 3, 3}},

@@ -11,6 +11,7 @@
 // accumulate in float32.
 #include <optional>
 
+#include "tessera/base/quote.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/nn/window_parameters.h"
 
@@ -102,9 +103,7 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
-    if (!param_.global_pool) {
-      MergeShape(*this, "data", &data, TShape::OfRank(param_.kernel.ndim() + 2));
-    }
+    if (!param_.global_pool) ops_internal::MergeDataRank(TypeString(), param_.kernel, &data);
     if (!data.rank_known()) return false;
     if (data.ndim() != 3 && data.ndim() != 4) {
       throw InvalidArgument(TypeString(), ": data has shape ", data,
@@ -165,7 +164,7 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
     const bool known_layout =
         param_.layout == "None" || param_.layout == "NCW" || param_.layout == "NCHW";
     if (!known_layout) {
-      throw Unimplemented(TypeString(), ": layout=", param_.layout,
+      throw Unimplemented(TypeString(), ": layout=", Excerpt(param_.layout),
                           " is not implemented; expected NCW or NCHW");
     }
   }

@@ -227,7 +227,7 @@ std::vector<ErrorCase> Errors() {
       {.name = "data_of_other_rank",
        .parameters = P{{"kernel", "(3,3)"}},
        .inputs = {{2, 3, 5}},
-       .words = {"data", "(2,3,5)"}},
+       .words = {"data", "(2,3,5)", "kernel=(3,3)", "4 dimensions"}},
       {.name = "global_over_a_matrix",
        .parameters = P{{"global_pool", "True"}},
        .inputs = {{2, 3}},

@@ -33,6 +33,14 @@ void RequireKernelRank(std::string_view op, const TShape& kernel) {
   }
 }
 
+void MergeDataRank(std::string_view op, const TShape& kernel, TShape* data) {
+  const int rank = kernel.ndim() + 2;
+  if (!data->Merge(TShape::OfRank(rank))) {
+    throw InvalidArgument(op, ": data has shape ", *data, ", but kernel=", kernel, " expects ",
+                          rank, " dimensions: batch, channel and the kernel's");
+  }
+}
+
 Shape<4> ImageShape(const TShape& shape) {
   if (shape.ndim() == 3) return Shape4(shape[0], shape[1], 1, shape[2]);
   return shape.get<4>();

@@ -23,6 +23,10 @@ WindowExtents ReadWindow(std::string_view op, std::string_view parameter, const 
 /// for more, kInvalidArgument for none.
 void RequireKernelRank(std::string_view op, const TShape& kernel);
 
+/// Completes the data's shape to (batch, channel) and the kernel's dimensions. Throws
+/// Error(kInvalidArgument) that names kernel and data if the data has another rank.
+void MergeDataRank(std::string_view op, const TShape& kernel, TShape* data);
+
 /// Returns (batch, channel, width) or (batch, channel, height, width) as four dimensions.
 Shape<4> ImageShape(const TShape& shape);
 
