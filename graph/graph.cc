@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera::graph {
 
@@ -43,19 +44,16 @@ IndexedGraph::IndexedGraph(const std::vector<NodeEntry>& heads) {
     entry_begin_.push_back(entry_begin_.back() + nodes_[i]->num_outputs());
     if (!nodes_[i]->is_variable()) continue;
     if (!names.insert(nodes_[i]->name).second) {
-      throw InvalidArgument("Symbol: two different variables are called \"", nodes_[i]->name,
-                            "\"; names of arguments must be unique");
+      throw InvalidArgument("Symbol: two different variables are called \"",
+                            Excerpt(nodes_[i]->name), "\"; names of arguments must be unique");
     }
     (mutated.contains(nodes_[i]) ? aux_states_ : arguments_).push_back(static_cast<int>(i));
   }
+  for (const Node* node : nodes_) {
+    std::vector<int>& ids = input_ids_.emplace_back();
+    for (const NodeEntry& input : node->inputs) ids.push_back(EntryId(input));
+  }
   for (const NodeEntry& head : heads) heads_.push_back(EntryId(head));
-}
-
-std::vector<int> IndexedGraph::InputIds(int id) const {
-  std::vector<int> ids;
-  ids.reserve(node(id).inputs.size());
-  for (const NodeEntry& input : node(id).inputs) ids.push_back(EntryId(input));
-  return ids;
 }
 
 }  // namespace tessera::graph

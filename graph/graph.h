@@ -35,7 +35,7 @@ class IndexedGraph {
   /// Returns the number of outputs of node `id`.
   int NumOutputs(int id) const { return EntryId(id + 1, 0) - EntryId(id, 0); }
   /// Returns the entries that node `id` reads.
-  std::vector<int> InputIds(int id) const;
+  const std::vector<int>& InputIds(int id) const { return input_ids_[static_cast<size_t>(id)]; }
 
   /// Return the node numbers of the variables, in order. Variables that some node mutates are
   /// auxiliary states; the others are arguments.
@@ -48,6 +48,7 @@ class IndexedGraph {
   std::vector<const Node*> nodes_;
   std::unordered_map<const Node*, int> node_ids_;
   std::vector<int> entry_begin_;
+  std::vector<std::vector<int>> input_ids_;
   std::vector<int> arguments_;
   std::vector<int> aux_states_;
   std::vector<int> heads_;

@@ -1,12 +1,21 @@
-// Shape and type inference over a graph. Every operator's own inference is repeated in both
-// directions until no value changes, and then once more with the values in variables' attributes.
+// Shape and type inference over a graph. Every operator's own inference runs once, forward, and
+// again after each change of one of its values, in alternating directions, until no value changes.
+// Then the values in variables' attributes are merged in, and operators run again where these
+// change anything. A value changes a bounded number of times, so the time is linear in the graph,
+// except for the logarithm of an ordered set.
 #include "tessera/graph/infer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::graph {
@@ -15,77 +24,126 @@ namespace {
 bool IsKnown(const TShape& shape) { return shape.known(); }
 bool IsKnown(DType dtype) { return dtype != DType::kUnknown; }
 
-/// Returns the variable with that name. Throws Error(kInvalidArgument) with the nearest name.
-int FindVariable(const IndexedGraph& graph, const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-    for (const int id : *list) {
-      names.push_back(graph.nodes()[static_cast<size_t>(id)]->name);
-      if (names.back() == name) return id;
-    }
-  }
-  const std::string nearest = NearestName(name, names);
-  throw InvalidArgument("Symbol: there is no argument \"", name, "\"",
-                        nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
-}
-
-/// Runs one operator's inference on values gathered from its entries, and stores the results.
-/// Returns whether any value changed.
+/// Shapes or element types of a graph's entries, and the operators that may add to them. `infer` is
+/// the operators' own inference.
 template <typename T, typename Infer>
-bool InferNode(const IndexedGraph& graph, int id, std::vector<T>* entries, const Infer& infer) {
-  const Node& node = *graph.nodes()[static_cast<size_t>(id)];
-  if (node.is_variable()) return false;
-  const std::vector<int> inputs = graph.InputIds(id);
-  std::vector<T> in, out;
-  for (const int input : inputs) in.push_back((*entries)[static_cast<size_t>(input)]);
-  for (int i = 0; i < graph.NumOutputs(id); ++i) {
-    out.push_back((*entries)[static_cast<size_t>(graph.EntryId(id, i))]);
-    // The gradient of an input is like the input, which the outputs alone may not tell.
-    if (node.forward == nullptr || IsKnown(out.back())) continue;
-    const NodeEntry& like = node.forward->inputs[static_cast<size_t>(i)];
-    if (graph.Contains(like.node.get())) {
-      out.back() = (*entries)[static_cast<size_t>(graph.EntryId(like))];
+class Inference {
+ public:
+  Inference(const IndexedGraph& graph, T unknown, Infer infer)
+      : graph_(graph), infer_(infer), entries_(static_cast<size_t>(graph.num_entries()), unknown) {
+    const int num_nodes = static_cast<int>(graph.nodes().size());
+    users_.resize(entries_.size());
+    for (int i = 0; i < num_nodes; ++i) {
+      if (graph.nodes()[static_cast<size_t>(i)]->is_variable()) continue;
+      for (const int entry : graph.InputIds(i)) users_[static_cast<size_t>(entry)].push_back(i);
+      for (int k = 0; k < graph.NumOutputs(i); ++k) {
+        users_[static_cast<size_t>(graph.EntryId(i, k))].push_back(i);
+      }
+      if (graph.node(i).forward != nullptr) {
+        for (const NodeEntry& like : graph.node(i).forward->inputs) {
+          if (!graph.Contains(like.node.get())) continue;
+          users_[static_cast<size_t>(graph.EntryId(like))].push_back(i);
+        }
+      }
+      pending_.insert(pending_.end(), i);
     }
   }
-  try {
-    infer(*node.property, &in, &out);
-  } catch (const Error& error) {
-    throw Error(error.code(), absl::StrCat("node \"", node.name, "\": ", error.what()));
-  }
-  bool changed = false;
-  const auto put = [&](int entry, const T& value) {
-    T& old = (*entries)[static_cast<size_t>(entry)];
+
+  const T& at(int entry) const { return entries_[static_cast<size_t>(entry)]; }
+  std::vector<T> TakeEntries() { return std::move(entries_); }
+
+  /// Sets an entry. If it changes, the operators that read or write it become pending.
+  void Put(int entry, const T& value) {
+    T& old = entries_[static_cast<size_t>(entry)];
     if (old == value) return;
     old = value;
-    changed = true;
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) put(inputs[i], in[i]);
-  for (int i = 0; i < graph.NumOutputs(id); ++i) {
-    put(graph.EntryId(id, i), out[static_cast<size_t>(i)]);
+    const std::vector<int>& users = users_[static_cast<size_t>(entry)];
+    pending_.insert(users.begin(), users.end());
   }
-  return changed;
-}
 
+  /// Runs pending operators until there are none, from the graph's front to its end, back, and so
+  /// on. Known values only increase, so this ends.
+  void Run() {
+    for (bool forward = true; !pending_.empty(); forward = !forward) {
+      auto next = forward ? pending_.begin() : std::prev(pending_.end());
+      while (next != pending_.end()) {
+        const int node = *next;
+        pending_.erase(next);
+        InferNode(node);
+        next = pending_.lower_bound(node);
+        if (forward) {
+          if (next != pending_.end() && *next == node) ++next;  // for the next direction
+        } else {
+          next = next == pending_.begin() ? pending_.end() : std::prev(next);
+        }
+      }
+    }
+  }
+
+ private:
+  /// Runs one operator's inference on values gathered from its entries, and stores the results.
+  void InferNode(int id) {
+    const Node& node = *graph_.nodes()[static_cast<size_t>(id)];
+    const std::vector<int>& inputs = graph_.InputIds(id);
+    std::vector<T> in, out;
+    for (const int input : inputs) in.push_back(at(input));
+    for (int i = 0; i < graph_.NumOutputs(id); ++i) {
+      out.push_back(at(graph_.EntryId(id, i)));
+      // The gradient of an input is like the input, which the other values may not tell.
+      if (node.forward == nullptr || IsKnown(out.back())) continue;
+      const NodeEntry& like = node.forward->inputs[static_cast<size_t>(i)];
+      if (graph_.Contains(like.node.get())) out.back() = at(graph_.EntryId(like));
+    }
+    try {
+      infer_(*node.property, &in, &out);
+    } catch (const Error& error) {
+      throw Error(error.code(), absl::StrCat("node \"", Excerpt(node.name), "\": ", error.what()));
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) Put(inputs[i], in[i]);
+    for (int i = 0; i < graph_.NumOutputs(id); ++i) {
+      Put(graph_.EntryId(id, i), out[static_cast<size_t>(i)]);
+    }
+  }
+
+  const IndexedGraph& graph_;
+  const Infer infer_;
+  std::vector<T> entries_;
+  std::vector<std::vector<int>> users_;  // for each entry, the operators that read or write it
+  std::set<int> pending_;
+};
+
+/// Puts the values that the caller gives for variables, by name. Throws Error(kInvalidArgument)
+/// with the nearest name if there is no such variable.
 template <typename T, typename Infer>
-void InferToFixedPoint(const IndexedGraph& graph, std::vector<T>* entries, const Infer& infer) {
-  const int count = static_cast<int>(graph.nodes().size());
-  // Known values only increase, so the loop ends, usually after two rounds.
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (int i = 0; i < count; ++i) changed |= InferNode(graph, i, entries, infer);
-    if (!changed) break;
-    for (int i = count - 1; i >= 0; --i) changed |= InferNode(graph, i, entries, infer);
+void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
+              Inference<T, Infer>* inference) {
+  std::unordered_map<std::string_view, int> variables;
+  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
+    for (const int id : *list) variables[graph.nodes()[static_cast<size_t>(id)]->name] = id;
+  }
+  for (const auto& [name, value] : known) {
+    const auto found = variables.find(name);
+    if (found != variables.end()) {
+      inference->Put(graph.EntryId(found->second, 0), value);
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
+      for (const int id : *list) names.push_back(graph.nodes()[static_cast<size_t>(id)]->name);
+    }
+    const std::string nearest = NearestName(name, names);
+    throw InvalidArgument("Symbol: there is no argument \"", Excerpt(name), "\"",
+                          nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
   }
 }
 
-/// Calls `visit(attribute's text, the variable's entry)` for each variable with the attribute and
-/// without a value from the caller. `visit` returns whether it changed the entry. Errors name the
-/// variable. Returns whether any value changed.
-template <typename T, typename Visit>
-bool VisitStated(const IndexedGraph& graph, const char* attribute,
-                 const std::map<std::string, T>& known, std::vector<T>* entries,
-                 const Visit& visit) {
-  bool changed = false;
+/// Merges the values in an attribute of variables into the inferred ones, except for variables
+/// whose value the caller gives. `merge(attribute's text, value)` changes the value. Errors name
+/// the variable.
+template <typename T, typename Infer, typename Merge>
+void MergeStated(const IndexedGraph& graph, const char* attribute,
+                 const std::map<std::string, T>& known, const Merge& merge,
+                 Inference<T, Infer>* inference) {
   for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
     for (const int id : *list) {
       const Node& node = *graph.nodes()[static_cast<size_t>(id)];
@@ -95,21 +153,22 @@ bool VisitStated(const IndexedGraph& graph, const char* attribute,
       // sizes than it was written with.
       const auto given = known.find(node.name);
       if (given != known.end() && IsKnown(given->second)) continue;
+      T value = inference->at(graph.EntryId(id, 0));
       try {
-        changed |= visit(found->second, &(*entries)[static_cast<size_t>(graph.EntryId(id, 0))]);
+        merge(found->second, &value);
       } catch (const Error& error) {
-        throw Error(error.code(), absl::StrCat("variable \"", node.name, "\": attribute ",
+        throw Error(error.code(), absl::StrCat("variable \"", Excerpt(node.name), "\": attribute ",
                                                attribute, ": ", error.what()));
       }
+      inference->Put(graph.EntryId(id, 0), value);
     }
   }
-  return changed;
 }
 
 /// Merges the shape in a variable's attribute into the inferred shape.
-bool MergeStatedShape(const std::string& text, TShape* inferred) {
+void MergeStatedShape(const std::string& text, TShape* inferred) {
   TShape stated = TShape::Parse(text);
-  if (stated.ndim() == 0) return false;  // MXNet's unknown rank, as 0 is its unknown extent
+  if (stated.ndim() == 0) return;  // MXNet's unknown rank, as 0 is its unknown extent
   for (int i = 0; i < stated.ndim(); ++i) {
     if (stated[i] == 0) stated[i] = TShape::kUnknown;
   }
@@ -117,64 +176,59 @@ bool MergeStatedShape(const std::string& text, TShape* inferred) {
   if (!inferred->Merge(stated)) {
     throw InvalidArgument(stated, " was stated, but the network needs ", before);
   }
-  return *inferred != before;
 }
 
 /// Merges the element type in a variable's attribute, one of MXNet's numbers, into the inferred
 /// type.
-bool MergeStatedType(const std::string& text, DType* inferred) {
+void MergeStatedType(const std::string& text, DType* inferred) {
   int number = 0;
   if (!absl::SimpleAtoi(text, &number) || number < static_cast<int>(DType::kUnknown) ||
       number > static_cast<int>(DType::kBFloat16)) {
-    throw InvalidArgument("\"", text, "\" is not the number of an element type, expected -1 to ",
+    throw InvalidArgument("\"", Excerpt(text),
+                          "\" is not the number of an element type, expected -1 to ",
                           static_cast<int>(DType::kBFloat16));
   }
   const auto stated = static_cast<DType>(number);
-  if (stated == DType::kUnknown || stated == *inferred) return false;
+  if (stated == DType::kUnknown || stated == *inferred) return;
   if (*inferred != DType::kUnknown) {
     throw InvalidArgument(stated, " was stated, but the network needs ", *inferred);
   }
   *inferred = stated;
-  return true;
 }
 
 }  // namespace
 
 GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known) {
+  Inference inference(graph, TShape(),
+                      [](const OperatorProperty& property, std::vector<TShape>* in,
+                         std::vector<TShape>* out) { property.InferShape(in, out); });
+  PutKnown(graph, known, &inference);
+  inference.Run();
+  MergeStated(graph, "__shape__", known, MergeStatedShape, &inference);
+  inference.Run();
   GraphShapes shapes;
-  shapes.entries.resize(static_cast<size_t>(graph.num_entries()));
-  for (const auto& [name, shape] : known) {
-    shapes.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = shape;
-  }
-  const auto infer = [](const OperatorProperty& property, std::vector<TShape>* in,
-                        std::vector<TShape>* out) { property.InferShape(in, out); };
-  InferToFixedPoint(graph, &shapes.entries, infer);
-  if (VisitStated(graph, "__shape__", known, &shapes.entries, MergeStatedShape)) {
-    InferToFixedPoint(graph, &shapes.entries, infer);
-  }
+  shapes.entries = inference.TakeEntries();
   shapes.complete = std::all_of(shapes.entries.begin(), shapes.entries.end(),
                                 [](const TShape& shape) { return shape.known(); });
   return shapes;
 }
 
 GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known) {
-  GraphTypes types;
-  types.entries.resize(static_cast<size_t>(graph.num_entries()), DType::kUnknown);
-  for (const auto& [name, dtype] : known) {
-    types.entries[static_cast<size_t>(graph.EntryId(FindVariable(graph, name), 0))] = dtype;
-  }
-  const auto infer = [](const OperatorProperty& property, std::vector<DType>* in,
-                        std::vector<DType>* out) { property.InferType(in, out); };
-  InferToFixedPoint(graph, &types.entries, infer);
-  if (VisitStated(graph, "__dtype__", known, &types.entries, MergeStatedType)) {
-    InferToFixedPoint(graph, &types.entries, infer);
-  }
+  Inference inference(graph, DType::kUnknown,
+                      [](const OperatorProperty& property, std::vector<DType>* in,
+                         std::vector<DType>* out) { property.InferType(in, out); });
+  PutKnown(graph, known, &inference);
+  inference.Run();
+  MergeStated(graph, "__dtype__", known, MergeStatedType, &inference);
+  inference.Run();
   for (const int id : graph.arguments()) {
-    DType& dtype = types.entries[static_cast<size_t>(graph.EntryId(id, 0))];
-    if (dtype != DType::kUnknown) continue;
-    dtype = DType::kFloat32;
-    InferToFixedPoint(graph, &types.entries, infer);
+    const int entry = graph.EntryId(id, 0);
+    if (inference.at(entry) != DType::kUnknown) continue;
+    inference.Put(entry, DType::kFloat32);
+    inference.Run();
   }
+  GraphTypes types;
+  types.entries = inference.TakeEntries();
   types.complete =
       std::find(types.entries.begin(), types.entries.end(), DType::kUnknown) == types.entries.end();
   return types;

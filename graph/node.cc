@@ -43,13 +43,14 @@ NodeEntry MakeNode(std::shared_ptr<const OperatorProperty> property, std::string
                    const std::vector<NodeEntry>& inputs) {
   auto node = std::make_shared<Node>();
   const std::vector<std::string> names = property->ListArguments();
+  const std::string prefix = name.empty() ? "" : name + "_";
   if (inputs.size() > names.size()) {
     throw InvalidArgument(property->TypeString(), ": ", inputs.size(),
                           " inputs were given, expected at most ", names.size());
   }
   for (size_t i = 0; i < names.size(); ++i) {
     const bool given = i < inputs.size() && inputs[i].node != nullptr;
-    node->inputs.push_back(given ? inputs[i] : MakeVariable(name + "_" + names[i]));
+    node->inputs.push_back(given ? inputs[i] : MakeVariable(prefix + names[i]));
   }
   node->property = std::move(property);
   node->name = std::move(name);

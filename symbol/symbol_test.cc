@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/registry.h"
 
 namespace tessera {
 namespace {
@@ -203,6 +206,73 @@ TEST(SymbolTest, TypesThatVariablesStateTakePartInInference) {
     ExpectError(Error::kInvalidArgument, "variable \"w\": attribute __dtype__: \"" + text + "\"",
                 [&] { types(weight, {}); });
   }
+}
+
+/// An operator that counts how often a graph asks it for shapes and types.
+class CountingProperty final : public OperatorProperty {
+ public:
+  static inline int64_t calls = 0;
+
+  static void Register() {
+    OperatorRegistry::Get().FindOrAdd("test_counting").create_property = [] {
+      return std::make_unique<CountingProperty>();
+    };
+  }
+
+  void Init(const ParameterMap&) override {}
+  ParameterMap GetParams() const override { return {}; }
+  std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
+  bool InferShape(std::vector<TShape>* in, std::vector<TShape>* out,
+                  std::vector<TShape>*) const override {
+    ++calls;
+    for (TShape* shape : {&(*in)[0], &(*in)[1], &(*out)[0]}) (*out)[0].Merge(*shape);
+    (*in)[0] = (*in)[1] = (*out)[0];
+    return (*out)[0].known();
+  }
+  bool InferType(std::vector<DType>* in, std::vector<DType>* out,
+                 std::vector<DType>* aux) const override {
+    ++calls;
+    return OperatorProperty::InferType(in, out, aux);
+  }
+};
+
+// The times of these graphs would be minutes and more if they grew with the square.
+TEST(SymbolTest, InferenceIsLinearInTheGraph) {
+  CountingProperty::Register();
+  constexpr int kNodes = 5000;
+  const auto apply = [](const Symbol& a, const Symbol& b) {
+    return Symbol::Apply("test_counting", {a, b}, {}, "n");
+  };
+  std::vector<Symbol> independent, halves;
+  std::map<std::string, TShape> known;
+  Symbol chain = Symbol::Variable("chain");
+  for (int i = 0; i < kNodes; ++i) {
+    const std::string number = std::to_string(i);
+    const Symbol own = Symbol::Variable("x" + number);
+    known["x" + number] = {2};
+    independent.push_back(apply(own, Symbol::Variable("y" + number)));
+    chain = apply(chain, Symbol::Variable("z" + number));
+    halves.push_back(apply(own, i == 0 ? own : Symbol::Variable("w" + number)));
+  }
+  independent.push_back(chain);
+  independent.insert(independent.end(), halves.begin(), halves.end());
+  const Symbol graph = Symbol::CreateGroup(independent);
+  CountingProperty::calls = 0;
+  EXPECT_TRUE(graph.InferType({}).complete);
+  EXPECT_LT(CountingProperty::calls, 4 * 3 * kNodes);
+  CountingProperty::calls = 0;
+  EXPECT_FALSE(graph.InferShape(known).complete);
+  known["z" + std::to_string(kNodes - 1)] = {2};  // from the chain's end to its beginning
+  EXPECT_TRUE(graph.InferShape(known).complete);
+  EXPECT_LT(CountingProperty::calls, 8 * 3 * kNodes);
+}
+
+TEST(SymbolTest, UnknownRankStatesNothing) {
+  EXPECT_EQ(Stating("__shape__", "None", "").InferShape({{"data", {5, 7}}}).arguments[0],
+            (TShape{5, 7}));
+  Symbol data = Symbol::Variable("data");
+  data.SetAttribute("__shape__", "None");
+  EXPECT_FALSE(data.InferShape({}).outputs[0].rank_known());
 }
 
 TEST(SymbolTest, GraphsDeeperThanTheStackWork) {
