@@ -1,10 +1,13 @@
 #include "tessera/symbol/executor.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/passes/memory_plan.h"
@@ -218,7 +221,8 @@ class GraphExecutor final : public Executor {
     for (size_t i = 0; i < head_gradients_.size(); ++i) {
       if (head_gradients_[i].is_none()) continue;
       if (given.empty() || given[i].is_none()) {
-        throw InvalidArgument("Executor::Backward: output ", i, " (", symbol_.ListOutputs()[i],
+        throw InvalidArgument("Executor::Backward: output ", i, " (",
+                              Excerpt(symbol_.ListOutputs()[i]),
                               ") is no loss and needs a head gradient");
       }
       CopyFromTo(given[i], head_gradients_[i]);
@@ -272,18 +276,20 @@ class GraphExecutor final : public Executor {
 /// Throws unless `array` fits the graph's variable `name`.
 void CheckArray(const std::string& what, const std::string& name, const NDArray& array,
                 const TShape& shape, DType dtype, Device device) {
-  if (array.is_none()) throw InvalidArgument("Bind: no array for ", what, " \"", name, "\"");
+  if (array.is_none()) {
+    throw InvalidArgument("Bind: no array for ", what, " \"", Excerpt(name), "\"");
+  }
   if (array.shape() != shape) {
-    throw InvalidArgument("Bind: ", what, " \"", name, "\" has shape ", array.shape(),
+    throw InvalidArgument("Bind: ", what, " \"", Excerpt(name), "\" has shape ", array.shape(),
                           ", expected ", shape);
   }
   if (array.dtype() != dtype) {
-    throw InvalidArgument("Bind: ", what, " \"", name, "\" has element type ", array.dtype(),
-                          ", expected ", dtype);
+    throw InvalidArgument("Bind: ", what, " \"", Excerpt(name), "\" has element type ",
+                          array.dtype(), ", expected ", dtype);
   }
   if (array.device() != device) {
-    throw InvalidArgument("Bind: ", what, " \"", name, "\" lies on ", array.device(), ", expected ",
-                          device);
+    throw InvalidArgument("Bind: ", what, " \"", Excerpt(name), "\" lies on ", array.device(),
+                          ", expected ", device);
   }
 }
 
@@ -296,11 +302,11 @@ void CheckCount(const char* what, size_t given, size_t expected) {
 void RequireComplete(const IndexedGraph& graph, const GraphShapes& shapes) {
   if (shapes.complete) return;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    for (int k = 0; k < graph.nodes()[i]->num_outputs(); ++k) {
+    for (int k = 0; k < graph.num_outputs(static_cast<int>(i)); ++k) {
       const TShape& shape = shapes.entries[At(graph.EntryId(static_cast<int>(i), k))];
       if (!shape.known()) {
-        throw InvalidArgument("Bind: the shape of \"", graph.nodes()[i]->OutputName(k), "\" is ",
-                              shape, "; give the shapes of more inputs");
+        throw InvalidArgument("Bind: the shape of \"", Excerpt(graph.nodes()[i]->OutputName(k)),
+                              "\" is ", shape, "; give the shapes of more inputs");
       }
     }
   }
@@ -325,7 +331,7 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
   std::map<std::string, DType> known_types;
   for (size_t i = 0; i < names.size(); ++i) {
     if (complete.arguments[i].is_none()) {
-      throw InvalidArgument("Bind: no array for argument \"", names[i], "\"");
+      throw InvalidArgument("Bind: no array for argument \"", Excerpt(names[i]), "\"");
     }
     known_shapes[names[i]] = complete.arguments[i].shape();
     known_types[names[i]] = complete.arguments[i].dtype();
@@ -364,12 +370,12 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
     array = 0.0f;
     return array;
   };
+  const std::set<std::string_view> no_gradient(options.no_gradient.begin(),
+                                               options.no_gradient.end());
   ExecutorArrays arrays;
   for (const int node : graph.arguments()) {
     const std::string& name = graph.nodes()[At(node)]->name;
-    const bool excluded = std::find(options.no_gradient.begin(), options.no_gradient.end(), name) !=
-                          options.no_gradient.end();
-    const OpReqType req = excluded ? kNullOp : options.grad_req;
+    const OpReqType req = no_gradient.contains(name) ? kNullOp : options.grad_req;
     arrays.arguments.push_back(allocate(node));
     arrays.gradients.push_back(req == kNullOp ? NDArray() : allocate(node));
     arrays.grad_requests.push_back(req);

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/ops/registry.h"
@@ -33,7 +34,7 @@ std::string AutomaticName(std::string_view op) {
 
 NodeEntry SingleOutput(const Symbol& symbol, std::string_view op, std::string_view what) {
   if (symbol.num_outputs() != 1) {
-    throw InvalidArgument(op, ": ", what, " has ", symbol.num_outputs(),
+    throw InvalidArgument(op, ": ", Excerpt(what), " has ", symbol.num_outputs(),
                           " outputs, expected one; choose one with operator[]");
   }
   return symbol.outputs()[0];
@@ -76,8 +77,8 @@ Symbol Symbol::Compose(std::string_view op, const std::map<std::string, Symbol>&
     const auto found = std::find(names.begin(), names.end(), key);
     if (found == names.end()) {
       const std::string nearest = NearestName(key, names);
-      throw InvalidArgument(op, ": there is no argument \"", key, "\"",
-                            nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
+      throw InvalidArgument(op, ": there is no argument \"", Excerpt(key), "\"",
+                            nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
     }
     arguments[static_cast<size_t>(found - names.begin())] = SingleOutput(symbol, op, key);
   }
@@ -105,8 +106,8 @@ Symbol Symbol::operator[](std::string_view output) const {
   const auto found = std::find(names.begin(), names.end(), output);
   if (found == names.end()) {
     const std::string nearest = NearestName(output, names);
-    throw NotFound("Symbol: there is no output \"", output, "\"",
-                   nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?");
+    throw NotFound("Symbol: there is no output \"", Excerpt(output), "\"",
+                   nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
   }
   return (*this)[static_cast<int>(found - names.begin())];
 }

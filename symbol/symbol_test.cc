@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -273,6 +275,37 @@ TEST(SymbolTest, UnknownRankStatesNothing) {
   Symbol data = Symbol::Variable("data");
   data.SetAttribute("__shape__", "None");
   EXPECT_FALSE(data.InferShape({}).outputs[0].rank_known());
+}
+
+TEST(SymbolTest, ErrorsQuoteLongNamesInPart) {
+  const std::string text(1000000, 'n');
+  Symbol variable = Symbol::Variable(text);
+  variable.SetAttribute("__dtype__", text);
+  const Symbol node = Symbol::Apply("FullyConnected", {variable}, {{"num_hidden", "2"}}, text);
+  const Symbol twice = Symbol::Variable(text) + Symbol::Variable(text);
+  for (const std::function<void()>& call : std::initializer_list<std::function<void()>>{
+           [&] { node[text + "x"]; },
+           [&] {
+             node.InferShape({{"x" + text, {2}}});
+           },
+           [&] {
+             node.InferShape({{text, {2}}, {text + "_weight", {2}}});
+           },
+           [&] { node.InferType({}); }, [&] { twice.ListArguments(); },
+           [&] { Symbol::Apply(text, {variable}); },
+           [&] {
+             Symbol::Compose("Flatten", {{text, variable}});
+           },
+           [&] {
+             Symbol::Compose("Flatten", {{"data", Symbol::CreateGroup({node, node})}});
+           }}) {
+    try {
+      call();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_LT(std::string(error.what()).size(), 1000u);
+    }
+  }
 }
 
 TEST(SymbolTest, GraphsDeeperThanTheStackWork) {
