@@ -302,7 +302,7 @@ void CheckCount(const char* what, size_t given, size_t expected) {
 void RequireComplete(const IndexedGraph& graph, const GraphShapes& shapes) {
   if (shapes.complete) return;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    for (int k = 0; k < graph.num_outputs(static_cast<int>(i)); ++k) {
+    for (int k = 0; k < graph.NumOutputs(static_cast<int>(i)); ++k) {
       const TShape& shape = shapes.entries[At(graph.EntryId(static_cast<int>(i), k))];
       if (!shape.known()) {
         throw InvalidArgument("Bind: the shape of \"", Excerpt(graph.nodes()[i]->OutputName(k)),

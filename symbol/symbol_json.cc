@@ -4,6 +4,7 @@
 // "attr", inputs with two numbers, and no nodes for aux states.
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,11 +15,13 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
-#include <utility>
 
 #include "tessera/base/atomic_file.h"
 #include "tessera/base/error.h"
+#include "tessera/base/foreign_file.h"
+#include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
+#include "tessera/graph/json_value.h"
 #include "tessera/ops/registry.h"
 #include "tessera/symbol/symbol.h"
 
@@ -27,6 +30,8 @@ namespace tessera {
 using graph::AnnotationNames;
 using graph::AttributeName;
 using graph::IndexedGraph;
+using graph::JsonValue;
+using graph::JsonWalker;
 using graph::MakeNode;
 using graph::MakeVariable;
 using graph::Node;
@@ -37,6 +42,8 @@ namespace {
 
 // The version that first wrote the format in this form; readers choose by it.
 constexpr int kFormatVersion = 10901;
+// The first version whose files have a node for every variable.
+constexpr int64_t kVersionWithAllVariables = 900;
 
 /// Returns the error for a damaged graph, unlike one that asks for the impossible.
 template <typename... Pieces>
@@ -44,33 +51,34 @@ Error Damaged(const Pieces&... pieces) {
   return DataLoss("symbol JSON: ", pieces...);
 }
 
-const ordered_json& Field(const ordered_json& object, const char* key, const std::string& where) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw Damaged(where, " has no \"", key, "\"");
-  return *found;
+JsonValue Require(const std::optional<JsonValue>& field, const char* key,
+                  const std::string& where) {
+  if (!field) throw Damaged(where, " has no \"", key, "\"");
+  return *field;
 }
 
-int Index(const ordered_json& value, size_t limit, const std::string& where) {
-  if (!value.is_number_integer() || value.get<int64_t>() < 0 ||
-      value.get<int64_t>() >= static_cast<int64_t>(limit)) {
-    throw Damaged(where, " is ", value.dump(), ", expected an integer in [0, ", limit, ")");
+int Index(JsonValue value, size_t limit, const std::string& where) {
+  const std::optional<int64_t> index = value.integer();
+  if (!index || *index < 0 || *index >= static_cast<int64_t>(limit)) {
+    throw Damaged(where, " is ", Excerpt(value.text()), ", expected an integer in [0, ", limit,
+                  ")");
   }
-  return static_cast<int>(value.get<int64_t>());
+  return static_cast<int>(*index);
 }
 
-std::map<std::string, std::string> Strings(const ordered_json& node, const char* key,
-                                           const std::string& where) {
-  std::map<std::string, std::string> strings;
-  const auto found = node.find(key);
-  if (found == node.end() || found->is_null()) return strings;
-  if (!found->is_object()) throw Damaged(where, ": \"", key, "\" is not an object");
-  for (const auto& [name, value] : found->items()) {
-    if (!value.is_string()) {
-      throw Damaged(where, ": \"", key, "\" entry \"", name, "\" is not a string");
+/// Calls visit(key, text) for each member of a section, which may be missing.
+template <typename Visit>
+void VisitStrings(const std::optional<JsonValue>& section, const char* name,
+                  const std::string& where, const Visit& visit) {
+  if (!section || section->is_null()) return;
+  if (!section->is_object()) throw Damaged(where, ": \"", name, "\" is not an object");
+  for (JsonWalker member(*section); member.Next();) {
+    if (!member.value().is_string()) {
+      throw Damaged(where, ": \"", name, "\" entry \"", Excerpt(member.key()),
+                    "\" is not a string");
     }
-    strings[name] = value.get<std::string>();
+    visit(member.key(), member.value().string());
   }
-  return strings;
 }
 
 /// An attribute that MXNet once wrote without underscores, for the node itself (`lr_mult`) or for
@@ -96,122 +104,196 @@ bool IsAnnotation(std::string_view key) {
   return marked || ParseOldAnnotation(key).has_value();
 }
 
-/// Sets the annotation at the node, or at the variable of the argument that it is for.
-void Annotate(Node* node, const std::string& key, const std::string& value) {
-  if (const auto old = ParseOldAnnotation(key); old && !node->is_variable()) {
-    const std::vector<std::string> arguments = node->property->ListArguments();
-    const auto argument = std::find(arguments.begin(), arguments.end(), old->argument);
-    if (argument != arguments.end()) {
-      Node& input = *node->inputs[static_cast<size_t>(argument - arguments.begin())].node;
-      if (input.is_variable()) {
-        input.attributes[std::string(old->name)] = value;
-        return;
+/// The fields of a node that matter for reading. If a key occurs twice, the last one counts.
+struct NodeFields {
+  explicit NodeFields(JsonValue node) {
+    const std::pair<std::string_view, std::optional<JsonValue>*> fields[] = {
+        {"op", &op},
+        {"name", &name},
+        {"inputs", &inputs},
+        {"param", &param},
+        {"attr", &attr},
+        {"attrs", &attrs},
+        {"control_deps", &control_deps},
+        {"subgraphs", &subgraphs}};
+    for (JsonWalker member(node); member.Next();) {
+      const std::string key = member.key();
+      for (const auto& [known, field] : fields) {
+        if (key == known) *field = member.value();
       }
     }
   }
-  node->attributes[std::string(AttributeName(*node, key))] = value;
-}
+
+  std::optional<JsonValue> op, name, inputs, param, attr, attrs, control_deps, subgraphs;
+};
 
 /// Reads nodes in order. Each refers only to earlier ones.
 class GraphReader {
  public:
-  Symbol Read(const ordered_json& graph) {
+  Symbol Read(JsonValue graph) {
     if (!graph.is_object()) throw Damaged("the text is not a JSON object");
-    const ordered_json& nodes = Field(graph, "nodes", "the graph");
-    if (!nodes.is_array()) throw Damaged("\"nodes\" is not an array");
-    RequireKnownOperators(nodes);
-    for (const ordered_json& node : nodes) ReadNode(node);
-    const ordered_json& heads = Field(graph, "heads", "the graph");
-    if (!heads.is_array() || heads.empty()) throw Damaged("\"heads\" is not a list of outputs");
+    std::optional<JsonValue> nodes, heads;
+    for (JsonWalker member(graph); member.Next();) {
+      const std::string key = member.key();
+      if (key == "nodes") nodes = member.value();
+      if (key == "heads") heads = member.value();
+      if (key == "attrs") ReadVersion(member.value());
+    }
+    if (!Require(nodes, "nodes", "the graph").is_array()) {
+      throw Damaged("\"nodes\" is not an array");
+    }
+    RequireImplemented(*nodes);
+    for (JsonWalker node(*nodes); node.Next();) ReadNode(node.value());
+    if (!Require(heads, "heads", "the graph").is_array() || heads->size() == 0) {
+      throw Damaged("\"heads\" is not a list of outputs");
+    }
     std::vector<NodeEntry> outputs;
-    for (const ordered_json& head : heads) outputs.push_back(ReadEntry(head, "a head"));
+    for (JsonWalker head(*heads); head.Next();) {
+      outputs.push_back(ReadEntry(head.value(), "a head"));
+    }
     return Symbol(std::move(outputs));
   }
 
  private:
-  /// Throws one error for all unknown operators, each with the first node that uses it.
-  static void RequireKnownOperators(const ordered_json& nodes) {
-    std::set<std::string> seen;
-    std::string errors;
-    for (const ordered_json& node : nodes) {
-      // ReadNode reports damaged nodes.
-      if (!node.is_object() || !node.contains("op") || !node["op"].is_string()) continue;
-      const std::string op = node["op"];
-      if (op == "null" || OperatorRegistry::Get().Find(op) != nullptr) continue;
-      if (!seen.insert(op).second) continue;
-      const std::string name = node.contains("name") ? node["name"].dump() : "\"\"";
-      errors += (errors.empty() ? "" : "; ") + ("node " + name + ": ") +
-                OperatorRegistry::Get().UnknownOperator(op).what();
-    }
-    if (!errors.empty()) throw NotFound(errors);
-  }
+  // No operator has more parameters. Attributes of users are not counted.
+  static constexpr size_t kMaxParameters = 1000;
+  static constexpr size_t kMaxUnknownOperators = 10;
 
-  static std::unique_ptr<OperatorProperty> MakeProperty(const std::string& op,
-                                                        const ParameterMap& parameters,
-                                                        const std::string& name) {
-    try {
-      return OperatorRegistry::Get().Create(op, parameters);
-    } catch (const Error& error) {
-      throw Error(error.code(), "node \"" + name + "\": " + error.what());
-    }
-  }
-
-  NodeEntry ReadEntry(const ordered_json& entry, const std::string& where) const {
-    if (!entry.is_array() || entry.size() < 2 || entry.size() > 3) {
-      throw Damaged(where, " is ", entry.dump(),
-                    ", expected [node, output] or [node, output, version]");
-    }
-    const int id = Index(entry[0], nodes_.size(), where + ": the node");
-    const std::shared_ptr<Node>& node = nodes_[static_cast<size_t>(id)];
-    return {node,
-            Index(entry[1], static_cast<size_t>(node->num_outputs()), where + ": the output")};
-  }
-
-  void ReadNode(const ordered_json& json) {
-    const std::string position = "node " + std::to_string(nodes_.size());
-    if (!json.is_object()) throw Damaged(position, " is not an object");
-    const ordered_json& op = Field(json, "op", position);
-    const ordered_json& name = Field(json, "name", position);
-    if (!op.is_string() || !name.is_string()) {
-      throw Damaged(position, ": \"op\" and \"name\" must be strings");
-    }
-    const std::string where = position + " (" + name.get<std::string>() + ")";
-    std::vector<NodeEntry> inputs;
-    const ordered_json& input_list = Field(json, "inputs", where);
-    if (!input_list.is_array()) throw Damaged(where, ": \"inputs\" is not an array");
-    for (const ordered_json& input : input_list) {
-      inputs.push_back(ReadEntry(input, where + ": an input"));
-    }
-    ParameterMap parameters = Strings(json, "param", where);
-    std::map<std::string, std::string> annotations;
-    for (const char* section : {"attr", "attrs"}) {
-      // If there is a "param", "attr" holds no parameters.
-      const bool mixed =
-          op != "null" && (section == std::string_view("attrs") || !json.contains("param"));
-      for (auto& [key, value] : Strings(json, section, where)) {
-        (mixed && !IsAnnotation(key) ? parameters : annotations)[key] = value;
+  /// Reads "mxnet_version": ["int", 10901].
+  void ReadVersion(JsonValue attributes) {
+    if (!attributes.is_object()) return;
+    for (JsonWalker member(attributes); member.Next();) {
+      if (member.key() != "mxnet_version" || !member.value().is_array()) continue;
+      for (JsonWalker element(member.value()); element.Next();) {
+        version_ = element.value().integer().value_or(version_);
       }
     }
-    if (op == "null") {
-      if (!inputs.empty()) throw Damaged(where, ": a variable has inputs");
-      nodes_.push_back(MakeVariable(name.get<std::string>()).node);
-    } else {
-      nodes_.push_back(ReadOperator(op.get<std::string>(), parameters, name.get<std::string>(),
-                                    std::move(inputs), where));
-    }
-    for (const auto& [key, value] : annotations) Annotate(nodes_.back().get(), key, value);
   }
 
-  static std::shared_ptr<Node> ReadOperator(const std::string& op, const ParameterMap& parameters,
-                                            const std::string& name, std::vector<NodeEntry> inputs,
-                                            const std::string& where) {
-    std::shared_ptr<const OperatorProperty> property = MakeProperty(op, parameters, name);
-    const size_t all = property->ListArguments().size();
-    // Old files leave out the inputs that the operator changes, which are the last ones.
+  /// Throws for control dependencies and subgraphs, and one error for all unknown operators, each
+  /// with the first node that uses it.
+  static void RequireImplemented(JsonValue nodes) {
+    std::set<std::string> seen;
+    std::string errors;
+    int64_t others = 0;
+    int64_t position = -1;
+    for (JsonWalker node(nodes); node.Next();) {
+      ++position;
+      // ReadNode reports damaged nodes.
+      if (!node.value().is_object()) continue;
+      const NodeFields fields(node.value());
+      for (const auto& [key, field] : {std::pair("control_deps", fields.control_deps),
+                                       std::pair("subgraphs", fields.subgraphs)}) {
+        if (!field || field->is_null() || (field->is_array() && field->size() == 0)) continue;
+        throw Unimplemented("symbol JSON: node ", position, " (", NameOf(fields), ") has \"", key,
+                            "\", which are not implemented");
+      }
+      if (!fields.op || !fields.op->is_string()) continue;
+      const std::string op = fields.op->string();
+      if (op == "null" || OperatorRegistry::Get().Find(op) != nullptr) continue;
+      if (seen.contains(op)) continue;
+      if (seen.size() == kMaxUnknownOperators) {
+        ++others;
+        continue;
+      }
+      seen.insert(op);
+      errors += (errors.empty() ? "node \"" : "; node \"") + NameOf(fields) +
+                "\": " + OperatorRegistry::Get().UnknownOperator(op).what();
+    }
+    if (errors.empty()) return;
+    if (others > 0) {
+      errors += "; and " + std::to_string(others) + " more nodes with other unknown operators";
+    }
+    throw NotFound(errors);
+  }
+
+  static std::string NameOf(const NodeFields& fields) {
+    return fields.name && fields.name->is_string() ? Excerpt(fields.name->string()) : "";
+  }
+
+  NodeEntry ReadEntry(JsonValue entry, const std::string& where) const {
+    const int64_t size = entry.is_array() ? entry.size() : 0;
+    if (size != 2 && size != 3) {
+      throw Damaged(where, " is ", Excerpt(entry.text()),
+                    ", expected [node, output] or [node, output, version]");
+    }
+    JsonWalker number(entry);
+    number.Next();
+    const auto id = static_cast<size_t>(Index(number.value(), nodes_.size(), where + ": the node"));
+    number.Next();
+    const auto num_outputs = static_cast<size_t>(num_outputs_[id]);
+    return {nodes_[id], Index(number.value(), num_outputs, where + ": the output")};
+  }
+
+  void ReadNode(JsonValue json) {
+    const std::string position = "node " + std::to_string(nodes_.size());
+    if (!json.is_object()) throw Damaged(position, " is not an object");
+    const NodeFields fields(json);
+    if (!Require(fields.op, "op", position).is_string() ||
+        !Require(fields.name, "name", position).is_string()) {
+      throw Damaged(position, ": \"op\" and \"name\" must be strings");
+    }
+    const std::string where = position + " (" + NameOf(fields) + ")";
+    if (!Require(fields.inputs, "inputs", where).is_array()) {
+      throw Damaged(where, ": \"inputs\" is not an array");
+    }
+    const std::string op = fields.op->string();
+    const bool is_variable = op == "null";
+    // If there is a "param", "attr" holds no parameters.
+    const auto is_parameter = [&](std::string_view section, const std::string& key) {
+      return !is_variable && (section == "attrs" || !fields.param) && !IsAnnotation(key);
+    };
+    if (is_variable) {
+      if (fields.inputs->size() != 0) throw Damaged(where, ": a variable has inputs");
+      nodes_.push_back(MakeVariable(fields.name->string()).node);
+    } else {
+      ParameterMap parameters;
+      const auto read = [&](std::string key, std::string value) {
+        parameters[std::move(key)] = std::move(value);
+        if (parameters.size() > kMaxParameters) {
+          throw Damaged(where, " has more than ", kMaxParameters, " parameters");
+        }
+      };
+      VisitStrings(fields.param, "param", where, read);
+      for (const auto& [section, members] :
+           {std::pair("attr", fields.attr), std::pair("attrs", fields.attrs)}) {
+        VisitStrings(members, section, where, [&](std::string key, std::string value) {
+          if (is_parameter(section, key)) read(std::move(key), std::move(value));
+        });
+      }
+      nodes_.push_back(ReadOperator(op, parameters, fields, where));
+    }
+    num_outputs_.push_back(nodes_.back()->num_outputs());
+    for (const auto& [section, members] :
+         {std::pair("attr", fields.attr), std::pair("attrs", fields.attrs)}) {
+      VisitStrings(members, section, where, [&](const std::string& key, std::string value) {
+        if (!is_parameter(section, key)) Annotate(key, std::move(value));
+      });
+    }
+  }
+
+  std::shared_ptr<Node> ReadOperator(const std::string& op, const ParameterMap& parameters,
+                                     const NodeFields& fields, const std::string& where) {
+    std::shared_ptr<const OperatorProperty> property;
+    try {
+      property = OperatorRegistry::Get().Create(op, parameters);
+    } catch (const Error& error) {
+      throw Error(error.code(), "node \"" + NameOf(fields) + "\": " + error.what());
+    }
+    const std::vector<std::string> arguments = property->ListArguments();
     const std::vector<int> mutated = property->MutatedInputs();
-    if (inputs.size() != all && inputs.size() != all - mutated.size()) {
-      throw Damaged(where, " has ", inputs.size(), " inputs, but ", property->TypeString(),
-                    " takes ", all, ", of which it changes ", mutated.size());
+    const auto given = static_cast<size_t>(fields.inputs->size());
+    // Old files leave out the inputs that the operator changes, which are the last ones, and MXNet
+    // before 0.9 other variables that it could name itself.
+    const bool may_be_short =
+        version_ < kVersionWithAllVariables || given == arguments.size() - mutated.size();
+    if (given > arguments.size() || (given < arguments.size() && !may_be_short)) {
+      throw Damaged(where, " has ", given, " inputs, but ", property->TypeString(), " takes ",
+                    arguments.size(), ", of which it changes ", mutated.size());
+    }
+    std::vector<NodeEntry> inputs;
+    for (JsonWalker input(*fields.inputs); input.Next();) {
+      inputs.push_back(ReadEntry(input.value(), where + ": an input"));
     }
     for (const int input : mutated) {
       const auto i = static_cast<size_t>(input);
@@ -219,10 +301,31 @@ class GraphReader {
         throw Damaged(where, ": input ", i, ", which the operator changes, is not a variable");
       }
     }
-    return MakeNode(std::move(property), name, inputs).node;
+    argument_positions_.clear();
+    for (size_t i = 0; i < arguments.size(); ++i) argument_positions_.emplace(arguments[i], i);
+    return MakeNode(std::move(property), fields.name->string(), inputs).node;
   }
 
+  /// Sets the annotation at the last node, or at the variable of the argument that it is for.
+  void Annotate(const std::string& key, std::string value) {
+    Node* const node = nodes_.back().get();
+    if (const auto old = ParseOldAnnotation(key); old && !node->is_variable()) {
+      const auto position = argument_positions_.find(std::string(old->argument));
+      if (position != argument_positions_.end()) {
+        Node& input = *node->inputs[position->second].node;
+        if (input.is_variable()) {
+          input.attributes[std::string(old->name)] = std::move(value);
+          return;
+        }
+      }
+    }
+    node->attributes[std::string(AttributeName(*node, key))] = std::move(value);
+  }
+
+  int64_t version_ = 0;  // 10901 for 1.9.1
   std::vector<std::shared_ptr<Node>> nodes_;
+  std::vector<int> num_outputs_;                                // of each node
+  std::unordered_map<std::string, size_t> argument_positions_;  // of the last operator, by name
 };
 
 }  // namespace
@@ -270,16 +373,9 @@ std::string Symbol::ToJson() const {
 }
 
 Symbol Symbol::FromJson(std::string_view json) {
-  ordered_json graph;
-  try {
-    graph = ordered_json::parse(json);
-  } catch (const ordered_json::exception& error) {
-    // The message begins after the library's own number for the error, in brackets.
-    const std::string_view what = error.what();
-    const size_t begin = what.find("] ");
-    throw Damaged("not JSON: ", begin == what.npos ? what : what.substr(begin + 2));
-  }
-  return GraphReader().Read(graph);
+  const std::string_view foreign = DescribeForeignFile(json);
+  if (!foreign.empty()) throw Damaged("not JSON, but ", foreign);
+  return GraphReader().Read(JsonValue::Parse("symbol JSON", json));
 }
 
 void Symbol::Save(const std::string& path) const {
@@ -289,7 +385,7 @@ void Symbol::Save(const std::string& path) const {
   file.Commit();
 }
 
-Symbol Symbol::Load(const std::string& path, std::string* contents) {
+Symbol Symbol::Load(const std::string& path) {
   const std::string name = "Symbol::Load: " + path;
   // The type is checked first, because opening a pipe without a writer would block.
   std::error_code failure;
@@ -303,7 +399,11 @@ Symbol Symbol::Load(const std::string& path, std::string* contents) {
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) throw FailedPrecondition(name, ": cannot be opened: ", std::strerror(errno));
+  // The size is only a hint: the file may grow. It is bounded, because a sparse file may state any.
+  constexpr std::uintmax_t kMaxReserved = std::uintmax_t{1} << 30;
+  const std::uintmax_t size_bytes = std::filesystem::file_size(path, failure);
   std::string text;
+  if (!failure) text.reserve(static_cast<size_t>(std::min(size_bytes, kMaxReserved)));
   char block[4096];
   // Iterators are not used, because they would let the exception of a failed read through.
   while (file.read(block, sizeof(block)), file.gcount() > 0) {
@@ -313,9 +413,7 @@ Symbol Symbol::Load(const std::string& path, std::string* contents) {
     throw DataLoss(name, " cannot be read, expected a file with a saved network");
   }
   try {
-    Symbol symbol = FromJson(text);
-    if (contents != nullptr) *contents = std::move(text);
-    return symbol;
+    return FromJson(text);
   } catch (const Error& error) {
     throw Error(error.code(), path + ": " + error.what());
   }

@@ -1,19 +1,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <initializer_list>
+#include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/symbol/symbol.h"
 
 namespace tessera {
 namespace {
+
+// The sizes of all memory that operator new has given out and of the most at one time.
+std::atomic<int64_t> live_bytes = 0;
+std::atomic<int64_t> peak_bytes = 0;
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -149,8 +160,12 @@ TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
                      {"op": "Flatten", "name": "f", "inputs": [[0, 7, 0]]}], "heads": []})",
        "node 1 (f)"},
       {R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
-                     {"op": "Flatten", "name": "f", "inputs": []}], "heads": []})",
+                     {"op": "Flatten", "name": "f", "inputs": []}],
+           "attrs": {"mxnet_version": ["int", 900]}, "heads": []})",
        "0 inputs"},
+      {R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+                     {"op": "Flatten", "name": "f", "inputs": [[0, 0], [0, 0]]}], "heads": []})",
+       "2 inputs"},
       {R"({"nodes": [{"op": "null", "name": "x", "inputs": []}], "heads": [[-1, 0, 0]]})", "-1"},
       {R"({"nodes": [{"op": "null", "name": "x", "inputs": [], "attrs": {"a": 1}}],
            "heads": [[0, 0, 0]]})",
@@ -165,6 +180,140 @@ TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
       EXPECT_THAT(error.what(), HasSubstr(words));
     }
   }
+}
+
+std::string Repeat(const std::string& text, int64_t count) {
+  std::string repeated;
+  for (int64_t i = 0; i < count; ++i) repeated += text;
+  return repeated;
+}
+
+/// A graph of one variable with the given fields in its node and in the graph.
+std::string OneVariable(const std::string& node_field, const std::string& graph_field) {
+  return R"({"nodes": [{"op": "null", "name": "x", "inputs": [])" + node_field +
+         R"(}], "heads": [[0, 0, 0]])" + graph_field + "}";
+}
+
+TEST(SymbolJsonTest, NestingIsLimitedInEveryField) {
+  const auto nested = [](int64_t depth) { return Repeat("[", depth) + Repeat("]", depth); };
+  const auto objects = [](int64_t depth) {
+    return Repeat("{\"a\": ", depth) + "1" + Repeat("}", depth);
+  };
+  // Fields that nobody reads may be nested as deeply as the limit allows.
+  EXPECT_FALSE(Symbol::FromJson(OneVariable("", ", \"new\": " + nested(63))).is_none());
+  EXPECT_FALSE(Symbol::FromJson(OneVariable(", \"new\": " + objects(61), "")).is_none());
+  for (const std::string& value : {nested(100000), objects(100000), Repeat("[", 1000000)}) {
+    std::vector<std::string> texts = {value};
+    for (const char* key : {"op", "name", "inputs", "attrs", "attr", "param", "subgraphs", "new"}) {
+      texts.push_back(OneVariable(", \"" + std::string(key) + "\": " + value, ""));
+    }
+    for (const char* key : {"nodes", "heads", "attrs", "new"}) {
+      texts.push_back(OneVariable("", ", \"" + std::string(key) + "\": " + value));
+    }
+    for (const std::string& text : texts) {
+      try {
+        Symbol::FromJson(text);
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Error::kDataLoss);
+        EXPECT_THAT(error.what(), HasSubstr("nested deeper than 64"));
+      }
+    }
+  }
+}
+
+TEST(SymbolJsonTest, ObjectsOfManyKeysTakeLinearTime) {
+  std::string keys;
+  for (int i = 0; i < 100000; ++i) {
+    keys += (i == 0 ? "\"key" : ", \"key") + std::to_string(i) + "\": \"1\"";
+  }
+  const Symbol symbol = Symbol::FromJson(
+      OneVariable(", \"attrs\": {" + keys + "}", ", " + keys + ", \"new\": {" + keys + "}"));
+  EXPECT_EQ(symbol.GetAttribute("key99999"), "1");
+  EXPECT_EQ(Symbol::FromJson(symbol.ToJson()).GetAttribute("key99999"), "1");
+  EXPECT_THROW(OfFullyConnected("\"attrs\": {" + keys + "}"), Error);
+}
+
+TEST(SymbolJsonTest, MessagesQuoteLongTextsInPartAndListTenNames) {
+  const std::string text(1000000, 'n');
+  const std::string name = "\"" + text + "\"";
+  std::string unknown = R"({"nodes": [)";
+  for (int i = 0; i < 1000; ++i) {
+    unknown += (i == 0 ? "" : ",") +
+               (R"({"inputs": [], "name": "n", "op": "Op)" + text.substr(0, 300)) +
+               std::to_string(i) + "\"}";
+  }
+  for (const std::string& json :
+       {text, name, "[" + Repeat("1,", 100000), OneVariable(", \"op\": " + name, ""),
+        OneVariable(", \"attrs\": {" + name + ": 1}", ""),
+        OneVariable(", \"name\": " + name + ", \"attrs\": 1", ""),
+        OneVariable(", \"inputs\": [[" + name + ", 0, 0]]", ""),
+        OneVariable("", ", \"heads\": [[" + name + ", 0, 0]]"),
+        OneVariable("", ", \"heads\": [[0, " + Repeat("9", 100000) + "]]"),
+        OneVariable("", ", \"heads\": [" + name + "]"), unknown + "], \"heads\": []}"}) {
+    try {
+      Symbol::FromJson(json);
+      ADD_FAILURE() << json.substr(0, 100);
+    } catch (const Error& error) {
+      EXPECT_LT(std::string(error.what()).size(), 4000u) << json.substr(0, 100);
+    }
+  }
+  for (const auto& [fields, words] : std::initializer_list<std::pair<std::string, const char*>>{
+           {"\"attrs\": {\"num_hidden\": \"" + text + "\"}", "num_hidden"},
+           {"\"attrs\": {\"num_hidden\": \"3\", \"" + text + "\": \"1\"}", "unknown parameter"},
+           {"\"attrs\": {\"num_hidden\": \"3\"}, \"inputs\": [" + Repeat("[0, 0],", 100000) +
+                "[0, 0]]",
+            "100001 inputs"}}) {
+    try {
+      OfFullyConnected(fields);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_LT(std::string(error.what()).size(), 1000u);
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  }
+}
+
+/// The largest size of live memory while `run` runs, beyond what it leaves behind.
+template <typename Run>
+int64_t PeakBytes(const Run& run) {
+  const int64_t before = live_bytes;
+  peak_bytes = before;
+  const auto kept = run();
+  return peak_bytes - std::max<int64_t>(live_bytes, before);
+}
+
+TEST(SymbolJsonTest, ReadingTakesNoMemoryBeyondTheGraph) {
+  constexpr int64_t kBytes = 1 << 20;
+  constexpr int64_t kSmall = 1 << 18;
+  const auto peak = [](const std::string& json) {
+    return PeakBytes([&] {
+      try {
+        return Symbol::FromJson(json);
+      } catch (const Error&) {
+        return Symbol();
+      }
+    });
+  };
+  const std::string open = OneVariable("", ", \"new\": [");
+  for (const std::string& unit :
+       {std::string("[],"), std::string("{},"), std::string("1,"), std::string("\"\","),
+        std::string("\n"), std::string("[0,0],"), std::string("{\"a\":[]},")}) {
+    const std::string many = Repeat(unit, kBytes / static_cast<int64_t>(unit.size()));
+    for (const std::string& json :
+         {many, "[" + many, "[" + many + "1]", OneVariable("", ", \"new\": [" + many + "1]"),
+          OneVariable(", \"inputs\": [" + many + "[0,0]]", ""), "{\"nodes\": [" + many + "1]}",
+          OneVariable("", ", \"heads\": [" + many + "{}]")}) {
+      // Nodes and heads before an error are the graph so far.
+      const bool is_graph = unit == "[0,0]," && json.find("heads") != json.npos;
+      EXPECT_LT(peak(json), is_graph ? 16 * kBytes : kSmall) << json.substr(0, 60);
+    }
+  }
+  // Texts are held once, while they are decoded.
+  EXPECT_LT(peak(OneVariable(", \"name\": \"" + std::string(kBytes, 'n') + "\"", "")),
+            4 * kBytes + kSmall);
+  EXPECT_LT(peak(OneVariable(", \"attrs\": {\"" + std::string(kBytes, 'n') + "\": 1}", "")),
+            4 * kBytes + kSmall);
 }
 
 TEST(SymbolJsonTest, EveryTruncationIsAnErrorAndNothingWorse) {
@@ -254,3 +403,17 @@ TEST(SymbolJsonTest, FilesAreNamedInErrors) {
 
 }  // namespace
 }  // namespace tessera
+
+// The global operators, which count.
+void* operator new(std::size_t size) {
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  const int64_t live = tessera::live_bytes += static_cast<int64_t>(malloc_usable_size(memory));
+  if (live > tessera::peak_bytes) tessera::peak_bytes = live;
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  tessera::live_bytes -= static_cast<int64_t>(malloc_usable_size(memory));
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
