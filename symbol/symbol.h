@@ -110,7 +110,8 @@ class Symbol {
   /// name that is not UTF-8.
   std::string ToJson() const;
   /// Returns the graph of a text in MXNet's format. Throws Error(kDataLoss) for text that is not
-  /// such a graph or nests deeper than 64 levels. Throws what Apply throws, with the node's name; Error(kNotFound)
+  /// such a graph or nests deeper than 64 levels. Throws Error(kUnimplemented) for control
+  /// dependencies and subgraphs. Throws what Apply throws, with the node's name; Error(kNotFound)
   /// lists the unknown operators, at most ten.
   static Symbol FromJson(std::string_view json);
   /// Write ToJson to a file, and return FromJson of a file. Errors name the file: kNotFound if it

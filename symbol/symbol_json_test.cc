@@ -182,6 +182,60 @@ TEST(SymbolJsonTest, DamagedGraphsAreErrorsThatSayWhere) {
   }
 }
 
+TEST(SymbolJsonTest, FilesBeforeVersion0Point9MayLeaveVariablesOut) {
+  const std::string nodes = R"({"nodes": [{"op": "null", "name": "data", "inputs": []},
+      {"op": "FullyConnected", "name": "fc", "param": {"num_hidden": "4"}, "inputs": [[0, 0]]},
+      {"op": "FullyConnected", "name": "", "param": {"num_hidden": "4"}, "inputs": [[1, 0]]}],
+      "heads": [[2, 0]])";
+  for (const std::string& version :
+       {std::string(), std::string(R"(, "attrs": {})"),
+        std::string(R"(, "attrs": {"mxnet_version": ["int", 804]})")}) {
+    const Symbol symbol = Symbol::FromJson(nodes + version + "}");
+    EXPECT_THAT(symbol.ListArguments(),
+                ElementsAre("data", "fc_weight", "fc_bias", "weight", "bias"));
+    EXPECT_EQ(symbol.InferShape({{"data", {2, 3}}}).arguments[1], (TShape{4, 3}));
+  }
+  try {
+    Symbol::FromJson(nodes + R"(, "attrs": {"mxnet_version": ["int", 10901]}})");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kDataLoss);
+    EXPECT_THAT(error.what(), HasSubstr("node 1 (fc) has 1 inputs"));
+  }
+}
+
+TEST(SymbolJsonTest, ControlDependenciesAndSubgraphsAreNotIgnored) {
+  const auto graph = [](const std::string& field) {
+    return R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+        {"op": "Flatten", "name": "f", "inputs": [[0, 0, 0]], )" +
+           field + R"(}], "heads": [[1, 0, 0]]})";
+  };
+  EXPECT_FALSE(Symbol::FromJson(graph(R"("control_deps": [], "subgraphs": [])")).is_none());
+  for (const std::string field : {R"("control_deps": [0])", R"("subgraphs": [{"nodes": []}])"}) {
+    try {
+      Symbol::FromJson(graph(field));
+      ADD_FAILURE() << field;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kUnimplemented);
+      EXPECT_THAT(error.what(), HasSubstr("node 1 (f) has \"" + field.substr(1, 5)));
+    }
+  }
+}
+
+TEST(SymbolJsonTest, FilesInThePlaceOfGraphsAreRecognized) {
+  for (const auto& [text, words] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "Git LFS pointer"},
+           {"<!DOCTYPE html>\n<html>", "HTML page"}}) {
+    try {
+      Symbol::FromJson(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kDataLoss);
+      EXPECT_THAT(error.what(), HasSubstr(words));
+    }
+  }
+}
+
 std::string Repeat(const std::string& text, int64_t count) {
   std::string repeated;
   for (int64_t i = 0; i < count; ++i) repeated += text;
