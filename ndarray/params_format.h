@@ -5,8 +5,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/ndarray/ndarray.h"
+
+namespace tessera {
+struct LeftOutArray;
+}
 
 namespace tessera::ndarray_internal {
 
@@ -21,9 +26,10 @@ class ByteSource {
   virtual void Read(void* data, int64_t size_bytes) = 0;
 };
 
-/// Reads the format of LoadNDArrays. `digest` may be null. Throws its errors with the source's
-/// name. Requires: the source is at its front.
+/// Reads the format of LoadNDArrays, which explains `left_out` and `digest`. Throws its errors with
+/// the source's name. Requires: the source is at its front.
 std::map<std::string, NDArray> ReadParams(ByteSource& source,
+                                          std::vector<LeftOutArray>* left_out = nullptr,
                                           std::optional<uint64_t>* digest = nullptr);
 
 }  // namespace tessera::ndarray_internal

@@ -7,14 +7,16 @@
 //   name    u64 length, bytes
 //   array   V0  u32 rank, u32 extents[rank], context, type, elements
 //           V1  u32 0xf993fac8, shape, context, type, elements
-//           V2  u32 0xf993fac9, i32 storage type, shape, context, type, elements
+//           V2  u32 0xf993fac9, i32 storage type, [shape of the stored elements,] shape, context,
+//               type, [auxiliary types and shapes,] elements[, auxiliary elements]
 //           V3  u32 0xf993faca, the rest as V2
 //   shape   i32 rank, i64 extents[rank]
 //   context i32 device type, i32 device number
 //   type    i32, the numbers of DType
 //
 // Up to V2 an array of rank 0 is one without a shape, and ends after the rank; in V3 that is rank
-// -1, and rank 0 is a scalar. Storage type 0 is dense; 1 and 2 are sparse, with further fields.
+// -1, and rank 0 is a scalar. Storage type 0 is dense. Storage types 1 (row_sparse) and 2 (csr) are
+// sparse and have the fields in brackets: one auxiliary array (rows) or two (row ends, columns).
 // Source: MXNet 1.9.1, src/ndarray/ndarray.cc (Save, Load, LegacyLoad).
 
 #include "tessera/ndarray/serialization.h"
@@ -39,6 +41,8 @@
 #include "tessera/base/atomic_file.h"
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
+#include "tessera/base/foreign_file.h"
+#include "tessera/base/quote.h"
 #include "tessera/ndarray/params_format.h"
 
 namespace tessera {
@@ -61,6 +65,9 @@ constexpr uint32_t kDigestMagic = 0x54534744;
 constexpr int64_t kDigestBytes = sizeof(uint32_t) + sizeof(uint64_t);
 constexpr int32_t kUndefinedStorage = -1;
 constexpr int32_t kDenseStorage = 0;
+constexpr int32_t kCsrStorage = 2;
+// NumPy's limit, which MXNet's arrays have as well.
+constexpr int32_t kMaxRank = 32;
 
 /// A number that errors print as the format's description does.
 struct Hex {
@@ -89,18 +96,28 @@ class Parser {
  public:
   explicit Parser(ByteSource& source) : source_(source) {}
 
-  std::map<std::string, NDArray> ReadFile();
+  std::map<std::string, NDArray> ReadFile(std::vector<LeftOutArray>* left_out);
 
   /// Returns the file's digest, after ReadFile.
   std::optional<uint64_t> digest() const { return digest_; }
 
  private:
-  NDArray ReadArray();
-  TShape ReadShape(uint32_t magic, bool* has_shape);
+  /// The shape and type of a block of elements. The rank may be above TShape's limit.
+  struct Block {
+    std::vector<index_t> extents;
+    DType dtype = DType::kUnknown;
+  };
+
+  /// Returns an array, or why an NDArray cannot hold it.
+  std::pair<NDArray, std::string> ReadArray();
+  void SkipSparse(Block data, int num_aux);
+  std::vector<index_t> ReadExtents(uint32_t magic, bool* has_shape);
   void ReadContext();
   DType ReadType();
-  void ReadElements(const TShape& shape, DType dtype, NDArray* array);
+  int64_t RequireElements(const Block& block);
+  void ReadElements(const Block& block, NDArray* array);
   std::string ReadName();
+  [[noreturn]] void FailAtMagicNumber(uint64_t magic);
   void ReadChecksum(const std::string& last_name);
   uint64_t ReadCount(const char* what, int64_t least_bytes_each);
 
@@ -111,6 +128,14 @@ class Parser {
     source_.Read(data, size_bytes);
     checksum_.Add(data, size_bytes);
     offset_ += size_bytes;
+  }
+  void SkipBytes(int64_t size_bytes) {
+    char block[1 << 12];
+    while (size_bytes > 0) {
+      const int64_t piece = std::min<int64_t>(size_bytes, sizeof(block));
+      ReadBytes(block, piece, "the elements");
+      size_bytes -= piece;
+    }
   }
   template <typename T>
   T ReadNumber(const char* what) {
@@ -147,21 +172,21 @@ class Parser {
   std::optional<uint64_t> digest_;
 };
 
-std::map<std::string, NDArray> Parser::ReadFile() {
+std::map<std::string, NDArray> Parser::ReadFile(std::vector<LeftOutArray>* left_out) {
   const auto magic = ReadNumber<uint64_t>("the file's magic number");
-  if (magic != kListMagic) {
-    Fail("found magic number ", Hex{magic}, ", expected ", Hex{kListMagic},
-         ", as in every .params file");
-  }
+  if (magic != kListMagic) FailAtMagicNumber(magic);
   const auto reserved = ReadNumber<uint64_t>("the reserved field");
   if (reserved != 0) Fail("found ", Hex{reserved}, ", expected 0 in the reserved field");
 
   // An array of V0 without a shape has 4 bytes, and a name has at least its length.
   const uint64_t num_arrays = ReadCount("arrays", 4);
   std::vector<NDArray> arrays;
+  std::map<uint64_t, std::string> reasons;  // why arrays are left out, by number
   for (uint64_t i = 0; i < num_arrays; ++i) {
     array_ = static_cast<int64_t>(i);
-    arrays.push_back(ReadArray());
+    auto [array, reason] = ReadArray();
+    arrays.push_back(std::move(array));
+    if (!reason.empty()) reasons.emplace(i, std::move(reason));
   }
   array_ = -1;
   const uint64_t num_names = ReadCount("names", 8);
@@ -169,6 +194,7 @@ std::map<std::string, NDArray> Parser::ReadFile() {
     Fail("found ", num_names, " names for ", num_arrays, " arrays");
   }
   std::map<std::string, NDArray> named;
+  std::vector<LeftOutArray> unsupported;
   std::string last_name;
   for (uint64_t i = 0; i < num_arrays; ++i) {
     const int64_t begin = offset_;
@@ -176,11 +202,36 @@ std::map<std::string, NDArray> Parser::ReadFile() {
     const auto [entry, is_new] = named.emplace(last_name, std::move(arrays[i]));
     if (!is_new) {
       begin_ = begin;
-      Fail("found the name \"", entry->first, "\" a second time");
+      Fail("found the name \"", Excerpt(last_name), "\" a second time");
+    }
+    if (const auto reason = reasons.find(i); reason != reasons.end()) {
+      unsupported.push_back({last_name, std::move(reason->second)});
     }
   }
   ReadChecksum(last_name);
+  for (const LeftOutArray& array : unsupported) named.erase(array.name);
+  if (left_out != nullptr) {
+    *left_out = std::move(unsupported);
+  } else if (!unsupported.empty()) {
+    std::vector<std::string> names;
+    for (const LeftOutArray& array : unsupported) names.push_back("\"" + array.name + "\"");
+    throw Unimplemented(source_.name(), ": cannot load ", ListNames(names), ": ",
+                        unsupported[0].reason,
+                        "; LoadNDArrays with a list for what it leaves out "
+                        "returns the other arrays");
+  }
   return named;
+}
+
+void Parser::FailAtMagicNumber(uint64_t magic) {
+  std::string bytes(reinterpret_cast<const char*>(&magic), sizeof(magic));
+  bytes.resize(static_cast<size_t>(std::min<int64_t>(source_.size_bytes(), 64)));
+  source_.Read(bytes.data() + sizeof(magic), static_cast<int64_t>(bytes.size() - sizeof(magic)));
+  std::string_view foreign = DescribeForeignFile(bytes);
+  if (bytes.starts_with('{')) foreign = "a JSON text, such as a network's";
+  if (!foreign.empty()) throw DataLoss(source_.name(), ": not a .params file, but ", foreign);
+  Fail("found magic number ", Hex{magic}, ", expected ", Hex{kListMagic},
+       ", as in every .params file");
 }
 
 void Parser::ReadChecksum(const std::string& last_name) {
@@ -231,40 +282,61 @@ std::string Parser::ReadName() {
   return name;
 }
 
-NDArray Parser::ReadArray() {
+std::pair<NDArray, std::string> Parser::ReadArray() {
   const auto magic = ReadNumber<uint32_t>("an array's magic number");
+  int num_aux = 0;
   if (magic == kMagicV2 || magic == kMagicV3) {
     const auto storage = ReadNumber<int32_t>("the storage type");
-    if (storage == 1 || storage == 2) {
-      throw Unimplemented(source_.name(), ": array ", array_, " is sparse (",
-                          storage == 1 ? "row_sparse" : "csr", "); only dense arrays can be read");
+    if (storage < kUndefinedStorage || storage > kCsrStorage) {
+      Fail("found storage type ", storage, ", expected 0 (dense), 1 (row_sparse) or 2 (csr)");
     }
-    if (storage != kDenseStorage && storage != kUndefinedStorage) {
-      Fail("found storage type ", storage, ", expected 0 (dense)");
-    }
+    num_aux = std::max(storage, 0);
   }
+  Block block;
   bool has_shape = false;
-  const TShape shape = ReadShape(magic, &has_shape);
-  NDArray array;
-  if (has_shape) {
-    ReadContext();
-    const DType dtype = ReadType();
-    ReadElements(shape, dtype, &array);
+  std::vector<index_t> stored;
+  if (num_aux > 0) stored = ReadExtents(magic, &has_shape);
+  if (!has_shape) stored = {0};
+  block.extents = ReadExtents(magic, &has_shape);
+  if (!has_shape) return {};
+  ReadContext();
+  block.dtype = ReadType();
+  if (num_aux > 0) {
+    SkipSparse({std::move(stored), block.dtype}, num_aux);
+    return {NDArray(),
+            num_aux == 1 ? "row_sparse arrays are not supported" : "csr arrays are not supported"};
   }
-  return array;
+  if (block.extents.size() > TShape::kMaxRank) {
+    SkipBytes(RequireElements(block));
+    return {NDArray(), "rank " + std::to_string(block.extents.size()) +
+                           " is not supported, at most " + std::to_string(TShape::kMaxRank)};
+  }
+  NDArray array;
+  ReadElements(block, &array);
+  return {array, ""};
 }
 
-TShape Parser::ReadShape(uint32_t magic, bool* has_shape) {
+void Parser::SkipSparse(Block data, int num_aux) {
+  std::vector<Block> blocks = {std::move(data)};
+  for (int i = 0; i < num_aux; ++i) {
+    Block& aux = blocks.emplace_back();
+    aux.dtype = ReadType();
+    bool has_shape = false;
+    aux.extents = ReadExtents(kMagicV2, &has_shape);
+    if (!has_shape) aux.extents = {0};
+  }
+  for (const Block& block : blocks) SkipBytes(RequireElements(block));
+}
+
+std::vector<index_t> Parser::ReadExtents(uint32_t magic, bool* has_shape) {
   const bool is_v0 = magic != kMagicV1 && magic != kMagicV2 && magic != kMagicV3;
   // V0 has the rank in the place of later versions' magic number.
   const int32_t rank = is_v0 ? static_cast<int32_t>(magic) : ReadNumber<int32_t>("a rank");
-  if (is_v0 && (rank < 0 || rank > TShape::kMaxRank)) {
+  if (is_v0 && (rank < 0 || rank > kMaxRank)) {
     Fail("found ", Hex{magic}, ", expected the magic number of an array (", Hex{kMagicV1}, ", ",
          Hex{kMagicV2}, " or ", Hex{kMagicV3}, ")");
   }
-  if (rank < -1 || rank > TShape::kMaxRank) {
-    Fail("found rank ", rank, ", expected 0 to ", TShape::kMaxRank);
-  }
+  if (rank < -1 || rank > kMaxRank) Fail("found rank ", rank, ", expected 0 to ", kMaxRank);
   *has_shape = rank > 0 || (rank == 0 && magic == kMagicV3);
   std::vector<index_t> extents;
   for (int32_t i = 0; i < rank; ++i) {
@@ -273,7 +345,7 @@ TShape Parser::ReadShape(uint32_t magic, bool* has_shape) {
     if (extent < 0) Fail("found extent ", extent, ", expected 0 or more");
     extents.push_back(extent);
   }
-  return TShape(std::span<const index_t>(extents));
+  return extents;
 }
 
 void Parser::ReadContext() {
@@ -299,24 +371,37 @@ DType Parser::ReadType() {
   return static_cast<DType>(flag);
 }
 
-void Parser::ReadElements(const TShape& shape, DType dtype, NDArray* array) {
+/// Returns the size of a block's elements in bytes. Throws unless the file has as many left.
+int64_t Parser::RequireElements(const Block& block) {
   begin_ = offset_;
-  CheckedSize size_bytes(DTypeSizeBytes(dtype));
-  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  CheckedSize size_bytes(DTypeSizeBytes(block.dtype));
+  const bool empty =
+      std::find(block.extents.begin(), block.extents.end(), 0) != block.extents.end();
   if (empty) size_bytes = 0;
-  for (const index_t extent : shape) {
+  for (const index_t extent : block.extents) {
     if (!empty) size_bytes = size_bytes * extent;
   }
-  if (!size_bytes.valid()) Fail("found shape ", shape, " of ", dtype, ", too large for any file");
-  // The elements' size is checked before the array allocates memory.
+  if (!size_bytes.valid()) {
+    std::string shape;
+    for (const index_t extent : block.extents) {
+      shape += (shape.empty() ? "(" : ",") + std::to_string(extent);
+    }
+    Fail("found shape ", shape, ") of ", block.dtype, ", too large for any file");
+  }
   Require(*size_bytes.value(), "the elements");
-  *array = NDArray(shape, Device::Cpu(), dtype);
+  return *size_bytes.value();
+}
+
+void Parser::ReadElements(const Block& block, NDArray* array) {
+  // The elements' size is checked before the array allocates memory.
+  const int64_t size_bytes = RequireElements(block);
+  *array = NDArray(TShape(std::span<const index_t>(block.extents)), Device::Cpu(), block.dtype);
   // No operation uses the new array yet, so its memory may be written.
   const TBlob blob = array->data();
-  ReadBytes(blob.dptr_, *size_bytes.value(), "the elements");
-  if (dtype == DType::kBool) {
+  ReadBytes(blob.dptr_, size_bytes, "the elements");
+  if (block.dtype == DType::kBool) {
     const auto* const bytes = static_cast<const uint8_t*>(blob.dptr_);
-    const auto* const end = bytes + *size_bytes.value();
+    const auto* const end = bytes + size_bytes;
     const auto* const wrong = std::find_if(bytes, end, [](uint8_t byte) { return byte > 1; });
     if (wrong != end) {
       begin_ += wrong - bytes;
@@ -450,9 +535,10 @@ void Writer::WriteArray(const NDArray& array) {
 
 namespace ndarray_internal {
 
-std::map<std::string, NDArray> ReadParams(ByteSource& source, std::optional<uint64_t>* digest) {
+std::map<std::string, NDArray> ReadParams(ByteSource& source, std::vector<LeftOutArray>* left_out,
+                                          std::optional<uint64_t>* digest) {
   Parser parser(source);
-  std::map<std::string, NDArray> arrays = parser.ReadFile();
+  std::map<std::string, NDArray> arrays = parser.ReadFile(left_out);
   if (digest != nullptr) *digest = parser.digest();
   return arrays;
 }
@@ -463,7 +549,7 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
                   std::optional<uint64_t> digest) {
   for (const auto& [name, array] : arrays) {
     if (array.is_none()) {
-      throw InvalidArgument("SaveNDArrays: ", path, ": entry \"", name,
+      throw InvalidArgument("SaveNDArrays: ", path, ": entry \"", Excerpt(name),
                             "\" is no array (is_none())");
     }
   }
@@ -482,9 +568,10 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
 }
 
 std::map<std::string, NDArray> LoadNDArrays(const std::string& path,
+                                            std::vector<LeftOutArray>* left_out,
                                             std::optional<uint64_t>* digest) {
   FileSource source(path);
-  return ndarray_internal::ReadParams(source, digest);
+  return ndarray_internal::ReadParams(source, left_out, digest);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/ndarray/ndarray.h"
 
@@ -25,16 +26,24 @@ namespace tessera {
 void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>& arrays,
                   std::optional<uint64_t> digest = std::nullopt);
 
+/// An array in a file that an NDArray cannot hold.
+struct LeftOutArray {
+  std::string name;    ///< its name in the file
+  std::string reason;  ///< e.g. "row_sparse arrays are not supported"
+};
+
 /// Reads a file that SaveNDArrays or MXNet wrote (dense arrays in any version, V0 of 2015 to V3)
 /// into CPU arrays. Arrays of a file without names are called "0", "1", … in their order. An array
-/// that MXNet saved before it had a shape is_none(). If `digest` is not null, it receives the
-/// digest that SaveNDArrays was given.
+/// that MXNet saved before it had a shape is_none(). If `left_out` is given, it receives the arrays
+/// that an NDArray cannot hold, sparse ones and those of rank 9 and more, and the others are
+/// returned. If `digest` is given, it receives the digest that SaveNDArrays was given.
 ///
 /// Throws Error that names the file: kNotFound; kFailedPrecondition (no permission, not an ordinary
-/// file); kUnimplemented for sparse arrays; kDataLoss for inconsistent data, with the offset, the
-/// value found and the value expected, and for a wrong checksum. No memory is allocated for sizes
-/// that the file cannot hold.
+/// file); kUnimplemented with the names of arrays that an NDArray cannot hold, unless `left_out` is
+/// given; kDataLoss for inconsistent data, with the offset, the value found and the value expected,
+/// and for a wrong checksum. No memory is allocated for sizes that the file cannot hold.
 std::map<std::string, NDArray> LoadNDArrays(const std::string& path,
+                                            std::vector<LeftOutArray>* left_out = nullptr,
                                             std::optional<uint64_t>* digest = nullptr);
 
 }  // namespace tessera

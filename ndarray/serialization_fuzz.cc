@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/ndarray/params_format.h"
+#include "tessera/ndarray/serialization.h"
 
 namespace tessera {
 namespace {
@@ -37,7 +39,8 @@ class MemorySource final : public ndarray_internal::ByteSource {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tessera::MemorySource source(data, size);
   try {
-    for (const auto& [name, array] : tessera::ndarray_internal::ReadParams(source)) {
+    std::vector<tessera::LeftOutArray> left_out;
+    for (const auto& [name, array] : tessera::ndarray_internal::ReadParams(source, &left_out)) {
       if (!array.is_none()) array.ToVector();
     }
   } catch (const tessera::Error&) {
