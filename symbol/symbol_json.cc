@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 
 #include "tessera/base/atomic_file.h"
 #include "tessera/base/error.h"
@@ -385,7 +386,7 @@ void Symbol::Save(const std::string& path) const {
   file.Commit();
 }
 
-Symbol Symbol::Load(const std::string& path) {
+Symbol Symbol::Load(const std::string& path, std::string* contents) {
   const std::string name = "Symbol::Load: " + path;
   // The type is checked first, because opening a pipe without a writer would block.
   std::error_code failure;
@@ -413,7 +414,9 @@ Symbol Symbol::Load(const std::string& path) {
     throw DataLoss(name, " cannot be read, expected a file with a saved network");
   }
   try {
-    return FromJson(text);
+    Symbol symbol = FromJson(text);
+    if (contents != nullptr) *contents = std::move(text);
+    return symbol;
   } catch (const Error& error) {
     throw Error(error.code(), path + ": " + error.what());
   }

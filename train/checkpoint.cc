@@ -1,13 +1,14 @@
 #include "tessera/train/checkpoint.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 #include "tessera/ndarray/serialization.h"
 
 namespace tessera {
@@ -18,10 +19,10 @@ constexpr std::string_view kAux = "aux:";
 
 /// Moves an array to the place of its key. Returns false if the network has no such name.
 bool Place(const std::string& key, const NDArray& array, std::string_view prefix,
-           const std::vector<std::string>& names, std::map<std::string, NDArray>* target) {
+           const std::set<std::string>& names, std::map<std::string, NDArray>* target) {
   if (!key.starts_with(prefix)) return false;
   const std::string name = key.substr(prefix.size());
-  if (std::find(names.begin(), names.end(), name) == names.end()) return false;
+  if (!names.contains(name)) return false;
   target->emplace(name, array);
   return true;
 }
@@ -47,6 +48,17 @@ std::optional<std::string> ReadIfSame(const std::string& path, const std::string
     // Saving replaces a missing or damaged file, or fails with a better error.
   }
   return std::nullopt;
+}
+
+/// Returns whether a key is that of data or a label.
+bool IsInput(std::string_view key, const std::set<std::string>& inputs) {
+  if (!key.starts_with(kArg)) return false;
+  const std::string name(key.substr(kArg.size()));
+  return name == "data" || name == "label" || name.ends_with("_label") || inputs.contains(name);
+}
+
+std::set<std::string> SetOf(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -77,25 +89,31 @@ void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& chec
   if (!present) checkpoint.symbol.Save(symbol_path);
 }
 
-Checkpoint LoadCheckpoint(const std::string& prefix, int epoch) {
+Checkpoint LoadCheckpoint(const std::string& prefix, int epoch,
+                          const std::vector<std::string>& inputs) {
   Checkpoint checkpoint;
   const std::string symbol_path = CheckpointSymbolPath(prefix);
   std::string json;
   checkpoint.symbol = Symbol::Load(symbol_path, &json);
-  const std::vector<std::string> arguments = checkpoint.symbol.ListArguments();
-  const std::vector<std::string> aux_states = checkpoint.symbol.ListAuxiliaryStates();
+  const std::set<std::string> arguments = SetOf(checkpoint.symbol.ListArguments());
+  const std::set<std::string> aux_states = SetOf(checkpoint.symbol.ListAuxiliaryStates());
+  const std::set<std::string> input_names = SetOf(inputs);
   const std::string path = CheckpointParametersPath(prefix, epoch);
   std::optional<uint64_t> digest;
-  const std::map<std::string, NDArray> arrays = LoadNDArrays(path, &digest);
+  const std::map<std::string, NDArray> arrays = LoadNDArrays(path, /*left_out=*/nullptr, &digest);
   if (digest && *digest != DigestOf(json)) {
     throw DataLoss(path,
                    ": found parameters that were saved with another network, expected those of ",
                    symbol_path, "; LoadNDArrays and Symbol::Load read the files separately");
   }
   for (const auto& [key, array] : arrays) {
+    if (IsInput(key, input_names)) {
+      checkpoint.ignored.push_back(key);
+      continue;
+    }
     if (!Place(key, array, kArg, arguments, &checkpoint.parameters.arg) &&
         !Place(key, array, kAux, aux_states, &checkpoint.parameters.aux)) {
-      throw DataLoss(path, ": array '", key, "' belongs to nothing in ", symbol_path,
+      throw DataLoss(path, ": array '", Excerpt(key), "' belongs to nothing in ", symbol_path,
                      ", expected arg: or aux: and a name from there");
     }
   }

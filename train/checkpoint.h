@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/symbol/symbol.h"
@@ -19,6 +20,8 @@ struct ModelParameters {
 struct Checkpoint {
   Symbol symbol;               ///< the network
   ModelParameters parameters;  ///< its values
+  /// The keys of arrays in the file that LoadCheckpoint ignored, because they are data or labels.
+  std::vector<std::string> ignored = {};
 };
 
 /// Writes `prefix-symbol.json` and `prefix-0007.params` (for epoch 7), in MXNet's names and
@@ -27,10 +30,13 @@ struct Checkpoint {
 /// Throws what Symbol::Save and SaveNDArrays throw.
 void SaveCheckpoint(const std::string& prefix, int epoch, const Checkpoint& checkpoint);
 
-/// Reads both files. Throws what Symbol::Load and LoadNDArrays throw. Throws Error(kDataLoss) that
-/// names the file for parameters that were saved with another network, which a digest tells, and
-/// for an array that is no argument or auxiliary state of the network.
-Checkpoint LoadCheckpoint(const std::string& prefix, int epoch);
+/// Reads both files. Programs for MXNet often saved data and labels with the parameters: arguments
+/// called `data`, `label`, `…_label`, or as `inputs` says are ignored and listed. Throws what
+/// Symbol::Load and LoadNDArrays throw. Throws Error(kDataLoss) that names the file for parameters
+/// that were saved with another network, which a digest tells, and for another array that is no
+/// argument or auxiliary state of the network.
+Checkpoint LoadCheckpoint(const std::string& prefix, int epoch,
+                          const std::vector<std::string>& inputs = {});
 
 /// Return the names of the two files.
 std::string CheckpointSymbolPath(const std::string& prefix);

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,23 @@ TEST(CheckpointTest, AnArrayThatBelongsToNothingIsRefused) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("stranger-0001.params"), HasSubstr(key)));
     }
   }
+}
+
+TEST(CheckpointTest, DataAndLabelsAmongTheParametersAreIgnoredAndListed) {
+  const std::string prefix = testing::TempDir() + "/inputs";
+  const Symbol network = Symbol::Apply("SoftmaxOutput", {Network()}, {}, "softmax");
+  SaveCheckpoint(prefix, 1, {network, {}});
+  std::map<std::string, NDArray> arrays;
+  for (const char* name :
+       {"data", "softmax_label", "other_label", "label", "fc_bias", "fc_weight"}) {
+    arrays["arg:" + std::string(name)] = NDArray({2});
+  }
+  SaveNDArrays(CheckpointParametersPath(prefix, 1), arrays);
+  const Checkpoint checkpoint = LoadCheckpoint(prefix, 1);
+  EXPECT_THAT(checkpoint.ignored,
+              ElementsAre("arg:data", "arg:label", "arg:other_label", "arg:softmax_label"));
+  EXPECT_EQ(checkpoint.parameters.arg.size(), 2u);
+  EXPECT_THAT(LoadCheckpoint(prefix, 1, {"fc_weight"}).ignored, testing::Contains("arg:fc_weight"));
 }
 
 TEST(CheckpointTest, AMissingFileIsNamed) {

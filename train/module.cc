@@ -3,23 +3,26 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera {
 namespace {
 
-bool Contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+std::set<std::string> SetOf(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
 }
 
-std::string Join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+/// Returns the names of data and labels.
+std::vector<std::string> InputNames(const ModuleOptions& options) {
+  std::vector<std::string> names = options.data_names;
+  names.insert(names.end(), options.label_names.begin(), options.label_names.end());
+  return names;
 }
 
 /// Throws unless the arrays are exactly the wanted ones, each with its shape and type. `source`, a
@@ -30,18 +33,19 @@ void CheckParams(std::string_view source, const char* kind,
   for (const auto& [name, array] : wanted) {
     const auto found = given.find(name);
     if (found == given.end() || found->second.is_none()) {
-      throw InvalidArgument(source, ": ", kind, " ", name, " is missing, expected ", array.shape(),
-                            " of ", array.dtype());
+      throw InvalidArgument(source, ": ", kind, " ", Excerpt(name), " is missing, expected ",
+                            array.shape(), " of ", array.dtype());
     }
     const NDArray& value = found->second;
     if (value.shape() != array.shape() || value.dtype() != array.dtype()) {
-      throw InvalidArgument(source, ": ", kind, " ", name, ": found ", value.shape(), " of ",
-                            value.dtype(), ", expected ", array.shape(), " of ", array.dtype());
+      throw InvalidArgument(source, ": ", kind, " ", Excerpt(name), ": found ", value.shape(),
+                            " of ", value.dtype(), ", expected ", array.shape(), " of ",
+                            array.dtype());
     }
   }
   for (const auto& [name, value] : given) {
     if (!wanted.contains(name)) {
-      throw InvalidArgument(source, ": the network has no ", kind, " ", name);
+      throw InvalidArgument(source, ": the network has no ", kind, " ", Excerpt(name));
     }
   }
 }
@@ -55,17 +59,18 @@ std::map<std::string, NDArray> Copies(const std::map<std::string, NDArray>& arra
 /// Returns the factors in attribute `key` of the network's variables.
 std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<std::string>& names,
                                       const std::string& key) {
+  const std::set<std::string> wanted = SetOf(names);
   std::map<std::string, double> factors;
   const Symbol internals = symbol.GetInternals();
   for (int i = 0; i < internals.num_outputs(); ++i) {
     const Symbol node = internals[i];
-    if (!Contains(names, node.name())) continue;
+    if (!wanted.contains(node.name())) continue;
     const std::optional<std::string> text = node.GetAttribute(key);
     if (!text) continue;
     double factor = 0;
     if (!absl::SimpleAtod(*text, &factor) || !std::isfinite(factor)) {
-      throw InvalidArgument("Module: attribute ", key, " of ", node.name(), " is '", *text,
-                            "', expected a finite number");
+      throw InvalidArgument("Module: attribute ", key, " of ", Excerpt(node.name()), " is '",
+                            Excerpt(*text), "', expected a finite number");
     }
     factors[node.name()] = factor;
   }
@@ -77,17 +82,19 @@ std::map<std::string, double> Factors(const Symbol& symbol, const std::vector<st
 Module::Module(Symbol symbol, ModuleOptions options)
     : symbol_(std::move(symbol)), options_(std::move(options)) {
   const std::vector<std::string> arguments = symbol_.ListArguments();
+  const std::set<std::string> known = SetOf(arguments);
   for (const std::vector<std::string>* names :
        {&options_.data_names, &options_.fixed_param_names}) {
     for (const std::string& name : *names) {
-      if (!Contains(arguments, name)) {
-        throw InvalidArgument("Module: the network has no argument ", name,
-                              ", expected one of: ", Join(arguments));
+      if (!known.contains(name)) {
+        throw InvalidArgument("Module: the network has no argument ", Excerpt(name),
+                              ", expected one of: ", ListNames(arguments));
       }
     }
   }
+  const std::set<std::string> inputs = SetOf(InputNames(options_));
   for (const std::string& name : arguments) {
-    if (!IsInput(name)) param_names_.push_back(name);
+    if (!inputs.contains(name)) param_names_.push_back(name);
   }
 }
 
@@ -96,15 +103,11 @@ Module::Module(Module&&) noexcept = default;
 Module& Module::operator=(Module&&) noexcept = default;
 
 Module Module::Load(const std::string& prefix, int epoch, ModuleOptions options) {
-  Checkpoint checkpoint = LoadCheckpoint(prefix, epoch);
+  Checkpoint checkpoint = LoadCheckpoint(prefix, epoch, InputNames(options));
   Module module(std::move(checkpoint.symbol), std::move(options));
   module.loaded_ = std::move(checkpoint.parameters);
   module.loaded_from_ = CheckpointParametersPath(prefix, epoch);
   return module;
-}
-
-bool Module::IsInput(const std::string& name) const {
-  return Contains(options_.data_names, name) || Contains(options_.label_names, name);
 }
 
 void Module::RequireBound(const char* operation) const {
@@ -136,16 +139,17 @@ SimpleBindOptions Module::InputsOf(const std::vector<DataDesc>& data,
                           ", expected the batch in its first dimension");
   }
   SimpleBindOptions bind;
-  const std::vector<std::string> arguments = symbol_.ListArguments();
+  const std::set<std::string> known = SetOf(symbol_.ListArguments());
   for (const std::vector<DataDesc>* descriptions : {&data, &label}) {
     const bool is_data = descriptions == &data;
+    const auto& names = is_data ? options_.data_names : options_.label_names;
+    const std::set<std::string> expected = SetOf(names);
     for (const DataDesc& description : *descriptions) {
-      const auto& names = is_data ? options_.data_names : options_.label_names;
-      if (!Contains(names, description.name)) {
+      if (!expected.contains(description.name)) {
         throw InvalidArgument("Module::Bind: unknown ", is_data ? "data " : "label ",
-                              description.name, ", expected one of: ", Join(names));
+                              Excerpt(description.name), ", expected one of: ", ListNames(names));
       }
-      if (!Contains(arguments, description.name)) continue;  // a label that the network ignores
+      if (!known.contains(description.name)) continue;  // a label that the network ignores
       bind.shapes[description.name] = description.shape;
       bind.types[description.name] = description.dtype;
     }
@@ -348,7 +352,7 @@ void Module::CheckBatch(const std::vector<NDArray>& arrays, const std::vector<In
   for (size_t i = 0; i < arrays.size(); ++i) {
     const DataDesc& expected = inputs[i].description;
     if (arrays[i].shape() == expected.shape && arrays[i].dtype() == expected.dtype) continue;
-    throw InvalidArgument("Module::Forward: ", kind, " ", expected.name, ": found ",
+    throw InvalidArgument("Module::Forward: ", kind, " ", Excerpt(expected.name), ": found ",
                           arrays[i].shape(), " of ", arrays[i].dtype(), ", expected ",
                           expected.shape, " of ", expected.dtype);
   }
@@ -410,7 +414,7 @@ void Module::SaveCheckpoint(const std::string& prefix, int epoch) const {
 
 void Module::LoadParams(const std::string& prefix, int epoch) {
   RequireBound("LoadParams");
-  const ModelParameters parameters = LoadCheckpoint(prefix, epoch).parameters;
+  const ModelParameters parameters = LoadCheckpoint(prefix, epoch, InputNames(options_)).parameters;
   const std::string path = CheckpointParametersPath(prefix, epoch);
   CheckParams(path, "parameter", args_, parameters.arg);
   CheckParams(path, "auxiliary state", auxs_, parameters.aux);

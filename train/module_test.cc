@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/io/ndarray_iter.h"
+#include "tessera/ndarray/serialization.h"
 #include "tessera/storage/storage.h"
 
 namespace tessera {
@@ -317,6 +319,22 @@ TEST(ModuleTest, TrainingContinuesItsScheduleAfterACheckpoint) {
   Module continued = Module::Load(prefix, 2);
   continued.Fit(train.get(), options(2, 3, 2 * 5));
   EXPECT_EQ(Values(continued), Values(whole));
+}
+
+TEST(ModuleTest, DataAndLabelsInACheckpointAreIgnored) {
+  const auto train = Points(60, 10);
+  Module module(Network());
+  module.Fit(train.get(), Options(1));
+  const std::string prefix = testing::TempDir() + "/inputs";
+  module.SaveCheckpoint(prefix, 1);
+  const std::string path = CheckpointParametersPath(prefix, 1);
+  std::map<std::string, NDArray> arrays = LoadNDArrays(path);
+  for (const char* key : {"arg:data", "arg:softmax_label"}) arrays[key] = NDArray({2});
+  SaveNDArrays(path, arrays);
+  Module restored = Module::Load(prefix, 1);
+  restored.Bind(train->ProvideData(), train->ProvideLabel());
+  EXPECT_EQ(Values(restored), Values(module));
+  restored.LoadParams(prefix, 1);
 }
 
 TEST(ModuleTest, ADamagedCheckpointChangesNothing) {
