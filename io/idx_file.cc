@@ -4,11 +4,15 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cstddef>
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "tessera/base/checked_size.h"
+#include "tessera/base/foreign_file.h"
 #include "tessera/io/internal/byte_source.h"
 
 namespace tessera {
@@ -63,6 +67,12 @@ int64_t ParseHeader(ByteSource& source, std::string_view name, IdxArray* array) 
   const std::optional<DType> dtype = DTypeFromCode(magic[2]);
   const int rank = magic[3];
   if (magic[0] != 0 || magic[1] != 0 || !dtype || rank < 1 || rank > TShape::kMaxRank) {
+    std::string beginning(magic.begin(), magic.end());
+    std::array<uint8_t, 60> more;
+    const auto count = static_cast<std::ptrdiff_t>(source.Read(more));
+    beginning.append(more.begin(), more.begin() + count);
+    const std::string_view foreign = DescribeForeignFile(beginning);
+    if (!foreign.empty()) throw DataLoss(name, ": not an IDX file, but ", foreign);
     throw DataLoss(
         name, ": wrong magic number ", Hex(BigEndian32(magic.data())),
         "; expected that of an IDX file, such as 0x00000803 for images or 0x00000801 for "

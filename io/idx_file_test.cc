@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "tessera/io/internal/idx_bytes.h"
 
@@ -142,12 +144,23 @@ TEST(IdxFileTest, EveryTruncatedHeaderIsRefused) {
 
 TEST(IdxFileTest, AWrongMagicNumberIsNamed) {
   for (const Bytes& start : {Bytes{1, 0, 8, 1}, Bytes{0, 1, 8, 1}, Bytes{0, 0, 7, 1},
-                             Bytes{0, 0, 8, 0}, Bytes{0, 0, 8, 9}, Bytes{'P', 'K', 3, 4}}) {
+                             Bytes{0, 0, 8, 0}, Bytes{0, 0, 8, 9}}) {
     Bytes bytes = start;
     bytes.resize(100);
     const Error error = ParseError(bytes);
     EXPECT_EQ(error.code(), Error::kDataLoss);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("wrong magic number 0x"), HasSubstr("0x00000803")));
+  }
+}
+
+TEST(IdxFileTest, FilesInThePlaceOfDataAreRecognized) {
+  for (const auto& [text, words] : std::initializer_list<std::pair<std::string, const char*>>{
+           {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a", "Git LFS pointer"},
+           {"<!DOCTYPE html>\n<html>", "HTML page"},
+           {"PK\x03\x04", "ZIP archive"}}) {
+    const Error error = ParseError(Bytes(text.begin(), text.end()));
+    EXPECT_EQ(error.code(), Error::kDataLoss);
+    EXPECT_THAT(error.what(), HasSubstr(words));
   }
 }
 
