@@ -17,9 +17,15 @@ namespace tessera {
 ///     file.Write(bytes.data(), bytes.size());
 ///     file.Commit();
 ///
+/// The temporary file has a short hidden name and stays locked (flock) as long as it is in use. A
+/// process that is killed leaves an unlocked one behind, which the next AtomicFile for the same
+/// path removes.
+///
 /// Every member throws Error that names the operation and the file: kNotFound if the folder is not
 /// there, kResourceExhausted if the disk is full, kFailedPrecondition for anything else that the
-/// system refuses. One thread at a time uses an object.
+/// system refuses. One thread at a time uses an object; several objects may write the same path,
+/// whose contents are then those of the last Commit. The process may change its working folder
+/// meanwhile.
 class AtomicFile {
  public:
   /// Makes the temporary file. `operation` begins every error.
@@ -36,14 +42,18 @@ class AtomicFile {
   void Commit();
 
  private:
+  void OpenFolder(const std::string& folder);
+  void MakeTemporary();
   void Flush();
   void WriteThrough(const char* data, int64_t size_bytes);
+  void Close();
   [[noreturn]] void Fail(const char* what) const;
 
   const std::string path_;
   const std::string operation_;
-  std::string target_;
-  std::string temporary_;
+  std::string name_;       // of the file that is replaced, in its folder
+  std::string temporary_;  // of the temporary file, in the same folder
+  int folder_ = -1;
   int descriptor_ = -1;
   std::vector<char> buffer_;
 };

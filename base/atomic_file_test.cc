@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -10,6 +11,8 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -93,6 +96,67 @@ TEST_F(AtomicFileTest, TwoWritersDoNotMix) {
   EXPECT_EQ(NumFiles(), 1);
 }
 
+TEST_F(AtomicFileTest, TheNextWriterRemovesWhatAKilledOneLeft) {
+  std::ofstream(Path("x")) << "old";
+  const pid_t killed = fork();
+  if (killed == 0) {
+    AtomicFile file(Path("x"), "Test");
+    Put(&file, std::string(1 << 17, 'n'));
+    kill(getpid(), SIGKILL);
+  }
+  ASSERT_EQ(waitpid(killed, nullptr, 0), killed);
+  EXPECT_EQ(NumFiles(), 2);
+  AtomicFile other(Path("y"), "Test");
+  EXPECT_EQ(NumFiles(), 3) << "a writer of another file removed it";
+  AtomicFile live(Path("x"), "Test");
+  EXPECT_EQ(NumFiles(), 3);
+  AtomicFile last(Path("x"), "Test");
+  EXPECT_EQ(NumFiles(), 4) << "the file of a writer at work is removed";
+  Put(&live, "live");
+  live.Commit();
+  EXPECT_EQ(Read(Path("x")), "live");
+}
+
+TEST_F(AtomicFileTest, WritersOfOneFileDoNotRemoveEachOthers) {
+  std::vector<std::thread> writers;
+  for (const std::string text : {"one", "two", "three", "four"}) {
+    writers.emplace_back([this, text] {
+      for (int i = 0; i < 50; ++i) {
+        AtomicFile file(Path("x"), "Test");
+        Put(&file, text);
+        if (i % 5 == 0) file.Commit();
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_THAT(Read(Path("x")), ::testing::AnyOf("one", "two", "three", "four"));
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(AtomicFileTest, NamesMayBeAsLongAsTheSystemTakes) {
+  AtomicFile file(Path(std::string(255, 'a')), "Test");
+  Put(&file, "new");
+  file.Commit();
+  EXPECT_EQ(Read(Path(std::string(255, 'a'))), "new");
+  try {
+    AtomicFile(Path(std::string(256, 'a')), "Test");
+    ADD_FAILURE() << "expected an error before anything is written";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kFailedPrecondition) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("too long"));
+  }
+}
+
+TEST_F(AtomicFileTest, ARelativePathMeansTheFolderOfTheConstructor) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  AtomicFile file("x", "Test");
+  std::filesystem::current_path(before);
+  Put(&file, "new");
+  file.Commit();
+  EXPECT_EQ(Read(Path("x")), "new");
+}
+
 TEST_F(AtomicFileTest, NamesOperationAndFileInErrors) {
   const auto expect = [](absl::StatusCode code, const std::string& path) {
     try {
@@ -105,6 +169,7 @@ TEST_F(AtomicFileTest, NamesOperationAndFileInErrors) {
   };
   expect(Error::kNotFound, Path("no/x"));
   expect(Error::kFailedPrecondition, folder_);
+  expect(Error::kFailedPrecondition, Path(""));
   std::ofstream(Path("plain")) << "";
   expect(Error::kNotFound, Path("plain/x"));
 }
