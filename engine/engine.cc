@@ -4,17 +4,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "tbb/info.h"
+#include "tessera/base/atomic_file.h"
 #include "tessera/base/environment.h"
 #include "tessera/base/error.h"
 #include "tessera/base/fork.h"
@@ -84,11 +89,42 @@ DefaultEngine& TheDefaultEngine() {
   return holder;
 }
 
-void WriteTrace(const std::string& file, const std::string& trace) {
-  std::ofstream stream(file);
-  stream << trace;
-  stream.close();
-  if (!stream) std::fprintf(stderr, "tessera engine: cannot write the trace to %s\n", file.c_str());
+/// Returns whether the file is a device or a pipe, which is written to and not replaced.
+bool IsStream(const std::string& file) {
+  std::error_code ignored;
+  return std::filesystem::is_other(std::filesystem::status(file, ignored));
+}
+
+/// Throws Error unless the file can be written. Whatever it holds stays.
+void CheckTraceFile(const std::string& file) {
+  constexpr const char* kName = "TESSERA_ENGINE_TRACE";
+  constexpr const char* kExpected = "\": expected a file that can be written";
+  try {
+    if (!IsStream(file)) AtomicFile(file, kName);
+  } catch (const Error& error) {
+    throw InvalidArgument("environment variable ", kName, "=\"", file, kExpected, ": ",
+                          error.what());
+  }
+  if (IsStream(file) && access(file.c_str(), W_OK) != 0) {
+    throw InvalidArgument("environment variable ", kName, "=\"", file, kExpected);
+  }
+}
+
+/// Writes the engine's trace. A failure is a line on stderr, since the program's work is done.
+void WriteTrace(const std::string& file, Engine* engine) {
+  try {
+    const std::string trace = engine->StopTrace();
+    if (IsStream(file)) {
+      std::ofstream stream(file);
+      if (!(stream << trace << std::flush)) throw FailedPrecondition(file, ": cannot write");
+      return;
+    }
+    AtomicFile replaced(file, "TESSERA_ENGINE_TRACE");
+    replaced.Write(trace.data(), static_cast<int64_t>(trace.size()));
+    replaced.Commit();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tessera engine: no trace is written: %s\n", error.what());
+  }
 }
 
 /// Nothing may run on while the objects that it uses are destroyed; of static ones this holds for
@@ -103,7 +139,7 @@ void EndDefaultEngine() {
     } catch (const Error&) {
       // Inside an operation that calls exit() there is no waiting for that operation's end.
     }
-    if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine->StopTrace());
+    if (!holder.trace_file.empty()) WriteTrace(holder.trace_file, engine);
   }
   if (engine_internal::ThreadFrame::Arena() == 0) return;
   // Not in one of TBB's threads, which would crash in TBB's own end without a word: in none of
@@ -126,10 +162,9 @@ Engine* MakeDefaultEngine(DefaultEngine& holder) {
   const bool is_child = holder.watch != nullptr;
   holder.trace_file = is_child ? "" : EnvironmentString("TESSERA_ENGINE_TRACE", "");
   if (!holder.trace_file.empty()) {
-    if (!std::ofstream(holder.trace_file)) {
-      throw InvalidArgument("environment variable TESSERA_ENGINE_TRACE=\"", holder.trace_file,
-                            "\": expected a file that can be written");
-    }
+    CheckTraceFile(holder.trace_file);
+    // The program may change its working folder.
+    holder.trace_file = std::filesystem::absolute(holder.trace_file).string();
     engine->StartTrace();
   }
   holder.watch = new engine_internal::ForkWatch;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -199,6 +200,40 @@ TEST(TraceFileTest, TheDefaultEngineWritesItsTraceAtExit) {
   EXPECT_NE(StatusOf({kProcess, "use_default_engine"}, {"TESSERA_ENGINE_TRACE=/no/such/folder/x"}),
             0)
       << "a file that cannot be written is an error at the start";
+}
+
+class OldTraceTest : public testing::Test {
+ protected:
+  OldTraceTest() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    std::ofstream(folder_ / "trace.json") << "old";
+  }
+  /// Returns the status of a process that traces into the file.
+  int StatusOfTraced(const std::string& what) {
+    return StatusOf({kProcess, what},
+                    {"TESSERA_ENGINE_TRACE=" + (folder_ / "trace.json").string()});
+  }
+  void ExpectOldTrace() {
+    std::ifstream stream(folder_ / "trace.json");
+    EXPECT_EQ(std::string((std::istreambuf_iterator<char>(stream)), {}), "old");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  }
+
+ private:
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) /
+      testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(OldTraceTest, StaysWhenTheProcessEndsWithoutExit) {
+  ASSERT_EQ(StatusOfTraced("quick_exit_inside_an_operation"), 0);
+  ExpectOldTrace();
+}
+
+TEST_F(OldTraceTest, StaysOnAFullDiskAndTheStatusIsTheProgramsOwn) {
+  EXPECT_EQ(StatusOfTraced("use_default_engine_on_a_full_disk"), 0);
+  ExpectOldTrace();
 }
 
 }  // namespace

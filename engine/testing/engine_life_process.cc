@@ -1,10 +1,12 @@
 // A process that ends, or forks, while an engine has work: engine_life_test starts it with the name
 // of what to do, and looks at its exit status.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -317,6 +319,14 @@ int ForkBeforeAnyThread() {
   });
 }
 
+/// Files cannot grow when the process ends: a limit stands in for a full disk.
+int UseDefaultEngineOnAFullDisk() {
+  const int status = UseEngine(Engine::Get());
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit = {100, 100};
+  return setrlimit(RLIMIT_FSIZE, &limit) == 0 ? status : 98;
+}
+
 int RunNamed(const std::string& name) {
   if (name == "exit_with_work_in_flight") return ExitWithWorkInFlight();
   if (name == "exit_with_device_work_in_flight") return ExitWithDeviceWorkInFlight();
@@ -335,6 +345,7 @@ int RunNamed(const std::string& name) {
   if (name == "fork_inside_an_operation") return ForkInsideAnOperation();
   if (name == "exit_in_a_child_of_an_operation") return ExitInAChildOfAnOperation();
   if (name == "fork_before_any_thread") return ForkBeforeAnyThread();
+  if (name == "use_default_engine_on_a_full_disk") return UseDefaultEngineOnAFullDisk();
   if (name == "use_default_engine") return UseEngine(Engine::Get());
   std::fprintf(stderr, "no such thing to do: %s\n", name.c_str());
   return 99;
