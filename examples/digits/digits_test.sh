@@ -182,7 +182,7 @@ refuses "--checkpoint|too long" --model=mlp --checkpoint="$scratch/$(printf 'a%.
   refuses "limited-0001.params|File too large" --model=mlp --epochs=1 --checkpoint="$scratch/limited"
   exit "$failures"
 ) || failures=$((failures + 1))
-compgen -G "$scratch/limited*" && fail "a checkpoint above the limit left something behind"
+compgen -G "$scratch/limited*" || compgen -G "$scratch/.tmp.*" && fail "a checkpoint above the limit left something behind"
 if [[ -c /dev/full ]]; then
   status=0
   "$program" --model=mlp --epochs=1 >/dev/full 2>"$scratch/stderr" || status=$?
@@ -249,6 +249,42 @@ refuses "model-0003.params|checksum" "${resume[@]}"
 cp "$scratch/whole" "$prefix-0003.params"
 mkdir "$scratch/empty"
 refuses "empty/model-symbol.json" --epochs=4 --checkpoint="$scratch/empty/model" --resume=3
+
+echo "== signals"
+# interrupts SIGNAL ARGUMENT...: sends it after the first epoch's line. Leaves the status in $status,
+# and what is in the folder for temporary files in $left.
+interrupts() {
+  local signal="$1" child waited
+  shift
+  mkdir -p "$scratch/tmp"
+  # Not ignored, as SIGINT is in what a script starts in the background.
+  TMPDIR="$scratch/tmp" env --default-signal "$program" --model=mlp --epochs=1000000 "$@" \
+    >"$scratch/stdout" 2>"$scratch/stderr" &
+  child=$!
+  for ((waited = 0; waited < 600; ++waited)); do
+    grep -q '^epoch' "$scratch/stdout" && break
+    sleep 0.1
+  done
+  kill "-$signal" "$child"
+  status=0
+  wait "$child" 2>/dev/null || status=$?
+  left="$(ls -A "$scratch/tmp")"
+}
+interrupts INT --checkpoint="$scratch/stopped"
+((status == 130)) || fail "SIGINT: ended with $status: $(cat "$scratch/stderr")"
+saved="$(sed -n 's/^stopped in epoch [0-9]*; saved //p' "$scratch/stdout")"
+if [[ -s "$saved" ]]; then
+  number="${saved##*-}"
+  number="$((10#${number%.params}))"
+  trains --model=mlp --checkpoint="$scratch/stopped" --resume="$number" --epochs="$((number + 1))"
+else
+  fail "SIGINT: no network was saved: $(cat "$scratch/stdout")"
+fi
+interrupts KILL
+[[ "$left" == tessera-digits-* ]] || fail "SIGKILL: expected a folder left behind: $left"
+interrupts TERM
+((status == 143)) || fail "SIGTERM: ended with $status: $(cat "$scratch/stderr")"
+[[ -z "$left" ]] || fail "SIGTERM: left $left"
 
 if ((failures)); then
   echo "$failures failures"

@@ -5,12 +5,20 @@
 //   bazel run //examples/digits -- --data=/path/to/mnist
 //
 // Whatever is wrong with arguments or files ends in one line on stderr and exit code 2.
+//
+// Ctrl-C (SIGINT) and SIGTERM end the training after the step that runs. The network is then saved
+// where --checkpoint says, under the number of the epoch that was not finished, and the exit code
+// is 130 or 143.
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -36,6 +44,35 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// The signal that asks the program to end; 0 without one. A handler may only store to it.
+std::atomic<int> ending_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+/// Lets SIGINT and SIGTERM end the training and not the process. One that is ignored stays so, as
+/// for a program that a script has started in the background.
+void CatchEndingSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { ending_signal = number; };
+  action.sa_flags = SA_RESTART;
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction old;
+    if (sigaction(number, nullptr, &old) == 0 && old.sa_handler != SIG_IGN) {
+      sigaction(number, &action, nullptr);
+    }
+  }
+}
+
+/// Thrown after the step during which a signal came.
+struct Interrupted {
+  int epoch;  ///< the one that is not finished, counted from 1
+};
+
+void CheckLoss(int epoch, double loss) {
+  if (std::isfinite(loss)) return;
+  throw FailedPrecondition("epoch ", epoch, ": the loss is ", loss,
+                           ", expected a finite number; try a smaller --lr or --wd");
+}
+
 /// Prints a line after each epoch and remembers the fastest. Throws where training diverged, so
 /// that nothing is saved.
 class Progress {
@@ -51,10 +88,13 @@ class Progress {
                 epochs_, param.training[1].value, param.training[0].value, images_per_second,
                 seconds_per_epoch * (epochs_ - done));
     std::fflush(stdout);
-    if (!std::isfinite(param.training[1].value)) {
-      throw FailedPrecondition("epoch ", done, ": the loss is ", param.training[1].value,
-                               ", expected a finite number; try a smaller --lr or --wd");
-    }
+    CheckLoss(done, param.training[1].value);
+  }
+
+  void operator()(const BatchEndParam& param) const {
+    if (ending_signal == 0) return;
+    CheckLoss(param.epoch + 1, param.metric.Get()[1].value);
+    throw Interrupted{param.epoch + 1};
   }
 
   double best_images_per_second() const { return best_images_per_second_; }
@@ -66,23 +106,31 @@ class Progress {
   double best_images_per_second_ = 0;
 };
 
-/// A folder for a checkpoint that nobody asked to keep.
+/// A folder for a checkpoint that nobody asked to keep. It is locked, so that the next run removes
+/// the folders of those that were killed.
 class ScratchFolder {
  public:
   ScratchFolder() {
     std::error_code failed;
-    std::string path =
-        (std::filesystem::temp_directory_path(failed) / "tessera-digits-XXXXXX").string();
-    if (failed || mkdtemp(path.data()) == nullptr) {
-      throw NotFound(path,
-                     ": the folder for the checkpoint cannot be made, expected a writable "
-                     "temporary folder or a --checkpoint");
-    }
-    path_ = path;
+    const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
+    // Another run may remove the folder before it is locked.
+    do {
+      std::string path = (parent / kName).string() + "XXXXXX";
+      if (failed || mkdtemp(path.data()) == nullptr) {
+        throw NotFound(path,
+                       ": the folder for the checkpoint cannot be made, expected a writable "
+                       "temporary folder or a --checkpoint");
+      }
+      path_ = path;
+      if (lock_ >= 0) close(lock_);
+      lock_ = Lock(path_);
+    } while (!std::filesystem::exists(path_, failed));
+    RemoveLeftOnes(parent);
   }
   ~ScratchFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+    if (lock_ >= 0) close(lock_);
   }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
@@ -90,7 +138,31 @@ class ScratchFolder {
   std::string Prefix(const std::string& name) const { return (path_ / name).string(); }
 
  private:
+  static constexpr const char* kName = "tessera-digits-";
+
+  /// Returns a descriptor that locks the folder, or -1 if it is locked already or not the user's.
+  static int Lock(const std::filesystem::path& folder) {
+    const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+    close(descriptor);
+    return -1;
+  }
+
+  static void RemoveLeftOnes(const std::filesystem::path& parent) {
+    using std::filesystem::directory_iterator;
+    std::error_code failed;
+    for (directory_iterator it(parent, failed), end; !failed && it != end; it.increment(failed)) {
+      if (!it->path().filename().string().starts_with(kName)) continue;
+      const int lock = Lock(it->path());
+      if (lock < 0) continue;
+      std::error_code ignored;
+      std::filesystem::remove_all(it->path(), ignored);
+      close(lock);
+    }
+  }
+
   std::filesystem::path path_;
+  int lock_ = -1;
 };
 
 double Train(const Options& options, Dataset* dataset, Module* module) {
@@ -115,6 +187,7 @@ double Train(const Options& options, Dataset* dataset, Module* module) {
                                  .magnitude = 2}),
                .seed = options.seed,
                .kvstore = options.kvstore == "none" ? nullptr : KVStore::Create(options.kvstore),
+               .batch_end = {[progress](const BatchEndParam& param) { (*progress)(param); }},
                .epoch_end = {[progress](const EpochEndParam& param) { (*progress)(param); }}});
   return progress->best_images_per_second();
 }
@@ -137,6 +210,14 @@ Module MakeModule(const Options& options, const ModuleOptions& module_options) {
   return module;
 }
 
+/// Saves what was trained until a signal came, if the user has said where.
+void SaveInterrupted(const Options& options, int epoch, const Module& module) {
+  if (options.checkpoint.empty()) return;
+  module.SaveCheckpoint(options.checkpoint, epoch);
+  std::printf("stopped in epoch %d; saved %s\n", epoch,
+              CheckpointParametersPath(options.checkpoint, epoch).c_str());
+}
+
 void Run(const Options& options) {
   Dataset dataset = OpenDataset(options);
   ModuleOptions module_options;
@@ -144,7 +225,13 @@ void Run(const Options& options) {
   Module module = MakeModule(options, module_options);
   std::optional<ScratchFolder> scratch;
   if (options.checkpoint.empty()) scratch.emplace();
-  const double images_per_second = Train(options, &dataset, &module);
+  double images_per_second = 0;
+  try {
+    images_per_second = Train(options, &dataset, &module);
+  } catch (const Interrupted& interrupted) {
+    SaveInterrupted(options, interrupted.epoch, module);
+    return;
+  }
   const std::string prefix = scratch ? scratch->Prefix(options.model) : options.checkpoint;
   module.SaveCheckpoint(prefix, options.epochs);
   const double before = TestAccuracy(&module, dataset.test.get());
@@ -176,11 +263,12 @@ void CheckPrinted() {
 
 int Main(int argc, char** argv) {
   // A file above the limit is an error like a full disk, and not the end of the process.
-  std::signal(SIGXFSZ, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  CatchEndingSignals();
   try {
     if (const std::optional<Options> options = ParseOptions(argc, argv)) Run(*options);
     CheckPrinted();
-    return 0;
+    return ending_signal == 0 ? 0 : 128 + ending_signal;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "digits: %s\n", InOneLine(error.what()).c_str());
     return 2;
