@@ -158,9 +158,26 @@ void ParseParameters(std::string_view owner, const std::vector<ParameterField>& 
   }
 }
 
-void ThrowOutOfRange(std::string_view text, double low, double high) {
-  throw InvalidArgument("\"", Excerpt(text), "\" is out of range; expected a value in [", low, ", ",
-                        high, "]");
+void LimitRange(ParameterField* field, double low, double high, const void* defaults) {
+  const std::string& name = field->info.name;
+  if (field->number == nullptr) {
+    throw Internal("parameter ", name, " has a range and is no number");
+  }
+  const auto fits = [low, high, number = field->number](const void* parameters) {
+    const std::optional<double> value = number(parameters);
+    return !value.has_value() || (*value >= low && *value <= high);
+  };
+  if (!field->info.required && !fits(defaults)) {
+    throw Internal("parameter ", name, ": its default ", field->info.default_value,
+                   " is outside of its range [", low, ", ", high, "]");
+  }
+  field->parse = [parse = std::move(field->parse), fits, low, high](void* parameters,
+                                                                    std::string_view text) {
+    parse(parameters, text);
+    if (fits(parameters)) return;
+    throw InvalidArgument("\"", Excerpt(text), "\" is out of range; expected a value in [", low,
+                          ", ", high, "]");
+  };
 }
 
 void ThrowNotAChoice(std::string_view text, const std::string& choices) {

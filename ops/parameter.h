@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -100,13 +101,17 @@ struct ParameterField {
   ParameterInfo info;
   std::function<void(void* parameters, std::string_view text)> parse;
   std::function<std::string(const void* parameters)> print;
+  /// Returns the value as a number, or nothing for None; null if the parameter is no number.
+  std::function<std::optional<double>(const void* parameters)> number = nullptr;
 };
 
 /// Sets fields from `values`. `owner` begins every error.
 void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,
                      const ParameterMap& values, void* parameters);
 
-[[noreturn]] void ThrowOutOfRange(std::string_view text, double low, double high);
+/// Limits a field to [low, high]. `defaults` are parameters with their defaults.
+void LimitRange(ParameterField* field, double low, double high, const void* defaults);
+
 [[noreturn]] void ThrowNotAChoice(std::string_view text, const std::string& choices);
 
 }  // namespace ops_internal
@@ -147,16 +152,11 @@ class ParameterSchema {
     info.default_value = ops_internal::ParameterText<T>::Print(Parameters().*member);
   }
 
-  /// Limits the parameter declared last to [low, high].
+  /// Limits the parameter declared last, a number, to [low, high]; None stays allowed where the
+  /// parameter may be None. Throws Error(kInternal) if it is no number or its default is outside.
   ParameterSchema& Range(double low, double high = std::numeric_limits<double>::infinity()) {
-    auto& field = fields_.back();
-    field.parse = [parse = std::move(field.parse), print = field.print, low, high](
-                      void* parameters, std::string_view text) {
-      parse(parameters, text);
-      const std::string value = print(parameters);
-      const double number = ops_internal::ParameterText<double>::Parse(value);
-      if (!(number >= low && number <= high)) ops_internal::ThrowOutOfRange(text, low, high);
-    };
+    const Parameters defaults;
+    ops_internal::LimitRange(&fields_.back(), low, high, &defaults);
     return *this;
   }
 
@@ -234,6 +234,13 @@ class ParameterSchema {
     field.print = [member](const void* parameters) {
       return Text::Print(static_cast<const Parameters*>(parameters)->*member);
     };
+    using Number = std::conditional_t<std::is_arithmetic_v<T>, std::optional<T>, T>;
+    if constexpr (std::is_convertible_v<Number, std::optional<double>> &&
+                  !std::is_same_v<Number, std::optional<bool>>) {
+      field.number = [member](const void* parameters) -> std::optional<double> {
+        return Number(static_cast<const Parameters*>(parameters)->*member);
+      };
+    }
     fields_.push_back(std::move(field));
     return fields_.back().info;
   }

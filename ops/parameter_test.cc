@@ -31,6 +31,7 @@ struct Everything {
   std::string text = "plain";
   TShape window;
   std::optional<int> maybe;
+  std::optional<int64_t> limited;
   Colour colour = Colour::kGreen;
   int needed = 0;
 
@@ -47,6 +48,8 @@ struct Everything {
     schema.Optional("text", &P::text, "anything");
     schema.Optional("window", &P::window, "a shape");
     schema.Optional("maybe", &P::maybe, "a number or None");
+    schema.Optional("limited", &P::limited, "a number from 0 to 10 or None");
+    schema.Range(0, 10);
     schema.Choice("colour", &P::colour, {{"red", Colour::kRed}, {"green", Colour::kGreen}},
                   "one of two");
     schema.Required("needed", &P::needed, "always given");
@@ -189,6 +192,47 @@ TEST(ParameterTest, RangesAreClosedIntervals) {
   EXPECT_THAT(Refusal("count", "11"), HasSubstr("out of range"));
 }
 
+TEST(ParameterTest, ARangeLimitsNumbersAndNotNone) {
+  EXPECT_EQ(Parse({{"limited", "None"}}).limited, std::nullopt);
+  EXPECT_EQ(Parse({{"limited", "10"}}).limited, 10);
+  EXPECT_THAT(Refusal("limited", "11"), HasSubstr("\"11\" is out of range"));
+  const auto& schema = ParameterSchema<Everything>::Get();
+  for (const ParameterInfo& info : schema.Describe()) {
+    if (info.required) continue;
+    EXPECT_NO_THROW(Parse({{info.name, info.default_value}})) << info.name;
+  }
+}
+
+struct TooSmall {
+  float size = 0;
+  static void Declare(ParameterSchema<TooSmall>& schema) {
+    schema.Optional("size", &TooSmall::size, "a size");
+    schema.Range(1);
+  }
+};
+struct NoNumber {
+  TShape window;
+  static void Declare(ParameterSchema<NoNumber>& schema) {
+    schema.Optional("window", &NoNumber::window, "a shape");
+    schema.Range(1);
+  }
+};
+
+TEST(ParameterTest, ARangeThatItsOwnDefaultBreaksIsRefusedAtTheDeclaration) {
+  const auto refusal = [](const auto& declare) -> std::string {
+    try {
+      declare();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kInternal);
+      return error.what();
+    }
+    return "declared";
+  };
+  EXPECT_THAT(refusal([] { ParameterSchema<TooSmall>::Get(); }),
+              AllOf(HasSubstr("size"), HasSubstr("default 0"), HasSubstr("[1, inf]")));
+  EXPECT_THAT(refusal([] { ParameterSchema<NoNumber>::Get(); }), HasSubstr("window"));
+}
+
 TEST(ParameterTest, AnUnknownNameIsAnsweredWithTheNearest) {
   EXPECT_THAT(Refusal("colur", "red"),
               HasSubstr("unknown parameter \"colur\"; did you mean \"colour\"?"));
@@ -208,10 +252,11 @@ TEST(ParameterTest, TheDescriptionKnowsTypesAndDefaults) {
                     (info.required ? "!" : "=" + info.default_value));
     EXPECT_FALSE(info.description.empty());
   }
-  EXPECT_THAT(lines, ElementsAre("large: int=1099511627776", "count: int=3", "real: float=0.1",
-                                 "share: float=0.5", "single: float=0.1", "flag: boolean=True",
-                                 "text: string=plain", "window: shape=()", "maybe: int=None",
-                                 "colour: {red, green}=green", "needed: int!"));
+  EXPECT_THAT(lines,
+              ElementsAre("large: int=1099511627776", "count: int=3", "real: float=0.1",
+                          "share: float=0.5", "single: float=0.1", "flag: boolean=True",
+                          "text: string=plain", "window: shape=()", "maybe: int=None",
+                          "limited: int=None", "colour: {red, green}=green", "needed: int!"));
 }
 
 TEST(NearestNameTest, FindsSmallSlipsAndNothingElse) {
