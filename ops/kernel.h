@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "tessera/base/device.h"
 #include "tessera/base/dtype.h"
@@ -45,45 +46,46 @@ namespace ops_internal {
 /// The object that a registration statement continues with.
 class Registration {
  public:
-  explicit Registration(OperatorEntry& entry) : entry_(entry) {}
+  /// `entry` is null if the name is another operator's, whose entry stays as it is.
+  explicit Registration(OperatorEntry* entry) : entry_(entry) {}
   Registration& Describe(std::string_view text) {
-    entry_.description = text;
+    if (entry_ != nullptr && entry_->description.empty()) entry_->description = text;
     return *this;
   }
   Registration& Alias(std::string_view alias) {
-    OperatorRegistry::Get().AddAlias(entry_, alias);
+    if (entry_ != nullptr) OperatorRegistry::Get().AddAlias(*entry_, alias);
     return *this;
   }
 
  private:
-  OperatorEntry& entry_;
+  OperatorEntry* entry_;
 };
 
 /// Registers Property under `name`, with Op<device, T> as its implementation on the device that
 /// this file is compiled for. The host's compilation adds property and CPU code, and nvcc's adds
 /// GPU code to the same entry.
 template <typename Property, template <typename, typename> class Op>
-Registration RegisterOperator(std::string_view name) {
-  OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd(name);
+Registration RegisterOperator(std::string_view name, const char* file, int line) {
+  OperatorRegistration registration{.name = name, .file = file, .line = line};
   if constexpr (xpu::kDevCPU) {
-    entry.create_property = [] { return std::make_unique<Property>(); };
-    entry.describe_parameters = [] { return Property::DescribeParameters(); };
+    registration.create_property = [] { return std::make_unique<Property>(); };
+    registration.describe_parameters = [] { return Property::DescribeParameters(); };
   }
-  entry.implementations.push_back(
-      {.device = xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
-       .name = "native",
-       .supports = nullptr,
-       .create = [](const OperatorProperty& property, std::span<const TShape>,
-                    std::span<const DType> in_type) -> std::unique_ptr<Operator> {
-         const auto& typed = static_cast<const Property&>(property);
-         const DType dtype = in_type.empty() ? DType::kFloat32 : in_type[0];
-         return VisitRealDType(dtype, property.TypeString(),
-                               [&](auto tag) -> std::unique_ptr<Operator> {
-                                 using T = typename decltype(tag)::type;
-                                 return std::make_unique<Op<xpu, T>>(typed.param());
-                               });
-       }});
-  return Registration(entry);
+  registration.implementation = {
+      .device = xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+      .name = "native",
+      .supports = nullptr,
+      .create = [](const OperatorProperty& property, std::span<const TShape>,
+                   std::span<const DType> in_type) -> std::unique_ptr<Operator> {
+        const auto& typed = static_cast<const Property&>(property);
+        const DType dtype = in_type.empty() ? DType::kFloat32 : in_type[0];
+        return VisitRealDType(dtype, property.TypeString(),
+                              [&](auto tag) -> std::unique_ptr<Operator> {
+                                using T = typename decltype(tag)::type;
+                                return std::make_unique<Op<xpu, T>>(typed.param());
+                              });
+      }};
+  return Registration(OperatorRegistry::Get().Register(std::move(registration)));
 }
 
 }  // namespace ops_internal
@@ -95,6 +97,6 @@ Registration RegisterOperator(std::string_view name) {
 /// Property derives from ParameterizedProperty. Op<Device, T> is constructed from its parameters.
 #define TESSERA_REGISTER_OPERATOR(name, Property, Op)                                        \
   [[maybe_unused]] const ::tessera::ops_internal::Registration tessera_registration_##name = \
-      ::tessera::ops_internal::RegisterOperator<Property, Op>(#name)
+      ::tessera::ops_internal::RegisterOperator<Property, Op>(#name, __FILE__, __LINE__)
 
 #endif  // TESSERA_OPS_KERNEL_H_

@@ -33,6 +33,7 @@ struct OperatorImplementation {
 /// The registration of an operator. It is the only source of names, aliases and documentation.
 struct OperatorEntry {
   std::string name;                  ///< the name that ListNames returns
+  std::string place;                 ///< file and line of the registration
   std::vector<std::string> aliases;  ///< other names that find it
   std::string description;           ///< one sentence of documentation
   std::function<std::unique_ptr<OperatorProperty>()> create_property;  ///< before Init

@@ -1,16 +1,66 @@
 #include "tessera/ops/registry.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/ops/mxnet/operators.h"
 
 namespace tessera {
+namespace {
+
+/// Keeps the library that holds the address loaded until the process ends, even if it is closed:
+/// the registry has functions of it. Does nothing for the program itself.
+void KeepLoaded(const void* address) {
+  struct Search {
+    uintptr_t address;
+    std::string library;
+  } search{reinterpret_cast<uintptr_t>(address), ""};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto* const wanted = static_cast<Search*>(data);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          const uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+          if (segment.p_type != PT_LOAD || wanted->address < begin ||
+              wanted->address - begin >= segment.p_memsz) {
+            continue;
+          }
+          wanted->library = info->dlpi_name;
+          return 1;
+        }
+        return 0;
+      },
+      &search);
+  if (!search.library.empty()) {
+    dlopen(search.library.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
+
+}  // namespace
 
 struct OperatorRegistry::Impl {
+  /// What a name or alias stands for.
+  struct Meaning {
+    OperatorEntry* entry;
+    std::string rival;  // the other operator that has registered it, and where; empty without one
+  };
+
+  static std::string Describe(std::string_view operator_name, std::string_view place) {
+    return "\"" + std::string(operator_name) + "\" at " + std::string(place);
+  }
+
+  std::shared_mutex mutex;  // guards all below: libraries may be loaded in any thread
   std::map<std::string, std::unique_ptr<OperatorEntry>, std::less<>> entries;
-  std::map<std::string, OperatorEntry*, std::less<>> aliases;
+  std::map<std::string, Meaning, std::less<>> names;
 };
 
 OperatorRegistry::OperatorRegistry() : impl_(std::make_unique<Impl>()) {}
@@ -36,10 +86,13 @@ Error OperatorRegistry::UnknownOperator(std::string_view name) const {
   if (FindMxnetOperator(name) != nullptr) {
     return NotFound("operator \"", name, "\" of MXNet is not implemented");
   }
-  std::vector<std::string> known = ListNames();
-  for (const auto& [alias, target] : impl_->aliases) known.push_back(alias);
-  for (const MxnetOperator& op : MxnetOperators()) {
-    if (Find(op.name) != nullptr) known.emplace_back(op.name);
+  std::vector<std::string> known;
+  {
+    const std::shared_lock<std::shared_mutex> lock(impl_->mutex);
+    for (const auto& [known_name, meaning] : impl_->names) known.push_back(known_name);
+    for (const MxnetOperator& op : MxnetOperators()) {
+      if (impl_->names.contains(op.canonical_name)) known.emplace_back(op.name);
+    }
   }
   const std::string nearest = NearestName(name, known);
   return NotFound("unknown operator \"", Excerpt(name), "\"",
@@ -48,38 +101,77 @@ Error OperatorRegistry::UnknownOperator(std::string_view name) const {
 }
 
 const OperatorEntry* OperatorRegistry::Find(std::string_view name) const {
-  if (const auto found = impl_->entries.find(name); found != impl_->entries.end()) {
-    return found->second->create_property ? found->second.get() : nullptr;
+  const std::shared_lock<std::shared_mutex> lock(impl_->mutex);
+  auto found = impl_->names.find(name);
+  if (found == impl_->names.end()) {
+    // Every name that MXNet gives an operator finds it.
+    const MxnetOperator* const known = FindMxnetOperator(name);
+    if (known == nullptr) return nullptr;
+    found = impl_->names.find(known->canonical_name);
+    if (found == impl_->names.end()) return nullptr;
   }
-  if (const auto found = impl_->aliases.find(name); found != impl_->aliases.end()) {
-    return found->second;
+  const auto& [entry, rival] = found->second;
+  if (!rival.empty()) {
+    throw FailedPrecondition("operator name \"", name, "\" is registered twice: by ",
+                             Impl::Describe(entry->name, entry->place), " and by ", rival,
+                             "; expected one operator of that name in the process");
   }
-  // Every name that MXNet gives an operator finds it.
-  const MxnetOperator* const known = FindMxnetOperator(name);
-  if (known == nullptr || known->canonical_name == name) return nullptr;
-  const auto found = impl_->entries.find(known->canonical_name);
-  if (found == impl_->entries.end() || !found->second->create_property) return nullptr;
-  return found->second.get();
+  return entry->create_property ? entry : nullptr;
 }
 
 std::vector<std::string> OperatorRegistry::ListNames() const {
+  const std::shared_lock<std::shared_mutex> lock(impl_->mutex);
   std::vector<std::string> names;
   for (const auto& [name, entry] : impl_->entries) names.push_back(name);
   return names;
 }
 
-OperatorEntry& OperatorRegistry::FindOrAdd(std::string_view name) {
-  auto found = impl_->entries.find(name);
-  if (found == impl_->entries.end()) {
-    found = impl_->entries.emplace(std::string(name), std::make_unique<OperatorEntry>()).first;
-    found->second->name = name;
+OperatorEntry* OperatorRegistry::Register(OperatorRegistration registration) {
+  KeepLoaded(registration.file);  // a literal, which lies beside the functions
+  const std::string place =
+      std::string(registration.file) + ":" + std::to_string(registration.line);
+  const std::unique_lock<std::shared_mutex> lock(impl_->mutex);
+  const auto found = impl_->names.find(registration.name);
+  OperatorEntry* entry = nullptr;
+  if (found == impl_->names.end()) {
+    auto made = std::make_unique<OperatorEntry>();
+    made->name = registration.name;
+    made->place = place;
+    entry = made.get();
+    impl_->entries.emplace(made->name, std::move(made));
+    impl_->names.emplace(entry->name, Impl::Meaning{entry, ""});
+  } else if (found->second.entry->name == registration.name &&
+             found->second.entry->place == place) {
+    entry = found->second.entry;
+  } else {
+    if (found->second.rival.empty()) {
+      found->second.rival = Impl::Describe(registration.name, place);
+    }
+    return nullptr;
   }
-  return *found->second;
+  if (!entry->create_property) {
+    entry->create_property = std::move(registration.create_property);
+    entry->describe_parameters = std::move(registration.describe_parameters);
+  }
+  const OperatorImplementation& added = registration.implementation;
+  const bool known = std::any_of(entry->implementations.begin(), entry->implementations.end(),
+                                 [&](const OperatorImplementation& other) {
+                                   return other.device == added.device && other.name == added.name;
+                                 });
+  if (!known) entry->implementations.push_back(std::move(registration.implementation));
+  return entry;
 }
 
 void OperatorRegistry::AddAlias(OperatorEntry& entry, std::string_view alias) {
-  // The host's and the device's compilations of a file register the same aliases.
-  if (impl_->aliases.emplace(std::string(alias), &entry).second) entry.aliases.emplace_back(alias);
+  const std::unique_lock<std::shared_mutex> lock(impl_->mutex);
+  const auto [found, added] =
+      impl_->names.try_emplace(std::string(alias), Impl::Meaning{&entry, ""});
+  if (added) entry.aliases.emplace_back(alias);
+  // The host's and the device's compilations of a statement add the same aliases.
+  Impl::Meaning& meaning = found->second;
+  if (meaning.entry != &entry && meaning.rival.empty()) {
+    meaning.rival = Impl::Describe(entry.name, entry.place);
+  }
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #ifndef TESSERA_OPS_REGISTRY_H_
 #define TESSERA_OPS_REGISTRY_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,19 +13,34 @@
 
 namespace tessera {
 
-/// All operators of the process, by name. They register themselves before main. Threads: after that
-/// the registry is only read, from any thread.
+/// A statement that registers an operator, or one more implementation of it.
+struct OperatorRegistration {
+  std::string_view name;  ///< the operator's name
+  const char* file;       ///< __FILE__ of the statement, a literal of its library
+  int line;               ///< __LINE__; file and line tell the statement from others
+  /// Null in the device's compilation of the statement, whose implementation alone is added.
+  std::function<std::unique_ptr<OperatorProperty>()> create_property = nullptr;
+  std::function<std::vector<ParameterInfo>()> describe_parameters = nullptr;
+  OperatorImplementation implementation = {};
+};
+
+/// All operators of the process, by name. They register themselves before main, or when a library
+/// that holds them is loaded. Threads: every member may be called from any thread.
+///
+/// A name or alias that two operators register stands for neither: each use of it throws
+/// Error(kFailedPrecondition) with the places of both. Which of them came first would depend on the
+/// order of linking.
 class OperatorRegistry {
  public:
   /// Returns the process's registry.
   static OperatorRegistry& Get();
 
   /// Returns the property of the operator with that name or alias, with its parameters set. Throws
-  /// UnknownOperator's error, and what Init throws.
+  /// UnknownOperator's error, that of a name of two operators, and what Init throws.
   std::unique_ptr<OperatorProperty> Create(std::string_view name,
                                            const ParameterMap& parameters) const;
 
-  /// Returns the entry with that name or alias, or null.
+  /// Returns the entry with that name or alias, or null. Throws for a name of two operators.
   const OperatorEntry* Find(std::string_view name) const;
 
   /// Returns the error to throw for a name that Find does not know: Error(kNotFound) with the
@@ -35,9 +51,11 @@ class OperatorRegistry {
   /// Returns every name, without aliases, in alphabetical order.
   std::vector<std::string> ListNames() const;
 
-  /// Returns the entry with that name, which is created if it does not exist. Only registrations
-  /// call it.
-  OperatorEntry& FindOrAdd(std::string_view name);
+  /// Adds what the statement registers, whose library then stays loaded. The host's and the
+  /// device's compilation of one statement make one operator. A second copy of a statement, in
+  /// another library, adds nothing. Returns the entry, or null if the name is another statement's.
+  OperatorEntry* Register(OperatorRegistration registration);
+  /// Makes `alias` a further name of the entry.
   void AddAlias(OperatorEntry& entry, std::string_view alias);
 
  private:

@@ -1,13 +1,17 @@
 #include "tessera/ops/registry.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,36 +50,49 @@ class NamedOperator final : public Operator {
   const std::string name_;
 };
 
+/// The registration of an implementation of test_choosy, as a statement at that line.
+OperatorRegistration ChoosyAt(int line, std::string_view name, OperatorImplementation made) {
+  made.create = [made_as = made.name](const OperatorProperty&, std::span<const TShape>,
+                                      std::span<const DType>) -> std::unique_ptr<Operator> {
+    return std::make_unique<NamedOperator>(made_as);
+  };
+  return {.name = name,
+          .file = __FILE__,
+          .line = line,
+          .create_property = [] { return std::make_unique<ChoosyProperty>(); },
+          .describe_parameters = [] { return ChoosyProperty::DescribeParameters(); },
+          .implementation = std::move(made)};
+}
+
 /// An operator with two implementations: "special" takes matrices of float32 alone.
 void RegisterChoosy() {
-  OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd("test_choosy");
-  if (entry.create_property) return;
-  entry.create_property = [] { return std::make_unique<ChoosyProperty>(); };
-  entry.describe_parameters = [] { return ChoosyProperty::DescribeParameters(); };
-  const auto make = [](const std::string& name) {
-    return [name](const OperatorProperty&, std::span<const TShape>,
-                  std::span<const DType>) -> std::unique_ptr<Operator> {
-      return std::make_unique<NamedOperator>(name);
-    };
-  };
+  constexpr int kLine = __LINE__;
   const auto refuses = [](const OperatorProperty& property) {
     return static_cast<const ChoosyProperty&>(property).param().refuses_all;
   };
-  entry.implementations.push_back(
-      {.device = DeviceType::kCpu,
-       .name = "special",
-       .supports =
-           [refuses](const OperatorProperty& property, std::span<const TShape> in,
-                     std::span<const DType> type) {
-             return !refuses(property) && in[0].ndim() == 2 && type[0] == DType::kFloat32;
-           },
-       .create = make("special")});
-  entry.implementations.push_back(
-      {.device = DeviceType::kCpu,
-       .name = "general",
-       .supports = [refuses](const OperatorProperty& property, std::span<const TShape>,
-                             std::span<const DType>) { return !refuses(property); },
-       .create = make("general")});
+  OperatorRegistry::Get().Register(
+      ChoosyAt(kLine, "test_choosy",
+               {.device = DeviceType::kCpu,
+                .name = "special",
+                .supports =
+                    [refuses](const OperatorProperty& property, std::span<const TShape> in,
+                              std::span<const DType> type) {
+                      return !refuses(property) && in[0].ndim() == 2 && type[0] == DType::kFloat32;
+                    },
+                .create = nullptr}));
+  OperatorRegistry::Get().Register(
+      ChoosyAt(kLine, "test_choosy",
+               {.device = DeviceType::kCpu,
+                .name = "general",
+                .supports = [refuses](const OperatorProperty& property, std::span<const TShape>,
+                                      std::span<const DType>) { return !refuses(property); },
+                .create = nullptr}));
+}
+
+/// A registration on a device, which no test computes with.
+OperatorRegistration At(int line, std::string_view name, DeviceType device = DeviceType::kCpu) {
+  return ChoosyAt(line, name,
+                  {.device = device, .name = "native", .supports = nullptr, .create = nullptr});
 }
 
 std::string Chosen(const TShape& shape, DType dtype) {
@@ -175,12 +192,102 @@ TEST(OperatorRegistryTest, AnAliasMakesTheOperatorUnderItsOwnName) {
   EXPECT_EQ(registry.Create("_PlusScalar", {{"scalar", "2"}})->TypeString(), "_plus_scalar");
 }
 
+/// Expects that each use of the name throws an error with both places.
+void ExpectRefused(std::string_view name, const std::string& first, const std::string& second) {
+  const auto expect = [&](const auto& use) {
+    try {
+      use();
+      ADD_FAILURE() << name << " stands for one of two operators";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kFailedPrecondition);
+      EXPECT_THAT(error.what(), HasSubstr("\"" + std::string(name) + "\" is registered twice"));
+      EXPECT_THAT(error.what(), HasSubstr(first));
+      EXPECT_THAT(error.what(), HasSubstr(second));
+    }
+  };
+  expect([&] { OperatorRegistry::Get().Create(name, {}); });
+  expect([&] { OperatorRegistry::Get().Find(name); });
+}
+
+TEST(OperatorRegistryTest, ANameOfTwoOperatorsStandsForNeither) {
+  auto& registry = OperatorRegistry::Get();
+  ASSERT_NE(registry.Register(At(1, "test_twice")), nullptr);
+  const auto kept = registry.Create("test_twice", {});
+  EXPECT_EQ(registry.Register(At(2, "test_twice")), nullptr);
+  EXPECT_EQ(registry.Register(At(3, "test_twice", DeviceType::kGpu)), nullptr);
+  ExpectRefused("test_twice", "registry_test.cc:1 ", "registry_test.cc:2;");
+  // A node that was made before goes on with the operator that it has.
+  const TShape shape = {2};
+  const DType dtype = DType::kFloat32;
+  EXPECT_NE(kept->CreateOperator(Device::Cpu(), {&shape, 1}, {&dtype, 1}), nullptr);
+  try {
+    kept->CreateOperator(Device::Gpu(), {&shape, 1}, {&dtype, 1});
+    ADD_FAILURE() << "has the other operator's implementation";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kUnimplemented);
+  }
+}
+
+TEST(OperatorRegistryTest, AStatementsPlaceIsItsFileAndLine) {
+  EXPECT_THAT(OperatorRegistry::Get().Find("Flatten")->place, HasSubstr("ops/shape/flatten.cc:"));
+}
+
+TEST(OperatorRegistryTest, AnAliasOfTwoOperatorsStandsForNeither) {
+  auto& registry = OperatorRegistry::Get();
+  OperatorEntry* const one = registry.Register(At(1, "test_one"));
+  OperatorEntry* const other = registry.Register(At(2, "test_other"));
+  registry.AddAlias(*one, "test_alias");
+  registry.AddAlias(*other, "test_alias");
+  ExpectRefused("test_alias", "\"test_one\"", "\"test_other\"");
+  registry.AddAlias(*one, "test_other");
+  ExpectRefused("test_other", "\"test_other\"", "\"test_one\"");
+  EXPECT_EQ(registry.Find("test_one"), one);
+  registry.AddAlias(*one, "test_late");
+  EXPECT_EQ(registry.Register(At(3, "test_late")), nullptr);
+  ExpectRefused("test_late", "\"test_one\"", "registry_test.cc:3;");
+}
+
+TEST(OperatorRegistryTest, HostAndDeviceCompilationOfAStatementAreOneOperator) {
+  auto& registry = OperatorRegistry::Get();
+  OperatorRegistration device = At(1, "test_both", DeviceType::kGpu);
+  device.create_property = nullptr;
+  OperatorEntry* const entry = registry.Register(std::move(device));
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(registry.Find("test_both"), nullptr) << "the device's compilation alone";
+  EXPECT_EQ(registry.Register(At(1, "test_both")), entry);
+  EXPECT_EQ(registry.Register(At(1, "test_both")), entry) << "a second copy of the library";
+  EXPECT_EQ(registry.Find("test_both"), entry);
+  EXPECT_EQ(entry->implementations.size(), 2u);
+  registry.AddAlias(*entry, "test_both_too");
+  registry.AddAlias(*entry, "test_both_too");
+  EXPECT_EQ(registry.Find("test_both_too"), entry);
+  EXPECT_EQ(entry->aliases.size(), 1u);
+}
+
+TEST(OperatorRegistryTest, ALibraryMayBeLoadedWhileOthersLookNamesUp) {
+  auto& registry = OperatorRegistry::Get();
+  ASSERT_NE(registry.Register(At(1, "test_plugin_taken")), nullptr);
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) EXPECT_NE(registry.Find("Flatten"), nullptr);
+  });
+  void* const plugin = dlopen("ops/testing/registry_plugin.so", RTLD_NOW | RTLD_LOCAL);
+  done = true;
+  other.join();
+  ASSERT_NE(plugin, nullptr) << dlerror();
+  ExpectRefused("test_plugin_taken", "registry_test.cc:1 ", "registry_plugin.cc:");
+  EXPECT_EQ(dlclose(plugin), 0);
+  EXPECT_EQ(registry.Create("test_plugin", {})->TypeString(), "test_plugin")
+      << "a closed library's operators stay usable";
+}
+
 TEST(OperatorRegistryTest, ListedNamesAreSortedAndFoundAndNoAliases) {
   const auto& registry = OperatorRegistry::Get();
   const std::vector<std::string> names = registry.ListNames();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   std::set<std::string> aliases;
   for (const std::string& name : names) {
+    if (name.starts_with("test_")) continue;
     const OperatorEntry* entry = registry.Find(name);
     ASSERT_NE(entry, nullptr) << name;
     EXPECT_EQ(entry->name, name);

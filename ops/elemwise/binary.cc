@@ -236,22 +236,17 @@ class ArrayAndNumber final : public Operator {
 };
 
 template <typename Property, typename Create>
-void Register(std::string_view name, const BinaryRow& row, DeviceType device, const Create& create,
-              std::string_view operands) {
+void Register(const TablePlace& place, std::string_view name, const BinaryRow& row,
+              std::string_view operands, const Create& create) {
   if (name.empty()) return;
-  OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd(name);
-  if (device == DeviceType::kCpu) {
-    entry.description = std::string(row.formula) + std::string(operands);
-    entry.create_property = [&row] { return std::make_unique<Property>(&row); };
-    entry.describe_parameters = [] { return Property::DescribeParameters(); };
-  }
-  entry.implementations.push_back(
-      {.device = device, .name = "native", .supports = nullptr, .create = create});
+  RegisterRow<Property>(
+      place, name, std::string(row.formula) + std::string(operands),
+      [&row] { return std::make_unique<Property>(&row); }, create);
 }
 
 }  // namespace
 
-bool RegisterBinary(DeviceType device, const ReduceFunction& sum, std::vector<BinaryRow> rows) {
+bool RegisterBinary(TablePlace place, const ReduceFunction& sum, std::vector<BinaryRow> rows) {
   // The registry refers to them for as long as the process lives.
   struct Table {
     ReduceFunction sum;
@@ -270,14 +265,14 @@ bool RegisterBinary(DeviceType device, const ReduceFunction& sum, std::vector<Bi
         return std::make_unique<ArrayAndNumber>(&row, number, is_reverse);
       };
     };
-    Register<ElementwiseProperty>(row.elementwise, row, device, two_arrays,
-                                  ", of arrays of one shape.");
-    Register<BroadcastProperty>(row.broadcast, row, device, two_arrays,
-                                ", of arrays that are broadcast to one shape.");
-    Register<ScalarProperty>(row.scalar, row, device, with_number(false),
-                             ", where lhs is data and rhs is scalar.");
-    Register<ScalarProperty>(row.reverse_scalar, row, device, with_number(true),
-                             ", where lhs is scalar and rhs is data.");
+    Register<ElementwiseProperty>(place, row.elementwise, row, ", of arrays of one shape.",
+                                  two_arrays);
+    Register<BroadcastProperty>(place, row.broadcast, row,
+                                ", of arrays that are broadcast to one shape.", two_arrays);
+    Register<ScalarProperty>(place, row.scalar, row, ", where lhs is data and rhs is scalar.",
+                             with_number(false));
+    Register<ScalarProperty>(place, row.reverse_scalar, row,
+                             ", where lhs is scalar and rhs is data.", with_number(true));
   }
   return true;
 }

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/base/device.h"
 #include "tessera/ops/elemwise/map.h"
 #include "tessera/ops/elemwise/unary.h"
 #include "tessera/ops/reduce/reduce.h"
+#include "tessera/ops/table.h"
 
 // The families of operators f(lhs, rhs): of arrays of one shape, of arrays that are broadcast to a
 // common shape, and of an array and a number.
@@ -30,7 +30,7 @@ struct BinaryRow {
 
 /// Registers operators from a table whose functions, and `sum`, were compiled for that kind of
 /// device, and returns true. The table for the CPU also registers the operators' properties.
-bool RegisterBinary(DeviceType device, const ReduceFunction& sum, std::vector<BinaryRow> rows);
+bool RegisterBinary(TablePlace place, const ReduceFunction& sum, std::vector<BinaryRow> rows);
 
 }  // namespace tessera::ops_internal
 

@@ -100,7 +100,7 @@ BinaryRow OfOperands(BinaryRow row) {
 }
 
 [[maybe_unused]] const bool kRegistered = RegisterBinary(
-    xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu, MakeReduceFunction<SumReducer>(),
+    TESSERA_TABLE_PLACE, MakeReduceFunction<SumReducer>(),
     {
         Linear<op::plus, op::identity, op::identity>({.elementwise = "elemwise_add",
                                                       .broadcast = "broadcast_add",

@@ -35,28 +35,28 @@ BinaryRow Row(BinaryRow row) {
   return row;
 }
 
-[[maybe_unused]] const bool kRegistered = RegisterBinary(
-    xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu, MakeReduceFunction<SumReducer>(),
-    {
-        Row<op::eq>(
-            {"_equal", "broadcast_equal", "_equal_scalar", "", "1 where lhs == rhs, else 0"}),
-        Row<op::ne>({"_not_equal", "broadcast_not_equal", "_not_equal_scalar", "",
-                     "1 where lhs != rhs, else 0"}),
-        Row<op::gt>(
-            {"_greater", "broadcast_greater", "_greater_scalar", "", "1 where lhs > rhs, else 0"}),
-        Row<op::ge>({"_greater_equal", "broadcast_greater_equal", "_greater_equal_scalar", "",
-                     "1 where lhs >= rhs, else 0"}),
-        Row<op::lt>(
-            {"_lesser", "broadcast_lesser", "_lesser_scalar", "", "1 where lhs < rhs, else 0"}),
-        Row<op::le>({"_lesser_equal", "broadcast_lesser_equal", "_lesser_equal_scalar", "",
-                     "1 where lhs <= rhs, else 0"}),
-        Row<And>({"_logical_and", "broadcast_logical_and", "_logical_and_scalar", "",
-                  "1 where neither lhs nor rhs is 0, else 0"}),
-        Row<Or>({"_logical_or", "broadcast_logical_or", "_logical_or_scalar", "",
-                 "0 where lhs and rhs are 0, else 1"}),
-        Row<Xor>({"_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", "",
-                  "1 where one of lhs and rhs is 0 and the other is not, else 0"}),
-    });
+[[maybe_unused]] const bool kRegistered =
+    RegisterBinary(TESSERA_TABLE_PLACE, MakeReduceFunction<SumReducer>(),
+                   {
+                       Row<op::eq>({"_equal", "broadcast_equal", "_equal_scalar", "",
+                                    "1 where lhs == rhs, else 0"}),
+                       Row<op::ne>({"_not_equal", "broadcast_not_equal", "_not_equal_scalar", "",
+                                    "1 where lhs != rhs, else 0"}),
+                       Row<op::gt>({"_greater", "broadcast_greater", "_greater_scalar", "",
+                                    "1 where lhs > rhs, else 0"}),
+                       Row<op::ge>({"_greater_equal", "broadcast_greater_equal",
+                                    "_greater_equal_scalar", "", "1 where lhs >= rhs, else 0"}),
+                       Row<op::lt>({"_lesser", "broadcast_lesser", "_lesser_scalar", "",
+                                    "1 where lhs < rhs, else 0"}),
+                       Row<op::le>({"_lesser_equal", "broadcast_lesser_equal",
+                                    "_lesser_equal_scalar", "", "1 where lhs <= rhs, else 0"}),
+                       Row<And>({"_logical_and", "broadcast_logical_and", "_logical_and_scalar", "",
+                                 "1 where neither lhs nor rhs is 0, else 0"}),
+                       Row<Or>({"_logical_or", "broadcast_logical_or", "_logical_or_scalar", "",
+                                "0 where lhs and rhs are 0, else 1"}),
+                       Row<Xor>({"_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", "",
+                                 "1 where one of lhs and rhs is 0 and the other is not, else 0"}),
+                   });
 
 }  // namespace
 }  // namespace tessera

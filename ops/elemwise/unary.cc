@@ -88,22 +88,15 @@ class UnaryOperator final : public Operator {
 
 }  // namespace
 
-bool RegisterUnary(DeviceType device, std::vector<UnaryRow> rows) {
+bool RegisterUnary(TablePlace place, std::vector<UnaryRow> rows) {
   // The registry refers to the rows for as long as the process lives.
   const auto& table = *new std::vector<UnaryRow>(std::move(rows));
   for (const UnaryRow& row : table) {
-    OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd(row.name);
-    if (device == DeviceType::kCpu) {
-      entry.description = row.description;
-      entry.create_property = [&row] { return std::make_unique<UnaryProperty>(&row); };
-      entry.describe_parameters = [] { return UnaryProperty::DescribeParameters(); };
-    }
-    entry.implementations.push_back(
-        {.device = device,
-         .name = "native",
-         .supports = nullptr,
-         .create = [&row](const OperatorProperty&, std::span<const TShape>, std::span<const DType>)
-             -> std::unique_ptr<Operator> { return std::make_unique<UnaryOperator>(&row); }});
+    RegisterRow<UnaryProperty>(
+        place, row.name, std::string(row.description),
+        [&row] { return std::make_unique<UnaryProperty>(&row); },
+        [&row](const OperatorProperty&, std::span<const TShape>, std::span<const DType>)
+            -> std::unique_ptr<Operator> { return std::make_unique<UnaryOperator>(&row); });
   }
   return true;
 }

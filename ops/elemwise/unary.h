@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/base/device.h"
 #include "tessera/ops/elemwise/map.h"
 #include "tessera/ops/gradient_builder.h"
+#include "tessera/ops/table.h"
 
 // The family of operators out = f(data), element by element, on arrays of every shape and type.
 namespace tessera::ops_internal {
@@ -32,7 +32,7 @@ struct UnaryRow {
 
 /// Registers operators from a table whose functions were compiled for that kind of device, and
 /// returns true. The table for the CPU also registers the operators' properties.
-bool RegisterUnary(DeviceType device, std::vector<UnaryRow> rows);
+bool RegisterUnary(TablePlace place, std::vector<UnaryRow> rows);
 
 }  // namespace tessera::ops_internal
 

@@ -168,7 +168,7 @@ void OfSine(GradientBuilder* b) {
 }
 
 [[maybe_unused]] const bool kRegistered = RegisterUnary(
-    xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+    TESSERA_TABLE_PLACE,
     {
         FromOutput<op::exp, Times>("exp", "e to the power of data.", &TimesOutput),
         FromOutput<op::expm1, Expm1Gradient>("expm1", "exp(data) - 1."),
@@ -204,14 +204,13 @@ void OfSine(GradientBuilder* b) {
         FromInput<op::softsign, SoftsignGradient>("softsign", "data / (1 + |data|)."),
     });
 
-[[maybe_unused]] const bool kSquareRegistered =
-    RegisterUnary(xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
-                  {{.name = "square",
-                    .description = "data * data.",
-                    .value = MakeMapFunction<op::square, 1, MapTypes::kArithmetic>(),
-                    .gradient_reads = GradientReads::kInput,
-                    .gradient = MakeMapFunction<SquareGradient, 2, MapTypes::kArithmetic>(),
-                    .build_gradient = &TimesTwiceInput}});
+[[maybe_unused]] const bool kSquareRegistered = RegisterUnary(
+    TESSERA_TABLE_PLACE, {{.name = "square",
+                           .description = "data * data.",
+                           .value = MakeMapFunction<op::square, 1, MapTypes::kArithmetic>(),
+                           .gradient_reads = GradientReads::kInput,
+                           .gradient = MakeMapFunction<SquareGradient, 2, MapTypes::kArithmetic>(),
+                           .build_gradient = &TimesTwiceInput}});
 
 }  // namespace
 }  // namespace tessera

@@ -53,7 +53,7 @@ void TimesSign(GradientBuilder* b) {
 }
 
 [[maybe_unused]] const bool kRegistered =
-    RegisterUnary(xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+    RegisterUnary(TESSERA_TABLE_PLACE,
                   {
                       Constant<op::floor>("floor", "The largest integer not above data."),
                       Constant<op::ceil>("ceil", "The least integer not below data."),

@@ -111,7 +111,7 @@ ReductionRow Row(std::string_view name, std::string_view description) {
 }
 
 [[maybe_unused]] const bool kRegistered = RegisterReductions(
-    xpu::kDevCPU ? DeviceType::kCpu : DeviceType::kGpu,
+    TESSERA_TABLE_PLACE,
     {
         {.name = "sum",
          .description = "The sum over axes.",

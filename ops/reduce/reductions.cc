@@ -86,25 +86,18 @@ class ReductionOperator final : public Operator {
 
 }  // namespace
 
-bool RegisterReductions(DeviceType device, std::vector<ReductionRow> rows) {
+bool RegisterReductions(TablePlace place, std::vector<ReductionRow> rows) {
   // The registry refers to the rows for as long as the process lives.
   const auto& table = *new std::vector<ReductionRow>(std::move(rows));
   for (const ReductionRow& row : table) {
-    OperatorEntry& entry = OperatorRegistry::Get().FindOrAdd(row.name);
-    if (device == DeviceType::kCpu) {
-      entry.description = row.description;
-      entry.create_property = [&row] { return std::make_unique<ReductionProperty>(&row); };
-      entry.describe_parameters = [] { return ReductionProperty::DescribeParameters(); };
-    }
-    entry.implementations.push_back(
-        {.device = device,
-         .name = "native",
-         .supports = nullptr,
-         .create = [&row](const OperatorProperty& property, std::span<const TShape>,
-                          std::span<const DType>) -> std::unique_ptr<Operator> {
-           const auto& typed = static_cast<const ReductionProperty&>(property);
-           return std::make_unique<ReductionOperator>(&row, typed.param(), row.name);
-         }});
+    RegisterRow<ReductionProperty>(
+        place, row.name, std::string(row.description),
+        [&row] { return std::make_unique<ReductionProperty>(&row); },
+        [&row](const OperatorProperty& property, std::span<const TShape>,
+               std::span<const DType>) -> std::unique_ptr<Operator> {
+          const auto& typed = static_cast<const ReductionProperty&>(property);
+          return std::make_unique<ReductionOperator>(&row, typed.param(), row.name);
+        });
   }
   return true;
 }

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/base/device.h"
 #include "tessera/ops/elemwise/map.h"
 #include "tessera/ops/reduce/reduce.h"
+#include "tessera/ops/table.h"
 
 // The family of reductions over the parameters axis, keepdims and exclude.
 namespace tessera::ops_internal {
@@ -25,7 +25,7 @@ struct ReductionRow {
 
 /// Registers operators from a table whose functions were compiled for that kind of device, and
 /// returns true. The table for the CPU also registers the operators' properties.
-bool RegisterReductions(DeviceType device, std::vector<ReductionRow> rows);
+bool RegisterReductions(TablePlace place, std::vector<ReductionRow> rows);
 
 }  // namespace tessera::ops_internal
 
