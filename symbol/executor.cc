@@ -61,15 +61,22 @@ class GraphExecutor final : public Executor {
   }
 
   void Forward(bool is_train) override {
+    state_ = State::kNoResults;
     for (const auto& segment : is_train ? forward_train_ : forward_test_) segment->Push();
-    ran_forward_train_ = is_train;
+    if (is_train) state_ = State::kResultsKept;
   }
 
   void Backward(const std::vector<NDArray>& head_grads) override {
-    if (!ran_forward_train_) {
-      throw FailedPrecondition("Executor::Backward: call Forward(true) first");
+    if (state_ != State::kResultsKept) {
+      throw FailedPrecondition(
+          "Executor::Backward: ",
+          state_ == State::kResultsUsed
+              ? "it was called already; expected Forward(true) before each call, since gradients "
+                "overwrite the results that Forward keeps"
+              : "call Forward(true) first");
     }
     TakeHeadGradients(head_grads);
+    state_ = State::kResultsUsed;
     for (const auto& segment : backward_) segment->Push();
   }
 
@@ -116,6 +123,13 @@ class GraphExecutor final : public Executor {
   }
 
  private:
+  /// What Backward finds of the last Forward.
+  enum class State {
+    kNoResults,
+    kResultsKept,
+    kResultsUsed,  // overwritten by an earlier Backward
+  };
+
   static std::map<std::string, NDArray> Dictionary(const std::vector<std::string>& names,
                                                    const std::vector<NDArray>& arrays) {
     std::map<std::string, NDArray> dictionary;
@@ -270,7 +284,7 @@ class GraphExecutor final : public Executor {
   std::vector<std::unique_ptr<Segment>> forward_train_;
   std::vector<std::unique_ptr<Segment>> forward_test_;
   std::vector<std::unique_ptr<Segment>> backward_;
-  bool ran_forward_train_ = false;
+  State state_ = State::kNoResults;
 };
 
 /// Throws unless `array` fits the graph's variable `name`.

@@ -35,9 +35,10 @@ class Executor {
   /// that the gradient needs and updates aux states.
   virtual void Forward(bool is_train) = 0;
 
-  /// Adds or writes (as grad_req says) the gradients of the arguments, after Forward(true).
-  /// `head_grads` has one array for each output; it may be empty if every output is a loss. Throws
-  /// Error(kFailedPrecondition) without an earlier Forward(true). Throws Error(kInvalidArgument) if
+  /// Adds or writes (as grad_req says) the gradients of the arguments, once after each
+  /// Forward(true): gradients overwrite the results that Forward has kept. `head_grads` has one
+  /// array for each output; it may be empty if every output is a loss. Throws
+  /// Error(kFailedPrecondition) unless Forward(true) came last. Throws Error(kInvalidArgument) if
   /// a head gradient is missing, if there are too many, or if a shape or type does not fit.
   virtual void Backward(const std::vector<NDArray>& head_grads = {}) = 0;
 

@@ -117,6 +117,39 @@ TEST(ExecutorTest, NoGradientIsComputedWhereNoneIsWanted) {
   EXPECT_THAT(executor->grad_dict()["b"].ToVector(), testing::ElementsAre(4, 10));
 }
 
+template <typename Call>
+void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << words;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+}
+
+TEST(ExecutorTest, BackwardIsCalledOnceAfterEachForward) {
+  Symbol y = Symbol::Variable("y");
+  for (int i = 0; i < 4; ++i) y = y * y + 1.0;
+  const auto executor = SimpleBind(y, Device::Cpu(), {.shapes = {{"y", {1}}}});
+  Fill(executor->arg_dict()["y"], {0.5});
+  const NDArray one = NDArray::FromVector(std::vector<float>{1}, {1});
+  const auto gradient = [&] { return executor->grad_dict()["y"].ToVector()[0]; };
+  executor->Forward(true);
+  executor->Backward({one});
+  const float first = gradient();
+  EXPECT_NEAR(first, 193.889, 1e-3);
+  ExpectError(Error::kFailedPrecondition, "called already", [&] { executor->Backward({one}); });
+  EXPECT_EQ(gradient(), first);
+  executor->Forward(true);
+  executor->Backward({one});
+  EXPECT_EQ(gradient(), first);
+  executor->Forward(true);
+  executor->Forward(false);
+  ExpectError(Error::kFailedPrecondition, "Forward(true) first",
+              [&] { executor->Backward({one}); });
+}
+
 /// A random graph of differentiable operators over matrices of one shape.
 Symbol RandomGraph(std::mt19937* random) {
   std::vector<Symbol> pool = {Symbol::Variable("a"), Symbol::Variable("b"), Symbol::Variable("c")};
@@ -226,17 +259,6 @@ TEST(ExecutorTest, MayGoWhileItsStepsPend) {
     output = executor->outputs()[0];
   }
   EXPECT_THAT(output.ToVector(), testing::Each(1));
-}
-
-template <typename Call>
-void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(words));
-  }
 }
 
 TEST(ExecutorTest, WrongCallsAreErrorsThatNameTheArgument) {
