@@ -1,6 +1,7 @@
 #ifndef TESSERA_NDARRAY_IMPERATIVE_H_
 #define TESSERA_NDARRAY_IMPERATIVE_H_
 
+#include <concepts>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -31,15 +32,17 @@ inline std::vector<NDArray> Invoke(std::string_view op, std::initializer_list<ND
   return Invoke(op, std::span<const NDArray>(inputs), parameters);
 }
 
-/// Calls a registered operator and writes given outputs: the visible ones or all. An output may be
+/// Calls a registered operator and writes given outputs: the visible ones or all. `{}` in their
+/// place stands for no parameters, and calls the form that returns new arrays. An output may be
 /// an input if the operator works in place on it (OperatorProperty::ForwardInplaceOption). Any
 /// other overlap of outputs with inputs or each other throws Error(kInvalidArgument).
 /// Other errors are those of Invoke without outputs.
 void Invoke(std::string_view op, std::span<const NDArray> inputs, std::span<const NDArray> outputs,
             const ParameterMap& parameters = {}, OpReqType req = kWriteTo);
-inline void Invoke(std::string_view op, std::initializer_list<NDArray> inputs,
-                   std::initializer_list<NDArray> outputs, const ParameterMap& parameters = {},
-                   OpReqType req = kWriteTo) {
+template <std::same_as<NDArray> Output>  // which {} does not tell
+void Invoke(std::string_view op, std::initializer_list<NDArray> inputs,
+            std::initializer_list<Output> outputs, const ParameterMap& parameters = {},
+            OpReqType req = kWriteTo) {
   Invoke(op, std::span<const NDArray>(inputs), std::span<const NDArray>(outputs), parameters, req);
 }
 

@@ -144,6 +144,14 @@ TEST(InvokeTest, WritesIntoGivenOutputs) {
   EXPECT_THAT(a.ToVector(), ElementsAre(5, 10));
 }
 
+TEST(InvokeTest, EmptyBracesAreNoParametersAndNotNoOutputs) {
+  const NDArray a = Array({1, 2});
+  EXPECT_THAT(Invoke("elemwise_add", {a, a}, {})[0].ToVector(), ElementsAre(2, 4));
+  NDArray out({2});
+  Invoke("elemwise_add", {a, a}, {out}, {});
+  EXPECT_THAT(out.ToVector(), ElementsAre(2, 4));
+}
+
 TEST(InvokeTest, UpdatesAuxStates) {
   const NDArray count = Array({0, 0});
   const NDArray trained = Array({0, 0});
