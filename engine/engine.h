@@ -234,11 +234,13 @@ class Engine {
   /// Throws Error(kFailedPrecondition) inside an operation, and while the engine is stopped.
   virtual void WaitForAll() = 0;
 
-  /// Rethrows the error that the variable holds and no wait has reported; does not wait.
+  /// Rethrows the error that the variable holds and no wait has reported; does not wait. In the
+  /// child of a fork it may be called for a variable from before the fork that is idle.
   virtual void Throw(Variable* variable) = 0;
 
   /// Returns whether nothing that was pushed on the variable pends, also on a device. Does not
-  /// wait, and may be called with locks held.
+  /// wait, and may be called with locks held. In the child of a fork, where nothing more happens on
+  /// an engine from before, returns whether no write pended on the variable at the fork.
   virtual bool IsIdle([[maybe_unused]] Variable* variable) { return false; }
 
   /// Lets no operation begin from here on. Returns when those that run are complete, or when

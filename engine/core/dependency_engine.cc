@@ -298,8 +298,8 @@ void DependencyEngine::WaitForAll() {
 }
 
 void DependencyEngine::Throw(Variable* variable) {
-  CheckNotForked("Throw");
   DependencyVariable* checked = Checked(variable, state_.id, "Throw");
+  if (forked() && !WasWholeAtFork(*checked)) CheckNotForked("Throw");
   CheckAlive(*checked, "Throw");
   FailureRef failure;
   {
@@ -312,8 +312,8 @@ void DependencyEngine::Throw(Variable* variable) {
 }
 
 bool DependencyEngine::IsIdle(Variable* variable) {
-  if (forked()) return false;
   DependencyVariable* checked = Checked(variable, state_.id, "IsIdle");
+  if (forked()) return WasWholeAtFork(*checked);
   CheckAlive(*checked, "IsIdle");
   std::lock_guard<FutexLock> hold(checked->lock);
   return IsUnused(*checked);

@@ -46,6 +46,13 @@ class BasicFutexLock {
     }
   }
 
+  /// May fail though nobody holds the lock.
+  bool try_lock() {
+    uint32_t expected = kFree;
+    return state_.compare_exchange_weak(expected, kHeld, std::memory_order_acquire,
+                                        std::memory_order_relaxed);
+  }
+
   void unlock() {
     if (state_.exchange(kFree, std::memory_order_release) == kContended) state_.notify_one();
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -402,6 +403,19 @@ bool IsUnused(const DependencyVariable& variable) {
   const auto is_done = [](const FenceRef& fence) { return fence == nullptr || fence->done.load(); };
   const DeviceUses& uses = *variable.device_uses;
   return is_done(uses.write) && std::all_of(uses.reads.begin(), uses.reads.end(), is_done);
+}
+
+bool WasWholeAtFork(DependencyVariable& variable) {
+  std::unique_lock<FutexLock> lock(variable.lock, std::try_to_lock);
+  // Threads of this process hold it for moments only.
+  for (int looks = 0; looks < 1000 && !lock.owns_lock(); ++looks) {
+    std::this_thread::yield();
+    static_cast<void>(lock.try_lock());
+  }
+  // The first in a queue is a write, or stands behind one that runs.
+  if (!lock.owns_lock() || variable.writer != nullptr || variable.head != nullptr) return false;
+  const FenceRef write = LastIssuedWrite(variable);
+  return write == nullptr || write->done.load();
 }
 
 bool AcquireWait(WaitExecution& wait, DependencyVariable& variable) {

@@ -118,6 +118,11 @@ FenceRef LastIssuedWrite(const DependencyVariable& variable);
 /// Requires the variable's lock.
 bool IsUnused(const DependencyVariable& variable);
 
+/// Returns whether no write pended on the variable at the fork that began this process. Requires a
+/// variable from before the fork. Its lock is held for ever if a thread held it then; the variable
+/// was changing, and the answer is false.
+bool WasWholeAtFork(DependencyVariable& variable);
+
 /// A wait for the pending writes of a variable, as an execution in its queue.
 struct WaitExecution : Execution {
   WaitExecution() { kind = ExecutionKind::kWait; }

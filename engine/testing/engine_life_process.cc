@@ -12,6 +12,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -190,6 +191,9 @@ int ForkWithAnEngineOfOnesOwn() {
   Variable* variable = engine->NewVariable();
   Opr* op = engine->NewOperator([](RunContext) {}, {}, {variable});
   if (UseEngine(engine.get()) != 0) return 1;
+  Variable* failed = engine->NewVariable();
+  engine->PushSync([](RunContext) { throw std::runtime_error("lost"); }, kCpu, {}, {failed});
+  while (!engine->IsIdle(failed)) std::this_thread::yield();
   const int status = StatusOfChild([&] {
     if (!IsRefused([&] { engine->PushSync([](RunContext) {}, kCpu, {}, {variable}); })) return 2;
     if (!IsRefused([&] { engine->Push(op, kCpu); })) return 3;
@@ -199,6 +203,13 @@ int ForkWithAnEngineOfOnesOwn() {
     if (!IsRefused([&] { engine->Stop(); })) return 7;
     if (!IsRefused([&] { Engine::Create({.kind = EngineKind::kThreaded}); })) return 9;
     if (engine->DebugString().find("fork") == std::string::npos) return 10;
+    if (!engine->IsIdle(variable) || !engine->IsIdle(failed)) return 11;
+    engine->Throw(variable);
+    try {
+      engine->Throw(failed);
+      return 12;
+    } catch (const std::runtime_error&) {
+    }
     engine->DeleteVariable(variable);
     engine->DeleteOperator(op);
     engine->Shutdown();
@@ -207,17 +218,23 @@ int ForkWithAnEngineOfOnesOwn() {
   });
   if (status != 0) return status;
   engine->DeleteOperator(op);
+  try {
+    engine->WaitForVar(failed);
+    return 13;  // the child's report is not the parent's
+  } catch (const std::runtime_error&) {
+  }
   return UseEngine(engine.get());
 }
 
 int ForkWithPendingCompletions() {
   std::unique_ptr<Engine> engine = Engine::Create({.kind = EngineKind::kThreaded, .workers = 2});
   Variable* variable = engine->NewVariable();
+  Variable* read = engine->NewVariable();
   std::vector<OnComplete> open;
   std::latch begun(1);
   engine->PushAsync(
       [&](RunContext, OnComplete done) { open.push_back(std::move(done)), begun.count_down(); },
-      kCpu, {}, {variable});
+      kCpu, {read}, {variable});
   std::unique_ptr<Schedule> schedule = engine->Record([&] {
     Variable* own = engine->NewVariable();
     engine->PushSync([](RunContext) {}, kCpu, {}, {own});
@@ -226,6 +243,8 @@ int ForkWithPendingCompletions() {
   begun.wait();
   const int status = StatusOfChild([&] {
     if (!IsRefused([&] { schedule->Replay(); })) return 2;
+    if (engine->IsIdle(variable) || !engine->IsIdle(read)) return 3;
+    if (!IsRefused([&] { engine->Throw(variable); })) return 4;
     schedule.reset();
     engine.reset();
     open.clear();  // never called, and its engine is gone
