@@ -287,14 +287,14 @@ struct BoundOperator::State {
     try {
       training = NewOperator(/*is_train=*/true);
     } catch (...) {
-      Engine::Get()->DeleteOperator(inference);
+      engine->DeleteOperator(inference);
       throw;
     }
   }
   ~State() {
     try {
-      Engine::Get()->DeleteOperator(inference);
-      Engine::Get()->DeleteOperator(training);
+      engine->DeleteOperator(inference);
+      engine->DeleteOperator(training);
     } catch (...) {
       // The engine accepts no more work, because the process is ending.
     }
@@ -303,12 +303,14 @@ struct BoundOperator::State {
   State& operator=(const State&) = delete;
 
   EngineOperator* NewOperator(bool is_train) const {
-    return Engine::Get()->NewOperator(SyncFn([call = call, is_train](const RunContext& context) {
-                                        call->Run(context, is_train);
-                                      }),
-                                      call->reads(), call->writes(), {.name = call->name()});
+    return engine->NewOperator(SyncFn([call = call, is_train](const RunContext& context) {
+                                 call->Run(context, is_train);
+                               }),
+                               call->reads(), call->writes(), {.name = call->name()});
   }
 
+  // The child of a fork has another default engine. This one then says that it is of the parent.
+  Engine* const engine = Engine::Get();
   // The engine's operators share the call, which therefore outlives pushed runs.
   const std::shared_ptr<Call> call;
   EngineOperator* inference = nullptr;
@@ -327,7 +329,7 @@ BoundOperator& BoundOperator::operator=(BoundOperator&&) noexcept = default;
 
 void BoundOperator::Run(bool is_train, int priority) const {
   if (state_ == nullptr) throw FailedPrecondition("BoundOperator::Run: moved from");
-  Engine::Get()->Push(is_train ? state_->training : state_->inference, Device::Cpu(), priority);
+  state_->engine->Push(is_train ? state_->training : state_->inference, Device::Cpu(), priority);
 }
 
 }  // namespace tessera

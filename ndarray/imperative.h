@@ -67,7 +67,8 @@ class BoundOperator {
   BoundOperator& operator=(BoundOperator&&) noexcept;
 
   /// Enqueues one run on the arrays' contents at that point. Later errors are thrown by the first
-  /// wait on an output. Throws Error(kFailedPrecondition) if the object has been moved from.
+  /// wait on an output. Throws Error(kFailedPrecondition) if the object has been moved from, and in
+  /// the child of a fork if it was bound before.
   void Run(bool is_train = false, int priority = 0) const;
 
  private:

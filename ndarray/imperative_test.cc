@@ -1,6 +1,10 @@
 #include "tessera/ndarray/imperative.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <thread>
@@ -277,6 +281,28 @@ TEST(BoundOperatorTest, TellsTheOperatorWhetherItTrains) {
   EXPECT_THAT(count.ToVector(), ElementsAre(4));
   ExpectError(Error::kFailedPrecondition, "moved from",
               [&] { counting.Run(); });  // NOLINT: the use after the move is the test
+}
+
+TEST(BoundOperatorTest, OneOfTheParentSaysSoInTheChildOfAFork) {
+  const auto property = OperatorRegistry::Get().Create("elemwise_add", {});
+  const NDArray a = Array({1, 2});
+  const NDArray out({2});
+  const BoundOperator add(*property, {a, a}, {out});
+  NDArray::WaitAll();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    try {
+      add.Run();
+    } catch (const Error& error) {
+      const bool says_so = std::string(error.what()).find("fork") != std::string::npos;
+      std::_Exit(error.code() == Error::kFailedPrecondition && says_so ? 0 : 1);
+    }
+    std::_Exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(BoundOperatorTest, QueuedRunsOutliveIt) {

@@ -20,7 +20,8 @@ namespace tessera {
 
 using ndarray_internal::ArrayMemory;
 
-/// The memory behind one or more arrays, with the variable that orders its users.
+/// The memory behind one or more arrays, with the variable that orders its users: in the child of a
+/// fork another one, of the child's engine.
 ///
 /// Operations that hold an NDArray hold the chunk. Those that hold a blob alone may still pend when
 /// the last array is gone, so the memory is freed by an operation that writes the variable.
@@ -30,7 +31,7 @@ class NDArray::Chunk {
       : size_bytes_(size_bytes), device_(device), tag_(tag) {
     if (!delay_alloc) Data();
     try {
-      var_ = Engine::Get()->NewVariable(tag_);
+      first_ = {Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr};
     } catch (...) {
       Storage::Get()->Free(handle_);
       throw;
@@ -39,7 +40,8 @@ class NDArray::Chunk {
   Chunk(void* external, int64_t size_bytes, Device device)
       : size_bytes_(size_bytes),
         device_(device),
-        var_(Engine::Get()->NewVariable("NDArray")),
+        tag_("NDArray"),
+        first_{Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr},
         data_(external),
         has_data_(true) {}
   ~Chunk();
@@ -48,7 +50,15 @@ class NDArray::Chunk {
 
   int64_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
-  Variable* var() const { return var_; }
+  /// Returns the variable of this process's engine. Throws Error(kFailedPrecondition) in the child
+  /// of a fork during which the memory was written, and rethrows the error of an earlier operation
+  /// that no wait has reported.
+  Variable* var() {
+    Engine* const engine = Engine::Get();
+    // Acquire: pairs with the exchange of the thread that renewed it.
+    const EngineVariable* const current = current_.load(std::memory_order_acquire);
+    return current->engine == engine ? current->var : RenewAfterFork(engine, current)->var;
+  }
 
   void* Data() {
     // Pairs with the release store below: a thread that sees the flag also sees the pointer.
@@ -65,10 +75,20 @@ class NDArray::Chunk {
   }
 
  private:
+  /// The variable in one process.
+  struct EngineVariable {
+    Engine* engine = nullptr;
+    Variable* var = nullptr;
+    const EngineVariable* of_parent = nullptr;
+  };
+
+  const EngineVariable* RenewAfterFork(Engine* engine, const EngineVariable* of_parent);
+
   const int64_t size_bytes_;
   const Device device_;
   const std::string tag_;
-  Variable* var_ = nullptr;
+  EngineVariable first_;
+  std::atomic<const EngineVariable*> current_{&first_};
 
   std::mutex mutex_;
   Storage::Handle handle_;  // empty for the caller's memory
@@ -76,15 +96,43 @@ class NDArray::Chunk {
   std::atomic<bool> has_data_{false};
 };
 
+const NDArray::Chunk::EngineVariable* NDArray::Chunk::RenewAfterFork(
+    Engine* engine, const EngineVariable* of_parent) {
+  if (!of_parent->engine->IsIdle(of_parent->var)) {
+    throw FailedPrecondition(
+        "NDArray: the array was being written when this process was forked; expected a wait, as by "
+        "NDArray::WaitAll, before the fork");
+  }
+  of_parent->engine->Throw(of_parent->var);
+  auto renewed = std::make_unique<EngineVariable>(
+      EngineVariable{engine, engine->NewVariable(tag_), of_parent});
+  const EngineVariable* current = of_parent;
+  if (current_.compare_exchange_strong(current, renewed.get(), std::memory_order_acq_rel)) {
+    return renewed.release();
+  }
+  engine->DeleteVariable(renewed->var);
+  return current;  // another thread's
+}
+
 NDArray::Chunk::~Chunk() {
   Engine* const engine = Engine::Get();
+  const EngineVariable own = *current_.load(std::memory_order_relaxed);
+  for (const EngineVariable* renewed = current_.load(std::memory_order_relaxed);
+       renewed != &first_;) {
+    delete std::exchange(renewed, renewed->of_parent);
+  }
   try {
+    // An array of the parent that this process has not used.
+    if (own.engine != engine) {
+      Storage::Get()->Free(handle_);
+      return;
+    }
     if (handle_.dptr != nullptr) {
       engine->PushSync([handle = handle_](RunContext) { Storage::Get()->Free(handle); },
-                       Device::Cpu(), {}, {var_},
+                       Device::Cpu(), {}, {own.var},
                        {.property = FnProperty::kDeleteVariable, .name = "~NDArray"});
     }
-    engine->DeleteVariable(var_);
+    engine->DeleteVariable(own.var);
   } catch (const Error&) {
     // The engine accepts no more work, because the process is ending. No operation runs that could
     // use the memory. Storage, which is never destroyed, may therefore reuse it.
@@ -247,7 +295,7 @@ NDArray& ScalarInPlace(const char* op, NDArray& a, float b) {
 namespace ndarray_internal {
 
 ArrayMemory ArrayMemory::Of(const NDArray& array) {
-  const NDArray::Chunk& chunk = array.RequireChunk("memory");
+  NDArray::Chunk& chunk = array.RequireChunk("memory");
   const int64_t element_bytes = DTypeSizeBytes(array.dtype_);
   const int64_t begin = array.offset_ * element_bytes;
   return {.var = chunk.var(),

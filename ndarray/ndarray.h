@@ -30,6 +30,9 @@ struct RebindingATemporaryChangesNoElement_UseCopyFromTo;
 /// SyncCopyFromCPU, SyncCopyToCPU and WaitAll block. They throw the Error of an operation that
 /// failed.
 ///
+/// Forks: the child has a copy of each array. One that was being written at the fork throws
+/// Error(kFailedPrecondition) at each use there, so call WaitAll before the fork.
+///
 /// Threads: every member may be called from any thread, except that a handle must not be assigned
 /// while another thread uses it.
 class NDArray {

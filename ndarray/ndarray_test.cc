@@ -1,7 +1,12 @@
 #include "tessera/ndarray/ndarray.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <latch>
 #include <limits>
 #include <numeric>
@@ -490,6 +495,92 @@ TEST(NDArrayThreadsTest, ThreadsMakeAndDropArrays) {
   for (std::thread& thread : threads) thread.join();
   NDArray::WaitAll();
   EXPECT_EQ(LiveBytes(), before);
+}
+
+/// The exit status of a fork that runs `body`; from 100 on it did not.
+int StatusOfChild(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    std::_Exit(body());
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return 100;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
+}
+
+TEST(NDArrayForkTest, TheChildUsesACopyOfItsParentsArrays) {
+  NDArray array = Counting({4});
+  NDArray late({4}, Device::Cpu(), DType::kFloat32, /*delay_alloc=*/true);
+  array += 1.0f;
+  NDArray::WaitAll();
+  const auto use = [&] {
+    NDArray rows = array.Slice(1, 3);
+    rows += 10.0f;
+    late = 2.0f;
+    if ((array + late).ToVector() != std::vector<float>{3, 14, 15, 6}) return 1;
+    const std::vector<float> values = {4, 3, 2, 1};
+    array.SyncCopyFromCPU(values.data(), 4);
+    const NDArray copy = array.Copy(Device::Cpu());
+    return copy.ToVector() == values ? 0 : 2;
+  };
+  const auto use_twice = [&] {
+    const int status = use();
+    if (status != 0) return status;
+    array = 1.0f;
+    array += Counting({4});
+    NDArray::WaitAll();
+    return StatusOfChild(use);  // and once more below it
+  };
+  EXPECT_EQ(StatusOfChild(use_twice), 0);
+  EXPECT_THAT(array.ToVector(), ElementsAre(1, 2, 3, 4));
+}
+
+TEST(NDArrayForkTest, AnArrayThatWasBeingWrittenSaysSo) {
+  const NDArray read = Counting({2});
+  const NDArray written = Counting({2});
+  const NDArray behind = Counting({2});
+  std::latch begun(1), go_on(1);
+  const auto push = [](const NDArray& from, const NDArray& to, const SyncFn& fn) {
+    Engine::Get()->PushSync(fn, Device::Cpu(), {from.var()}, {to.var()});
+  };
+  push(read, written, [&](RunContext) { begun.count_down(), go_on.wait(); });
+  push(written, behind, [](RunContext) {});
+  begun.wait();
+  const int status = StatusOfChild([&] {
+    for (const NDArray& array : {written, behind}) {
+      for (int i = 0; i < 2; ++i) {
+        try {
+          array.ToVector();
+          return 1;
+        } catch (const Error& error) {
+          if (error.code() != kFailedPrecondition) return 2;
+          if (std::string(error.what()).find("forked") == std::string::npos) return 3;
+        }
+      }
+    }
+    return (read + 1.0f).ToVector() == std::vector<float>{1, 2} ? 0 : 4;
+  });
+  go_on.count_down();
+  NDArray::WaitAll();
+  EXPECT_EQ(status, 0);
+}
+
+TEST(NDArrayForkTest, AnErrorThatNobodyHasSeenSurfacesInTheChild) {
+  const NDArray array = Counting({2});
+  PushFailure(array);
+  while (!Engine::Get()->IsIdle(array.var())) std::this_thread::yield();
+  const int status = StatusOfChild([&] {
+    try {
+      array.WaitToRead();
+      return 1;
+    } catch (const Error& error) {
+      return error.code() == kInvalid ? 0 : 2;
+    }
+  });
+  EXPECT_EQ(status, 0);
+  ExpectError(kInvalid, "the operation broke", [&] { array.WaitToRead(); });
+  NDArray::WaitAll();
 }
 
 // Gone with the other static objects, after the engine has come to its end.
