@@ -216,25 +216,29 @@ class CountingProperty final : public OperatorProperty {
   static inline int64_t calls = 0;
 
   static void Register() {
-    OperatorRegistry::Get().FindOrAdd("test_counting").create_property = [] {
-      return std::make_unique<CountingProperty>();
-    };
+    OperatorRegistry::Get().Register(
+        {.name = "test_counting",
+         .file = __FILE__,
+         .line = __LINE__,
+         .create_property = [] { return std::make_unique<CountingProperty>(); },
+         .implementation = {.device = DeviceType::kCpu,
+                            .name = "native",
+                            .supports = nullptr,
+                            .create = nullptr}});
   }
 
   void Init(const ParameterMap&) override {}
   ParameterMap GetParams() const override { return {}; }
   std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
-  bool InferShape(std::vector<TShape>* in, std::vector<TShape>* out,
-                  std::vector<TShape>*) const override {
+  bool InferShape(std::vector<TShape>* in, std::vector<TShape>* out) const override {
     ++calls;
     for (TShape* shape : {&(*in)[0], &(*in)[1], &(*out)[0]}) (*out)[0].Merge(*shape);
     (*in)[0] = (*in)[1] = (*out)[0];
     return (*out)[0].known();
   }
-  bool InferType(std::vector<DType>* in, std::vector<DType>* out,
-                 std::vector<DType>* aux) const override {
+  bool InferType(std::vector<DType>* in, std::vector<DType>* out) const override {
     ++calls;
-    return OperatorProperty::InferType(in, out, aux);
+    return OperatorProperty::InferType(in, out);
   }
 };
 

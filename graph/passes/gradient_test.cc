@@ -99,7 +99,8 @@ TEST(GradientTest, AValueOnWhichNothingDependsHasNoGradientNode) {
 TEST(GradientTest, ALossReadsNoHeadGradient) {
   const NodeEntry x = MakeVariable("x");
   const NodeEntry loss = Apply("SoftmaxOutput", "softmax", {x});
-  EXPECT_THAT(Variables(BuildGradients({loss}, {x}).gradients), testing::UnorderedElementsAre("x", "softmax_label"));
+  EXPECT_THAT(Variables(BuildGradients({loss}, {x}).gradients),
+              testing::UnorderedElementsAre("x", "softmax_label"));
   const NodeEntry out = Apply("_mul_scalar", "out", {x}, {{"scalar", "2"}});
   EXPECT_THAT(Variables(BuildGradients({out}, {x}).gradients), ElementsAre("_head_grad_0"));
 }

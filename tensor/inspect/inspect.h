@@ -571,8 +571,8 @@ class Inspection {
     if (columns < packets * PacketTraits<T>::kSize) {
       text << kOneByOne << ", since a row has too few for packets";
     } else {
-      text << "packets of " << std::to_string(PacketTraits<T>::kSize) << " (" << tensor_internal::kInstructionSet
-           << ")";
+      text << "packets of " << std::to_string(PacketTraits<T>::kSize) << " ("
+           << tensor_internal::kInstructionSet << ")";
     }
     return text.str();
   }
