@@ -167,6 +167,7 @@ template <typename Format>
 class Float16 {
  public:
   Float16() = default;
+  /// Rounds a number; enumerators and other 16-bit types convert explicitly.
   template <typename T>
   requires(std::is_arithmetic_v<T> ||
            (std::is_enum_v<T> && std::is_convertible_v<T, int>)) TESSERA_HD

@@ -19,12 +19,13 @@ class BackwardProperty final : public OperatorProperty {
   enum class Role { kOutGrad, kInData, kOutData };
   /// The place of an input among Backward's arguments.
   struct Source {
-    Role role;
-    int index;
+    Role role;  ///< the list
+    int index;  ///< the position in the list
   };
 
   explicit BackwardProperty(std::shared_ptr<const OperatorProperty> forward);
 
+  /// Returns the property of the operator whose gradient this is.
   const std::shared_ptr<const OperatorProperty>& forward() const { return forward_; }
   /// Returns the place of each input.
   const std::vector<Source>& sources() const { return sources_; }

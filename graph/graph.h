@@ -26,6 +26,7 @@ class IndexedGraph {
   /// Returns whether the graph has the node.
   bool Contains(const Node* node) const { return node_ids_.contains(node); }
 
+  /// Returns the number of outputs of all nodes.
   int num_entries() const { return entry_begin_.back(); }
   /// Returns the number of output `index` of node `id` among all outputs of all nodes.
   int EntryId(int id, int index) const { return entry_begin_[static_cast<size_t>(id)] + index; }

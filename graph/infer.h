@@ -13,13 +13,13 @@ namespace tessera::graph {
 
 /// Shapes of every entry of a graph.
 struct GraphShapes {
-  std::vector<TShape> entries;
-  bool complete = false;  ///< whether every shape is known
+  std::vector<TShape> entries;  ///< by number, see IndexedGraph
+  bool complete = false;        ///< whether every shape is known
 };
 /// Element types of every entry of a graph.
 struct GraphTypes {
-  std::vector<DType> entries;
-  bool complete = false;  ///< whether every type is known
+  std::vector<DType> entries;  ///< by number, see IndexedGraph
+  bool complete = false;       ///< whether every type is known
 };
 
 /// Infer from the known shapes or types of variables, by name; see Symbol::InferShape. The shapes

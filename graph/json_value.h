@@ -21,6 +21,7 @@ class JsonValue {
   /// states line and column if the text is not JSON in UTF-8 or is nested deeper than kMaxDepth.
   static JsonValue Parse(std::string_view name, std::string_view text);
 
+  /// Return whether the value is of that kind.
   bool is_object() const { return text_[0] == '{'; }
   bool is_array() const { return text_[0] == '['; }
   bool is_string() const { return text_[0] == '"'; }

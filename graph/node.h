@@ -16,8 +16,8 @@ struct Node;
 
 /// One output of a node. Without a node it is no value.
 struct NodeEntry {
-  std::shared_ptr<Node> node;
-  int index = 0;
+  std::shared_ptr<Node> node;  ///< null for no value
+  int index = 0;               ///< which of the node's outputs
 
   friend bool operator==(const NodeEntry&, const NodeEntry&) = default;
 };
@@ -26,17 +26,20 @@ struct NodeEntry {
 /// attributes.
 struct Node {
   std::shared_ptr<const OperatorProperty> property;  ///< null for a variable
-  std::string name;
-  std::vector<NodeEntry> inputs;
-  std::map<std::string, std::string> attributes;  ///< by AttributeName
+  std::string name;                                  ///< unique among the variables that are bound
+  std::vector<NodeEntry> inputs;                     ///< one for each of the operator's arguments
+  std::map<std::string, std::string> attributes;     ///< by AttributeName
   /// The node whose gradient this node computes, if its property is a BackwardProperty.
   std::shared_ptr<Node> forward;
 
   ~Node();
 
+  /// Returns whether the node is a variable, which has one output and no inputs.
   bool is_variable() const { return property == nullptr; }
+  /// Return the numbers of outputs, hidden ones included, and of inputs.
   int num_outputs() const;
   int num_inputs() const { return static_cast<int>(inputs.size()); }
+  /// Returns "fc1_output", or a variable's name.
   std::string OutputName(int index) const;
 };
 

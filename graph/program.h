@@ -23,11 +23,12 @@ enum class ValueKind {
 
 /// A value that a step reads or writes.
 struct Value {
-  ValueKind kind = ValueKind::kIntermediate;
-  int index = 0;
-  TShape shape;
-  DType dtype = DType::kFloat32;
+  ValueKind kind = ValueKind::kIntermediate;  ///< where it lies
+  int index = 0;                              ///< see ValueKind
+  TShape shape;                               ///< fully known
+  DType dtype = DType::kFloat32;              ///< the element type
 
+  /// Returns the size of the elements.
   int64_t SizeBytes() const { return shape.Size() * DTypeSizeBytes(dtype); }
 };
 
@@ -36,10 +37,10 @@ inline constexpr int kNoValue = -1;
 
 /// One operator call. The vectors hold value numbers in the operator's order.
 struct Step {
-  std::shared_ptr<const Node> node;
-  std::vector<int> inputs;
-  std::vector<int> outputs;
-  std::vector<OpReqType> req;  ///< of the outputs, then of the mutated inputs
+  std::shared_ptr<const Node> node;  ///< an operator's node
+  std::vector<int> inputs;           ///< the node's inputs
+  std::vector<int> outputs;          ///< kNoValue where the request is kNullOp
+  std::vector<OpReqType> req;        ///< of the outputs, then of the mutated inputs
 
   /// Returns the values that the step reads. A value that is added to is not among them.
   const std::vector<int>& Reads() const { return inputs; }
@@ -49,8 +50,8 @@ struct Step {
 
 /// A graph and its gradient as a list of steps over values.
 struct Program {
-  std::vector<Value> values;
-  std::vector<Step> steps;
+  std::vector<Value> values;              ///< by number
+  std::vector<Step> steps;                ///< in the order of execution
   int num_forward_steps = 0;              ///< the steps of the graph itself; its gradient follows
   std::vector<int> head_values;           ///< the value of each output of the graph
   std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it

@@ -39,7 +39,8 @@ inline std::vector<NDArray> Invoke(std::string_view op, std::initializer_list<ND
 /// Other errors are those of Invoke without outputs.
 void Invoke(std::string_view op, std::span<const NDArray> inputs, std::span<const NDArray> outputs,
             const ParameterMap& parameters = {}, OpReqType req = kWriteTo);
-template <std::same_as<NDArray> Output>  // which {} does not tell
+/// Calls the form above with lists. `{}` in the place of the outputs stands for no parameters.
+template <std::same_as<NDArray> Output>
 void Invoke(std::string_view op, std::initializer_list<NDArray> inputs,
             std::initializer_list<Output> outputs, const ParameterMap& parameters = {},
             OpReqType req = kWriteTo) {

@@ -13,6 +13,7 @@ namespace tessera {
 /// ids that only this builder understands.
 class GradientBuilder {
  public:
+  /// The id of a value.
   using Value = int;
 
   virtual ~GradientBuilder() = default;

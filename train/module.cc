@@ -183,6 +183,12 @@ void Module::Adopt(std::unique_ptr<Executor> executor, const std::vector<DataDes
   batch_size_ = data[0].shape[0];
 }
 
+/// Returns whether the argument is data or a label, which are not trained.
+bool Module::IsInput(const std::string& name) const {
+  const std::vector<std::string> inputs = InputNames(options_);
+  return std::find(inputs.begin(), inputs.end(), name) != inputs.end();
+}
+
 void Module::Bind(const std::vector<DataDesc>& data, const std::vector<DataDesc>& label,
                   bool for_training) {
   SimpleBindOptions bind = InputsOf(data, label);

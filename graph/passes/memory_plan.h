@@ -10,10 +10,10 @@ namespace tessera::graph {
 
 /// The memory block of each intermediate value.
 struct MemoryPlan {
-  std::vector<int> value_block;  ///< for each value; kNoValue for values in arrays
-  std::vector<int64_t> block_size_bytes;
-  int inplace = 0;              ///< values written over an input
-  int64_t unplanned_bytes = 0;  ///< the size with a separate block for each value
+  std::vector<int> value_block;           ///< for each value; kNoValue for values in arrays
+  std::vector<int64_t> block_size_bytes;  ///< for each block
+  int inplace = 0;                        ///< values written over an input
+  int64_t unplanned_bytes = 0;            ///< the size with a separate block for each value
 };
 
 /// Plans blocks by liveness, in the order of the steps. A value takes over the block of an input

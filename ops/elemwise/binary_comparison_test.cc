@@ -1,3 +1,5 @@
+#include <string>
+
 #include "tessera/ops/elemwise/binary_row.h"
 
 namespace tessera::ops_testing {

@@ -13,15 +13,16 @@ namespace tessera {
 struct MxnetOperator {
   /// An input or a parameter.
   struct Argument {
-    std::string_view name;
+    std::string_view name;  ///< as callers write it
     /// MXNet's description, "float, optional, default=0.25"; "NDArray-or-Symbol" for an input and
     /// "NDArray-or-Symbol[]" for a list of inputs.
     std::string_view type;
 
+    /// Returns whether the argument is an input, not a parameter.
     bool is_input() const { return type.starts_with("NDArray-or-Symbol"); }
   };
 
-  std::string_view name;
+  std::string_view name;              ///< a name or an alias
   std::string_view canonical_name;    ///< the name of the same operator that MXNet registered first
   std::string_view key_var_num_args;  ///< the parameter that counts the inputs, or empty
   std::vector<Argument> arguments;    ///< inputs, then parameters

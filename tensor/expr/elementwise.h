@@ -181,9 +181,9 @@ auto fabs(const AnyOperand<A>& a) {
   return F<op::abs>(a.self());
 }
 
-// A template takes no function's name, so a macro writes the overloads of a function of two
-// operands. For two computed numbers of different types there is none: they convert to plain
-// numbers, and the function is the standard library's.
+/// Defines the overloads of a function of two operands, since a template takes no function's name.
+/// For two computed numbers of different types there is none: they convert to plain numbers, and
+/// the function is the standard library's.
 #define TESSERA_DEFINE_FUNCTION_OF_TWO(function, Op)                                       \
   template <typename A, typename B>                                                        \
   requires ElementwiseOperands<A, B>                                                       \

@@ -490,16 +490,19 @@ requires MatchingExpressions<A, B> && MatchingExpressions<A, C> && MatchingExpre
                                                                         const C& c) {
   return {AsNode(a), AsNode(b), AsNode(c)};
 }
+/// Applies a functor of three operands, of which the last is a number.
 template <typename Op, typename A, typename B, Scalar S>
 requires(MatchingExpressions<A, B>&& NumberFor<S, typename A::value_type>) auto F(const A& a,
                                                                                   const B& b, S c) {
   return F<Op>(a, b, NumberBeside<Op, A>(c));
 }
+/// Applies a functor of three operands, of which the second is a number.
 template <typename Op, typename A, Scalar S, typename C>
 requires(MatchingExpressions<A, C>&& NumberFor<S, typename A::value_type>) auto F(const A& a, S b,
                                                                                   const C& c) {
   return F<Op>(a, NumberBeside<Op, A>(b), c);
 }
+/// Applies a functor of three operands, of which the last two are numbers.
 template <typename Op, Operand A, NumberFor<typename A::value_type> S2,
           NumberFor<typename A::value_type> S3>
 auto F(const A& a, S2 b, S3 c) {
