@@ -118,9 +118,10 @@ class NDArray {
   /// Error(kInvalidArgument) if their type cannot represent it.
   NDArray& operator=(float value);
 
-  /// Compute element by element with the registered operators (elemwise_add, _plus_scalar, …), for
-  /// floating-point types. Throw Error(kInvalidArgument) for other types, or if shapes or types
-  /// differ. Throw Error(kUnimplemented) for a device that the operator has no code for.
+  /// Compute element by element with the registered operators (elemwise_add, _plus_scalar, …).
+  /// Integers wrap around, and a number beside them is cut off to an integer. Throw
+  /// Error(kInvalidArgument) if shapes or types differ. Throw Error(kUnimplemented) for a device
+  /// that the operator has no code for.
   NDArray& operator+=(const NDArray& other);
   NDArray& operator-=(const NDArray& other);
   NDArray& operator*=(const NDArray& other);

@@ -270,11 +270,16 @@ TEST(NDArrayTest, ArithmeticRefusesWhatDoesNotFit) {
   const NDArray a({3});
   ExpectError(kInvalid, "elemwise_add", [&] { a + NDArray({4}); });
   ExpectError(kInvalid, "elemwise_mul", [&] { a* NDArray({3}, Device::Cpu(), DType::kFloat64); });
-  ExpectError(kInvalid, "int32", [&] {
-    const NDArray integers({3}, Device::Cpu(), DType::kInt32);
-    integers + integers;
-  });
   ExpectError(kInvalid, "is_none", [&] { a + NDArray(); });
+}
+
+TEST(NDArrayTest, IntegersAreComputedAsIntegers) {
+  NDArray integers({3}, Device::Cpu(), DType::kInt32);
+  const int32_t values[] = {1, 1 << 30, -7};
+  integers.SyncCopyFromCPU(values, 3);
+  int32_t sums[3];
+  (integers + integers - 1.0f).SyncCopyToCPU(sums, 3);
+  EXPECT_THAT(sums, ElementsAre(1, std::numeric_limits<int32_t>::max(), -15));
 }
 
 TEST(NDArrayTest, InPlaceOverAShiftedViewIsRefused) {
