@@ -10,9 +10,7 @@ namespace {
 
 class PluginProperty final : public ParameterizedProperty<NoParameters> {
  public:
-  bool InferShape(std::vector<TShape>*, std::vector<TShape>*, std::vector<TShape>*) const override {
-    return false;
-  }
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>*) const override { return false; }
 };
 
 OperatorRegistration At(int line, std::string_view name) {
