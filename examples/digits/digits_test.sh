@@ -104,7 +104,9 @@ refuses "$images|truncated header|found 10" "${with_data[@]}"
 copy_data; printf 'xyz' >>"$scratch/data/$images"
 refuses "$images|too long|found 91987|expected 91984" "${with_data[@]}"
 copy_data; printf 'PK\3\4' | dd of="$scratch/data/$images" conv=notrunc status=none
-refuses "$images|wrong magic number 0x504b0304|0x00000803" "${with_data[@]}"
+refuses "$images|not an IDX file|ZIP archive" "${with_data[@]}"
+copy_data; printf 'PQ\3\4' | dd of="$scratch/data/$images" conv=notrunc status=none
+refuses "$images|wrong magic number 0x50510304|0x00000803" "${with_data[@]}"
 copy_data; cp "$scratch/data/$labels" "$scratch/data/$images"
 refuses "$images|expected images" "${with_data[@]}"
 copy_data; printf '\13' | dd of="$scratch/data/$labels" bs=1 seek=11 conv=notrunc status=none
@@ -257,6 +259,7 @@ interrupts() {
   local signal="$1" child waited
   shift
   mkdir -p "$scratch/tmp"
+  : >"$scratch/stdout" # the program before left lines that the loop below must not find
   # Not ignored, as SIGINT is in what a script starts in the background.
   TMPDIR="$scratch/tmp" env --default-signal "$program" --model=mlp --epochs=1000000 "$@" \
     >"$scratch/stdout" 2>"$scratch/stderr" &

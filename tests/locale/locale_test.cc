@@ -111,8 +111,8 @@ TEST_F(LocaleTest, Errors) {
   EXPECT_THAT(MessageOf([] { Sgd({{}, 1234.5}); }), HasSubstr("momentum 1234.5,"));
   EXPECT_THAT(MessageOf([] { Storage::Get()->Alloc(int64_t{1} << 60, Device::Cpu()); }),
               HasSubstr("requested 1152921504606846976 bytes"));
-  const std::vector<uint8_t> zip = {'P', 'K', 3, 4};
-  EXPECT_THAT(MessageOf([&] { ParseIdx(zip, "zip"); }), HasSubstr("0x504b0304"));
+  const std::vector<uint8_t> other = {'P', 'Q', 3, 4};
+  EXPECT_THAT(MessageOf([&] { ParseIdx(other, "other"); }), HasSubstr("0x50510304"));
   EXPECT_THAT(MessageOf([] { CHECK_EQ(1234567, 2) << 0.5; }), HasSubstr("(1234567 vs. 2) 0.5"));
 }
 
