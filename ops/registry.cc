@@ -48,7 +48,7 @@ void KeepLoaded(const void* address) {
 }  // namespace
 
 struct OperatorRegistry::Impl {
-  /// What a name or alias stands for.
+  /// The operator of a name or alias.
   struct Meaning {
     OperatorEntry* entry;
     std::string rival;  // the other operator that has registered it, and where; empty without one

@@ -123,7 +123,7 @@ class GraphExecutor final : public Executor {
   }
 
  private:
-  /// What Backward finds of the last Forward.
+  /// The state of the last Forward, for Backward.
   enum class State {
     kNoResults,
     kResultsKept,

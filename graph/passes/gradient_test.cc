@@ -101,7 +101,7 @@ TEST(GradientTest, ALossReadsNoHeadGradient) {
   const NodeEntry loss = Apply("SoftmaxOutput", "softmax", {x});
   EXPECT_THAT(Variables(BuildGradients({loss}, {x}).gradients),
               testing::UnorderedElementsAre("x", "softmax_label"));
-  const NodeEntry out = Apply("_plus_scalar", "out", {x}, {{"scalar", "2"}});
+  const NodeEntry out = Apply("_mul_scalar", "out", {x}, {{"scalar", "2"}});
   EXPECT_THAT(Variables(BuildGradients({out}, {x}).gradients), ElementsAre("_head_grad_0"));
 }
 
@@ -131,10 +131,10 @@ TEST(GradientTest, TheDifferentiableFormUsesGraphsOfOperators) {
 
 TEST(GradientTest, AnIntermediateValueCanBeWanted) {
   const NodeEntry x = MakeVariable("x");
-  const NodeEntry middle = Apply("_plus_scalar", "middle", {x}, {{"scalar", "2"}});
-  const NodeEntry out = Apply("_plus_scalar", "out", {middle}, {{"scalar", "3"}});
+  const NodeEntry middle = Apply("_mul_scalar", "middle", {x}, {{"scalar", "2"}});
+  const NodeEntry out = Apply("_mul_scalar", "out", {middle}, {{"scalar", "3"}});
   EXPECT_THAT(Operators(BuildGradients({out}, {middle}).gradients),
-              ElementsAre("_backward__plus_scalar out_backward"));
+              ElementsAre("_backward__mul_scalar out_backward"));
 }
 
 Program Build(const std::vector<NodeEntry>& heads, const TShape& x,

@@ -11,28 +11,14 @@
 namespace tessera::ops_internal {
 namespace {
 
-bool ReadsInputs(const BinaryRow& row) {
-  return row.left_reads == GradientReads::kInput || row.right_reads == GradientReads::kInput;
-}
-bool HasZeroGradient(const BinaryRow& row) {
-  return row.left_reads == GradientReads::kNothing && row.right_reads == GradientReads::kNothing;
-}
+using enum OperandGradient;
 
-/// The dependencies and in-place options that the families have in common.
+/// The in-place options that the families have in common.
 template <typename Parameters>
 class BinaryFamilyProperty : public ParameterizedProperty<Parameters> {
  public:
   explicit BinaryFamilyProperty(const BinaryRow* row) : row_(*row) {}
 
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
-                                             std::span<const int> in_data,
-                                             std::span<const int>) const override {
-    std::vector<int> needed;
-    if (HasZeroGradient(row_)) return needed;
-    needed.push_back(out_grad[0]);
-    if (ReadsInputs(row_)) needed.insert(needed.end(), in_data.begin(), in_data.end());
-    return needed;
-  }
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {
     std::vector<InplacePair> pairs;
@@ -42,7 +28,7 @@ class BinaryFamilyProperty : public ParameterizedProperty<Parameters> {
   std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
                                                  std::span<const int>, std::span<const int>,
                                                  std::span<const int> in_grad) const override {
-    if (HasZeroGradient(row_)) return {};
+    if (row_.left_form == kZero && row_.right_form == kZero) return {};
     // The last gradient is written first, while g is complete.
     return {{out_grad[0], in_grad[0]}};
   }
@@ -51,11 +37,31 @@ class BinaryFamilyProperty : public ParameterizedProperty<Parameters> {
   const BinaryRow& row_;
 };
 
-class ElementwiseProperty final : public BinaryFamilyProperty<NoParameters> {
+/// The property of an operator of two arrays.
+class TwoArraysProperty : public BinaryFamilyProperty<NoParameters> {
  public:
   using BinaryFamilyProperty::BinaryFamilyProperty;
 
   std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    std::vector<int> needed;
+    if (row_.left_form == kZero && row_.right_form == kZero) return needed;
+    needed.push_back(out_grad[0]);
+    const auto reads = [](OperandGradient own, OperandGradient of_other) {
+      return own == kBoth || of_other == kBoth || of_other == kOther;
+    };
+    if (reads(row_.left_form, row_.right_form)) needed.push_back(in_data[0]);
+    if (reads(row_.right_form, row_.left_form)) needed.push_back(in_data[1]);
+    return needed;
+  }
+};
+
+class ElementwiseProperty final : public TwoArraysProperty {
+ public:
+  using TwoArraysProperty::TwoArraysProperty;
+
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape shape = (*in_shape)[0];
     MergeShape(*this, "rhs", &(*in_shape)[1], shape);
@@ -68,11 +74,10 @@ class ElementwiseProperty final : public BinaryFamilyProperty<NoParameters> {
   }
 };
 
-class BroadcastProperty final : public BinaryFamilyProperty<NoParameters> {
+class BroadcastProperty final : public TwoArraysProperty {
  public:
-  using BinaryFamilyProperty::BinaryFamilyProperty;
+  using TwoArraysProperty::TwoArraysProperty;
 
-  std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     const TShape& lhs = (*in_shape)[0];
     const TShape& rhs = (*in_shape)[1];
@@ -117,33 +122,49 @@ struct ScalarParameters {
 
 class ScalarProperty final : public BinaryFamilyProperty<ScalarParameters> {
  public:
-  using BinaryFamilyProperty::BinaryFamilyProperty;
+  ScalarProperty(const BinaryRow* row, bool is_reverse)
+      : BinaryFamilyProperty(row), form_(is_reverse ? row->right_form : row->left_form) {}
 
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    if (form_ == kZero) return {};
+    if (form_ == kBoth) return {out_grad[0], in_data[0]};
+    return {out_grad[0]};  // the other operand is the number
+  }
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
     MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
     return (*in_shape)[0].known();
   }
+
+ private:
+  const OperandGradient form_;
 };
 
-/// Computes the gradient of one operand into the output of `call`: the operands follow, as add()
-/// adds them.
-template <typename AddOperands>
-void MapGradient(MapCall call, GradientReads reads, const MapFunction& function, const TBlob& g,
-                 const AddOperands& add, const OpContext& context) {
-  switch (reads) {
-    case GradientReads::kNothing:
+/// Computes the gradient of operand `side`, 0 for lhs and 1 for rhs, into the output of `call`.
+/// add(call, i) adds operand i.
+template <typename AddOperand>
+void MapGradient(MapCall call, const BinaryRow& row, int side, const TBlob& g,
+                 const AddOperand& add, const OpContext& context) {
+  switch (side == 0 ? row.left_form : row.right_form) {
+    case kZero:
       call.Add(0);
       break;
-    case GradientReads::kHead:
+    case kLinear:
       call.Add(g);
       break;
-    default:
+    case kOther:
       call.Add(g);
-      add(&call);
+      add(&call, 1 - side);
+      break;
+    case kBoth:
+      call.Add(g);
+      add(&call, 0);
+      add(&call, 1);
       break;
   }
-  call.Run(function, context);
+  call.Run(side == 0 ? row.left : row.right, context);
 }
 
 /// The operator of two arrays. The gradient of an array that was broadcast is a sum.
@@ -159,39 +180,35 @@ class TwoArrays final : public Operator {
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
-    const auto add = [&](MapCall* call) { call->Add(in_data[0]).Add(in_data[1]); };
+    const TBlob& g = out_grad[0];
+    const auto add = [&](MapCall* call, int i) { call->Add(in_data[static_cast<size_t>(i)]); };
     void* space = nullptr;  // as large as the head gradient, asked for once
-    for (const size_t side : {1, 0}) {
-      if (req[side] == kNullOp) continue;
-      const GradientReads reads = side == 0 ? row_.left_reads : row_.right_reads;
-      const MapFunction& function = side == 0 ? row_.left : row_.right;
-      const TBlob& target = in_grad[side];
-      if (reads == GradientReads::kNothing) {
-        MapCall(target, req[side]).Add(0).Run(function, context);
-        continue;
-      }
-      const TBlob& g = out_grad[0];
-      if (target.shape_.Size() == g.shape_.Size()) {
-        MapGradient(MapCall(target, req[side]), reads, function, g, add, context);
+    for (const int side : {1, 0}) {
+      const TBlob& target = in_grad[static_cast<size_t>(side)];
+      const OpReqType request = req[static_cast<size_t>(side)];
+      if (request == kNullOp) continue;
+      const OperandGradient form = side == 0 ? row_.left_form : row_.right_form;
+      if (form == kZero || target.shape_.Size() == g.shape_.Size()) {
+        MapGradient(MapCall(target, request), row_, side, g, add, context);
         continue;
       }
       const ReducedAxes axes = BroadcastAxes(g.shape_, target.shape_);
       if (g.shape_.Size() == 0) {  // sums of nothing
-        Reduce(sum_, g, axes, target, req[side], context);
+        Reduce(sum_, g, axes, target, request, context);
         continue;
       }
       if (space == nullptr) {
         space = context.requested[0]->GetSpaceBytes(g.shape_.Size() * DTypeSizeBytes(g.type_flag_));
       }
-      if (reads == GradientReads::kHead) {
-        // The function is linear, so the sum comes first.
+      if (form == kLinear) {
+        // The sum comes first, for it is cheaper.
         const TBlob total(space, target.shape_, g.type_flag_, g.device_);
         Reduce(sum_, g, axes, total, kWriteTo, context);
-        MapCall(target, req[side]).Add(total).Run(function, context);
+        MapGradient(MapCall(target, request), row_, side, total, add, context);
       } else {
         const TBlob whole(space, g.shape_, g.type_flag_, g.device_);
-        MapGradient(MapCall(whole, kWriteTo), reads, function, g, add, context);
-        Reduce(sum_, whole, axes, target, req[side], context);
+        MapGradient(MapCall(whole, kWriteTo), row_, side, g, add, context);
+        Reduce(sum_, whole, axes, target, request, context);
       }
     }
   }
@@ -204,44 +221,44 @@ class TwoArrays final : public Operator {
 class ArrayAndNumber final : public Operator {
  public:
   ArrayAndNumber(const BinaryRow* row, double number, bool is_reverse)
-      : row_(*row), number_(number), is_reverse_(is_reverse) {}
+      : row_(*row), number_(number), data_side_(is_reverse ? 1 : 0) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     MapCall call(out_data[0], req[0]);
-    AddBoth(&call, in_data[0]);
+    for (const int side : {0, 1}) AddOperand(&call, side, in_data[0]);
     call.Run(row_.value, context);
   }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob>,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
-    const auto add = [&](MapCall* call) { AddBoth(call, in_data[0]); };
-    MapGradient(MapCall(in_grad[0], req[0]), is_reverse_ ? row_.right_reads : row_.left_reads,
-                is_reverse_ ? row_.right : row_.left, out_grad[0], add, context);
+    const auto add = [&](MapCall* call, int i) { AddOperand(call, i, in_data[0]); };
+    MapGradient(MapCall(in_grad[0], req[0]), row_, data_side_, out_grad[0], add, context);
   }
 
  private:
-  void AddBoth(MapCall* call, const TBlob& data) const {
-    if (is_reverse_) {
-      call->Add(number_).Add(data);
+  void AddOperand(MapCall* call, int side, const TBlob& data) const {
+    if (side == data_side_) {
+      call->Add(data);
     } else {
-      call->Add(data).Add(number_);
+      call->Add(number_);
     }
   }
 
   const BinaryRow& row_;
   const double number_;
-  const bool is_reverse_;
+  const int data_side_;
 };
 
-template <typename Property, typename Create>
+/// Registers an operator; `arguments` go to the constructor of its property behind the row.
+template <typename Property, typename Create, typename... Arguments>
 void Register(const TablePlace& place, std::string_view name, const BinaryRow& row,
-              std::string_view operands, const Create& create) {
+              std::string_view operands, const Create& create, Arguments... arguments) {
   if (name.empty()) return;
   RegisterRow<Property>(
       place, name, std::string(row.formula) + std::string(operands),
-      [&row] { return std::make_unique<Property>(&row); }, create);
+      [&row, arguments...] { return std::make_unique<Property>(&row, arguments...); }, create);
 }
 
 }  // namespace
@@ -270,9 +287,10 @@ bool RegisterBinary(TablePlace place, const ReduceFunction& sum, std::vector<Bin
     Register<BroadcastProperty>(place, row.broadcast, row,
                                 ", of arrays that are broadcast to one shape.", two_arrays);
     Register<ScalarProperty>(place, row.scalar, row, ", where lhs is data and rhs is scalar.",
-                             with_number(false));
+                             with_number(false), /*is_reverse=*/false);
     Register<ScalarProperty>(place, row.reverse_scalar, row,
-                             ", where lhs is scalar and rhs is data.", with_number(true));
+                             ", where lhs is scalar and rhs is data.", with_number(true),
+                             /*is_reverse=*/true);
   }
   return true;
 }

@@ -5,13 +5,20 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/map.h"
-#include "tessera/ops/elemwise/unary.h"
 #include "tessera/ops/reduce/reduce.h"
 #include "tessera/ops/table.h"
 
 // The families of operators f(lhs, rhs): of arrays of one shape, of arrays that are broadcast to a
 // common shape, and of an array and a number.
 namespace tessera::ops_internal {
+
+/// The function that gives an operand's gradient, where g is the head gradient.
+enum class OperandGradient {
+  kZero,    ///< 0
+  kLinear,  ///< f(g), which is linear
+  kOther,   ///< f(g, the other operand)
+  kBoth,    ///< f(g, lhs, rhs)
+};
 
 /// One function, under the names of its operators. A name is empty where there is no such operator.
 struct BinaryRow {
@@ -21,10 +28,9 @@ struct BinaryRow {
   std::string_view reverse_scalar;  ///< of `scalar` and data
   std::string_view formula;         ///< with lhs and rhs, for the documentation
   MapFunction value;
-  /// The gradients of lhs and rhs: 0, f(g), or f(g, lhs, rhs) where they read the input.
-  GradientReads left_reads = GradientReads::kNothing;
-  MapFunction left{};
-  GradientReads right_reads = GradientReads::kNothing;
+  OperandGradient left_form = OperandGradient::kZero;  ///< of lhs
+  MapFunction left{};                                  ///< for kZero, the identity
+  OperandGradient right_form = OperandGradient::kZero;
   MapFunction right{};
 };
 

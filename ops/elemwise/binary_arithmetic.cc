@@ -6,6 +6,7 @@
 #include "tessera/ops/elemwise/binary.h"
 #include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reducers.h"
 
 namespace tessera {
 namespace {
@@ -61,12 +62,8 @@ struct Hypotenuse {
       return static_cast<T>(expression);          \
     }                                             \
   }
-TESSERA_GRADIENT(MulLeft, op::mul::Map(g, b));
-TESSERA_GRADIENT(MulRight, op::mul::Map(g, a));
-TESSERA_GRADIENT(DivLeft, Quotient::Map(g, b));
 TESSERA_GRADIENT(DivRight,
                  Quotient::Map(op::negation::Map(op::mul::Map(g, a)), op::mul::Map(b, b)));
-TESSERA_GRADIENT(ModLeft, g);
 TESSERA_GRADIENT(ModRight, -g* op::floor::Map(Quotient::Map(a, b)));
 TESSERA_GRADIENT(PowerLeft, g* b* op::power::Map(a, static_cast<T>(b - T(1))));
 TESSERA_GRADIENT(PowerRight, g* op::power::Map(a, b) * op::log::Map(a));
@@ -78,71 +75,73 @@ TESSERA_GRADIENT(MinimumLeft, a <= b ? g : T(0));
 TESSERA_GRADIENT(MinimumRight, a <= b ? T(0) : g);
 #undef TESSERA_GRADIENT
 
-constexpr MapTypes kArithmetic = MapTypes::kArithmetic;
+using enum OperandGradient;
+using enum MapTypes;
 
-/// A row whose gradients are linear functions of g alone.
-template <typename Op, typename Left, typename Right>
-BinaryRow Linear(BinaryRow row) {
-  row.value = MakeMapFunction<Op, 2, kArithmetic>();
-  row.left_reads = row.right_reads = GradientReads::kHead;
-  row.left = MakeMapFunction<Left, 1, kArithmetic>();
-  row.right = MakeMapFunction<Right, 1, kArithmetic>();
-  return row;
+/// Sets the gradient of one operand: kForm tells what `Function` takes.
+template <OperandGradient kForm, typename Function, MapTypes kTypes>
+void SetGradient(OperandGradient* form, MapFunction* function) {
+  constexpr int kOperands = kForm == kBoth ? 3 : kForm == kOther ? 2 : 1;
+  *form = kForm;
+  *function = MakeMapFunction<Function, kOperands, kTypes>();
 }
-/// A row whose gradients read the operands.
-template <MapTypes kTypes, typename Op, typename Left, typename Right>
-BinaryRow OfOperands(BinaryRow row) {
+
+/// A row of function Op with the gradients of its operands.
+template <MapTypes kTypes, typename Op, OperandGradient kLeft, typename Left,
+          OperandGradient kRight, typename Right>
+BinaryRow Row(BinaryRow row) {
   row.value = MakeMapFunction<Op, 2, kTypes>();
-  row.left_reads = row.right_reads = GradientReads::kInput;
-  row.left = MakeMapFunction<Left, 3, kTypes>();
-  row.right = MakeMapFunction<Right, 3, kTypes>();
+  SetGradient<kLeft, Left, kTypes>(&row.left_form, &row.left);
+  SetGradient<kRight, Right, kTypes>(&row.right_form, &row.right);
   return row;
 }
 
 [[maybe_unused]] const bool kRegistered = RegisterBinary(
     TESSERA_TABLE_PLACE, MakeReduceFunction<SumReducer>(),
     {
-        Linear<op::plus, op::identity, op::identity>({.elementwise = "elemwise_add",
-                                                      .broadcast = "broadcast_add",
-                                                      .scalar = "_plus_scalar",
-                                                      .formula = "lhs + rhs"}),
-        Linear<op::minus, op::identity, op::negation>({.elementwise = "elemwise_sub",
-                                                       .broadcast = "broadcast_sub",
-                                                       .scalar = "_minus_scalar",
-                                                       .reverse_scalar = "_rminus_scalar",
-                                                       .formula = "lhs - rhs"}),
-        OfOperands<kArithmetic, op::mul, MulLeft, MulRight>({.elementwise = "elemwise_mul",
-                                                             .broadcast = "broadcast_mul",
-                                                             .scalar = "_mul_scalar",
-                                                             .formula = "lhs * rhs"}),
-        OfOperands<kArithmetic, Quotient, DivLeft, DivRight>({.elementwise = "elemwise_div",
-                                                              .broadcast = "broadcast_div",
-                                                              .scalar = "_div_scalar",
-                                                              .reverse_scalar = "_rdiv_scalar",
-                                                              .formula = "lhs / rhs"}),
-        OfOperands<kArithmetic, Remainder, ModLeft, ModRight>(
+        Row<kArithmetic, op::plus, kLinear, op::identity, kLinear, op::identity>(
+            {.elementwise = "elemwise_add",
+             .broadcast = "broadcast_add",
+             .scalar = "_plus_scalar",
+             .formula = "lhs + rhs"}),
+        Row<kArithmetic, op::minus, kLinear, op::identity, kLinear, op::negation>(
+            {.elementwise = "elemwise_sub",
+             .broadcast = "broadcast_sub",
+             .scalar = "_minus_scalar",
+             .reverse_scalar = "_rminus_scalar",
+             .formula = "lhs - rhs"}),
+        Row<kArithmetic, op::mul, kOther, op::mul, kOther, op::mul>({.elementwise = "elemwise_mul",
+                                                                     .broadcast = "broadcast_mul",
+                                                                     .scalar = "_mul_scalar",
+                                                                     .formula = "lhs * rhs"}),
+        Row<kArithmetic, Quotient, kOther, Quotient, kBoth, DivRight>(
+            {.elementwise = "elemwise_div",
+             .broadcast = "broadcast_div",
+             .scalar = "_div_scalar",
+             .reverse_scalar = "_rdiv_scalar",
+             .formula = "lhs / rhs"}),
+        Row<kArithmetic, Remainder, kLinear, op::identity, kBoth, ModRight>(
             {.elementwise = "_mod",
              .broadcast = "broadcast_mod",
              .scalar = "_mod_scalar",
              .reverse_scalar = "_rmod_scalar",
              .formula = "the remainder of lhs / rhs, with the sign of rhs"}),
-        OfOperands<MapTypes::kReal, Power, PowerLeft, PowerRight>(
-            {.elementwise = "_power",
-             .broadcast = "broadcast_power",
-             .scalar = "_power_scalar",
-             .reverse_scalar = "_rpower_scalar",
-             .formula = "lhs to the power rhs"}),
-        OfOperands<MapTypes::kReal, Hypotenuse, HypotLeft, HypotRight>(
+        Row<kReal, Power, kBoth, PowerLeft, kBoth, PowerRight>({.elementwise = "_power",
+                                                                .broadcast = "broadcast_power",
+                                                                .scalar = "_power_scalar",
+                                                                .reverse_scalar = "_rpower_scalar",
+                                                                .formula = "lhs to the power rhs"}),
+        Row<kReal, Hypotenuse, kBoth, HypotLeft, kBoth, HypotRight>(
             {.elementwise = "_hypot",
              .broadcast = "broadcast_hypot",
              .scalar = "_hypot_scalar",
              .formula = "sqrt(lhs^2 + rhs^2)"}),
-        OfOperands<kArithmetic, op::maximum, MaximumLeft, MaximumRight>(
+        Row<kArithmetic, op::maximum, kBoth, MaximumLeft, kBoth, MaximumRight>(
             {.elementwise = "_maximum",
              .broadcast = "broadcast_maximum",
              .scalar = "_maximum_scalar",
              .formula = "the larger of lhs and rhs"}),
-        OfOperands<kArithmetic, op::minimum, MinimumLeft, MinimumRight>(
+        Row<kArithmetic, op::minimum, kBoth, MinimumLeft, kBoth, MinimumRight>(
             {.elementwise = "_minimum",
              .broadcast = "broadcast_minimum",
              .scalar = "_minimum_scalar",

@@ -3,6 +3,7 @@
 #include "tessera/ops/elemwise/binary.h"
 #include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reducers.h"
 
 namespace tessera {
 namespace {

@@ -79,45 +79,28 @@ void Store(const From* in, index_t n, bool add, To* out) {
   }
 }
 
-template <typename To>
-void LoadAny(const void* data, DType dtype, index_t stride, index_t n, To* out) {
+}  // namespace
+
+template <typename T>
+void LoadRow(const void* data, DType dtype, index_t stride, index_t n, T* out) {
   VisitDType(dtype, [&](auto tag) {
     Load(static_cast<const typename decltype(tag)::type*>(data), stride, n, out);
   });
 }
 
-template <typename From>
-void StoreAny(const From* in, index_t n, bool add, DType dtype, void* out) {
+template <typename T>
+void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out) {
   VisitDType(dtype,
              [&](auto tag) { Store(in, n, add, static_cast<typename decltype(tag)::type*>(out)); });
 }
 
-}  // namespace
-
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, float* out) {
-  LoadAny(data, dtype, stride, n, out);
-}
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, double* out) {
-  LoadAny(data, dtype, stride, n, out);
-}
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, int32_t* out) {
-  LoadAny(data, dtype, stride, n, out);
-}
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, int64_t* out) {
-  LoadAny(data, dtype, stride, n, out);
-}
-
-void StoreRow(const float* in, index_t n, bool add, DType dtype, void* out) {
-  StoreAny(in, n, add, dtype, out);
-}
-void StoreRow(const double* in, index_t n, bool add, DType dtype, void* out) {
-  StoreAny(in, n, add, dtype, out);
-}
-void StoreRow(const int32_t* in, index_t n, bool add, DType dtype, void* out) {
-  StoreAny(in, n, add, dtype, out);
-}
-void StoreRow(const int64_t* in, index_t n, bool add, DType dtype, void* out) {
-  StoreAny(in, n, add, dtype, out);
-}
+#define TESSERA_INSTANTIATE(T)                                                             \
+  template void LoadRow(const void* data, DType dtype, index_t stride, index_t n, T* out); \
+  template void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out)
+TESSERA_INSTANTIATE(float);
+TESSERA_INSTANTIATE(double);
+TESSERA_INSTANTIATE(int32_t);
+TESSERA_INSTANTIATE(int64_t);
+#undef TESSERA_INSTANTIATE
 
 }  // namespace tessera::ops_internal

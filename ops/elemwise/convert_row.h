@@ -8,21 +8,17 @@
 
 namespace tessera::ops_internal {
 
-/// Read n elements of type `dtype`, `stride` elements apart (0: the same element n times), and
-/// convert them: to integers by cutting off towards 0, with values outside the type's range at its
-/// ends and NaN as 0.
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, float* out);
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, double* out);
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, int32_t* out);
-void LoadRow(const void* data, DType dtype, index_t stride, index_t n, int64_t* out);
+/// Reads n elements of type `dtype`, `stride` elements apart (0: the same element n times), and
+/// converts them: to integers by cutting off towards 0, with values outside the type's range at its
+/// ends and NaN as 0. T is float, double, int32_t or int64_t.
+template <typename T>
+void LoadRow(const void* data, DType dtype, index_t stride, index_t n, T* out);
 
-/// Convert n contiguous elements to `dtype` and write them to `out`, or add them to what is there.
-/// Integers wrap around, sums too; floating-point numbers become integers as in LoadRow, and bool
-/// is whether an element is not 0.
-void StoreRow(const float* in, index_t n, bool add, DType dtype, void* out);
-void StoreRow(const double* in, index_t n, bool add, DType dtype, void* out);
-void StoreRow(const int32_t* in, index_t n, bool add, DType dtype, void* out);
-void StoreRow(const int64_t* in, index_t n, bool add, DType dtype, void* out);
+/// Converts n contiguous elements to `dtype` and writes them to `out`, or adds them to what is
+/// there. Integers wrap around, sums too; floating-point numbers become integers as in LoadRow, and
+/// bool is whether an element is not 0. T is float, double, int32_t or int64_t.
+template <typename T>
+void StoreRow(const T* in, index_t n, bool add, DType dtype, void* out);
 
 /// Returns a number as an element of T, converted as LoadRow converts.
 template <typename T>

@@ -30,8 +30,8 @@ __attribute__((always_inline)) inline void MapLoop(const T* const* in, T* out, i
   for (index_t i = 0; i < n; ++i) out[i] = static_cast<T>(Op::Map(rows[kIn][i]...));
 }
 
-/// The same loop for machines with AVX2. Its arithmetic has no fused multiply-add, so it gives the
-/// same bits.
+/// MapLoop for machines with AVX2. Its arithmetic has no fused multiply-add, so the bits are the
+/// same.
 template <typename Op, int kOperands, typename T>
 TESSERA_AVX2_LOOP void MapAvx2(const T* const* in, T* out, index_t n) {
   MapLoop<Op>(in, out, n, std::make_index_sequence<kOperands>());

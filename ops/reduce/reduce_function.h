@@ -1,9 +1,7 @@
 #ifndef TESSERA_OPS_REDUCE_REDUCE_FUNCTION_H_
 #define TESSERA_OPS_REDUCE_REDUCE_FUNCTION_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
 
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/reduce/reduce.h"
@@ -12,23 +10,6 @@
 #endif
 
 namespace tessera::ops_internal {
-
-/// Reducers: Identity<T>() is the reduction of nothing, Map(x) what an element contributes, and
-/// Combine(a, b) of two contributions or totals is commutative and associative but for rounding.
-struct SumReducer {
-  template <typename T>
-  TESSERA_HD static T Identity() {
-    return T(0);
-  }
-  template <typename T>
-  TESSERA_HD static T Map(T x) {
-    return x;
-  }
-  template <typename T>
-  TESSERA_HD static T Combine(T a, T b) {
-    return op::plus::Map(a, b);
-  }
-};
 
 inline namespace TESSERA_ISA_NAMESPACE {
 
@@ -62,7 +43,7 @@ __attribute__((always_inline)) inline void Accumulate(T* totals, const T* row, i
   for (index_t i = 0; i < n; ++i) totals[i] = R::Combine(totals[i], R::Map(row[i]));
 }
 
-/// The same loops for machines with AVX2, with the same bits.
+/// Fold and Accumulate for machines with AVX2, with the same bits.
 template <typename R, typename T>
 TESSERA_AVX2_LOOP T FoldAvx2(const T* row, index_t n) {
   return Fold<R>(row, n);
@@ -92,7 +73,7 @@ ReduceRows<T> MakeReduceRows() {
 
 #endif  // !TESSERA_XPU_GPU
 
-/// Returns reducer R compiled for rows.
+/// Returns reducer R, as reducers.h describes them, compiled for rows.
 template <typename R>
 ReduceFunction MakeReduceFunction() {
   ReduceFunction function;

@@ -5,31 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reducers.h"
 
 namespace tessera::ops_internal {
 namespace {
-
-struct MaxReducer {
-  template <typename T>
-  TESSERA_HD static T Identity() {
-    return std::numeric_limits<T>::lowest();
-  }
-  template <typename T>
-  TESSERA_HD static T Map(T x) {
-    return x;
-  }
-  template <typename T>
-  TESSERA_HD static T Combine(T a, T b) {
-    return op::maximum::Map(a, b);
-  }
-};
 
 /// Elements of some type, with their values as doubles.
 struct Array {
@@ -58,7 +43,7 @@ std::vector<double> SmallIntegers(index_t count, std::mt19937* random) {
 
 TEST(ReduceTest, EveryShapeAxesTypeAndRequestGivesTheReduction) {
   const ReduceFunction sum = MakeReduceFunction<SumReducer>();
-  const ReduceFunction max = MakeReduceFunction<MaxReducer>();
+  const ReduceFunction max = MakeReduceFunction<MaximumReducer>();
   constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kFloat16,
                               DType::kInt8,    DType::kInt32,   DType::kInt64};
   std::mt19937 random(20261127);

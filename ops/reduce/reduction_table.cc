@@ -1,10 +1,7 @@
 // Sums, products, extrema and means over axes: rows of RegisterReductions.
-#include <cmath>
-#include <limits>
-#include <type_traits>
-
 #include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reducers.h"
 #include "tessera/ops/reduce/reductions.h"
 
 namespace tessera {
@@ -17,20 +14,6 @@ TESSERA_HD bool IsNan(T x) {
   return x != x;
 }
 
-struct ProductReducer {
-  template <typename T>
-  TESSERA_HD static T Identity() {
-    return T(1);
-  }
-  template <typename T>
-  TESSERA_HD static T Map(T x) {
-    return x;
-  }
-  template <typename T>
-  TESSERA_HD static T Combine(T a, T b) {
-    return op::mul::Map(a, b);
-  }
-};
 struct NanSumReducer : SumReducer {
   template <typename T>
   TESSERA_HD static T Map(T x) {
@@ -43,38 +26,6 @@ struct NanProductReducer : ProductReducer {
     return IsNan(x) ? T(1) : x;
   }
 };
-/// NaN if any element is.
-struct MaximumReducer {
-  template <typename T>
-  TESSERA_HD static T Identity() {
-    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
-    return std::numeric_limits<T>::lowest();
-  }
-  template <typename T>
-  TESSERA_HD static T Map(T x) {
-    return x;
-  }
-  template <typename T>
-  TESSERA_HD static T Combine(T a, T b) {
-    return op::maximum::Map(a, b);
-  }
-};
-struct MinimumReducer {
-  template <typename T>
-  TESSERA_HD static T Identity() {
-    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
-    return std::numeric_limits<T>::max();
-  }
-  template <typename T>
-  TESSERA_HD static T Map(T x) {
-    return x;
-  }
-  template <typename T>
-  TESSERA_HD static T Combine(T a, T b) {
-    return op::minimum::Map(a, b);
-  }
-};
-
 /// The gradients of an element x, where the result is y and its gradient g.
 struct ProductGradient {
   template <typename T>

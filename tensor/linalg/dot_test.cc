@@ -187,7 +187,7 @@ TYPED_TEST(DotTest, TransposedByTransposed) {
   TestFixture::template ExpectAllExtents<true, true>();
 }
 
-// The same numbers as vector times matrix and as transposed matrix times vector.
+// Vector times matrix and transposed matrix times vector give the same numbers.
 TYPED_TEST(DotTest, VectorsTimesMatricesFromEitherSide) {
   using T = TypeParam;
   for (const index_t k : {0, 1, 3, 8, 33}) {
