@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera::graph {
 
 /// A value in a JSON text (RFC 8259). It is a view of the text, which must outlive it: strings are

@@ -251,44 +251,51 @@ class ArrayAndNumber final : public Operator {
   const int data_side_;
 };
 
+/// A row and the reducer for its gradients, which the registrations of its operators keep.
+struct BinaryFunctions {
+  BinaryRow row;
+  ReduceFunction sum;
+};
+
 /// Registers an operator; `arguments` go to the constructor of its property behind the row.
 template <typename Property, typename Create, typename... Arguments>
-void Register(const TablePlace& place, std::string_view name, const BinaryRow& row,
-              std::string_view operands, const Create& create, Arguments... arguments) {
+void Register(const TablePlace& place, std::string_view name,
+              const std::shared_ptr<const BinaryFunctions>& functions, std::string_view operands,
+              const Create& create, Arguments... arguments) {
   if (name.empty()) return;
   RegisterRow<Property>(
-      place, name, std::string(row.formula) + std::string(operands),
-      [&row, arguments...] { return std::make_unique<Property>(&row, arguments...); }, create);
+      place, name, std::string(functions->row.formula) + std::string(operands),
+      [functions, arguments...] {
+        return std::make_unique<Property>(&functions->row, arguments...);
+      },
+      create);
 }
 
 }  // namespace
 
 bool RegisterBinary(TablePlace place, const ReduceFunction& sum, std::vector<BinaryRow> rows) {
-  // The registry refers to them for as long as the process lives.
-  struct Table {
-    ReduceFunction sum;
-    std::vector<BinaryRow> rows;
-  };
-  const auto& table = *new Table{sum, std::move(rows)};
-  for (const BinaryRow& row : table.rows) {
-    const auto two_arrays = [&row, &table](const OperatorProperty&, std::span<const TShape>,
-                                           std::span<const DType>) -> std::unique_ptr<Operator> {
-      return std::make_unique<TwoArrays>(&row, &table.sum);
+  for (BinaryRow& entry : rows) {
+    const auto functions =
+        std::make_shared<const BinaryFunctions>(BinaryFunctions{std::move(entry), sum});
+    const auto two_arrays = [functions](const OperatorProperty&, std::span<const TShape>,
+                                        std::span<const DType>) -> std::unique_ptr<Operator> {
+      return std::make_unique<TwoArrays>(&functions->row, &functions->sum);
     };
-    const auto with_number = [&row](bool is_reverse) {
-      return [&row, is_reverse](const OperatorProperty& property, std::span<const TShape>,
-                                std::span<const DType>) -> std::unique_ptr<Operator> {
+    const auto with_number = [functions](bool is_reverse) {
+      return [functions, is_reverse](const OperatorProperty& property, std::span<const TShape>,
+                                     std::span<const DType>) -> std::unique_ptr<Operator> {
         const double number = static_cast<const ScalarProperty&>(property).param().scalar;
-        return std::make_unique<ArrayAndNumber>(&row, number, is_reverse);
+        return std::make_unique<ArrayAndNumber>(&functions->row, number, is_reverse);
       };
     };
-    Register<ElementwiseProperty>(place, row.elementwise, row, ", of arrays of one shape.",
+    const BinaryRow& row = functions->row;
+    Register<ElementwiseProperty>(place, row.elementwise, functions, ", of arrays of one shape.",
                                   two_arrays);
-    Register<BroadcastProperty>(place, row.broadcast, row,
+    Register<BroadcastProperty>(place, row.broadcast, functions,
                                 ", of arrays that are broadcast to one shape.", two_arrays);
-    Register<ScalarProperty>(place, row.scalar, row, ", where lhs is data and rhs is scalar.",
+    Register<ScalarProperty>(place, row.scalar, functions, ", where lhs is data and rhs is scalar.",
                              with_number(false), /*is_reverse=*/false);
-    Register<ScalarProperty>(place, row.reverse_scalar, row,
+    Register<ScalarProperty>(place, row.reverse_scalar, functions,
                              ", where lhs is scalar and rhs is data.", with_number(true),
                              /*is_reverse=*/true);
   }

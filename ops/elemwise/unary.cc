@@ -89,14 +89,14 @@ class UnaryOperator final : public Operator {
 }  // namespace
 
 bool RegisterUnary(TablePlace place, std::vector<UnaryRow> rows) {
-  // The registry refers to the rows for as long as the process lives.
-  const auto& table = *new std::vector<UnaryRow>(std::move(rows));
-  for (const UnaryRow& row : table) {
+  for (UnaryRow& entry : rows) {
+    // The registration keeps the row.
+    const auto row = std::make_shared<const UnaryRow>(std::move(entry));
     RegisterRow<UnaryProperty>(
-        place, row.name, std::string(row.description),
-        [&row] { return std::make_unique<UnaryProperty>(&row); },
-        [&row](const OperatorProperty&, std::span<const TShape>, std::span<const DType>)
-            -> std::unique_ptr<Operator> { return std::make_unique<UnaryOperator>(&row); });
+        place, row->name, std::string(row->description),
+        [row] { return std::make_unique<UnaryProperty>(row.get()); },
+        [row](const OperatorProperty&, std::span<const TShape>, std::span<const DType>)
+            -> std::unique_ptr<Operator> { return std::make_unique<UnaryOperator>(row.get()); });
   }
   return true;
 }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/dialect.h"
+
 // The operators of MXNet 1.9.1, as its registry describes them: facts about names, whether or not
 // Tessera has the operator. Threads: all functions may be called from any thread.
 namespace tessera {

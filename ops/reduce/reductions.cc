@@ -87,16 +87,16 @@ class ReductionOperator final : public Operator {
 }  // namespace
 
 bool RegisterReductions(TablePlace place, std::vector<ReductionRow> rows) {
-  // The registry refers to the rows for as long as the process lives.
-  const auto& table = *new std::vector<ReductionRow>(std::move(rows));
-  for (const ReductionRow& row : table) {
+  for (ReductionRow& entry : rows) {
+    // The registration keeps the row.
+    const auto row = std::make_shared<const ReductionRow>(std::move(entry));
     RegisterRow<ReductionProperty>(
-        place, row.name, std::string(row.description),
-        [&row] { return std::make_unique<ReductionProperty>(&row); },
-        [&row](const OperatorProperty& property, std::span<const TShape>,
-               std::span<const DType>) -> std::unique_ptr<Operator> {
+        place, row->name, std::string(row->description),
+        [row] { return std::make_unique<ReductionProperty>(row.get()); },
+        [row](const OperatorProperty& property, std::span<const TShape>,
+              std::span<const DType>) -> std::unique_ptr<Operator> {
           const auto& typed = static_cast<const ReductionProperty&>(property);
-          return std::make_unique<ReductionOperator>(&row, typed.param(), row.name);
+          return std::make_unique<ReductionOperator>(row.get(), typed.param(), row->name);
         });
   }
   return true;
