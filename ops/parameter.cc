@@ -10,6 +10,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 
@@ -106,28 +108,67 @@ std::string ParameterText<TShape>::Print(const TShape& value) {
 }
 
 std::vector<int> ParameterText<std::vector<int>>::Parse(std::string_view text) {
-  const std::string stripped = Strip(text);
-  std::string_view list = stripped;
-  const bool in_brackets = (list.starts_with('(') && list.ends_with(')')) ||
-                           (list.starts_with('[') && list.ends_with(']'));
-  if (in_brackets) list = list.substr(1, list.size() - 2);
   std::vector<int> values;
-  while (!Strip(list).empty()) {
-    const size_t end = std::min(list.find(','), list.size());
-    int value = 0;
-    if (!absl::SimpleAtoi(Strip(list.substr(0, end)), &value)) {
-      throw InvalidArgument("\"", text, "\" is no list of integers, expected one like (0, -1)");
+  for (const int64_t value : ParameterText<std::vector<int64_t>>::Parse(text)) {
+    if (value != static_cast<int>(value)) {
+      throw InvalidArgument("\"", Excerpt(text), "\" does not fit in 32 bits");
     }
-    values.push_back(value);
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  if (!in_brackets && values.size() != 1) {
-    throw InvalidArgument("\"", text, "\" is no list of integers, expected one like (0, -1)");
+    values.push_back(static_cast<int>(value));
   }
   return values;
 }
 std::string ParameterText<std::vector<int>>::Print(const std::vector<int>& values) {
-  return absl::StrCat("(", absl::StrJoin(values, ","), values.size() == 1 ? ",)" : ")");
+  return ParameterText<std::vector<std::optional<int64_t>>>::Print({values.begin(), values.end()});
+}
+
+std::vector<std::optional<int64_t>> ParameterText<std::vector<std::optional<int64_t>>>::Parse(
+    std::string_view given) {
+  const std::string stripped = Strip(given);
+  absl::string_view text = stripped;
+  const bool round = absl::ConsumePrefix(&text, "(");
+  const bool square = !round && absl::ConsumePrefix(&text, "[");
+  if ((round && !absl::ConsumeSuffix(&text, ")")) || (square && !absl::ConsumeSuffix(&text, "]"))) {
+    throw InvalidArgument("\"", Excerpt(given), "\" has unbalanced brackets; expected e.g. (2,3)");
+  }
+  text = absl::StripAsciiWhitespace(text);
+  std::vector<std::optional<int64_t>> values;
+  if (text.empty() && (round || square)) return values;
+  absl::ConsumeSuffix(&text, ",");
+  for (absl::string_view piece : absl::StrSplit(text, ',')) {
+    piece = absl::StripAsciiWhitespace(piece);
+    absl::ConsumeSuffix(&piece, "L");  // Python 2 wrote long integers so
+    int64_t value = 0;
+    if (piece == "None") {
+      values.push_back(std::nullopt);
+    } else if (absl::SimpleAtoi(piece, &value)) {
+      values.push_back(value);
+    } else {
+      throw InvalidArgument("\"", Excerpt(given),
+                            "\" is not a tuple of integers; expected e.g. (2,3)");
+    }
+  }
+  return values;
+}
+std::string ParameterText<std::vector<std::optional<int64_t>>>::Print(
+    const std::vector<std::optional<int64_t>>& value) {
+  std::vector<std::string> pieces;
+  for (const auto& x : value) pieces.push_back(x ? absl::StrCat(*x) : "None");
+  return absl::StrCat("(", absl::StrJoin(pieces, ","), pieces.size() == 1 ? ",)" : ")");
+}
+
+std::vector<int64_t> ParameterText<std::vector<int64_t>>::Parse(std::string_view text) {
+  std::vector<int64_t> values;
+  for (const auto& value : ParameterText<std::vector<std::optional<int64_t>>>::Parse(text)) {
+    if (!value) {
+      throw InvalidArgument("\"", Excerpt(text),
+                            "\" is not a tuple of integers; expected e.g. (2,3)");
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+std::string ParameterText<std::vector<int64_t>>::Print(const std::vector<int64_t>& value) {
+  return ParameterText<std::vector<std::optional<int64_t>>>::Print({value.begin(), value.end()});
 }
 
 void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,

@@ -96,6 +96,21 @@ struct ParameterText<std::optional<T>> {
   }
 };
 
+/// Tuples of integers: "(2, -3)", "[2]", "2", "()".
+template <>
+struct ParameterText<std::vector<int64_t>> {
+  static constexpr std::string_view kType = "ints";
+  static std::vector<int64_t> Parse(std::string_view text);
+  static std::string Print(const std::vector<int64_t>& value);
+};
+/// Tuples of integers, some of which may be absent: "(None, 3)".
+template <>
+struct ParameterText<std::vector<std::optional<int64_t>>> {
+  static constexpr std::string_view kType = "ints or None";
+  static std::vector<std::optional<int64_t>> Parse(std::string_view text);
+  static std::string Print(const std::vector<std::optional<int64_t>>& value);
+};
+
 /// A field of a parameter struct with its type erased.
 struct ParameterField {
   ParameterInfo info;

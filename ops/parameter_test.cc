@@ -184,6 +184,24 @@ TEST(ParameterTest, RefusalsQuoteLongTextsInPart) {
   EXPECT_LT(Refusal(large, "1").size(), 1000u);
 }
 
+TEST(ParameterTest, TuplesAreReadInEveryFormThatGraphsHave) {
+  using Ints = std::vector<int64_t>;
+  using Text = ops_internal::ParameterText<Ints>;
+  EXPECT_EQ(Text::Parse("(2, -3)"), (Ints{2, -3}));
+  EXPECT_EQ(Text::Parse("[2L,]"), Ints{2});
+  EXPECT_EQ(Text::Parse("-4"), Ints{-4});
+  EXPECT_EQ(Text::Parse("()"), Ints{});
+  EXPECT_EQ(Text::Print({2, -3}), "(2,-3)");
+  EXPECT_EQ(Text::Print({2}), "(2,)");
+  for (const char* const wrong : {"(2", "", "(2,,3)", "(None,)", "(2.5,)", "[2)"}) {
+    EXPECT_THROW(Text::Parse(wrong), Error) << wrong;
+  }
+  using Optional = std::vector<std::optional<int64_t>>;
+  using OptionalText = ops_internal::ParameterText<Optional>;
+  EXPECT_EQ(OptionalText::Parse("(None, 3)"), (Optional{std::nullopt, 3}));
+  EXPECT_EQ(OptionalText::Print({std::nullopt, 3}), "(None,3)");
+}
+
 TEST(ParameterTest, RangesAreClosedIntervals) {
   EXPECT_EQ(Parse({{"count", "1"}}).count, 1);
   EXPECT_EQ(Parse({{"count", "10"}}).count, 10);
