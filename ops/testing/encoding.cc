@@ -5,7 +5,7 @@
 namespace tessera::ops_testing {
 
 Bytes Encode(const Values& values, DType dtype) {
-  return VisitRealDType(dtype, "Encode", [&](auto tag) {
+  return VisitDType(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Bytes bytes(values.data.size() * sizeof(T));
     for (size_t i = 0; i < values.data.size(); ++i) {
@@ -17,7 +17,7 @@ Bytes Encode(const Values& values, DType dtype) {
 }
 
 Values Decode(const Bytes& bytes, const TShape& shape, DType dtype) {
-  return VisitRealDType(dtype, "Decode", [&](auto tag) {
+  return VisitDType(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     Values values(shape);
     for (size_t i = 0; i < values.data.size(); ++i) {

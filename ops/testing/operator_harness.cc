@@ -22,6 +22,9 @@ constexpr double kDifferenceTolerance = 1e-7;
 
 size_t At(int index) { return static_cast<size_t>(index); }
 
+/// Values of head gradients, of old contents, and of inputs for which a case says nothing.
+Fill DefaultFill(DType dtype) { return IsReal(dtype) ? Fill() : Fill::Integers(0, 9); }
+
 OpReqType RequestAt(const std::vector<OpReqType>& req, size_t i) {
   return req.empty() ? kWriteTo : req[i];
 }
@@ -53,7 +56,7 @@ class OperatorHarness::Call {
       source->read_only = false;
       const std::shared_ptr<GuardedBuffer> buffer = source->buffer;
       arrays_.push_back({id, buffer, false, {}});
-      return Blob(buffer->data(), shape);
+      return Blob(buffer->data(), shape, harness_.TypeOf(id));
     }
     if (req == kNullOp && options_.null_blobs_for_null_req) {
       arrays_.push_back({id, nullptr, false, {}});
@@ -116,15 +119,16 @@ class OperatorHarness::Call {
   }
 
   TBlob Keep(int id, const TShape& shape, const Bytes& contents, bool read_only) {
-    const int64_t misalignment = options_.misaligned_elements * DTypeSizeBytes(harness_.dtype_);
+    const DType dtype = harness_.TypeOf(id);
+    const int64_t misalignment = options_.misaligned_elements * DTypeSizeBytes(dtype);
     auto buffer = std::make_shared<GuardedBuffer>(harness_.device_, contents, misalignment);
     void* const data = buffer->data();
     arrays_.push_back({id, std::move(buffer), read_only, contents});
-    return Blob(data, shape);
+    return Blob(data, shape, dtype);
   }
 
-  TBlob Blob(void* data, const TShape& shape) const {
-    return TBlob(data, shape, harness_.dtype_, harness_.device_->device());
+  TBlob Blob(void* data, const TShape& shape, DType dtype) const {
+    return TBlob(data, shape, dtype, harness_.device_->device());
   }
 
   const OperatorHarness& harness_;
@@ -142,29 +146,52 @@ OperatorHarness::OperatorHarness(const OperatorRow& row, const OperatorCase& tes
       device_(device),
       property_(OperatorRegistry::Get().Create(row.name, test_case.parameters)) {
   shapes_.in = test_case.inputs;
+  shapes_.out = test_case.outputs;
   shapes_.out.resize(property_->ListOutputs().size());
   mutated_ = property_->MutatedInputs();
   if (!property_->InferShape(&shapes_.in, &shapes_.out)) {
     throw Internal(row.name, ": shapes do not follow from those of all arguments");
   }
-  const std::vector<DType> types(shapes_.in.size(), dtype);
-  operator_ = property_->CreateOperator(device->device(), shapes_.in, types);
+  InferTypes();
+  operator_ = property_->CreateOperator(device->device(), shapes_.in, in_types_);
 
   std::mt19937_64 random(TestSeed());
-  const auto draw = [&](const Fill& fill, const TShape& shape, std::vector<Bytes>* bytes,
-                        std::vector<Values>* values) {
-    bytes->push_back(Encode(fill.Make(shape, &random), dtype));
-    if (values != nullptr) values->push_back(Decode(bytes->back(), shape, dtype));
+  const auto draw = [&](const Fill& fill, const TShape& shape, DType type,
+                        std::vector<Bytes>* bytes, std::vector<Values>* values) {
+    bytes->push_back(Encode(fill.Make(shape, &random), type));
+    if (values != nullptr) values->push_back(Decode(bytes->back(), shape, type));
   };
-  const auto fill_at = [&](size_t i) { return i < case_.fills.size() ? case_.fills[i] : Fill(); };
+  const auto fill_at = [&](size_t i) {
+    return i < case_.fills.size() ? case_.fills[i] : DefaultFill(in_types_[i]);
+  };
   for (size_t i = 0; i < shapes_.in.size(); ++i) {
-    draw(fill_at(i), shapes_.in[i], &in_bytes_, &in_);
-    draw(Fill(), shapes_.in[i], &old_in_grad_bytes_, nullptr);
+    draw(fill_at(i), shapes_.in[i], in_types_[i], &in_bytes_, &in_);
+    draw(DefaultFill(in_types_[i]), shapes_.in[i], in_types_[i], &old_in_grad_bytes_, nullptr);
   }
-  for (const TShape& shape : shapes_.out) {
-    draw(Fill(), shape, &out_grad_bytes_, &out_grad_);
-    draw(Fill(), shape, &old_out_bytes_, nullptr);
+  for (size_t i = 0; i < shapes_.out.size(); ++i) {
+    // No graph reads a hidden output, so it has no head gradient.
+    const bool visible = i < static_cast<size_t>(property_->NumVisibleOutputs());
+    draw(visible ? DefaultFill(out_types_[i]) : Fill::Given({0}), shapes_.out[i], out_types_[i],
+         &out_grad_bytes_, &out_grad_);
+    draw(DefaultFill(out_types_[i]), shapes_.out[i], out_types_[i], &old_out_bytes_, nullptr);
   }
+}
+
+void OperatorHarness::InferTypes() {
+  in_types_.assign(shapes_.in.size(), dtype_);
+  out_types_.assign(shapes_.out.size(), DType::kUnknown);
+  for (size_t i = 0; i < std::min(in_types_.size(), case_.fixed_types.size()); ++i) {
+    if (case_.fixed_types[i] != DType::kUnknown) in_types_[i] = case_.fixed_types[i];
+  }
+  if (!property_->InferType(&in_types_, &out_types_)) {
+    throw Internal(row_.name, ": types do not follow from those of all arguments");
+  }
+}
+
+DType OperatorHarness::TypeOf(int id) const {
+  const size_t i = static_cast<size_t>(id % 100);
+  const bool of_input = id / 100 == 1 || id / 100 == 4;
+  return of_input ? in_types_[i] : out_types_[i];
 }
 
 OperatorHarness::~OperatorHarness() = default;
@@ -222,29 +249,32 @@ CallResult OperatorHarness::Backward(const CallOptions& options) {
 
 void OperatorHarness::ExpectForward(const CallResult& result, const std::vector<OpReqType>& req) {
   const Tolerance& tolerance = row_.forward_tolerance;
-  Expect(result, req, ReferenceOutputs(), old_out_bytes_, tolerance, 0, property_->ListOutputs());
+  Expect(result, req, ReferenceOutputs(), out_types_, old_out_bytes_, tolerance, 0,
+         property_->ListOutputs());
   std::vector<std::string> names;
+  std::vector<DType> types;
   std::vector<Bytes> old;
   for (const int i : mutated_) {
     names.push_back(property_->ListArguments()[At(i)]);
+    types.push_back(in_types_[At(i)]);
     old.push_back(in_bytes_[At(i)]);
   }
   const CallResult mutated{.values = result.mutated, .mutated = {}};
-  Expect(mutated, {}, reference_mutated_, old, tolerance, 0, names);
+  Expect(mutated, {}, reference_mutated_, types, old, tolerance, 0, names);
 }
 
 void OperatorHarness::ExpectBackward(const CallResult& result, const std::vector<OpReqType>& req) {
   const double floor = row_.backward == nullptr ? kDifferenceTolerance : 0;
   std::vector<std::string> names = property_->ListArguments();
   for (std::string& name : names) name = "gradient of " + name;
-  Expect(result, BackwardRequests(req), ReferenceGradients(), old_in_grad_bytes_,
+  Expect(result, BackwardRequests(req), ReferenceGradients(), in_types_, old_in_grad_bytes_,
          row_.backward_tolerance, floor, names);
 }
 
 void OperatorHarness::Expect(const CallResult& result, const std::vector<OpReqType>& req,
-                             const std::vector<Values>& reference, const std::vector<Bytes>& old,
-                             const Tolerance& tolerance, double floor,
-                             const std::vector<std::string>& names) const {
+                             const std::vector<Values>& reference, const std::vector<DType>& types,
+                             const std::vector<Bytes>& old, const Tolerance& tolerance,
+                             double floor, const std::vector<std::string>& names) const {
   ASSERT_EQ(result.values.size(), reference.size());
   for (size_t k = 0; k < reference.size(); ++k) {
     const OpReqType request = RequestAt(req, k);
@@ -253,16 +283,20 @@ void OperatorHarness::Expect(const CallResult& result, const std::vector<OpReqTy
           << names[k] << " was not wanted but has changed";
       continue;
     }
-    const Values actual = Decode(result.values[k], reference[k].shape, dtype_);
+    const Values actual = Decode(result.values[k], reference[k].shape, types[k]);
     Values expected = reference[k];
     if (request == kAddTo) {
-      const Values before = Decode(old[k], expected.shape, dtype_);
-      for (index_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+      const Values before = Decode(old[k], expected.shape, types[k]);
+      for (index_t i = 0; i < expected.size(); ++i) {
+        expected[i] += before[i];
+        if (types[k] == DType::kBool) expected[i] = expected[i] != 0;  // a sum of bool is or
+      }
     }
     double magnitude = 0;
     for (const double x : reference[k].data) magnitude = std::max(magnitude, std::abs(x));
     index_t worst = -1;
-    const double bound = std::max(tolerance.For(dtype_), floor);
+    const double of_type = IsReal(types[k]) ? tolerance.For(types[k]) : 0;
+    const double bound = std::max({tolerance.For(dtype_), of_type, floor});
     double worst_error = bound;
     for (index_t i = 0; i < expected.size(); ++i) {
       if (std::isnan(expected[i]) && std::isnan(actual[i])) continue;

@@ -42,6 +42,8 @@ class OperatorHarness {
   ~OperatorHarness();
 
   const OperatorProperty& property() const { return *property_; }
+  /// Returns whether the operator takes kAddTo; callers request it from no other.
+  bool AcceptsAddTo() const { return operator_->AcceptsAddTo(); }
 
   CallResult Forward(const CallOptions& options = {});
   /// Calls Backward with the outputs of a Forward with default options. The operator receives only
@@ -78,14 +80,16 @@ class OperatorHarness {
   class Call;
 
   static std::vector<int> Ids(int base, size_t count);
+  void InferTypes();
+  DType TypeOf(int id) const;
   bool IsMutated(size_t input) const;
   /// Returns the pairs whose two values have one size; callers use no others.
   std::vector<InplacePair> OfOneSize(std::vector<InplacePair> pairs) const;
   std::vector<OpReqType> BackwardRequests(const std::vector<OpReqType>& req) const;
   const Bytes& BytesOf(int id) const;
   void Expect(const CallResult& result, const std::vector<OpReqType>& req,
-              const std::vector<Values>& reference, const std::vector<Bytes>& old,
-              const Tolerance& tolerance, double floor,
+              const std::vector<Values>& reference, const std::vector<DType>& types,
+              const std::vector<Bytes>& old, const Tolerance& tolerance, double floor,
               const std::vector<std::string>& names) const;
   const std::vector<Values>& ReferenceOutputs();
   const std::vector<Values>& ReferenceGradients();
@@ -97,6 +101,7 @@ class OperatorHarness {
   std::unique_ptr<OperatorProperty> property_;
   std::unique_ptr<Operator> operator_;
   Shapes shapes_;
+  std::vector<DType> in_types_, out_types_;
   std::vector<int> mutated_;
   // Values in the element type, and the same values as doubles for the references.
   std::vector<Bytes> in_bytes_, out_grad_bytes_, out_bytes_;

@@ -65,6 +65,11 @@ struct OperatorCase {
   std::vector<TShape> inputs;  ///< the shape of every argument
   std::vector<Fill> fills{};   ///< of every argument; by default in [-1, 1)
   std::vector<DType> dtypes = RealDTypes();
+  /// Element types of arguments that do not have the case's type, such as indices. kUnknown, and
+  /// what is left out, is the case's type.
+  std::vector<DType> fixed_types{};
+  /// Shapes of the outputs where no argument determines them.
+  std::vector<TShape> outputs{};
   /// Tells whether all other shapes follow from the first argument's.
   bool shapes_follow_from_first = true;
   /// Tells that the case is too large for differences of the reference, which must then have its
