@@ -43,11 +43,15 @@ void RegisterRow(const TablePlace& place, std::string_view name, std::string des
 
 }  // namespace tessera::ops_internal
 
+/// The kind of device that the including file is compiled for (kernel.h: xpu).
+#if defined(TESSERA_XPU_GPU)
+#define TESSERA_TABLE_DEVICE ::tessera::DeviceType::kGpu
+#else
+#define TESSERA_TABLE_DEVICE ::tessera::DeviceType::kCpu
+#endif
+
 /// The place of a table, for its registration.
-#define TESSERA_TABLE_PLACE                                                                        \
-  ::tessera::ops_internal::TablePlace {                                                            \
-    ::tessera::xpu::kDevCPU ? ::tessera::DeviceType::kCpu : ::tessera::DeviceType::kGpu, __FILE__, \
-        __LINE__                                                                                   \
-  }
+#define TESSERA_TABLE_PLACE \
+  ::tessera::ops_internal::TablePlace { TESSERA_TABLE_DEVICE, __FILE__, __LINE__ }
 
 #endif  // TESSERA_OPS_TABLE_H_

@@ -1,4 +1,4 @@
-// _copy: out = data, gradient g. zeros_like: zeros of data's shape, gradient 0.
+// _copy: out = data, gradient g.
 // Types: float32, float64, float16, bfloat16.
 #include "tessera/ops/kernel.h"
 
@@ -31,14 +31,6 @@ class CopyProperty final : public LikeProperty {
   }
 };
 
-class ZerosLikeProperty final : public LikeProperty {
- public:
-  std::vector<int> DeclareBackwardDependency(std::span<const int>, std::span<const int>,
-                                             std::span<const int>) const override {
-    return {};
-  }
-};
-
 template <typename Device, typename T>
 class CopyOp final : public Operator {
  public:
@@ -63,26 +55,8 @@ class CopyOp final : public Operator {
   }
 };
 
-template <typename Device, typename T>
-class ZerosLikeOp final : public Operator {
- public:
-  explicit ZerosLikeOp(const NoParameters&) {}
-
-  void Forward(const OpContext& context, std::span<const TBlob>, std::span<const OpReqType> req,
-               std::span<const TBlob> out_data) override {
-    AssignTo(out_data[0].FlatTo1D<Device, T>(context.get_stream<Device>()), req[0], T(0));
-  }
-  void Backward(const OpContext& context, std::span<const TBlob>, std::span<const TBlob>,
-                std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad) override {
-    AssignTo(in_grad[0].FlatTo1D<Device, T>(context.get_stream<Device>()), req[0], T(0));
-  }
-};
-
 TESSERA_REGISTER_OPERATOR(_copy, CopyProperty, CopyOp)
     .Describe("The same elements in another array.");
-TESSERA_REGISTER_OPERATOR(zeros_like, ZerosLikeProperty, ZerosLikeOp)
-    .Describe("Zeros of the argument's shape and type.");
 
 }  // namespace
 }  // namespace tessera

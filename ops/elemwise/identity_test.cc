@@ -31,13 +31,5 @@ const RowRegistration kCopy({
     .shapes_follow_from_output = true,
 });
 
-const RowRegistration kZerosLike({
-    .name = "zeros_like",
-    .cases = Cases(),
-    .forward = [](const ParameterMap&, const std::vector<Values>& in,
-                  std::vector<Values>*) { return std::vector<Values>{Values(in[0].shape)}; },
-    .shapes_follow_from_output = true,
-});
-
 }  // namespace
 }  // namespace tessera::ops_testing

@@ -1,0 +1,497 @@
+// Arrays of constants, ranges and shapes: _zeros, _ones, _full, _arange, _linspace, _eye,
+// _set_value, which have no inputs, and zeros_like, ones_like, _contrib_arange_like, shape_array
+// and size_array, whose input has gradient 0. Values are computed in double and converted,
+// floating-point numbers to integers by cutting off. All element types.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/base/checked_size.h"
+#include "tessera/base/host_device.h"
+#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/shape/movement.h"
+#include "tessera/tensor/device/parallel.h"
+#if defined(TESSERA_XPU_GPU)
+#include "tessera/ops/elemwise/map_gpu.h"
+#endif
+
+namespace tessera {
+namespace {
+
+using ops_internal::AxisPosition;
+using ops_internal::InferSameShape;
+using ops_internal::MergeType;
+using ops_internal::MoveCall;
+using ops_internal::MoveProperty;
+using ops_internal::RegisterMove;
+
+// The functions of an element's position that fill arrays.
+
+struct Constant {
+  double value;
+  TESSERA_HD double operator()(index_t) const { return value; }
+};
+struct Ramp {
+  double start, step;
+  index_t repeat;
+  TESSERA_HD double operator()(index_t i) const {
+    return start + static_cast<double>(i / repeat) * step;
+  }
+};
+struct Eye {
+  index_t columns, k;
+  TESSERA_HD double operator()(index_t i) const {
+    return i % columns - i / columns == k ? 1.0 : 0.0;
+  }
+};
+struct ShapeExtents {
+  index_t extents[TShape::kMaxRank];
+  TESSERA_HD double operator()(index_t i) const { return static_cast<double>(extents[i]); }
+};
+
+#if defined(TESSERA_XPU_GPU)
+template <typename F>
+__global__ void FillKernel(const F f, bool add, DType dtype, void* out, index_t size) {
+  const index_t step = static_cast<index_t>(gridDim.x) * blockDim.x;
+  for (index_t i = static_cast<index_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
+       i += step) {
+    ops_internal::StoreElement(f(i), add, dtype, out, i);
+  }
+}
+#endif
+
+/// Sets, or adds to, each element of `out` to f(its position).
+template <typename F>
+void Fill(const F& f, const TBlob& out, OpReqType req, const OpContext& context) {
+  if (req == kNullOp || out.Size() == 0) return;
+  const index_t size = out.Size();
+#if defined(TESSERA_XPU_GPU)
+  const auto [blocks, threads] = tensor_internal::LaunchShapeFor(size);
+  FillKernel<<<blocks, threads, 0, Stream<gpu>::GetStream(context.get_stream<gpu>())>>>(
+      f, req == kAddTo, out.type_flag_, out.dptr_, size);
+  tensor_internal::CheckCuda(cudaGetLastError(), "creation operator");
+#else
+  if constexpr (std::is_same_v<F, Constant>) {
+    ops_internal::FillOnCpu(ops_internal::StridedView(out, {size}), f.value, req, context);
+  } else {
+    constexpr index_t kBlock = 512;
+    ParallelFor(size, StepsPerTask(4), [&](index_t begin, index_t end) {
+      double block[kBlock];
+      for (index_t i = begin; i < end; i += kBlock) {
+        const index_t n = std::min(kBlock, end - i);
+        for (index_t k = 0; k < n; ++k) block[k] = f(i + k);
+        ops_internal::StoreConverted(
+            block, n, req == kAddTo, out.type_flag_,
+            static_cast<char*>(out.dptr_) + i * DTypeSizeBytes(out.type_flag_));
+      }
+    });
+  }
+#endif
+}
+
+/// Returns the number that an element of that type has.
+double Rounded(double value, DType dtype) {
+  alignas(16) char element[16];
+  ops_internal::StoreConverted(&value, 1, /*add=*/false, dtype, element);
+  ops_internal::LoadRow(element, dtype, 1, 1, &value);
+  return value;
+}
+
+/// A property without inputs, whose parameters have an element type.
+template <typename Parameters>
+class CreationProperty : public MoveProperty<Parameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {}; }
+  bool HasGradient() const override { return false; }
+  bool InferType(std::vector<DType>*, std::vector<DType>* out_type) const override {
+    MergeType(*this, "output", &(*out_type)[0], this->param_.dtype);
+    return true;
+  }
+};
+
+template <typename Parameters>
+void DeclareCreation(ParameterSchema<Parameters>& schema) {
+  schema.Optional("ctx", &Parameters::ctx, "the device, which the caller chooses");
+  schema.Choice("dtype", &Parameters::dtype, ops_internal::DTypeChoices(),
+                "the output's element type");
+}
+
+// _zeros, _ones, _full.
+
+/// Returns the shape of a parameter in which 0 and -1 are unknown extents, and no extents at all an
+/// unknown rank.
+TShape ShapeOf(const OperatorProperty& property, const std::vector<int64_t>& extents) {
+  if (extents.empty()) return TShape();
+  std::vector<index_t> known;
+  for (const int64_t extent : extents) {
+    if (extent < TShape::kUnknown) {
+      throw InvalidArgument(property.TypeString(), ": parameter shape: extent ", extent,
+                            " is negative");
+    }
+    known.push_back(extent == 0 ? TShape::kUnknown : extent);
+  }
+  if (known.size() > TShape::kMaxRank) {
+    throw InvalidArgument(property.TypeString(), ": parameter shape has ", known.size(),
+                          " extents, expected at most ", TShape::kMaxRank);
+  }
+  return TShape(std::span<const index_t>(known));
+}
+
+struct ConstantParameters {
+  std::vector<int64_t> shape;
+  std::string ctx;
+  DType dtype = DType::kFloat32;
+
+  static void Declare(ParameterSchema<ConstantParameters>& schema) {
+    schema.Optional("shape", &ConstantParameters::shape, "the shape, in which 0 is unknown");
+    DeclareCreation(schema);
+  }
+  const std::vector<int64_t>& extents() const { return shape; }
+};
+
+struct FullParameters {
+  std::optional<std::vector<int64_t>> shape;
+  std::string ctx;
+  DType dtype = DType::kFloat32;
+  double value = 0;
+
+  static void Declare(ParameterSchema<FullParameters>& schema) {
+    schema.Optional("shape", &FullParameters::shape, "the shape, in which 0 is unknown");
+    DeclareCreation(schema);
+    schema.Required("value", &FullParameters::value, "the value of all elements");
+  }
+  std::vector<int64_t> extents() const { return shape.value_or(std::vector<int64_t>()); }
+};
+
+template <typename Parameters>
+class ConstantProperty final : public CreationProperty<Parameters> {
+ public:
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>* out_shape) const override {
+    MergeShape(*this, "output", &(*out_shape)[0], shape_);
+    return (*out_shape)[0].known();
+  }
+
+ private:
+  void CheckParameters() override { shape_ = ShapeOf(*this, this->param_.extents()); }
+
+  TShape shape_;
+};
+
+template <typename Parameters, int kValue>
+void FillConstant(const MoveCall<Parameters>& call, std::span<const TBlob>,
+                  std::span<const OpReqType> req, std::span<const TBlob> to) {
+  Fill(Constant{kValue}, to[0], req[0], call.context);
+}
+
+const bool kZeros = RegisterMove<ConstantProperty<ConstantParameters>>(
+    TESSERA_TABLE_PLACE, "_zeros", "Zeros.", FillConstant<ConstantParameters, 0>, nullptr);
+const bool kOnes = RegisterMove<ConstantProperty<ConstantParameters>>(
+    TESSERA_TABLE_PLACE, "_ones", "Ones.", FillConstant<ConstantParameters, 1>, nullptr);
+const bool kFull = RegisterMove<ConstantProperty<FullParameters>>(
+    TESSERA_TABLE_PLACE, "_full", "One value everywhere.",
+    [](const MoveCall<FullParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
+       std::span<const TBlob> to) {
+      Fill(Constant{call.param.value}, to[0], req[0], call.context);
+    },
+    nullptr);
+
+// _set_value.
+
+struct SetValueParameters {
+  double src = 0;
+
+  static void Declare(ParameterSchema<SetValueParameters>& schema) {
+    schema.Optional("src", &SetValueParameters::src, "the value of all elements");
+  }
+};
+
+class SetValueProperty final : public MoveProperty<SetValueParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {}; }
+  bool HasGradient() const override { return false; }
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>* out_shape) const override {
+    return (*out_shape)[0].known();
+  }
+  bool InferType(std::vector<DType>*, std::vector<DType>* out_type) const override {
+    if ((*out_type)[0] == DType::kUnknown) (*out_type)[0] = DType::kFloat32;
+    return true;
+  }
+};
+
+const bool kSetValue = RegisterMove<SetValueProperty>(
+    TESSERA_TABLE_PLACE, "_set_value", "One value everywhere, in an array that exists.",
+    [](const MoveCall<SetValueParameters>& call, std::span<const TBlob>,
+       std::span<const OpReqType> req,
+       std::span<const TBlob> to) { Fill(Constant{call.param.src}, to[0], req[0], call.context); },
+    nullptr);
+
+// _arange, _linspace, _eye.
+
+/// Refuses numbers of elements that no array has.
+index_t SizeOrThrow(const OperatorProperty& property, double count, index_t repeat) {
+  const bool fits = count < 0x1p62;
+  const CheckedSize size = CheckedSize(fits ? static_cast<int64_t>(count) : -1) * repeat;
+  if (!size.valid()) {
+    throw InvalidArgument(property.TypeString(), ": ", count, " values, ", repeat,
+                          " times each, are more than an array has");
+  }
+  return *size.value();
+}
+
+struct ArangeParameters {
+  double start = 0;
+  std::optional<double> stop;
+  double step = 1;
+  int repeat = 1;
+  bool infer_range = false;
+  std::string ctx;
+  DType dtype = DType::kFloat32;
+
+  static void Declare(ParameterSchema<ArangeParameters>& schema) {
+    using P = ArangeParameters;
+    schema.Required("start", &P::start, "the first value; the stop, from 0 on, if there is none");
+    schema.Optional("stop", &P::stop, "the value before which the range ends");
+    schema.Optional("step", &P::step, "the difference of values");
+    schema.Optional("repeat", &P::repeat, "number of times that each value is repeated");
+    schema.Range(1);
+    schema.Optional("infer_range", &P::infer_range, "without stop, infer the size from the output");
+    DeclareCreation(schema);
+  }
+  double First() const { return stop || infer_range ? start : 0; }
+};
+
+class ArangeProperty final : public CreationProperty<ArangeParameters> {
+ public:
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>* out_shape) const override {
+    TShape& out = (*out_shape)[0];
+    MergeShape(*this, "output", &out,
+               size_ == TShape::kUnknown ? TShape::OfRank(1) : TShape{size_});
+    return out.known();
+  }
+
+ private:
+  void CheckParameters() override {
+    size_ = TShape::kUnknown;
+    if (param_.infer_range && !param_.stop) return;
+    const double first = param_.First(), stop = param_.stop.value_or(param_.start);
+    const double values = std::ceil((stop - first) / param_.step);
+    if (!(values >= 1)) {
+      throw InvalidArgument(TypeString(), ": a range from ", first, " to ", stop, " in steps of ",
+                            param_.step, " has no values");
+    }
+    size_ = SizeOrThrow(*this, values, param_.repeat);
+  }
+
+  index_t size_ = TShape::kUnknown;
+};
+
+const bool kArange = RegisterMove<ArangeProperty>(
+    TESSERA_TABLE_PLACE, "_arange", "start, start + step, … before stop, each value repeated.",
+    [](const MoveCall<ArangeParameters>& call, std::span<const TBlob>,
+       std::span<const OpReqType> req, std::span<const TBlob> to) {
+      if (req[0] == kNullOp) return;
+      // MXNet computes in the output's type, so that start and step are cut off to integers.
+      const DType dtype = to[0].type_flag_;
+      Fill(Ramp{Rounded(call.param.First(), dtype), Rounded(call.param.step, dtype),
+                call.param.repeat},
+           to[0], req[0], call.context);
+    },
+    nullptr);
+
+struct LinspaceParameters {
+  double start = 0;
+  double stop = 0;
+  int num = 50;
+  bool endpoint = true;
+  std::string ctx;
+  DType dtype = DType::kFloat32;
+
+  static void Declare(ParameterSchema<LinspaceParameters>& schema) {
+    using P = LinspaceParameters;
+    schema.Required("start", &P::start, "the first value");
+    schema.Required("stop", &P::stop, "the last value");
+    schema.Required("num", &P::num, "number of values");
+    schema.Range(0);
+    schema.Optional("endpoint", &P::endpoint, "whether stop is a value itself");
+    DeclareCreation(schema);
+  }
+};
+
+class LinspaceProperty final : public CreationProperty<LinspaceParameters> {
+ public:
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>* out_shape) const override {
+    MergeShape(*this, "output", &(*out_shape)[0], {param_.num});
+    return true;
+  }
+};
+
+const bool kLinspace = RegisterMove<LinspaceProperty>(
+    TESSERA_TABLE_PLACE, "_linspace", "num values from start to stop, evenly spaced.",
+    [](const MoveCall<LinspaceParameters>& call, std::span<const TBlob>,
+       std::span<const OpReqType> req, std::span<const TBlob> to) {
+      const LinspaceParameters& p = call.param;
+      const int steps = std::max(1, p.endpoint ? p.num - 1 : p.num);
+      Fill(Ramp{p.start, (p.stop - p.start) / steps, 1}, to[0], req[0], call.context);
+    },
+    nullptr);
+
+struct EyeParameters {
+  int64_t N = 0;
+  int64_t M = 0;
+  int64_t k = 0;
+  std::string ctx;
+  DType dtype = DType::kFloat32;
+
+  static void Declare(ParameterSchema<EyeParameters>& schema) {
+    schema.Required("N", &EyeParameters::N, "number of rows");
+    schema.Range(0);
+    schema.Optional("M", &EyeParameters::M, "number of columns; by default that of rows");
+    schema.Range(0);
+    schema.Optional("k", &EyeParameters::k, "the diagonal: above the main one if positive");
+    DeclareCreation(schema);
+  }
+  index_t columns() const { return M == 0 ? N : M; }
+};
+
+class EyeProperty final : public CreationProperty<EyeParameters> {
+ public:
+  bool InferShape(std::vector<TShape>*, std::vector<TShape>* out_shape) const override {
+    MergeShape(*this, "output", &(*out_shape)[0], {param_.N, param_.columns()});
+    return true;
+  }
+
+ private:
+  void CheckParameters() override {
+    ProductOfExtents(*this, "output", {param_.N, param_.columns()}, 0, 2);
+  }
+};
+
+const bool kEye = RegisterMove<EyeProperty>(
+    TESSERA_TABLE_PLACE, "_eye", "Ones on a diagonal of a matrix, zeros elsewhere.",
+    [](const MoveCall<EyeParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
+       std::span<const TBlob> to) {
+      Fill(Eye{call.param.columns(), call.param.k}, to[0], req[0], call.context);
+    },
+    nullptr);
+
+// Operators with an input, of which they read the shape alone.
+
+template <typename Parameters>
+class ShapeOnlyProperty : public MoveProperty<Parameters> {
+ public:
+  bool ArgumentHasGradient(int) const override { return false; }
+  std::vector<int> DeclareBackwardDependency(std::span<const int>, std::span<const int>,
+                                             std::span<const int>) const override {
+    return {};
+  }
+};
+
+template <typename Parameters>
+void ZeroGradient(const MoveCall<Parameters>& call, std::span<const TBlob>,
+                  std::span<const OpReqType> req, std::span<const TBlob> to) {
+  ops_internal::MoveZeros(to[0], req[0], call.context);
+}
+
+class LikeProperty final : public ShapeOnlyProperty<NoParameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    return InferSameShape(*this, "data", &(*in_shape)[0], &(*out_shape)[0]);
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[0], out_data[0]}};
+  }
+};
+
+const bool kZerosLike = RegisterMove<LikeProperty>(TESSERA_TABLE_PLACE, "zeros_like",
+                                                   "Zeros of the argument's shape and type.",
+                                                   FillConstant<NoParameters, 0>, ZeroGradient);
+const bool kOnesLike = RegisterMove<LikeProperty>(TESSERA_TABLE_PLACE, "ones_like",
+                                                  "Ones of the argument's shape and type.",
+                                                  FillConstant<NoParameters, 1>, ZeroGradient);
+
+struct ArangeLikeParameters {
+  double start = 0;
+  double step = 1;
+  int repeat = 1;
+  std::string ctx;
+  std::optional<int64_t> axis;
+
+  static void Declare(ParameterSchema<ArangeLikeParameters>& schema) {
+    using P = ArangeLikeParameters;
+    schema.Optional("start", &P::start, "the first value");
+    schema.Optional("step", &P::step, "the difference of values");
+    schema.Optional("repeat", &P::repeat, "number of times that each value is repeated");
+    schema.Range(1);
+    schema.Optional("ctx", &P::ctx, "the device, which the caller chooses");
+    schema.Optional("axis", &P::axis,
+                    "the dimension whose extent the output has; by default it has data's shape");
+  }
+};
+
+class ArangeLikeProperty final : public ShapeOnlyProperty<ArangeLikeParameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    TShape& out = (*out_shape)[0];
+    if (!param_.axis) return InferSameShape(*this, "data", &data, &out);
+    MergeShape(*this, "output", &out, TShape::OfRank(1));
+    if (!data.rank_known()) return false;
+    const int axis = AxisPosition(*this, "axis", *param_.axis, data.ndim());
+    MergeShape(*this, "output", &out, {data[axis]});
+    data[axis] = out[0];
+    return data.known();
+  }
+};
+
+const bool kArangeLike = RegisterMove<ArangeLikeProperty>(
+    TESSERA_TABLE_PLACE, "_contrib_arange_like",
+    "start, start + step, … in the shape of data, or of one dimension.",
+    [](const MoveCall<ArangeLikeParameters>& call, std::span<const TBlob>,
+       std::span<const OpReqType> req, std::span<const TBlob> to) {
+      if (req[0] == kNullOp) return;
+      const DType dtype = to[0].type_flag_;
+      Fill(Ramp{Rounded(call.param.start, dtype), Rounded(call.param.step, dtype),
+                call.param.repeat},
+           to[0], req[0], call.context);
+    },
+    ZeroGradient);
+
+/// A property whose output holds facts of the input's shape in int64.
+template <bool kSize>
+class ShapeArrayProperty final : public ShapeOnlyProperty<NoParameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    TShape& out = (*out_shape)[0];
+    MergeShape(*this, "output", &out, kSize ? TShape{1} : TShape::OfRank(1));
+    if (!kSize && data.rank_known()) MergeShape(*this, "output", &out, {data.ndim()});
+    return data.known();
+  }
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    MergeType(*this, "output", &(*out_type)[0], DType::kInt64);
+    return (*in_type)[0] != DType::kUnknown;
+  }
+};
+
+const bool kShapeArray = RegisterMove<ShapeArrayProperty<false>>(
+    TESSERA_TABLE_PLACE, "shape_array", "The extents of data.",
+    [](const MoveCall<NoParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
+       std::span<const TBlob> to) {
+      ShapeExtents extents{};
+      std::copy(call.in_shape[0].begin(), call.in_shape[0].end(), extents.extents);
+      Fill(extents, to[0], req[0], call.context);
+    },
+    ZeroGradient);
+const bool kSizeArray = RegisterMove<ShapeArrayProperty<true>>(
+    TESSERA_TABLE_PLACE, "size_array", "The number of elements of data.",
+    [](const MoveCall<NoParameters>& call, std::span<const TBlob>, std::span<const OpReqType> req,
+       std::span<const TBlob> to) {
+      Fill(Constant{static_cast<double>(call.in_shape[0].Size())}, to[0], req[0], call.context);
+    },
+    ZeroGradient);
+
+}  // namespace
+}  // namespace tessera
