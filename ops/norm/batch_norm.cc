@@ -1,0 +1,329 @@
+// BatchNorm: each channel with mean 0 and variance 1, then scaled and shifted.
+//
+//   out = (x - mean) * invstd * gamma + beta,  invstd = 1 / sqrt(var + eps)
+//
+// In training, mean and var are the batch's, var divided by the number of elements, and Forward
+// changes moving_mean and moving_var: m * momentum + statistic * (1 - momentum). Outside of
+// training and with use_global_stats they are moving_mean and moving_var. With fix_gamma, the
+// default, gamma counts as 1 and has gradient 0.
+//
+//   d gamma = sum g xhat    d beta = sum g    xhat = (x - mean) invstd, n elements a channel
+//   d x = gamma invstd (g - d beta / n - xhat d gamma / n); with moving statistics gamma invstd g
+//
+// The outputs mean and var, shown with output_mean_var, are the mean and, as in MXNet, invstd;
+// BatchNorm_v1 gives the variance. Shapes: data of rank 2 or higher (1 with axis=0), all others
+// (channels). Types: float32, float64, float16, bfloat16; gamma, beta, statistics and sums are
+// float32 for 16-bit data. Runs on the CPU.
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/typed_operator.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: the row driver
+
+/// The parameters of BatchNorm, or of BatchNorm_v1, which has fewer.
+template <bool kIsV1>
+struct NormParameters {
+  static constexpr bool kShowsInverse = !kIsV1;  ///< whether `var` is 1 / sqrt(var + eps)
+  double eps = 0.0010000000474974513;
+  float momentum = 0.9f;
+  bool fix_gamma = true;
+  bool use_global_stats = false;
+  bool output_mean_var = false;
+  int64_t axis = 1;
+  bool cudnn_off = false;
+  std::optional<float> min_calib_range;
+  std::optional<float> max_calib_range;
+
+  static void Declare(ParameterSchema<NormParameters>& schema) {
+    using P = NormParameters;
+    schema.Optional("eps", &P::eps, "added to the variance");
+    schema.Range(0);
+    schema.Optional("momentum", &P::momentum, "weight of the old moving statistics");
+    schema.Range(0, 1);
+    schema.Optional("fix_gamma", &P::fix_gamma, "use 1 in place of gamma");
+    schema.Optional("use_global_stats", &P::use_global_stats,
+                    "use the moving statistics in training too");
+    schema.Optional("output_mean_var", &P::output_mean_var, "show the outputs mean and var");
+    if (kIsV1) return;
+    schema.Optional("axis", &P::axis, "the axis of channels");
+    schema.Optional("cudnn_off", &P::cudnn_off, "accepted for old graphs; not used");
+    schema.Optional("min_calib_range", &P::min_calib_range, "accepted for old graphs; not used");
+    schema.Optional("max_calib_range", &P::max_calib_range, "accepted for old graphs; not used");
+  }
+};
+using BatchNormParameters = NormParameters</*kIsV1=*/false>;
+using BatchNormV1Parameters = NormParameters</*kIsV1=*/true>;
+
+enum Input { kData, kGamma, kBeta, kMovingMean, kMovingVar };
+enum OutputValue { kOut, kMean, kVar };
+
+template <typename Parameters>
+class BatchNormProperty final : public ParameterizedProperty<Parameters> {
+ public:
+  std::vector<std::string> ListArguments() const override {
+    return {"data", "gamma", "beta", "moving_mean", "moving_var"};
+  }
+  std::vector<std::string> ListOutputs() const override { return {"output", "mean", "var"}; }
+  int NumVisibleOutputs() const override { return this->param_.output_mean_var ? 3 : 1; }
+  std::vector<int> MutatedInputs() const override { return {kMovingMean, kMovingVar}; }
+  bool ArgumentHasGradient(int argument) const override { return argument <= kBeta; }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    auto& in = *in_shape;
+    auto& out = *out_shape;
+    MergeEqualShapes(*this, {{"data", &in[kData]}, {"output", &out[kOut]}});
+    TShape channels = TShape::OfRank(1);
+    int axis = 0;
+    if (in[kData].rank_known()) {
+      axis = NormalizedAxis(*this, this->param_.axis, in[kData]);
+      channels[0] = in[kData][axis];
+    }
+    MergeEqualShapes(*this, {{"data's channels", &channels},
+                             {"gamma", &in[kGamma]},
+                             {"beta", &in[kBeta]},
+                             {"moving_mean", &in[kMovingMean]},
+                             {"moving_var", &in[kMovingVar]},
+                             {"mean", &out[kMean]},
+                             {"var", &out[kVar]}});
+    if (!in[kData].rank_known()) return false;
+    in[kData][axis] = channels[0];
+    out[kOut][axis] = channels[0];
+    return in[kData].known();
+  }
+
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    auto& in = *in_type;
+    auto& out = *out_type;
+    if (in[kData] == DType::kUnknown) in[kData] = out[kOut];
+    DType statistics = DType::kUnknown;
+    const auto meet = [&](std::string_view what, DType known) {
+      if (known == DType::kUnknown) return;
+      if (statistics == DType::kUnknown) statistics = known;
+      if (known != statistics) {
+        throw InvalidArgument(this->TypeString(), ": ", what, " has element type ", known,
+                              ", expected ", statistics, ", as data has type ", in[kData]);
+      }
+    };
+    if (in[kData] != DType::kUnknown) {
+      const bool narrow = in[kData] == DType::kFloat16 || in[kData] == DType::kBFloat16;
+      statistics = narrow ? DType::kFloat32 : in[kData];
+    }
+    const std::vector<std::string> names = ListArguments();
+    for (size_t i = kGamma; i <= kMovingVar; ++i) meet(names[i], in[i]);
+    meet("mean", out[kMean]);
+    meet("var", out[kVar]);
+    // 16-bit data have statistics of type float32 too.
+    if (in[kData] == DType::kUnknown && statistics == DType::kFloat64) in[kData] = statistics;
+    if (out[kOut] != DType::kUnknown && out[kOut] != in[kData]) {
+      throw InvalidArgument(this->TypeString(), ": output has element type ", out[kOut],
+                            ", expected that of data, ", in[kData]);
+    }
+    out[kOut] = in[kData];
+    for (size_t i = kGamma; i <= kMovingVar; ++i) in[i] = statistics;
+    out[kMean] = statistics;
+    out[kVar] = statistics;
+    return in[kData] != DType::kUnknown;
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    return {out_grad[kOut], in_data[kData], in_data[kGamma], out_data[kMean], out_data[kVar]};
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[kData], out_data[kOut]}};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                 std::span<const int>, std::span<const int>,
+                                                 std::span<const int> in_grad) const override {
+    return {{out_grad[kOut], in_grad[kData]}};
+  }
+};
+
+/// One number for each channel, of type T.
+template <typename T>
+class PerChannel {
+ public:
+  explicit PerChannel(const TBlob& array, OpReqType req = kWriteTo)
+      : data_(static_cast<T*>(array.dptr_)), req_(req) {}
+  T operator[](index_t channel) const { return data_[channel]; }
+  void Set(index_t channel, double value) const {
+    if (req_ == kNullOp) return;
+    data_[channel] = static_cast<T>(req_ == kAddTo ? data_[channel] + value : value);
+  }
+
+ private:
+  T* const data_;
+  const OpReqType req_;
+};
+
+template <typename Parameters>
+class BatchNormOperator final : public Operator {
+ public:
+  explicit BatchNormOperator(const Parameters& param) : param_(param) {}
+
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
+    VisitComputedIn(in_data[kGamma].type_flag_, [&](auto one) {
+      using T = decltype(one);
+      if (context.is_train && !param_.use_global_stats) {
+        ForwardOfBatch<T>(in_data, req, out_data);
+      } else {
+        ForwardOfMoving<T>(in_data, req, out_data);
+      }
+    });
+  }
+
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                std::span<const TBlob> in_data, std::span<const TBlob> out_data,
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    const bool of_batch = context.is_train && !param_.use_global_stats;
+    VisitComputedIn(in_data[kGamma].type_flag_, [&](auto one) {
+      using T = decltype(one);
+      const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, Axis(in_data[kData]));
+      const index_t n = rows.Length();
+      const PerChannel<T> gamma(in_data[kGamma]), mean(out_data[kMean]), var(out_data[kVar]);
+      const PerChannel<T> gamma_grad(in_grad[kGamma], req[kGamma]);
+      const PerChannel<T> beta_grad(in_grad[kBeta], req[kBeta]);
+      RowCall(rows)
+          .Read(out_grad[kOut])
+          .Read(in_data[kData])
+          .Write(in_grad[kData], req[kData])
+          .template Run<T>(1, [&](index_t c, const T* const* in, T* const* out) {
+            const T* const g = in[0];
+            const T* const x = in[1];
+            T* const dx = out[0];
+            const T center = mean[c];
+            const T invstd = Parameters::kShowsInverse ? var[c] : Inverse<T>(var[c]);
+            const double sum = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; });
+            const double dot =
+                SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * (x[i] - center); });
+            const T factor = (param_.fix_gamma ? T(1) : gamma[c]) * invstd;
+            if (of_batch && n > 0) {
+              const double count = static_cast<double>(n);
+              const T shift = static_cast<T>(sum / count);
+              const T slope = static_cast<T>(dot / count) * invstd * invstd;
+              ForEach(n, [=](index_t i) TESSERA_LOOP_BODY {
+                dx[i] = factor * (g[i] - shift - (x[i] - center) * slope);
+              });
+            } else {
+              ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = factor * g[i]; });
+            }
+            gamma_grad.Set(c, param_.fix_gamma ? 0 : dot * static_cast<double>(invstd));
+            beta_grad.Set(c, sum);
+          });
+    });
+  }
+
+ private:
+  int Axis(const TBlob& data) const {
+    return static_cast<int>(param_.axis < 0 ? param_.axis + data.shape_.ndim() : param_.axis);
+  }
+  template <typename T>
+  T Inverse(double var) const {
+    return static_cast<T>(1 / std::sqrt(var + static_cast<double>(param_.eps)));
+  }
+
+  template <typename T>
+  void ForwardOfBatch(std::span<const TBlob> in_data, std::span<const OpReqType> req,
+                      std::span<const TBlob> out_data) const {
+    const RowLayout rows = RowLayout::Channels(in_data[kData].shape_, Axis(in_data[kData]));
+    const index_t n = rows.Length();
+    const double momentum = static_cast<double>(param_.momentum);
+    const PerChannel<T> gamma(in_data[kGamma]), beta(in_data[kBeta]);
+    const PerChannel<T> moving_mean(in_data[kMovingMean], req[3]);
+    const PerChannel<T> moving_var(in_data[kMovingVar], req[4]);
+    const PerChannel<T> out_mean(out_data[kMean], req[kMean]), out_var(out_data[kVar], req[kVar]);
+    RowCall(rows)
+        .Read(in_data[kData])
+        .Write(out_data[kOut], req[kOut])
+        .template Run<T>(1, [&](index_t c, const T* const* in, T* const* out) {
+          const T* const x = in[0];
+          T* const y = out[0];
+          double mean = 0, var = 0;
+          if (n > 0) {
+            mean = SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return x[i]; }) /
+                   static_cast<double>(n);
+            const T center = static_cast<T>(mean);
+            var = SumOf<T>(n, [=](index_t i)
+                                  TESSERA_LOOP_BODY { return (x[i] - center) * (x[i] - center); }) /
+                  static_cast<double>(n);
+            moving_mean.Set(c,
+                            static_cast<double>(moving_mean[c]) * momentum + mean * (1 - momentum));
+            moving_var.Set(c, static_cast<double>(moving_var[c]) * momentum + var * (1 - momentum));
+          }
+          const T center = static_cast<T>(mean);
+          const T invstd = Inverse<T>(var);
+          const T scale = param_.fix_gamma ? invstd : invstd * gamma[c];
+          const T shift = beta[c];
+          ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = (x[i] - center) * scale + shift; });
+          out_mean.Set(c, mean);
+          out_var.Set(c, Parameters::kShowsInverse ? static_cast<double>(invstd) : var);
+        });
+  }
+
+  template <typename T>
+  void ForwardOfMoving(std::span<const TBlob> in_data, std::span<const OpReqType> req,
+                       std::span<const TBlob> out_data) const {
+    const Shape<3> shape = in_data[kData].shape_.FlatTo3D(Axis(in_data[kData]));
+    const index_t channels = shape[1];
+    const PerChannel<T> gamma(in_data[kGamma]), beta(in_data[kBeta]);
+    const PerChannel<T> moving_mean(in_data[kMovingMean]), moving_var(in_data[kMovingVar]);
+    const PerChannel<T> out_mean(out_data[kMean], req[kMean]), out_var(out_data[kVar], req[kVar]);
+    std::vector<T> scales(static_cast<size_t>(channels)), shifts(static_cast<size_t>(channels));
+    for (index_t c = 0; c < channels; ++c) {
+      const T invstd = Inverse<T>(static_cast<double>(moving_var[c]));
+      const T scale = param_.fix_gamma ? invstd : invstd * gamma[c];
+      scales[static_cast<size_t>(c)] = scale;
+      shifts[static_cast<size_t>(c)] = beta[c] - moving_mean[c] * scale;
+      out_mean.Set(c, static_cast<double>(moving_mean[c]));
+      out_var.Set(c, static_cast<double>(Parameters::kShowsInverse ? invstd : moving_var[c]));
+    }
+    if (req[kOut] == kNullOp) return;
+    const bool channels_last = shape[2] == 1;
+    const index_t n = channels_last ? channels : shape[2];
+    const T* const scale = scales.data();
+    const T* const shift = shifts.data();
+    RowCall(RowLayout::Contiguous(channels_last ? shape[0] : shape[0] * channels, n))
+        .Read(in_data[kData])
+        .Write(out_data[kOut], req[kOut])
+        .template Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
+          const T* const x = in[0];
+          T* const y = out[0];
+          if (channels_last) {
+            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * scale[i] + shift[i]; });
+          } else {
+            const T a = scale[row % channels], b = shift[row % channels];
+            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * a + b; });
+          }
+        });
+  }
+
+  const Parameters param_;
+};
+
+[[maybe_unused]] const bool kRegistered[] = {
+    RegisterTypedOperator<BatchNormProperty<BatchNormParameters>,
+                          BatchNormOperator<BatchNormParameters>>(
+        TESSERA_TABLE_PLACE, "BatchNorm",
+        "Each channel with mean 0 and variance 1, then scaled and shifted."),
+    RegisterTypedOperator<BatchNormProperty<BatchNormV1Parameters>,
+                          BatchNormOperator<BatchNormV1Parameters>>(
+        TESSERA_TABLE_PLACE, "BatchNorm_v1", "BatchNorm of axis 1, for old graphs."),
+};
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU

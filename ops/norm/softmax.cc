@@ -1,0 +1,357 @@
+// Softmax and its kin, along one axis.
+//
+//   softmax      y = exp(x / t) / sum exp(x / t)      d x = y (g - sum g y) / t
+//   softmin      softmax of -x                        the negative of that
+//   log_softmax  y = x / t - log sum exp(x / t)       d x = (g - exp(y) sum g) / t
+//
+// t is `temperature`. The largest element is subtracted before exp. softmax can take the number of
+// elements of each row that count (use_length): the others, and their gradients, are 0.
+// SoftmaxActivation is softmax over the last axis, or over axis 1 with mode=channel.
+//
+// Shapes: any of rank 1 or higher; out like data; length like data without the axis. Types:
+// float32, float64, float16, bfloat16, computed in float32 or float64; out has the type `dtype` if
+// that is given; length int32 or int64. Runs on the CPU.
+#include <cmath>
+#include <optional>
+
+#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/kernel.h"
+#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/typed_operator.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: the row driver
+
+enum class Kind { kSoftmax, kSoftmin, kLogSoftmax };
+
+struct SoftmaxParameters {
+  int64_t axis = -1;
+  std::optional<double> temperature;
+  DType dtype = DType::kUnknown;
+  bool use_length = false;
+
+  static void Declare(ParameterSchema<SoftmaxParameters>& schema) {
+    using P = SoftmaxParameters;
+    schema.Optional("axis", &P::axis, "the axis along which elements add up to 1");
+    schema.Optional("temperature", &P::temperature, "divides the data; None is 1");
+    schema.Choice("dtype", &P::dtype,
+                  {{"None", DType::kUnknown},
+                   {"float16", DType::kFloat16},
+                   {"float32", DType::kFloat32},
+                   {"float64", DType::kFloat64},
+                   {"bfloat16", DType::kBFloat16}},
+                  "element type of the output; None is that of data");
+    schema.Optional("use_length", &P::use_length,
+                    "take the number of elements that count from the input `length`");
+  }
+};
+
+enum class ActivationMode { kInstance, kChannel };
+
+struct SoftmaxActivationParameters {
+  ActivationMode mode = ActivationMode::kInstance;
+
+  static void Declare(ParameterSchema<SoftmaxActivationParameters>& schema) {
+    schema.Choice("mode", &SoftmaxActivationParameters::mode,
+                  {{"instance", ActivationMode::kInstance}, {"channel", ActivationMode::kChannel}},
+                  "instance: along the last axis; channel: along axis 1");
+  }
+};
+
+/// The parameters as the rows need them.
+struct SoftmaxCall {
+  Kind kind = Kind::kSoftmax;
+  double scale = 1;  ///< of the data
+  bool use_length = false;
+  int64_t axis = -1;
+
+  SoftmaxCall(Kind what, const SoftmaxParameters& param)
+      : kind(what),
+        scale((what == Kind::kSoftmin ? -1 : 1) / param.temperature.value_or(1)),
+        use_length(param.use_length),
+        axis(param.axis) {}
+  explicit SoftmaxCall(const SoftmaxActivationParameters& param)
+      : axis(param.mode == ActivationMode::kInstance ? -1 : 1) {}
+
+  RowLayout Rows(const TShape& shape) const {
+    return RowLayout::Along(shape, static_cast<int>(axis < 0 ? axis + shape.ndim() : axis));
+  }
+};
+
+constexpr index_t kBlock = 512;
+
+/// Returns the sum of exp((x - largest) * scale), whose terms `keep(first, n)` returns memory for.
+template <typename T, typename Keep>
+double ExpSum(const T* x, T largest, T scale, index_t n, const Keep& keep) {
+  double total = 0;
+  for (index_t first = 0; first < n; first += kBlock) {
+    const index_t count = std::min(kBlock, n - first);
+    const T* const from = x + first;
+    T* const terms = keep(first);
+    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY { terms[i] = (from[i] - largest) * scale; });
+    op::exp::ArrayKernel(terms, terms, count);
+    total += SumOf<T>(count, [=](index_t i) TESSERA_LOOP_BODY { return terms[i]; });
+  }
+  return total;
+}
+
+/// Returns the element of which (x - it) * scale is at most 0.
+template <typename T>
+T Reference(const T* x, T scale, index_t n, T* negated) {
+  if (scale >= T(0)) return LargestOf(x, n);
+  T largest = -std::numeric_limits<T>::infinity();
+  for (index_t first = 0; first < n; first += kBlock) {
+    const index_t count = std::min(kBlock, n - first);
+    const T* const from = x + first;
+    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY { negated[i] = -from[i]; });
+    largest = std::max(largest, LargestOf(negated, count));
+  }
+  return -largest;
+}
+
+template <typename T>
+void ForwardRow(const SoftmaxCall& call, const T* x, T* y, index_t n) {
+  alignas(64) T block[kBlock];
+  const T scale = static_cast<T>(call.scale);
+  const T largest = Reference(x, scale, n, block);
+  if (call.kind == Kind::kLogSoftmax) {
+    const T log_sum =
+        static_cast<T>(std::log(ExpSum(x, largest, scale, n, [&](index_t) { return block; })));
+    ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = (x[i] - largest) * scale - log_sum; });
+    return;
+  }
+  const T sum =
+      static_cast<T>(ExpSum(x, largest, scale, n, [&](index_t first) { return y + first; }));
+  const T factor = T(1) / sum;
+  ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] *= factor; });
+}
+
+template <typename T>
+void BackwardRow(const SoftmaxCall& call, const T* g, const T* y, T* dx, index_t n) {
+  const T scale = static_cast<T>(call.scale);
+  if (call.kind == Kind::kLogSoftmax) {
+    alignas(64) T block[kBlock];
+    const T sum = static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i]; }));
+    for (index_t first = 0; first < n; first += kBlock) {
+      const index_t count = std::min(kBlock, n - first);
+      op::exp::ArrayKernel(y + first, block, count);
+      const T* const exps = block;
+      const T* const head = g + first;
+      T* const to = dx + first;
+      ForEach(count,
+              [=](index_t i) TESSERA_LOOP_BODY { to[i] = (head[i] - exps[i] * sum) * scale; });
+    }
+    return;
+  }
+  const T dot =
+      static_cast<T>(SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return g[i] * y[i]; }));
+  ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = y[i] * (g[i] - dot) * scale; });
+}
+
+/// The number of elements of each row that count.
+class Lengths {
+ public:
+  Lengths(const SoftmaxCall& call, std::span<const TBlob> in_data, index_t n)
+      : array_(call.use_length ? in_data[1] : TBlob()), n_(n) {}
+  index_t Of(index_t row) const {
+    if (array_.dptr_ == nullptr) return n_;
+    int64_t length = 0;
+    const index_t size = DTypeSizeBytes(array_.type_flag_);
+    LoadRow(static_cast<const char*>(array_.dptr_) + row * size, array_.type_flag_, 1, 1, &length);
+    return std::clamp<int64_t>(length, 0, n_);
+  }
+
+ private:
+  const TBlob array_;
+  const index_t n_;
+};
+
+class SoftmaxOperator : public Operator {
+ public:
+  explicit SoftmaxOperator(const SoftmaxCall& call) : call_(call) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    const RowLayout rows = call_.Rows(in_data[0].shape_);
+    const index_t n = rows.Length();
+    const Lengths lengths(call_, in_data, n);
+    RowCall call(rows);
+    call.Read(in_data[0]).Write(out_data[0], req[0]);
+    VisitComputedIn(ComputedInReal(in_data[0].type_flag_, out_data[0].type_flag_), [&](auto one) {
+      using T = decltype(one);
+      call.Run<T>(expr::FunctorCost<op::exp, T>(),
+                  [&](index_t row, const T* const* in, T* const* out) {
+                    const index_t length = lengths.Of(row);
+                    ForwardRow(call_, in[0], out[0], length);
+                    std::fill(out[0] + length, out[0] + n, T(0));
+                  });
+    });
+  }
+
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                std::span<const TBlob> out_data, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    if (req[0] == kNullOp) return;
+    const RowLayout rows = call_.Rows(out_data[0].shape_);
+    const index_t n = rows.Length();
+    const Lengths lengths(call_, in_data, n);
+    RowCall call(rows);
+    call.Read(out_grad[0]).Read(out_data[0]).Write(in_grad[0], req[0]);
+    VisitComputedIn(ComputedInReal(in_grad[0].type_flag_, out_data[0].type_flag_), [&](auto one) {
+      using T = decltype(one);
+      call.Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
+        const index_t length = lengths.Of(row);
+        BackwardRow(call_, in[0], in[1], out[0], length);
+        std::fill(out[0] + length, out[0] + n, T(0));
+      });
+    });
+  }
+
+ private:
+  const SoftmaxCall call_;
+};
+
+template <Kind kKind>
+class SoftmaxOf final : public SoftmaxOperator {
+ public:
+  explicit SoftmaxOf(const SoftmaxParameters& param) : SoftmaxOperator(SoftmaxCall(kKind, param)) {}
+};
+class SoftmaxActivationOperator final : public SoftmaxOperator {
+ public:
+  explicit SoftmaxActivationOperator(const SoftmaxActivationParameters& param)
+      : SoftmaxOperator(SoftmaxCall(param)) {}
+};
+
+class SoftmaxProperty : public ParameterizedProperty<SoftmaxParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override {
+    if (param_.use_length) return {"data", "length"};
+    return {"data"};
+  }
+  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    TShape& out = (*out_shape)[0];
+    MergeEqualShapes(*this, {{"data", &data}, {"output", &out}});
+    if (!data.rank_known()) {
+      if (!param_.use_length || !(*in_shape)[1].rank_known()) return false;
+      data = TShape::OfRank((*in_shape)[1].ndim() + 1);
+    }
+    const int axis = NormalizedAxis(*this, param_.axis, data);
+    if (param_.use_length) {
+      std::vector<index_t> extents(data.begin(), data.end());
+      extents.erase(extents.begin() + axis);
+      MergeShape(*this, "length", &(*in_shape)[1], TShape(std::span<const index_t>(extents)));
+      const TShape& length = (*in_shape)[1];
+      for (int i = 0; i < length.ndim(); ++i) data[i < axis ? i : i + 1] = length[i];
+    }
+    out = data;
+    return data.known();
+  }
+
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    if (param_.use_length) {
+      DType& length = (*in_type)[1];
+      if (length == DType::kUnknown) length = DType::kInt32;
+      if (length != DType::kInt32 && length != DType::kInt64) {
+        throw InvalidArgument(TypeString(), ": length has element type ", length,
+                              ", expected int32 or int64");
+      }
+    }
+    std::vector<DType> data = {(*in_type)[0]};
+    std::vector<DType> out = {(*out_type)[0]};
+    if (param_.dtype == DType::kUnknown) {
+      const bool known = OperatorProperty::InferType(&data, &out);
+      (*in_type)[0] = data[0];
+      (*out_type)[0] = out[0];
+      return known;
+    }
+    if (out[0] != DType::kUnknown && out[0] != param_.dtype) {
+      throw InvalidArgument(TypeString(), ": output has element type ", out[0],
+                            ", expected that of the parameter dtype, ", param_.dtype);
+    }
+    (*out_type)[0] = param_.dtype;
+    return data[0] != DType::kUnknown;
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    std::vector<int> needed = {out_grad[0], out_data[0]};
+    if (param_.use_length) needed.push_back(in_data[1]);
+    // The gradient's type is known from the data alone.
+    if (param_.dtype != DType::kUnknown) needed.push_back(in_data[0]);
+    return needed;
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    if (param_.dtype != DType::kUnknown) return {};
+    return {{in_data[0], out_data[0]}};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                 std::span<const int>,
+                                                 std::span<const int> out_data,
+                                                 std::span<const int> in_grad) const override {
+    if (param_.dtype != DType::kUnknown) return {};
+    return {{out_grad[0], in_grad[0]}, {out_data[0], in_grad[0]}};
+  }
+};
+
+/// softmin and log_softmax, which have no input `length`.
+class WithoutLengthProperty final : public SoftmaxProperty {
+ protected:
+  void CheckParameters() override {
+    if (param_.use_length) {
+      throw InvalidArgument(TypeString(), ": use_length is True, but only softmax has it");
+    }
+  }
+};
+
+class SoftmaxActivationProperty final : public ParameterizedProperty<SoftmaxActivationParameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    MergeEqualShapes(*this, {{"data", &data}, {"output", &(*out_shape)[0]}});
+    if (!data.rank_known()) return false;
+    NormalizedAxis(*this, SoftmaxCall(param_).axis, data);
+    return data.known();
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
+                                             std::span<const int> out_data) const override {
+    return {out_grad[0], out_data[0]};
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[0], out_data[0]}};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                 std::span<const int>,
+                                                 std::span<const int> out_data,
+                                                 std::span<const int> in_grad) const override {
+    return {{out_grad[0], in_grad[0]}, {out_data[0], in_grad[0]}};
+  }
+};
+
+[[maybe_unused]] const bool kRegistered[] = {
+    RegisterTypedOperator<SoftmaxProperty, SoftmaxOf<Kind::kSoftmax>>(
+        TESSERA_TABLE_PLACE, "softmax",
+        "exp(data / temperature), divided by its sum along an axis."),
+    RegisterTypedOperator<WithoutLengthProperty, SoftmaxOf<Kind::kSoftmin>>(
+        TESSERA_TABLE_PLACE, "softmin", "softmax of the negative data."),
+    RegisterTypedOperator<WithoutLengthProperty, SoftmaxOf<Kind::kLogSoftmax>>(
+        TESSERA_TABLE_PLACE, "log_softmax", "The logarithm of softmax."),
+    RegisterTypedOperator<SoftmaxActivationProperty, SoftmaxActivationOperator>(
+        TESSERA_TABLE_PLACE, "SoftmaxActivation", "softmax along the last axis or along axis 1."),
+};
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU

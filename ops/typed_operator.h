@@ -1,0 +1,109 @@
+#ifndef TESSERA_OPS_TYPED_OPERATOR_H_
+#define TESSERA_OPS_TYPED_OPERATOR_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/property.h"
+#include "tessera/ops/table.h"
+
+namespace tessera::ops_internal {
+
+/// The element types of an operator's first argument.
+enum class TakenTypes {
+  kReal,  ///< float32, float64, float16, bfloat16
+  kAny,
+};
+
+/// Registers Property under `name` for the table at `place`, with Op as its implementation for all
+/// element types, and returns true. Op is constructed from Property's parameters and, if it takes
+/// them, the inputs' shapes.
+template <typename Property, typename Op>
+bool RegisterTypedOperator(const TablePlace& place, std::string_view name,
+                           std::string_view description, TakenTypes types = TakenTypes::kReal) {
+  RegisterRow<Property>(
+      place, name, std::string(description), [] { return std::make_unique<Property>(); },
+      [types](const OperatorProperty& property, std::span<const TShape> in_shape,
+              std::span<const DType> in_type) -> std::unique_ptr<Operator> {
+        if (types == TakenTypes::kReal && !in_type.empty()) {
+          VisitRealDType(in_type[0], property.TypeString(), [](auto) {});
+        }
+        const auto& param = static_cast<const Property&>(property).param();
+        if constexpr (std::is_constructible_v<Op, decltype(param), std::span<const TShape>>) {
+          return std::make_unique<Op>(param, in_shape);
+        } else {
+          return std::make_unique<Op>(param);
+        }
+      });
+  return true;
+}
+
+/// Returns an array in the workspace that `context.requested[index]` is.
+template <typename Dev>
+TBlob WorkspaceArray(const OpContext& context, size_t index, const TShape& shape, DType dtype,
+                     Device device) {
+  const auto bytes = context.requested[index]->template get_space_typed<Dev, 1, uint8_t>(
+      Shape1(shape.Size() * DTypeSizeBytes(dtype)), context.get_stream<Dev>());
+  return TBlob(bytes.dptr_, shape, dtype, device);
+}
+
+/// Merges shapes that must be equal, each given with the name of its value. Throws what MergeShape
+/// throws.
+inline void MergeEqualShapes(const OperatorProperty& property,
+                             std::initializer_list<std::pair<std::string_view, TShape*>> shapes) {
+  TShape common;
+  for (const auto& [what, shape] : shapes) {
+    MergeShape(property, what, shape, common);
+    common = *shape;
+  }
+  for (const auto& [what, shape] : shapes) MergeShape(property, what, shape, common);
+}
+
+/// The value, besides the head gradient, that an element-wise operator's gradient reads.
+enum class GradientOf { kInput, kOutput };
+
+/// The property of an element-wise operator with parameters: one input, one output like it.
+template <typename Parameters, GradientOf kReads>
+class ElementwiseProperty final : public ParameterizedProperty<Parameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    MergeEqualShapes(*this, {{"data", &(*in_shape)[0]}, {"output", &(*out_shape)[0]}});
+    return (*in_shape)[0].known();
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    return {out_grad[0], kReads == GradientOf::kInput ? in_data[0] : out_data[0]};
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[0], out_data[0]}};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                 std::span<const int>, std::span<const int>,
+                                                 std::span<const int> in_grad) const override {
+    return {{out_grad[0], in_grad[0]}};
+  }
+};
+
+/// Returns the axis counted from the front. Throws Error(kInvalidArgument) that names the operator,
+/// `axis` and the shape if there is none.
+inline int NormalizedAxis(const OperatorProperty& property, index_t axis, const TShape& shape) {
+  const index_t rank = shape.ndim();
+  if (axis < -rank || axis >= rank) {
+    throw InvalidArgument(property.TypeString(), ": axis is ", axis, ", but data has shape ", shape,
+                          ", which has ", rank, " axes");
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_TYPED_OPERATOR_H_
