@@ -1,0 +1,135 @@
+// softmax_cross_entropy: the sum over the samples of -log softmax(data) at the label.
+//
+//   out = -sum_i log max(p[i][label[i]], 1e-8),  p = softmax(data) along the classes
+//   d data[i][j] = g (p[i][j] - (j == label[i]))
+//
+// Shapes: data (samples, classes), label (samples), out (1). Types: float32, float64, float16,
+// bfloat16; the label has data's type and is truncated. A label that is no class throws
+// Error(kOutOfRange). Runs on the CPU.
+#include <cmath>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/kernel.h"
+#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/norm/row_loop.h"
+#include "tessera/ops/norm/row_statistics.h"
+#include "tessera/ops/typed_operator.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: the row driver
+
+class SoftmaxCrossEntropyProperty final : public ParameterizedProperty<NoParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {"data", "label"}; }
+  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    TShape& label = (*in_shape)[1];
+    MergeShape(*this, "output", &(*out_shape)[0], {1});
+    MergeShape(*this, "data", &data, TShape::OfRank(2));
+    MergeShape(*this, "label", &label, {data[0]});
+    data[0] = label[0];
+    return data.known();
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    return {out_grad[0], in_data[0], in_data[1]};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int>, std::span<const int> in_data,
+                                                 std::span<const int>,
+                                                 std::span<const int> in_grad) const override {
+    return {{in_data[0], in_grad[0]}};
+  }
+};
+
+/// Returns the label of a row.
+index_t LabelOf(const TBlob& label, index_t row, index_t classes) {
+  const index_t size = DTypeSizeBytes(label.type_flag_);
+  double value;
+  LoadRow(static_cast<const char*>(label.dptr_) + row * size, label.type_flag_, 1, 1, &value);
+  if (!(value > -1 && value < static_cast<double>(classes))) {
+    throw OutOfRange("softmax_cross_entropy: label ", row, " is ", value, ", expected 0 to ",
+                     classes - 1);
+  }
+  return static_cast<index_t>(value);
+}
+
+/// Writes exp(x - largest) to `terms`, and returns their sum.
+template <typename T>
+double ExpSum(const T* x, index_t n, T largest, T* terms) {
+  ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { terms[i] = x[i] - largest; });
+  op::exp::ArrayKernel(terms, terms, n);
+  return SumOf<T>(n, [=](index_t i) TESSERA_LOOP_BODY { return terms[i]; });
+}
+
+class SoftmaxCrossEntropyOperator final : public Operator {
+ public:
+  explicit SoftmaxCrossEntropyOperator(const NoParameters&) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    const RowLayout rows = RowLayout::Along(in_data[0].shape_, 1);
+    const index_t n = rows.Length();
+    std::vector<double> losses(static_cast<size_t>(rows.NumRows()));
+    RowCall call(rows);
+    // The exponentials need memory but are not kept.
+    call.Read(in_data[0]).Write(in_data[0], kNullOp);
+    VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
+      using T = decltype(one);
+      call.Run<T>(kCost, [&](index_t row, const T* const* in, T* const* out) {
+        const index_t label = LabelOf(in_data[1], row, n);
+        const T largest = LargestOf(in[0], n);
+        const double sum = ExpSum(in[0], n, largest, out[0]);
+        const double log = static_cast<double>(in[0][label] - largest) - std::log(sum);
+        losses[static_cast<size_t>(row)] = std::min(-log, -std::log(1e-8));
+      });
+    });
+    double total = 0;
+    for (const double loss : losses) total += loss;
+    StoreOne(total, 0, req[0], out_data[0]);
+  }
+
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                std::span<const TBlob>, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    if (req[0] == kNullOp) return;
+    const RowLayout rows = RowLayout::Along(in_data[0].shape_, 1);
+    const index_t n = rows.Length();
+    double head;
+    LoadRow(out_grad[0].dptr_, out_grad[0].type_flag_, 1, 1, &head);
+    RowCall call(rows);
+    call.Read(in_data[0]).Write(in_grad[0], req[0]);
+    VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
+      using T = decltype(one);
+      call.Run<T>(kCost, [&](index_t row, const T* const* in, T* const* out) {
+        const index_t label = LabelOf(in_data[1], row, n);
+        T* const dx = out[0];
+        const double sum = ExpSum(in[0], n, LargestOf(in[0], n), dx);
+        const T factor = static_cast<T>(head / sum);
+        ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] *= factor; });
+        dx[label] -= static_cast<T>(head);
+      });
+    });
+  }
+
+ private:
+  static constexpr index_t kCost = expr::FunctorCost<op::exp, float>();
+};
+
+[[maybe_unused]] const bool kRegistered =
+    RegisterTypedOperator<SoftmaxCrossEntropyProperty, SoftmaxCrossEntropyOperator>(
+        TESSERA_TABLE_PLACE, "softmax_cross_entropy",
+        "The sum of -log softmax(data) at the labels.");
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU
