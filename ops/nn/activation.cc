@@ -1,20 +1,25 @@
-// Activation: an element-wise nonlinearity.
+// Activation: an element-wise nonlinearity. Also hard_sigmoid and clip.
 //
 //   relu      max(x, 0)           gradient from y:  y > 0
 //   sigmoid   1 / (1 + exp(-x))                     y (1 - y)
 //   tanh      tanh(x)                               1 - y^2
 //   softrelu  log(1 + exp(x))                       1 - exp(-y)
 //   softsign  x / (1 + |x|)                         (1 - |y|)^2
+//   hard_sigmoid  min(1, max(0, alpha x + beta))    alpha where 0 < y < 1
+//   clip      min(a_max, max(a_min, x))             1 where a_min <= x <= a_max
 //
-// All gradients are written in the output y, so that x may be overwritten: with |y| = |x| / (1 +
-// |x|), softsign's 1 / (1 + |x|)^2 is (1 - |y|)^2. Shapes: any; out like data. Types: float32,
-// float64, float16, bfloat16.
+// The gradients of all but clip are written in the output y, so that x may be overwritten: with |y|
+// = |x| / (1 + |x|), softsign's 1 / (1 + |x|)^2 is (1 - |y|)^2. Shapes: any; out like data. Types:
+// float32, float64, float16, bfloat16; clip all types.
 #include <cmath>
 
-#include "tessera/ops/kernel.h"
+#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/typed_operator.h"
 
 namespace tessera {
 namespace {
+
+using namespace ops_internal;  // NOLINT: the map driver
 
 enum class ActivationType { kRelu, kSigmoid, kTanh, kSoftrelu, kSoftsign };
 
@@ -32,135 +37,187 @@ struct ActivationParameters {
   }
 };
 
-class ActivationProperty final : public ParameterizedProperty<ActivationParameters> {
- public:
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    MergeShape(*this, "output", &(*out_shape)[0], (*in_shape)[0]);
-    MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
-    return (*in_shape)[0].known();
-  }
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
-                                             std::span<const int> out_data) const override {
-    return {out_grad[0], out_data[0]};
-  }
-  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
-                                                std::span<const int> out_data) const override {
-    return {{in_data[0], out_data[0]}};
-  }
-  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
-                                                 std::span<const int>, std::span<const int>,
-                                                 std::span<const int> in_grad) const override {
-    return {{out_grad[0], in_grad[0]}};
+struct HardSigmoidParameters {
+  float alpha = 0.2f;
+  float beta = 0.5f;
+
+  static void Declare(ParameterSchema<HardSigmoidParameters>& schema) {
+    schema.Optional("alpha", &HardSigmoidParameters::alpha, "the slope");
+    schema.Optional("beta", &HardSigmoidParameters::beta, "the value at 0");
   }
 };
 
-/// A packet of ones.
-template <typename P>
-TESSERA_HD P One() {
-  return pk::pset1<P>(typename pk::unpacket_traits<P>::type(1));
-}
+struct ClipParameters {
+  float a_min = 0;
+  float a_max = 0;
 
-struct SigmoidGradient : WideFunctor {
-  template <typename T>
-  TESSERA_HD static T Map(T y) {
-    return static_cast<T>(y * (T(1) - y));
-  }
-  template <typename P>
-  TESSERA_HD static P PacketMap(const P& y) {
-    return pk::pmul(y, P(pk::psub(One<P>(), y)));
+  static void Declare(ParameterSchema<ClipParameters>& schema) {
+    schema.Required("a_min", &ClipParameters::a_min, "the smallest value");
+    schema.Required("a_max", &ClipParameters::a_max, "the largest value");
   }
 };
-struct TanhGradient : WideFunctor {
+
+struct ReluGradient {
   template <typename T>
-  TESSERA_HD static T Map(T y) {
-    return static_cast<T>(T(1) - y * y);
+  TESSERA_HD static T Map(T g, T y) {
+    return g * op::relu_grad::Map(y);
   }
-  template <typename P>
-  TESSERA_HD static P PacketMap(const P& y) {
-    return pk::psub(One<P>(), P(pk::pmul(y, y)));
+};
+struct SigmoidGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T y) {
+    return g * (y * (T(1) - y));
+  }
+};
+struct TanhGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T y) {
+    return g * (T(1) - y * y);
   }
 };
 struct SoftreluGradient {
   static constexpr index_t kElementCost = op::kLibraryCost;
   template <typename T>
-  TESSERA_HD static T Map(T y) {
-    using std::expm1;
-    return static_cast<T>(-expm1(static_cast<T>(-y)));
+  TESSERA_HD static T Map(T g, T y) {
+    return -g * op::expm1::Map(static_cast<T>(-y));
   }
 };
-struct SoftsignGradient : WideFunctor {
+struct SoftsignGradient {
   template <typename T>
-  TESSERA_HD static T Map(T y) {
-    return op::square::Map(static_cast<T>(T(1) - op::abs::Map(y)));
+  TESSERA_HD static T Map(T g, T y) {
+    const T rest = T(1) - op::abs::Map(y);
+    return g * (rest * rest);
   }
-  template <RealPacket P>
-  TESSERA_HD static P PacketMap(const P& y) {
-    return op::square::PacketMap(P(pk::psub(One<P>(), op::abs::PacketMap(y))));
+};
+struct HardSigmoid {
+  template <typename T>
+  TESSERA_HD static T Map(T x, T alpha, T beta) {
+    const T y = alpha * x + beta;
+    return y < T(0) ? T(0) : y > T(1) ? T(1) : y;
+  }
+};
+struct HardSigmoidGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T y, T alpha) {
+    return y > T(0) && y < T(1) ? g * alpha : T(0);
+  }
+};
+struct Clip {
+  template <typename T>
+  TESSERA_HD static T Map(T x, T low, T high) {
+    return x > high ? high : x < low ? low : x;
+  }
+};
+struct ClipGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T low, T high) {
+    return x >= low && x <= high ? g : T(0);
   }
 };
 
-template <typename Device, typename T>
-class ActivationOp final : public Operator {
+/// A nonlinearity and its gradient from the head gradient and the output.
+struct Nonlinearity {
+  MapFunction value;
+  MapFunction gradient;
+};
+template <typename Op, typename Gradient>
+Nonlinearity Make() {
+  return {MakeMapFunction<Op, 1>(), MakeMapFunction<Gradient, 2>()};
+}
+/// In the order of ActivationType.
+const Nonlinearity kNonlinearities[] = {
+    Make<op::relu, ReluGradient>(),         Make<op::sigmoid, SigmoidGradient>(),
+    Make<op::tanh, TanhGradient>(),         Make<op::softrelu, SoftreluGradient>(),
+    Make<op::softsign, SoftsignGradient>(),
+};
+const MapFunction kHardSigmoid = MakeMapFunction<HardSigmoid, 3>();
+const MapFunction kHardSigmoidGradient = MakeMapFunction<HardSigmoidGradient, 3>();
+const MapFunction kClip = MakeMapFunction<Clip, 3, MapTypes::kArithmetic>();
+const MapFunction kClipGradient = MakeMapFunction<ClipGradient, 4, MapTypes::kArithmetic>();
+
+class ActivationOperator final : public Operator {
  public:
-  explicit ActivationOp(const ActivationParameters& param) : param_(param) {}
+  explicit ActivationOperator(const ActivationParameters& param)
+      : function_(kNonlinearities[static_cast<size_t>(param.act_type)]) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    auto* stream = context.get_stream<Device>();
-    const auto data = in_data[0].FlatTo1D<Device, T>(stream);
-    const auto out = out_data[0].FlatTo1D<Device, T>(stream);
-    switch (param_.act_type) {
-      case ActivationType::kRelu:
-        return Run<op::relu>(out, req[0], data);
-      case ActivationType::kSigmoid:
-        return Run<op::sigmoid>(out, req[0], data);
-      case ActivationType::kTanh:
-        return Run<op::tanh>(out, req[0], data);
-      case ActivationType::kSoftrelu:
-        return Run<op::softrelu>(out, req[0], data);
-      case ActivationType::kSoftsign:
-        return Run<op::softsign>(out, req[0], data);
-    }
+    MapCall(out_data[0], req[0]).Add(in_data[0]).Run(function_.value, context);
   }
-
   void Backward(const OpContext& context, std::span<const TBlob> out_grad, std::span<const TBlob>,
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
-    auto* stream = context.get_stream<Device>();
-    const auto grad = out_grad[0].FlatTo1D<Device, T>(stream);
-    const auto out = out_data[0].FlatTo1D<Device, T>(stream);
-    const auto data_grad = in_grad[0].FlatTo1D<Device, T>(stream);
-    switch (param_.act_type) {
-      case ActivationType::kRelu:
-        return Chain<op::relu_grad>(data_grad, req[0], grad, out);
-      case ActivationType::kSigmoid:
-        return Chain<SigmoidGradient>(data_grad, req[0], grad, out);
-      case ActivationType::kTanh:
-        return Chain<TanhGradient>(data_grad, req[0], grad, out);
-      case ActivationType::kSoftrelu:
-        return Chain<SoftreluGradient>(data_grad, req[0], grad, out);
-      case ActivationType::kSoftsign:
-        return Chain<SoftsignGradient>(data_grad, req[0], grad, out);
-    }
+    MapCall(in_grad[0], req[0]).Add(out_grad[0]).Add(out_data[0]).Run(function_.gradient, context);
   }
 
  private:
-  using Flat = Tensor<Device, 1, T>;
-
-  template <typename Op>
-  static void Run(Flat out, OpReqType req, const Flat& data) {
-    AssignTo(out, req, F<Op>(data));
-  }
-  template <typename Gradient>
-  static void Chain(Flat data_grad, OpReqType req, const Flat& grad, const Flat& out) {
-    AssignTo(data_grad, req, grad * F<Gradient>(out));
-  }
-
-  const ActivationParameters param_;
+  const Nonlinearity& function_;
 };
 
-TESSERA_REGISTER_OPERATOR(Activation, ActivationProperty, ActivationOp)
-    .Describe("An element-wise nonlinearity: relu, sigmoid, tanh, softrelu or softsign.");
+class HardSigmoidOperator final : public Operator {
+ public:
+  explicit HardSigmoidOperator(const HardSigmoidParameters& param) : param_(param) {}
+
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
+    MapCall(out_data[0], req[0])
+        .Add(in_data[0])
+        .Add(static_cast<double>(param_.alpha))
+        .Add(static_cast<double>(param_.beta))
+        .Run(kHardSigmoid, context);
+  }
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad, std::span<const TBlob>,
+                std::span<const TBlob> out_data, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    MapCall(in_grad[0], req[0])
+        .Add(out_grad[0])
+        .Add(out_data[0])
+        .Add(static_cast<double>(param_.alpha))
+        .Run(kHardSigmoidGradient, context);
+  }
+
+ private:
+  const HardSigmoidParameters param_;
+};
+
+class ClipOperator final : public Operator {
+ public:
+  explicit ClipOperator(const ClipParameters& param) : param_(param) {}
+
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
+    MapCall(out_data[0], req[0])
+        .Add(in_data[0])
+        .Add(static_cast<double>(param_.a_min))
+        .Add(static_cast<double>(param_.a_max))
+        .Run(kClip, context);
+  }
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                std::span<const TBlob> in_data, std::span<const TBlob>,
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    MapCall(in_grad[0], req[0])
+        .Add(out_grad[0])
+        .Add(in_data[0])
+        .Add(static_cast<double>(param_.a_min))
+        .Add(static_cast<double>(param_.a_max))
+        .Run(kClipGradient, context);
+  }
+
+ private:
+  const ClipParameters param_;
+};
+
+[[maybe_unused]] const bool kRegistered[] = {
+    RegisterTypedOperator<ElementwiseProperty<ActivationParameters, GradientOf::kOutput>,
+                          ActivationOperator>(
+        TESSERA_TABLE_PLACE, "Activation",
+        "An element-wise nonlinearity: relu, sigmoid, tanh, softrelu or softsign."),
+    RegisterTypedOperator<ElementwiseProperty<HardSigmoidParameters, GradientOf::kOutput>,
+                          HardSigmoidOperator>(TESSERA_TABLE_PLACE, "hard_sigmoid",
+                                               "alpha * data + beta, limited to [0, 1]."),
+    RegisterTypedOperator<ElementwiseProperty<ClipParameters, GradientOf::kInput>, ClipOperator>(
+        TESSERA_TABLE_PLACE, "clip", "data limited to [a_min, a_max].", TakenTypes::kAny),
+};
 
 }  // namespace
 }  // namespace tessera

@@ -95,5 +95,94 @@ const RowRegistration kRow({
         },
 });
 
+OperatorRow HardSigmoidRow() {
+  OperatorRow row;
+  row.name = "hard_sigmoid";
+  row.shapes_follow_from_output = true;
+  row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
+                   std::vector<Values>*) {
+    const ParameterReader p(parameters);
+    const double alpha = p.Real("alpha", 0.2f), beta = p.Real("beta", 0.5);
+    std::vector<Values> out = {in[0]};
+    for (double& x : out[0].data) x = std::min(1.0, std::max(0.0, alpha * x + beta));
+    return out;
+  };
+  row.cases = {
+      {.name = "defaults", .inputs = {{5, 7}}, .fills = {Fill::Distinct(-4, 4)}},
+      {.name = "steep",
+       .parameters = {{"alpha", "0.75"}, {"beta", "0.25"}},
+       .inputs = {{19}},
+       .fills = {Fill::Distinct(-4, 4)}},
+      {.name = "rank_0", .inputs = {TShape::OfRank(0)}},
+      {.name = "of_nothing", .inputs = {{0, 2}}},
+  };
+  return row;
+}
+
+OperatorRow ClipRow() {
+  OperatorRow row;
+  row.name = "clip";
+  row.shapes_follow_from_output = true;
+  row.takes_integers = true;
+  row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
+                   std::vector<Values>*) {
+    const ParameterReader p(parameters);
+    const double low = p.Real("a_min", 0), high = p.Real("a_max", 0);
+    std::vector<Values> out = {in[0]};
+    for (double& x : out[0].data) x = x > high ? high : x < low ? low : x;
+    return out;
+  };
+  row.backward = [](const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                    const std::vector<Values>& in, const std::vector<Values>&) {
+    const ParameterReader p(parameters);
+    std::vector<Values> grad = {Values(in[0].shape)};
+    for (index_t i = 0; i < in[0].size(); ++i) {
+      const bool inside = in[0][i] >= p.Real("a_min", 0) && in[0][i] <= p.Real("a_max", 0);
+      grad[0][i] = inside ? out_grad[0][i] : 0;
+    }
+    return grad;
+  };
+  const ParameterMap limits = {{"a_min", "-2"}, {"a_max", "1.5"}};
+  const ParameterMap integers = {{"a_min", "-3"}, {"a_max", "5"}};
+  row.cases = {
+      {.name = "limits",
+       .parameters = limits,
+       .inputs = {{5, 7}},
+       .fills = {Fill::Distinct(-4, 4)}},
+      {.name = "rank_0", .parameters = limits, .inputs = {TShape::OfRank(0)}},
+      {.name = "of_nothing", .parameters = limits, .inputs = {{0, 2}}},
+      {.name = "of_nan_and_infinity",
+       .parameters = limits,
+       .inputs = {{5}},
+       .fills = {Fill::Given({NAN, INFINITY, -INFINITY, 1.5, -2})},
+       .large = true},
+      {.name = "limits_in_reverse",
+       .parameters = {{"a_min", "2"}, {"a_max", "-1"}},
+       .inputs = {{6}},
+       .fills = {Fill::Distinct(-4, 4)}},
+      {.name = "integers",
+       .parameters = integers,
+       .inputs = {{40}},
+       .fills = {Fill::Integers(-9, 9)},
+       .dtypes = {DType::kInt8, DType::kInt32, DType::kInt64},
+       .large = true},
+      {.name = "integers_without_sign",
+       .parameters = integers,
+       .inputs = {{40}},
+       .fills = {Fill::Integers(0, 200)},
+       .dtypes = {DType::kUint8},
+       .large = true},
+  };
+  row.errors = {
+      {.name = "without_a_max", .parameters = {{"a_min", "0"}}, .words = {"required", "a_max"}},
+  };
+  return row;
+}
+
+const RowRegistration kOtherRows[] = {
+    RowRegistration(HardSigmoidRow()),
+    RowRegistration(ClipRow()),
+};
+
 }  // namespace
 }  // namespace tessera::ops_testing
