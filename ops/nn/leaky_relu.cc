@@ -1,0 +1,386 @@
+// LeakyReLU: rectifiers that let negative numbers through.
+//
+//   leaky  x > 0 ? x : slope x                       gradient factor  1 or slope
+//   prelu  x > 0 ? x : gamma x                                        1 or gamma
+//   rrelu  x > 0 ? x : m x, m uniform in [lower_bound, upper_bound)   1 or m
+//   elu    x > 0 ? x : slope (exp(x) - 1)                             1 or slope exp(x)
+//   selu   l (x > 0 ? x : a (exp(x) - 1))                             l or l a exp(x)
+//   gelu   x P(x), P the normal distribution's                        P(x) + x p(x)
+//
+// gamma is a vector along axis 1, or of one element, or broadcasts to data; its gradient is the sum
+// of g x where x <= 0. rrelu has a second output, `mask`, with the factors m; outside of training
+// m is (lower_bound + upper_bound) / 2.
+//
+// Shapes: any; out and mask like data. Types: float32, float64, float16, bfloat16.
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/typed_operator.h"
+#if !defined(TESSERA_XPU_GPU)
+#include "tessera/ops/norm/row_loop.h"
+#endif
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: the drivers
+
+enum class LeakyType { kLeaky, kPrelu, kRrelu, kElu, kSelu, kGelu };
+
+struct LeakyReLUParameters {
+  LeakyType act_type = LeakyType::kLeaky;
+  float slope = 0.25f;
+  float lower_bound = 0.125f;
+  float upper_bound = 0.334f;
+
+  static void Declare(ParameterSchema<LeakyReLUParameters>& schema) {
+    using P = LeakyReLUParameters;
+    schema.Choice("act_type", &P::act_type,
+                  {{"elu", LeakyType::kElu},
+                   {"gelu", LeakyType::kGelu},
+                   {"leaky", LeakyType::kLeaky},
+                   {"prelu", LeakyType::kPrelu},
+                   {"rrelu", LeakyType::kRrelu},
+                   {"selu", LeakyType::kSelu}},
+                  "which function");
+    schema.Optional("slope", &P::slope, "factor of negative numbers, for leaky and elu");
+    schema.Optional("lower_bound", &P::lower_bound, "smallest random slope, for rrelu");
+    schema.Optional("upper_bound", &P::upper_bound, "bound of the random slope, for rrelu");
+  }
+};
+
+class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override {
+    if (param_.act_type == LeakyType::kPrelu) return {"data", "gamma"};
+    return {"data"};
+  }
+  std::vector<std::string> ListOutputs() const override {
+    if (IsRandom()) return {"output", "mask"};
+    return {"output"};
+  }
+  Purity purity() const override { return IsRandom() ? Purity::kRandom : Purity::kPure; }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    TShape& out = (*out_shape)[0];
+    if (IsRandom()) {
+      MergeEqualShapes(*this, {{"data", &data}, {"output", &out}, {"mask", &(*out_shape)[1]}});
+    } else {
+      MergeEqualShapes(*this, {{"data", &data}, {"output", &out}});
+    }
+    if (param_.act_type != LeakyType::kPrelu) return data.known();
+    TShape& gamma = (*in_shape)[1];
+    if (!data.rank_known()) return false;
+    if (data.ndim() == 0) {
+      throw InvalidArgument(TypeString(), ": data is a scalar, expected at least one dimension");
+    }
+    const index_t channels = data.ndim() > 1 ? data[1] : 1;
+    if (!gamma.rank_known()) gamma = {channels};
+    if (gamma.ndim() == 1) {
+      if (gamma[0] != 1) {
+        MergeShape(*this, "gamma", &gamma, {channels});
+        if (data.ndim() > 1) {
+          data[1] = gamma[0];
+          out[1] = gamma[0];
+        }
+      }
+    } else if (!Broadcasts(gamma, data)) {
+      throw InvalidArgument(TypeString(), ": gamma has shape ", gamma, ", expected (", channels,
+                            ",), (1,) or a shape that broadcasts to that of data, ", data);
+    }
+    return data.known() && gamma.known();
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    std::vector<int> needed = {out_grad[0], in_data[0]};
+    if (param_.act_type == LeakyType::kPrelu) needed.push_back(in_data[1]);
+    if (IsRandom()) needed.push_back(out_data[1]);
+    return needed;
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[0], out_data[0]}};
+  }
+  std::vector<InplacePair> BackwardInplaceOption(std::span<const int> out_grad,
+                                                 std::span<const int>, std::span<const int>,
+                                                 std::span<const int> in_grad) const override {
+    // gamma's gradient reads the head gradient after data's is written.
+    if (param_.act_type == LeakyType::kPrelu) return {};
+    return {{out_grad[0], in_grad[0]}};
+  }
+  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
+    if (!IsRandom()) return {};
+    return {{ResourceRequest::Type::kRandom}, {ResourceRequest::Type::kTempSpace}};
+  }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
+    if (param_.act_type != LeakyType::kPrelu) return {};
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+
+ protected:
+  void CheckParameters() override {
+    if (!(param_.lower_bound <= param_.upper_bound)) {
+      throw InvalidArgument(TypeString(), ": lower_bound is ", param_.lower_bound,
+                            ", expected at most upper_bound, ", param_.upper_bound);
+    }
+  }
+
+ private:
+  bool IsRandom() const { return param_.act_type == LeakyType::kRrelu; }
+
+  static bool Broadcasts(const TShape& gamma, const TShape& data) {
+    if (gamma.ndim() > data.ndim()) return false;
+    for (int i = 1; i <= gamma.ndim(); ++i) {
+      const index_t small = gamma[gamma.ndim() - i], large = data[data.ndim() - i];
+      if (small != 1 && small != large && small >= 0 && large >= 0) return false;
+    }
+    return true;
+  }
+};
+
+/// x > 0 ? x : slope * x.
+struct Leaky {
+  template <typename T>
+  TESSERA_HD static T Map(T x, T slope) {
+    return x > T(0) ? x : x * slope;
+  }
+};
+struct LeakyGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T slope) {
+    return x > T(0) ? g : g * slope;
+  }
+};
+/// What gamma's gradient sums.
+struct SlopeGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x) {
+    return x > T(0) ? T(0) : g * x;
+  }
+};
+/// scale * (x > 0 ? x : slope * (exp(x) - 1)).
+struct Elu {
+  static constexpr index_t kElementCost = op::kLibraryCost;
+  template <typename T>
+  TESSERA_HD static T Map(T x, T slope, T scale) {
+    return scale * (x > T(0) ? x : slope * op::expm1::Map(x));
+  }
+};
+struct EluGradient {
+  static constexpr index_t kElementCost = op::kLibraryCost;
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T slope, T scale) {
+    return g * scale * (x > T(0) ? T(1) : slope * op::exp::Map(x));
+  }
+};
+constexpr double kInverseRootOfTwoPi = 0.3989422804014327;
+struct GeluGradient {
+  static constexpr index_t kElementCost = 2 * op::kLibraryCost;
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x) {
+    const T probability = T(0.5) * (T(1) + op::erf::Map(static_cast<T>(x * T(M_SQRT1_2))));
+    const T density = T(kInverseRootOfTwoPi) * op::exp::Map(static_cast<T>(T(-0.5) * x * x));
+    return g * (probability + x * density);
+  }
+};
+
+// The constants of G. Klambauer et al., Self-Normalizing Neural Networks (2017), equation 14.
+constexpr double kSeluSlope = 1.6732632423543772;
+constexpr double kSeluScale = 1.0507009873554805;
+
+#if !defined(TESSERA_XPU_GPU)
+
+// Rows of the costly functors above, whose exponentials are computed by array kernels.
+constexpr index_t kBlock = 256;
+
+/// Calls function(first, n) for blocks of at most kBlock elements.
+template <typename Function>
+void InBlocks(index_t n, const Function& function) {
+  for (index_t i = 0; i < n; i += kBlock) function(i, std::min(kBlock, n - i));
+}
+
+template <typename T>
+void EluRow(const T* const* in, T* out, index_t n) {
+  InBlocks(n, [&](index_t first, index_t count) {
+    T buffer[kBlock];
+    const T* const x = in[0] + first;
+    const T* const slope = in[1] + first;
+    const T* const scale = in[2] + first;
+    T* const y = out + first;
+    T* const e = buffer;
+    op::expm1::ArrayKernel(x, e, count);
+    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
+      y[i] = scale[i] * (x[i] > T(0) ? x[i] : slope[i] * e[i]);
+    });
+  });
+}
+
+template <typename T>
+void EluGradientRow(const T* const* in, T* out, index_t n) {
+  InBlocks(n, [&](index_t first, index_t count) {
+    T buffer[kBlock];
+    const T* const g = in[0] + first;
+    const T* const x = in[1] + first;
+    const T* const slope = in[2] + first;
+    const T* const scale = in[3] + first;
+    T* const dx = out + first;
+    T* const e = buffer;
+    op::exp::ArrayKernel(x, e, count);
+    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
+      dx[i] = g[i] * scale[i] * (x[i] > T(0) ? T(1) : slope[i] * e[i]);
+    });
+  });
+}
+
+template <typename T>
+void GeluGradientRow(const T* const* in, T* out, index_t n) {
+  InBlocks(n, [&](index_t first, index_t count) {
+    T buffer[kBlock], other_buffer[kBlock];
+    const T* const g = in[0] + first;
+    const T* const x = in[1] + first;
+    T* const dx = out + first;
+    T* const error = buffer;
+    T* const density = other_buffer;
+    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
+      error[i] = x[i] * T(M_SQRT1_2);
+      density[i] = T(-0.5) * x[i] * x[i];
+    });
+    op::erf::ArrayKernel(error, error, count);
+    op::exp::ArrayKernel(density, density, count);
+    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY {
+      dx[i] = g[i] * (T(0.5) * (T(1) + error[i]) + x[i] * T(kInverseRootOfTwoPi) * density[i]);
+    });
+  });
+}
+
+/// Returns a functor's function on the CPU with rows of its own.
+MapFunction WithRows(MapFunction function, RowFunction<float> of_float,
+                     RowFunction<double> of_double) {
+  function.of_float = of_float;
+  function.of_double = of_double;
+  return function;
+}
+#define TESSERA_WITH_ROWS(function, Row) WithRows(function, &Row<float>, &Row<double>)
+
+#else
+#define TESSERA_WITH_ROWS(function, Row) function
+#endif  // !TESSERA_XPU_GPU
+
+const MapFunction kLeaky = MakeMapFunction<Leaky, 2>();
+const MapFunction kLeakyGradient = MakeMapFunction<LeakyGradient, 3>();
+const MapFunction kSlopeGradient = MakeMapFunction<SlopeGradient, 2>();
+const MapFunction kElu = TESSERA_WITH_ROWS((MakeMapFunction<Elu, 3>()), EluRow);
+const MapFunction kEluGradient =
+    TESSERA_WITH_ROWS((MakeMapFunction<EluGradient, 4>()), EluGradientRow);
+const MapFunction kGelu = MakeMapFunction<op::gelu, 1>();
+const MapFunction kGeluGradient =
+    TESSERA_WITH_ROWS((MakeMapFunction<GeluGradient, 2>()), GeluGradientRow);
+const MapFunction kCopy = MakeMapFunction<op::identity, 1>();
+const ReduceFunction kSum = MakeReduceFunction<SumReducer>();
+#undef TESSERA_WITH_ROWS
+
+class LeakyReLUOperator final : public Operator {
+ public:
+  explicit LeakyReLUOperator(const LeakyReLUParameters& param) : param_(param) {}
+
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
+    if (param_.act_type == LeakyType::kRrelu) return ForwardRandom(context, in_data, req, out_data);
+    MapCall call(out_data[0], req[0]);
+    call.Add(in_data[0]);
+    switch (param_.act_type) {
+      case LeakyType::kPrelu:
+        return call.Add(Gamma(in_data[1], in_data[0].shape_)).Run(kLeaky, context);
+      case LeakyType::kElu:
+        return call.Add(param_.slope).Add(1.0).Run(kElu, context);
+      case LeakyType::kSelu:
+        return call.Add(kSeluSlope).Add(kSeluScale).Run(kElu, context);
+      case LeakyType::kGelu:
+        return call.Run(kGelu, context);
+      default:
+        return call.Add(param_.slope).Run(kLeaky, context);
+    }
+  }
+
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                std::span<const TBlob> in_data, std::span<const TBlob> out_data,
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    MapCall call(in_grad[0], req[0]);
+    call.Add(out_grad[0]).Add(in_data[0]);
+    switch (param_.act_type) {
+      case LeakyType::kPrelu: {
+        const TBlob gamma = Gamma(in_data[1], in_data[0].shape_);
+        call.Add(gamma).Run(kLeakyGradient, context);
+        return GammaGradient(context, out_grad[0], in_data[0], gamma.shape_, req[1], in_grad[1]);
+      }
+      case LeakyType::kRrelu:
+        return call.Add(out_data[1]).Run(kLeakyGradient, context);
+      case LeakyType::kElu:
+        return call.Add(param_.slope).Add(1.0).Run(kEluGradient, context);
+      case LeakyType::kSelu:
+        return call.Add(kSeluSlope).Add(kSeluScale).Run(kEluGradient, context);
+      case LeakyType::kGelu:
+        return call.Run(kGeluGradient, context);
+      default:
+        return call.Add(param_.slope).Run(kLeakyGradient, context);
+    }
+  }
+
+ private:
+  /// Returns gamma with a shape that broadcasts to that of data.
+  static TBlob Gamma(const TBlob& gamma, const TShape& data) {
+    if (gamma.shape_.ndim() != 1 || data.ndim() < 3) return gamma;
+    TShape shape = TShape::OfRank(data.ndim() - 1);
+    for (int i = 0; i < shape.ndim(); ++i) shape[i] = i == 0 ? gamma.shape_[0] : 1;
+    return gamma.reshape(shape);
+  }
+
+  void ForwardRandom(const OpContext& context, std::span<const TBlob> in_data,
+                     std::span<const OpReqType> req, std::span<const TBlob> out_data) const {
+    const TBlob& data = in_data[0];
+    TBlob slopes = out_data[1];
+    if (req[1] != kWriteTo && req[1] != kWriteInplace) {
+      slopes = WorkspaceArray<xpu>(context, 1, data.shape_, data.type_flag_, data.device_);
+    }
+    if (!context.is_train) {
+      MapCall(slopes, kWriteTo)
+          .Add((static_cast<double>(param_.lower_bound) + param_.upper_bound) / 2)
+          .Run(kCopy, context);
+    } else {
+      auto* const stream = context.get_stream<xpu>();
+      auto random = context.requested[0]->template get_random<xpu>(stream);
+      VisitRealDType(data.type_flag_, "LeakyReLU", [&](auto tag) {
+        auto rows = slopes.FlatTo1D<xpu, typename decltype(tag)::type>(stream);
+        random.SampleUniform(&rows, param_.lower_bound, param_.upper_bound);
+      });
+    }
+    MapCall(out_data[0], req[0]).Add(data).Add(slopes).Run(kLeaky, context);
+    if (req[1] == kAddTo) MapCall(out_data[1], kAddTo).Add(slopes).Run(kCopy, context);
+  }
+
+  /// Sums g x over the negative x of each element of gamma, whose shape broadcasts to that of data.
+  static void GammaGradient(const OpContext& context, const TBlob& g, const TBlob& x,
+                            const TShape& gamma, OpReqType req, const TBlob& gradient) {
+    if (req == kNullOp) return;
+    const DType computed = ComputedIn(kSlopeGradient, x.type_flag_);
+    const TBlob terms = WorkspaceArray<xpu>(context, 0, x.shape_, computed, x.device_);
+    MapCall(terms, kWriteTo).Add(g).Add(x).Run(kSlopeGradient, context);
+    Reduce(kSum, terms, BroadcastAxes(x.shape_, gamma), gradient, req, context);
+  }
+
+  const LeakyReLUParameters param_;
+};
+
+[[maybe_unused]] const bool kRegistered =
+    RegisterTypedOperator<LeakyReLUProperty, LeakyReLUOperator>(
+        TESSERA_TABLE_PLACE, "LeakyReLU",
+        "A rectifier that lets negative numbers through: leaky, prelu, rrelu and kin.");
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,271 @@
+// UpSampling: images enlarged by repeating their pixels.
+//
+//   out[n][c][y][x] = in[n][c][y / f][x / f]    d in = the sums over the f x f pixels of out
+//
+// The output is `scale` times as high and wide as arg0, and each of num_args images is enlarged by
+// its own whole factor f to that size. The images are concatenated along the channels
+// (multi_input_mode=concat) or added (sum). Shapes: images (samples, channels, height, width).
+// Types: float32, float64, float16, bfloat16. sample_type=bilinear is not implemented. Runs on the
+// CPU.
+#include <algorithm>
+#include <string>
+
+#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/device/parallel.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: rows and registration
+
+struct UpSamplingParameters {
+  int64_t scale = 1;
+  int64_t num_filter = 0;
+  bool bilinear = false;
+  bool sum = false;
+  int num_args = 1;
+  int64_t workspace = 512;
+
+  static void Declare(ParameterSchema<UpSamplingParameters>& schema) {
+    using P = UpSamplingParameters;
+    schema.Required("scale", &P::scale, "the factor of height and width");
+    schema.Range(1, 1000);
+    schema.Optional("num_filter", &P::num_filter, "channels, for bilinear");
+    schema.Range(0);
+    schema.Choice("sample_type", &P::bilinear, {{"bilinear", true}, {"nearest", false}},
+                  "repeat pixels, or interpolate", /*required=*/true);
+    schema.Choice("multi_input_mode", &P::sum, {{"concat", false}, {"sum", true}},
+                  "what becomes of several images");
+    schema.Required("num_args", &P::num_args, "the number of images");
+    schema.Range(1);
+    schema.Optional("workspace", &P::workspace, "accepted for old graphs; not used");
+    schema.Range(0);
+  }
+};
+
+class UpSamplingProperty final : public ParameterizedProperty<UpSamplingParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override {
+    if (param_.bilinear) return {"data", "weight"};
+    std::vector<std::string> names;
+    for (int i = 0; i < param_.num_args; ++i) names.push_back("arg" + std::to_string(i));
+    return names;
+  }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    if (param_.bilinear) {
+      throw Unimplemented(TypeString(), ": sample_type=bilinear is not implemented");
+    }
+    TShape& out = (*out_shape)[0];
+    for (size_t i = 0; i < in_shape->size(); ++i) {
+      MergeShape(*this, "arg" + std::to_string(i), &(*in_shape)[i], TShape::OfRank(4));
+    }
+    TShape& first = (*in_shape)[0];
+    MergeShape(*this, "output", &out, TShape::OfRank(4));
+    for (const int d : {2, 3}) {
+      if (out[d] != TShape::kUnknown && out[d] % param_.scale == 0) {
+        TShape known = TShape::OfRank(4);
+        known[d] = out[d] / param_.scale;
+        MergeShape(*this, "arg0", &first, known);
+      }
+      if (first[d] == TShape::kUnknown) continue;
+      TShape known = TShape::OfRank(4);
+      known[d] = ProductOfExtents(*this, "output", {first[d], param_.scale}, 0, 2);
+      MergeShape(*this, "output", &out, known);
+    }
+    // All have as many samples, and with `sum` as many channels.
+    TShape common = {out[0], param_.sum ? out[1] : TShape::kUnknown, TShape::kUnknown,
+                     TShape::kUnknown};
+    for (size_t i = 0; i < in_shape->size(); ++i) {
+      const TShape& in = (*in_shape)[i];
+      const TShape known = {in[0], param_.sum ? in[1] : TShape::kUnknown, TShape::kUnknown,
+                            TShape::kUnknown};
+      MergeShape(*this, "arg" + std::to_string(i), &common, known);
+    }
+    index_t channels = 0;
+    bool all_known = true;
+    for (size_t i = 0; i < in_shape->size(); ++i) {
+      TShape& in = (*in_shape)[i];
+      MergeShape(*this, "arg" + std::to_string(i), &in, common);
+      CheckFactor(static_cast<int>(i), in, out);
+      channels = channels < 0 || in[1] < 0 ? TShape::kUnknown : channels + in[1];
+    }
+    if (!param_.sum) {
+      TShape known = TShape::OfRank(4);
+      known[1] = channels;
+      MergeShape(*this, "output", &out, known);
+      CompleteChannels(in_shape, out[1]);
+    }
+    MergeShape(*this, "output", &out, common);
+    for (const TShape& in : *in_shape) all_known = all_known && in.known();
+    return all_known && out.known();
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
+                                             std::span<const int>) const override {
+    return {out_grad[0]};
+  }
+
+ private:
+  /// Throws Error(kInvalidArgument) unless the image can be enlarged to the output by one factor.
+  void CheckFactor(int i, const TShape& in, const TShape& out) const {
+    index_t factor = TShape::kUnknown;
+    for (const int d : {2, 3}) {
+      if (in[d] < 0 || out[d] < 0) continue;
+      const bool fits = in[d] == 0 ? out[d] == 0 : out[d] % in[d] == 0;
+      const index_t of_axis = in[d] == 0 ? TShape::kUnknown : out[d] / in[d];
+      if (!fits || (factor >= 0 && of_axis >= 0 && of_axis != factor)) {
+        throw InvalidArgument(TypeString(), ": arg", i, " has shape ", in,
+                              ", which no whole factor enlarges to the output, ", out);
+      }
+      if (of_axis >= 0) factor = of_axis;
+    }
+  }
+
+  /// Completes the channels of the only image that lacks them.
+  void CompleteChannels(std::vector<TShape>* in_shape, index_t channels) const {
+    if (channels == TShape::kUnknown) return;
+    TShape* lacking = nullptr;
+    for (TShape& in : *in_shape) {
+      if (in[1] != TShape::kUnknown) {
+        channels -= in[1];
+      } else if (lacking != nullptr) {
+        return;
+      } else {
+        lacking = &in;
+      }
+    }
+    if (lacking == nullptr) return;
+    if (channels < 0) {
+      throw InvalidArgument(TypeString(), ": the output has ", -channels,
+                            " channels fewer than its images");
+    }
+    (*lacking)[1] = channels;
+  }
+};
+
+/// One image and where it lies in the output.
+struct Placement {
+  TShape in;
+  index_t out_channels;
+  index_t first_channel;
+  index_t out_height, out_width;
+
+  index_t num_rows() const { return in[0] * in[1] * in[2]; }
+  index_t factor() const { return in[3] > 0 ? out_width / in[3] : 1; }
+  /// Returns the first of the output's elements that row `row` of the image becomes.
+  index_t OutOffset(index_t row) const {
+    const index_t y = row % in[2];
+    const index_t plane = row / in[2];
+    const index_t n = plane / in[1], c = plane % in[1];
+    return ((n * out_channels + first_channel + c) * out_height + y * factor()) * out_width;
+  }
+};
+
+class UpSamplingOperator final : public Operator {
+ public:
+  UpSamplingOperator(const UpSamplingParameters& param, std::span<const TShape> in_shape)
+      : param_(param) {
+    for (const TShape& shape : in_shape) channels_.push_back(shape[1]);
+  }
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    index_t channel = 0;
+    for (size_t i = 0; i < in_data.size(); ++i) {
+      const Placement placement = Place(in_data[i].shape_, out_data[0].shape_, channel);
+      const bool add = req[0] == kAddTo || (param_.sum && i > 0);
+      if (in_data[i].type_flag_ == DType::kFloat64) {
+        Enlarge<double>(placement, in_data[i], add, out_data[0]);
+      } else {
+        Enlarge<float>(placement, in_data[i], add, out_data[0]);
+      }
+      if (!param_.sum) channel += channels_[i];
+    }
+  }
+
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob>,
+                std::span<const TBlob>, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    const TBlob& g = out_grad[0];
+    index_t channel = 0;
+    for (size_t i = 0; i < in_grad.size(); ++i) {
+      const index_t first_channel = channel;
+      if (!param_.sum) channel += channels_[i];
+      if (req[i] == kNullOp) continue;
+      const Placement placement = Place(in_grad[i].shape_, g.shape_, first_channel);
+      if (g.type_flag_ == DType::kFloat64) {
+        Shrink<double>(placement, g, req[i] == kAddTo, in_grad[i]);
+      } else {
+        Shrink<float>(placement, g, req[i] == kAddTo, in_grad[i]);
+      }
+    }
+  }
+
+ private:
+  Placement Place(const TShape& in, const TShape& out, index_t channel) const {
+    return {.in = in,
+            .out_channels = out[1],
+            .first_channel = channel,
+            .out_height = out[2],
+            .out_width = out[3]};
+  }
+
+  template <typename T>
+  static void Enlarge(const Placement& p, const TBlob& in, bool add, const TBlob& out) {
+    const index_t f = p.factor(), width = p.in[3];
+    const index_t size = DTypeSizeBytes(in.type_flag_);
+    ParallelFor(p.num_rows(), StepsPerTask(width * f * f), [&](index_t begin, index_t end) {
+      std::vector<T> narrow(static_cast<size_t>(width)), wide(static_cast<size_t>(width * f));
+      for (index_t row = begin; row < end; ++row) {
+        LoadRow(static_cast<const char*>(in.dptr_) + row * width * size, in.type_flag_, 1, width,
+                narrow.data());
+        for (index_t x = 0; x < width; ++x) {
+          std::fill_n(wide.data() + x * f, f, narrow[static_cast<size_t>(x)]);
+        }
+        char* to = static_cast<char*>(out.dptr_) + p.OutOffset(row) * size;
+        for (index_t i = 0; i < f; ++i, to += width * f * size) {
+          StoreRow(wide.data(), width * f, add, out.type_flag_, to);
+        }
+      }
+    });
+  }
+
+  template <typename T>
+  static void Shrink(const Placement& p, const TBlob& g, bool add, const TBlob& grad) {
+    const index_t f = p.factor(), width = p.in[3];
+    const index_t size = DTypeSizeBytes(g.type_flag_);
+    ParallelFor(p.num_rows(), StepsPerTask(width * f * f), [&](index_t begin, index_t end) {
+      std::vector<T> sums(static_cast<size_t>(width)), wide(static_cast<size_t>(width * f));
+      for (index_t row = begin; row < end; ++row) {
+        std::fill(sums.begin(), sums.end(), T(0));
+        const char* from = static_cast<const char*>(g.dptr_) + p.OutOffset(row) * size;
+        for (index_t i = 0; i < f; ++i, from += width * f * size) {
+          LoadRow(from, g.type_flag_, 1, width * f, wide.data());
+          const T* element = wide.data();
+          for (T& sum : sums) {
+            for (index_t k = 0; k < f; ++k) sum += *element++;
+          }
+        }
+        StoreRow(sums.data(), width, add, grad.type_flag_,
+                 static_cast<char*>(grad.dptr_) + row * width * size);
+      }
+    });
+  }
+
+  const UpSamplingParameters param_;
+  std::vector<index_t> channels_;  // of each image; an unwanted gradient has no blob that tells
+};
+
+[[maybe_unused]] const bool kRegistered =
+    RegisterTypedOperator<UpSamplingProperty, UpSamplingOperator>(
+        TESSERA_TABLE_PLACE, "UpSampling", "Images enlarged by repeating their pixels.");
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU
