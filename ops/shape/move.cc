@@ -115,6 +115,59 @@ void CopyElements(const Block& b) {
   }
 }
 
+/// 16 bytes of elements.
+template <typename T>
+using Elements [[gnu::vector_size(16)]] = T;
+
+/// Returns the elements of the lower halves of a and b in turns, or of the upper halves.
+template <typename T, size_t... kIndex>
+Elements<T> Interleave(Elements<T> a, Elements<T> b, bool upper, std::index_sequence<kIndex...>) {
+  constexpr size_t kCount = sizeof...(kIndex);
+  if (upper) {
+    return __builtin_shufflevector(a, b, (kCount / 2 + kIndex / 2 + kIndex % 2 * kCount)...);
+  }
+  return __builtin_shufflevector(a, b, (kIndex / 2 + kIndex % 2 * kCount)...);
+}
+
+/// Transposes as many rows as a row has elements: log2(rows) steps, each of which interleaves the
+/// upper half of the rows with the lower one.
+template <typename T, size_t kRows = 16 / sizeof(T)>
+void TransposeRows(Elements<T>* rows) {
+  constexpr auto kIndexes = std::make_index_sequence<kRows>();
+  for (size_t step = 1; step < kRows; step *= 2) {
+    Elements<T> mixed[kRows];
+    for (size_t i = 0; i < kRows / 2; ++i) {
+      mixed[2 * i] = Interleave<T>(rows[i], rows[i + kRows / 2], false, kIndexes);
+      mixed[2 * i + 1] = Interleave<T>(rows[i], rows[i + kRows / 2], true, kIndexes);
+    }
+    std::memcpy(rows, mixed, sizeof(mixed));
+  }
+}
+
+/// Copies a tile of kSide x kSide elements to a buffer, transposed.
+template <typename T, index_t kSide>
+void TransposeTile(const char* in, index_t stride, T (*tile)[kSide]) {
+  if constexpr (sizeof(T) < 16) {
+    constexpr index_t kRows = 16 / sizeof(T);
+    for (index_t y = 0; y < kSide; y += kRows) {
+      for (index_t x = 0; x < kSide; x += kRows) {
+        Elements<T> rows[kRows];
+        for (index_t k = 0; k < kRows; ++k) {
+          std::memcpy(&rows[k], in + (y + k) * stride + x * static_cast<index_t>(sizeof(T)), 16);
+        }
+        TransposeRows<T>(rows);
+        for (index_t k = 0; k < kRows; ++k) std::memcpy(&tile[x + k][y], &rows[k], 16);
+      }
+    }
+  } else {
+    for (index_t y = 0; y < kSide; ++y) {
+      for (index_t x = 0; x < kSide; ++x) {
+        tile[x][y] = Get<T>(in + y * stride + x * static_cast<index_t>(sizeof(T)));
+      }
+    }
+  }
+}
+
 /// A transposed block: adjacent elements of the input lie along `outer`, of the output along
 /// `inner`. Tiles of a line on each side pass through a buffer, so that each line of the input is
 /// read once even where many of them fall into one set of the cache.
@@ -131,9 +184,7 @@ void Transpose(const Block& b) {
       const char* const in = b.in + i * kBytes + j * b.inner.in;
       char* const out = b.out + i * b.outer.out + j * kBytes;
       if (rows == kSide && columns == kSide) {
-        for (index_t y = 0; y < kSide; ++y) {
-          for (index_t x = 0; x < kSide; ++x) tile[x][y] = Get<T>(in + y * b.inner.in + x * kBytes);
-        }
+        TransposeTile<T, kSide>(in, b.inner.in, tile);
         for (index_t x = 0; x < kSide; ++x) {
           std::memcpy(out + x * b.outer.out, tile[x], sizeof(tile[x]));
         }
