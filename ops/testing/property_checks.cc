@@ -251,6 +251,7 @@ void CheckReference(const OperatorRow& row, const OperatorCase& test_case) {
     const Fill fill = i < test_case.fills.size() ? test_case.fills[i] : Fill();
     in.push_back(fill.Make(test_case.inputs[i], &random));
   }
+  for (const int i : property->MutatedInputs()) mutated.push_back(in[static_cast<size_t>(i)]);
   const std::vector<Values> out = row.forward(test_case.parameters, in, &mutated);
   for (size_t i = 0; i < out.size(); ++i) {
     const bool visible = i < static_cast<size_t>(property->NumVisibleOutputs());
