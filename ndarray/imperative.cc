@@ -256,7 +256,8 @@ void Call::Run(const RunContext& context, bool is_train) {
 std::vector<NDArray> RunOnce(std::string_view op, std::span<const NDArray> inputs,
                              std::span<const NDArray> outputs, const ParameterMap& parameters,
                              OpReqType req) {
-  const std::unique_ptr<OperatorProperty> property = OperatorRegistry::Get().Create(op, parameters);
+  const std::shared_ptr<const OperatorProperty> property =
+      OperatorRegistry::Get().FindOrCreate(op, parameters);
   const auto call = std::make_shared<Call>(*property, inputs, outputs, req);
   Engine::Get()->PushSync(
       [call](const RunContext& context) { call->Run(context, /*is_train=*/false); }, Device::Cpu(),

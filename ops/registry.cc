@@ -4,7 +4,10 @@
 #include <link.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -58,9 +61,22 @@ struct OperatorRegistry::Impl {
     return "\"" + std::string(operator_name) + "\" at " + std::string(place);
   }
 
+  /// Counts the registrations, after which a name may mean something else.
+  std::atomic<uint64_t> changes{0};
   std::shared_mutex mutex;  // guards all below: libraries may be loaded in any thread
   std::map<std::string, std::unique_ptr<OperatorEntry>, std::less<>> entries;
   std::map<std::string, Meaning, std::less<>> names;
+
+  /// A property that a recent call used.
+  struct Recent {
+    std::mutex mutex;  // guards the members
+    uint64_t changes = 0;
+    std::string name;
+    ParameterMap parameters;
+    std::shared_ptr<const OperatorProperty> property;
+  };
+  /// By hash, one each: parameters that change with every call replace one another.
+  std::array<Recent, 256> recent;
 };
 
 OperatorRegistry::OperatorRegistry() : impl_(std::make_unique<Impl>()) {}
@@ -80,6 +96,30 @@ std::unique_ptr<OperatorProperty> OperatorRegistry::Create(std::string_view name
   property->entry_ = entry;
   property->Init(parameters);
   return property;
+}
+
+std::shared_ptr<const OperatorProperty> OperatorRegistry::FindOrCreate(
+    std::string_view name, const ParameterMap& parameters) const {
+  const std::hash<std::string_view> hash_of;
+  size_t hash = hash_of(name);
+  for (const auto& [key, text] : parameters) hash = hash * 31 + hash_of(key) * 7 + hash_of(text);
+  Impl::Recent& recent = impl_->recent[hash % impl_->recent.size()];
+  const uint64_t changes = impl_->changes.load(std::memory_order_acquire);
+  {
+    const std::lock_guard<std::mutex> lock(recent.mutex);
+    if (recent.property != nullptr && recent.changes == changes && recent.name == name &&
+        recent.parameters == parameters) {
+      return recent.property;
+    }
+  }
+  std::shared_ptr<const OperatorProperty> made = Create(name, parameters);
+  std::shared_ptr<const OperatorProperty> replaced;  // destroyed after the lock
+  const std::lock_guard<std::mutex> lock(recent.mutex);
+  recent.changes = changes;
+  recent.name = name;
+  recent.parameters = parameters;
+  replaced = std::exchange(recent.property, made);
+  return made;
 }
 
 Error OperatorRegistry::UnknownOperator(std::string_view name) const {
@@ -131,6 +171,7 @@ OperatorEntry* OperatorRegistry::Register(OperatorRegistration registration) {
   const std::string place =
       std::string(registration.file) + ":" + std::to_string(registration.line);
   const std::unique_lock<std::shared_mutex> lock(impl_->mutex);
+  impl_->changes.fetch_add(1, std::memory_order_release);
   const auto found = impl_->names.find(registration.name);
   OperatorEntry* entry = nullptr;
   if (found == impl_->names.end()) {
@@ -164,6 +205,7 @@ OperatorEntry* OperatorRegistry::Register(OperatorRegistration registration) {
 
 void OperatorRegistry::AddAlias(OperatorEntry& entry, std::string_view alias) {
   const std::unique_lock<std::shared_mutex> lock(impl_->mutex);
+  impl_->changes.fetch_add(1, std::memory_order_release);
   const auto [found, added] =
       impl_->names.try_emplace(std::string(alias), Impl::Meaning{&entry, ""});
   if (added) entry.aliases.emplace_back(alias);

@@ -40,6 +40,11 @@ class OperatorRegistry {
   std::unique_ptr<OperatorProperty> Create(std::string_view name,
                                            const ParameterMap& parameters) const;
 
+  /// Returns what Create returns, shared with other calls: the properties of recent calls are
+  /// kept, so that their parameters are parsed once. Throws what Create throws.
+  std::shared_ptr<const OperatorProperty> FindOrCreate(std::string_view name,
+                                                       const ParameterMap& parameters) const;
+
   /// Returns the entry with that name or alias, or null. Throws for a name of two operators.
   const OperatorEntry* Find(std::string_view name) const;
 

@@ -206,13 +206,14 @@ void ExpectRefused(std::string_view name, const std::string& first, const std::s
     }
   };
   expect([&] { OperatorRegistry::Get().Create(name, {}); });
+  expect([&] { OperatorRegistry::Get().FindOrCreate(name, {}); });
   expect([&] { OperatorRegistry::Get().Find(name); });
 }
 
 TEST(OperatorRegistryTest, ANameOfTwoOperatorsStandsForNeither) {
   auto& registry = OperatorRegistry::Get();
   ASSERT_NE(registry.Register(At(1, "test_twice")), nullptr);
-  const auto kept = registry.Create("test_twice", {});
+  const auto kept = registry.FindOrCreate("test_twice", {});
   EXPECT_EQ(registry.Register(At(2, "test_twice")), nullptr);
   EXPECT_EQ(registry.Register(At(3, "test_twice", DeviceType::kGpu)), nullptr);
   ExpectRefused("test_twice", "registry_test.cc:1 ", "registry_test.cc:2;");
@@ -228,8 +229,38 @@ TEST(OperatorRegistryTest, ANameOfTwoOperatorsStandsForNeither) {
   }
 }
 
+TEST(OperatorRegistryTest, CallsWithEqualParametersShareAProperty) {
+  const auto& registry = OperatorRegistry::Get();
+  const ParameterMap axis_0 = {{"axis", "0"}}, axis_1 = {{"axis", "1"}};
+  const auto first = registry.FindOrCreate("sum", axis_0);
+  EXPECT_EQ(registry.FindOrCreate("sum", axis_0), first);
+  EXPECT_EQ(first->GetParams().at("axis"), "(0,)");
+  EXPECT_EQ(registry.FindOrCreate("sum", axis_1)->GetParams().at("axis"), "(1,)");
+  EXPECT_EQ(registry.FindOrCreate("max", axis_0)->TypeString(), "max");
+  EXPECT_THROW(registry.FindOrCreate("sum", {{"axes", "0"}}), Error);
+  EXPECT_THROW(registry.FindOrCreate("summ", axis_0), Error);
+}
+
+TEST(OperatorRegistryTest, ThreadsGetThePropertyOfTheirParameters) {
+  constexpr int kScalars = 1000;  // more than are kept
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kScalars; ++i) {
+        const std::string scalar = std::to_string(i);
+        const auto property =
+            OperatorRegistry::Get().FindOrCreate("_plus_scalar", {{"scalar", scalar}});
+        if (std::stod(property->GetParams().at("scalar")) != i) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(OperatorRegistryTest, AStatementsPlaceIsItsFileAndLine) {
-  EXPECT_THAT(OperatorRegistry::Get().Find("Flatten")->place, HasSubstr("ops/shape/flatten.cc:"));
+  EXPECT_THAT(OperatorRegistry::Get().Find("Flatten")->place, HasSubstr("ops/shape/reshape.cc:"));
 }
 
 TEST(OperatorRegistryTest, AnAliasOfTwoOperatorsStandsForNeither) {
