@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/graph/unknown_operator.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera::graph {
@@ -199,6 +200,7 @@ void MergeStatedType(const std::string& text, DType* inferred) {
 }  // namespace
 
 GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known) {
+  RequireImplemented(graph);
   Inference inference(graph, TShape(),
                       [](const OperatorProperty& property, std::vector<TShape>* in,
                          std::vector<TShape>* out) { property.InferShape(in, out); });
@@ -214,6 +216,7 @@ GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, T
 }
 
 GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known) {
+  RequireImplemented(graph);
   Inference inference(graph, DType::kUnknown,
                       [](const OperatorProperty& property, std::vector<DType>* in,
                          std::vector<DType>* out) { property.InferType(in, out); });

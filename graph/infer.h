@@ -23,7 +23,8 @@ struct GraphTypes {
 };
 
 /// Infer from the known shapes or types of variables, by name; see Symbol::InferShape. The shapes
-/// of a node's gradients are those of the inputs of the node that it belongs to.
+/// of a node's gradients are those of the inputs of the node that it belongs to. Throw what
+/// RequireImplemented throws.
 GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known);
 GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known);
 

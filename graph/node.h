@@ -29,6 +29,8 @@ struct Node {
   std::string name;                                  ///< unique among the variables that are bound
   std::vector<NodeEntry> inputs;                     ///< one for each of the operator's arguments
   std::map<std::string, std::string> attributes;     ///< by AttributeName
+  /// The outputs of graphs that the operator runs, such as the body of a loop.
+  std::vector<std::vector<NodeEntry>> subgraphs = {};
   /// The node whose gradient this node computes, if its property is a BackwardProperty.
   std::shared_ptr<Node> forward;
 

@@ -99,7 +99,9 @@ class Symbol {
   /// Infers every shape, in both directions, from the given ones and from the variables' attribute
   /// `__shape__` ("(10,0)", where 0 is unknown). A given shape takes precedence over the variable's
   /// attribute. Throws Error(kInvalidArgument) for an unknown name, and for a contradiction; it
-  /// then names the node and the argument, or the variable, and both shapes.
+  /// then names the node and the argument, or the variable, and both shapes. Throws
+  /// Error(kNotFound) that lists the operators that the registry does not have, at most ten, and
+  /// Error(kUnimplemented) for a node with subgraphs.
   InferredShapes InferShape(const std::map<std::string, TShape>& known) const;
   /// Infers every element type, in both directions, from the given ones and from the variables'
   /// attribute `__dtype__`, which holds DType's numbers. A type that is not determined is float32.
@@ -109,10 +111,11 @@ class Symbol {
   /// Returns the graph in MXNet's format (`*-symbol.json`). Throws Error(kInvalidArgument) for a
   /// name that is not UTF-8.
   std::string ToJson() const;
-  /// Returns the graph of a text in MXNet's format. Throws Error(kDataLoss) for text that is not
-  /// such a graph or nests deeper than 64 levels. Throws Error(kUnimplemented) for control
-  /// dependencies and subgraphs. Throws what Apply throws, with the node's name; Error(kNotFound)
-  /// lists the unknown operators, at most ten.
+  /// Returns the graph of a text in MXNet's format. Operators that the registry does not have, and
+  /// subgraphs, are kept and saved again; inference and binding refuse them by name. Throws
+  /// Error(kDataLoss) for text that is not such a graph or nests deeper than 64 levels. Throws
+  /// Error(kUnimplemented) for control dependencies, and what Apply throws for wrong parameters,
+  /// with the node's name.
   static Symbol FromJson(std::string_view json);
   /// Write ToJson to a file, and return FromJson of a file. Errors name the file: kNotFound if it
   /// does not exist, kFailedPrecondition if it cannot be opened. Save replaces the file when the

@@ -1,7 +1,8 @@
 // MXNet's graph format: nodes in topological order, each with its operator, name, attributes and
 // inputs as [node, output, version]. Files since 2017 keep parameters and other attributes together
 // under "attrs", at first under "attr". Older files have parameters under "param", attributes under
-// "attr", inputs with two numbers, and no nodes for aux states.
+// "attr", inputs with two numbers, and no nodes for aux states. A node whose operator runs other
+// graphs, such as the body of a loop, has them in the same form under "subgraphs".
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -10,7 +11,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -23,6 +23,7 @@
 #include "tessera/base/quote.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/json_value.h"
+#include "tessera/graph/unknown_operator.h"
 #include "tessera/ops/registry.h"
 #include "tessera/symbol/symbol.h"
 
@@ -37,6 +38,7 @@ using graph::MakeNode;
 using graph::MakeVariable;
 using graph::Node;
 using graph::NodeEntry;
+using graph::UnknownOperatorProperty;
 using nlohmann::ordered_json;
 
 namespace {
@@ -45,6 +47,10 @@ namespace {
 constexpr int kFormatVersion = 10901;
 // The first version whose files have a node for every variable.
 constexpr int64_t kVersionWithAllVariables = 900;
+// The first version in which the axis -1 of argmax and argmin is the last one, not all axes.
+constexpr int64_t kVersionWithOptionalAxis = 905;
+// A parameter of Intel's builds of 2017, which chose an implementation.
+constexpr char kParameterOfOtherBuilds[] = "mkldnn_off";
 
 /// Returns the error for a damaged graph, unlike one that asks for the impossible.
 template <typename... Pieces>
@@ -80,6 +86,10 @@ void VisitStrings(const std::optional<JsonValue>& section, const char* name,
     }
     visit(member.key(), member.value().string());
   }
+}
+
+bool IsEmptyList(JsonValue value) {
+  return value.is_null() || (value.is_array() && value.size() == 0);
 }
 
 /// An attribute that MXNet once wrote without underscores, for the node itself (`lr_mult`) or for
@@ -131,7 +141,11 @@ struct NodeFields {
 /// Reads nodes in order. Each refers only to earlier ones.
 class GraphReader {
  public:
-  Symbol Read(JsonValue graph) {
+  /// `version` is MXNet's, for a graph that does not state it.
+  explicit GraphReader(int64_t version = 0) : version_(version) {}
+
+  /// Returns the graph's outputs.
+  std::vector<NodeEntry> Read(JsonValue graph) {
     if (!graph.is_object()) throw Damaged("the text is not a JSON object");
     std::optional<JsonValue> nodes, heads;
     for (JsonWalker member(graph); member.Next();) {
@@ -143,7 +157,6 @@ class GraphReader {
     if (!Require(nodes, "nodes", "the graph").is_array()) {
       throw Damaged("\"nodes\" is not an array");
     }
-    RequireImplemented(*nodes);
     for (JsonWalker node(*nodes); node.Next();) ReadNode(node.value());
     if (!Require(heads, "heads", "the graph").is_array() || heads->size() == 0) {
       throw Damaged("\"heads\" is not a list of outputs");
@@ -152,13 +165,14 @@ class GraphReader {
     for (JsonWalker head(*heads); head.Next();) {
       outputs.push_back(ReadEntry(head.value(), "a head"));
     }
-    return Symbol(std::move(outputs));
+    return outputs;
   }
 
  private:
   // No operator has more parameters. Attributes of users are not counted.
   static constexpr size_t kMaxParameters = 1000;
-  static constexpr size_t kMaxUnknownOperators = 10;
+  // Few operators have more outputs. The graph states no number for operators that are unknown.
+  static constexpr size_t kMaxOutputsOfUnknown = 1000;
 
   /// Reads "mxnet_version": ["int", 10901].
   void ReadVersion(JsonValue attributes) {
@@ -169,43 +183,6 @@ class GraphReader {
         version_ = element.value().integer().value_or(version_);
       }
     }
-  }
-
-  /// Throws for control dependencies and subgraphs, and one error for all unknown operators, each
-  /// with the first node that uses it.
-  static void RequireImplemented(JsonValue nodes) {
-    std::set<std::string> seen;
-    std::string errors;
-    int64_t others = 0;
-    int64_t position = -1;
-    for (JsonWalker node(nodes); node.Next();) {
-      ++position;
-      // ReadNode reports damaged nodes.
-      if (!node.value().is_object()) continue;
-      const NodeFields fields(node.value());
-      for (const auto& [key, field] : {std::pair("control_deps", fields.control_deps),
-                                       std::pair("subgraphs", fields.subgraphs)}) {
-        if (!field || field->is_null() || (field->is_array() && field->size() == 0)) continue;
-        throw Unimplemented("symbol JSON: node ", position, " (", NameOf(fields), ") has \"", key,
-                            "\", which are not implemented");
-      }
-      if (!fields.op || !fields.op->is_string()) continue;
-      const std::string op = fields.op->string();
-      if (op == "null" || OperatorRegistry::Get().Find(op) != nullptr) continue;
-      if (seen.contains(op)) continue;
-      if (seen.size() == kMaxUnknownOperators) {
-        ++others;
-        continue;
-      }
-      seen.insert(op);
-      errors += (errors.empty() ? "node \"" : "; node \"") + NameOf(fields) +
-                "\": " + OperatorRegistry::Get().UnknownOperator(op).what();
-    }
-    if (errors.empty()) return;
-    if (others > 0) {
-      errors += "; and " + std::to_string(others) + " more nodes with other unknown operators";
-    }
-    throw NotFound(errors);
   }
 
   static std::string NameOf(const NodeFields& fields) {
@@ -222,8 +199,12 @@ class GraphReader {
     number.Next();
     const auto id = static_cast<size_t>(Index(number.value(), nodes_.size(), where + ": the node"));
     number.Next();
-    const auto num_outputs = static_cast<size_t>(num_outputs_[id]);
-    return {nodes_[id], Index(number.value(), num_outputs, where + ": the output")};
+    const auto unknown = unknown_.find(id);
+    const size_t num_outputs =
+        unknown == unknown_.end() ? static_cast<size_t>(num_outputs_[id]) : kMaxOutputsOfUnknown;
+    const int output = Index(number.value(), num_outputs, where + ": the output");
+    if (unknown != unknown_.end()) unknown->second->AddOutputsUpTo(output);
+    return {nodes_[id], output};
   }
 
   void ReadNode(JsonValue json) {
@@ -237,6 +218,10 @@ class GraphReader {
     const std::string where = position + " (" + NameOf(fields) + ")";
     if (!Require(fields.inputs, "inputs", where).is_array()) {
       throw Damaged(where, ": \"inputs\" is not an array");
+    }
+    if (fields.control_deps && !IsEmptyList(*fields.control_deps)) {
+      throw Unimplemented("symbol JSON: ", where,
+                          " has \"control_deps\", which are not implemented");
     }
     const std::string op = fields.op->string();
     const bool is_variable = op == "null";
@@ -262,8 +247,9 @@ class GraphReader {
           if (is_parameter(section, key)) read(std::move(key), std::move(value));
         });
       }
-      nodes_.push_back(ReadOperator(op, parameters, fields, where));
+      nodes_.push_back(ReadOperator(op, std::move(parameters), fields, where));
     }
+    ReadSubgraphs(fields, where);
     num_outputs_.push_back(nodes_.back()->num_outputs());
     for (const auto& [section, members] :
          {std::pair("attr", fields.attr), std::pair("attrs", fields.attrs)}) {
@@ -273,13 +259,23 @@ class GraphReader {
     }
   }
 
-  std::shared_ptr<Node> ReadOperator(const std::string& op, const ParameterMap& parameters,
+  std::shared_ptr<Node> ReadOperator(const std::string& op, ParameterMap parameters,
                                      const NodeFields& fields, const std::string& where) {
+    UpgradeParameters(op, &parameters);
     std::shared_ptr<const OperatorProperty> property;
-    try {
-      property = OperatorRegistry::Get().Create(op, parameters);
-    } catch (const Error& error) {
-      throw Error(error.code(), "node \"" + NameOf(fields) + "\": " + error.what());
+    if (OperatorRegistry::Get().Find(op) == nullptr) {
+      auto unknown =
+          std::make_shared<UnknownOperatorProperty>(op, static_cast<int>(fields.inputs->size()));
+      unknown->Init(parameters);
+      unknown_.emplace(nodes_.size(), unknown);
+      property = std::move(unknown);
+    } else {
+      parameters.erase(kParameterOfOtherBuilds);
+      try {
+        property = OperatorRegistry::Get().Create(op, parameters);
+      } catch (const Error& error) {
+        throw Error(error.code(), "node \"" + NameOf(fields) + "\": " + error.what());
+      }
     }
     const std::vector<std::string> arguments = property->ListArguments();
     const std::vector<int> mutated = property->MutatedInputs();
@@ -307,6 +303,29 @@ class GraphReader {
     return MakeNode(std::move(property), fields.name->string(), inputs).node;
   }
 
+  /// Changes parameters that mean something else since the graph's version.
+  void UpgradeParameters(const std::string& op, ParameterMap* parameters) const {
+    if (version_ >= kVersionWithOptionalAxis || (op != "argmax" && op != "argmin")) return;
+    const auto axis = parameters->find("axis");
+    if (axis != parameters->end() && axis->second == "-1") parameters->erase(axis);
+  }
+
+  /// Reads the subgraphs of the last node.
+  void ReadSubgraphs(const NodeFields& fields, const std::string& where) {
+    if (!fields.subgraphs || IsEmptyList(*fields.subgraphs)) return;
+    if (!fields.subgraphs->is_array()) throw Damaged(where, ": \"subgraphs\" is not an array");
+    Node& node = *nodes_.back();
+    for (JsonWalker subgraph(*fields.subgraphs); subgraph.Next();) {
+      if (node.is_variable()) throw Damaged(where, ": a variable has subgraphs");
+      try {
+        node.subgraphs.push_back(GraphReader(version_).Read(subgraph.value()));
+      } catch (const Error& error) {
+        throw Error(error.code(), "node \"" + NameOf(fields) + "\", subgraph " +
+                                      std::to_string(node.subgraphs.size()) + ": " + error.what());
+      }
+    }
+  }
+
   /// Sets the annotation at the last node, or at the variable of the argument that it is for.
   void Annotate(const std::string& key, std::string value) {
     Node* const node = nodes_.back().get();
@@ -323,16 +342,17 @@ class GraphReader {
     node->attributes[std::string(AttributeName(*node, key))] = std::move(value);
   }
 
-  int64_t version_ = 0;  // 10901 for 1.9.1
+  int64_t version_;  // 10901 for 1.9.1, 0 if unknown
   std::vector<std::shared_ptr<Node>> nodes_;
   std::vector<int> num_outputs_;                                // of each node
   std::unordered_map<std::string, size_t> argument_positions_;  // of the last operator, by name
+  // Nodes of unknown operators, by their position.
+  std::unordered_map<size_t, std::shared_ptr<UnknownOperatorProperty>> unknown_;
 };
 
-}  // namespace
-
-std::string Symbol::ToJson() const {
-  const IndexedGraph graph(outputs_);
+/// Returns the fields of a graph, or of a subgraph, which are all but its version.
+ordered_json GraphToJson(const std::vector<NodeEntry>& outputs) {
+  const IndexedGraph graph(outputs);
   std::unordered_map<const Node*, int> ids;
   ordered_json nodes = ordered_json::array();
   ordered_json arg_nodes = ordered_json::array();
@@ -354,17 +374,27 @@ std::string Symbol::ToJson() const {
     for (const NodeEntry& input : node->inputs) {
       json["inputs"].push_back({ids.at(input.node.get()), input.index, 0});
     }
+    for (const std::vector<NodeEntry>& subgraph : node->subgraphs) {
+      json["subgraphs"].push_back(GraphToJson(subgraph));
+    }
     if (node->is_variable()) arg_nodes.push_back(id);
     nodes.push_back(std::move(json));
     node_row_ptr.push_back(graph.EntryId(id, 0) + node->num_outputs());
   }
   ordered_json heads = ordered_json::array();
-  for (const NodeEntry& head : outputs_) heads.push_back({ids.at(head.node.get()), head.index, 0});
+  for (const NodeEntry& head : outputs) heads.push_back({ids.at(head.node.get()), head.index, 0});
   ordered_json json;
   json["nodes"] = std::move(nodes);
   json["arg_nodes"] = std::move(arg_nodes);
   json["node_row_ptr"] = std::move(node_row_ptr);
   json["heads"] = std::move(heads);
+  return json;
+}
+
+}  // namespace
+
+std::string Symbol::ToJson() const {
+  ordered_json json = GraphToJson(outputs_);
   json["attrs"] = {{"mxnet_version", {"int", kFormatVersion}}};
   try {
     return json.dump(2) + "\n";
@@ -376,7 +406,7 @@ std::string Symbol::ToJson() const {
 Symbol Symbol::FromJson(std::string_view json) {
   const std::string_view foreign = DescribeForeignFile(json);
   if (!foreign.empty()) throw Damaged("not JSON, but ", foreign);
-  return GraphReader().Read(JsonValue::Parse("symbol JSON", json));
+  return Symbol(GraphReader().Read(JsonValue::Parse("symbol JSON", json)));
 }
 
 void Symbol::Save(const std::string& path) const {

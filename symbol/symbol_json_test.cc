@@ -204,20 +204,72 @@ TEST(SymbolJsonTest, FilesBeforeVersion0Point9MayLeaveVariablesOut) {
   }
 }
 
-TEST(SymbolJsonTest, ControlDependenciesAndSubgraphsAreNotIgnored) {
-  const auto graph = [](const std::string& field) {
-    return R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
-        {"op": "Flatten", "name": "f", "inputs": [[0, 0, 0]], )" +
-           field + R"(}], "heads": [[1, 0, 0]]})";
-  };
-  EXPECT_FALSE(Symbol::FromJson(graph(R"("control_deps": [], "subgraphs": [])")).is_none());
-  for (const std::string field : {R"("control_deps": [0])", R"("subgraphs": [{"nodes": []}])"}) {
+/// A graph of x and a node f with the given operator and further fields.
+std::string OneOperator(const std::string& op, const std::string& fields) {
+  return R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+                       {"op": ")" +
+         op + R"(", "name": "f", "inputs": [[0, 0, 0]])" + fields + R"(}], "heads": [[1, 0, 0]]})";
+}
+
+TEST(SymbolJsonTest, ControlDependenciesAreNotIgnored) {
+  EXPECT_FALSE(Symbol::FromJson(OneOperator("Flatten", R"(, "control_deps": [])")).is_none());
+  try {
+    Symbol::FromJson(OneOperator("Flatten", R"(, "control_deps": [0])"));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kUnimplemented);
+    EXPECT_THAT(error.what(), HasSubstr("node 1 (f) has \"control_deps"));
+  }
+}
+
+TEST(SymbolJsonTest, SubgraphsSurviveSavingAndAreNotRun) {
+  // A loop whose body has a node of subgraphs too.
+  const std::string inner = R"({"nodes": [{"op": "null", "name": "y", "inputs": []},
+      {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]], "attrs": {"__note__": "inner"}}],
+      "arg_nodes": [0], "heads": [[1, 0, 0]]})";
+  const std::string body = R"({"nodes": [{"op": "null", "name": "y", "inputs": []},
+      {"op": "Activation", "name": "act", "inputs": [[0, 0, 0]], "attrs": {"act_type": "tanh"},
+       "subgraphs": [)" + inner +
+                           R"(]}], "arg_nodes": [0], "heads": [[1, 0, 0], [0, 0, 0]]})";
+  for (const std::string op : {"_foreach", "Flatten"}) {
+    Symbol symbol =
+        Symbol::FromJson(OneOperator(op, R"(, "subgraphs": [)" + body + ", " + inner + "]"));
+    const std::string saved = symbol.ToJson();
+    EXPECT_THAT(saved, HasSubstr("\"act_type\": \"tanh\""));
+    EXPECT_THAT(saved, HasSubstr("\"__note__\": \"inner\""));
+    symbol = Symbol::FromJson(saved);
+    EXPECT_EQ(symbol.ToJson(), saved);
+    EXPECT_THAT(symbol.ListArguments(), ElementsAre("x"));
+    const auto& subgraphs = symbol.outputs()[0].node->subgraphs;
+    ASSERT_EQ(subgraphs.size(), 2u);
+    EXPECT_EQ(subgraphs[0].size(), 2u);
+    EXPECT_EQ(subgraphs[0][0].node->subgraphs.size(), 1u);
     try {
-      Symbol::FromJson(graph(field));
-      ADD_FAILURE() << field;
+      symbol.InferShape({{"x", {2, 3}}});
+      ADD_FAILURE();
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Error::kUnimplemented);
-      EXPECT_THAT(error.what(), HasSubstr("node 1 (f) has \"" + field.substr(1, 5)));
+      EXPECT_STREQ(error.what(),
+                   op == "_foreach"
+                       ? "node \"f\": operator \"_foreach\" of MXNet is not implemented"
+                       : "node \"f\": operator Flatten holds subgraphs, which are "
+                         "not implemented");
+    }
+  }
+}
+
+TEST(SymbolJsonTest, DamagedSubgraphsAreErrorsThatSayWhere) {
+  for (const auto& [subgraphs, words] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"3", "node 1 (f): \"subgraphs\" is not an array"},
+           {"[3]", "node \"f\", subgraph 0: symbol JSON: the text is not a JSON object"},
+           {R"([{"nodes": []}])", "has no \"heads\""},
+           {R"([{"nodes": [{"op": "null", "name": "y", "inputs": []}], "heads": [[1, 0, 0]]}])",
+            "[0, 1)"}}) {
+    try {
+      Symbol::FromJson(OneOperator("_foreach", std::string(R"(, "subgraphs": )") + subgraphs));
+      ADD_FAILURE() << subgraphs;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kDataLoss);
+      EXPECT_THAT(error.what(), HasSubstr(words));
     }
   }
 }
@@ -292,7 +344,9 @@ TEST(SymbolJsonTest, MessagesQuoteLongTextsInPartAndListTenNames) {
   const std::string text(1000000, 'n');
   const std::string name = "\"" + text + "\"";
   std::string unknown = R"({"nodes": [)";
+  std::string heads;
   for (int i = 0; i < 1000; ++i) {
+    heads += (i == 0 ? "[" : ", [") + std::to_string(i) + ", 0]";
     unknown += (i == 0 ? "" : ",") +
                (R"({"inputs": [], "name": "n", "op": "Op)" + text.substr(0, 300)) +
                std::to_string(i) + "\"}";
@@ -304,9 +358,10 @@ TEST(SymbolJsonTest, MessagesQuoteLongTextsInPartAndListTenNames) {
         OneVariable(", \"inputs\": [[" + name + ", 0, 0]]", ""),
         OneVariable("", ", \"heads\": [[" + name + ", 0, 0]]"),
         OneVariable("", ", \"heads\": [[0, " + Repeat("9", 100000) + "]]"),
-        OneVariable("", ", \"heads\": [" + name + "]"), unknown + "], \"heads\": []}"}) {
+        OneVariable("", ", \"heads\": [" + name + "]"),
+        unknown + "], \"heads\": [" + heads + "]}"}) {
     try {
-      Symbol::FromJson(json);
+      Symbol::FromJson(json).InferShape({});
       ADD_FAILURE() << json.substr(0, 100);
     } catch (const Error& error) {
       EXPECT_LT(std::string(error.what()).size(), 4000u) << json.substr(0, 100);
@@ -378,34 +433,92 @@ TEST(SymbolJsonTest, EveryTruncationIsAnErrorAndNothingWorse) {
   }
 }
 
-TEST(SymbolJsonTest, UnknownOperatorsKeepTheirOwnError) {
-  try {
-    Symbol::FromJson(R"({"nodes": [{"op": "Convolutoin", "name": "c", "inputs": []}],
-                         "heads": [[0, 0, 0]]})");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Error::kNotFound);
-    EXPECT_STREQ(error.what(),
-                 "node \"c\": unknown operator \"Convolutoin\"; did you mean \"Convolution\"?");
+TEST(SymbolJsonTest, UnknownOperatorsAreLoadedAndSaved) {
+  // Operators of MXNet with fixed, optional and counted inputs, and one that it never had.
+  const Symbol symbol =
+      Symbol::FromJson(R"json({"nodes": [{"op": "null", "name": "a", "inputs": []},
+      {"op": "null", "name": "b", "inputs": []},
+      {"op": "null", "name": "label", "inputs": []},
+      {"op": "Correlation", "name": "corr", "inputs": [[0, 0, 0], [1, 0, 0]],
+       "attrs": {"kernel_size": "3", "data2_lr_mult": "2", "__mine__": "m"}},
+      {"op": "CTCLoss", "name": "ctc", "inputs": [[3, 0, 0], [2, 0, 0]], "attrs": {}},
+      {"op": "Custom", "name": "custom", "inputs": [[4, 1, 0], [3, 0, 0]],
+       "attrs": {"op_type": "proposal", "scales": "(4, 8)"}},
+      {"op": "NobodyHadThis", "name": "new", "inputs": [[5, 0, 0], [5, 2, 0]],
+       "attrs": {"alpha": "0.5"}}],
+      "heads": [[6, 0, 0], [5, 1, 0]]})json");
+  for (const Symbol& each : {symbol, Symbol::FromJson(symbol.ToJson())}) {
+    EXPECT_EQ(each.ToJson(), symbol.ToJson());
+    EXPECT_THAT(each.ListArguments(), ElementsAre("a", "b", "label"));
+    EXPECT_THAT(each.ListOutputs(), ElementsAre("new_output", "custom_output1"));
+    const Symbol internals = each.GetInternals();
+    EXPECT_EQ(internals["b"].GetAttribute("lr_mult"), "2");
+    EXPECT_EQ(internals["corr_output"].GetAttribute("mine"), "m");
+    const auto property = [&](std::string_view output) {
+      return internals[output].outputs()[0].node->property;
+    };
+    EXPECT_THAT(property("corr_output")->ListArguments(), ElementsAre("data1", "data2"));
+    EXPECT_THAT(property("ctc_output0")->ListArguments(), ElementsAre("data", "label"));
+    EXPECT_THAT(property("custom_output2")->ListArguments(), ElementsAre("arg0", "arg1"));
+    EXPECT_THAT(property("new_output")->ListArguments(), ElementsAre("arg0", "arg1"));
+    EXPECT_EQ(property("custom_output2")->GetParams(),
+              (ParameterMap{{"op_type", "proposal"}, {"scales", "(4, 8)"}}));
   }
 }
 
-TEST(SymbolJsonTest, AllUnknownOperatorsAreToldAtOnce) {
-  try {
-    Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
-        {"op": "BatchNorm", "name": "bn1", "inputs": [[0, 0, 0]]},
-        {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]]},
-        {"op": "BatchNorm", "name": "bn2", "inputs": [[2, 0, 0]]},
-        {"op": "softmax", "name": "prob", "inputs": [[3, 0, 0]]},
-        {"op": "Poolin", "name": "pool", "inputs": [[4, 0, 0]]}],
-        "heads": [[5, 0, 0]]})");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Error::kNotFound);
-    EXPECT_STREQ(error.what(),
-                 "node \"bn1\": operator \"BatchNorm\" of MXNet is not implemented; "
-                 "node \"prob\": operator \"softmax\" of MXNet is not implemented; "
-                 "node \"pool\": unknown operator \"Poolin\"; did you mean \"Pooling\"?");
+TEST(SymbolJsonTest, OutputsOfUnknownOperatorsAreLimited) {
+  const auto with_output = [](const std::string& output) {
+    return R"({"nodes": [{"op": "NobodyHadThis", "name": "n", "inputs": []}], "heads": [[0, )" +
+           output + ", 0]]}";
+  };
+  EXPECT_THAT(Symbol::FromJson(with_output("999")).ListOutputs(), ElementsAre("n_output999"));
+  EXPECT_THROW(Symbol::FromJson(with_output("1000")), Error);
+}
+
+TEST(SymbolJsonTest, InferenceNamesAllUnknownOperatorsAtOnce) {
+  const Symbol symbol = Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+      {"op": "Custom", "name": "custom1", "inputs": [[0, 0, 0]]},
+      {"op": "Flatten", "name": "flat", "inputs": [[0, 0, 0]]},
+      {"op": "Custom", "name": "custom2", "inputs": [[1, 0, 0], [2, 0, 0]]},
+      {"op": "_contrib_quantized_pooling", "name": "pool", "inputs": [[3, 0, 0]]},
+      {"op": "Convolutoin", "name": "c", "inputs": [[4, 0, 0]]}],
+      "heads": [[5, 0, 0]]})");
+  const auto expect_error = [](const auto& infer) {
+    try {
+      infer();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Error::kNotFound);
+      EXPECT_STREQ(
+          error.what(),
+          "node \"custom1\": operator \"Custom\" of MXNet is not implemented; "
+          "node \"pool\": operator \"_contrib_quantized_pooling\" of MXNet is not implemented; "
+          "node \"c\": unknown operator \"Convolutoin\"; did you mean \"Convolution\"?");
+    }
+  };
+  expect_error([&] { symbol.InferShape({{"x", {2, 3}}}); });
+  expect_error([&] { symbol.InferType({}); });
+}
+
+TEST(SymbolJsonTest, ParametersOfOldVersionsAreUpgraded) {
+  const auto graph = [](const std::string& op, const std::string& attrs, int version) {
+    return Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []}, {"op": ")" +
+                            op + R"(", "name": "f", "inputs": [[0, 0, 0]], "attr": {)" + attrs +
+                            R"(}}], "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", )" +
+                            std::to_string(version) + "]}}");
+  };
+  // Intel's builds wrote how to compute.
+  EXPECT_EQ(graph("Flatten", R"("mkldnn_off": "True")", 904).ListArguments().size(), 1u);
+  // The axis -1 once stood for all axes.
+  for (const char* op : {"argmax", "argmin"}) {
+    const auto axis = [&](int version) {
+      const Symbol symbol = graph(op, R"("axis": "-1")", version);
+      const ParameterMap parameters = symbol.outputs()[0].node->property->GetParams();
+      const auto found = parameters.find("axis");
+      return found == parameters.end() ? "None" : found->second;
+    };
+    EXPECT_EQ(axis(904), "None");
+    EXPECT_EQ(axis(905), "-1");
   }
 }
 
