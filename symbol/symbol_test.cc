@@ -187,6 +187,20 @@ TEST(SymbolTest, ShapesThatVariablesStateTakePartInInference) {
               [&] { shapes(Stating(key, "", "(4, x)"), {}); });
 }
 
+TEST(SymbolTest, ZeroIsUnknownWhereMxnetWroteItAndEmptyInside) {
+  // The first state of a recurrent network takes the batch size from its use.
+  const Symbol state = Symbol::Apply("_zeros", {}, {{"shape", "(0, 4)"}});
+  Symbol data = Symbol::Variable("data");
+  const Symbol sum = data + state;
+  EXPECT_EQ(sum.InferShape({{"data", {3, 4}}}).outputs[0], (TShape{3, 4}));
+  EXPECT_FALSE(sum.InferShape({{"data", {TShape::kUnknown, 4}}}).complete);
+  // An extent of 0 that the caller gives is an empty one.
+  EXPECT_EQ(sum.InferShape({{"data", {0, 4}}}).outputs[0], (TShape{0, 4}));
+  data.SetAttribute("__shape__", "(0, 4)");
+  EXPECT_FALSE(sum.InferShape({}).complete);
+  EXPECT_EQ(sum.InferShape({{"data", {5, 4}}}).outputs[0], (TShape{5, 4}));
+}
+
 TEST(SymbolTest, TypesThatVariablesStateTakePartInInference) {
   const auto types = [](const Symbol& symbol, const std::map<std::string, DType>& known) {
     return symbol.InferType(known).arguments;
