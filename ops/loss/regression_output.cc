@@ -3,7 +3,7 @@
 //                             out                 d data = grad_scale / m times
 //   LinearRegressionOutput    data                out - label
 //   LogisticRegressionOutput  1 / (1 + e^-data)   out - label
-//   MAERegressionOutput       data                the sign of out - label
+//   MAERegressionOutput       data                1 if out > label, else -1
 //
 // m is the number of a sample's labels. No head gradient is read. Shapes: data (samples, …); label
 // like data or with as many elements for as many samples, by default (samples) for data
@@ -82,7 +82,7 @@ struct Difference {
 struct SignOfDifference {
   template <typename T>
   TESSERA_HD static T Map(T out, T label, T scale) {
-    return out > label ? scale : out < label ? -scale : T(0);
+    return out > label ? scale : -scale;
   }
 };
 

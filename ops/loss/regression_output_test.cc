@@ -24,9 +24,7 @@ OperatorRow Row(const std::string& name) {
     for (index_t i = 0; i < out[0].size(); ++i) {
       const double difference = out[0][i] - in[1][i];
       const double labels = static_cast<double>(in[0].shape.ProdShape(1, in[0].shape.ndim()));
-      const double slope = name == "MAERegressionOutput"
-                               ? static_cast<double>(difference > 0) - (difference < 0)
-                               : difference;
+      const double slope = name == "MAERegressionOutput" ? (difference > 0 ? 1 : -1) : difference;
       grad[0][i] = slope * scale / labels;
     }
     return grad;
@@ -42,6 +40,9 @@ OperatorRow Row(const std::string& name) {
        .inputs = {{3, 2, 1}, {3, 2}},
        .shapes_follow_from_first = false},
       {.name = "scaled", .parameters = {{"grad_scale", "2.5"}}, .inputs = {{2, 3, 4}, {2, 3, 4}}},
+      {.name = "some_equal",
+       .inputs = {{3, 4}, {3, 4}},
+       .fills = {Fill::Integers(0, 2), Fill::Integers(0, 2)}},
       {.name = "batch_0", .inputs = {{0, 4}, {0, 4}}},
   };
   row.errors = {

@@ -2,7 +2,8 @@
 //
 //   out = softmax(data) over the classes
 //   d data = s * (out - t), t the one-hot label, or with smooth_alpha = a: 1 - a at the label and
-//            a / (classes - 1) elsewhere; 0 for a label equal to ignore_label if use_ignore.
+//            a / (classes - 1) elsewhere, except that multi_output does not smooth, as in MXNet;
+//            0 for a label equal to ignore_label if use_ignore.
 //   s = grad_scale, divided by the number of labels (normalization=batch) or of labels that are not
 //       ignore_label (valid); with multi_output and another normalization than valid also by the
 //       number of positions. If out_grad, the result is multiplied by the output's gradient.
@@ -44,7 +45,7 @@ struct SoftmaxOutputParameters {
                    {"valid", Normalization::kValid}},
                   "what the gradient is divided by");
     schema.Optional("out_grad", &P::out_grad, "multiply by the output's gradient");
-    schema.Optional("smooth_alpha", &P::smooth_alpha, "label smoothing");
+    schema.Optional("smooth_alpha", &P::smooth_alpha, "label smoothing; not with multi_output");
     schema.Range(0, 1);
   }
 
@@ -225,9 +226,10 @@ class SoftmaxOutputOp final : public Operator {
     gradient.extents = extents;
     gradient.use_ignore = param_.use_ignore;
     gradient.ignored = static_cast<T>(param_.ignore_label);
-    gradient.at_label = static_cast<Accumulator>(1 - param_.smooth_alpha);
-    gradient.elsewhere = static_cast<Accumulator>(
-        shape[1] > 1 ? param_.smooth_alpha / static_cast<double>(shape[1] - 1) : 0.0);
+    const double alpha = param_.multi_output ? 0 : param_.smooth_alpha;
+    gradient.at_label = static_cast<Accumulator>(1 - alpha);
+    gradient.elsewhere =
+        static_cast<Accumulator>(shape[1] > 1 ? alpha / static_cast<double>(shape[1] - 1) : 0.0);
     double scale = param_.grad_scale;
     if (param_.multi_output && param_.normalization != Normalization::kValid && shape[2] > 0) {
       scale /= static_cast<double>(shape[2]);

@@ -68,7 +68,7 @@ std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<V
   } else {
     const Layout l(p, in[0].shape);
     const double divisor = Divisor(p, l, label);
-    const double alpha = p.Real("smooth_alpha", 0);
+    const double alpha = p.Bool("multi_output", false) ? 0 : p.Real("smooth_alpha", 0);
     for (index_t n = 0; n < l.samples; ++n) {
       for (index_t q = 0; q < l.positions; ++q) {
         const double target = label[n * l.positions + q];
