@@ -415,6 +415,10 @@ class RepeatProperty final : public MoveProperty<RepeatParameters> {
       return data.known();
     }
     const int axis = AxisPosition(*this, "axis", *param_.axis, data.ndim());
+    if (param_.repeats == 0) {  // MXNet makes the output a vector
+      MergeShape(*this, "output", &out, {0});
+      return data.known();
+    }
     MergeShape(*this, "output", &out, TShape::OfRank(data.ndim()));
     TShape known = data;
     known[axis] = repeated(data[axis]);
@@ -422,7 +426,7 @@ class RepeatProperty final : public MoveProperty<RepeatParameters> {
     for (int d = 0; d < data.ndim(); ++d) {
       if (d != axis) data[d] = out[d];
     }
-    if (data[axis] == TShape::kUnknown && out[axis] != TShape::kUnknown && param_.repeats > 0) {
+    if (data[axis] == TShape::kUnknown && out[axis] != TShape::kUnknown) {
       if (out[axis] % param_.repeats != 0) {
         throw InvalidArgument(TypeString(), ": output has shape ", out, ", expected a multiple of ",
                               param_.repeats, " in dimension ", axis);

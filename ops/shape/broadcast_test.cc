@@ -196,13 +196,16 @@ const RowRegistration kRepeat({
             {.name = "first", .parameters = {{"repeats", "2"}, {"axis", "0"}}, .inputs = {{2, 3}}},
             {.name = "once", .parameters = {{"repeats", "1"}, {"axis", "1"}}, .inputs = {{2, 3}}},
             {.name = "not_at_all", .parameters = {{"repeats", "0"}}, .inputs = {{2, 3}}},
+            {.name = "not_at_all_along_an_axis",
+             .parameters = {{"repeats", "0"}, {"axis", "1"}},
+             .inputs = {{2, 3}}},
         },
     .forward =
         [](const ParameterMap& parameters, const std::vector<Values>& in, std::vector<Values>*) {
           const ParameterReader read(parameters);
           const index_t repeats = read.Int("repeats", 1);
           Values data = in[0];
-          if (read.Text("axis", "").empty()) data.shape = {data.size()};
+          if (read.Text("axis", "").empty() || repeats == 0) data.shape = {data.size()};
           const int rank = data.shape.ndim();
           const auto axis = static_cast<size_t>((read.Int("axis", 0) + rank) % rank);
           TShape shape = data.shape;
