@@ -420,6 +420,17 @@ class SameShapeProperty : public ReshapingProperty<Parameters> {
   }
 };
 
+class CopyProperty final : public SameShapeProperty<NoParameters> {
+ public:
+  bool BuildGradient(GradientBuilder* builder) const override {
+    builder->SetInGrad(0, builder->Apply1("_copy", {builder->OutGrad(0)}));
+    return true;
+  }
+};
+
+const bool kCopy = RegisterMove<CopyProperty>(
+    TESSERA_TABLE_PLACE, "_copy", "The same elements in another array.", MoveFirst, MoveFirst);
+
 class BlockGradProperty final : public SameShapeProperty<NoParameters> {
  public:
   bool ArgumentHasGradient(int) const override { return false; }

@@ -267,6 +267,12 @@ std::vector<OperatorCase> SameShapeCases(const ParameterMap& parameters) {
           {.name = "empty", .parameters = parameters, .inputs = {{2, 0}}}};
 }
 
+const RowRegistration kCopy({.name = "_copy",
+                             .cases = SameShapeCases({}),
+                             .forward = Same,
+                             .shapes_follow_from_output = true,
+                             .takes_integers = true});
+
 const RowRegistration kBlockGrad({.name = "BlockGrad",
                                   .cases = SameShapeCases({}),
                                   .forward = Same,
