@@ -1,48 +1,14 @@
 """The golden cases of each family of operators: what make_cases.py asks MXNet."""
 
-import dataclasses
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List
 
 import numpy as np
 
-Shape = Tuple[int, ...]
-
-
-@dataclasses.dataclass
-class Case:
-    """One call of an operator. Each input is a shape with a range and a type, or an array."""
-
-    op: str
-    inputs: List
-    attrs: Dict[str, str] = dataclasses.field(default_factory=dict)
-    low: float = -2
-    high: float = 2
-    dtype: str = "float32"
-    gradients: Optional[Sequence[bool]] = None
-    train: bool = True
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.gradients is None:
-            self.gradients = [True] * len(self.inputs)
-
-    def arrays(self) -> List[np.ndarray]:
-        random = np.random.RandomState(self.seed)
-        made = []
-        for value in self.inputs:
-            if isinstance(value, np.ndarray):
-                made.append(value)
-            elif np.issubdtype(np.dtype(self.dtype), np.integer):
-                made.append(random.randint(int(self.low), int(self.high) + 1, value).astype(self.dtype))
-            else:
-                made.append(random.uniform(self.low, self.high, value).astype(self.dtype))
-        return made
-
-
-def no_gradients(case: Case) -> Case:
-    case.gradients = [False] * len(case.inputs)
-    return case
-
+import cases_loss
+import cases_nn
+import cases_norm
+import cases_shape
+from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
 
 UNARY = {
     "exp": (-2, 2), "expm1": (-2, 2), "log": (0.1, 3), "log10": (0.1, 3), "log2": (0.1, 3), "log1p": (-0.5, 3),
@@ -133,3 +99,5 @@ def reduce() -> List[Case]:
 
 
 FAMILIES: Dict[str, Callable[[], List[Case]]] = {"elemwise": elemwise, "reduce": reduce}
+
+FAMILIES.update({"loss": cases_loss.loss, "nn": cases_nn.nn, "norm": cases_norm.norm, "shape": cases_shape.shape})

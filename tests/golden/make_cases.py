@@ -15,6 +15,7 @@ Expected values of 16-bit types are computed from the same inputs in float64.
 import argparse
 import json
 import multiprocessing
+import os
 import pickle
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import families
+from case import Case
 
 SIXTEEN_BITS = ("float16",)
 
@@ -37,8 +39,20 @@ def graph(op: str, attrs: dict, count: int) -> str:
                        "attrs": {"mxnet_version": ["int", 10901]}})
 
 
-def run(case: families.Case, inputs: list, heads: list) -> dict:
+def run(case: Case, inputs: list, heads: list) -> dict:
     """Runs a case in MXNet: {"out": …, "grad": …, "state": …, "heads": …} as NumPy arrays."""
+    import mxnet as mx  # pylint: disable=import-outside-toplevel,import-error
+
+    with mx.util.np_shape(case.np_shape or has_no_legacy_shape(inputs)):
+        return run_here(case, inputs, heads)
+
+
+def has_no_legacy_shape(arrays: list) -> bool:
+    """Whether some array is empty or a scalar: MXNet reads such shapes as unknown unless told otherwise."""
+    return any(value.size == 0 or value.ndim == 0 for value in arrays)
+
+
+def run_here(case: Case, inputs: list, heads: list) -> dict:
     import mxnet as mx  # pylint: disable=import-outside-toplevel,import-error
 
     def array(value: np.ndarray) -> Any:
@@ -60,7 +74,7 @@ def run(case: families.Case, inputs: list, heads: list) -> dict:
     if gradients:
         if not heads:
             random = np.random.RandomState(7)
-            heads = [random.uniform(-1, 1, value.shape).astype(value.dtype) for value in result["out"]]
+            heads = [np.asarray(random.uniform(-1, 1, value.shape)).astype(value.dtype) for value in result["out"]]
         executor.backward([array(value) for value in heads])
         result["grad"] = {name: value.asnumpy() for name, value in gradients.items()}
         result["heads"] = heads
@@ -68,39 +82,59 @@ def run(case: families.Case, inputs: list, heads: list) -> dict:
     return result
 
 
-def answer(case: families.Case) -> tuple:
-    """The inputs and MXNet's results for a case."""
+def run_in_float64(case: Case, inputs: list, result: dict) -> dict:
+    """MXNet's results for the same numbers in float64, in the types that `result` has."""
+    def wide(value: np.ndarray) -> np.ndarray:
+        return value.astype("float64") if value.dtype.name in SIXTEEN_BITS + ("float32",) else value
+    exact = run(case, [wide(value) for value in inputs], [wide(value) for value in result["heads"]])
+    found = {"out": [e.astype(v.dtype) for e, v in zip(exact["out"], result["out"])]}
+    for key in ("grad", "state"):
+        found[key] = {name: exact[key][name].astype(value.dtype) for name, value in result[key].items()}
+    return found
+
+
+def answer(case: Case, exact: bool) -> tuple:
+    """The inputs and MXNet's results for a case; if `exact`, the results of float32 inputs in float64 too."""
     inputs = case.arrays()
     result = run(case, inputs, [])
     if any(value.dtype.name in SIXTEEN_BITS for value in inputs):
-        # The same numbers in float64; results are stored in the type that they have.
-        def wide(value: np.ndarray) -> np.ndarray:
-            return value.astype("float64") if value.dtype.name in SIXTEEN_BITS else value
-        exact = run(case, [wide(value) for value in inputs], [wide(value) for value in result["heads"]])
-        result["out"] = [e.astype(v.dtype) for e, v in zip(exact["out"], result["out"])]
-        for key in ("grad", "state"):
-            result[key] = {name: exact[key][name].astype(value.dtype) for name, value in result[key].items()}
+        result.update(run_in_float64(case, inputs, result))
+    elif exact and any(value.dtype.name == "float32" for value in inputs):
+        try:
+            result.update({f"exact_{key}": value for key, value in run_in_float64(case, inputs, result).items()})
+        except Exception:  # pylint: disable=broad-except; an operator of MXNet that takes float32 alone
+            pass
     return inputs, result
 
 
-def answer_all(cases: list, first: int, scratch: Path) -> None:
+def reason(error: Exception) -> str:
+    """The line of MXNet's message that says what it is about."""
+    lines = str(error).splitlines()
+    return next((line for line in lines if "Check failed" in line or "Error:" in line), lines[0])
+
+
+def answer_all(cases: list, first: int, scratch: Path, exact: bool) -> None:
     """Writes the answers from case `first` on, each into a file, until all are done or the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # MXNet remarks on every graph
     for number in range(first, len(cases)):
         try:
-            found = answer(cases[number])
+            found = answer(cases[number], exact)
         except Exception as error:  # pylint: disable=broad-except; told by the parent
-            found = str(error).splitlines()[0]
+            found = reason(error)
         (scratch / f"{number}.part").write_bytes(pickle.dumps(found))
         (scratch / f"{number}.part").rename(scratch / str(number))
 
 
-def answers(cases: list, scratch: Path) -> list:
+def answers(cases: list, scratch: Path, exact: bool) -> list:
     """The answer of each case, or what MXNet says against it. A call that ends the process, or that takes a
-    minute, counts as refused; a new process goes on behind it."""
+    minute, counts as refused if it does so in a process of its own too, since an earlier one may have broken the
+    first; a new process goes on behind it."""
     context = multiprocessing.get_context("spawn")
+    # The thread that asks computes too: others would not know of NumPy semantics, and report errors later.
+    os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
     first = 0
     while first < len(cases):
-        process = context.Process(target=answer_all, args=(cases, first, scratch))
+        process = context.Process(target=answer_all, args=(cases, first, scratch, exact))
         process.start()
         last, deadline = first, time.monotonic() + 60
         while process.is_alive() and time.monotonic() < deadline:
@@ -111,39 +145,42 @@ def answers(cases: list, scratch: Path) -> list:
         process.join()
         while (scratch / str(last)).exists():
             last += 1
-        if last < len(cases):
+        if last < len(cases) and last == first:
             (scratch / str(last)).write_bytes(pickle.dumps("the process ended or hung"))
-        first = last + 1
+            last += 1
+        first = last
     return [pickle.loads((scratch / str(number)).read_bytes()) for number in range(len(cases))]
 
 
-def make(name: str, cases: list, out: Path) -> None:
+def make(name: str, cases: list, out: Path, exact: bool = False) -> dict:
+    """Writes the files of some cases. Returns what MXNet says against those that it refuses, by name."""
     import mxnet as mx  # pylint: disable=import-outside-toplevel,import-error
 
-    listed, arrays, refused = [], {}, 0
+    listed, arrays, refused = [], {}, {}
     with tempfile.TemporaryDirectory() as scratch:
-        found = answers(cases, Path(scratch))
+        found = answers(cases, Path(scratch), exact)
     for number, (case, given) in enumerate(zip(cases, found)):
         title = f"{case.op}_{number}"
         if isinstance(given, str):
-            print(f"{title}: MXNet refuses {case.op} {case.attrs}: {given}", file=sys.stderr)
-            refused += 1
+            refused[title] = f"{case.op} {case.attrs}: {given}"
             continue
         inputs, result = given
         listed.append({"name": title, "op": case.op, "attrs": case.attrs, "train": case.train,
                        "inputs": len(inputs), "outputs": len(result["out"]),
                        "gradients": sorted(int(x[1:]) for x in result["grad"]),
                        "states": sorted(int(x[1:]) for x in result["state"])})
-        for key, values in (("in", inputs), ("out", result["out"]), ("head", result["heads"])):
+        for key, values in (("in", inputs), ("out", result["out"]), ("head", result["heads"]),
+                            ("exact_out", result.get("exact_out", []))):
             for i, value in enumerate(values):
                 arrays[f"{title}/{key}/{i}"] = value
-        for key in ("grad", "state"):
-            for x, value in result[key].items():
+        for key in ("grad", "state", "exact_grad", "exact_state"):
+            for x, value in result.get(key, {}).items():
                 arrays[f"{title}/{key}/{x[1:]}"] = value
     (out / f"{name}.json").write_text(json.dumps({"cases": listed}, indent=1) + "\n", encoding="utf-8")
-    mx.nd.save(str(out / f"{name}.params"),
-               {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()})
-    print(f"{name}: {len(listed)} cases, {refused} refused")
+    with mx.util.np_shape(has_no_legacy_shape(list(arrays.values()))):
+        mx.nd.save(str(out / f"{name}.params"),
+                   {key: mx.nd.array(value, dtype=value.dtype) for key, value in arrays.items()})
+    return refused
 
 
 def main(arguments: list) -> int:
@@ -153,7 +190,11 @@ def main(arguments: list) -> int:
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.family:
-        make(name, families.FAMILIES[name](), options.out)
+        cases = families.FAMILIES[name]()
+        refused = make(name, cases, options.out)
+        for title, why in refused.items():
+            print(f"{title}: MXNet refuses {why}", file=sys.stderr)
+        print(f"{name}: {len(cases) - len(refused)} cases, {len(refused)} refused")
     return 0
 
 
