@@ -49,7 +49,8 @@ def softmax_output() -> List[Case]:
 def loss() -> List[Case]:
     cases = softmax_output()
     for op in ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"):
-        for shape, label in (((4, 3), (4, 3)), ((5,), (5,)), ((4, 1), (4,)), ((2, 3, 2), (2, 3, 2)), ((2, 3, 2), (2, 6)),
+        for shape, label in (((4, 3), (4, 3)), ((5,), (5,)), ((4, 1), (4,)), ((2, 3, 2), (2, 3, 2)),
+                             ((2, 3, 2), (2, 6)),
                              ((4, 1), (4, 1))):
             cases.append(Case(op, [shape, label], gradients=[True, False]))
         cases.append(Case(op, [(4, 3), (4, 3)], {"grad_scale": "0.3"}, gradients=[True, False]))
@@ -66,7 +67,8 @@ def loss() -> List[Case]:
     for attrs in ({}, {"margin": "0.3"}, {"regularization_coefficient": "0.5"}, {"use_linear": "True"},
                   {"margin": "2", "regularization_coefficient": "3", "use_linear": "True"}):
         for shape, label in (((4, 3), (4,)), ((2, 2, 3), (2, 2))):
-            cases.append(Case("SVMOutput", [reals(shape, -2, 2), integers(label, 0, 2)], attrs, gradients=[True, False]))
+            cases.append(Case("SVMOutput", [reals(shape, -2, 2), integers(label, 0, 2)], attrs,
+                              gradients=[True, False]))
     cases += [Case("SVMOutput", [reals((4, 3), -2, 2, dtype), integers((4,), 0, 2, dtype)], gradients=[True, False])
               for dtype in FLOATS]
     for rows, classes in ((4, 3), (1, 5), (6, 1), (3, 40)):

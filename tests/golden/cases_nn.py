@@ -24,12 +24,14 @@ def activations() -> List[Case]:
         cases += [Case("LeakyReLU", [STEPS[3:-3]], attrs), Case("LeakyReLU", [(3, 4)], dict(attrs, slope="0.7"))]
     cases += [Case("LeakyReLU", [(3, 4)]), Case("LeakyReLU", [(3, 4)], {"slope": "-0.5"})]
     for data, gamma in (((3, 4), (4,)), ((3, 4), (1,)), ((2, 3, 4), (3,)), ((2, 3, 2, 2), (3,)), ((2, 3, 2, 2), (1,)),
-                        ((2, 3, 4), (1, 3, 1)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (2, 3, 4)), ((5,), (1,)), ((2, 3, 4), (4,))):
+                        ((2, 3, 4), (1, 3, 1)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (2, 3, 4)), ((5,), (1,)),
+                        ((2, 3, 4), (4,))):
         cases.append(Case("LeakyReLU", [reals(data, -2, 2), reals(gamma, 0.1, 1)], {"act_type": "prelu"}))
     cases += [Case("LeakyReLU", [reals((2, 3, 2), -2, 2, dtype), reals((3,), 0.1, 1, dtype)], {"act_type": "prelu"})
               for dtype in FLOATS]
     cases += [Case("LeakyReLU", [(3, 4)], dict(attrs, act_type="rrelu"), train=False, gradients=[False])
-              for attrs in ({}, {"lower_bound": "0.1"}, {"upper_bound": "0.9"}, {"lower_bound": "0.2", "upper_bound": "0.2"})]
+              for attrs in ({}, {"lower_bound": "0.1"}, {"upper_bound": "0.9"},
+                            {"lower_bound": "0.2", "upper_bound": "0.2"})]
     cases.append(Case("LeakyReLU", [(3, 4)], {"act_type": "rrelu", "lower_bound": "0.5", "upper_bound": "0.5"}))
     for attrs in ({"a_min": "-1", "a_max": "1"}, {"a_min": "0", "a_max": "0.5"}, {"a_min": "-9", "a_max": "9"},
                   {"a_min": "1", "a_max": "-1"}, {"a_min": "0.5", "a_max": "0.5"}):
@@ -56,7 +58,8 @@ def layers() -> List[Case]:
                           ({}, [(0, 3), (4, 3), (4,)])):
         cases.append(Case("FullyConnected", shapes, dict(attrs, num_hidden="4")))
     cases += [Case("FullyConnected", [(2, 3), (4, 3), (4,)], {"num_hidden": "4"}, dtype=dtype) for dtype in FLOATS]
-    for shapes, attrs in (([(1, 2, 2, 3)], {"scale": "2"}), ([(2, 1, 3, 2)], {"scale": "3"}), ([(1, 1, 2, 2)], {"scale": "1"}),
+    for shapes, attrs in (([(1, 2, 2, 3)], {"scale": "2"}), ([(2, 1, 3, 2)], {"scale": "3"}),
+                          ([(1, 1, 2, 2)], {"scale": "1"}),
                           ([(1, 2, 2, 2), (1, 1, 4, 4)], {"scale": "2"}),
                           ([(1, 2, 2, 2), (1, 2, 4, 4)], {"scale": "2", "multi_input_mode": "sum"}),
                           ([(1, 2, 4, 2), (1, 3, 2, 1), (1, 1, 8, 4)], {"scale": "2", "multi_input_mode": "concat"}),
@@ -95,7 +98,7 @@ def descent() -> List[Case]:
     for attrs in ({}, {"wd": "0.1"}, {"rescale_grad": "0.5"}, {"clip_gradient": "0.3"}, {"lazy_update": "False"},
                   {"wd": "0.2", "rescale_grad": "3", "clip_gradient": "1"}, {"clip_gradient": "0"}):
         cases.append(no_gradients(Case("sgd_update", [(3, 4), (3, 4)], dict(attrs, lr="0.1"))))
-        cases.append(no_gradients(Case("sgd_mom_update", [(3, 4), (3, 4), (3, 4)], dict(attrs, lr="0.1", momentum="0.9"))))
+        cases.append(no_gradients(Case("sgd_mom_update", [(3, 4)] * 3, dict(attrs, lr="0.1", momentum="0.9"))))
     cases.append(no_gradients(Case("sgd_mom_update", [(5,), (5,), (5,)], {"lr": "0.1"})))
     for dtype in FLOATS:
         cases.append(no_gradients(Case("sgd_update", [(3, 4)] * 2, {"lr": "0.1", "wd": "0.1"}, dtype=dtype)))

@@ -100,7 +100,8 @@ def slicing() -> List[Case]:
     for begin, end, step in (("(None, 1)", "(None, 4)", ""), ("(1,)", "(3,)", ""), ("(-3, -2)", "(-1, None)", ""),
                              ("(0, 0)", "(4, 5)", "(2, 3)"), ("(None, None)", "(None, None)", "(-1, -2)"),
                              ("(3, 4)", "(0, 1)", "(-1, -1)"), ("(None, -1)", "(None, 0)", "(1, -3)"),
-                             ("(1, 1)", "(9, 9)", "(None, 2)"), ("(-9, 0)", "(3, 5)", ""), ("(None,)", "(None,)", "(-1,)"),
+                             ("(1, 1)", "(9, 9)", "(None, 2)"), ("(-9, 0)", "(3, 5)", ""), ("(None,)", "(None,)",
+                                                                                            "(-1,)"),
                              ("(2, 3)", "(None, None)", "(-2, 1)"), ("(1, 4)", "(2, None)", "(1, -4)"),
                              ("(3,)", "(-5,)", "(-1,)"), ("(9,)", "(None,)", "(-2,)"), ("(0,)", "(-4,)", "(-1,)")):
         attrs = {"begin": begin, "end": end}
@@ -122,7 +123,8 @@ def slicing() -> List[Case]:
     cases += each("slice_axis", [([(2, 3, 4)], {"axis": 1, "begin": 1, "end": 2}), ([(6,)], {"axis": 0, "begin": 2,
                                                                                             "end": "None"}),
                                  ([(0, 5)], {"axis": 1, "begin": 1, "end": 3})])
-    for data, like, attrs in (((3, 4), (2, 3), {}), ((3, 4), (2, 9), {"axes": "(0,)"}), ((3, 4), (9, 2), {"axes": "(-1,)"}),
+    for data, like, attrs in (((3, 4), (2, 3), {}), ((3, 4), (2, 9), {"axes": "(0,)"}),
+                              ((3, 4), (9, 2), {"axes": "(-1,)"}),
                               ((3, 4, 5), (2, 2, 5), {}), ((3, 4, 5), (2, 3), {"axes": "(0, 1)"}),
                               ((3, 4, 5), (7, 7, 1), {"axes": "(2,)"}), ((3, 4), (3, 4), {}), ((0, 4), (0, 2), {}),
                               ((3, 4), (2, 2, 9), {"axes": "(0, 1)"}), ((3, 4), (0, 2), {})):
@@ -171,7 +173,8 @@ def joining() -> List[Case]:
     cases += each("Concat", [
         ([(2, 3), (2, 1), (2, 2)], {"num_args": 3}), ([(2, 3), (1, 3)], {"num_args": 2, "dim": 0}),
         ([(2, 1, 3), (2, 1, 2)], {"num_args": 2, "dim": 2}), ([(2, 1, 3), (2, 4, 3)], {"num_args": 2, "dim": -2}),
-        ([(2, 3)], {"num_args": 1}), ([(3,), (2,)], {"num_args": 2, "dim": 0}), ([(2,), (1,)], {"num_args": 2, "dim": -1}),
+        ([(2, 3)], {"num_args": 1}), ([(3,), (2,)], {"num_args": 2, "dim": 0}), ([(2,), (1,)],
+                                                                                 {"num_args": 2, "dim": -1}),
         ([(2, 2, 2, 1), (2, 3, 2, 1), (2, 1, 2, 1)], {"num_args": 3, "dim": 1}),
         ([(0, 3), (2, 3)], {"num_args": 2, "dim": 0}), ([(2, 0), (2, 0)], {"num_args": 2, "dim": 1}),
         ([(0, 2), (0, 3)], {"num_args": 2, "dim": 1})])
@@ -187,8 +190,10 @@ def joining() -> List[Case]:
     cases += each("SliceChannel", [
         ([(4, 3)], {"num_outputs": 2, "axis": 0}), ([(2, 3)], {"num_outputs": 3, "squeeze_axis": True}),
         ([(2, 3, 6)], {"num_outputs": 3, "axis": 2}), ([(2, 6, 2)], {"num_outputs": 2, "axis": -2}),
-        ([(2, 3, 3)], {"num_outputs": 3, "axis": 1}), ([(2, 3, 3)], {"num_outputs": 3, "axis": -1, "squeeze_axis": True}),
-        ([(2, 4)], {"num_outputs": 1}), ([(0, 4)], {"num_outputs": 2}), ([(2, 1)], {"num_outputs": 1, "squeeze_axis": True}),
+        ([(2, 3, 3)], {"num_outputs": 3, "axis": 1}), ([(2, 3, 3)],
+                                                       {"num_outputs": 3, "axis": -1, "squeeze_axis": True}),
+        ([(2, 4)], {"num_outputs": 1}), ([(0, 4)], {"num_outputs": 2}), ([(2, 1)],
+                                                                         {"num_outputs": 1, "squeeze_axis": True}),
         ([(6,)], {"num_outputs": 2, "axis": 0})])
     cases += in_types("_split_v2", (2, 5), {"indices": "(0, 2)", "axis": "1"})
     cases += each("_split_v2", [
@@ -212,10 +217,12 @@ def repeating() -> List[Case]:
     cases += in_types("broadcast_axis", (1, 3), {"axis": "0", "size": "2"})
     cases += each("broadcast_axis", [
         ([(2, 1)], {"axis": "1", "size": "4"}), ([(1, 3, 1)], {"axis": "(0, 2)", "size": "(2, 3)"}),
-        ([(1, 3, 1)], {"axis": "(2, 0)", "size": "(2, 3)"}), ([(2, 3)], {}), ([(2, 1)], {"axis": "(-1,)", "size": "(3,)"}),
+        ([(1, 3, 1)], {"axis": "(2, 0)", "size": "(2, 3)"}), ([(2, 3)], {}), ([(2, 1)],
+                                                                              {"axis": "(-1,)", "size": "(3,)"}),
         ([(1, 1, 2)], {"axis": "(1,)", "size": "(3,)"}), ([(1, 0)], {"axis": "0", "size": "2"})])
     cases += each("broadcast_like", [
-        ([(1, 3), (2, 3)], {}), ([(1, 1, 2), (3, 4, 2)], {}), ([(1, 3), (5, 2)], {"lhs_axes": "(0,)", "rhs_axes": "(0,)"}),
+        ([(1, 3), (2, 3)], {}), ([(1, 1, 2), (3, 4, 2)], {}), ([(1, 3), (5, 2)],
+                                                               {"lhs_axes": "(0,)", "rhs_axes": "(0,)"}),
         ([(1, 2, 1), (5, 7)], {"lhs_axes": "(0, 2)", "rhs_axes": "(1, 0)"}),
         ([(1, 3), (2, 5, 4)], {"lhs_axes": "(-2,)", "rhs_axes": "(-1,)"}), ([(2, 3), (2, 3)], {}),
         ([(1, 0), (2, 0)], {})])
@@ -225,11 +232,13 @@ def repeating() -> List[Case]:
     cases += in_types("tile", (2, 3), {"reps": "(2, 2)"})
     cases += each("tile", [([(2, 3)], {"reps": reps}) for reps in ("(3,)", "(2, 1, 2)", "(1, 1)", "(1, 3)", "(2, 1)",
                                                                   "(2, 3, 1, 2)", "()", "(0, 1)")])
-    cases += each("tile", [([(4,)], {"reps": "(2, 2)"}), ([(2, 1, 3)], {"reps": "(2,)"}), ([(0, 2)], {"reps": "(2, 2)"}),
+    cases += each("tile",
+                  [([(4,)], {"reps": "(2, 2)"}), ([(2, 1, 3)], {"reps": "(2,)"}), ([(0, 2)], {"reps": "(2, 2)"}),
                            ([(2, 2, 2)], {"reps": "(2, 3)"})])
     cases += in_types("repeat", (2, 3), {"repeats": "2"})
     cases += each("repeat", [([(2, 3)], {"repeats": 3, "axis": axis}) for axis in (0, 1, -1, -2)])
-    cases += each("repeat", [([(2, 3)], {"repeats": 1}), ([(2, 3, 2)], {"repeats": 2, "axis": 1}), ([(4,)], {"repeats": 2,
+    cases += each("repeat",
+                  [([(2, 3)], {"repeats": 1}), ([(2, 3, 2)], {"repeats": 2, "axis": 1}), ([(4,)], {"repeats": 2,
                                                                                                          "axis": 0}),
                              ([(0, 3)], {"repeats": 2, "axis": 1}), ([(2, 3)], {"repeats": 2, "axis": "None"}),
                              ([(2, 3)], {"repeats": 0})])
@@ -237,7 +246,8 @@ def repeating() -> List[Case]:
     cases.append(Case("repeat", [(2, 3)], {"repeats": "0", "axis": "1"}, np_shape=True))
     for mode in ("constant", "edge", "reflect"):
         for dtype in ("float32", "float64", "float16"):
-            cases.append(Case("Pad", [(1, 2, 3, 4)], {"mode": mode, "pad_width": "(0, 0, 0, 0, 1, 2, 2, 1)"}, dtype=dtype))
+            attrs = {"mode": mode, "pad_width": "(0, 0, 0, 0, 1, 2, 2, 1)"}
+            cases.append(Case("Pad", [(1, 2, 3, 4)], attrs, dtype=dtype))
         cases += each("Pad", [([(2, 1, 2, 3, 2)], {"mode": mode, "pad_width": "(0, 0, 0, 0, 1, 1, 0, 2, 1, 0)"}),
                               ([(1, 1, 4, 3)], {"mode": mode, "pad_width": "(0, 0, 0, 0, 0, 0, 0, 0)"}),
                               ([(1, 1, 2, 2)], {"mode": mode, "pad_width": "(0, 0, 0, 0, 1, 1, 1, 1)"}),
@@ -256,7 +266,8 @@ def diagonals_and_casts() -> List[Case]:
     cases += each("diag", [([(3, 4)], {"k": k}) for k in (1, 3, -1, -2)])
     cases += each("diag", [([(4,)], {}), ([(3,)], {"k": 1}), ([(3,)], {"k": -2}), ([(2, 3, 4)], {}),
                            ([(2, 3, 4)], {"axis1": 1, "axis2": 2}), ([(2, 3, 4)], {"axis1": 2, "axis2": 0, "k": 1}),
-                           ([(2, 3, 4)], {"axis1": -1, "axis2": -2, "k": -1}), ([(3, 3, 2, 2)], {"axis1": 0, "axis2": 1}),
+                           ([(2, 3, 4)], {"axis1": -1, "axis2": -2, "k": -1}), ([(3, 3, 2, 2)],
+                                                                                {"axis1": 0, "axis2": 1}),
                            ([(3, 4)], {"axis1": 1, "axis2": 0, "k": 1})])
     numbers = np.array([-300.7, -129, -2.5, -1, -0.4, 0, 0.5, 0.999, 1, 2.5, 127, 128.4, 200, 255.9], "float64")
     for dtype in ("float32", "float64", "float16", "int32", "int64", "int8", "uint8", "bool"):
@@ -281,7 +292,8 @@ def creating() -> List[Case]:
             cases.append(Case(op, [], dict(value, shape="(2, 3)", dtype=dtype)))
         cases += [Case(op, [], dict(value, shape=shape)) for shape in ("(4,)", "(2, 1, 3)", "3")]
     cases += [Case("_full", [], {"shape": "(2,)", "value": value, "dtype": dtype}) for value, dtype in (
-        ("-1.7", "int32"), ("1e10", "float32"), ("0.1", "float64"), ("0.1", "float16"), ("3", "uint8"), ("inf", "float32"))]
+        ("-1.7", "int32"), ("1e10", "float32"), ("0.1", "float64"), ("0.1", "float16"), ("3", "uint8"), ("inf",
+                                                                                                         "float32"))]
     for attrs in ({"start": 5}, {"start": 1, "stop": 7}, {"start": 0, "stop": 1, "step": 0.3}, {"start": 5, "stop": 0,
                                                                                              "step": -2},
                   {"start": 0, "stop": 3, "repeat": 2}, {"start": 2.5, "stop": 6}, {"start": 0, "stop": 10, "step": 3,
@@ -292,7 +304,8 @@ def creating() -> List[Case]:
     cases += [Case("_arange", [], {"start": "1", "stop": "9", "step": "2", "dtype": dtype})
               for dtype in ("float64", "float16", "int64", "uint8", "int8")]
     for attrs in ({"start": 0, "stop": 1, "num": 5}, {"start": 0, "stop": 1, "num": 5, "endpoint": False},
-                  {"start": 3, "stop": -2, "num": 4}, {"start": 1, "stop": 2, "num": 1}, {"start": 0, "stop": 10, "num": 7},
+                  {"start": 3, "stop": -2, "num": 4}, {"start": 1, "stop": 2, "num": 1}, {"start": 0, "stop": 10,
+                                                                                          "num": 7},
                   {"start": 2, "stop": 2, "num": 3}):
         for dtype in ("float32", "float64", "int32"):
             cases.append(Case("_linspace", [], {name: str(value) for name, value in dict(attrs, dtype=dtype).items()}))

@@ -363,7 +363,8 @@ def draw_Concat(draw: Draw) -> Case:
 @drawn
 def draw__rnn_param_concat(draw: Draw) -> Case:
     count = draw.integer(1, 8)
-    return made(draw, "_rnn_param_concat", [draw.shape(1, 1, 2000) for _ in range(count)], {"num_args": count, "dim": 0},
+    return made(draw, "_rnn_param_concat", [draw.shape(1, 1, 2000) for _ in range(count)],
+                {"num_args": count, "dim": 0},
                 draw.pick(FLOATS))
 
 
@@ -371,7 +372,8 @@ def draw__rnn_param_concat(draw: Draw) -> Case:
 def draw_stack(draw: Draw) -> Case:
     count = draw.integer(1, 6)
     shape = draw.shape(1, 5, max(10, draw.most() // count))
-    return made(draw, "stack", [shape] * count, {"num_args": count, "axis": draw.axis(len(shape) + 1)}, draw.pick(TYPES))
+    return made(draw, "stack", [shape] * count, {"num_args": count, "axis": draw.axis(len(shape) + 1)},
+                draw.pick(TYPES))
 
 
 @drawn
@@ -433,7 +435,8 @@ def draw_tile(draw: Draw) -> Case:
 def draw_repeat(draw: Draw) -> Case:
     repeats = draw.integer(1, 7)
     shape = draw.shape(1, 5, max(10, draw.most() // repeats))
-    return made(draw, "repeat", [shape], {"repeats": repeats, "axis": ... if draw.chance(0.3) else draw.axis(len(shape))},
+    return made(draw, "repeat", [shape],
+                {"repeats": repeats, "axis": ... if draw.chance(0.3) else draw.axis(len(shape))},
                 draw.pick(TYPES))
 
 
@@ -445,7 +448,8 @@ def draw_Pad(draw: Draw) -> Case:
     for extent in shape[2:]:
         most = min(9, extent - 1 if mode == "reflect" else 9)
         width += [draw.integer(0, most), draw.integer(0, most)]
-    return made(draw, "Pad", [shape], {"mode": mode, "pad_width": tuple(width), "constant_value": draw.pick((..., 1.5))},
+    return made(draw, "Pad", [shape],
+                {"mode": mode, "pad_width": tuple(width), "constant_value": draw.pick((..., 1.5))},
                 draw.pick(FLOATS))
 
 
@@ -509,9 +513,9 @@ for _op in ("shape_array", "size_array"):
 @drawn
 def draw__contrib_arange_like(draw: Draw) -> Case:
     shape = draw.shape()
-    return made(draw, "_contrib_arange_like", [shape], {"axis": ... if draw.chance(0.3) else draw.axis(len(shape)),
-                                                        "start": draw.pick((..., 2, -1.5)), "step": draw.pick((..., 0.5, -2)),
-                                                        "repeat": 1}, draw.pick(("float32", "float64")))
+    attrs = {"axis": ... if draw.chance(0.3) else draw.axis(len(shape)), "start": draw.pick((..., 2, -1.5)),
+             "step": draw.pick((..., 0.5, -2)), "repeat": 1}
+    return made(draw, "_contrib_arange_like", [shape], attrs, draw.pick(("float32", "float64")))
 
 
 # Normalization.
@@ -555,7 +559,8 @@ def batch_norm_of(op: str) -> Drawer:
         attrs = {"fix_gamma": draw.pick((..., False, False)), "use_global_stats": draw.pick((..., True)),
                  "eps": draw.pick((..., 0.1, 1e-4)), "momentum": draw.pick((..., 0.5)),
                  "output_mean_var": draw.pick((..., ..., True)), "axis": axis if axis != 1 else ...}
-        inputs = [draw.array(shape, -2, 3, dtype), draw.array(channels, 0.5, 2, other), draw.array(channels, -1, 1, other),
+        inputs = [draw.array(shape, -2, 3, dtype), draw.array(channels, 0.5, 2, other),
+                  draw.array(channels, -1, 1, other),
                   draw.array(channels, -1, 1, other), draw.array(channels, 0.5, 2, other)]
         train = draw.chance(0.6)
         return Case(op, inputs, text(attrs), gradients=[train] * 3 + [False] * 2, train=train)
@@ -575,16 +580,16 @@ def affine(draw: Draw, op: str, shape: Shape, length: int, attrs: dict, dtype: s
 def draw_LayerNorm(draw: Draw) -> Case:
     shape = draw.shape()
     axis = -1 if draw.chance(0.6) else draw.axis(len(shape))
-    return affine(draw, "LayerNorm", shape, shape[axis], {"axis": axis, "eps": draw.pick((..., 0.01)),
-                                                          "output_mean_var": draw.pick((..., ..., True))}, draw.pick(FLOATS))
+    attrs = {"axis": axis, "eps": draw.pick((..., 0.01)), "output_mean_var": draw.pick((..., ..., True))}
+    return affine(draw, "LayerNorm", shape, shape[axis], attrs, draw.pick(FLOATS))
 
 
 @drawn
 def draw_GroupNorm(draw: Draw) -> Case:
     shape = draw.shape(3, 5)
     groups = draw.pick([k for k in (1, 2, 3, 4, 8, 16) if shape[1] % k == 0])
-    return affine(draw, "GroupNorm", shape, groups, {"num_groups": groups, "eps": draw.pick((..., 0.01)),
-                                                     "output_mean_var": draw.pick((..., ..., True))}, draw.pick(FLOATS))
+    attrs = {"num_groups": groups, "eps": draw.pick((..., 0.01)), "output_mean_var": draw.pick((..., ..., True))}
+    return affine(draw, "GroupNorm", shape, groups, attrs, draw.pick(FLOATS))
 
 
 @drawn
@@ -603,8 +608,9 @@ def draw_L2Normalization(draw: Draw) -> Case:
 
 @drawn
 def draw_LRN(draw: Draw) -> Case:
-    return made(draw, "LRN", [draw.shape(4, 4)], {"nsize": draw.pick((1, 3, 5, 7, 9)), "alpha": draw.pick((..., 0.1, 1)),
-                                                  "beta": draw.pick((..., 0.5, 2)), "knorm": draw.pick((..., 1))}, "float32")
+    attrs = {"nsize": draw.pick((1, 3, 5, 7, 9)), "alpha": draw.pick((..., 0.1, 1)), "beta": draw.pick((..., 0.5, 2)),
+             "knorm": draw.pick((..., 1))}
+    return made(draw, "LRN", [draw.shape(4, 4)], attrs, "float32")
 
 
 # Outputs and losses.
@@ -616,7 +622,8 @@ def draw_SoftmaxOutput(draw: Draw) -> Case:
     shape = draw.shape(2, 2) if kind in ("plain", "same") else draw.shape(3, 4)
     dtype = draw.pick(FLOATS)
     classes = shape[-1] if kind == "preserve" else shape[1]
-    attrs = {"grad_scale": draw.pick((..., 0.5)), "use_ignore": draw.pick((..., True)), "ignore_label": draw.pick((..., 1, 0)),
+    attrs = {"grad_scale": draw.pick((..., 0.5)), "use_ignore": draw.pick((..., True)),
+             "ignore_label": draw.pick((..., 1, 0)),
              "normalization": draw.pick((..., "batch", "valid")), "out_grad": draw.pick((..., ..., True)),
              "smooth_alpha": draw.pick((..., ..., 0.1)) if classes > 1 else ...}
     if kind == "multi":
@@ -648,8 +655,9 @@ for _op in ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegression
 
 @drawn
 def draw_MakeLoss(draw: Draw) -> Case:
-    return made(draw, "MakeLoss", [draw.shape()], {"grad_scale": draw.pick((..., 0.5)), "valid_thresh": draw.pick((..., 0.5)),
-                                                   "normalization": draw.pick((..., "batch", "valid"))}, draw.pick(FLOATS))
+    attrs = {"grad_scale": draw.pick((..., 0.5)), "valid_thresh": draw.pick((..., 0.5)),
+             "normalization": draw.pick((..., "batch", "valid"))}
+    return made(draw, "MakeLoss", [draw.shape()], attrs, draw.pick(FLOATS))
 
 
 DRAWS["make_loss"] = plain("make_loss", FLOATS)
@@ -661,7 +669,8 @@ def draw_SVMOutput(draw: Draw) -> Case:
     dtype = draw.pick(FLOATS)
     attrs = {"margin": draw.pick((..., 0.5)), "regularization_coefficient": draw.pick((..., 0.5)),
              "use_linear": draw.pick((..., True))}
-    return Case("SVMOutput", [draw.array(shape, -2, 2, dtype), draw.integers(shape[:1], 0, min(shape[1], 100) - 1, dtype)],
+    return Case("SVMOutput",
+                [draw.array(shape, -2, 2, dtype), draw.integers(shape[:1], 0, min(shape[1], 100) - 1, dtype)],
                 text(attrs), gradients=[True, False])
 
 
@@ -700,7 +709,8 @@ def draw_LeakyReLU(draw: Draw) -> Case:
 
 @drawn
 def draw_clip(draw: Draw) -> Case:
-    return made(draw, "clip", [draw.shape()], {"a_min": draw.pick((-1, 0, 2)), "a_max": draw.pick((1, 3, 5))}, draw.pick(TYPES))
+    attrs = {"a_min": draw.pick((-1, 0, 2)), "a_max": draw.pick((1, 3, 5))}
+    return made(draw, "clip", [draw.shape()], attrs, draw.pick(TYPES))
 
 
 @drawn
@@ -717,7 +727,8 @@ def draw_FullyConnected(draw: Draw) -> Case:
     hidden = draw.pick((1, 3, 8, 17, 33))
     no_bias = draw.chance(0.3)
     return made(draw, "FullyConnected", [shape, (hidden, columns)] + ([] if no_bias else [(hidden,)]),
-                {"num_hidden": hidden, "no_bias": no_bias, "flatten": flatten}, draw.pick(("float32", "float64")), -1, 1)
+                {"num_hidden": hidden, "no_bias": no_bias,
+                 "flatten": flatten}, draw.pick(("float32", "float64")), -1, 1)
 
 
 @drawn
@@ -765,4 +776,5 @@ DRAWS["sgd_mom_update"] = descent("sgd_mom_update", 3)
 
 def draw_cases(operators: Sequence[str], count: int, seed: int) -> List[Case]:
     """`count` cases of the operators in turn; each depends on the seed and its number alone."""
-    return [DRAWS[operators[number % len(operators)]](Draw((seed * 1000003 + number) % 2**32)) for number in range(count)]
+    return [DRAWS[operators[number % len(operators)]](Draw((seed * 1000003 + number) % 2**32))
+            for number in range(count)]

@@ -131,7 +131,7 @@ def answers(cases: list, scratch: Path, exact: bool) -> list:
     first; a new process goes on behind it."""
     context = multiprocessing.get_context("spawn")
     # The thread that asks computes too: others would not know of NumPy semantics, and report errors later.
-    os.environ["MXNET_ENGINE_TYPE"] = "NaiveEngine"
+    os.environ.update(MXNET_ENGINE_TYPE="NaiveEngine")
     first = 0
     while first < len(cases):
         process = context.Process(target=answer_all, args=(cases, first, scratch, exact))
