@@ -4,6 +4,7 @@ from typing import Callable, Dict, List
 
 import numpy as np
 
+import cases_linalg
 import cases_loss
 import cases_nn
 import cases_norm
@@ -98,6 +99,12 @@ def reduce() -> List[Case]:
     return cases
 
 
-FAMILIES: Dict[str, Callable[[], List[Case]]] = {"elemwise": elemwise, "reduce": reduce}
-
-FAMILIES.update({"loss": cases_loss.loss, "nn": cases_nn.nn, "norm": cases_norm.norm, "shape": cases_shape.shape})
+FAMILIES: Dict[str, Callable[[], List[Case]]] = {
+    "elemwise": elemwise,
+    "linalg": cases_linalg.linalg,
+    "loss": cases_loss.loss,
+    "nn": cases_nn.nn,
+    "norm": cases_norm.norm,
+    "reduce": reduce,
+    "shape": cases_shape.shape,
+}
