@@ -34,5 +34,17 @@ TEST(InferenceTest, OneOperandFollowsFromTheOtherAndTheOutput) {
   EXPECT_THROW(Infer("dot", {}, {{2, 3, 4}, TShape()}, {2}), Error);
 }
 
+TEST(InferenceTest, DataFollowsFromWeightAndOutput) {
+  EXPECT_THAT(Infer("FullyConnected", {{"num_hidden", "6"}, {"flatten", "0"}},
+                    {TShape(), {6, 5}, TShape()}, {2, 3, 6}),
+              ElementsAre(TShape{2, 3, 5}, TShape{6, 5}, TShape{6}, TShape{2, 3, 6}));
+  EXPECT_THAT(Infer("FullyConnected", {{"num_hidden", "6"}},
+                    {TShape::Parse("(None,3,None)"), {6, 12}, TShape()}, {2, 6}),
+              ElementsAre(TShape{2, 3, 4}, TShape{6, 12}, TShape{6}, TShape{2, 6}));
+  EXPECT_THROW(Infer("FullyConnected", {{"num_hidden", "6"}},
+                     {TShape::Parse("(2,5,None)"), {6, 12}, TShape()}, TShape()),
+               Error);
+}
+
 }  // namespace
 }  // namespace tessera

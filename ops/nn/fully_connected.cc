@@ -10,10 +10,17 @@
 // Types: float32, float64, float16, bfloat16; the last two accumulate in float32.
 #include <algorithm>
 
-#include "tessera/ops/kernel.h"
+#include "tessera/base/error.h"
+#include "tessera/ops/linalg/matrix_product.h"
+#include "tessera/ops/reduce/reduce_function.h"
+#include "tessera/ops/reduce/reducers.h"
+#include "tessera/ops/shape/move.h"
+#include "tessera/ops/typed_operator.h"
 
 namespace tessera {
 namespace {
+
+using namespace ops_internal;  // NOLINT: products, copies and registration
 
 struct FullyConnectedParameters {
   int64_t num_hidden = 0;
@@ -27,6 +34,9 @@ struct FullyConnectedParameters {
     schema.Optional("no_bias", &P::no_bias, "leave the bias out");
     schema.Optional("flatten", &P::flatten, "treat all dimensions after the first as one");
   }
+
+  /// Returns the number of data's dimensions that are rows; the others are columns.
+  int NumRowAxes(const TShape& data) const { return flatten ? 1 : data.ndim() - 1; }
 };
 
 class FullyConnectedProperty final : public ParameterizedProperty<FullyConnectedParameters> {
@@ -38,19 +48,26 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
+    TShape& weight = (*in_shape)[1];
     TShape& out = (*out_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_hidden});
-    MergeShape(*this, "weight", &(*in_shape)[1], {param_.num_hidden, TShape::kUnknown});
+    MergeShape(*this, "weight", &weight, {param_.num_hidden, TShape::kUnknown});
+    if (param_.flatten) {
+      MergeShape(*this, "output", &out, {TShape::kUnknown, param_.num_hidden});
+    } else if (!data.rank_known() && out.rank_known()) {
+      data = TShape::OfRank(out.ndim());
+    }
     if (!data.rank_known()) return false;
     if (data.ndim() == 0) {
       throw InvalidArgument(TypeString(), ": data is a scalar, expected at least one dimension");
     }
     // The output determines the leading dimensions, which both share.
-    const int leading = param_.flatten ? 1 : data.ndim() - 1;
+    const int leading = param_.NumRowAxes(data);
     MergeShape(*this, "output", &out, WithLast(data, leading, param_.num_hidden));
     for (int i = 0; i < leading; ++i) data[i] = out[i];
+    InferColumns(weight[1], leading, &data);
     const index_t columns = ProductOfExtents(*this, "data", data, leading, data.ndim());
-    MergeShape(*this, "weight", &(*in_shape)[1], {param_.num_hidden, columns});
+    MergeShape(*this, "weight", &weight, {param_.num_hidden, columns});
     return data.known();
   }
 
@@ -68,55 +85,69 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
     result[leading] = last;
     return result;
   }
+
+  /// Completes data's dimensions from `leading` on if all but one are known, and their product is.
+  void InferColumns(index_t columns, int leading, TShape* data) const {
+    if (columns == TShape::kUnknown) return;
+    TShape others = *data;
+    int unknown = -1;
+    for (int i = leading; i < data->ndim(); ++i) {
+      if ((*data)[i] != TShape::kUnknown) continue;
+      if (unknown >= 0) return;
+      unknown = i;
+      others[i] = 1;
+    }
+    if (unknown < 0) return;
+    const index_t product = ProductOfExtents(*this, "data", others, leading, data->ndim());
+    if (product == 0 && columns == 0) return;
+    if (product == 0 || columns % product != 0) {
+      throw InvalidArgument(TypeString(), ": data has shape ", *data, ", but weight has ", columns,
+                            " columns, no multiple of ", product);
+    }
+    (*data)[unknown] = columns / product;
+  }
 };
 
-template <typename Device, typename T>
-class FullyConnectedOp final : public Operator {
+const ReduceFunction kSum = MakeReduceFunction<SumReducer>();
+
+class FullyConnectedOperator final : public MatrixProductOperator {
  public:
-  explicit FullyConnectedOp(const FullyConnectedParameters& param) : param_(param) {}
+  FullyConnectedOperator(const FullyConnectedParameters& param, std::span<const TShape> in_shape)
+      : MatrixProductOperator(MatrixOf(in_shape[0], param.NumRowAxes(in_shape[0]), false),
+                              MatrixOf(in_shape[1], 1, true)),
+        no_bias_(param.no_bias) {}
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    auto* stream = context.get_stream<Device>();
-    const auto data = Rows(in_data[0], stream);
-    const auto weight = in_data[1].get<Device, 2, T>(stream);
-    auto out = out_data[0].FlatTo2D<Device, T>(stream);
-    AssignTo(out, req[0], dot(data, weight.T()));
-    if (!param_.no_bias && req[0] != kNullOp) {
-      out += repmat(in_data[2].get<Device, 1, T>(stream), out.size(0));
+    if (no_bias_ || req[0] == kNullOp) {
+      return MatrixProductOperator::Forward(context, in_data, req, out_data);
     }
+    // The product is added to the bias, so that 16-bit types are rounded once.
+    StridedView rows(in_data[2]);
+    rows.num_dims = 0;
+    rows.Append(out().rows, 0);
+    rows.Append(out().columns, 1);
+    Move(rows, StridedView(out_data[0], {out().rows, out().columns}), req[0], context);
+    const OpReqType add[] = {kAddTo};
+    MatrixProductOperator::Forward(context, in_data, add, out_data);
   }
 
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
-                std::span<const TBlob> in_data, std::span<const TBlob>,
+                std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
-    auto* stream = context.get_stream<Device>();
-    const auto grad = out_grad[0].FlatTo2D<Device, T>(stream);
-    if (req[1] != kNullOp) {
-      AssignTo(in_grad[1].get<Device, 2, T>(stream), req[1],
-               dot(grad.T(), Rows(in_data[0], stream)));
-    }
-    if (!param_.no_bias && req[2] != kNullOp) {
-      AssignTo(in_grad[2].get<Device, 1, T>(stream), req[2], sum_rows(grad));
-    }
-    if (req[0] != kNullOp) {
-      AssignTo(Rows(in_grad[0], stream), req[0], dot(grad, in_data[1].get<Device, 2, T>(stream)));
-    }
+    MatrixProductOperator::Backward(context, out_grad, in_data, out_data, req, in_grad);
+    if (no_bias_ || req[2] == kNullOp) return;
+    Reduce(kSum, out_grad[0].reshape({out().rows, out().columns}), {true}, in_grad[2], req[2],
+           context);
   }
 
  private:
-  Tensor<Device, 2, T> Rows(const TBlob& blob, Stream<Device>* stream) const {
-    if (!param_.flatten) return blob.FlatTo2D<Device, T>(stream);
-    const TShape& shape = blob.shape_;
-    return blob.get_with_shape<Device, 2, T>(Shape2(shape[0], shape.ProdShape(1, shape.ndim())),
-                                             stream);
-  }
-
-  const FullyConnectedParameters param_;
+  const bool no_bias_;
 };
 
-TESSERA_REGISTER_OPERATOR(FullyConnected, FullyConnectedProperty, FullyConnectedOp)
-    .Describe("A dense layer: data * weight^T + bias.");
+[[maybe_unused]] const bool kRegistered =
+    RegisterTypedOperator<FullyConnectedProperty, FullyConnectedOperator>(
+        TESSERA_TABLE_PLACE, "FullyConnected", "A dense layer: data * weight^T + bias.");
 
 }  // namespace
 }  // namespace tessera
