@@ -4,14 +4,11 @@
 //
 // Numbers are truncated, and those outside [0, input_dim) count as the nearest row. Shapes: data
 // any; weight (input_dim, output_dim); out that of data, then output_dim. Types: data of any type;
-// weight and out of one type, `dtype` if neither is known. The gradient exists for float32,
-// float64, float16 and bfloat16, of which the last two are summed in float32. Runs on the CPU.
-#include <algorithm>
-#include <cstring>
-
-#include "tessera/ops/elemwise/convert_row.h"
+// weight and out of one type, `dtype` if neither is known; sums of 16-bit types in float32. Runs on
+// the CPU.
+#include "tessera/base/error.h"
+#include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/typed_operator.h"
-#include "tessera/tensor/device/parallel.h"
 
 #if !defined(TESSERA_XPU_GPU)
 
@@ -95,100 +92,25 @@ class EmbeddingProperty final : public ParameterizedProperty<EmbeddingParameters
 
 class EmbeddingOperator final : public Operator {
  public:
-  explicit EmbeddingOperator(const EmbeddingParameters& param) : param_(param) {}
+  explicit EmbeddingOperator(const EmbeddingParameters& param)
+      : rows_{.rows = param.input_dim, .width = param.output_dim} {}
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    if (req[0] == kNullOp) return;
-    const TBlob& out = out_data[0];
-    const DType dtype = out.type_flag_;
-    const index_t width = param_.output_dim, row_bytes = width * DTypeSizeBytes(dtype);
-    const index_t count = in_data[0].shape_.Size();
-    ParallelFor(count, StepsPerTask(width), [&](index_t begin, index_t end) {
-      std::vector<double> reals;
-      std::vector<int64_t> integers;
-      ForEachIndex(in_data[0], begin, end, [&](index_t i, index_t row) {
-        const char* const from = static_cast<const char*>(in_data[1].dptr_) + row * row_bytes;
-        char* const to = static_cast<char*>(out.dptr_) + i * row_bytes;
-        if (req[0] != kAddTo) {
-          std::memcpy(to, from, static_cast<size_t>(row_bytes));
-        } else if (IsReal(dtype)) {
-          AddRow(from, dtype, width, &reals, to);
-        } else {
-          AddRow(from, dtype, width, &integers, to);
-        }
-      });
-    });
+    GatherRows(PositionsOf(in_data[0]), rows_, in_data[1], out_data[0], req[0]);
   }
-
-  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
-                std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad) override {
-    if (req[1] == kNullOp) return;
-    switch (in_grad[1].type_flag_) {
-      case DType::kFloat64:
-        return SumRows<double>(out_grad[0], in_data[0], req[1], in_grad[1]);
-      case DType::kFloat32:
-      case DType::kFloat16:
-      case DType::kBFloat16:
-        return SumRows<float>(out_grad[0], in_data[0], req[1], in_grad[1]);
-      default:
-        throw InvalidArgument("Embedding: a weight of element type ", in_grad[1].type_flag_,
-                              " has no gradient");
-    }
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                std::span<const TBlob> in_data, std::span<const TBlob>,
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    SumRows(PositionsOf(in_data[0]), rows_, out_grad[0], in_grad[1], req[1], context);
   }
 
  private:
-  /// Calls function(i, row) for i in [begin, end) with the row that number i means.
-  template <typename Function>
-  void ForEachIndex(const TBlob& data, index_t begin, index_t end, const Function& function) const {
-    constexpr index_t kBlock = 256;
-    int64_t rows[kBlock];
-    const index_t size = DTypeSizeBytes(data.type_flag_);
-    for (index_t first = begin; first < end; first += kBlock) {
-      const index_t n = std::min(kBlock, end - first);
-      LoadRow(static_cast<const char*>(data.dptr_) + first * size, data.type_flag_, 1, n, rows);
-      for (index_t i = 0; i < n; ++i) {
-        function(first + i, std::clamp<int64_t>(rows[i], 0, param_.input_dim - 1));
-      }
-    }
+  Positions PositionsOf(const TBlob& data) const {
+    return Positions(data, rows_.rows, IndexMode::kClip);
   }
 
-  template <typename T>
-  static void AddRow(const void* from, DType dtype, index_t n, std::vector<T>* row, void* to) {
-    row->resize(static_cast<size_t>(n));
-    LoadRow(from, dtype, 1, n, row->data());
-    StoreRow(row->data(), n, /*add=*/true, dtype, to);
-  }
-
-  /// Sums the head gradient's rows, in their order, so that results do not depend on threads, which
-  /// share the columns.
-  template <typename T>
-  void SumRows(const TBlob& g, const TBlob& data, OpReqType req, const TBlob& grad) const {
-    const index_t width = param_.output_dim, count = data.shape_.Size();
-    const bool direct = grad.type_flag_ == kDTypeOf<T>;
-    const index_t total = param_.input_dim * width;
-    std::vector<T> copy(direct ? 0 : static_cast<size_t>(total), T(0));
-    T* const sums = direct ? static_cast<T*>(grad.dptr_) : copy.data();
-    if (direct && req != kAddTo) std::fill_n(sums, total, T(0));
-    const index_t size = DTypeSizeBytes(g.type_flag_);
-    constexpr index_t kColumns = 64;
-    const index_t blocks = (width + kColumns - 1) / kColumns;
-    ParallelFor(blocks, StepsPerTask(count * kColumns), [&](index_t begin, index_t end) {
-      const index_t column = begin * kColumns;
-      const index_t n = std::min(width, end * kColumns) - column;
-      std::vector<T> head(static_cast<size_t>(n));
-      ForEachIndex(data, 0, count, [&](index_t i, index_t row) {
-        LoadRow(static_cast<const char*>(g.dptr_) + (i * width + column) * size, g.type_flag_, 1, n,
-                head.data());
-        T* const sum = sums + row * width + column;
-        for (index_t j = 0; j < n; ++j) sum[j] += head[static_cast<size_t>(j)];
-      });
-    });
-    if (!direct) StoreRow(copy.data(), total, req == kAddTo, grad.type_flag_, grad.dptr_);
-  }
-
-  const EmbeddingParameters param_;
+  const RowTables rows_;
 };
 
 [[maybe_unused]] const bool kRegistered =
