@@ -4,6 +4,7 @@ from typing import Callable, Dict, List
 
 import numpy as np
 
+import cases_index
 import cases_linalg
 import cases_loss
 import cases_nn
@@ -101,6 +102,7 @@ def reduce() -> List[Case]:
 
 FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "elemwise": elemwise,
+    "index": cases_index.index,
     "linalg": cases_linalg.linalg,
     "loss": cases_loss.loss,
     "nn": cases_nn.nn,

@@ -1,0 +1,107 @@
+// Errors that only the values of indices tell, and the inference that the rows do not check.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/registry.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Returns the output of an operator of a float array and of indices.
+std::vector<float> Call(const std::string& op, const ParameterMap& parameters,
+                        std::vector<float> data, const TShape& data_shape,
+                        std::vector<float> indices, const TShape& index_shape) {
+  const auto property = OperatorRegistry::Get().Create(op, parameters);
+  std::vector<TShape> in_shape = {data_shape, index_shape}, out_shape(1);
+  EXPECT_TRUE(property->InferShape(&in_shape, &out_shape));
+  const DType types[] = {DType::kFloat32, DType::kFloat32};
+  const auto made = property->CreateOperator(Device::Cpu(), in_shape, types);
+  std::vector<float> out(static_cast<size_t>(out_shape[0].Size()));
+  const auto blob = [](std::vector<float>* values, const TShape& shape) {
+    return TBlob(values->data(), shape, DType::kFloat32, Device::Cpu());
+  };
+  const TBlob in[] = {blob(&data, data_shape), blob(&indices, index_shape)};
+  const TBlob outputs[] = {blob(&out, out_shape[0])};
+  const OpReqType req[] = {kWriteTo};
+  made->Forward({}, in, req, outputs);
+  return out;
+}
+
+template <typename Function>
+void ExpectOutOfRange(const Function& function, const std::vector<std::string>& words) {
+  try {
+    function();
+    ADD_FAILURE() << "was not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Error::kOutOfRange) << error.what();
+    for (const std::string& word : words) EXPECT_THAT(error.what(), HasSubstr(word));
+  }
+}
+
+TEST(IndexValuesTest, TakeThatRaisesNamesTheIndexOutsideOfTheAxis) {
+  const ParameterMap raise = {{"mode", "raise"}};
+  EXPECT_THAT(Call("take", raise, {1, 2, 3}, {3}, {2, 0}, {2}), ElementsAre(3, 1));
+  for (const float wrong : {3.0f, -1.0f, 1e20f}) {
+    ExpectOutOfRange(
+        [&] {
+          Call("take", raise, {1, 2, 3}, {3}, {0, wrong}, {2});
+        },
+        {"element 1", "extent 3"});
+  }
+}
+
+TEST(IndexValuesTest, AnEmptyAxisHasNoPositions) {
+  for (const std::string mode : {"clip", "wrap", "raise"}) {
+    ExpectOutOfRange(
+        [&] {
+          Call("take", {{"mode", mode}}, {}, {0}, {0}, {1});
+        },
+        {"index 0", "extent 0"});
+    EXPECT_TRUE(Call("take", {{"mode", mode}}, {}, {0}, {}, {0}).empty());
+  }
+  ExpectOutOfRange([&] { Call("pick", {}, {}, {1, 0}, {0}, {1}); }, {"extent 0"});
+}
+
+TEST(IndexValuesTest, PositionsOfSeveralDimensionsAreChecked) {
+  EXPECT_THAT(Call("gather_nd", {}, {1, 2, 3, 4}, {2, 2}, {-1, 0, 0, -2}, {2, 2}),
+              ElementsAre(3, 1));
+  ExpectOutOfRange(
+      [] {
+        Call("gather_nd", {}, {1, 2, 3, 4}, {2, 2}, {0, 1, 0, 2}, {2, 2});
+      },
+      {"index 2", "element 3", "dimension 1", "extent 2"});
+  ExpectOutOfRange(
+      [] {
+        Call("gather_nd", {}, {1, 2, 3, 4}, {2, 2}, {-3, 0}, {2, 1});
+      },
+      {"index -3", "dimension 0"});
+  ExpectOutOfRange(
+      [] {
+        Call("scatter_nd", {{"shape", "(2,)"}}, {5}, {1}, {2}, {1, 1});
+      },
+      {"index 2", "extent 2"});
+}
+
+TEST(IndexValuesTest, RanksFollowFromOtherRanks) {
+  const auto infer = [](const std::string& op, std::vector<TShape> in, const TShape& out) {
+    std::vector<TShape> outputs = {out};
+    OperatorRegistry::Get().Create(op, {})->InferShape(&in, &outputs);
+    in.push_back(outputs[0]);
+    return in;
+  };
+  EXPECT_THAT(infer("take", {TShape::Parse("(None,4)"), TShape()}, {2, 3, 4}),
+              ElementsAre(TShape::Parse("(None,4)"), TShape{2, 3}, TShape{2, 3, 4}));
+  EXPECT_THAT(infer("gather_nd", {TShape(), {2, 5}}, {5, 7}),
+              ElementsAre(TShape::Parse("(None,None,7)"), TShape{2, 5}, TShape{5, 7}));
+}
+
+}  // namespace
+}  // namespace tessera

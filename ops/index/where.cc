@@ -1,0 +1,199 @@
+// where: elements or rows of one of two arrays, chosen by a condition.
+//
+//   out[i…] = x[i…] where condition[i…] is not 0, else y[i…]      or condition[i], i the first axis
+//   d x[i…] = d out[i…] where condition is not 0, else 0; d y[i…] the other way round
+//
+// NaN is not 0. Shapes: x, y and out of one shape; condition of that shape too, or (rows) with the
+// extent of the first axis. Types: x, y and out of any one type, condition of any type. Runs on the
+// CPU.
+#include <algorithm>
+#include <cstring>
+
+#include "tessera/base/error.h"
+#include "tessera/ops/index/indexed_rows.h"
+#include "tessera/ops/shape/movement.h"
+#include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/device/parallel.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: sums and registration
+
+class WhereProperty final : public ParameterizedProperty<NoParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {"condition", "x", "y"}; }
+  bool ArgumentHasGradient(int argument) const override { return argument > 0; }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& condition = (*in_shape)[0];
+    TShape& x = (*in_shape)[1];
+    TShape& y = (*in_shape)[2];
+    TShape& out = (*out_shape)[0];
+    if (condition.ndim() == 0 || condition.ndim() > 1) {
+      MergeEqualShapes(*this, {{"condition", &condition}, {"x", &x}, {"y", &y}, {"output", &out}});
+      return condition.known();
+    }
+    MergeEqualShapes(*this, {{"x", &x}, {"y", &y}, {"output", &out}});
+    if (!condition.rank_known() || !x.rank_known()) return false;
+    if (x.ndim() == 0) {
+      throw InvalidArgument(TypeString(), ": condition has shape ", condition,
+                            ", but x is a scalar");
+    }
+    MergeShape(*this, "condition", &condition, {x[0]});
+    x[0] = condition[0];
+    y = out = x;
+    return x.known();
+  }
+
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    DType& x = (*in_type)[1];
+    MergeType(*this, "y", &(*in_type)[2], x);
+    MergeType(*this, "output", &(*out_type)[0], (*in_type)[2]);
+    MergeType(*this, "x", &x, (*out_type)[0]);
+    MergeType(*this, "y", &(*in_type)[2], x);
+    return x != DType::kUnknown && (*in_type)[0] != DType::kUnknown;
+  }
+
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    return {out_grad[0], in_data[0]};
+  }
+  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
+                                                std::span<const int> out_data) const override {
+    return {{in_data[1], out_data[0]}, {in_data[2], out_data[0]}};
+  }
+};
+
+/// Computes out[i] = chosen[i] ? x[i] : y[i] for n elements, as unsigned integers of their size. A
+/// null pointer stands for zeros.
+template <typename T>
+void SelectElements(const bool* chosen, const T* x, const T* y, index_t n, T* out) {
+  // Masks in place of branches, which a random condition would mispredict.
+  const auto mask = [chosen](index_t i) { return static_cast<T>(-static_cast<T>(chosen[i])); };
+  if (x == nullptr) {
+    for (index_t i = 0; i < n; ++i) out[i] = static_cast<T>(y[i] & static_cast<T>(~mask(i)));
+  } else if (y == nullptr) {
+    for (index_t i = 0; i < n; ++i) out[i] = static_cast<T>(x[i] & mask(i));
+  } else {
+    for (index_t i = 0; i < n; ++i) {
+      out[i] = static_cast<T>(y[i] ^ ((x[i] ^ y[i]) & mask(i)));
+    }
+  }
+}
+
+/// Writes or adds rows of x where the condition is not 0, else of y; a null pointer stands for
+/// zeros. A row has out's elements for one element of the condition.
+class Selection {
+ public:
+  Selection(const TBlob& condition, const void* x, const void* y, const TBlob& out, OpReqType req)
+      : condition_(condition),
+        x_(static_cast<const char*>(x)),
+        y_(static_cast<const char*>(y)),
+        out_(out),
+        add_(req == kAddTo),
+        size_(DTypeSizeBytes(out.type_flag_)) {}
+
+  void Run() const {
+    if (out_.shape_.Size() == 0) return;
+    const index_t count = condition_.shape_.Size();
+    const index_t width = out_.shape_.Size() / count;
+    ParallelFor(count, StepsPerTask(width), [&](index_t begin, index_t end) {
+      for (index_t first = begin; first < end; first += kBlock) {
+        const index_t n = std::min(kBlock, end - first);
+        bool chosen[kBlock];
+        ReadCondition(first, n, chosen);
+        if (width == 1) {
+          WriteElements(first, n, chosen);
+        } else {
+          for (index_t i = 0; i < n; ++i) WriteRow((first + i) * width, width, chosen[i]);
+        }
+      }
+    });
+  }
+
+ private:
+  static constexpr index_t kBlock = 256;
+
+  void ReadCondition(index_t first, index_t n, bool* chosen) const {
+    VisitDType(condition_.type_flag_, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* const values = static_cast<const T*>(condition_.dptr_) + first;
+      for (index_t i = 0; i < n; ++i) chosen[i] = values[i] != T(0);
+    });
+  }
+
+  char* Out(index_t i) const { return static_cast<char*>(out_.dptr_) + i * size_; }
+
+  void WriteRow(index_t first, index_t width, bool chosen) const {
+    const char* const source = chosen ? x_ : y_;
+    const size_t bytes = static_cast<size_t>(width * size_);
+    if (source == nullptr) {
+      if (!add_) std::memset(Out(first), 0, bytes);
+    } else if (add_) {
+      AddElements(source + first * size_, out_.type_flag_, width, Out(first));
+    } else if (source + first * size_ != Out(first)) {
+      std::memcpy(Out(first), source + first * size_, bytes);
+    }
+  }
+
+  void WriteElements(index_t first, index_t n, const bool* chosen) const {
+    switch (size_) {
+      case 1:
+        return WriteElementsAs<uint8_t>(first, n, chosen);
+      case 2:
+        return WriteElementsAs<uint16_t>(first, n, chosen);
+      case 4:
+        return WriteElementsAs<uint32_t>(first, n, chosen);
+      default:
+        return WriteElementsAs<uint64_t>(first, n, chosen);
+    }
+  }
+  template <typename T>
+  void WriteElementsAs(index_t first, index_t n, const bool* chosen) const {
+    const auto elements = [first](const char* data) {
+      return data == nullptr ? nullptr : reinterpret_cast<const T*>(data) + first;
+    };
+    T sums[kBlock];
+    T* const to = add_ ? sums : reinterpret_cast<T*>(Out(first));
+    SelectElements(chosen, elements(x_), elements(y_), n, to);
+    if (add_) AddElements(sums, out_.type_flag_, n, Out(first));
+  }
+
+  const TBlob condition_;
+  const char* const x_;
+  const char* const y_;
+  const TBlob out_;
+  const bool add_;
+  const index_t size_;
+};
+
+class WhereOperator final : public Operator {
+ public:
+  explicit WhereOperator(const NoParameters&) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    Selection(in_data[0], in_data[1].dptr_, in_data[2].dptr_, out_data[0], req[0]).Run();
+  }
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                std::span<const TBlob>, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    const void* const g = out_grad[0].dptr_;
+    if (req[1] != kNullOp) Selection(in_data[0], g, nullptr, in_grad[1], req[1]).Run();
+    if (req[2] != kNullOp) Selection(in_data[0], nullptr, g, in_grad[2], req[2]).Run();
+  }
+};
+
+[[maybe_unused]] const bool kRegistered = RegisterTypedOperator<WhereProperty, WhereOperator>(
+    TESSERA_TABLE_PLACE, "where", "Elements or rows of one of two arrays, chosen by a condition.",
+    TakenTypes::kAny);
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU
