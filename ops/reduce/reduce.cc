@@ -284,13 +284,20 @@ void Append(const Dimension& dimension, bool adjacent, Dimension* list, int* cou
   }
 }
 
+/// Returns the type in which elements are reduced unless the caller names another one.
+DType UsualType(DType dtype) {
+  if (dtype == DType::kFloat64) return DType::kFloat64;
+  return IsReal(dtype) ? DType::kFloat32 : DType::kInt64;
+}
+
 }  // namespace
 
 index_t ReduceArguments::NumOutputs() const { return Product(kept.data(), num_kept); }
 index_t ReduceArguments::NumReduced() const { return Product(reduced.data(), num_reduced); }
 
 void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& axes,
-            const TBlob& out, OpReqType req, const OpContext& context, ReduceFinish finish) {
+            const TBlob& out, OpReqType req, const OpContext& context, ReduceFinish finish,
+            DType computed_in) {
   if (req == kNullOp || out.shape_.Size() == 0) return;
   ReduceArguments a;
   a.in = in.dptr_;
@@ -299,6 +306,7 @@ void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& 
   a.out_type = out.type_flag_;
   a.req = req;
   a.finish = finish;
+  a.computed_in = computed_in == DType::kUnknown ? UsualType(a.in_type) : computed_in;
   std::array<index_t, TShape::kMaxRank> strides{};
   index_t stride = 1;
   for (int d = in.shape_.ndim() - 1; d >= 0; --d) {
@@ -323,12 +331,10 @@ void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& 
     function.launch(a, context.get_stream<gpu>());
     return;
   }
-  switch (a.in_type) {
+  switch (a.computed_in) {
     case DType::kFloat64:
       return CpuReduction<double>(function, a).Run();
     case DType::kFloat32:
-    case DType::kFloat16:
-    case DType::kBFloat16:
       return CpuReduction<float>(function, a).Run();
     default:
       return CpuReduction<int64_t>(function, a).Run();

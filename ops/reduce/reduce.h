@@ -66,6 +66,7 @@ struct ReduceArguments {
   DType out_type = DType::kFloat32;
   OpReqType req = kWriteTo;
   ReduceFinish finish = ReduceFinish::kNone;
+  DType computed_in = DType::kFloat32;  ///< float32, float64 or int64
 
   index_t NumOutputs() const;
   index_t NumReduced() const;  ///< the number of elements in each output
@@ -76,10 +77,12 @@ using ReducedAxes = std::array<bool, TShape::kMaxRank>;
 
 /// Reduces `in` over some axes into `out`, whose elements are in the order of the other axes. Sums
 /// of floating-point numbers are made of sums of blocks, so that their error grows slowly; results
-/// do not depend on the number of threads. Does nothing for kNullOp.
+/// do not depend on the number of threads. Does nothing for kNullOp. Totals are of type
+/// `computed_in`, one of float32, float64 and int64; kUnknown is the type that ReduceFunction has
+/// for elements like those of `in`.
 void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& axes,
             const TBlob& out, OpReqType req, const OpContext& context,
-            ReduceFinish finish = ReduceFinish::kNone);
+            ReduceFinish finish = ReduceFinish::kNone, DType computed_in = DType::kUnknown);
 
 /// Returns a total of `count` elements after `finish`. The mean of no integers is 0.
 template <typename T>

@@ -85,12 +85,10 @@ void LaunchReduceIn(const ReduceArguments& a, Stream<gpu>* stream) {
 /// ReduceFunction::launch of R.
 template <typename R>
 void LaunchReduce(const ReduceArguments& a, Stream<gpu>* stream) {
-  switch (a.in_type) {
+  switch (a.computed_in) {
     case DType::kFloat64:
       return LaunchReduceIn<R, double>(a, stream);
     case DType::kFloat32:
-    case DType::kFloat16:
-    case DType::kBFloat16:
       return LaunchReduceIn<R, float>(a, stream);
     default:
       return LaunchReduceIn<R, int64_t>(a, stream);
