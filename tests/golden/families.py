@@ -9,6 +9,7 @@ import cases_linalg
 import cases_loss
 import cases_nn
 import cases_norm
+import cases_order
 import cases_shape
 from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
 
@@ -107,6 +108,7 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "loss": cases_loss.loss,
     "nn": cases_nn.nn,
     "norm": cases_norm.norm,
+    **cases_order.FAMILIES,
     "reduce": reduce,
     "shape": cases_shape.shape,
 }
