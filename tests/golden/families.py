@@ -10,6 +10,7 @@ import cases_loss
 import cases_nn
 import cases_norm
 import cases_order
+import cases_sequence
 import cases_shape
 from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
 
@@ -110,5 +111,6 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "norm": cases_norm.norm,
     **cases_order.FAMILIES,
     "reduce": reduce,
+    **cases_sequence.FAMILIES,
     "shape": cases_shape.shape,
 }
