@@ -31,6 +31,13 @@ struct SumReducer : PlainReducer {
     return op::plus::Map(a, b);
   }
 };
+/// A sum of squares.
+struct SquareSumReducer : SumReducer {
+  template <typename T>
+  TESSERA_HD static T Map(T x) {
+    return op::mul::Map(x, x);
+  }
+};
 /// A product. Integers wrap around.
 struct ProductReducer : PlainReducer {
   template <typename T>

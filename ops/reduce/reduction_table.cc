@@ -45,6 +45,12 @@ struct NanProductGradient {
     return IsNan(x) ? T(0) : static_cast<T>(g * y / x);
   }
 };
+struct SquareSumGradient {
+  template <typename T>
+  TESSERA_HD static T Map(T g, T x, T) {
+    return static_cast<T>(T(2) * g * x);
+  }
+};
 /// Every element that equals the extremum has the whole gradient, as in MXNet.
 struct ExtremumGradient {
   template <typename T>
@@ -79,6 +85,7 @@ ReductionRow Row(std::string_view name, std::string_view description) {
         Row<NanSumReducer, NanSumGradient>("nansum", "The sum over axes, where NaN counts as 0."),
         Row<NanProductReducer, NanProductGradient>("nanprod",
                                                    "The product over axes, where NaN counts as 1."),
+        Row<SquareSumReducer, SquareSumGradient>("_square_sum", "The sum of squares over axes."),
         Row<MaximumReducer, ExtremumGradient>("max", "The largest element over axes."),
         Row<MinimumReducer, ExtremumGradient>("min", "The smallest element over axes."),
     });

@@ -4,60 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/reduce/reduction_reference.h"
 #include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {
 namespace {
-
-/// The axes of a case, read apart from the code under test.
-std::vector<bool> Axes(const ParameterMap& parameters, int ndim) {
-  const ParameterReader reader(parameters);
-  const std::string text = reader.Text("axis", "None");
-  std::vector<bool> reduced(static_cast<size_t>(ndim), text == "None" || text == "()");
-  if (reduced.empty() || reduced[0]) return reduced;
-  std::string number;
-  for (const char c : text + ",") {
-    if (c == '-' || (c >= '0' && c <= '9')) {
-      number += c;
-    } else if (!number.empty()) {
-      const int axis = std::stoi(number);
-      reduced[static_cast<size_t>(axis < 0 ? axis + ndim : axis)] = true;
-      number.clear();
-    }
-  }
-  if (reader.Bool("exclude", false)) reduced.flip();
-  return reduced;
-}
-
-/// The output that element i contributes to.
-index_t Target(const TShape& shape, const std::vector<bool>& reduced, index_t i) {
-  index_t offset = 0, stride = 1;
-  for (int d = shape.ndim() - 1; d >= 0; --d) {
-    if (!reduced[static_cast<size_t>(d)]) {
-      offset += i % shape[d] * stride;
-      stride *= shape[d];
-    }
-    i /= shape[d];
-  }
-  return offset;
-}
-
-TShape OutShape(const ParameterMap& parameters, const TShape& shape) {
-  const std::vector<bool> reduced = Axes(parameters, shape.ndim());
-  std::vector<index_t> extents;
-  for (int d = 0; d < shape.ndim(); ++d) {
-    if (!reduced[static_cast<size_t>(d)]) {
-      extents.push_back(shape[d]);
-    } else if (ParameterReader(parameters).Bool("keepdims", false)) {
-      extents.push_back(1);
-    }
-  }
-  if (extents.empty() &&
-      !(shape.ndim() == 0 && ParameterReader(parameters).Bool("keepdims", false))) {
-    extents.push_back(1);
-  }
-  return TShape(std::span<const index_t>(extents));
-}
 
 using Function = std::function<double(const std::vector<double>&)>;
 
@@ -68,11 +19,13 @@ OperatorRow Row(const std::string& name, const Function& function, const Fill& f
   row.batch_follows_from_output = false;
   row.forward = [function](const ParameterMap& parameters, const std::vector<Values>& in,
                            std::vector<Values>*) {
-    Values out(OutShape(parameters, in[0].shape));
+    const std::vector<bool> reduced = ReferenceAxes(parameters, in[0].shape.ndim());
+    Values out(
+        ReferenceShape(in[0].shape, reduced, ParameterReader(parameters).Bool("keepdims", false)));
     std::vector<std::vector<double>> parts(static_cast<size_t>(out.size()));
-    const std::vector<bool> reduced = Axes(parameters, in[0].shape.ndim());
     for (index_t i = 0; i < in[0].size(); ++i) {
-      parts[static_cast<size_t>(Target(in[0].shape, reduced, i))].push_back(in[0][i]);
+      const index_t target = ReferenceTarget(in[0].shape, reduced, i);
+      parts[static_cast<size_t>(target)].push_back(in[0][i]);
     }
     for (index_t i = 0; i < out.size(); ++i) out[i] = function(parts[static_cast<size_t>(i)]);
     return std::vector<Values>{out};
@@ -111,6 +64,11 @@ double Sum(const std::vector<double>& x) {
   for (const double value : x) sum += value;
   return sum;
 }
+double SquareSum(const std::vector<double>& x) {
+  double sum = 0;
+  for (const double value : x) sum += value * value;
+  return sum;
+}
 double Product(const std::vector<double>& x) {
   double product = 1;
   for (const double value : x) product *= value;
@@ -127,6 +85,7 @@ const RowRegistration kRows[] = {
     RowRegistration(Row("prod", &Product, kNearOne)),
     RowRegistration(Row("nansum", &Sum, Fill())),
     RowRegistration(Row("nanprod", &Product, kNearOne)),
+    RowRegistration(Row("_square_sum", &SquareSum, Fill())),
     RowRegistration(Row(
         "max", [](const std::vector<double>& x) { return *std::max_element(x.begin(), x.end()); },
         Fill::Distinct())),

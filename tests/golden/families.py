@@ -7,6 +7,7 @@ import numpy as np
 import cases_index
 import cases_linalg
 import cases_loss
+import cases_moments
 import cases_nn
 import cases_norm
 import cases_order
@@ -107,6 +108,7 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "index": cases_index.index,
     "linalg": cases_linalg.linalg,
     "loss": cases_loss.loss,
+    **cases_moments.FAMILIES,
     "nn": cases_nn.nn,
     "norm": cases_norm.norm,
     **cases_order.FAMILIES,

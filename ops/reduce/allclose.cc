@@ -1,0 +1,106 @@
+// _contrib_allclose: whether all elements of two arrays are nearly equal.
+//
+//   out = 1 if |a - b| <= atol + rtol |b| for all elements, else 0
+//
+// Infinities are close to themselves alone; NaN is close to NaN with equal_nan, else to nothing.
+// There is no gradient. Shapes: a and b alike; out (). Types: a and b of one type, compared in
+// float64; out uint8. Runs on the CPU.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/typed_operator.h"
+#include "tessera/tensor/device/parallel.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: rows and registration
+
+struct AllcloseParameters {
+  float rtol = 1e-5f;
+  float atol = 1e-8f;
+  bool equal_nan = true;
+
+  static void Declare(ParameterSchema<AllcloseParameters>& schema) {
+    using P = AllcloseParameters;
+    schema.Optional("rtol", &P::rtol, "the difference allowed, relative to |b|");
+    schema.Optional("atol", &P::atol, "the difference allowed besides");
+    schema.Optional("equal_nan", &P::equal_nan, "whether NaN counts as equal to NaN");
+  }
+};
+
+class AllcloseProperty final : public ParameterizedProperty<AllcloseParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {"a", "b"}; }
+  bool HasGradient() const override { return false; }
+
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    MergeEqualShapes(*this, {{"a", &(*in_shape)[0]}, {"b", &(*in_shape)[1]}});
+    MergeShape(*this, "output", &(*out_shape)[0], TShape::OfRank(0));
+    return (*in_shape)[0].known();
+  }
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    std::vector<DType> of_inputs;
+    OperatorProperty::InferType(in_type, &of_inputs);
+    DType& out = (*out_type)[0];
+    if (out != DType::kUnknown && out != DType::kUint8) {
+      throw InvalidArgument(TypeString(), ": output has element type ", out, ", expected uint8");
+    }
+    out = DType::kUint8;
+    return (*in_type)[0] != DType::kUnknown;
+  }
+};
+
+class AllcloseOperator final : public Operator {
+ public:
+  explicit AllcloseOperator(const AllcloseParameters& param) : param_(param) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    constexpr index_t kPiece = 512;
+    const index_t size = in_data[0].shape_.Size();
+    std::atomic<bool> all_close = true;
+    ParallelFor(size, StepsPerTask(1, 4), [&](index_t begin, index_t end) {
+      double a[kPiece], b[kPiece];
+      // Relaxed: a task that does not see another's result only does work that is not needed.
+      for (; begin < end && all_close.load(std::memory_order_relaxed); begin += kPiece) {
+        const index_t n = std::min(kPiece, end - begin);
+        Load(in_data[0], begin, n, a);
+        Load(in_data[1], begin, n, b);
+        bool close = true;
+        for (index_t i = 0; i < n; ++i) close &= IsClose(a[i], b[i]);
+        if (!close) all_close.store(false, std::memory_order_relaxed);
+      }
+    });
+    const int64_t result = all_close ? 1 : 0;
+    StoreRow(&result, 1, req[0] == kAddTo, out_data[0].type_flag_, out_data[0].dptr_);
+  }
+
+ private:
+  static void Load(const TBlob& array, index_t first, index_t n, double* out) {
+    const index_t size = DTypeSizeBytes(array.type_flag_);
+    LoadRow(static_cast<const char*>(array.dptr_) + first * size, array.type_flag_, 1, n, out);
+  }
+  bool IsClose(double a, double b) const {
+    if (std::isnan(a) || std::isnan(b)) return param_.equal_nan && std::isnan(a) && std::isnan(b);
+    if (std::isinf(a) || std::isinf(b)) return a == b;
+    return std::abs(a - b) <=
+           static_cast<double>(param_.atol) + static_cast<double>(param_.rtol) * std::abs(b);
+  }
+
+  const AllcloseParameters param_;
+};
+
+[[maybe_unused]] const bool kRegistered = RegisterTypedOperator<AllcloseProperty, AllcloseOperator>(
+    TESSERA_TABLE_PLACE, "_contrib_allclose", "Whether two arrays are nearly equal.",
+    TakenTypes::kAny);
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU

@@ -1,0 +1,65 @@
+"""Golden cases of reductions that are no row of a table."""
+
+from typing import Callable, Dict, List
+
+import numpy as np
+
+from cases_order import HOLES, distinct
+from case import Case, no_gradients
+
+
+def moments() -> List[Case]:
+    cases = []
+    for order_ in ("2", "1"):
+        for attrs in ({}, {"axis": "1"}, {"axis": "()"}, {"axis": "(0, 2)", "keepdims": "True"}, {"axis": "-1"},
+                      {"axis": "(0, 1)"}, {"keepdims": "1"}, {"axis": "1", "out_dtype": "float32"}):
+            cases.append(Case("norm", [(2, 3, 4)], {"ord": order_, **attrs}))
+        for dtype in ("float64", "float16"):
+            cases.append(Case("norm", [(3, 4)], {"ord": order_, "axis": "0"}, dtype=dtype))
+        cases.append(Case("norm", [np.zeros((2, 3), "float32")], {"ord": order_, "axis": "1"}))
+        # No infinities: the oracle's compensated sums make NaN of them.
+        cases.append(no_gradients(Case("norm", [np.array([[1e30, -2e30], [1e-30, 2e-30]], "float32")],
+                                       {"ord": order_, "axis": "1"})))
+        cases.append(Case("norm", [HOLES], {"ord": order_, "axis": "1"}, gradients=[order_ == "2"]))
+    for dtype in ("int32", "int64", "uint8", "int8"):
+        cases.append(no_gradients(Case("norm", [distinct((3, 4), dtype)], {"ord": "1", "axis": "1"})))
+    cases.append(Case("norm", [(3, 4)]))
+    for attrs in ({"axes": "1"}, {"axes": "(0, 2)", "keepdims": "1"}, {"axes": "-1"}, {"axes": "(0, 1, 2)"},
+                  {"axes": "(2, 0)"}):
+        cases.append(Case("moments", [(2, 3, 4)], attrs))
+    for dtype in ("float64", "float16"):
+        cases.append(Case("moments", [(3, 5)], {"axes": "0"}, dtype=dtype))
+    for dtype in ("int32", "int64", "uint8", "int8"):
+        cases.append(no_gradients(Case("moments", [(3, 5)], {"axes": "1"}, low=0, high=9, dtype=dtype)))
+    return cases + cumulative()
+
+
+def cumulative() -> List[Case]:
+    cases = []
+    for op in ("_np_cumsum", "cumsum"):
+        for attrs in ({}, {"axis": "0"}, {"axis": "1"}, {"axis": "2"}, {"dtype": "float64", "axis": "1"},
+                      {"dtype": "float16", "axis": "0"}):
+            cases.append(Case(op, [(2, 3, 4)], attrs))
+    for dtype in ("int32", "int64", "int8"):
+        cases.append(no_gradients(Case("_np_cumsum", [(3, 5)], {"dtype": dtype, "axis": "1"}, low=-9, high=9)))
+    for dtype in ("float64", "float16"):
+        cases.append(Case("_np_cumsum", [(3, 5)], {"axis": "1"}, dtype=dtype))
+    for dtype in ("int32", "int64", "uint8", "int8"):
+        # The sums of small types wrap around.
+        cases.append(no_gradients(Case("_np_cumsum", [(3, 9)], {"axis": "1"}, low=50, high=100, dtype=dtype)))
+        cases.append(no_gradients(Case("_np_cumsum", [(3, 9)], {"axis": "0", "dtype": "float32"}, low=50, high=100,
+                                       dtype=dtype)))
+    cases.append(no_gradients(Case("_np_cumsum", [np.array([[True, False, True], [True, True, True]])], {"axis": "1"})))
+    data = np.random.RandomState(3).uniform(-2, 2, (2, 3)).astype("float32")
+    holes = np.array([1, np.nan, np.inf, -np.inf], "float32")
+    for a, b, attrs in ((data, data, {}), (data, data + np.float32(1e-3), {}), (data, data * np.float32(1.000001), {}),
+                        (data, data + np.float32(0.01), {"atol": "0.1"}),
+                        (data, data * np.float32(1.1), {"rtol": "0.2"}), (holes, holes, {}), (holes, -holes, {}),
+                        (holes, holes, {"equal_nan": "0"}), (holes, np.array([1, 1, 1, 1], "float32"), {})):
+        cases.append(no_gradients(Case("_contrib_allclose", [a, b], attrs)))
+    for dtype in ("float64", "float16", "int32", "int64", "uint8", "int8"):
+        cases.append(no_gradients(Case("_contrib_allclose", [distinct((3, 4), dtype)] * 2)))
+    return cases
+
+
+FAMILIES: Dict[str, Callable[[], List[Case]]] = {"moments": moments}
