@@ -31,7 +31,7 @@ def moments() -> List[Case]:
         cases.append(Case("moments", [(3, 5)], {"axes": "0"}, dtype=dtype))
     for dtype in ("int32", "int64", "uint8", "int8"):
         cases.append(no_gradients(Case("moments", [(3, 5)], {"axes": "1"}, low=0, high=9, dtype=dtype)))
-    return cases + cumulative()
+    return cases + cumulative() + whole_arrays()
 
 
 def cumulative() -> List[Case]:
@@ -59,6 +59,23 @@ def cumulative() -> List[Case]:
         cases.append(no_gradients(Case("_contrib_allclose", [a, b], attrs)))
     for dtype in ("float64", "float16", "int32", "int64", "uint8", "int8"):
         cases.append(no_gradients(Case("_contrib_allclose", [distinct((3, 4), dtype)] * 2)))
+    return cases
+
+
+def whole_arrays() -> List[Case]:
+    cases = []
+    large = np.random.RandomState(3).uniform(-2, 2, (2, 50)).astype("float32")
+    for values in (large, HOLES, np.array([1, np.inf, 2], "float32"), np.array([-np.inf], "float32")):
+        for dtype in ("float32", "float64", "float16"):
+            cases.append(no_gradients(Case("all_finite", [values.astype(dtype)])))
+        cases.append(no_gradients(Case("multi_all_finite", [values])))
+        cases.append(no_gradients(Case("multi_all_finite", [large, values], {"num_arrays": "2"})))
+    for dtype in ("float32", "float64", "float16"):
+        arrays = [large, large[0, :3], large[:, :1], np.array([3], "float32")]
+        cases.append(no_gradients(Case("multi_all_finite", [value.astype(dtype) for value in arrays],
+                                       {"num_arrays": "4"})))
+        cases.append(no_gradients(Case("multi_sum_sq", [value.astype(dtype) for value in arrays], {"num_arrays": "4"})))
+        cases.append(no_gradients(Case("multi_sum_sq", [large[0].astype(dtype)], {"num_arrays": "1"})))
     return cases
 
 
