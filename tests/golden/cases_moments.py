@@ -31,7 +31,7 @@ def moments() -> List[Case]:
         cases.append(Case("moments", [(3, 5)], {"axes": "0"}, dtype=dtype))
     for dtype in ("int32", "int64", "uint8", "int8"):
         cases.append(no_gradients(Case("moments", [(3, 5)], {"axes": "1"}, low=0, high=9, dtype=dtype)))
-    return cases + cumulative() + whole_arrays()
+    return cases + cumulative() + whole_arrays() + histogram()
 
 
 def cumulative() -> List[Case]:
@@ -76,6 +76,24 @@ def whole_arrays() -> List[Case]:
                                        {"num_arrays": "4"})))
         cases.append(no_gradients(Case("multi_sum_sq", [value.astype(dtype) for value in arrays], {"num_arrays": "4"})))
         cases.append(no_gradients(Case("multi_sum_sq", [large[0].astype(dtype)], {"num_arrays": "1"})))
+    return cases
+
+
+def histogram() -> List[Case]:
+    cases = []
+    data = np.random.RandomState(3).uniform(-2, 2, (3, 20))
+    ends = np.array([0, 0.1, 0.5, 0.7, 1.4, 1.9])
+    for dtype in ("float32", "float64"):
+        for attrs in ({"bin_cnt": "4", "range": "(-1, 1)"}, {"bin_cnt": "7", "range": "(-1.5, 1.7)"},
+                      {"bin_cnt": "10", "range": "(0.0, 1.0)"}, {"bin_cnt": "3", "range": "(1, 1)"}):
+            cases.append(no_gradients(Case("_histogram", [data.astype(dtype)], attrs)))
+            cases.append(no_gradients(Case("_histogram", [np.round(data, 1).astype(dtype)], attrs)))
+        cases.append(no_gradients(Case("_histogram", [np.round(data, 1).astype(dtype), ends.astype(dtype)])))
+    for dtype in ("int32", "int64", "uint8"):
+        counts = np.random.RandomState(4).randint(0, 30, 50).astype(dtype)
+        for attrs in ({"bin_cnt": "3", "range": "(1, 9)"}, {"bin_cnt": "7", "range": "(2, 25)"}):
+            cases.append(no_gradients(Case("_histogram", [counts], attrs)))
+        cases.append(no_gradients(Case("_histogram", [counts, np.array([1, 3, 9, 21], dtype)])))
     return cases
 
 
