@@ -61,6 +61,29 @@ std::string PrintReal(T value) {
   return text;
 }
 
+/// Returns the texts between the commas of a tuple in brackets, or of a text without brackets.
+std::vector<std::string> TuplePieces(std::string_view given) {
+  const std::string stripped = Strip(given);
+  absl::string_view text = stripped;
+  const bool round = absl::ConsumePrefix(&text, "(");
+  const bool square = !round && absl::ConsumePrefix(&text, "[");
+  if ((round && !absl::ConsumeSuffix(&text, ")")) || (square && !absl::ConsumeSuffix(&text, "]"))) {
+    throw InvalidArgument("\"", Excerpt(given), "\" has unbalanced brackets; expected e.g. (2,3)");
+  }
+  text = absl::StripAsciiWhitespace(text);
+  std::vector<std::string> pieces;
+  if (text.empty() && (round || square)) return pieces;
+  absl::ConsumeSuffix(&text, ",");
+  for (const absl::string_view piece : absl::StrSplit(text, ',')) {
+    pieces.emplace_back(absl::StripAsciiWhitespace(piece));
+  }
+  return pieces;
+}
+
+std::string PrintTuple(const std::vector<std::string>& pieces) {
+  return absl::StrCat("(", absl::StrJoin(pieces, ","), pieces.size() == 1 ? ",)" : ")");
+}
+
 std::string ExpectedOneOf(const std::vector<std::string>& names) {
   if (names.empty()) return "expected none";
   return absl::StrCat("expected ", names.size() == 1 ? "" : "one of ", ListNames(names));
@@ -123,19 +146,9 @@ std::string ParameterText<std::vector<int>>::Print(const std::vector<int>& value
 
 std::vector<std::optional<int64_t>> ParameterText<std::vector<std::optional<int64_t>>>::Parse(
     std::string_view given) {
-  const std::string stripped = Strip(given);
-  absl::string_view text = stripped;
-  const bool round = absl::ConsumePrefix(&text, "(");
-  const bool square = !round && absl::ConsumePrefix(&text, "[");
-  if ((round && !absl::ConsumeSuffix(&text, ")")) || (square && !absl::ConsumeSuffix(&text, "]"))) {
-    throw InvalidArgument("\"", Excerpt(given), "\" has unbalanced brackets; expected e.g. (2,3)");
-  }
-  text = absl::StripAsciiWhitespace(text);
   std::vector<std::optional<int64_t>> values;
-  if (text.empty() && (round || square)) return values;
-  absl::ConsumeSuffix(&text, ",");
-  for (absl::string_view piece : absl::StrSplit(text, ',')) {
-    piece = absl::StripAsciiWhitespace(piece);
+  for (const std::string& text : TuplePieces(given)) {
+    absl::string_view piece = text;
     absl::ConsumeSuffix(&piece, "L");  // Python 2 wrote long integers so
     int64_t value = 0;
     if (piece == "None") {
@@ -153,7 +166,7 @@ std::string ParameterText<std::vector<std::optional<int64_t>>>::Print(
     const std::vector<std::optional<int64_t>>& value) {
   std::vector<std::string> pieces;
   for (const auto& x : value) pieces.push_back(x ? absl::StrCat(*x) : "None");
-  return absl::StrCat("(", absl::StrJoin(pieces, ","), pieces.size() == 1 ? ",)" : ")");
+  return PrintTuple(pieces);
 }
 
 std::vector<int64_t> ParameterText<std::vector<int64_t>>::Parse(std::string_view text) {
@@ -169,6 +182,17 @@ std::vector<int64_t> ParameterText<std::vector<int64_t>>::Parse(std::string_view
 }
 std::string ParameterText<std::vector<int64_t>>::Print(const std::vector<int64_t>& value) {
   return ParameterText<std::vector<std::optional<int64_t>>>::Print({value.begin(), value.end()});
+}
+
+std::vector<float> ParameterText<std::vector<float>>::Parse(std::string_view text) {
+  std::vector<float> values;
+  for (const std::string& piece : TuplePieces(text)) values.push_back(ParseReal<float>(piece));
+  return values;
+}
+std::string ParameterText<std::vector<float>>::Print(const std::vector<float>& values) {
+  std::vector<std::string> pieces;
+  for (const float value : values) pieces.push_back(PrintReal(value));
+  return PrintTuple(pieces);
 }
 
 void ParseParameters(std::string_view owner, const std::vector<ParameterField>& fields,

@@ -110,6 +110,13 @@ struct ParameterText<std::vector<std::optional<int64_t>>> {
   static std::vector<std::optional<int64_t>> Parse(std::string_view text);
   static std::string Print(const std::vector<std::optional<int64_t>>& value);
 };
+/// Tuples of numbers: "(0.1, 2)", "[1]", "0.5", "()".
+template <>
+struct ParameterText<std::vector<float>> {
+  static constexpr std::string_view kType = "floats";
+  static std::vector<float> Parse(std::string_view text);
+  static std::string Print(const std::vector<float>& values);
+};
 
 /// A field of a parameter struct with its type erased.
 struct ParameterField {

@@ -202,6 +202,20 @@ TEST(ParameterTest, TuplesAreReadInEveryFormThatGraphsHave) {
   EXPECT_EQ(OptionalText::Print({std::nullopt, 3}), "(None,3)");
 }
 
+TEST(ParameterTest, TuplesOfNumbersAreReadInEveryFormThatGraphsHave) {
+  using Floats = std::vector<float>;
+  using Text = ops_internal::ParameterText<Floats>;
+  EXPECT_EQ(Text::Parse("(0.1, -2e-3)"), (Floats{0.1f, -2e-3f}));
+  EXPECT_EQ(Text::Parse("[1,]"), Floats{1});
+  EXPECT_EQ(Text::Parse(" 0.5 "), Floats{0.5f});
+  EXPECT_EQ(Text::Parse("()"), Floats{});
+  EXPECT_EQ(Text::Print({0.1f, -2}), "(0.1,-2)");
+  EXPECT_EQ(Text::Print({0.5f}), "(0.5,)");
+  for (const char* const wrong : {"(2", "", "(2,,3)", "(None,)", "(1e39,)", "[2)", "(0.1x,)"}) {
+    EXPECT_THROW(Text::Parse(wrong), Error) << wrong;
+  }
+}
+
 TEST(ParameterTest, RangesAreClosedIntervals) {
   EXPECT_EQ(Parse({{"count", "1"}}).count, 1);
   EXPECT_EQ(Parse({{"count", "10"}}).count, 10);
