@@ -1,116 +1,178 @@
-// Steps of stochastic gradient descent, each one tensor expression over weight, gradient and state:
+// Steps of stochastic gradient descent:
 //
 //   g  = clip(rescale_grad * grad, clip_gradient)
-//   sgd_update      weight -= lr * (g + wd * weight)
-//   sgd_mom_update  mom = momentum * mom - lr * (g + wd * weight);  weight += mom
+//   sgd_update       weight -= lr * (g + wd * weight)
+//   sgd_mom_update   mom = momentum * mom - lr * (g + wd * weight);  weight += mom
+//   nag_mom_update   mom = momentum * mom - lr * (g + wd * weight);
+//                    weight += momentum * mom - lr * (g + wd * weight)
+//   signsgd_update   weight = (1 - lr * wd) * weight - lr * sign(grad)
+//   signum_update    mom = momentum * mom - (1 - momentum) * (g + wd * weight);
+//                    weight = (1 - lr * wd_lh) * weight + lr * sign(mom)
 //
-// clip_gradient < 0 turns clipping off. Shapes: any; grad, mom and the output like weight. The
-// output is usually weight itself. Types: float32, float64, float16, bfloat16.
-#include "tessera/ops/kernel.h"
+// nag is Nesterov's momentum, signsgd and signum are of Bernstein et al. 2018. clip_gradient < 0
+// turns clipping off. The output is the new weight, usually in the weight's memory. Shapes: any;
+// all arrays alike. Types: float32, float64, float16, bfloat16.
+//
+// mp_… computes in float32: the new weight is that of weight32, a float32 copy, which changes too,
+// as mom does, which is float32; weight gives only its type. In mp_nag_mom_update the decay in mom
+// is that of the new weight. There is no gradient.
+#include "tessera/ops/optimizer/sgd.h"
 
 namespace tessera {
 namespace {
 
-struct SgdParameters {
-  double lr = 0;
-  double momentum = 0;
-  double wd = 0;
-  double rescale_grad = 1;
-  double clip_gradient = -1;
+using namespace ops_internal;  // NOLINT: the driver of steps
+
+struct SgdParameters : Descent {
   bool lazy_update = true;
 
   static void Declare(ParameterSchema<SgdParameters>& schema) {
     using P = SgdParameters;
-    schema.Required("lr", &P::lr, "learning rate");
-    schema.Optional("momentum", &P::momentum, "how much of the last step goes on; sgd_mom_update");
-    schema.Optional("wd", &P::wd, "weight decay");
-    schema.Optional("rescale_grad", &P::rescale_grad, "factor of the gradient");
-    schema.Optional("clip_gradient", &P::clip_gradient, "bound of a gradient's element; -1: none");
+    schema.Required<float>("lr", &P::lr, "learning rate");
+    DeclareGradient(schema);
     schema.Optional("lazy_update", &P::lazy_update, "accepted for sparse graphs; not used");
   }
-};
-
-template <bool kMomentum>
-class SgdProperty final : public ParameterizedProperty<SgdParameters> {
- public:
-  std::vector<std::string> ListArguments() const override {
-    if (kMomentum) return {"weight", "grad", "mom"};
-    return {"weight", "grad"};
-  }
-  std::vector<int> MutatedInputs() const override {
-    if (kMomentum) return {2};
-    return {};
-  }
-  bool HasGradient() const override { return false; }
-
-  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    TShape& weight = (*in_shape)[0];
-    TShape& grad = (*in_shape)[1];
-    TShape& out = (*out_shape)[0];
-    MergeShape(*this, "grad", &grad, weight);
-    MergeShape(*this, "output", &out, grad);
-    if (kMomentum) {
-      MergeShape(*this, "mom", &(*in_shape)[2], out);
-      out = (*in_shape)[2];
-    }
-    weight = grad = out;
-    return weight.known();
-  }
-  std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
-                                                std::span<const int> out_data) const override {
-    return {{in_data[0], out_data[0]}};
+  template <typename P>
+  static void DeclareGradient(ParameterSchema<P>& schema) {
+    schema.template Optional<float>("wd", &P::wd, "weight decay");
+    schema.template Optional<float>("rescale_grad", &P::rescale_grad, "factor of the gradient");
+    schema.template Optional<float>("clip_gradient", &P::clip_gradient,
+                                    "bound of a gradient's element; none if negative");
   }
 };
 
-template <bool kMomentum, typename Device, typename T>
-class SgdOp final : public Operator {
- public:
-  explicit SgdOp(const SgdParameters& param) : param_(param) {}
-
-  void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    auto* stream = context.get_stream<Device>();
-    const auto grad = in_data[1].FlatTo1D<Device, T>(stream) * static_cast<T>(param_.rescale_grad);
-    const auto step = [&](const auto& g) {
-      const auto weight = in_data[0].FlatTo1D<Device, T>(stream);
-      const auto descent = static_cast<T>(param_.lr) * (g + static_cast<T>(param_.wd) * weight);
-      const auto out = out_data[0].FlatTo1D<Device, T>(stream);
-      if constexpr (kMomentum) {
-        const auto mom = in_data[2].FlatTo1D<Device, T>(stream);
-        const auto next = static_cast<T>(param_.momentum) * mom - descent;
-        if (req[1] == kNullOp) {
-          AssignTo(out, req[0], weight + next);
-        } else if (req[0] == kNullOp) {
-          auto changed = mom;
-          changed = next;
-        } else {
-          AssignTo(out, req[0], weight + Store(mom, next));
-        }
-      } else {
-        AssignTo(out, req[0], weight - descent);
-      }
-    };
-    if (param_.clip_gradient >= 0) {
-      const T bound = static_cast<T>(param_.clip_gradient);
-      step(clamp(grad, static_cast<T>(-bound), bound));
-    } else {
-      step(grad);
-    }
+struct NagParameters : Descent {
+  static void Declare(ParameterSchema<NagParameters>& schema) { DeclareMomentum(schema); }
+  template <typename P>
+  static void DeclareMomentum(ParameterSchema<P>& schema) {
+    schema.template Required<float>("lr", &P::lr, "learning rate");
+    schema.template Optional<float>("momentum", &P::momentum, "decay of the momentum");
+    SgdParameters::DeclareGradient(schema);
   }
-
- private:
-  const SgdParameters param_;
 };
 
-template <typename Device, typename T>
-using PlainSgdOp = SgdOp<false, Device, T>;
-template <typename Device, typename T>
-using MomentumSgdOp = SgdOp<true, Device, T>;
+struct MomentumParameters : Descent {
+  bool lazy_update = true;
 
-TESSERA_REGISTER_OPERATOR(sgd_update, SgdProperty<false>, PlainSgdOp)
-    .Describe("One step of gradient descent.");
-TESSERA_REGISTER_OPERATOR(sgd_mom_update, SgdProperty<true>, MomentumSgdOp)
-    .Describe("One step of gradient descent with momentum.");
+  static void Declare(ParameterSchema<MomentumParameters>& schema) {
+    NagParameters::DeclareMomentum(schema);
+    schema.Optional("lazy_update", &MomentumParameters::lazy_update,
+                    "accepted for sparse graphs; not used");
+  }
+};
+
+template <typename T>
+struct Sgd : DescentStep<T> {
+  using Parameters = SgdParameters;
+  using DescentStep<T>::DescentStep;
+};
+
+template <typename T>
+struct SgdMomentum : MomentumStep<T> {
+  using Parameters = MomentumParameters;
+  using MomentumStep<T>::MomentumStep;
+};
+
+template <typename T>
+struct Nag : MomentumStep<T> {
+  using Parameters = NagParameters;
+  using MomentumStep<T>::MomentumStep;
+
+  TESSERA_HD T operator()(T weight, T grad, T* state) const {
+    const T descent = this->lr * (this->clipped(grad) + this->wd * weight);
+    state[0] = this->momentum * state[0] - descent;
+    return weight + this->momentum * state[0] - descent;
+  }
+};
+
+/// The step of mp_nag_mom_update, whose momentum takes the decay from the new weight, as MXNet's
+/// does.
+template <typename T>
+struct MasterNag : Nag<T> {
+  using Nag<T>::Nag;
+
+  TESSERA_HD T operator()(T weight, T grad, T* state) const {
+    const T mom = this->momentum * state[0], g = this->clipped(grad);
+    const T descent = this->lr * (g + this->wd * weight);
+    const T next = weight + this->momentum * (mom - descent) - descent;
+    state[0] = mom - this->lr * (g + this->wd * next);
+    return next;
+  }
+};
+
+template <typename T>
+TESSERA_HD T SignOf(T x) {
+  return (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0));
+}
+
+struct SignSgdParameters : Descent {
+  static void Declare(ParameterSchema<SignSgdParameters>& schema) {
+    schema.Required<float>("lr", &SignSgdParameters::lr, "learning rate");
+    SgdParameters::DeclareGradient(schema);
+  }
+};
+
+template <typename T>
+struct SignSgd {
+  using Parameters = SignSgdParameters;
+  static constexpr std::array<const char*, 0> kStates = {};
+  static constexpr index_t kCost = 0;
+  T lr, decay;
+
+  explicit SignSgd(const Parameters& p)
+      : lr(static_cast<T>(p.lr)), decay(T(1) - static_cast<T>(p.lr) * static_cast<T>(p.wd)) {}
+  TESSERA_HD T operator()(T weight, T grad, T*) const { return decay * weight - lr * SignOf(grad); }
+};
+
+struct SignumParameters : Descent {
+  float wd_lh = 0;
+
+  static void Declare(ParameterSchema<SignumParameters>& schema) {
+    NagParameters::DeclareMomentum(schema);
+    schema.Optional("wd_lh", &SignumParameters::wd_lh, "weight decay outside of the momentum");
+  }
+};
+
+template <typename T>
+struct Signum {
+  using Parameters = SignumParameters;
+  static constexpr std::array<const char*, 1> kStates = {"mom"};
+  static constexpr index_t kCost = 0;
+  ClippedGradient<T> clipped;
+  T lr, momentum, wd, decay;
+
+  explicit Signum(const Parameters& p)
+      : clipped(p.rescale_grad, p.clip_gradient),
+        lr(static_cast<T>(p.lr)),
+        momentum(static_cast<T>(p.momentum)),
+        wd(static_cast<T>(p.wd)),
+        decay(T(1) - static_cast<T>(p.lr) * static_cast<T>(p.wd_lh)) {}
+  TESSERA_HD T operator()(T weight, T grad, T* state) const {
+    const T rest = T(1) - momentum;
+    state[0] = momentum * state[0] - rest * wd * weight - rest * clipped(grad);
+    return decay * weight + lr * SignOf(state[0]);
+  }
+};
+
+[[maybe_unused]] const bool kRegistered[] = {
+    RegisterStep<Sgd>(TESSERA_TABLE_PLACE, "sgd_update", "One step of gradient descent."),
+    RegisterStep<SgdMomentum>(TESSERA_TABLE_PLACE, "sgd_mom_update",
+                              "One step of gradient descent with momentum."),
+    RegisterStep<Sgd, true>(TESSERA_TABLE_PLACE, "mp_sgd_update",
+                            "One step of gradient descent on a float32 copy of the weight."),
+    RegisterStep<SgdMomentum, true>(
+        TESSERA_TABLE_PLACE, "mp_sgd_mom_update",
+        "One step of gradient descent with momentum on a float32 copy of the weight."),
+    RegisterStep<Nag>(TESSERA_TABLE_PLACE, "nag_mom_update",
+                      "One step of gradient descent with Nesterov's momentum."),
+    RegisterStep<MasterNag, true>(
+        TESSERA_TABLE_PLACE, "mp_nag_mom_update",
+        "One step with Nesterov's momentum on a float32 copy of the weight."),
+    RegisterStep<SignSgd>(TESSERA_TABLE_PLACE, "signsgd_update",
+                          "One step along the signs of the gradient."),
+    RegisterStep<Signum>(TESSERA_TABLE_PLACE, "signum_update",
+                         "One step along the signs of the momentum."),
+};
 
 }  // namespace
 }  // namespace tessera

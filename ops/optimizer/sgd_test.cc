@@ -1,73 +1,79 @@
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "tessera/ops/testing/operator_row.h"
+#include "tessera/ops/optimizer/step_row.h"
 
 namespace tessera::ops_testing {
 namespace {
 
 /// lr * (clip(rescale_grad * grad) + wd * weight)
-double Descent(const ParameterReader& p, double weight, double grad) {
-  double g = p.Real("rescale_grad", 1) * grad;
-  const double bound = p.Real("clip_gradient", -1);
-  if (bound >= 0) g = std::clamp(g, -bound, bound);
-  return p.Real("lr", 0) * (g + p.Real("wd", 0) * weight);
+double Descent(const StepReader& p, double weight, double grad) {
+  return p.Real("lr", 0) * (p.Gradient(grad) + p.Real("wd", 0) * weight);
 }
 
-std::vector<Values> PlainStep(const ParameterMap& parameters, const std::vector<Values>& in,
-                              std::vector<Values>*) {
-  const ParameterReader p(parameters);
-  Values weight = in[0];
-  for (index_t i = 0; i < weight.size(); ++i) weight[i] -= Descent(p, in[0][i], in[1][i]);
-  return {weight};
+double Sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
+
+double Plain(const StepReader& p, double weight, double grad, double*) {
+  return weight - Descent(p, weight, grad);
+}
+double Momentum(const StepReader& p, double weight, double grad, double* mom) {
+  *mom = p.Real("momentum", 0) * *mom - Descent(p, weight, grad);
+  return weight + *mom;
+}
+double Nesterov(const StepReader& p, double weight, double grad, double* mom) {
+  const double momentum = p.Real("momentum", 0), descent = Descent(p, weight, grad);
+  *mom = momentum * *mom - descent;
+  return weight + momentum * *mom - descent;
+}
+/// Nesterov, but the momentum takes the decay from the new weight.
+double MasterNesterov(const StepReader& p, double weight, double grad, double* mom) {
+  const double before = p.Real("momentum", 0) * *mom;
+  const double next = Nesterov(p, weight, grad, mom);
+  *mom = before - Descent(p, next, grad);
+  return next;
+}
+double SignSgd(const StepReader& p, double weight, double grad, double*) {
+  const double lr = p.Real("lr", 0);
+  return (1 - lr * p.Real("wd", 0)) * weight - lr * Sign(grad);
+}
+double Signum(const StepReader& p, double weight, double grad, double* mom) {
+  const double lr = p.Real("lr", 0), momentum = p.Real("momentum", 0);
+  *mom = momentum * *mom - (1 - momentum) * (p.Gradient(grad) + p.Real("wd", 0) * weight);
+  return (1 - lr * p.Real("wd_lh", 0)) * weight + lr * Sign(*mom);
 }
 
-std::vector<Values> MomentumStep(const ParameterMap& parameters, const std::vector<Values>& in,
-                                 std::vector<Values>* mutated) {
-  const ParameterReader p(parameters);
-  Values weight = in[0];
-  Values& mom = (*mutated)[0];
-  for (index_t i = 0; i < weight.size(); ++i) {
-    mom[i] = p.Real("momentum", 0) * mom[i] - Descent(p, in[0][i], in[1][i]);
-    weight[i] += mom[i];
-  }
-  return {weight};
+const std::vector<ParameterMap> kLazy = {{{"lazy_update", "False"}}};
+const std::vector<ParameterMap> kMomenta = {{{"momentum", "0.9"}},
+                                            {{"momentum", "0.9"}, {"wd", "0.1"}},
+                                            {{"momentum", "0.5"}, {"clip_gradient", "0.3"}}};
+
+std::vector<ParameterMap> With(std::vector<ParameterMap> cases, ParameterMap added) {
+  cases.push_back(std::move(added));
+  return cases;
 }
 
-OperatorRow Row(const std::string& name, ForwardReference forward, const ParameterMap& momentum) {
-  OperatorRow row;
-  row.name = name;
-  row.forward = std::move(forward);
-  row.shapes_follow_from_output = true;
-  const auto add = [&](const std::string& case_name, ParameterMap parameters, const TShape& shape) {
-    parameters.insert(momentum.begin(), momentum.end());
-    const std::vector<TShape> inputs(momentum.empty() ? 2 : 3, shape);
-    row.cases.push_back({.name = case_name, .parameters = std::move(parameters), .inputs = inputs});
-  };
-  add("plain", {{"lr", "0.5"}}, {33});
-  add("empty", {{"lr", "0.5"}}, {0, 3});
-  add("rank_0", {{"lr", "0.5"}}, TShape::OfRank(0));
-  add("weight_decay", {{"lr", "0.5"}, {"wd", "0.25"}}, {3, 5});
-  add("rescaled", {{"lr", "0.5"}, {"rescale_grad", "0.03125"}, {"wd", "0.0001"}}, {64, 9});
-  add("clipped", {{"lr", "0.5"}, {"clip_gradient", "0.25"}, {"wd", "0.25"}}, {31});
-  add("clipped_after_rescaling",
-      {{"lr", "0.5"}, {"rescale_grad", "4"}, {"clip_gradient", "1"}, {"lazy_update", "False"}},
-      {31});
-  add("clipped_to_nothing", {{"lr", "0.5"}, {"clip_gradient", "0"}, {"wd", "0.5"}}, {8});
-  add("parallel", {{"lr", "0.5"}, {"wd", "0.25"}}, {128, 777});
-  row.cases.back().dtypes = {DType::kFloat32, DType::kBFloat16};
-  row.errors = {{.name = "without_lr", .words = {"required", "lr"}},
-                {.name = "gradient_of_other_shape",
-                 .parameters = {{"lr", "0.5"}},
-                 .inputs = {{3, 4}, {4, 3}},
-                 .words = {"grad", "(3,4)", "(4,3)"}}};
-  return row;
-}
-
-const RowRegistration kPlain(Row("sgd_update", PlainStep, {}));
-const RowRegistration kMomentum(Row("sgd_mom_update", MomentumStep, {{"momentum", "0.75"}}));
+const RowRegistration kPlain(MakeStepRow({.name = "sgd_update", .step = Plain, .cases = kLazy}));
+const RowRegistration kMomentum(MakeStepRow({.name = "sgd_mom_update",
+                                             .num_states = 1,
+                                             .step = Momentum,
+                                             .cases = With(kMomenta, {{"momentum", "0.5"},
+                                                                      {"lazy_update", "False"}})}));
+const RowRegistration kMasterPlain(MakeStepRow(
+    {.name = "mp_sgd_update", .num_states = 1, .master = true, .step = Plain, .cases = kLazy}));
+const RowRegistration kMasterMomentum(MakeStepRow({.name = "mp_sgd_mom_update",
+                                                   .num_states = 2,
+                                                   .master = true,
+                                                   .step = Momentum,
+                                                   .cases = kMomenta}));
+const RowRegistration kNesterov(
+    MakeStepRow({.name = "nag_mom_update", .num_states = 1, .step = Nesterov, .cases = kMomenta}));
+const RowRegistration kMasterNesterov(MakeStepRow({.name = "mp_nag_mom_update",
+                                                   .num_states = 2,
+                                                   .master = true,
+                                                   .step = MasterNesterov,
+                                                   .cases = kMomenta}));
+const RowRegistration kSignSgd(MakeStepRow({.name = "signsgd_update", .step = SignSgd}));
+const RowRegistration kSignum(MakeStepRow({.name = "signum_update",
+                                           .num_states = 1,
+                                           .step = Signum,
+                                           .cases = With(kMomenta, {{"wd_lh", "0.25"}})}));
 
 }  // namespace
 }  // namespace tessera::ops_testing

@@ -1,0 +1,84 @@
+#ifndef TESSERA_OPS_OPTIMIZER_STEP_H_
+#define TESSERA_OPS_OPTIMIZER_STEP_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/base/dtype.h"
+#include "tessera/base/shape.h"
+#include "tessera/base/tshape.h"
+#include "tessera/ops/operator.h"
+#include "tessera/ops/property.h"
+#include "tessera/tensor/tblob.h"
+
+/// The driver of optimizer steps: functions of a weight's element, its gradient's and those of
+/// states, such as momenta, which change. The driver knows element types, requests and threads, so
+/// that a step is compiled for one row of elements of float and double. step_function.h compiles
+/// functors.
+namespace tessera::ops_internal {
+
+/// The largest number of states of a step, the master copy of the weight included.
+inline constexpr int kMaxStepStates = 4;
+
+/// Computes out[i], the new weight, for i in [0, n), and changes states[k][i]. `step` is the
+/// functor. `out` may be the weight; apart from that, arrays do not overlap.
+template <typename T>
+using StepRow = void (*)(const void* step, const T* weight, const T* grad, T* const* states, T* out,
+                         index_t n);
+
+/// A step that is compiled for rows of T.
+template <typename T>
+struct StepFunction {
+  StepRow<T> row = nullptr;
+  int num_states = 0;
+  bool reads_weight = true;  ///< false if the weight is the last state, its master copy
+  index_t cost = 0;          ///< of an element, beyond plain arithmetic; see tensor/expr/cost.h
+};
+
+/// An array of a step: contiguous elements.
+struct StepArray {
+  void* data = nullptr;
+  DType dtype = DType::kFloat32;
+};
+
+/// The arrays of one weight's step.
+struct StepArguments {
+  index_t size = 0;
+  StepArray weight;
+  StepArray grad;
+  std::array<StepArray, kMaxStepStates> states{};
+  std::array<bool, kMaxStepStates> keeps{};  ///< whether a state is to change
+  StepArray out;
+  OpReqType req = kNullOp;  ///< of `out`
+
+  /// Returns whether the step has no effect.
+  bool IsNothing() const;
+};
+
+/// Returns the arrays of a step whose inputs are the weight, the gradient and `num_states` states,
+/// which are the mutated inputs.
+StepArguments MakeStepArguments(std::span<const TBlob> in_data, OpReqType out_req, const TBlob& out,
+                                std::span<const OpReqType> state_req, int num_states);
+
+/// Takes a step for each of several weights, in parallel over all their elements. The functor of
+/// weight i is at `steps` + i * `step_bytes`.
+template <typename T>
+void RunStepsOnCpu(const StepFunction<T>& function, const void* steps, size_t step_bytes,
+                   std::span<const StepArguments> arguments);
+
+/// Infers that the inputs [first, first + count) and `out`, which the names describe, have one
+/// shape. Returns whether it is known. Throws what MergeShape throws.
+bool InferStepShape(const OperatorProperty& property, const std::vector<std::string>& names,
+                    int first, int count, std::vector<TShape>* in_shape, TShape* out);
+
+/// Infers the types of a step with a master copy: weight, gradient and output have one type, and
+/// the inputs [first + 2, first + count) are float32. Returns whether all are known.
+bool InferMasterStepTypes(const OperatorProperty& property, const std::vector<std::string>& names,
+                          int first, int count, std::vector<DType>* in_type, DType* out);
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_OPTIMIZER_STEP_H_
