@@ -10,6 +10,7 @@ import cases_loss
 import cases_moments
 import cases_nn
 import cases_norm
+import cases_optimizer
 import cases_order
 import cases_sequence
 import cases_shape
@@ -111,6 +112,7 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     **cases_moments.FAMILIES,
     "nn": cases_nn.nn,
     "norm": cases_norm.norm,
+    "optimizer": cases_optimizer.optimizer,
     **cases_order.FAMILIES,
     "reduce": reduce,
     **cases_sequence.FAMILIES,
