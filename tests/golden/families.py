@@ -12,6 +12,7 @@ import cases_nn
 import cases_norm
 import cases_optimizer
 import cases_order
+import cases_random
 import cases_sequence
 import cases_shape
 from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
@@ -114,6 +115,7 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "norm": cases_norm.norm,
     "optimizer": cases_optimizer.optimizer,
     **cases_order.FAMILIES,
+    "random": cases_random.random,
     "reduce": reduce,
     **cases_sequence.FAMILIES,
     "shape": cases_shape.shape,
