@@ -13,6 +13,7 @@ import cases_norm
 import cases_optimizer
 import cases_order
 import cases_random
+import cases_rnn
 import cases_sequence
 import cases_shape
 from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
@@ -117,6 +118,7 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     **cases_order.FAMILIES,
     "random": cases_random.random,
     "reduce": reduce,
+    "rnn": cases_rnn.rnn,
     **cases_sequence.FAMILIES,
     "shape": cases_shape.shape,
 }

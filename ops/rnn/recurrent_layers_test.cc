@@ -1,0 +1,335 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tessera/ops/testing/operator_row.h"
+
+namespace tessera::ops_testing {
+namespace {
+
+/// A number that remembers how it was computed, for gradients by the chain rule. The records are
+/// those of the last BackwardOf of the thread.
+struct Traced {
+  double value;
+  int record;  // -1 for a constant
+
+  Traced(double constant = 0) : value(constant), record(-1) {}  // NOLINT: as numbers are
+
+  struct Record {
+    std::array<int, 2> from;
+    std::array<double, 2> slope;
+  };
+  static std::vector<Record>& Records() {
+    static thread_local std::vector<Record> records;
+    return records;
+  }
+  static Traced Of(double value, const Traced& a, double slope_a, const Traced& b = 0,
+                   double slope_b = 0) {
+    Traced result(value);
+    result.record = static_cast<int>(Records().size());
+    Records().push_back({{a.record, b.record}, {slope_a, slope_b}});
+    return result;
+  }
+};
+
+Traced operator+(Traced a, Traced b) { return Traced::Of(a.value + b.value, a, 1, b, 1); }
+Traced operator-(Traced a, Traced b) { return Traced::Of(a.value - b.value, a, 1, b, -1); }
+Traced operator*(Traced a, Traced b) {
+  return Traced::Of(a.value * b.value, a, b.value, b, a.value);
+}
+
+double ValueOf(double x) { return x; }
+double ValueOf(const Traced& x) { return x.value; }
+double Tanh(double x) { return std::tanh(x); }
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double Relu(double x) { return x > 0 ? x : 0; }
+Traced Tanh(Traced x) {
+  const double y = std::tanh(x.value);
+  return Traced::Of(y, x, 1 - y * y);
+}
+Traced Sigmoid(Traced x) {
+  const double y = Sigmoid(x.value);
+  return Traced::Of(y, x, y * (1 - y));
+}
+Traced Relu(Traced x) { return Traced::Of(Relu(x.value), x, x.value > 0 ? 1 : 0); }
+
+/// An array of numbers that are to be taken by several indices.
+template <typename Number>
+struct Array {
+  TShape shape;
+  std::vector<Number> data;
+
+  Array() = default;
+  explicit Array(const TShape& extents)
+      : shape(extents), data(static_cast<size_t>(extents.Size()), Number(0)) {}
+  template <typename... Index>
+  Number& operator()(Index... index) {
+    index_t place = 0;
+    int axis = 0;
+    ((place = place * shape[axis++] + index), ...);
+    return data[static_cast<size_t>(place)];
+  }
+};
+
+/// The layers, unit by unit.
+template <typename Number>
+std::vector<Array<Number>> Network(const ParameterMap& parameters, std::vector<Array<Number>> in) {
+  const ParameterReader p(parameters);
+  const std::string mode = p.Text("mode", "");
+  const bool lstm = mode == "lstm", gru = mode == "gru";
+  const index_t L = p.Int("num_layers", 1), H = p.Int("state_size", 1);
+  const index_t D = p.Bool("bidirectional", false) ? 2 : 1;
+  const index_t T = in[0].shape[0], N = in[0].shape[1], C = in[0].shape[2];
+  const index_t G = lstm ? 4 : gru ? 3 : 1, S = lstm ? 5 : gru ? 4 : 1;
+  const bool drops = p.Real("p", 0) > 0 && L > 1;
+  const double factor = p.Real("p", 0) == 1 ? 0 : 1;
+
+  Array<Number> gates({L, D, T, N, S * H}), layers({L - 1, T, N, D * H}), last_h = in[2], last_c;
+  if (lstm) last_c = in[3];
+  // Positions in the vector of parameters: all matrices, then all biases.
+  index_t weight = 0, bias = 0;
+  for (index_t l = 0; l < L; ++l) bias += D * G * H * ((l == 0 ? C : D * H) + H);
+  Array<Number> x = in[0], y;
+  for (index_t l = 0; l < L; ++l) {
+    const index_t inputs = x.shape[2];
+    y = Array<Number>({T, N, D * H});
+    for (index_t d = 0; d < D; ++d) {
+      for (index_t n = 0; n < N; ++n) {
+        const index_t length =
+            p.Bool("use_sequence_length", false) ? static_cast<index_t>(ValueOf(in.back()(n))) : T;
+        for (index_t i = 0; i < T; ++i) {
+          const index_t t = d == 0 ? i : T - 1 - i;
+          if (t >= length) {
+            for (index_t j = 0; lstm && j < H; ++j) {
+              gates(l, d, t, n, 4 * H + j) = last_c(l * D + d, n, j);
+            }
+            continue;
+          }
+          std::vector<Number> h;
+          for (index_t j = 0; j < H; ++j) {
+            std::vector<Number> of_input, of_state;
+            for (index_t g = 0; g < G; ++g) {
+              const index_t row = g * H + j;
+              Number sum = in[1](bias + row);
+              for (index_t k = 0; k < inputs; ++k) {
+                sum = sum + in[1](weight + row * inputs + k) * x(t, n, k);
+              }
+              of_input.push_back(sum);
+              sum = in[1](bias + G * H + row);
+              for (index_t k = 0; k < H; ++k) {
+                sum = sum + in[1](weight + G * H * inputs + row * H + k) * last_h(l * D + d, n, k);
+              }
+              of_state.push_back(sum);
+            }
+            const auto both = [&](size_t g) { return of_input[g] + of_state[g]; };
+            std::vector<Number> kept;
+            if (lstm) {
+              const Number a = Sigmoid(both(0)), f = Sigmoid(both(1)), g = Tanh(both(2)),
+                           o = Sigmoid(both(3)), c = f * last_c(l * D + d, n, j) + a * g;
+              last_c(l * D + d, n, j) = c;
+              h.push_back(o * Tanh(c));
+              kept = {a, f, g, o, c};
+            } else if (gru) {
+              const Number r = Sigmoid(both(0)), z = Sigmoid(both(1)),
+                           fresh = Tanh(of_input[2] + r * of_state[2]);
+              h.push_back((Number(1) - z) * fresh + z * last_h(l * D + d, n, j));
+              kept = {r, z, fresh, of_state[2]};
+            } else {
+              h.push_back(mode == "rnn_relu" ? Relu(both(0)) : Tanh(both(0)));
+              kept = {h.back()};
+            }
+            for (index_t s = 0; s < S; ++s) {
+              gates(l, d, t, n, s * H + j) = kept[static_cast<size_t>(s)];
+            }
+          }
+          for (index_t j = 0; j < H; ++j) {
+            last_h(l * D + d, n, j) = y(t, n, d * H + j) = h[static_cast<size_t>(j)];
+          }
+        }
+      }
+      weight += G * H * (inputs + H);
+      bias += 2 * G * H;
+    }
+    x = y;
+    if (l + 1 == L) break;
+    std::copy(y.data.begin(), y.data.end(), layers.data.begin() + l * y.shape.Size());
+    for (Number& value : x.data) {
+      if (drops) value = value * Number(factor);
+    }
+  }
+  std::vector<Array<Number>> out = {y};
+  if (p.Bool("state_outputs", false)) {
+    out.push_back(last_h);
+    if (lstm) out.push_back(last_c);
+  }
+  out.push_back(gates);
+  out.push_back(layers);
+  if (drops) {
+    out.push_back(Array<Number>(layers.shape));
+    for (Number& value : out.back().data) value = Number(factor);
+  }
+  return out;
+}
+
+std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
+                            std::vector<Values>*) {
+  std::vector<Array<double>> arrays;
+  for (const Values& values : in) {
+    arrays.emplace_back(values.shape);
+    arrays.back().data = values.data;
+  }
+  std::vector<Values> out;
+  for (Array<double>& array : Network(parameters, arrays)) {
+    out.emplace_back();
+    out.back().shape = array.shape;
+    out.back().data = array.data;
+  }
+  return out;
+}
+
+std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                             const std::vector<Values>& in, const std::vector<Values>&) {
+  auto& records = Traced::Records();
+  records.clear();
+  std::vector<Array<Traced>> arrays;
+  for (const Values& values : in) {
+    arrays.emplace_back(values.shape);
+    for (index_t i = 0; i < values.size(); ++i) {
+      arrays.back().data[static_cast<size_t>(i)] = Traced::Of(values[i], 0, 0);
+    }
+  }
+  const std::vector<Array<Traced>> out = Network(parameters, arrays);
+  std::vector<double> slopes(records.size(), 0.0);
+  for (size_t k = 0; k < out.size(); ++k) {
+    for (size_t i = 0; i < out[k].data.size(); ++i) {
+      const int record = out[k].data[i].record;
+      if (record >= 0) slopes[static_cast<size_t>(record)] += out_grad[k].data[i];
+    }
+  }
+  for (size_t i = records.size(); i-- > 0;) {
+    for (size_t k = 0; k < 2; ++k) {
+      const int from = records[i].from[k];
+      if (from >= 0) slopes[static_cast<size_t>(from)] += slopes[i] * records[i].slope[k];
+    }
+  }
+  std::vector<Values> gradients;
+  size_t next = 0;
+  for (const Values& values : in) {
+    gradients.emplace_back(values.shape);
+    for (index_t i = 0; i < values.size(); ++i) gradients.back()[i] = slopes[next++];
+  }
+  records.clear();
+  return gradients;
+}
+
+struct Sizes {
+  index_t steps, batch, inputs, size, layers, directions;
+};
+
+OperatorCase Case(const std::string& name, const std::string& mode, Sizes s,
+                  ParameterMap more = {}) {
+  const index_t gates = mode == "lstm" ? 4 : mode == "gru" ? 3 : 1;
+  index_t count = 0;
+  for (index_t l = 0; l < s.layers; ++l) {
+    count +=
+        s.directions * gates * s.size * ((l == 0 ? s.inputs : s.directions * s.size) + s.size + 2);
+  }
+  OperatorCase result;
+  result.name = mode + "_" + name;
+  result.parameters = {{"mode", mode},
+                       {"state_size", std::to_string(s.size)},
+                       {"num_layers", std::to_string(s.layers)}};
+  if (s.directions == 2) result.parameters["bidirectional"] = "True";
+  result.parameters.insert(more.begin(), more.end());
+  const TShape state = {s.layers * s.directions, s.batch, s.size};
+  result.inputs = {{s.steps, s.batch, s.inputs}, {count}, state};
+  if (mode == "lstm") result.inputs.push_back(state);
+  // Hidden outputs have another type than 16-bit data.
+  result.fixed_types = {DType::kUnknown};
+  return result;
+}
+
+OperatorRow Row() {
+  OperatorRow row;
+  row.name = "RNN";
+  row.forward = Forward;
+  row.backward = Backward;
+  const ParameterMap states = {{"state_outputs", "True"}};
+  for (const std::string mode : {"rnn_relu", "rnn_tanh", "lstm", "gru"}) {
+    row.cases.push_back(Case("one", mode, {5, 3, 4, 6, 1, 1}));
+    row.cases.push_back(Case("one_both_ways", mode, {4, 2, 3, 5, 1, 2}, states));
+    row.cases.push_back(Case("three", mode, {3, 2, 5, 4, 3, 1}, states));
+    row.cases.push_back(Case("two_both_ways", mode, {4, 3, 2, 3, 2, 2}));
+    OperatorCase lengths = Case("lengths", mode, {4, 4, 3, 2, 2, 2},
+                                {{"state_outputs", "True"}, {"use_sequence_length", "True"}});
+    lengths.inputs.push_back({4});
+    lengths.fills = std::vector<Fill>(lengths.inputs.size());
+    lengths.fills.back() = Fill::Given({2, 4, 0, 3});
+    lengths.fixed_types = std::vector<DType>(lengths.inputs.size(), DType::kUnknown);
+    lengths.fixed_types.back() = DType::kInt32;
+    row.cases.push_back(lengths);
+  }
+  row.cases.push_back(Case("one_unit", "gru", {1, 1, 1, 1, 1, 1}, states));
+  row.cases.push_back(Case("four", "lstm", {2, 2, 3, 2, 4, 2}, states));
+  row.cases.push_back(Case("no_steps", "lstm", {0, 2, 3, 4, 2, 1}, states));
+  row.cases.push_back(Case("no_samples", "gru", {3, 0, 3, 4, 2, 2}, states));
+  row.cases.push_back(Case("no_inputs", "rnn_tanh", {3, 2, 0, 4, 2, 1}, states));
+  row.cases.push_back(Case("all_dropped", "gru", {3, 2, 3, 4, 3, 2}, {{"p", "1"}}));
+  row.cases.push_back(Case("one_layer_drops_nothing", "lstm", {3, 2, 3, 4, 1, 1}, {{"p", "0.5"}}));
+  row.cases.push_back(Case("parallel", "lstm", {4, 40, 30, 60, 2, 2}, states));
+  row.cases.back().large = true;
+  row.cases.back().dtypes = {DType::kFloat32, DType::kFloat16};
+  row.cases.push_back(Case("parallel", "gru", {3, 40, 30, 60, 1, 2}, states));
+  row.cases.back().large = true;
+  row.cases.back().dtypes = {DType::kFloat32};
+
+  const ParameterMap lstm = row.cases[10].parameters;
+  const auto with = [&](const std::string& name, const std::string& value) {
+    ParameterMap parameters = lstm;
+    parameters[name] = value;
+    return parameters;
+  };
+  row.errors = {
+      {.name = "without_mode",
+       .parameters = {{"state_size", "3"}, {"num_layers", "1"}},
+       .words = {"required", "mode"}},
+      {.name = "no_units", .parameters = with("state_size", "0"), .words = {"state_size", "range"}},
+      {.name = "no_layers", .parameters = with("num_layers", "0"), .words = {"num_layers"}},
+      {.name = "p_above_1", .parameters = with("p", "1.5"), .words = {"p", "1.5", "range"}},
+      {.name = "projection",
+       .parameters = with("projection_size", "3"),
+       .code = Error::kUnimplemented,
+       .words = {"projection_size"}},
+      {.name = "clipping",
+       .parameters = with("lstm_state_clip_min", "-1"),
+       .code = Error::kUnimplemented,
+       .words = {"lstm_state_clip_min"}},
+      {.name = "data_of_rank_2",
+       .parameters = lstm,
+       .inputs = {{3, 4}},
+       .words = {"data", "(3,4)"}},
+      {.name = "parameters_of_other_size",
+       .parameters = lstm,
+       .inputs = {{5, 3, 4}, {287}},
+       .words = {"parameters", "(287,)", "(288,)"}},
+      {.name = "state_of_other_batch",
+       .parameters = lstm,
+       .inputs = {{5, 3, 4}, {}, {1, 1, 6}},
+       .words = {"state", "(1,1,6)"}},
+      {.name = "too_many_parameters",
+       .parameters = with("state_size", "4294967295"),
+       .inputs = {{5, 3, 4}},
+       .words = {"parameters", "(5,3,4)"}},
+  };
+  row.forward_tolerance = {.float64 = 2e-14, .float32 = 4e-6, .float16 = 2e-3, .bfloat16 = 2e-2};
+  row.backward_tolerance = {
+      .float64 = 1e-13, .float32 = 2e-5, .float16 = 4e-3, .bfloat16 = 3e-2, .of_largest = true};
+  return row;
+}
+
+const RowRegistration kRow(Row());
+
+}  // namespace
+}  // namespace tessera::ops_testing
