@@ -1,94 +1,54 @@
 #include <vector>
 
+#include "tessera/ops/nn/window_reference.h"
 #include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {
 namespace {
 
-/// A convolution's extents; one spatial dimension is seen as an image one row high.
-struct Geometry {
-  index_t batch, channels, height, width, filters, groups, out_y, out_x;
-  std::array<index_t, 2> kernel, stride, dilate, pad;
-  bool bias;
-
-  Geometry(const ParameterMap& parameters, const TShape& data) {
-    const ParameterReader p(parameters);
-    const bool image = data.ndim() == 4;
-    batch = data[0];
-    channels = data[1];
-    height = image ? data[2] : 1;
-    width = data[image ? 3 : 2];
-    filters = p.Int("num_filter", 0);
-    groups = p.Int("num_group", 1);
-    bias = !p.Bool("no_bias", false);
-    kernel = p.Window("kernel", 0, 1);
-    stride = p.Window("stride", 1, 1);
-    dilate = p.Window("dilate", 1, 1);
-    pad = p.Window("pad", 0, 0);
-    const auto positions = [&](int axis, index_t extent) {
-      const index_t window = (kernel[axis] - 1) * dilate[axis] + 1;
-      return (extent + 2 * pad[axis] - window) / stride[axis] + 1;
-    };
-    out_y = positions(0, height);
-    out_x = positions(1, width);
+ConvolutionReference Reference(const ParameterMap& parameters, const TShape& data) {
+  const ParameterReader p(parameters);
+  const int rank = data.ndim();
+  ConvolutionReference c = {.batch = data[0],
+                            .groups = p.Int("num_group", 1),
+                            .channels = data[1],
+                            .filters = p.Int("num_filter", 0),
+                            .in = Spatial(data),
+                            .kernel = Extents(p, "kernel", rank, 1, 1),
+                            .stride = Extents(p, "stride", rank, 1, 1),
+                            .dilate = Extents(p, "dilate", rank, 1, 1),
+                            .pad = Extents(p, "pad", rank, 0, 0)};
+  for (size_t d = 0; d < 3; ++d) {
+    const index_t window = (c.kernel[d] - 1) * c.dilate[d] + 1;
+    c.out[d] = (c.in[d] + 2 * c.pad[d] - window) / c.stride[d] + 1;
   }
-
-  TShape OutShape(const TShape& data) const {
-    if (data.ndim() == 3) return {batch, filters, out_x};
-    return {batch, filters, out_y, out_x};
-  }
-
-  /// Calls visit(i_out, i_weight, i_data) for each product of the convolution.
-  template <typename Visit>
-  void ForEachProduct(const Visit& visit) const {
-    const index_t group_channels = channels / groups;
-    for (index_t n = 0; n < batch; ++n) {
-      for (index_t f = 0; f < filters; ++f) {
-        const index_t first_channel = f / (filters / groups) * group_channels;
-        for (index_t oy = 0; oy < out_y; ++oy) {
-          for (index_t ox = 0; ox < out_x; ++ox) {
-            for (index_t c = 0; c < group_channels; ++c) {
-              for (index_t ky = 0; ky < kernel[0]; ++ky) {
-                for (index_t kx = 0; kx < kernel[1]; ++kx) {
-                  const index_t y = oy * stride[0] + ky * dilate[0] - pad[0];
-                  const index_t x = ox * stride[1] + kx * dilate[1] - pad[1];
-                  if (y < 0 || y >= height || x < 0 || x >= width) continue;
-                  visit(((n * filters + f) * out_y + oy) * out_x + ox,
-                        ((f * group_channels + c) * kernel[0] + ky) * kernel[1] + kx,
-                        ((n * channels + first_channel + c) * height + y) * width + x);
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  index_t FilterOf(index_t i_out) const { return i_out / (out_y * out_x) % filters; }
-};
+  return c;
+}
 
 std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
                             std::vector<Values>*) {
-  const Geometry g(parameters, in[0].shape);
-  Values out(g.OutShape(in[0].shape));
-  if (g.bias) {
-    for (index_t i = 0; i < out.size(); ++i) out[i] = in[2][g.FilterOf(i)];
+  const ConvolutionReference c = Reference(parameters, in[0].shape);
+  Values out(ImageOf(c.batch, c.filters, c.out, in[0].shape.ndim()));
+  if (in.size() > 2) {
+    for (index_t i = 0; i < out.size(); ++i) out[i] = in[2][ChannelOf(out.shape, i)];
   }
-  g.ForEachProduct([&](index_t o, index_t w, index_t d) { out[o] += in[1][w] * in[0][d]; });
+  c.ForEachProduct([&](index_t o, index_t w, index_t d) { out[o] += in[1][w] * in[0][d]; });
   return {out};
 }
 
 std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
                              const std::vector<Values>& in, const std::vector<Values>&) {
-  const Geometry g(parameters, in[0].shape);
+  const ConvolutionReference c = Reference(parameters, in[0].shape);
   std::vector<Values> grad;
   for (const Values& x : in) grad.emplace_back(x.shape);
-  g.ForEachProduct([&](index_t o, index_t w, index_t d) {
+  c.ForEachProduct([&](index_t o, index_t w, index_t d) {
     grad[0][d] += out_grad[0][o] * in[1][w];
     grad[1][w] += out_grad[0][o] * in[0][d];
   });
-  if (g.bias) {
-    for (index_t i = 0; i < out_grad[0].size(); ++i) grad[2][g.FilterOf(i)] += out_grad[0][i];
+  if (in.size() > 2) {
+    for (index_t i = 0; i < out_grad[0].size(); ++i) {
+      grad[2][ChannelOf(out_grad[0].shape, i)] += out_grad[0][i];
+    }
   }
   return grad;
 }
@@ -157,6 +117,37 @@ std::vector<OperatorCase> Cases() {
                        {"pad", "(3,)"},
                        {"num_group", "2"}},
        .inputs = {{2, 4, 9}, {4, 2, 3}, {4}}},
+      {.name = "three_dimensions",
+       .parameters = P{{"kernel", "(2,3,2)"}, {"num_filter", "3"}, {"layout", "NCDHW"}},
+       .inputs = {{2, 2, 3, 4, 5}, {3, 2, 2, 3, 2}, {3}}},
+      {.name = "three_dimensions_with_everything",
+       .parameters = P{{"kernel", "(3,2,3)"},
+                       {"num_filter", "4"},
+                       {"stride", "(2,1,3)"},
+                       {"dilate", "(1,2,2)"},
+                       {"pad", "(1,0,2)"},
+                       {"num_group", "2"},
+                       {"workspace", "1"},
+                       {"cudnn_tune", "fastest"},
+                       {"cudnn_off", "1"}},
+       .inputs = {{2, 2, 4, 5, 6}, {4, 1, 3, 2, 3}, {4}}},
+      {.name = "depthwise_with_a_multiplier",
+       .parameters = P{{"kernel", "(3,2)"},
+                       {"num_filter", "6"},
+                       {"num_group", "3"},
+                       {"stride", "(2,1)"},
+                       {"pad", "(1,1)"}},
+       .inputs = {{2, 3, 5, 4}, {6, 1, 3, 2}, {6}}},
+      {.name = "depthwise_of_one_dimension",
+       .parameters = P{{"kernel", "(3,)"}, {"num_filter", "4"}, {"num_group", "4"}},
+       .inputs = {{2, 4, 7}, {4, 1, 3}, {4}}},
+      {.name = "depthwise_of_three_dimensions",
+       .parameters = P{{"kernel", "(2,2,2)"},
+                       {"num_filter", "2"},
+                       {"num_group", "2"},
+                       {"stride", "(1,2,3)"},
+                       {"no_bias", "1"}},
+       .inputs = {{2, 2, 3, 4, 5}, {2, 1, 2, 2, 2}}},
       {.name = "batch_0",
        .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "4"}},
        .inputs = {{0, 3, 5, 6}, {4, 3, 3, 3}, {4}}},
@@ -176,6 +167,21 @@ std::vector<OperatorCase> Cases() {
        .parameters = P{{"kernel", "(3,3)"}, {"num_filter", "20"}, {"pad", "(1,1)"}},
        .inputs = {{130, 9, 8, 8}, {20, 9, 3, 3}, {20}},
        .dtypes = {DType::kFloat32, DType::kBFloat16},
+       .large = true},
+      // Tiles of whole lines, and of parts of one.
+      {.name = "tiles_of_lines",
+       .parameters = P{{"kernel", "(5,5)"}, {"num_filter", "2"}, {"stride", "(1,2)"}},
+       .inputs = {{1, 24, 40, 40}, {2, 24, 5, 5}, {2}},
+       .large = true},
+      {.name = "tiles_of_parts_of_a_line",
+       .parameters = P{{"kernel", "(9,)"}, {"num_filter", "2"}, {"pad", "(4,)"}},
+       .inputs = {{2, 20, 3001}, {2, 20, 9}, {2}},
+       .large = true},
+      // Sixteen lines of a depthwise convolution are worth several tasks.
+      {.name = "depthwise_in_parallel",
+       .parameters =
+           P{{"kernel", "(3,3)"}, {"num_filter", "16"}, {"num_group", "16"}, {"pad", "(1,1)"}},
+       .inputs = {{3, 16, 21, 37}, {16, 1, 3, 3}, {16}},
        .large = true},
   };
 }
@@ -204,10 +210,14 @@ std::vector<ErrorCase> Errors() {
       {.name = "bad_shape_text",
        .parameters = P{{"kernel", "(3,x)"}, {"num_filter", "4"}},
        .words = {"kernel", "(3,x)"}},
-      {.name = "three_dimensions",
-       .parameters = P{{"kernel", "(3,3,3)"}, {"num_filter", "4"}},
+      {.name = "four_dimensions",
+       .parameters = P{{"kernel", "(3,3,3,3)"}, {"num_filter", "4"}},
        .code = Error::kUnimplemented,
-       .words = {"kernel", "(3,3,3)"}},
+       .words = {"kernel", "(3,3,3,3)"}},
+      {.name = "huge_image",
+       .parameters = P{{"kernel", "(3,)"}, {"num_filter", "4"}},
+       .inputs = {{1, 1, 9223372036854775807}},
+       .words = {"2^62"}},
       {.name = "no_dimensions",
        .parameters = P{{"kernel", "()"}, {"num_filter", "4"}},
        .words = {"kernel", "()"}},
@@ -243,7 +253,7 @@ const RowRegistration kRow({
     .forward = Forward,
     .backward = Backward,
     .forward_tolerance = {.of_largest = true},
-    .backward_tolerance = {.of_largest = true},
+    .backward_tolerance = {.float64 = 2e-14, .of_largest = true},
     .errors = Errors(),
 });
 

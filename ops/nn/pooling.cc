@@ -1,231 +1,323 @@
-// Pooling over one or two spatial dimensions, NCW or NCHW.
+// Pooling over one to three dimensions, NCW, NCHW or NCDHW, and Pooling_v1.
 //
-//   max  out = the window's maximum;   gradient: to the first maximum in row order
-//   sum  out = the window's sum;       gradient: to every element
-//   avg  out = sum / size;             gradient / size to every element
+//   max  out = the window's maximum;     gradient: to the first maximum in row order
+//   sum  out = the window's sum;         gradient: to every element
+//   avg  out = sum / size;               gradient / size to every element
+//   lp   out = (sum of x^p)^(1/p);       gradient: g x^(p-1) / out^(p-1), 0 where out is 0
 //
-// If count_include_pad, the size of a window over the edge includes the padding.
-// Positions along an axis of extent h: valid floor((h + 2 pad - kernel) / stride) + 1, full
-// ceil((h + 2 pad - kernel) / stride) + 1. Shapes: data (n, c, [h,] w), out (n, c, positions…);
-// global_pool gives one position. Types: float32, float64, float16, bfloat16; the last two
-// accumulate in float32.
-#include <optional>
+// If count_include_pad, the size of a window over the edge includes the padding. A window without
+// an element has the type's lowest number as its maximum, else 0. Positions along an axis of extent
+// h: valid floor((h + 2 pad - kernel) / stride) + 1, full ceil((h + 2 pad - kernel) / stride) + 1,
+// same ceil(h / stride) without padding. Shapes: data (n, c, position…), out likewise; global_pool
+// gives one position.
+//
+// Pooling_v1 pools two dimensions by other rules: padding is zeros, also for a maximum, whose
+// gradient goes to all equal elements, and an average divides by the kernel's size.
+//
+// Types: float32, float64, float16, bfloat16; the last two are computed in float32. A GPU has one
+// and two dimensions, not lp, and not Pooling_v1.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "tessera/base/quote.h"
 #include "tessera/ops/kernel.h"
+#include "tessera/ops/nn/pooling_parameters.h"
 #include "tessera/ops/nn/window_parameters.h"
+#if defined(TESSERA_XPU_GPU)
+#include "tessera/ops/nn/pooling_gpu.h"
+#else
+#include "tessera/ops/nn/pooling_loops.h"
+#include "tessera/ops/typed_operator.h"
+#endif
 
 namespace tessera {
 namespace {
 
-using ops_internal::ImageShape;
-using ops_internal::ReadWindow;
-using ops_internal::WindowExtents;
+using namespace ops_internal;  // NOLINT: windows and parameters
 
-enum class PoolType { kMax, kAvg, kSum };
-enum class Convention { kValid, kFull };
-
-struct PoolingParameters {
-  TShape kernel;
-  PoolType pool_type = PoolType::kMax;
-  bool global_pool = false;
-  bool cudnn_off = false;
-  Convention pooling_convention = Convention::kValid;
-  TShape stride;
-  TShape pad;
-  std::optional<int> p_value;
-  std::optional<bool> count_include_pad;
-  std::string layout = "None";
-
-  static void Declare(ParameterSchema<PoolingParameters>& schema) {
-    using P = PoolingParameters;
-    schema.Optional("kernel", &P::kernel, "the window: (x) or (y, x); not needed by global_pool");
-    schema.Choice("pool_type", &P::pool_type,
-                  {{"max", PoolType::kMax}, {"avg", PoolType::kAvg}, {"sum", PoolType::kSum}},
-                  "what is taken of a window");
-    schema.Optional("global_pool", &P::global_pool, "one window over the whole image");
-    schema.Optional("cudnn_off", &P::cudnn_off, "accepted for old graphs; not used");
-    schema.Choice("pooling_convention", &P::pooling_convention,
-                  {{"valid", Convention::kValid}, {"full", Convention::kFull}},
-                  "whether a last, partial window counts");
-    schema.Optional("stride", &P::stride, "distance between windows; 1 if left out");
-    schema.Optional("pad", &P::pad, "padding on every side; 0 if left out");
-    schema.Optional("p_value", &P::p_value, "accepted for old graphs; not used");
-    schema.Optional("count_include_pad", &P::count_include_pad,
-                    "whether an average divides by padding too; True if None");
-    schema.Optional("layout", &P::layout, "None, NCW or NCHW");
-  }
-
-  /// The windows over an image of (n, c, height, width), and their number.
-  struct Windows {
-    PoolGeometry geometry;
-    index_t out_y;
-    index_t out_x;
-  };
-  Windows Resolve(std::string_view op, const Shape<4>& image) const {
-    if (global_pool) {
-      return {{.kernel_y = image[2], .kernel_x = image[3]}, 1, 1};
+/// Infers the output from the data, whose rank is known, with window_of(the image's extents).
+/// Throws Error(kInvalidArgument) if the kernel does not fit.
+template <typename WindowOf>
+bool InferPooling(const OperatorProperty& property, const TShape& kernel, const TShape& pad,
+                  const WindowOf& window_of, TShape* data, TShape* out) {
+  // Batch and channels are the output's. Its positions follow when the whole image is known.
+  TShape known = TShape::OfRank(data->ndim());
+  known[0] = (*data)[0];
+  known[1] = (*data)[1];
+  MergeShape(property, "output", out, known);
+  (*data)[0] = (*out)[0];
+  (*data)[1] = (*out)[1];
+  if (!data->known()) return false;
+  const PoolingWindow window = window_of(SpatialExtents(*data));
+  known = *data;
+  for (int i = 2; i < known.ndim(); ++i) {
+    known[i] = window.positions[static_cast<size_t>(5 - known.ndim() + (i - 2))];
+    if (known[i] == 0) {
+      throw InvalidArgument(property.TypeString(), ": the kernel ", kernel,
+                            " does not fit data of shape ", *data, " with pad=", pad);
     }
-    const WindowExtents k = ReadWindow(op, "kernel", kernel, kernel, 1, 1);
-    const WindowExtents s = ReadWindow(op, "stride", stride, kernel, 1, 1);
-    const WindowExtents p = ReadWindow(op, "pad", pad, kernel, 0, 0);
-    return {{.kernel_y = k.y,
-             .kernel_x = k.x,
-             .stride_y = s.y,
-             .stride_x = s.x,
-             .pad_y = p.y,
-             .pad_x = p.x},
-            Positions(image[2], k.y, s.y, p.y),
-            Positions(image[3], k.x, s.x, p.x)};
   }
-
-  /// Returns the number of positions, or 0 if the window does not fit.
-  index_t Positions(index_t extent, index_t window, index_t step, index_t padding) const {
-    const index_t slack = extent + 2 * padding - window;
-    if (slack < 0) return 0;
-    return (pooling_convention == Convention::kFull ? (slack + step - 1) / step : slack / step) + 1;
-  }
-
-  PoolKind Kind() const {
-    switch (pool_type) {
-      case PoolType::kMax:
-        return PoolKind::kMax;
-      case PoolType::kSum:
-        return PoolKind::kSum;
-      case PoolType::kAvg:
-        break;
-    }
-    return count_include_pad.value_or(true) ? PoolKind::kAverage : PoolKind::kAverageWithoutPad;
-  }
-};
+  MergeShape(property, "output", out, known);
+  return true;
+}
 
 class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
-    if (!param_.global_pool) ops_internal::MergeDataRank(TypeString(), param_.kernel, &data);
+    if (!param_.global_pool) MergeDataRank(TypeString(), param_.kernel, &data);
     if (!data.rank_known()) return false;
-    if (data.ndim() != 3 && data.ndim() != 4) {
+    if (data.ndim() < 3 || data.ndim() > 5) {
       throw InvalidArgument(TypeString(), ": data has shape ", data,
-                            ", expected three or four dimensions");
+                            ", expected three to five dimensions");
     }
-    // Batch and channels are the output's. Its positions follow when the whole image is known.
-    TShape out = TShape::OfRank(data.ndim());
-    out[0] = data[0];
-    out[1] = data[1];
-    MergeShape(*this, "output", &(*out_shape)[0], out);
-    data[0] = (*out_shape)[0][0];
-    data[1] = (*out_shape)[0][1];
-    if (!data.known()) return false;
-    const auto windows = param_.Resolve(TypeString(), ImageShape(data));
-    if (windows.out_y <= 0 || windows.out_x <= 0) {
-      throw InvalidArgument(TypeString(), ": the kernel ", param_.kernel,
-                            " does not fit data of shape ", data, " with pad=", param_.pad);
-    }
-    const PoolGeometry& g = windows.geometry;
-    const Shape<4> image = ImageShape(data);
-    if (!LastWindowCounts(image[2], windows.out_y, g.stride_y, g.pad_y) ||
-        !LastWindowCounts(image[3], windows.out_x, g.stride_x, g.pad_x)) {
-      throw InvalidArgument(TypeString(), ": pooling_convention=full with stride=", param_.stride,
-                            " and pad=", param_.pad, " puts a window beyond data of shape ", data);
-    }
-    out = data;
-    out[data.ndim() - 1] = windows.out_x;
-    if (data.ndim() == 4) out[2] = windows.out_y;
-    MergeShape(*this, "output", &(*out_shape)[0], out);
-    return true;
+    RequireChannelsFirst(TypeString(), param_.layout, data.ndim() - 2);
+    const auto window = [this](const WindowExtents& image) {
+      return PoolingWindow::Of(TypeString(), param_, image);
+    };
+    return InferPooling(*this, param_.kernel, param_.pad, window, &data, &(*out_shape)[0]);
   }
 
  private:
-  /// Returns whether the last window along an axis contains the elements that its kind needs. A
-  /// maximum, and an average of image elements only, need an image element; other kinds need at
-  /// least padding.
-  bool LastWindowCounts(index_t extent, index_t positions, index_t step, index_t padding) const {
-    const PoolKind kind = param_.Kind();
-    const bool needs_element = kind == PoolKind::kMax || kind == PoolKind::kAverageWithoutPad;
-    return (positions - 1) * step - padding < extent + (needs_element ? 0 : padding);
-  }
-
   void CheckParameters() override {
     if (!param_.global_pool) {
       if (param_.kernel.ndim() <= 0) {
         throw InvalidArgument(TypeString(), ": required parameter \"kernel\" (shape) is missing");
       }
-      ops_internal::RequireKernelRank(TypeString(), param_.kernel);
-      const auto k = ReadWindow(TypeString(), "kernel", param_.kernel, param_.kernel, 1, 1);
-      const auto p = ReadWindow(TypeString(), "pad", param_.pad, param_.kernel, 0, 0);
-      static_cast<void>(ReadWindow(TypeString(), "stride", param_.stride, param_.kernel, 1, 1));
-      // Otherwise a window could contain only padding and have no maximum.
-      if (p.y >= k.y || p.x >= k.x) {
-        throw InvalidArgument(TypeString(), ": parameter pad=", param_.pad,
-                              " must be smaller than kernel=", param_.kernel);
+      RequireKernelRank(TypeString(), param_.kernel);
+      const auto w = PoolingWindow::Of(TypeString(), param_, {1, 1, 1});
+      for (size_t i = 0; i < 3; ++i) {
+        // Otherwise a window could contain only padding and have no maximum.
+        if (w.pad[i] >= w.kernel[i]) {
+          throw InvalidArgument(TypeString(), ": parameter pad=", param_.pad,
+                                " must be smaller than kernel=", param_.kernel);
+        }
+        if (w.pad[i] > 0 && param_.pooling_convention == PoolConvention::kSame) {
+          throw InvalidArgument(TypeString(), ": parameter pad=", param_.pad,
+                                " must be 0 with pooling_convention=same");
+        }
       }
     }
-    const bool known_layout =
-        param_.layout == "None" || param_.layout == "NCW" || param_.layout == "NCHW";
+    const int power = param_.p_value.value_or(0);
+    if (param_.pool_type == PoolType::kLp && (power < 1 || power > 3)) {
+      throw InvalidArgument(TypeString(),
+                            ": pool_type=lp needs parameter p_value of 1, 2 or 3, not ",
+                            param_.p_value ? std::to_string(power) : "None");
+    }
+    const bool known_layout = param_.layout == "None" || param_.layout == "NCW" ||
+                              param_.layout == "NCHW" || param_.layout == "NCDHW";
     if (!known_layout) {
       throw Unimplemented(TypeString(), ": layout=", Excerpt(param_.layout),
-                          " is not implemented; expected NCW or NCHW");
+                          " is not implemented; expected NCW, NCHW or NCDHW");
     }
   }
 };
 
-template <typename Device, typename T>
-class PoolingOp final : public Operator {
- public:
-  explicit PoolingOp(const PoolingParameters& param) : param_(param) {}
+#if !defined(TESSERA_XPU_GPU)
 
-  void Forward(const OpContext& context, std::span<const TBlob> in_data,
-               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    auto* stream = context.get_stream<Device>();
-    const auto data = Image(in_data[0], stream);
-    const auto out = Image(out_data[0], stream);
-    const auto windows = param_.Resolve("Pooling", data.shape_);
-    WithKind([&](auto kind) {
-      AssignTo(out, req[0], pool<kind()>(data, windows.out_y, windows.out_x, windows.geometry));
-    });
+/// The calls that tensor expressions compute: float32 over one or two dimensions, each window with
+/// an element, no lp.
+class PoolingExpression {
+ public:
+  PoolingExpression(const PoolingParameters& param, const TBlob& data) {
+    const WindowExtents image = SpatialExtents(data.shape_);
+    const PoolingWindow w = PoolingWindow::Of("Pooling", param, image);
+    applies_ = data.type_flag_ == DType::kFloat32 && data.shape_.ndim() < 5 &&
+               param.pool_type != PoolType::kLp;
+    for (const size_t i : {1, 2}) {
+      applies_ = applies_ && (w.positions[i] - 1) * w.stride[i] - w.pad[i] < image[i];
+    }
+    few_windows_ = w.positions[2] < 16;
+    geometry_ = {.kernel_y = w.kernel[1],
+                 .kernel_x = w.kernel[2],
+                 .stride_y = w.stride[1],
+                 .stride_x = w.stride[2],
+                 .pad_y = w.pad[1],
+                 .pad_x = w.pad[2]};
+    kind_ = param.pool_type == PoolType::kMax        ? PoolKind::kMax
+            : param.pool_type == PoolType::kSum      ? PoolKind::kSum
+            : param.count_include_pad.value_or(true) ? PoolKind::kAverage
+                                                     : PoolKind::kAverageWithoutPad;
   }
 
-  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
-                std::span<const TBlob> in_data, std::span<const TBlob> out_data,
-                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
-    auto* stream = context.get_stream<Device>();
-    const auto data = Image(in_data[0], stream);
-    const auto out = Image(out_data[0], stream);
-    const auto grad = Image(out_grad[0], stream);
-    const auto windows = param_.Resolve("Pooling", data.shape_);
+  /// Computes the output and returns true, or returns false.
+  bool Forward(const TBlob& data, OpReqType req, const TBlob& out) const {
+    if (!applies_) return false;
+    const auto to = Image(out);
     WithKind([&](auto kind) {
-      AssignTo(Image(in_grad[0], stream), req[0],
-               unpool<kind()>(data, out, grad, windows.geometry));
+      AssignTo(to, req, pool<kind()>(Image(data), to.shape_[2], to.shape_[3], geometry_));
     });
+    return true;
+  }
+  /// Computes the gradient and returns true, or returns false. Lines of many windows are faster in
+  /// other loops.
+  bool Backward(const TBlob& out_grad, const TBlob& data, const TBlob& out, OpReqType req,
+                const TBlob& grad) const {
+    if (!applies_ || !few_windows_) return false;
+    WithKind([&](auto kind) {
+      AssignTo(Image(grad), req,
+               unpool<kind()>(Image(data), Image(out), Image(out_grad), geometry_));
+    });
+    return true;
   }
 
  private:
-  static Tensor<Device, 4, T> Image(const TBlob& blob, Stream<Device>* stream) {
-    return blob.get_with_shape<Device, 4, T>(ImageShape(blob.shape_), stream);
+  static Tensor<cpu, 4, float> Image(const TBlob& blob) {
+    return blob.get_with_shape<cpu, 4, float>(ImageShape(blob.shape_), nullptr);
   }
-
   template <typename Body>
   void WithKind(const Body& body) const {
-    switch (param_.Kind()) {
+    switch (kind_) {
       case PoolKind::kMax:
-        return body(Kind<PoolKind::kMax>());
+        return body(std::integral_constant<PoolKind, PoolKind::kMax>());
       case PoolKind::kSum:
-        return body(Kind<PoolKind::kSum>());
+        return body(std::integral_constant<PoolKind, PoolKind::kSum>());
       case PoolKind::kAverage:
-        return body(Kind<PoolKind::kAverage>());
+        return body(std::integral_constant<PoolKind, PoolKind::kAverage>());
       case PoolKind::kAverageWithoutPad:
-        return body(Kind<PoolKind::kAverageWithoutPad>());
+        return body(std::integral_constant<PoolKind, PoolKind::kAverageWithoutPad>());
     }
   }
-  template <PoolKind kKind>
-  using Kind = std::integral_constant<PoolKind, kKind>;
+
+  bool applies_ = false;
+  bool few_windows_ = false;
+  PoolGeometry geometry_;
+  PoolKind kind_ = PoolKind::kMax;
+};
+
+class PoolingOnCpu : public Operator {
+ public:
+  explicit PoolingOnCpu(const PoolingParameters& param) : param_(param) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (PoolingExpression(param_, in_data[0]).Forward(in_data[0], req[0], out_data[0])) return;
+    PoolForward(Rule(), Window(in_data[0].shape_), in_data[0], req[0], out_data[0]);
+  }
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                std::span<const TBlob> out_data, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    if (PoolingExpression(param_, in_data[0])
+            .Backward(out_grad[0], in_data[0], out_data[0], req[0], in_grad[0])) {
+      return;
+    }
+    PoolBackward(Rule(), Window(in_data[0].shape_), out_grad[0], in_data[0], out_data[0], req[0],
+                 in_grad[0]);
+  }
+
+ private:
+  PoolRule Rule() const {
+    return {.type = param_.pool_type,
+            .power = param_.p_value.value_or(1),
+            .divisor = param_.count_include_pad.value_or(true) ? PoolDivisor::kWithPadding
+                                                               : PoolDivisor::kElements};
+  }
+  PoolingWindow Window(const TShape& data) const {
+    return PoolingWindow::Of("Pooling", param_, SpatialExtents(data));
+  }
 
   const PoolingParameters param_;
 };
 
+/// One class serves all element types.
+template <typename, typename>
+class PoolingOp final : public PoolingOnCpu {
+ public:
+  using PoolingOnCpu::PoolingOnCpu;
+};
+
+// Pooling_v1.
+
+struct PoolingV1Parameters {
+  TShape kernel;
+  PoolType pool_type = PoolType::kMax;
+  bool global_pool = false;
+  PoolConvention pooling_convention = PoolConvention::kValid;
+  TShape stride;
+  TShape pad;
+
+  static void Declare(ParameterSchema<PoolingV1Parameters>& schema) {
+    using P = PoolingV1Parameters;
+    schema.Optional("kernel", &P::kernel, "the window: (y, x); not needed by global_pool");
+    schema.Choice("pool_type", &P::pool_type,
+                  {{"max", PoolType::kMax}, {"avg", PoolType::kAvg}, {"sum", PoolType::kSum}},
+                  "what is taken of a window");
+    schema.Optional("global_pool", &P::global_pool, "one window over the whole image");
+    schema.Choice("pooling_convention", &P::pooling_convention,
+                  {{"valid", PoolConvention::kValid}, {"full", PoolConvention::kFull}},
+                  "whether a last, partial window counts");
+    schema.Optional("stride", &P::stride, "distance between windows; 1 if left out");
+    schema.Optional("pad", &P::pad, "zeros added on every side; 0 if left out");
+  }
+
+  PoolingWindow Window(const WindowExtents& image) const {
+    return PoolingWindow::Of("Pooling_v1",
+                             {.kernel = kernel,
+                              .global_pool = global_pool,
+                              .pooling_convention = pooling_convention,
+                              .stride = stride,
+                              .pad = pad},
+                             image);
+  }
+};
+
+class PoolingV1Property final : public ParameterizedProperty<PoolingV1Parameters> {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape& data = (*in_shape)[0];
+    MergeShape(*this, "data", &data, TShape::OfRank(4));
+    const auto window = [this](const WindowExtents& image) { return param_.Window(image); };
+    return InferPooling(*this, param_.kernel, param_.pad, window, &data, &(*out_shape)[0]);
+  }
+
+ private:
+  void CheckParameters() override {
+    if (param_.global_pool) return;
+    if (param_.kernel.ndim() != 2) {
+      throw InvalidArgument(TypeString(), ": parameter kernel=", param_.kernel, " has ",
+                            std::max(0, param_.kernel.ndim()), " dimensions, expected two");
+    }
+    static_cast<void>(param_.Window({1, 1, 1}));
+  }
+};
+
+class PoolingV1Operator final : public Operator {
+ public:
+  explicit PoolingV1Operator(const PoolingV1Parameters& param) : param_(param) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    PoolForward(Rule(), param_.Window(SpatialExtents(in_data[0].shape_)), in_data[0], req[0],
+                out_data[0]);
+  }
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                std::span<const TBlob> out_data, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    PoolBackward(Rule(), param_.Window(SpatialExtents(in_data[0].shape_)), out_grad[0], in_data[0],
+                 out_data[0], req[0], in_grad[0]);
+  }
+
+ private:
+  PoolRule Rule() const {
+    return {.type = param_.pool_type, .divisor = PoolDivisor::kKernel, .zero_padding = true};
+  }
+
+  const PoolingV1Parameters param_;
+};
+
+[[maybe_unused]] const bool kPoolingV1 =
+    RegisterTypedOperator<PoolingV1Property, PoolingV1Operator>(
+        TESSERA_TABLE_PLACE, "Pooling_v1",
+        "Pooling of images with zeros as padding, by the rules of old graphs.");
+
+#endif  // !TESSERA_XPU_GPU
+
 TESSERA_REGISTER_OPERATOR(Pooling, PoolingProperty, PoolingOp)
-    .Describe("The maximum, average or sum of a moving window.");
+    .Describe("The maximum, average, sum or norm of a moving window.");
 
 }  // namespace
 }  // namespace tessera

@@ -3,117 +3,139 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/nn/window_reference.h"
 #include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {
 namespace {
 
-/// The windows over an image; one spatial dimension is seen as an image one row high.
+/// The windows over an image, by the rules of Pooling or Pooling_v1.
 struct Geometry {
-  index_t planes, height, width, out_y, out_x;
-  std::array<index_t, 2> kernel, stride, pad;
+  index_t planes;
+  Extents3 image, out, kernel, stride, pad;
   std::string type;
-  bool count_include_pad;
+  bool count_include_pad, v1;
+  double power;
 
-  Geometry(const ParameterMap& parameters, const TShape& data) {
+  Geometry(const ParameterMap& parameters, const TShape& data, bool is_v1) : v1(is_v1) {
     const ParameterReader p(parameters);
-    const bool image = data.ndim() == 4;
+    const int rank = data.ndim();
     planes = data[0] * data[1];
-    height = image ? data[2] : 1;
-    width = data[image ? 3 : 2];
+    image = Spatial(data);
     type = p.Text("pool_type", "max");
+    power = p.Real("p_value", 1);
     const std::string include = p.Text("count_include_pad", "True");
     count_include_pad = include != "False" && include != "0";
     if (p.Bool("global_pool", false)) {
-      kernel = {height, width};
-      stride = {1, 1};
-      pad = {0, 0};
+      kernel = image;
+      stride = {1, 1, 1};
+      pad = {0, 0, 0};
     } else {
-      kernel = p.Window("kernel", 0, 1);
-      stride = p.Window("stride", 1, 1);
-      pad = p.Window("pad", 0, 0);
+      kernel = Extents(p, "kernel", rank, 1, 1);
+      stride = Extents(p, "stride", rank, 1, 1);
+      pad = Extents(p, "pad", rank, 0, 0);
     }
-    const bool full = p.Text("pooling_convention", "valid") == "full";
-    const auto positions = [&](int axis, index_t extent) {
-      const double steps = static_cast<double>(extent + 2 * pad[axis] - kernel[axis]) /
-                           static_cast<double>(stride[axis]);
-      return 1 + static_cast<index_t>(full ? std::ceil(steps) : std::floor(steps));
-    };
-    out_y = positions(0, height);
-    out_x = positions(1, width);
+    const std::string convention = p.Text("pooling_convention", "valid");
+    for (size_t d = 0; d < 3; ++d) {
+      const double steps =
+          static_cast<double>(image[d] + 2 * pad[d] - kernel[d]) / static_cast<double>(stride[d]);
+      out[d] =
+          1 + static_cast<index_t>(convention == "full" ? std::ceil(steps) : std::floor(steps));
+      if (convention == "same") out[d] = (image[d] + stride[d] - 1) / stride[d];
+    }
   }
 
   /// Calls visit(i_out, i_data, share) for each image element under each window; share is what an
-  /// average multiplies it by.
+  /// average multiplies it by. For padding under a window, i_data is -1.
   template <typename Visit>
   void ForEachElement(const Visit& visit) const {
-    for (index_t i = 0; i < planes * out_y * out_x; ++i) {
-      const index_t plane = i / (out_y * out_x);
-      const index_t top = i / out_x % out_y * stride[0] - pad[0];
-      const index_t left = i % out_x * stride[1] - pad[1];
+    const index_t positions = out[0] * out[1] * out[2];
+    for (index_t i = 0; i < planes * positions; ++i) {
+      const index_t at = i % positions;
+      const Extents3 o = {at / (out[1] * out[2]), at / out[2] % out[1], at % out[2]};
       // The window ends with the padded image; of its elements those in the image take part.
-      index_t padded = 0, inside = 0;
+      double padded = 0, inside = 0;
       for (int pass = 0; pass < 2; ++pass) {
-        for (index_t y = top; y < std::min(top + kernel[0], height + pad[0]); ++y) {
-          for (index_t x = left; x < std::min(left + kernel[1], width + pad[1]); ++x) {
-            const bool in_image = y >= 0 && y < height && x >= 0 && x < width;
-            if (pass == 0) {
-              ++padded;
-              inside += in_image;
-            } else if (in_image) {
-              visit(i, (plane * height + y) * width + x,
-                    1.0 / static_cast<double>(count_include_pad ? padded : inside));
-            }
+        for (index_t k = 0; k < kernel[0] * kernel[1] * kernel[2]; ++k) {
+          const Extents3 tap = {k / (kernel[1] * kernel[2]), k / kernel[2] % kernel[1],
+                                k % kernel[2]};
+          Extents3 x;
+          bool in_image = true, in_padded = true;
+          for (size_t d = 0; d < 3; ++d) {
+            x[d] = o[d] * stride[d] - pad[d] + tap[d];
+            in_image = in_image && x[d] >= 0 && x[d] < image[d];
+            in_padded = in_padded && x[d] < image[d] + pad[d];
           }
+          if (!in_padded) continue;
+          if (pass == 0) {
+            ++padded;
+            inside += in_image;
+            continue;
+          }
+          const double size = static_cast<double>(kernel[0] * kernel[1] * kernel[2]);
+          const index_t element =
+              ((i / positions * image[0] + x[0]) * image[1] + x[1]) * image[2] + x[2];
+          visit(i, in_image ? element : -1, 1 / (v1 ? size : count_include_pad ? padded : inside));
         }
       }
     }
   }
 };
 
-/// For each window the index of its first maximum in row order, or -1 where it has no element.
-std::vector<index_t> FirstMaxima(const Geometry& g, const Values& data) {
-  std::vector<index_t> first(static_cast<size_t>(g.planes * g.out_y * g.out_x), -1);
-  g.ForEachElement([&](index_t o, index_t d, double) {
-    index_t& best = first[static_cast<size_t>(o)];
-    if (best < 0 || data[d] > data[best]) best = d;
+std::vector<Values> Pool(const ParameterMap& parameters, const Values& in, bool v1) {
+  const Geometry g(parameters, in.shape, v1);
+  const bool max = g.type == "max";
+  Values out(ImageOf(in.shape[0], in.shape[1], g.out, in.shape.ndim()), max ? -INFINITY : 0);
+  std::vector<bool> filled(out.data.size());
+  g.ForEachElement([&](index_t o, index_t d, double share) {
+    if (max) {
+      if (d < 0 && !v1) return;
+      const double x = d < 0 ? 0 : in[d];
+      if (!filled[static_cast<size_t>(o)] || x > out[o]) out[o] = x;
+      filled[static_cast<size_t>(o)] = true;
+    } else if (d >= 0) {
+      out[o] += g.type == "lp" ? std::pow(in[d], g.power) : in[d] * (g.type == "avg" ? share : 1);
+    }
   });
-  return first;
-}
-
-std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
-                            std::vector<Values>*) {
-  const Geometry g(parameters, in[0].shape);
-  TShape shape = in[0].shape;
-  shape[shape.ndim() - 1] = g.out_x;
-  if (shape.ndim() == 4) shape[2] = g.out_y;
-  Values out(shape);
-  if (g.type == "max") {
-    const auto first = FirstMaxima(g, in[0]);
-    for (index_t i = 0; i < out.size(); ++i) out[i] = in[0][first[static_cast<size_t>(i)]];
-  } else {
-    g.ForEachElement([&](index_t o, index_t d, double share) {
-      out[o] += in[0][d] * (g.type == "avg" ? share : 1);
-    });
+  if (g.type == "lp" && g.power == 2) {
+    for (double& x : out.data) x = std::sqrt(x);
+  } else if (g.type == "lp" && g.power == 3) {
+    for (double& x : out.data) x = std::cbrt(x);
   }
   return {out};
 }
 
+std::vector<Values> Unpool(const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                           const std::vector<Values>& in, bool v1) {
+  const Geometry g(parameters, in[0].shape, v1);
+  const Values pooled = Pool(parameters, in[0], v1)[0];
+  Values grad(in[0].shape);
+  std::vector<bool> given(pooled.data.size());
+  g.ForEachElement([&](index_t o, index_t d, double share) {
+    if (d < 0) return;
+    if (g.type == "max") {
+      if (in[0][d] != pooled[o] || (given[static_cast<size_t>(o)] && !v1)) return;
+      given[static_cast<size_t>(o)] = true;
+      grad[d] += out_grad[0][o];
+    } else if (g.type == "lp") {
+      if (pooled[o] == 0) return;
+      grad[d] += out_grad[0][o] * std::pow(in[0][d] / pooled[o], g.power - 1);
+    } else {
+      grad[d] += out_grad[0][o] * (g.type == "avg" ? share : 1);
+    }
+  });
+  return {grad};
+}
+
+template <bool kV1>
+std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
+                            std::vector<Values>*) {
+  return Pool(parameters, in[0], kV1);
+}
+template <bool kV1>
 std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
                              const std::vector<Values>& in, const std::vector<Values>&) {
-  const Geometry g(parameters, in[0].shape);
-  Values grad(in[0].shape);
-  if (g.type == "max") {
-    const auto first = FirstMaxima(g, in[0]);
-    for (index_t i = 0; i < out_grad[0].size(); ++i) {
-      grad[first[static_cast<size_t>(i)]] += out_grad[0][i];
-    }
-  } else {
-    g.ForEachElement([&](index_t o, index_t d, double share) {
-      grad[d] += out_grad[0][o] * (g.type == "avg" ? share : 1);
-    });
-  }
-  return {grad};
+  return Unpool(parameters, out_grad, in, kV1);
 }
 
 std::vector<OperatorCase> Cases() {
@@ -121,6 +143,8 @@ std::vector<OperatorCase> Cases() {
   std::vector<OperatorCase> cases;
   const auto add = [&](const std::string& name, P parameters, const TShape& data) {
     for (const std::string type : {"max", "avg", "sum"}) {
+      // The maximum of no elements is the type's lowest number, which golden cases show.
+      if (type == "max" && name.starts_with("windows_beyond")) continue;
       P with_type = parameters;
       with_type["pool_type"] = type;
       cases.push_back({.name = type + "_" + name,
@@ -167,6 +191,44 @@ std::vector<OperatorCase> Cases() {
   add("one_dimension_global", {{"global_pool", "True"}, {"layout", "NCW"}}, {2, 3, 8});
   add("batch_0", {{"kernel", "(2,2)"}}, {0, 3, 6, 4});
   add("one_element", {{"kernel", "(1,1)"}}, {1, 1, 1, 1});
+  add("three_dimensions",
+      {{"kernel", "(2,3,2)"}, {"stride", "(1,2,2)"}, {"pad", "(1,1,0)"}, {"layout", "NCDHW"}},
+      {2, 2, 3, 4, 5});
+  add("three_dimensions_full",
+      {{"kernel", "(2,2,2)"}, {"stride", "(2,2,2)"}, {"pooling_convention", "full"}},
+      {1, 2, 3, 5, 4});
+  add("three_dimensions_global", {{"global_pool", "True"}}, {2, 2, 3, 4, 5});
+  add("global_of_another_rank", {{"global_pool", "1"}, {"kernel", "(3,3)"}}, {2, 2, 5});
+  add("same", {{"kernel", "(3,2)"}, {"stride", "(2,3)"}, {"pooling_convention", "same"}},
+      {1, 2, 5, 7});
+  add("same_of_a_kernel_beyond_the_image",
+      {{"kernel", "(9,)"}, {"stride", "(2,)"}, {"pooling_convention", "same"}}, {1, 2, 5});
+  add("wide", {{"kernel", "(2,3)"}, {"stride", "(1,2)"}, {"pad", "(0,1)"}}, {1, 2, 4, 70});
+  add("windows_beyond_the_image",
+      {{"kernel", "(3,)"}, {"stride", "(3,)"}, {"pad", "(1,)"}, {"pooling_convention", "full"}},
+      {1, 2, 5});
+  add("windows_beyond_the_padding",
+      {{"kernel", "(1,1)"}, {"stride", "(3,3)"}, {"pooling_convention", "full"}}, {1, 1, 5, 4});
+  for (const std::string power : {"1", "2", "3"}) {
+    for (const std::string kernel : {"(2,3)", "(3,)", "(2,2,2)"}) {
+      P parameters = {{"kernel", kernel}, {"pool_type", "lp"}, {"p_value", power}};
+      TShape data = {2, 2, 5};
+      if (kernel != "(3,)") {
+        data = kernel == "(2,3)" ? TShape{2, 2, 4, 5} : TShape{1, 2, 3, 3, 4};
+      } else {
+        parameters.insert({{"stride", "(2,)"}, {"pad", "(1,)"}});
+      }
+      cases.push_back({.name = "lp_" + power + "_" + std::to_string(data.ndim()),
+                       .parameters = parameters,
+                       .inputs = {data},
+                       .fills = {Fill::Uniform(0.25, 1)}});
+    }
+  }
+  cases.push_back({.name = "lp_of_zeros",
+                   .parameters = P{{"kernel", "(2,)"}, {"pool_type", "lp"}, {"p_value", "2"}},
+                   .inputs = {{1, 2, 4}},
+                   .fills = {Fill::Given({0})},
+                   .large = true});
   // Equal maxima: the first in row order takes the whole gradient.
   for (const std::string window : {"(2,2)", "(3,3)"}) {
     cases.push_back({.name = "ties_" + window.substr(1, 1),
@@ -208,18 +270,28 @@ std::vector<ErrorCase> Errors() {
       {.name = "stride_0",
        .parameters = P{{"kernel", "(2,2)"}, {"stride", "(1,0)"}},
        .words = {"stride", "(1,0)"}},
-      {.name = "three_dimensions",
-       .parameters = P{{"kernel", "(2,2,2)"}},
+      {.name = "four_dimensions",
+       .parameters = P{{"kernel", "(2,2,2,2)"}},
        .code = Error::kUnimplemented,
-       .words = {"kernel", "(2,2,2)"}},
+       .words = {"kernel", "(2,2,2,2)"}},
+      {.name = "lp_without_a_power",
+       .parameters = P{{"kernel", "(2,2)"}, {"pool_type", "lp"}},
+       .words = {"lp", "p_value", "None"}},
+      {.name = "lp_of_another_power",
+       .parameters = P{{"kernel", "(2,2)"}, {"pool_type", "lp"}, {"p_value", "4"}},
+       .words = {"lp", "p_value", "4"}},
+      {.name = "same_with_padding",
+       .parameters = P{{"kernel", "(2,)"}, {"pad", "(1,)"}, {"pooling_convention", "same"}},
+       .words = {"pad=(1,)", "same"}},
+      {.name = "layout_of_another_rank",
+       .parameters = P{{"kernel", "(2,)"}, {"layout", "NCHW"}},
+       .inputs = {{2, 3, 5}},
+       .code = Error::kUnimplemented,
+       .words = {"layout", "NCHW", "NCW"}},
       {.name = "channels_last",
        .parameters = P{{"kernel", "(2,2)"}, {"layout", "NHWC"}},
        .code = Error::kUnimplemented,
        .words = {"layout", "NHWC"}},
-      {.name = "windows_in_no_image",
-       .parameters = P{{"kernel", "(1,1)"}, {"stride", "(3,3)"}, {"pooling_convention", "full"}},
-       .inputs = {{1, 1, 5, 4}},
-       .words = {"(1,1,5,4)", "stride", "full"}},
       {.name = "kernel_beyond_the_image",
        .parameters = P{{"kernel", "(3,3)"}},
        .inputs = {{2, 3, 2, 5}},
@@ -235,12 +307,69 @@ std::vector<ErrorCase> Errors() {
   };
 }
 
+std::vector<OperatorCase> V1Cases() {
+  std::vector<OperatorCase> cases;
+  const auto add = [&](const std::string& name, ParameterMap parameters, const TShape& data) {
+    for (const std::string type : {"max", "avg", "sum"}) {
+      if (type == "max" && name.starts_with("windows_beyond")) continue;
+      parameters["pool_type"] = type;
+      cases.push_back({.name = type + "_" + name,
+                       .parameters = parameters,
+                       .inputs = {data},
+                       .fills = {Fill::Distinct()}});
+    }
+  };
+  add("2x2", {{"kernel", "(2, 2)"}, {"stride", "(2, 2)"}}, {2, 3, 6, 4});
+  add("padded", {{"kernel", "(3,3)"}, {"stride", "(2,2)"}, {"pad", "(1,1)"}}, {2, 2, 6, 5});
+  add("padding_as_wide_as_the_kernel", {{"kernel", "(2,1)"}, {"pad", "(2,1)"}}, {1, 2, 3, 4});
+  add("full",
+      {{"kernel", "(3,3)"}, {"stride", "(2,3)"}, {"pad", "(1,0)"}, {"pooling_convention", "full"}},
+      {2, 2, 6, 5});
+  add("windows_beyond_the_image",
+      {{"kernel", "(1,1)"}, {"stride", "(3,3)"}, {"pooling_convention", "full"}}, {1, 1, 5, 4});
+  add("global", {{"global_pool", "True"}, {"kernel", "(2,2)"}, {"pad", "(1,1)"}}, {2, 3, 4, 5});
+  add("batch_0", {{"kernel", "(2,2)"}}, {0, 3, 6, 4});
+  cases.push_back({.name = "ties",
+                   .parameters = {{"kernel", "(2,2)"}, {"pad", "(1,1)"}},
+                   .inputs = {{2, 2, 5, 6}},
+                   .fills = {Fill::Integers(0, 2)},
+                   .large = true});
+  return cases;
+}
+
+std::vector<ErrorCase> V1Errors() {
+  using P = ParameterMap;
+  return {
+      {.name = "without_kernel", .words = {"kernel", "two"}},
+      {.name = "one_dimension", .parameters = P{{"kernel", "(2,)"}}, .words = {"kernel", "two"}},
+      {.name = "norm", .parameters = P{{"kernel", "(2,2)"}, {"pool_type", "lp"}}, .words = {"lp"}},
+      {.name = "stride_0",
+       .parameters = P{{"kernel", "(2,2)"}, {"stride", "(1,0)"}},
+       .words = {"stride", "(1,0)"}},
+      {.name = "kernel_beyond_the_image",
+       .parameters = P{{"kernel", "(3,3)"}},
+       .inputs = {{2, 3, 2, 5}},
+       .words = {"kernel", "(3,3)", "(2,3,2,5)"}},
+      {.name = "sequence",
+       .parameters = P{{"kernel", "(2,2)"}},
+       .inputs = {{2, 3, 5}},
+       .words = {"data", "(2,3,5)"}},
+  };
+}
+
 const RowRegistration kRow({
     .name = "Pooling",
     .cases = Cases(),
-    .forward = Forward,
-    .backward = Backward,
+    .forward = Forward<false>,
+    .backward = Backward<false>,
     .errors = Errors(),
+});
+const RowRegistration kV1Row({
+    .name = "Pooling_v1",
+    .cases = V1Cases(),
+    .forward = Forward<true>,
+    .backward = Backward<true>,
+    .errors = V1Errors(),
 });
 
 }  // namespace
