@@ -1,16 +1,22 @@
-// UpSampling: images enlarged by repeating their pixels.
+// UpSampling: images enlarged by repeating their pixels, or by a weight for each channel.
 //
-//   out[n][c][y][x] = in[n][c][y / f][x / f]    d in = the sums over the f x f pixels of out
+//   nearest    out[n][c][y][x] = in[n][c][y / f][x / f]
+//              d in = the sums over the f x f pixels of out
+//   bilinear   out = the deconvolution of data with weight, channel by channel: kernel 2 scale -
+//              scale % 2, stride scale, pad ceil((scale - 1) / 2); gradients as Deconvolution's
 //
-// The output is `scale` times as high and wide as arg0, and each of num_args images is enlarged by
-// its own whole factor f to that size. The images are concatenated along the channels
-// (multi_input_mode=concat) or added (sum). Shapes: images (samples, channels, height, width).
-// Types: float32, float64, float16, bfloat16. sample_type=bilinear is not implemented. Runs on the
+// The bilinear form interpolates if weight holds the coefficients, as initializers give them.
+// Otherwise the output is `scale` times as high and wide as arg0, and each of num_args images is
+// enlarged by its own whole factor f to that size. The images are concatenated along the channels
+// (multi_input_mode=concat) or added (sum). Shapes: images (samples, channels, height, width),
+// weight (channels, 1, kernel, kernel). Types: float32, float64, float16, bfloat16. Runs on the
 // CPU.
 #include <algorithm>
 #include <string>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/nn/convolution_loops.h"
+#include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -33,7 +39,7 @@ struct UpSamplingParameters {
     using P = UpSamplingParameters;
     schema.Required("scale", &P::scale, "the factor of height and width");
     schema.Range(1, 1000);
-    schema.Optional("num_filter", &P::num_filter, "channels, for bilinear");
+    schema.Optional("num_filter", &P::num_filter, "channels, for bilinear; 0: those of the data");
     schema.Range(0);
     schema.Choice("sample_type", &P::bilinear, {{"bilinear", true}, {"nearest", false}},
                   "repeat pixels, or interpolate", /*required=*/true);
@@ -44,6 +50,9 @@ struct UpSamplingParameters {
     schema.Optional("workspace", &P::workspace, "accepted for old graphs; not used");
     schema.Range(0);
   }
+
+  /// The kernel's width and height of the bilinear form.
+  index_t Kernel() const { return 2 * scale - scale % 2; }
 };
 
 class UpSamplingProperty final : public ParameterizedProperty<UpSamplingParameters> {
@@ -56,9 +65,7 @@ class UpSamplingProperty final : public ParameterizedProperty<UpSamplingParamete
   }
 
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
-    if (param_.bilinear) {
-      throw Unimplemented(TypeString(), ": sample_type=bilinear is not implemented");
-    }
+    if (param_.bilinear) return InferBilinear(in_shape, out_shape);
     TShape& out = (*out_shape)[0];
     for (size_t i = 0; i < in_shape->size(); ++i) {
       MergeShape(*this, "arg" + std::to_string(i), &(*in_shape)[i], TShape::OfRank(4));
@@ -104,12 +111,46 @@ class UpSamplingProperty final : public ParameterizedProperty<UpSamplingParamete
     return all_known && out.known();
   }
 
-  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
                                              std::span<const int>) const override {
+    if (param_.bilinear) return {out_grad[0], in_data[0], in_data[1]};
     return {out_grad[0]};
+  }
+  std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
+    if (!param_.bilinear) return {};
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape> in_shape) const override {
+    return ForwardResource(in_shape);
   }
 
  private:
+  bool InferBilinear(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const {
+    TShape &data = (*in_shape)[0], &weight = (*in_shape)[1], &out = (*out_shape)[0];
+    MergeShape(*this, "data", &data, TShape::OfRank(4));
+    MergeShape(*this, "output", &out, TShape::OfRank(4));
+    for (const int d : {2, 3}) {
+      if (out[d] != TShape::kUnknown && out[d] % param_.scale == 0) {
+        TShape known = TShape::OfRank(4);
+        known[d] = out[d] / param_.scale;
+        MergeShape(*this, "data", &data, known);
+      }
+      if (data[d] == TShape::kUnknown) continue;
+      TShape known = TShape::OfRank(4);
+      known[d] = ProductOfExtents(*this, "output", {data[d], param_.scale}, 0, 2);
+      MergeShape(*this, "output", &out, known);
+    }
+    const index_t channels = param_.num_filter > 0 ? param_.num_filter : TShape::kUnknown;
+    const index_t kernel = param_.Kernel();
+    MergeShape(*this, "data", &data, {out[0], channels, TShape::kUnknown, TShape::kUnknown});
+    MergeShape(*this, "data", &data, {out[0], out[1], TShape::kUnknown, TShape::kUnknown});
+    MergeShape(*this, "weight", &weight, {data[1], 1, kernel, kernel});
+    MergeShape(*this, "data", &data, {out[0], weight[0], TShape::kUnknown, TShape::kUnknown});
+    MergeShape(*this, "output", &out, {data[0], data[1], TShape::kUnknown, TShape::kUnknown});
+    return data.known() && out.known();
+  }
+
   /// Throws Error(kInvalidArgument) unless the image can be enlarged to the output by one factor.
   void CheckFactor(int i, const TShape& in, const TShape& out) const {
     index_t factor = TShape::kUnknown;
@@ -172,9 +213,16 @@ class UpSamplingOperator final : public Operator {
     for (const TShape& shape : in_shape) channels_.push_back(shape[1]);
   }
 
-  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
-               std::span<const TBlob> out_data) override {
+  void Forward(const OpContext& context, std::span<const TBlob> in_data,
+               std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
     if (req[0] == kNullOp) return;
+    if (param_.bilinear) {
+      ConvolutionLoops loops = Loops(in_data[0], out_data[0].shape_);
+      loops.Run(context.requested[0], [&] {
+        loops.Spread(in_data[0].dptr_, in_data[1].dptr_, nullptr, req[0], out_data[0].dptr_);
+      });
+      return;
+    }
     index_t channel = 0;
     for (size_t i = 0; i < in_data.size(); ++i) {
       const Placement placement = Place(in_data[i].shape_, out_data[0].shape_, channel);
@@ -188,10 +236,18 @@ class UpSamplingOperator final : public Operator {
     }
   }
 
-  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob>,
-                std::span<const TBlob>, std::span<const OpReqType> req,
-                std::span<const TBlob> in_grad) override {
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                std::span<const TBlob> in_data, std::span<const TBlob>,
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     const TBlob& g = out_grad[0];
+    if (param_.bilinear) {
+      ConvolutionLoops loops = Loops(in_data[0], g.shape_);
+      loops.Run(context.requested[0], [&] {
+        loops.Correlate(g.dptr_, in_data[1].dptr_, nullptr, req[0], in_grad[0].dptr_);
+        loops.WeightGradient(g.dptr_, in_data[0].dptr_, req[1], in_grad[1].dptr_);
+      });
+      return;
+    }
     index_t channel = 0;
     for (size_t i = 0; i < in_grad.size(); ++i) {
       const index_t first_channel = channel;
@@ -207,6 +263,22 @@ class UpSamplingOperator final : public Operator {
   }
 
  private:
+  /// The convolution from the output, its image, to the data, its result.
+  ConvolutionLoops Loops(const TBlob& data, const TShape& out) const {
+    const index_t kernel = param_.Kernel(), scale = param_.scale, pad = scale / 2;
+    return {{.batch = data.shape_[0],
+             .groups = data.shape_[1],
+             .channels = 1,
+             .filters = 1,
+             .image = SpatialExtents(out),
+             .positions = SpatialExtents(data.shape_),
+             .kernel = {1, kernel, kernel},
+             .stride = {1, scale, scale},
+             .dilate = {1, 1, 1},
+             .pad = {0, pad, pad}},
+            data.type_flag_};
+  }
+
   Placement Place(const TShape& in, const TShape& out, index_t channel) const {
     return {.in = in,
             .out_channels = out[1],
@@ -263,7 +335,7 @@ class UpSamplingOperator final : public Operator {
 
 [[maybe_unused]] const bool kRegistered =
     RegisterTypedOperator<UpSamplingProperty, UpSamplingOperator>(
-        TESSERA_TABLE_PLACE, "UpSampling", "Images enlarged by repeating their pixels.");
+        TESSERA_TABLE_PLACE, "UpSampling", "Images enlarged by repeating or interpolating.");
 
 }  // namespace
 }  // namespace tessera

@@ -1,6 +1,8 @@
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "tessera/ops/nn/window_reference.h"
 #include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {
@@ -10,6 +12,24 @@ std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Va
                             std::vector<Values>*) {
   const ParameterReader p(parameters);
   const index_t scale = p.Int("scale", 1);
+  if (p.Text("sample_type", "") == "bilinear") {
+    const TShape& shape = in[0].shape;
+    const index_t kernel = 2 * scale - scale % 2;
+    const index_t pad = static_cast<index_t>(std::ceil((static_cast<double>(scale) - 1) / 2));
+    const ConvolutionReference c = {.batch = shape[0],
+                                    .groups = shape[1],
+                                    .channels = shape[1],
+                                    .filters = shape[1],
+                                    .in = {1, shape[2] * scale, shape[3] * scale},
+                                    .out = {1, shape[2], shape[3]},
+                                    .kernel = {1, kernel, kernel},
+                                    .stride = {1, scale, scale},
+                                    .dilate = {1, 1, 1},
+                                    .pad = {0, pad, pad}};
+    Values out(ImageOf(shape[0], shape[1], c.in, 4));
+    c.ForEachProduct([&](index_t d, index_t w, index_t o) { out[o] += in[1][w] * in[0][d]; });
+    return {out};
+  }
   const bool sum = p.Text("multi_input_mode", "concat") == "sum";
   TShape shape = in[0].shape;
   for (const int d : {2, 3}) shape[d] *= scale;
@@ -61,6 +81,15 @@ OperatorRow Row() {
        .parameters = parameters("2", "1", "concat"),
        .inputs = {{0, 3, 4, 5}}},
   };
+  for (const index_t scale : {1, 2, 3}) {
+    const index_t kernel = 2 * scale - scale % 2;
+    row.cases.push_back({.name = "bilinear_by_" + std::to_string(scale),
+                         .parameters = {{"scale", std::to_string(scale)},
+                                        {"num_args", scale == 1 ? "1" : "2"},
+                                        {"sample_type", "bilinear"},
+                                        {"num_filter", scale == 1 ? "0" : "2"}},
+                         .inputs = {{2, 2, 3, 4}, {2, 1, kernel, kernel}}});
+  }
   row.errors = {
       {.name = "no_images", .parameters = parameters("2", "0", "sum"), .words = {"num_args"}},
       {.name = "scale_0", .parameters = parameters("0", "1", "sum"), .words = {"scale"}},
@@ -73,11 +102,11 @@ OperatorRow Row() {
        .parameters = parameters("2", "2", "sum"),
        .inputs = {{2, 3, 4, 4}, {2, 3, 2, 4}},
        .words = {"arg1", "(2,3,2,4)", "factor"}},
-      {.name = "bilinear",
-       .parameters = {{"scale", "2"}, {"num_args", "1"}, {"sample_type", "bilinear"}},
+      {.name = "bilinear_of_other_channels",
+       .parameters =
+           {{"scale", "2"}, {"num_args", "1"}, {"sample_type", "bilinear"}, {"num_filter", "4"}},
        .inputs = {{2, 3, 4, 4}},
-       .code = Error::kUnimplemented,
-       .words = {"bilinear"}},
+       .words = {"data", "(2,3,4,4)", "4"}},
   };
   row.backward_tolerance = {.float64 = 1e-7, .float32 = 1e-5, .float16 = 1e-2, .bfloat16 = 6e-2};
   return row;
