@@ -16,6 +16,7 @@ import cases_random
 import cases_rnn
 import cases_sequence
 import cases_shape
+import cases_windows
 from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
 
 UNARY = {
@@ -121,4 +122,5 @@ FAMILIES: Dict[str, Callable[[], List[Case]]] = {
     "rnn": cases_rnn.rnn,
     **cases_sequence.FAMILIES,
     "shape": cases_shape.shape,
+    **cases_windows.FAMILIES,
 }
