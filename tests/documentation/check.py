@@ -59,8 +59,8 @@ FLAGS = (
 )
 # Started by others alone.
 NO_PROGRAMS = ("benchmarks/peers/python_peer.py", "tests/")
-# What a test or .ci/run runs; headers are part of it.
-RUN = re.compile(r"(_test|_example)\.cc$|^examples/|^tests/consumer/|\.h$")
+# What a test or .ci/run runs; headers are part of it, and operators, which operators_test runs.
+RUN = re.compile(r"(_test|_example)\.cc$|^examples/|^tests/consumer/|^ops/|\.h$")
 
 READ = re.compile(
     r'(?:(?:getenv|EnvironmentInt|EnvironmentBool|EnvironmentString|environ\.get)\(|environ\[)\s*"([A-Z]\w+)"')
