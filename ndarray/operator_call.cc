@@ -6,6 +6,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
+#include "tessera/ndarray/finite_check.h"
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource_manager.h"
 
@@ -24,7 +25,14 @@ OperatorCall::OperatorCall(std::string node, const OperatorProperty& property, D
     : node_(std::move(node)),
       op_name_(property.TypeString()),
       device_(device),
-      req_(std::move(req)) {
+      req_(std::move(req)),
+      checks_finite_(ndarray_internal::ChecksFinite()) {
+  if (checks_finite_) {
+    input_names_ = property.ListArguments();
+    output_names_ = property.ListOutputs();
+    output_names_.resize(At(property.NumVisibleOutputs()));
+    mutated_ = property.MutatedInputs();
+  }
   const auto* const backward = dynamic_cast<const BackwardProperty*>(&property);
   const OperatorProperty& forward = backward == nullptr ? property : *backward->forward();
   is_backward_ = backward != nullptr;
@@ -88,6 +96,7 @@ void OperatorCall::Run(CallMode mode, void* stream) {
     } else {
       RunAndAdd(context);
     }
+    if (checks_finite_) CheckOutputs(stream);
   } catch (const Error& error) {
     throw Error(error.code(), Where() + ": " + error.what());
   }
@@ -118,6 +127,20 @@ void OperatorCall::RunAndAdd(const OpContext& context) {
     adders_[k]->Forward({.stream = context.stream}, {&targets[added[k]], 1}, add,
                         {&targets_[added[k]], 1});
   }
+}
+
+void OperatorCall::CheckOutputs(void* stream) const {
+  std::vector<ndarray_internal::NamedBlob> inputs, outputs;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    inputs.push_back({input_names_[i], (*places_[i].list)[places_[i].index]});
+  }
+  for (size_t i = 0; i < output_names_.size(); ++i) {
+    if (req_[i] != kNullOp) outputs.push_back({output_names_[i], targets_[i]});
+  }
+  for (size_t i = 0; i < mutated_.size(); ++i) {
+    if (req_[targets_.size() + i] != kNullOp) outputs.push_back(inputs[At(mutated_[i])]);
+  }
+  CheckFinite(inputs, outputs, stream);
 }
 
 std::string OperatorCall::Where() const {

@@ -50,13 +50,16 @@ class OperatorCall {
   bool has_memory() const { return has_memory_; }
 
   /// Runs the operator on its memory. `stream` is OpContext::stream. Throws what the operator
-  /// throws, with the names of node and operator and the inputs' shapes.
+  /// throws, with the names of node and operator and the inputs' shapes. With the setting
+  /// TESSERA_CHECK_FINITE, also throws Error(kOutOfRange) if an element of a visible output or of a
+  /// mutated input is NaN or infinite afterwards.
   void Run(CallMode mode, void* stream);
 
  private:
   void RunOperator(const OpContext& context, std::span<const OpReqType> req,
                    std::span<const TBlob> targets);
   void RunAndAdd(const OpContext& context);
+  void CheckOutputs(void* stream) const;
   std::string Where() const;
 
   const std::string node_;
@@ -77,6 +80,12 @@ class OperatorCall {
   std::vector<Place> places_;
   std::vector<TBlob> out_grad_, in_data_, out_data_;
   std::vector<TBlob> targets_;  // outputs, or the inputs' gradients
+
+  // If outputs are checked: the names of all inputs, those of the visible outputs, and the inputs
+  // that change.
+  const bool checks_finite_;
+  std::vector<std::string> input_names_, output_names_;
+  std::vector<int> mutated_;
 
   // Where the operator does not accept kAddTo: one workspace for each output that is added to, and
   // the operator that adds it.
