@@ -14,7 +14,7 @@ struct AddNParameters {
 
   static void Declare(ParameterSchema<AddNParameters>& schema) {
     schema.Required("num_args", &AddNParameters::num_args, "number of arrays");
-    schema.Range(1);
+    schema.Range(1, 1 << 20);
   }
 };
 

@@ -37,6 +37,7 @@ Tensor<cpu, 1, T> Row(T* data, index_t n) {
 
 template <typename From, typename To>
 void Load(const From* in, index_t stride, index_t n, To* out) {
+  if (n == 0) return;  // both may be null
   if (stride == 0) {
     To value;
     Load(in, 1, 1, &value);

@@ -156,6 +156,9 @@ void RunIn(const MapFunction& function, const MapArguments& arguments) {
 
 index_t MapArguments::Size() const {
   index_t size = 1;
+  for (int d = 0; d < num_dims; ++d) {
+    if (extents[At(d)] == 0) return 0;
+  }
   for (int d = 0; d < num_dims; ++d) size *= extents[At(d)];
   return size;
 }
@@ -174,7 +177,8 @@ MapCall& MapCall::Add(const TBlob& operand) {
   added.data = operand.dptr_;
   added.dtype = operand.type_flag_;
   const int missing = arguments_.num_dims - operand.shape_.ndim();
-  index_t stride = 1;
+  // An empty array's other extents may have a product beyond 63 bits.
+  index_t stride = operand.shape_.Size() == 0 ? 0 : 1;
   for (int d = operand.shape_.ndim() - 1; d >= 0 && d + missing >= 0; --d) {
     if (operand.shape_[d] != 1) added.strides[At(d + missing)] = stride;
     stride *= operand.shape_[d];

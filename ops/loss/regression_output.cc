@@ -52,7 +52,8 @@ class RegressionProperty final : public ParameterizedProperty<RegressionParamete
     }
     if (!label.known()) return false;
     if (label.ndim() == 0 || label[0] != data[0] ||
-        label.ProdShape(1, label.ndim()) != data.ProdShape(1, data.ndim())) {
+        ProductOfExtents(*this, "label", label, 1, label.ndim()) !=
+            ProductOfExtents(*this, "data", data, 1, data.ndim())) {
       throw InvalidArgument(TypeString(), ": label has shape ", label, ", expected that of data, ",
                             data, ", or as many elements for as many samples");
     }

@@ -54,7 +54,7 @@ index_t LabelOf(const TBlob& label, index_t row, index_t classes) {
   const index_t size = DTypeSizeBytes(label.type_flag_);
   double value;
   LoadRow(static_cast<const char*>(label.dptr_) + row * size, label.type_flag_, 1, 1, &value);
-  if (!(value > -1 && value < static_cast<double>(classes))) {
+  if (classes == 0 || !(value > -1 && value < static_cast<double>(classes))) {
     throw OutOfRange("softmax_cross_entropy: label ", row, " is ", value, ", expected 0 to ",
                      classes - 1);
   }

@@ -186,7 +186,7 @@ class SoftmaxOutputOp final : public Operator {
 
   void Forward(const OpContext& context, std::span<const TBlob> in_data,
                std::span<const OpReqType> req, std::span<const TBlob> out_data) override {
-    if (req[0] == kNullOp) return;
+    if (req[0] == kNullOp || in_data[0].Size() == 0) return;
     auto* stream = context.get_stream<Device>();
     const Shape<3> shape = param_.Classes(in_data[0].shape_);
     const auto data = in_data[0].get_with_shape<Device, 3, T>(shape, stream);
@@ -203,6 +203,7 @@ class SoftmaxOutputOp final : public Operator {
   void Backward(const OpContext& context, std::span<const TBlob> out_grad,
                 std::span<const TBlob> in_data, std::span<const TBlob> out_data,
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    if (req[0] == kNullOp || out_data[0].Size() == 0) return;
     auto* stream = context.get_stream<Device>();
     const Shape<3> shape = param_.Classes(out_data[0].shape_);
     const Shape<2> extents =

@@ -46,7 +46,7 @@ class DropoutProperty final : public ParameterizedProperty<DropoutParameters> {
     TShape mask = data;
     for (int i = 0; i < param_.axes.ndim(); ++i) {
       const index_t axis = param_.axes[i];
-      if (axis >= data.ndim()) {
+      if (axis < 0 || axis >= data.ndim()) {
         throw InvalidArgument(TypeString(), ": axes is ", param_.axes, ", but data has shape ",
                               data);
       }

@@ -46,7 +46,7 @@ struct UpSamplingParameters {
     schema.Choice("multi_input_mode", &P::sum, {{"concat", false}, {"sum", true}},
                   "what becomes of several images");
     schema.Required("num_args", &P::num_args, "the number of images");
-    schema.Range(1);
+    schema.Range(1, 1 << 20);
     schema.Optional("workspace", &P::workspace, "accepted for old graphs; not used");
     schema.Range(0);
   }

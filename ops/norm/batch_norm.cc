@@ -290,7 +290,7 @@ class BatchNormOperator final : public Operator {
       out_mean.Set(c, static_cast<double>(moving_mean[c]));
       out_var.Set(c, static_cast<double>(Parameters::kShowsInverse ? invstd : moving_var[c]));
     }
-    if (req[kOut] == kNullOp) return;
+    if (req[kOut] == kNullOp || out_data[kOut].Size() == 0) return;
     const bool channels_last = shape[2] == 1;
     const index_t n = channels_last ? channels : shape[2];
     const T* const scale = scales.data();

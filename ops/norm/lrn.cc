@@ -78,7 +78,7 @@ class LRNOperator final : public Operator {
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    if (req[0] == kNullOp) return;
+    if (req[0] == kNullOp || in_data[0].Size() == 0) return;
     const RowLayout rows = RowLayout::Along(in_data[0].shape_, 1);
     const index_t n = rows.Length();
     RowCall call(rows);
@@ -101,7 +101,7 @@ class LRNOperator final : public Operator {
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                 std::span<const TBlob>, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
-    if (req[0] == kNullOp) return;
+    if (req[0] == kNullOp || in_data[0].Size() == 0) return;
     const RowLayout rows = RowLayout::Along(in_data[0].shape_, 1);
     const index_t n = rows.Length();
     RowCall call(rows);

@@ -133,6 +133,7 @@ class RowCall::Range {
   }
 
   void Load(const Input& array, index_t offset, index_t width, T* copy) const {
+    if (layout_.run == 0) return;  // however many segments there are
     const index_t size = DTypeSizeBytes(array.dtype);
     for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {
       const char* const from = array.data + offset * size;
@@ -152,6 +153,7 @@ class RowCall::Range {
   }
 
   void Store(const Output& array, index_t offset, index_t width, const T* copy) const {
+    if (layout_.run == 0) return;
     const index_t size = DTypeSizeBytes(array.dtype);
     const bool add = array.req == kAddTo;
     for (index_t s = 0; s < layout_.segments; ++s, offset += layout_.segment_stride) {

@@ -177,7 +177,7 @@ class SoftmaxOperator : public Operator {
 
   void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
                std::span<const TBlob> out_data) override {
-    if (req[0] == kNullOp) return;
+    if (req[0] == kNullOp || in_data[0].Size() == 0) return;
     const RowLayout rows = call_.Rows(in_data[0].shape_);
     const index_t n = rows.Length();
     const Lengths lengths(call_, in_data, n);
@@ -197,7 +197,7 @@ class SoftmaxOperator : public Operator {
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
-    if (req[0] == kNullOp) return;
+    if (req[0] == kNullOp || in_grad[0].Size() == 0) return;
     const RowLayout rows = call_.Rows(out_data[0].shape_);
     const index_t n = rows.Length();
     const Lengths lengths(call_, in_data, n);

@@ -308,7 +308,10 @@ void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& 
   a.finish = finish;
   a.computed_in = computed_in == DType::kUnknown ? UsualType(a.in_type) : computed_in;
   std::array<index_t, TShape::kMaxRank> strides{};
-  index_t stride = 1;
+  // An empty array's extents may have a product beyond 63 bits. Its reduced dimensions count as
+  // one.
+  const bool empty = in.shape_.Size() == 0;
+  index_t stride = empty ? 0 : 1;
   for (int d = in.shape_.ndim() - 1; d >= 0; --d) {
     strides[At(d)] = stride;
     stride *= in.shape_[d];
@@ -318,7 +321,10 @@ void Reduce(const ReduceFunction& function, const TBlob& in, const ReducedAxes& 
     const Dimension dimension = {in.shape_[d], strides[At(d)]};
     if (dimension.extent == 1) continue;
     const bool reduced = axes[At(d)];
-    if (reduced) {
+    if (reduced && empty) {
+      a.num_reduced = 1;
+      a.reduced[0] = {0, 0};
+    } else if (reduced) {
       Append(dimension, before, a.reduced.data(), &a.num_reduced);
     } else {
       Append(dimension, !before, a.kept.data(), &a.num_kept);

@@ -29,7 +29,7 @@ using Dimensions = std::vector<Dimension>;
 
 void Repeat(const TBlob& from, const Dimensions& dimensions, const TBlob& to, OpReqType req,
             const OpContext& context) {
-  if (req == kNullOp) return;
+  if (req == kNullOp || to.Size() == 0) return;
   StridedView in = StridedView(from), out = StridedView(to);
   in.num_dims = out.num_dims = static_cast<int>(dimensions.size());
   index_t in_stride = 1, out_stride = 1;
@@ -396,7 +396,7 @@ Dimensions DimensionsOf(const RepeatParameters& param, const TShape& in, const T
   for (const index_t extent : in) dimensions.push_back({extent, false});
   const int64_t rank = in.ndim();
   const int64_t axis = param.axis ? (*param.axis < 0 ? *param.axis + rank : *param.axis) : rank - 1;
-  dimensions.insert(dimensions.begin() + axis + 1, {param.repeats, true});
+  dimensions.insert(dimensions.begin() + (axis + 1), {param.repeats, true});
   return dimensions;
 }
 

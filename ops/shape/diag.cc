@@ -1,6 +1,7 @@
 // diag: of a vector, the matrix with it on a diagonal; of another array, the diagonals of its
 // matrices, as the last dimension. The gradient is the inverse movement. All element types.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "tessera/ops/shape/movement.h"
@@ -69,6 +70,10 @@ class DiagProperty final : public MoveProperty<DiagParameters> {
       if (data[0] == TShape::kUnknown)
         data[0] = std::max<index_t>(out[1] - shift, TShape::kUnknown);
       if (data[0] == TShape::kUnknown) return false;
+      if (data[0] > std::numeric_limits<index_t>::max() - shift) {
+        throw InvalidArgument(TypeString(), ": data has shape ", data,
+                              ", whose matrix with parameter k=", param_.k, " is too large");
+      }
       const TShape square = {data[0] + shift, data[0] + shift};
       ProductOfExtents(*this, "output", square, 0, 2);
       MergeShape(*this, "output", &out, square);

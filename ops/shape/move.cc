@@ -412,7 +412,8 @@ void JoinShortRow(MoveArguments* a) {
 
 StridedView::StridedView(const TBlob& blob, const TShape& shape)
     : data(blob.dptr_), dtype(blob.type_flag_), device(blob.device_), num_dims(shape.ndim()) {
-  index_t stride = 1;
+  // An empty array's other extents may have a product beyond 63 bits.
+  index_t stride = shape.Size() == 0 ? 0 : 1;
   for (int d = num_dims - 1; d >= 0; --d) {
     extents[At(d)] = shape[d];
     strides[At(d)] = stride;
@@ -441,7 +442,7 @@ void StridedView::Slice(int axis, index_t begin, index_t step, index_t count) {
   const index_t offset = count == 0 ? 0 : begin * strides[At(axis)];
   data = static_cast<char*>(data) + offset * DTypeSizeBytes(dtype);
   extents[At(axis)] = count;
-  strides[At(axis)] *= step;
+  strides[At(axis)] *= count > 1 ? step : 1;
 }
 
 void Move(const StridedView& from, const StridedView& to, OpReqType req, const OpContext& context) {
@@ -453,17 +454,19 @@ void Move(const StridedView& from, const StridedView& to, OpReqType req, const O
   a.element_size = DTypeSizeBytes(from.dtype);
   a.dtype = from.dtype;
   a.add = req == kAddTo;
+  for (int d = 0; d < from.num_dims; ++d) {
+    TESSERA_DCHECK(from.extents[At(d)] == to.extents[At(d)]);
+    if (from.extents[At(d)] == 0) return;
+  }
   index_t size = 1;
   for (int d = 0; d < from.num_dims; ++d) {
     const index_t extent = from.extents[At(d)];
-    TESSERA_DCHECK(extent == to.extents[At(d)]);
     size *= extent;
     if (extent == 1) continue;
     a.extents[At(a.num_dims)] = extent;
     a.in_strides[At(a.num_dims)] = from.strides[At(d)] * a.element_size;
     a.out_strides[At(a.num_dims++)] = to.strides[At(d)] * a.element_size;
   }
-  if (size == 0) return;
   Simplify(&a);
   if (to.device.dev_mask() == gpu::kDevMask) {
     GetMoveOnGpu().move(a, size, context.get_stream<gpu>());

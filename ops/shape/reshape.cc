@@ -95,6 +95,7 @@ class ReshapeProperty final : public ReshapingProperty<ReshapeParameters> {
     if (data.rank_known()) {
       MergeShape(*this, "output", &out, Apply(data));
     } else if (std::all_of(codes_.begin(), codes_.end(), [](int64_t code) { return code > 0; })) {
+      if (codes_.size() > TShape::kMaxRank) ThrowMismatch(data);
       MergeShape(*this, "output", &out, TShape(std::span<const index_t>(codes_)));
     }
     const bool known = data.known();
@@ -375,6 +376,11 @@ class ReshapeLikeProperty final : public ReshapingProperty<ReshapeLikeParameters
     std::vector<index_t> extents(lhs.begin(), lhs.begin() + lhs_begin);
     extents.insert(extents.end(), rhs.begin() + rhs_begin, rhs.begin() + rhs_end);
     extents.insert(extents.end(), lhs.begin() + lhs_end, lhs.end());
+    if (extents.size() > static_cast<size_t>(TShape::kMaxRank)) {
+      throw InvalidArgument(TypeString(), ": lhs of shape ", lhs, " and rhs of shape ", rhs,
+                            " give an output of rank ", extents.size(), ", above the limit of ",
+                            TShape::kMaxRank);
+    }
     MergeShape(*this, "output", &out, TShape(std::span<const index_t>(extents)));
     for (int d = 0; d < lhs_begin; ++d) lhs[d] = out[d];
     for (int d = lhs_end; d < lhs.ndim(); ++d) lhs[d] = out[out.ndim() - lhs.ndim() + d];
