@@ -1,5 +1,6 @@
 #!/bin/bash
-# operators_test.sh PROGRAM: what it prints agrees with itself and with MXNet's names.
+# operators_test.sh PROGRAM DOCUMENT: what it prints agrees with itself, with MXNet's names, and with the
+# document's table of operators that are not here.
 
 set -euo pipefail
 operators="$1"
@@ -18,3 +19,20 @@ both="$(comm -12 <(cut -f1 <<<"$list" | sort) <(sort <<<"$missing"))"
 [[ "$("$operators" --describe=Pooling)" == *"kernel: shape"* ]] || fail "--describe has no parameters"
 if message="$("$operators" --describe=FulyConnected 2>&1)"; then fail "an unknown name was described"; fi
 [[ "$message" == *"did you mean \"FullyConnected\""* ]] || fail "the answer is: $message"
+
+# names_of HEADING: the names between backticks in the second column of the document's table with that
+# heading; a * stands for the rest of several names.
+names_of() {
+  sed -n "/^| [a-z]* | $1 |$/,/^$/s/^| [^|]* | \\(.*\\) |$/\\1/p" "$document" | grep -o '`[^`]*`' | tr -d '`'
+}
+document="$2"
+here="$(names_of "operators that are here")" || fail "$document has no table of operators that are here"
+while read -r pattern; do
+  cut -f1 <<<"$list" | grep -qxE "${pattern//\*/.*}" || fail "$document says that $pattern is here"
+done <<<"$here"
+not_here="$(names_of "operators that are not here")" || fail "$document has no table of missing operators"
+while read -r pattern; do
+  grep -qxE "${pattern//\*/.*}" <<<"$missing" || fail "$document says that $pattern is missing"
+done <<<"$not_here"
+unnamed="$(grep -vxE "$(sed 's/\*/.*/g' <<<"$not_here" | paste -sd '|')" <<<"$missing" || true)"
+[[ -z "$unnamed" ]] || fail "$document does not say that these are missing: $unnamed"
