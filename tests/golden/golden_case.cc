@@ -265,20 +265,33 @@ class GoldenCase {
   GoldenResult result_;
 };
 
+nlohmann::json ReadJson(const std::string& path) {
+  std::ifstream stream(path);
+  if (!stream.is_open()) throw NotFound(path, " cannot be opened");
+  return nlohmann::json::parse(stream);
+}
+
 }  // namespace
 
 int RunGoldenCases(const std::string& file, double slack,
                    const std::function<void(const std::string&)>& begin,
                    const std::function<void(const GoldenResult&)>& end) {
-  std::ifstream stream(file + ".json");
-  if (!stream.is_open()) throw NotFound(file, ".json cannot be opened");
-  const nlohmann::json json = nlohmann::json::parse(stream);
+  const nlohmann::json json = ReadJson(file + ".json");
   const Arrays arrays = LoadNDArrays(file + ".params");
   for (const nlohmann::json& entry : json["cases"]) {
     begin(entry["name"]);
     end(GoldenCase(entry, arrays, slack).Run());
   }
   return static_cast<int>(json["cases"].size());
+}
+
+std::set<std::string> OperatorsOfGoldenCases(const std::string& file) {
+  std::set<std::string> operators;
+  const nlohmann::json json = ReadJson(file + ".json");
+  for (const nlohmann::json& entry : json["cases"]) {
+    operators.insert(entry["op"].get<std::string>());
+  }
+  return operators;
 }
 
 }  // namespace tessera

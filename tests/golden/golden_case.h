@@ -2,6 +2,7 @@
 #define TESSERA_TESTS_GOLDEN_GOLDEN_CASE_H_
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct GoldenResult {
 int RunGoldenCases(const std::string& file, double slack,
                    const std::function<void(const std::string&)>& begin,
                    const std::function<void(const GoldenResult&)>& end);
+
+/// Returns the operators that have cases in FILE.json. Throws Error if it cannot be read.
+std::set<std::string> OperatorsOfGoldenCases(const std::string& file);
 
 }  // namespace tessera
 
