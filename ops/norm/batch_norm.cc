@@ -291,11 +291,17 @@ class BatchNormOperator final : public Operator {
       out_var.Set(c, static_cast<double>(Parameters::kShowsInverse ? invstd : moving_var[c]));
     }
     if (req[kOut] == kNullOp || out_data[kOut].Size() == 0) return;
+    // A row has the elements of several channels if those of one are few.
     const bool channels_last = shape[2] == 1;
     const index_t n = channels_last ? channels : shape[2];
+    index_t together = 1;
+    for (index_t i = 2; i <= channels && i * n <= kShortRow && !channels_last; ++i) {
+      if (channels % i == 0) together = i;
+    }
     const T* const scale = scales.data();
     const T* const shift = shifts.data();
-    RowCall(RowLayout::Contiguous(channels_last ? shape[0] : shape[0] * channels, n))
+    const index_t rows = channels_last ? shape[0] : shape[0] * (channels / together);
+    RowCall(RowLayout::Contiguous(rows, n * together))
         .Read(in_data[kData])
         .Write(out_data[kOut], req[kOut])
         .template Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
@@ -303,12 +309,22 @@ class BatchNormOperator final : public Operator {
           T* const y = out[0];
           if (channels_last) {
             ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * scale[i] + shift[i]; });
-          } else {
-            const T a = scale[row % channels], b = shift[row % channels];
-            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * a + b; });
+            return;
           }
+          const index_t first = row * together % channels;
+          RunLoop([=]() TESSERA_LOOP_BODY {
+            for (index_t c = 0; c < together; ++c) {
+              const T a = scale[first + c], b = shift[first + c];
+              const T* const from = x + c * n;
+              T* const to = y + c * n;
+#pragma GCC ivdep
+              for (index_t i = 0; i < n; ++i) to[i] = from[i] * a + b;
+            }
+          });
         });
   }
+
+  static constexpr index_t kShortRow = 4096;
 
   const Parameters param_;
 };

@@ -7,6 +7,7 @@
 #include "tessera/base/error.h"
 #include "tessera/ops/elemwise/convert_row.h"
 #include "tessera/tensor/device/parallel.h"
+#include "tessera/tensor/tensor.h"
 
 namespace tessera::ops_internal {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr index_t kTile = 16;
 // The elements of an array that a thread copies at a time, unless a single row has more.
 constexpr index_t kMaxCopied = index_t{1} << 20;
+// The elements of a tile: 16 KiB of floats, so that a few arrays' stay in the first-level cache.
+constexpr index_t kTileElements = index_t{1} << 12;
 
 }  // namespace
 
@@ -180,6 +183,129 @@ class RowCall::Range {
   std::array<T*, kMaxOperands> out_copy_{};
 };
 
+/// The tiles that one task does. Tiles of rows that are neighbours in memory are used where they
+/// are, unless an array has another type or is added to; short rows are transposed.
+template <typename T>
+class RowCall::Tiles {
+ public:
+  explicit Tiles(const RowCall& call)
+      : call_(call),
+        layout_(call.layout_),
+        n_(layout_.Length()),
+        width_(WidthOf(layout_)),
+        is_direct_(layout_.num_inner > 1) {
+    for (int k = 0; k < call_.num_in_; ++k) {
+      is_direct_ = is_direct_ && call_.in_[At(k)].dtype == kDTypeOf<T>;
+    }
+    for (int k = 0; k < call_.num_out_; ++k) {
+      const Output& out = call_.out_[At(k)];
+      is_direct_ = is_direct_ && out.dtype == kDTypeOf<T> && Overwrites(out);
+    }
+    if (is_direct_) return;
+    const index_t tile = std::max<index_t>(1, n_) * width_;
+    copies_.reset(new T[static_cast<size_t>((call_.num_in_ + call_.num_out_ + 1) * tile)]);
+    for (int k = 0; k < call_.num_in_ + call_.num_out_ + 1; ++k) {
+      copy_[At(k)] = copies_.get() + k * tile;
+    }
+  }
+
+  /// The rows of a tile.
+  static index_t WidthOf(const RowLayout& layout) {
+    const index_t wanted = kTileElements / std::max<index_t>(1, layout.Length());
+    return std::clamp<index_t>(wanted / kTile * kTile, kTile, kMaxTileWidth);
+  }
+
+  void Run(TileBody<T> body, const void* context, index_t begin, index_t end) const {
+    const T* in[kMaxOperands];
+    T* out[kMaxOperands];
+    while (begin < end) {
+      const bool short_rows = layout_.num_inner == 1;
+      const index_t outer = begin / layout_.num_inner;
+      const index_t inner = begin - outer * layout_.num_inner;
+      const index_t left = short_rows ? end - begin : layout_.num_inner - inner;
+      const index_t width = std::min({width_, end - begin, left});
+      const index_t offset = outer * layout_.outer_stride + inner;
+      for (int k = 0; k < call_.num_in_; ++k) {
+        const Input& array = call_.in_[At(k)];
+        in[k] = is_direct_ ? reinterpret_cast<const T*>(array.data) + offset : copy_[At(k)];
+        if (!is_direct_) Load(array, offset, width, copy_[At(k)]);
+      }
+      for (int k = 0; k < call_.num_out_; ++k) {
+        out[k] = is_direct_ ? reinterpret_cast<T*>(call_.out_[At(k)].data) + offset
+                            : copy_[At(call_.num_in_ + k)];
+      }
+      body(context, width, is_direct_ ? layout_.segment_stride : width_, in, out);
+      for (int k = 0; k < call_.num_out_ && !is_direct_; ++k) {
+        if (call_.out_[At(k)].req != kNullOp) Store(call_.out_[At(k)], offset, width, out[k]);
+      }
+      begin += width;
+    }
+  }
+
+ private:
+  static size_t At(int index) { return static_cast<size_t>(index); }
+  static bool Overwrites(const Output& out) {
+    return out.req == kWriteTo || out.req == kWriteInplace;
+  }
+  T* Spare() const { return copy_[At(call_.num_in_ + call_.num_out_)]; }
+
+  void Load(const Input& array, index_t offset, index_t width, T* copy) const {
+    const index_t size = DTypeSizeBytes(array.dtype);
+    const char* const from = array.data + offset * size;
+    if (layout_.num_inner > 1) {
+      for (index_t s = 0; s < n_; ++s) {
+        LoadRow(from + s * layout_.segment_stride * size, array.dtype, 1, width, copy + s * width_);
+      }
+      return;
+    }
+    const T* rows = reinterpret_cast<const T*>(from);
+    if (array.dtype != kDTypeOf<T>) {
+      LoadRow(from, array.dtype, 1, width * n_, Spare());
+      rows = Spare();
+    }
+    Tensor<cpu, 2, T> side_by_side(copy, Shape2(n_, width), width_, nullptr);
+    side_by_side = Tensor<cpu, 2, T>(const_cast<T*>(rows), Shape2(width, n_)).T();
+  }
+
+  void Store(const Output& array, index_t offset, index_t width, const T* copy) const {
+    const index_t size = DTypeSizeBytes(array.dtype);
+    const bool add = array.req == kAddTo;
+    char* const to = array.data + offset * size;
+    if (layout_.num_inner > 1) {
+      for (index_t s = 0; s < n_; ++s) {
+        StoreRow(copy + s * width_, width, add, array.dtype,
+                 to + s * layout_.segment_stride * size);
+      }
+      return;
+    }
+    const bool direct = Overwrites(array) && array.dtype == kDTypeOf<T>;
+    T* const rows = direct ? reinterpret_cast<T*>(to) : Spare();
+    Tensor<cpu, 2, T> contiguous(rows, Shape2(width, n_));
+    contiguous = Tensor<cpu, 2, T>(const_cast<T*>(copy), Shape2(n_, width), width_, nullptr).T();
+    if (!direct) StoreRow(rows, width * n_, add, array.dtype, to);
+  }
+
+  const RowCall& call_;
+  const RowLayout& layout_;
+  const index_t n_;
+  const index_t width_;
+  bool is_direct_;
+  std::unique_ptr<T[]> copies_;
+  std::array<T*, 2 * kMaxOperands + 1> copy_{};
+};
+
+template <typename T>
+void RowCall::RunTilesOf(index_t cost, TileBody<T> body, const void* context) const {
+  const index_t rows = layout_.NumRows();
+  // A task has complete tiles.
+  const index_t width = Tiles<T>::WidthOf(layout_);
+  const index_t tiles = (rows + width - 1) / width;
+  const index_t work = width * layout_.Length() * std::max(1, num_in_ + num_out_);
+  ParallelFor(tiles, StepsPerTask(work, cost), [&](index_t begin, index_t end) {
+    Tiles<T>(*this).Run(body, context, begin * width, std::min(rows, end * width));
+  });
+}
+
 template <typename T>
 void RowCall::RunRows(index_t cost, index_t unit, RowBody<T> body, const void* context) const {
   const index_t rows = layout_.NumRows();
@@ -194,5 +320,7 @@ void RowCall::RunRows(index_t cost, index_t unit, RowBody<T> body, const void* c
 
 template void RowCall::RunRows(index_t, index_t, RowBody<float>, const void*) const;
 template void RowCall::RunRows(index_t, index_t, RowBody<double>, const void*) const;
+template void RowCall::RunTilesOf(index_t, TileBody<float>, const void*) const;
+template void RowCall::RunTilesOf(index_t, TileBody<double>, const void*) const;
 
 }  // namespace tessera::ops_internal

@@ -56,6 +56,7 @@ void VisitComputedIn(DType computed_in, const Function& function) {
 class RowCall {
  public:
   static constexpr int kMaxOperands = 4;
+  static constexpr index_t kMaxTileWidth = 512;
 
   explicit RowCall(const RowLayout& layout) : layout_(layout) {}
 
@@ -79,6 +80,27 @@ class RowCall {
         &body);
   }
 
+  /// Returns whether the rows are better computed side by side, by RunTiles: they are short, or
+  /// neighbours in memory.
+  bool PrefersTiles() const {
+    constexpr index_t kShort = 64, kManyNeighbours = 16;
+    return layout_.num_inner > 1 ? layout_.num_inner >= kManyNeighbours
+                                 : layout_.segments == 1 && layout_.run <= kShort;
+  }
+
+  /// Calls body(width, distance, in, out) for tiles of `width` rows side by side, at most
+  /// kMaxTileWidth: element i of row k is in[.][i * distance + k]. Otherwise as Run. Vectors of
+  /// such a tile hold an element of each row, so that a row is summed without regard to its
+  /// neighbours. Requires PrefersTiles().
+  template <typename T, typename Body>
+  void RunTiles(index_t cost, const Body& body) const {
+    RunTilesOf<T>(
+        cost,
+        [](const void* context, index_t width, index_t distance, const T* const* in,
+           T* const* out) { (*static_cast<const Body*>(context))(width, distance, in, out); },
+        &body);
+  }
+
  private:
   struct Input {
     const char* data;
@@ -92,10 +114,17 @@ class RowCall {
   template <typename T>
   using RowBody = void (*)(const void* context, index_t row, const T* const* in, T* const* out);
   template <typename T>
+  using TileBody = void (*)(const void* context, index_t width, index_t distance,
+                            const T* const* in, T* const* out);
+  template <typename T>
   class Range;
+  template <typename T>
+  class Tiles;
 
   template <typename T>
   void RunRows(index_t cost, index_t unit, RowBody<T> body, const void* context) const;
+  template <typename T>
+  void RunTilesOf(index_t cost, TileBody<T> body, const void* context) const;
 
   RowLayout layout_;
   int num_in_ = 0;

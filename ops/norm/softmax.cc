@@ -11,7 +11,9 @@
 // Shapes: any of rank 1 or higher; out like data; length like data without the axis. Types:
 // float32, float64, float16, bfloat16, computed in float32 or float64; out has the type `dtype` if
 // that is given; length int32 or int64. Runs on the CPU.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "tessera/ops/elemwise/convert_row.h"
@@ -93,8 +95,12 @@ double ExpSum(const T* x, T largest, T scale, index_t n, const Keep& keep) {
     const index_t count = std::min(kBlock, n - first);
     const T* const from = x + first;
     T* const terms = keep(first);
-    ForEach(count, [=](index_t i) TESSERA_LOOP_BODY { terms[i] = (from[i] - largest) * scale; });
-    op::exp::ArrayKernel(terms, terms, count);
+    if (scale == T(1)) {
+      op::exp::ArrayKernel(from, terms, count, {T(1), -largest});
+    } else {
+      ForEach(count, [=](index_t i) TESSERA_LOOP_BODY { terms[i] = (from[i] - largest) * scale; });
+      op::exp::ArrayKernel(terms, terms, count);
+    }
     total += SumOf<T>(count, [=](index_t i) TESSERA_LOOP_BODY { return terms[i]; });
   }
   return total;
@@ -153,6 +159,129 @@ void BackwardRow(const SoftmaxCall& call, const T* g, const T* y, T* dx, index_t
   ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { dx[i] = y[i] * (g[i] - dot) * scale; });
 }
 
+/// Sums of the rows of a tile, element by element; now and then moved to sums in double, so that
+/// their error grows slowly.
+template <typename T>
+class TileSums {
+ public:
+  /// Adds value(k) to the sum of each row k.
+  template <typename Value>
+  void Add(index_t width, Value value) {
+    T* const recent = recent_;
+    if (count_ == 0) {
+      ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { recent[k] = value(k); });
+    } else {
+      ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { recent[k] += value(k); });
+    }
+    if (++count_ == kMaxRecent) Move(width);
+  }
+  /// Returns the sums.
+  const T* Totals(index_t width) {
+    if (moved_ || count_ == 0) {
+      Move(width);
+      const double* const total = total_;
+      T* const recent = recent_;
+      ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { recent[k] = static_cast<T>(total[k]); });
+    }
+    return recent_;
+  }
+
+ private:
+  static constexpr index_t kMaxRecent = 64;
+  void Move(index_t width) {
+    double* const total = total_;
+    T* const recent = recent_;
+    const bool moved = moved_, any = count_ > 0;
+    for (index_t k = 0; k < width; ++k) {
+      total[k] = (moved ? total[k] : 0.0) + (any ? static_cast<double>(recent[k]) : 0.0);
+    }
+    count_ = 0;
+    moved_ = true;
+  }
+
+  index_t count_ = 0;
+  bool moved_ = false;
+  alignas(64) T recent_[RowCall::kMaxTileWidth];
+  alignas(64) double total_[RowCall::kMaxTileWidth];
+};
+
+/// The rows of a tile; element i of row k is x[i * distance + k]. What is done to an element in
+/// turn follows at once, since rows that lie far apart push each other out of the first-level
+/// cache.
+template <typename T>
+void ForwardTile(const SoftmaxCall& call, index_t n, index_t width, index_t distance, const T* x,
+                 T* y) {
+  constexpr T kInfinity = std::numeric_limits<T>::infinity();
+  const T scale = static_cast<T>(call.scale);
+  const bool is_log = call.kind == Kind::kLogSoftmax;
+  alignas(64) T references[RowCall::kMaxTileWidth], block[RowCall::kMaxTileWidth];
+  T *const r = references, *const terms = block;
+  std::fill_n(r, width, scale >= T(0) ? -kInfinity : kInfinity);
+  for (index_t i = 0; i < n; ++i) {
+    const T* const from = x + i * distance;
+    if (scale >= T(0)) {
+      ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { r[k] = from[k] > r[k] ? from[k] : r[k]; });
+    } else {
+      ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { r[k] = from[k] < r[k] ? from[k] : r[k]; });
+    }
+  }
+  TileSums<T> sums;
+  for (index_t i = 0; i < n; ++i) {
+    const T* const from = x + i * distance;
+    T* const exps = is_log ? terms : y + i * distance;
+    ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { exps[k] = (from[k] - r[k]) * scale; });
+    op::exp::ArrayKernel(exps, exps, width);
+    sums.Add(width, [=](index_t k) TESSERA_LOOP_BODY { return exps[k]; });
+  }
+  const T* const sum = sums.Totals(width);
+  if (is_log) {
+    op::log::ArrayKernel(sum, terms, width);
+  } else {
+    ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { terms[k] = T(1) / sum[k]; });
+  }
+  for (index_t i = 0; i < n; ++i) {
+    const T* const from = x + i * distance;
+    T* const to = y + i * distance;
+    if (is_log) {
+      ForEach(width,
+              [=](index_t k) TESSERA_LOOP_BODY { to[k] = (from[k] - r[k]) * scale - terms[k]; });
+    } else {
+      ForEach(width, [=](index_t k) TESSERA_LOOP_BODY { to[k] *= terms[k]; });
+    }
+  }
+}
+
+template <typename T>
+void BackwardTile(const SoftmaxCall& call, index_t n, index_t width, index_t distance, const T* g,
+                  const T* y, T* dx) {
+  const T scale = static_cast<T>(call.scale);
+  const bool is_log = call.kind == Kind::kLogSoftmax;
+  alignas(64) T block[RowCall::kMaxTileWidth];
+  T* const exps = block;
+  TileSums<T> sums;
+  for (index_t i = 0; i < n; ++i) {
+    const T *const head = g + i * distance, *const out = y + i * distance;
+    if (is_log) {
+      sums.Add(width, [=](index_t k) TESSERA_LOOP_BODY { return head[k]; });
+    } else {
+      sums.Add(width, [=](index_t k) TESSERA_LOOP_BODY { return head[k] * out[k]; });
+    }
+  }
+  const T* const sum = sums.Totals(width);
+  for (index_t i = 0; i < n; ++i) {
+    const T *const head = g + i * distance, *const out = y + i * distance;
+    T* const to = dx + i * distance;
+    if (is_log) {
+      op::exp::ArrayKernel(out, exps, width);
+      ForEach(width,
+              [=](index_t k) TESSERA_LOOP_BODY { to[k] = (head[k] - exps[k] * sum[k]) * scale; });
+    } else {
+      ForEach(width,
+              [=](index_t k) TESSERA_LOOP_BODY { to[k] = out[k] * (head[k] - sum[k]) * scale; });
+    }
+  }
+}
+
 /// The number of elements of each row that count.
 class Lengths {
  public:
@@ -185,12 +314,18 @@ class SoftmaxOperator : public Operator {
     call.Read(in_data[0]).Write(out_data[0], req[0]);
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_, out_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
-      call.Run<T>(expr::FunctorCost<op::exp, T>(),
-                  [&](index_t row, const T* const* in, T* const* out) {
-                    const index_t length = lengths.Of(row);
-                    ForwardRow(call_, in[0], out[0], length);
-                    std::fill(out[0] + length, out[0] + n, T(0));
-                  });
+      constexpr index_t kCost = expr::FunctorCost<op::exp, T>();
+      if (call.PrefersTiles() && !call_.use_length) {
+        return call.RunTiles<T>(
+            kCost, [&](index_t width, index_t distance, const T* const* in, T* const* out) {
+              ForwardTile(call_, n, width, distance, in[0], out[0]);
+            });
+      }
+      call.Run<T>(kCost, [&](index_t row, const T* const* in, T* const* out) {
+        const index_t length = lengths.Of(row);
+        ForwardRow(call_, in[0], out[0], length);
+        std::fill(out[0] + length, out[0] + n, T(0));
+      });
     });
   }
 
@@ -205,6 +340,12 @@ class SoftmaxOperator : public Operator {
     call.Read(out_grad[0]).Read(out_data[0]).Write(in_grad[0], req[0]);
     VisitComputedIn(ComputedInReal(in_grad[0].type_flag_, out_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);
+      if (call.PrefersTiles() && !call_.use_length) {
+        return call.RunTiles<T>(
+            0, [&](index_t width, index_t distance, const T* const* in, T* const* out) {
+              BackwardTile(call_, n, width, distance, in[0], in[1], out[0]);
+            });
+      }
       call.Run<T>(0, [&](index_t row, const T* const* in, T* const* out) {
         const index_t length = lengths.Of(row);
         BackwardRow(call_, in[0], in[1], out[0], length);
