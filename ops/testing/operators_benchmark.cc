@@ -1,6 +1,7 @@
 // FullyConnected and Convolution in the sizes of the digits networks (examples/digits, batch 32),
-// each beside the bare matrix products that it consists of. `flops` counts two for a multiply-add;
-// results are checked against the operators' references.
+// each beside the bare matrix products that it consists of. `flops` counts two for a multiply-add.
+// Operators that move about as much memory as they compute, beside a copy of as many bytes (`bytes`
+// counts what is read and what is written). Results are checked against the operators' references.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -43,11 +44,14 @@ class GrowingWorkspace final : public Resource {
 /// One operator with float32 arrays for a forward and a backward call.
 class Layer {
  public:
-  Layer(const std::string& name, const ParameterMap& parameters, std::vector<TShape> in_shape)
+  /// The inputs' elements are in [low, low + 2).
+  Layer(const std::string& name, const ParameterMap& parameters, std::vector<TShape> in_shape,
+        float low = -1)
       : name_(name),
         parameters_(parameters),
+        low_(low),
         property_(OperatorRegistry::Get().Create(name, parameters)) {
-    std::vector<TShape> out_shape(1);
+    std::vector<TShape> out_shape(property_->ListOutputs().size());
     property_->InferShape(&in_shape, &out_shape);
     const std::vector<DType> types(in_shape.size(), DType::kFloat32);
     operator_ = property_->CreateOperator(Device::Cpu(), in_shape, types);
@@ -55,30 +59,32 @@ class Layer {
       in_.push_back(Array(shape));
       in_grad_.push_back(Array(shape));
     }
-    out_ = Array(out_shape[0]);
-    out_grad_ = Array(out_shape[0]);
+    for (const TShape& shape : out_shape) {
+      out_.push_back(Array(shape));
+      out_grad_.push_back(Array(shape));
+    }
+    forward_req_.assign(out_.size(), kWriteTo);
+    forward_req_.resize(out_.size() + property_->MutatedInputs().size(), kNullOp);
+    backward_req_.assign(in_.size(), kWriteTo);
   }
 
-  void Forward() {
-    const OpReqType req[] = {kWriteTo};
-    operator_->Forward(context_, in_, req, {&out_, 1});
-  }
-  void Backward() {
-    const std::vector<OpReqType> req(in_.size(), kWriteTo);
-    operator_->Backward(context_, {&out_grad_, 1}, in_, {&out_, 1}, req, in_grad_);
-  }
+  void Forward() { operator_->Forward(context_, in_, forward_req_, out_); }
+  void Backward() { operator_->Backward(context_, out_grad_, in_, out_, backward_req_, in_grad_); }
 
-  /// Whether both calls give what the row's reference gives, within float32's accuracy.
-  bool MatchesReference() {
+  /// Whether the calls give what the row's reference gives, within float32's accuracy.
+  bool MatchesReference(bool with_backward = true) {
     Forward();
-    Backward();
+    if (with_backward) Backward();
     for (const OperatorRow& row : ops_testing::OperatorRows()) {
       if (row.name != name_) continue;
       std::vector<Values> in, mutated;
       for (const TBlob& blob : in_) in.push_back(ToValues(blob));
+      for (const int i : property_->MutatedInputs()) mutated.push_back(in[static_cast<size_t>(i)]);
       const std::vector<Values> out = row.forward(parameters_, in, &mutated);
-      const auto grad = row.backward(parameters_, {ToValues(out_grad_)}, in, out);
-      bool matches = Near(out_, out[0]);
+      bool matches = true;
+      for (size_t i = 0; i < out_.size(); ++i) matches = matches && Near(out_[i], out[i]);
+      if (!with_backward) return matches;
+      const auto grad = row.backward(parameters_, {ToValues(out_grad_[0])}, in, out);
       for (size_t i = 0; i < in_.size(); ++i) matches = matches && Near(in_grad_[i], grad[i]);
       return matches;
     }
@@ -89,7 +95,7 @@ class Layer {
   TBlob Array(const TShape& shape) {
     auto& memory = memory_.emplace_back(
         std::make_unique<TensorContainer<cpu, 1, float>>(Shape1(shape.Size())));
-    std::uniform_real_distribution<float> draw(-1, 1);
+    std::uniform_real_distribution<float> draw(low_, low_ + 2);
     for (index_t i = 0; i < shape.Size(); ++i) memory->dptr_[i] = draw(random_);
     return TBlob(memory->dptr_, shape, DType::kFloat32, Device::Cpu());
   }
@@ -109,12 +115,13 @@ class Layer {
 
   const std::string name_;
   const ParameterMap parameters_;
+  const float low_;
   std::mt19937_64 random_{20240229};
   std::unique_ptr<OperatorProperty> property_;
   std::unique_ptr<Operator> operator_;
   std::vector<std::unique_ptr<TensorContainer<cpu, 1, float>>> memory_;
-  std::vector<TBlob> in_, in_grad_;
-  TBlob out_, out_grad_;
+  std::vector<TBlob> in_, in_grad_, out_, out_grad_;
+  std::vector<OpReqType> forward_req_, backward_req_;
   GrowingWorkspace workspace_;
   Resource* requested_[1] = {&workspace_};
   OpContext context_{.is_train = true, .stream = nullptr, .requested = requested_};
@@ -219,10 +226,59 @@ void AddCases(const LayerCase& c) {
   }
 }
 
+/// An operator whose first output is like its first input, both larger than the second-level cache.
+struct RowsCase {
+  std::string label;
+  std::string name;
+  ParameterMap parameters;
+  std::vector<TShape> inputs;
+  double at_least = 0.7;  // of a copy's bandwidth
+};
+
+std::vector<RowsCase> RowsCases() {
+  const ParameterMap none, moving = {{"use_global_stats", "True"}, {"fix_gamma", "False"}};
+  return {
+      // The classes of digits and of ImageNet, and the words of a language model.
+      {"softmax_10", "softmax", none, {{1 << 18, 10}}},
+      {"softmax_100", "softmax", none, {{30000, 100}}},
+      {"softmax_1000", "softmax", none, {{3000, 1000}}},
+      {"softmax_30000", "softmax", none, {{100, 30000}}},
+      // The classes of each pixel.
+      {"softmax_channels", "softmax", {{"axis", "1"}}, {{8, 21, 128, 128}}},
+      {"log_softmax_10", "log_softmax", none, {{1 << 18, 10}}},
+      {"log_softmax_1000", "log_softmax", none, {{3000, 1000}}},
+      {"log_softmax_channels", "log_softmax", {{"axis", "1"}}, {{8, 21, 128, 128}}},
+      // The first and the last stage of ResNet.
+      {"batch_norm_56x56", "BatchNorm", moving, {{16, 64, 56, 56}, {}, {}, {}, {}}},
+      {"batch_norm_7x7", "BatchNorm", moving, {{32, 2048, 7, 7}, {}, {}, {}, {}}},
+      // The rows of BERT, and of a small model.
+      {"layer_norm_768", "LayerNorm", none, {{4096, 768}, {}, {}}},
+      {"layer_norm_64", "LayerNorm", none, {{50000, 64}, {}, {}}},
+  };
+}
+
+void AddRowsCase(const RowsCase& c) {
+  const index_t size = c.inputs[0].Size();
+  AddCase({.name = c.label,
+           .bounds = {{.peer = "copy", .at_least = c.at_least}},
+           .bytes = 2.0 * sizeof(float) * static_cast<double>(size),
+           .make = [c, size] {
+             const auto layer = std::make_shared<Layer>(c.name, c.parameters, c.inputs, 0.5f);
+             const auto from = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 1.f);
+             const auto to = std::make_shared<TensorContainer<cpu, 1, float>>(Shape1(size), 0.f);
+             Variants variants;
+             variants.all = {{"ours", [=] { layer->Forward(); }},
+                             {"copy", [=] { *to = F<op::identity>(*from); }}};
+             variants.results_agree = [=] { return layer->MatchesReference(false); };
+             return variants;
+           }});
+}
+
 }  // namespace
 }  // namespace tessera
 
 int main(int argc, char** argv) {
   for (const auto& c : tessera::LayerCases()) tessera::AddCases(c);
+  for (const auto& c : tessera::RowsCases()) tessera::AddRowsCase(c);
   return tessera::benchmarking::RunAll(argc, argv);
 }
