@@ -5,7 +5,9 @@
 // Outside of training, unless mode=always, the mask is 1. The mask is the same along `axes`, and is
 // the hidden output "mask". The numbers come from the device's sequence, so that one seed gives one
 // mask. With p = 1 everything is 0. Shapes: any; out like data; the mask has extent 1 on `axes`.
-// Types: float32, float64, float16, bfloat16.
+// Types: float32, float64, float16, bfloat16. CPU only.
+#if !defined(TESSERA_XPU_GPU)
+
 #include <optional>
 
 #include "tessera/ops/elemwise/map_function.h"
@@ -122,3 +124,5 @@ class DropoutOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU
