@@ -181,7 +181,7 @@ class OrderProperty final : public ParameterizedProperty<Parameters> {
     CheckCount(data);
     if (order().returns == Returns::kMask) return data;
     const int64_t k = order().k;
-    if (!order().axis) return {k > 0 ? k : data.known() ? data.Size() : TShape::kUnknown};
+    if (!order().axis) return {k > 0 ? k : ProductOfExtents(*this, "data", data, 0, data.ndim())};
     TShape ordered = data;
     if (k > 0) ordered[NormalizedAxis(*this, *order().axis, data)] = k;
     return ordered;
@@ -193,7 +193,7 @@ class OrderProperty final : public ParameterizedProperty<Parameters> {
     if (order().axis) {
       length = data[NormalizedAxis(*this, *order().axis, data)];
     } else if (data.known()) {
-      length = data.Size();
+      length = ProductOfExtents(*this, "data", data, 0, data.ndim());
     }
     if (length != TShape::kUnknown && order().k > length) {
       throw InvalidArgument(this->TypeString(), ": k is ", order().k, ", but data has shape ", data,

@@ -51,7 +51,9 @@ class CumsumProperty final : public ParameterizedProperty<CumsumParameters> {
       MergeEqualShapes(*this, {{"a", &data}, {"output", &out}});
       if (data.rank_known()) NormalizedAxis(*this, *param_.axis, data);
     } else {
-      MergeShape(*this, "output", &out, {data.known() ? data.Size() : TShape::kUnknown});
+      const index_t size =
+          data.rank_known() ? ProductOfExtents(*this, "a", data, 0, data.ndim()) : TShape::kUnknown;
+      MergeShape(*this, "output", &out, {size});
     }
     return data.known();
   }
