@@ -2,10 +2,12 @@
 
 load("//tools:tessera.bzl", "tessera_cc_library", "tessera_operator_library")
 
-# Tables have plain loops over rows of elements, of which the compiler makes vectors.
+# Tables have plain loops over rows of elements, of which the compiler makes vectors. Integers wrap
+# around.
 _TABLE_COPTS = [
     "-O3",
     "-fno-math-errno",
+    "-fwrapv",
 ]
 
 def tessera_operator_family(name, operators = {}, tables = {}, row_deps = []):
