@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "tessera/ops/testing/operator_row.h"
 
 namespace tessera::ops_testing {

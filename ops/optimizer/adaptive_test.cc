@@ -1,4 +1,5 @@
 #include <cmath>
+#include <vector>
 
 #include "tessera/ops/optimizer/step_row.h"
 

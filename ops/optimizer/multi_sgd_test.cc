@@ -1,4 +1,6 @@
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tessera/ops/optimizer/step_row.h"
 

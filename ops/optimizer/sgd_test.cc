@@ -1,3 +1,6 @@
+#include <utility>
+#include <vector>
+
 #include "tessera/ops/optimizer/step_row.h"
 
 namespace tessera::ops_testing {

@@ -12,6 +12,7 @@
 #include <numbers>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "tessera/ops/testing/operator_row.h"
 
 // Arrays of equal rows; random_test has the others.

@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <vector>
 
