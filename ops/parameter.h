@@ -171,7 +171,8 @@ class ParameterSchema {
   template <typename T>
   void Optional(std::string name, T Parameters::*member, std::string description) {
     ParameterInfo& info = Add(std::move(name), member, std::move(description));
-    info.default_value = ops_internal::ParameterText<T>::Print(Parameters().*member);
+    const Parameters defaults;
+    info.default_value = ops_internal::ParameterText<T>::Print(defaults.*member);
   }
 
   /// Limits the parameter declared last, a number, to [low, high]; None stays allowed where the

@@ -29,8 +29,12 @@ namespace {
 /// No call here has a reason to allocate more at once.
 constexpr size_t kLargestAllocation = size_t{1} << 28;
 
+void* AllocateOrReturnNull(size_t size) noexcept {
+  return size > kLargestAllocation ? nullptr : std::malloc(std::max<size_t>(size, 1));
+}
+
 void* AllocateOrThrow(size_t size) {
-  void* const memory = size > kLargestAllocation ? nullptr : std::malloc(std::max<size_t>(size, 1));
+  void* const memory = AllocateOrReturnNull(size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -40,6 +44,12 @@ void* AllocateOrThrow(size_t size) {
 // A huge allocation of an operator fails, also under AddressSanitizer, which would end the process.
 void* operator new(size_t size) { return AllocateOrThrow(size); }
 void* operator new[](size_t size) { return AllocateOrThrow(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return AllocateOrReturnNull(size);
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  return AllocateOrReturnNull(size);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
