@@ -142,7 +142,10 @@ struct NodeFields {
 class GraphReader {
  public:
   /// `version` is MXNet's, for a graph that does not state it.
-  explicit GraphReader(int64_t version = 0) : version_(version) {}
+  GraphReader() = default;
+  /// Reads a subgraph, whose outputs are counted with those of the graph around it.
+  GraphReader(int64_t version, int64_t* total_outputs)
+      : version_(version), total_outputs_(total_outputs) {}
 
   /// Returns the graph's outputs.
   std::vector<NodeEntry> Read(JsonValue graph) {
@@ -173,6 +176,17 @@ class GraphReader {
   static constexpr size_t kMaxParameters = 1000;
   // Few operators have more outputs. The graph states no number for operators that are unknown.
   static constexpr size_t kMaxOutputsOfUnknown = 1000;
+  // MXNet itself names weights, biases and states alone, of which no operator has more.
+  static constexpr size_t kMaxMissingInputs = 100;
+  // Of a file. A short text can state any number.
+  static constexpr int64_t kMaxOutputs = 1 << 20;
+
+  void CountOutputs(int64_t added, const std::string& where) {
+    *total_outputs_ += added;
+    if (*total_outputs_ > kMaxOutputs) {
+      throw Damaged(where, ": the graph has more than ", kMaxOutputs, " outputs of nodes");
+    }
+  }
 
   /// Reads "mxnet_version": ["int", 10901].
   void ReadVersion(JsonValue attributes) {
@@ -189,7 +203,7 @@ class GraphReader {
     return fields.name && fields.name->is_string() ? Excerpt(fields.name->string()) : "";
   }
 
-  NodeEntry ReadEntry(JsonValue entry, const std::string& where) const {
+  NodeEntry ReadEntry(JsonValue entry, const std::string& where) {
     const int64_t size = entry.is_array() ? entry.size() : 0;
     if (size != 2 && size != 3) {
       throw Damaged(where, " is ", Excerpt(entry.text()),
@@ -203,7 +217,11 @@ class GraphReader {
     const size_t num_outputs =
         unknown == unknown_.end() ? static_cast<size_t>(num_outputs_[id]) : kMaxOutputsOfUnknown;
     const int output = Index(number.value(), num_outputs, where + ": the output");
-    if (unknown != unknown_.end()) unknown->second->AddOutputsUpTo(output);
+    if (unknown != unknown_.end()) {
+      const int before = unknown->second->NumVisibleOutputs();
+      unknown->second->AddOutputsUpTo(output);
+      CountOutputs(unknown->second->NumVisibleOutputs() - before, where);
+    }
     return {nodes_[id], output};
   }
 
@@ -251,6 +269,7 @@ class GraphReader {
     }
     ReadSubgraphs(fields, where);
     num_outputs_.push_back(nodes_.back()->num_outputs());
+    CountOutputs(num_outputs_.back(), where);
     for (const auto& [section, members] :
          {std::pair("attr", fields.attr), std::pair("attrs", fields.attrs)}) {
       VisitStrings(members, section, where, [&](const std::string& key, std::string value) {
@@ -284,7 +303,8 @@ class GraphReader {
     // before 0.9 other variables that it could name itself.
     const bool may_be_short =
         version_ < kVersionWithAllVariables || given == arguments.size() - mutated.size();
-    if (given > arguments.size() || (given < arguments.size() && !may_be_short)) {
+    if (given > arguments.size() || (given < arguments.size() && !may_be_short) ||
+        arguments.size() - given > kMaxMissingInputs) {
       throw Damaged(where, " has ", given, " inputs, but ", property->TypeString(), " takes ",
                     arguments.size(), ", of which it changes ", mutated.size());
     }
@@ -318,7 +338,7 @@ class GraphReader {
     for (JsonWalker subgraph(*fields.subgraphs); subgraph.Next();) {
       if (node.is_variable()) throw Damaged(where, ": a variable has subgraphs");
       try {
-        node.subgraphs.push_back(GraphReader(version_).Read(subgraph.value()));
+        node.subgraphs.push_back(GraphReader(version_, total_outputs_).Read(subgraph.value()));
       } catch (const Error& error) {
         throw Error(error.code(), "node \"" + NameOf(fields) + "\", subgraph " +
                                       std::to_string(node.subgraphs.size()) + ": " + error.what());
@@ -344,7 +364,9 @@ class GraphReader {
 
   int64_t version_;  // 10901 for 1.9.1, 0 if unknown
   std::vector<std::shared_ptr<Node>> nodes_;
-  std::vector<int> num_outputs_;                                // of each node
+  std::vector<int> num_outputs_;  // of each node
+  int64_t own_outputs_ = 0;
+  int64_t* total_outputs_ = &own_outputs_;  // with those of the graphs around this one
   std::unordered_map<std::string, size_t> argument_positions_;  // of the last operator, by name
   // Nodes of unknown operators, by their position.
   std::unordered_map<size_t, std::shared_ptr<UnknownOperatorProperty>> unknown_;

@@ -475,6 +475,27 @@ TEST(SymbolJsonTest, OutputsOfUnknownOperatorsAreLimited) {
   EXPECT_THROW(Symbol::FromJson(with_output("1000")), Error);
 }
 
+TEST(SymbolJsonTest, AShortTextCannotStateManyInputsOrOutputs) {
+  const auto refusal = [](const std::string& nodes) -> std::string {
+    try {
+      Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []})" + nodes +
+                       R"(], "heads": [[0, 0]]})");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(R"(, {"op": "Concat", "name": "c", "attrs": {"num_args": "1048576"},)"
+                      R"( "inputs": [[0, 0]]})"),
+              AllOf(HasSubstr("node 1 (c)"), HasSubstr("1 inputs"), HasSubstr("1048576")));
+  std::string split;
+  for (int i = 0; i < 12; ++i) {
+    split += R"(, {"op": "SliceChannel", "name": "s", "attrs": {"num_outputs": "100000"},)"
+             R"( "inputs": [[0, 0]]})";
+  }
+  EXPECT_THAT(refusal(split), AllOf(HasSubstr("node 11 (s)"), HasSubstr("more than 1048576")));
+}
+
 TEST(SymbolJsonTest, InferenceNamesAllUnknownOperatorsAtOnce) {
   const Symbol symbol = Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
       {"op": "Custom", "name": "custom1", "inputs": [[0, 0, 0]]},
