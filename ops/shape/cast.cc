@@ -14,14 +14,15 @@ using ops_internal::MoveProperty;
 using ops_internal::RegisterMove;
 
 DType ConvertedIn(DType from, DType to) {
+  // Small integers keep the last bits, as a conversion by way of a large integer does.
+  const bool is_small = to == DType::kInt8 || to == DType::kUint8;
   switch (from) {
     case DType::kFloat64:
-      return DType::kFloat64;
+      return is_small ? DType::kInt64 : DType::kFloat64;
     case DType::kFloat32:
     case DType::kFloat16:
     case DType::kBFloat16:
-      // Small integers keep the last bits, as a conversion by way of a large integer does.
-      return to == DType::kInt8 || to == DType::kUint8 ? DType::kInt64 : DType::kFloat32;
+      return is_small ? DType::kInt64 : DType::kFloat32;
     default:
       return DType::kInt64;
   }

@@ -15,6 +15,7 @@ std::vector<Values> Cast(const ParameterMap& parameters, const std::vector<Value
   for (double& x : out[0].data) {
     if (dtype.find("int") != std::string::npos) x = std::trunc(x);
     if (dtype == "uint8") x = static_cast<uint8_t>(static_cast<int64_t>(x));
+    if (dtype == "int8") x = static_cast<int8_t>(static_cast<int64_t>(x));
     if (dtype == "bool") x = x != 0;
   }
   return out;
@@ -45,8 +46,9 @@ const RowRegistration kCast({
             CaseOf("bfloat16", {DType::kBFloat16, DType::kFloat32}),
             CaseOf("int32", RealDTypes()),
             CaseOf("int64", RealDTypes()),
-            CaseOf("int8", {DType::kFloat32, DType::kFloat16}),
-            CaseOf("uint8", {DType::kFloat32}, {0, 1.75, 300.5, -246.5, 100, 3}),
+            CaseOf("int8", {DType::kFloat64, DType::kFloat32, DType::kFloat16},
+                   {0, 1.75, 300.5, -246.5, -1.75, 100}),
+            CaseOf("uint8", {DType::kFloat64, DType::kFloat32}, {0, 1.75, 300.5, -246.5, 100, 3}),
             CaseOf("bool", {DType::kFloat32, DType::kFloat64}),
             {.name = "float32_of_integers",
              .parameters = {{"dtype", "float32"}},
