@@ -278,15 +278,14 @@ class BatchNormOperator final : public Operator {
                        std::span<const TBlob> out_data) const {
     const Shape<3> shape = in_data[kData].shape_.FlatTo3D(Axis(in_data[kData]));
     const index_t channels = shape[1];
-    const PerChannel<T> gamma(in_data[kGamma]), beta(in_data[kBeta]);
+    const PerChannel<T> gamma(in_data[kGamma]);
     const PerChannel<T> moving_mean(in_data[kMovingMean]), moving_var(in_data[kMovingVar]);
     const PerChannel<T> out_mean(out_data[kMean], req[kMean]), out_var(out_data[kVar], req[kVar]);
-    std::vector<T> scales(static_cast<size_t>(channels)), shifts(static_cast<size_t>(channels));
+    std::vector<T> scales(static_cast<size_t>(channels));
     for (index_t c = 0; c < channels; ++c) {
       const T invstd = Inverse<T>(static_cast<double>(moving_var[c]));
       const T scale = param_.fix_gamma ? invstd : invstd * gamma[c];
       scales[static_cast<size_t>(c)] = scale;
-      shifts[static_cast<size_t>(c)] = beta[c] - moving_mean[c] * scale;
       out_mean.Set(c, static_cast<double>(moving_mean[c]));
       out_var.Set(c, static_cast<double>(Parameters::kShowsInverse ? invstd : moving_var[c]));
     }
@@ -299,7 +298,9 @@ class BatchNormOperator final : public Operator {
       if (channels % i == 0) together = i;
     }
     const T* const scale = scales.data();
-    const T* const shift = shifts.data();
+    const T* const shift = static_cast<const T*>(in_data[kBeta].dptr_);
+    // Subtracted first, as in training: a mean that is large beside the deviation costs no digits.
+    const T* const center = static_cast<const T*>(in_data[kMovingMean].dptr_);
     const index_t rows = channels_last ? shape[0] : shape[0] * (channels / together);
     RowCall(RowLayout::Contiguous(rows, n * together))
         .Read(in_data[kData])
@@ -308,17 +309,18 @@ class BatchNormOperator final : public Operator {
           const T* const x = in[0];
           T* const y = out[0];
           if (channels_last) {
-            ForEach(n, [=](index_t i) TESSERA_LOOP_BODY { y[i] = x[i] * scale[i] + shift[i]; });
+            ForEach(n, [=](index_t i)
+                           TESSERA_LOOP_BODY { y[i] = (x[i] - center[i]) * scale[i] + shift[i]; });
             return;
           }
           const index_t first = row * together % channels;
           RunLoop([=]() TESSERA_LOOP_BODY {
             for (index_t c = 0; c < together; ++c) {
-              const T a = scale[first + c], b = shift[first + c];
+              const T a = scale[first + c], b = shift[first + c], m = center[first + c];
               const T* const from = x + c * n;
               T* const to = y + c * n;
 #pragma GCC ivdep
-              for (index_t i = 0; i < n; ++i) to[i] = from[i] * a + b;
+              for (index_t i = 0; i < n; ++i) to[i] = (from[i] - m) * a + b;
             }
           });
         });
