@@ -107,6 +107,11 @@ struct Slots {
     const index_t grain = StepsPerTask(work / 8);
     count = width == 1 ? 1 : std::clamp<index_t>(tasks / grain, 1, 4 * width);
   }
+  /// Leaves so few slots that their scratch memory stays within 512 MiB, if one slot's does.
+  void Limit(index_t bytes_of_a_slot) {
+    constexpr index_t kBytes = index_t{512} << 20;
+    count = std::clamp<index_t>(kBytes / std::max<index_t>(1, bytes_of_a_slot), 1, count);
+  }
   /// Calls body(slot, task) for each task.
   template <typename Body>
   void Run(const Body& body) const {
@@ -169,7 +174,7 @@ class Products {
     // 16-bit images are converted once for all their tiles.
     const index_t parts = direct_ ? tiling.count : 1;
     const index_t tasks = g_.batch * g_.groups * parts;
-    const Slots slots(tasks, g_.filters * rows_ * positions_ / parts);
+    Slots slots(tasks, g_.filters * rows_ * positions_ / parts);
     Arrays<A> arrays;
     const index_t weights_at = ReserveConverted(g_.groups * g_.filters * rows_, &arrays);
     const index_t slot_size = arrays.Reserve(0);
@@ -178,6 +183,7 @@ class Products {
     const index_t image_at = ReserveConverted(g_.channels * image_size_, &slot);
     const index_t tile_at = ReserveConverted(g_.filters * tiling.LargestSize(), &slot);
     const index_t scratch = slot.Reserve(0);
+    slots.Limit(scratch * static_cast<index_t>(sizeof(A)));
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
     const A* const weights =
@@ -240,7 +246,7 @@ class Products {
         std::max(kPreferredTileBytes / kSize / per_channel, kMinTile / taps_), 1, g_.channels);
     const index_t blocks = (g_.channels + block - 1) / block;
     const index_t parts = direct_ && !one_channel_ ? blocks : 1;
-    const Slots slots(g_.batch * g_.groups * parts, g_.filters * rows_ * positions_ / parts);
+    Slots slots(g_.batch * g_.groups * parts, g_.filters * rows_ * positions_ / parts);
     const Tiling tiling(g_.positions,
                         std::max(kMinTile, 4 * kPreferredTileBytes / kSize / (block * taps_)));
     const index_t unpacked_rows = std::min(block * taps_, RowsOfBlock(tiling.LargestSize()));
@@ -253,6 +259,7 @@ class Products {
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
     const index_t planes_at = ReserveConverted(block * image_size_, &slot);
     const index_t scratch = slot.Reserve(0);
+    slots.Limit(scratch * static_cast<index_t>(sizeof(A)));
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
     const A* const weights =
@@ -579,7 +586,7 @@ class Products {
   /// Correlate for groups of one channel: each tap adds the shifted image times its weight.
   void CorrelateChannels(const void* image, const void* weight, const void* bias, bool add,
                          void* result) const {
-    const Slots slots(g_.batch * g_.groups, 8 * g_.filters * taps_ * positions_);
+    Slots slots(g_.batch * g_.groups, 8 * g_.filters * taps_ * positions_);
     Arrays<A> arrays;
     const index_t weights = g_.groups * g_.filters * taps_;
     const index_t weights_at = ReserveConverted(weights, &arrays);
@@ -588,6 +595,7 @@ class Products {
     const index_t image_at = ReserveConverted(image_size_, &slot);
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
     const index_t scratch = slot.Reserve(0);
+    slots.Limit(scratch * static_cast<index_t>(sizeof(A)));
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
     const A* const w = Converted(weight, 0, weights, arrays.At(weights_at));
@@ -655,13 +663,14 @@ class Products {
 
   /// WeightGradient for groups of one channel: a task takes a group of all images.
   void WeightGradientOfChannels(const void* image, const void* result, bool add, void* grad) const {
-    const Slots slots(g_.groups, 8 * g_.batch * g_.filters * taps_ * positions_);
+    Slots slots(g_.groups, 8 * g_.batch * g_.filters * taps_ * positions_);
     Arrays<A> slot;
     const index_t image_at = ReserveConverted(image_size_, &slot);
     const index_t result_at = ReserveConverted(g_.filters * positions_, &slot);
     const index_t sums_at = slot.Reserve(g_.filters * taps_);
     const index_t scratch = slot.Reserve(0);
     Arrays<A> arrays;
+    slots.Limit(scratch * static_cast<index_t>(sizeof(A)));
     arrays.Reserve(slots.count * scratch);
     if (!arrays.Allocate(memory_)) return;
     slots.Run([&](index_t s, index_t group) {

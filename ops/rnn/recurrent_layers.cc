@@ -447,8 +447,11 @@ class RnnOperator final : public Operator {
     const bool shows_cell = param_.state_outputs && param_.HasCell();
     const Result<T> last_c(shows_cell ? out_data[2] : TBlob(), shows_cell ? req[2] : kNullOp,
                            param_.HasCell() ? states : 0, &scratch);
-    const Result<T> kept(out_data[hidden], req[hidden], e.layers * e.directions * rows * kept_width,
-                         &scratch);
+    // Without a reader every layer and direction uses the same memory.
+    const bool keeps = req[hidden] != kNullOp;
+    const index_t kept_place = keeps ? rows * kept_width : 0;
+    const Result<T> kept(out_data[hidden], req[hidden],
+                         (keeps ? e.layers * e.directions : 1) * rows * kept_width, &scratch);
     const Result<T> layers(out_data[hidden + 1], req[hidden + 1], (e.layers - 1) * rows * width,
                            &scratch);
     const T* const mask = param_.Drops()
@@ -468,7 +471,7 @@ class RnnOperator final : public Operator {
         const T* const bias = parameters + e.Biases(layer, direction);
         T* const h = last_h.data() + place * state;
         T* const c = first_c != nullptr ? last_c.data() + place * state : nullptr;
-        T* const all_kept = kept.data() + place * rows * kept_width;
+        T* const all_kept = kept.data() + place * kept_place;
         std::copy_n(first_h + place * state, state, h);
         if (c != nullptr) std::copy_n(first_c + place * state, state, c);
         const index_t inputs = e.Inputs(layer);
