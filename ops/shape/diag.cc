@@ -89,7 +89,8 @@ class DiagProperty final : public MoveProperty<DiagParameters> {
     TShape known = TShape::OfRank(data.ndim() - 1);
     if (data[axis1] != TShape::kUnknown && data[axis2] != TShape::kUnknown) {
       known[known.ndim() - 1] = DiagonalLength(param_, data[axis1], data[axis2]);
-      if (known[known.ndim() - 1] <= 0) {
+      const index_t least = std::min<index_t>({data[axis1], data[axis2], 1});
+      if (known[known.ndim() - 1] < least) {
         throw InvalidArgument(TypeString(), ": data has shape ", data, ", which has no diagonal ",
                               param_.k, " in dimensions ", axis1, " and ", axis2);
       }

@@ -45,6 +45,7 @@ const RowRegistration kDiag({
             {.name = "of_a_vector_above", .parameters = {{"k", "1"}}, .inputs = {{3}}},
             {.name = "of_a_vector_below", .parameters = {{"k", "-2"}}, .inputs = {{3}}},
             {.name = "of_a_matrix", .inputs = {{3, 4}}, .dtypes = MovedDTypes()},
+            {.name = "of_an_empty_matrix", .inputs = {{0, 3}}},
             {.name = "of_matrices",
              .parameters = {{"axis1", "1"}, {"axis2", "2"}, {"k", "1"}},
              .inputs = {{2, 3, 4}}},

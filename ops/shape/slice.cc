@@ -242,7 +242,7 @@ class SliceAxisProperty final : public MoveProperty<SliceAxisParameters> {
     const index_t extent = data[axis];
     const auto exists = [extent](int64_t at) { return at >= -extent && at <= extent; };
     const bool valid = exists(param_.begin) && exists(param_.end.value_or(extent));
-    if (!valid || RangeOf(param_, extent).count <= 0) {
+    if (!valid || RangeOf(param_, extent).count < std::min<index_t>(extent, 1)) {
       throw InvalidArgument(TypeString(), ": parameters begin ", param_.begin, " and end ",
                             ops_internal::ParameterText<std::optional<int64_t>>::Print(param_.end),
                             " give no part of dimension ", axis, " of data, which has shape ",
