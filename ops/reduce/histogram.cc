@@ -94,7 +94,10 @@ class HistogramProperty final : public ParameterizedProperty<HistogramParameters
       throw InvalidArgument(TypeString(), ": parameter range is \"", *param_.range,
                             "\", expected (low, high)");
     }
-    if (!(param_.low <= param_.high) || !std::isfinite(param_.high - param_.low)) {
+    const double bins = static_cast<double>(*param_.bin_cnt);
+    const bool is_finite = std::isfinite(param_.low * bins) && std::isfinite(param_.high * bins) &&
+                           std::isfinite((param_.high - param_.low) * bins);
+    if (!(param_.low <= param_.high) || !is_finite) {
       throw InvalidArgument(TypeString(), ": parameter range is \"", *param_.range,
                             "\", expected two numbers, the smaller one first");
     }
