@@ -125,7 +125,7 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
 
  protected:
   void CheckParameters() override {
-    if (!(param_.lower_bound <= param_.upper_bound)) {
+    if (IsRandom() && !(param_.lower_bound <= param_.upper_bound)) {
       throw InvalidArgument(TypeString(), ": lower_bound is ", param_.lower_bound,
                             ", expected at most upper_bound, ", param_.upper_bound);
     }

@@ -74,12 +74,13 @@ OperatorRow Row() {
   add("prelu_broadcast", prelu, {{2, 3, 4}, {3, 1}}).shapes_follow_from_first = false;
   add("prelu_of_nothing", prelu, {{0, 3, 2}, {3}});
   add("rrelu", {{"act_type", "rrelu"}, {"lower_bound", "0.25"}, {"upper_bound", "0.25"}}, {{3, 7}});
+  add("leaky_without_bounds", {{"act_type", "leaky"}, {"lower_bound", "0.5"}}, {{3, 7}});
   row.errors = {
       {.name = "unknown_type",
        .parameters = {{"act_type", "relu"}},
        .words = {"act_type", "prelu"}},
       {.name = "bounds",
-       .parameters = {{"lower_bound", "0.5"}},
+       .parameters = {{"act_type", "rrelu"}, {"lower_bound", "0.5"}},
        .words = {"lower_bound", "0.5", "upper_bound"}},
       {.name = "gamma_of_other_channels",
        .parameters = prelu,
