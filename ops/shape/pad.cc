@@ -160,13 +160,14 @@ class PadGradient {
       : grad_(grad), in_grad_(in_grad), add_(add) {
     for (int d = 0; d < in_grad.ndim(); ++d) {
       const index_t extent = in_grad.shape_[d];
-      auto& copies = copies_.emplace_back(static_cast<size_t>(extent));
+      const bool is_last = d + 1 == in_grad.ndim();  // a row, which AddRows adds by its sources
+      auto& copies = copies_.emplace_back(static_cast<size_t>(is_last ? 0 : extent));
       auto& sources = sources_.emplace_back(static_cast<size_t>(grad.shape_[d]));
       for (const Segment& segment : SegmentsOf(param, d, extent)) {
         for (index_t k = 0; k < segment.count; ++k) {
           const index_t source = segment.in_begin + k * segment.in_step;
           sources[static_cast<size_t>(segment.out_begin + k)] = source;
-          copies[static_cast<size_t>(source)].push_back(segment.out_begin + k);
+          if (!is_last) copies[static_cast<size_t>(source)].push_back(segment.out_begin + k);
         }
       }
     }
