@@ -25,32 +25,22 @@ ConvolutionReference Reference(const ParameterMap& parameters, const TShape& dat
   return c;
 }
 
+/// The products of a convolution, for SumProducts.
+auto ProductsOf(const ConvolutionReference& c) {
+  return [&c](const auto& visit) { c.ForEachProduct(visit); };
+}
+
 std::vector<Values> Forward(const ParameterMap& parameters, const std::vector<Values>& in,
                             std::vector<Values>*) {
   const ConvolutionReference c = Reference(parameters, in[0].shape);
-  Values out(ImageOf(c.batch, c.filters, c.out, in[0].shape.ndim()));
-  if (in.size() > 2) {
-    for (index_t i = 0; i < out.size(); ++i) out[i] = in[2][ChannelOf(out.shape, i)];
-  }
-  c.ForEachProduct([&](index_t o, index_t w, index_t d) { out[o] += in[1][w] * in[0][d]; });
-  return {out};
+  return SumProducts(in, Values(ImageOf(c.batch, c.filters, c.out, in[0].shape.ndim())),
+                     ProductsOf(c));
 }
 
 std::vector<Values> Backward(const ParameterMap& parameters, const std::vector<Values>& out_grad,
                              const std::vector<Values>& in, const std::vector<Values>&) {
   const ConvolutionReference c = Reference(parameters, in[0].shape);
-  std::vector<Values> grad;
-  for (const Values& x : in) grad.emplace_back(x.shape);
-  c.ForEachProduct([&](index_t o, index_t w, index_t d) {
-    grad[0][d] += out_grad[0][o] * in[1][w];
-    grad[1][w] += out_grad[0][o] * in[0][d];
-  });
-  if (in.size() > 2) {
-    for (index_t i = 0; i < out_grad[0].size(); ++i) {
-      grad[2][ChannelOf(out_grad[0].shape, i)] += out_grad[0][i];
-    }
-  }
-  return grad;
+  return SumProductsGradient(out_grad[0], in, ProductsOf(c));
 }
 
 std::vector<OperatorCase> Cases() {

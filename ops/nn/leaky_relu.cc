@@ -157,7 +157,7 @@ struct LeakyGradient {
     return x > T(0) ? g : g * slope;
   }
 };
-/// What gamma's gradient sums.
+/// The summand of gamma's gradient.
 struct SlopeGradient {
   template <typename T>
   TESSERA_HD static T Map(T g, T x) {

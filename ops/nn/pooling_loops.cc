@@ -44,7 +44,7 @@ class Windows {
     const index_t first = ceiling(-offset);
     return {first, std::max(first, std::min(w.positions[2], ceiling(image[2] - offset)))};
   }
-  /// Whether windows are so wide, and so few, that loops run over elements and not over windows.
+  /// Windows are so wide, and so few, that loops run over elements and not over windows.
   bool FewWindows() const { return w.positions[2] < 8 && w.positions[2] < w.kernel[2]; }
 
   const PoolingWindow& w;

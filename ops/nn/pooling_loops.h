@@ -16,7 +16,7 @@ struct PoolRule {
   PoolType type = PoolType::kMax;
   int power = 1;  ///< of lp: 1, 2 or 3
   PoolDivisor divisor = PoolDivisor::kWithPadding;
-  /// Whether padding takes part in a maximum, as zeros, and all equal maxima share its gradient.
+  /// Padding takes part in a maximum, as zeros, and all equal maxima share its gradient.
   bool zero_padding = false;
 };
 

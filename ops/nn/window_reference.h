@@ -8,7 +8,7 @@
 
 #include "tessera/ops/testing/operator_row.h"
 
-// What references of operators with windows share.
+// The references of operators with windows share these.
 namespace tessera::ops_testing {
 
 /// Extents along (depth, height, width); those of fewer dimensions are at the end.
@@ -93,6 +93,37 @@ struct ConvolutionReference {
 /// Returns the channel of element i of (batch, channel, …).
 inline index_t ChannelOf(const TShape& shape, index_t i) {
   return i / shape.ProdShape(2, shape.ndim()) % shape[1];
+}
+
+/// Returns the output of in[0], the data, in[1], the weight, and in[2], the bias, if there is one.
+/// products(visit) calls visit(i_out, i_weight, i_data) for each product. `out` has the output's
+/// shape and zeros.
+template <typename Products>
+std::vector<Values> SumProducts(const std::vector<Values>& in, Values out,
+                                const Products& products) {
+  if (in.size() > 2) {
+    for (index_t i = 0; i < out.size(); ++i) out[i] = in[2][ChannelOf(out.shape, i)];
+  }
+  products([&](index_t o, index_t w, index_t d) { out[o] += in[1][w] * in[0][d]; });
+  return {out};
+}
+
+/// Returns the gradients of SumProducts's inputs.
+template <typename Products>
+std::vector<Values> SumProductsGradient(const Values& out_grad, const std::vector<Values>& in,
+                                        const Products& products) {
+  std::vector<Values> grad;
+  for (const Values& x : in) grad.emplace_back(x.shape);
+  products([&](index_t o, index_t w, index_t d) {
+    grad[0][d] += out_grad[o] * in[1][w];
+    grad[1][w] += out_grad[o] * in[0][d];
+  });
+  if (in.size() > 2) {
+    for (index_t i = 0; i < out_grad.size(); ++i) {
+      grad[2][ChannelOf(out_grad.shape, i)] += out_grad[i];
+    }
+  }
+  return grad;
 }
 
 }  // namespace tessera::ops_testing

@@ -166,7 +166,7 @@ class NormOperator : public Operator {
     const index_t num_rows = rows.NumRows();
     RowCall call(rows);
     call.Read(out_grad[0]).Read(in_data[0]).Write(in_grad[0], req[0]);
-    // Of each row: sum of g xhat, sum of g.
+    // Two sums of each row: of g xhat and of g.
     std::vector<double> sums(static_cast<size_t>(2 * num_rows));
     VisitComputedIn(ComputedInReal(in_data[0].type_flag_), [&](auto one) {
       using T = decltype(one);

@@ -7,7 +7,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
 
-/// What operators that compare the elements along an axis share.
+/// Rows of elements along an axis, for operators that compare them.
 namespace tessera::ops_internal {
 
 /// The rows of an array along an axis: element k of row r lies at
