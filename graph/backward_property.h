@@ -27,6 +27,9 @@ class BackwardProperty final : public OperatorProperty {
 
   /// Returns the property of the operator whose gradient this is.
   const std::shared_ptr<const OperatorProperty>& forward() const { return forward_; }
+  /// Return the numbers of that operator's inputs and outputs.
+  int num_forward_inputs() const { return num_inputs_; }
+  int num_forward_outputs() const { return num_outputs_; }
   /// Returns the place of each input.
   const std::vector<Source>& sources() const { return sources_; }
 

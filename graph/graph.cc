@@ -43,7 +43,7 @@ IndexedGraph::IndexedGraph(const std::vector<NodeEntry>& heads) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     entry_begin_.push_back(entry_begin_.back() + nodes_[i]->num_outputs());
     if (!nodes_[i]->is_variable()) continue;
-    if (!names.insert(nodes_[i]->name).second) {
+    if (!nodes_[i]->name.empty() && !names.insert(nodes_[i]->name).second) {
       throw InvalidArgument("Symbol: two different variables are called \"",
                             Excerpt(nodes_[i]->name), "\"; names of arguments must be unique");
     }

@@ -14,7 +14,7 @@ namespace tessera::graph {
 class IndexedGraph {
  public:
   /// Numbers the nodes on which `heads` depend. Throws Error(kInvalidArgument) if two different
-  /// variables have the same name.
+  /// variables have the same name; those of the tape may have none.
   explicit IndexedGraph(const std::vector<NodeEntry>& heads);
 
   /// Returns the nodes, each after its inputs: depth first from the outputs, inputs in order.

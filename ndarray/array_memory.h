@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "tessera/engine/engine.h"
+#include "tessera/graph/node.h"
 #include "tessera/ndarray/ndarray.h"
 
 namespace tessera::ndarray_internal {
@@ -15,9 +16,6 @@ struct ArrayMemory {
   int64_t end = 0;
   int64_t size = 0;
 
-  /// Returns the location without allocating. Requires: the array is not none.
-  static ArrayMemory Of(const NDArray& array);
-
   /// Returns whether the variable also has other elements, which an operation that writes this
   /// array keeps.
   bool IsPart() const { return end - begin < size; }
@@ -27,6 +25,19 @@ struct ArrayMemory {
   bool Overlaps(const ArrayMemory& other) const {
     return var == other.var && begin < other.end && other.begin < end;
   }
+};
+
+/// What arrays tell the rest of the component. Requires: the array is not none.
+struct ArrayAccess {
+  /// Returns the location without allocating.
+  static ArrayMemory Memory(const NDArray& array);
+  /// Return NDArray::var() and NDArray::data() for an operation that holds the array.
+  static Variable* Var(const NDArray& array);
+  static TBlob Data(const NDArray& array);
+  /// Returns the array's value on the tape, which may have no node.
+  static graph::NodeEntry& Entry(const NDArray& array);
+  /// Returns another handle to the same elements, with a value on the tape or none.
+  static NDArray WithEntry(const NDArray& array, graph::NodeEntry entry);
 };
 
 }  // namespace tessera::ndarray_internal

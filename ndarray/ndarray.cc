@@ -1,8 +1,7 @@
 #include "tessera/ndarray/ndarray.h"
 
-#include <atomic>
-#include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <type_traits>
@@ -10,140 +9,17 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/base/error.h"
+#include "tessera/ndarray/array_body.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/device_runtime.h"
 #include "tessera/ndarray/imperative.h"
-#include "tessera/storage/storage.h"
+#include "tessera/ndarray/recorded_function.h"
 #include "tessera/tensor/tensor.h"
 
 namespace tessera {
 
+using ndarray_internal::ArrayAccess;
 using ndarray_internal::ArrayMemory;
-
-/// The memory behind one or more arrays, with the variable that orders its users: in the child of a
-/// fork another one, of the child's engine.
-///
-/// Operations that hold an NDArray hold the chunk. Those that hold a blob alone may still pend when
-/// the last array is gone, so the memory is freed by an operation that writes the variable.
-class NDArray::Chunk {
- public:
-  Chunk(int64_t size_bytes, Device device, bool delay_alloc, std::string_view tag)
-      : size_bytes_(size_bytes), device_(device), tag_(tag) {
-    if (!delay_alloc) Data();
-    try {
-      first_ = {Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr};
-    } catch (...) {
-      Storage::Get()->Free(handle_);
-      throw;
-    }
-  }
-  Chunk(void* external, int64_t size_bytes, Device device)
-      : size_bytes_(size_bytes),
-        device_(device),
-        tag_("NDArray"),
-        first_{Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr},
-        data_(external),
-        has_data_(true) {}
-  ~Chunk();
-  Chunk(const Chunk&) = delete;
-  Chunk& operator=(const Chunk&) = delete;
-
-  int64_t size_bytes() const { return size_bytes_; }
-  Device device() const { return device_; }
-  /// Returns the variable of this process's engine. Throws Error(kFailedPrecondition) in the child
-  /// of a fork during which the memory was written, and rethrows the error of an earlier operation
-  /// that no wait has reported.
-  Variable* var() {
-    Engine* const engine = Engine::Get();
-    // Acquire: pairs with the exchange of the thread that renewed it.
-    const EngineVariable* const current = current_.load(std::memory_order_acquire);
-    return current->engine == engine ? current->var : RenewAfterFork(engine, current)->var;
-  }
-
-  void* Data() {
-    // Pairs with the release store below: a thread that sees the flag also sees the pointer.
-    if (!has_data_.load(std::memory_order_acquire)) {
-      // Several operations may read an array that no operation has written.
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!has_data_.load(std::memory_order_relaxed)) {
-        handle_ = Storage::Get()->Alloc(size_bytes_, device_, tag_);
-        data_ = handle_.dptr;
-        has_data_.store(true, std::memory_order_release);
-      }
-    }
-    return data_;
-  }
-
- private:
-  /// The variable in one process.
-  struct EngineVariable {
-    Engine* engine = nullptr;
-    Variable* var = nullptr;
-    const EngineVariable* of_parent = nullptr;
-  };
-
-  const EngineVariable* RenewAfterFork(Engine* engine, const EngineVariable* of_parent);
-
-  const int64_t size_bytes_;
-  const Device device_;
-  const std::string tag_;
-  EngineVariable first_;
-  std::atomic<const EngineVariable*> current_{&first_};
-
-  std::mutex mutex_;
-  Storage::Handle handle_;  // empty for the caller's memory
-  void* data_ = nullptr;
-  std::atomic<bool> has_data_{false};
-};
-
-const NDArray::Chunk::EngineVariable* NDArray::Chunk::RenewAfterFork(
-    Engine* engine, const EngineVariable* of_parent) {
-  if (!of_parent->engine->IsIdle(of_parent->var)) {
-    throw FailedPrecondition(
-        "NDArray: the array was being written when this process was forked; expected a wait, as by "
-        "NDArray::WaitAll, before the fork");
-  }
-  of_parent->engine->Throw(of_parent->var);
-  auto renewed = std::make_unique<EngineVariable>(
-      EngineVariable{engine, engine->NewVariable(tag_), of_parent});
-  const EngineVariable* current = of_parent;
-  if (current_.compare_exchange_strong(current, renewed.get(), std::memory_order_acq_rel)) {
-    return renewed.release();
-  }
-  engine->DeleteVariable(renewed->var);
-  return current;  // another thread's
-}
-
-NDArray::Chunk::~Chunk() {
-  Engine* const engine = Engine::Get();
-  const EngineVariable own = *current_.load(std::memory_order_relaxed);
-  for (const EngineVariable* renewed = current_.load(std::memory_order_relaxed);
-       renewed != &first_;) {
-    delete std::exchange(renewed, renewed->of_parent);
-  }
-  try {
-    // An array of the parent that this process has not used.
-    if (own.engine != engine) {
-      Storage::Get()->Free(handle_);
-      return;
-    }
-    if (handle_.dptr != nullptr) {
-      engine->PushSync([handle = handle_](RunContext) { Storage::Get()->Free(handle); },
-                       Device::Cpu(), {}, {own.var},
-                       {.property = FnProperty::kDeleteVariable, .name = "~NDArray"});
-    }
-    engine->DeleteVariable(own.var);
-  } catch (const Error&) {
-    // The engine accepts no more work, because the process is ending. No operation runs that could
-    // use the memory. Storage, which is never destroyed, may therefore reuse it.
-    try {
-      Storage::Get()->Free(handle_);
-    } catch (...) {
-    }
-  } catch (...) {
-    // There is no memory for the operation. The block is lost, which is safe.
-  }
-}
 
 namespace {
 
@@ -173,16 +49,14 @@ constexpr int64_t kMaxStagedBytes = int64_t{1} << 18;
 template <typename Fn>
 void PushWrite(const NDArray& array, const char* name, int priority, Fn fn,
                VariableList reads = {}) {
-  Variable* const var = array.var();
-  const bool keeps_rest = ArrayMemory::Of(array).IsPart();
-  Engine::Get()->PushSync(
-      [fn = std::move(fn), var, keeps_rest](RunContext context) {
-        // Elements that are kept may be missing because an earlier operation failed. The engine
-        // does not check that, because it assumes that a write replaces everything.
-        if (keeps_rest) context.engine->Throw(var);
-        fn();
-      },
-      Device::Cpu(), reads, {var}, {.priority = priority, .name = name});
+  const ArrayMemory memory = ArrayAccess::Memory(array);
+  // Elements that are kept may be missing because an earlier operation failed.
+  const std::span<Variable* const> var(&memory.var, 1);
+  Engine::Get()->PushSync([fn = std::move(fn)](const RunContext&) { fn(); }, Device::Cpu(), reads,
+                          memory.IsPart() ? VariableList() : VariableList(var),
+                          {.priority = priority,
+                           .name = name,
+                           .updates = memory.IsPart() ? VariableList(var) : VariableList()});
 }
 
 /// A function that refers to its caller's variables. It is safe if a wait throws before the
@@ -219,7 +93,7 @@ void WaitOrRevoke(Variable* var, Borrowed& borrowed) {
 void WriteInTurn(const NDArray& array, const char* name, const std::function<void()>& fn) {
   const auto borrowed = std::make_shared<Borrowed>(fn);
   PushWrite(array, name, 0, [borrowed] { borrowed->Call(); });
-  WaitOrRevoke(array.var(), *borrowed);
+  WaitOrRevoke(ArrayAccess::Var(array), *borrowed);
 }
 
 /// Reads the array by `fn` in order with its other operations, and returns when that is done.
@@ -232,8 +106,8 @@ void ReadInTurn(const NDArray& array, const char* name, const std::function<void
     ~Done() { engine->DeleteVariable(var); }
   } done{engine, engine->NewVariable(name)};
   const auto borrowed = std::make_shared<Borrowed>(fn);
-  engine->PushSync([borrowed](RunContext) { borrowed->Call(); }, Device::Cpu(), {array.var()},
-                   {done.var}, {.name = name});
+  engine->PushSync([borrowed](RunContext) { borrowed->Call(); }, Device::Cpu(),
+                   {ArrayAccess::Var(array)}, {done.var}, {.name = name});
   WaitOrRevoke(done.var, *borrowed);
 }
 
@@ -262,67 +136,93 @@ void Fill(const TBlob& dst, double value) {
   });
 }
 
-/// Returns the shortest text that a parameter parses to the same number.
-std::string ScalarText(float value) {
-  char text[32];
-  const std::to_chars_result end = std::to_chars(text, text + sizeof(text), value);
-  return std::string(text, end.ptr);
-}
+/// The copy of an array to another device, as a call on the tape.
+class DeviceCopy final : public RecordedFunction {
+ public:
+  const std::string& name() const override {
+    static const std::string name = "_CrossDeviceCopy";
+    return name;
+  }
+  void Backward(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
+                std::span<const NDArray> in_grads) override {
+    if (req[0] != kAddTo) {
+      CopyFromTo(out_grads[0], in_grads[0]);
+      return;
+    }
+    const NDArray part = out_grads[0].Copy(in_grads[0].device());
+    Invoke("_copy", {&part, 1}, {&in_grads[0], 1}, {}, kAddTo);
+  }
+};
 
-NDArray Binary(const char* op, const NDArray& a, const NDArray& b) {
-  const NDArray inputs[] = {a, b};
-  return Invoke(op, inputs)[0];
-}
-
-NDArray Scalar(const char* op, const NDArray& a, float b) {
-  return Invoke(op, {&a, 1}, {{"scalar", ScalarText(b)}})[0];
-}
-
-NDArray& BinaryInPlace(const char* op, NDArray& a, const NDArray& b) {
-  const NDArray inputs[] = {a, b};
-  Invoke(op, inputs, {&a, 1});
-  return a;
-}
-
-NDArray& ScalarInPlace(const char* op, NDArray& a, float b) {
-  const NDArray input = a;
-  Invoke(op, {&input, 1}, {&a, 1}, {{"scalar", ScalarText(b)}});
-  return a;
+/// Copies with a conversion. Neither array is on the tape.
+void ConvertTo(const NDArray& from, const NDArray& to, int priority) {
+  const std::string type(DTypeName(to.dtype()));
+  if (ComputeDevice(from.device()) == ComputeDevice(to.device())) {
+    Invoke("Cast", {&from, 1}, {&to, 1}, {{"dtype", type}});
+  } else {
+    CopyFromTo(Invoke("Cast", {&from, 1}, {{"dtype", type}})[0], to, priority);
+  }
 }
 
 }  // namespace
 
 namespace ndarray_internal {
 
-ArrayMemory ArrayMemory::Of(const NDArray& array) {
-  NDArray::Chunk& chunk = array.RequireChunk("memory");
-  const int64_t element_bytes = DTypeSizeBytes(array.dtype_);
-  const int64_t begin = array.offset_ * element_bytes;
-  return {.var = chunk.var(),
+ArrayMemory ArrayAccess::Memory(const NDArray& array) {
+  const NDArray::Body& body = array.RequireBody("memory");
+  const int64_t element_bytes = DTypeSizeBytes(body.dtype);
+  const int64_t begin = body.offset * element_bytes;
+  return {.var = body.chunk->var(),
           .begin = begin,
-          .end = begin + array.shape_.Size() * element_bytes,
-          .size = chunk.size_bytes()};
+          .end = begin + body.shape.Size() * element_bytes,
+          .size = body.chunk->size_bytes()};
+}
+
+Variable* ArrayAccess::Var(const NDArray& array) { return array.RequireBody("var").chunk->var(); }
+
+TBlob ArrayAccess::Data(const NDArray& array) {
+  const NDArray::Body& body = array.RequireBody("data");
+  char* const begin = static_cast<char*>(body.chunk->Data());
+  const int64_t offset_bytes = body.offset * DTypeSizeBytes(body.dtype);
+  // An empty array has no memory, and adding to null is undefined.
+  return TBlob(offset_bytes == 0 ? begin : begin + offset_bytes, body.shape, body.dtype,
+               body.chunk->device());
+}
+
+graph::NodeEntry& ArrayAccess::Entry(const NDArray& array) {
+  return array.RequireBody("entry").entry;
+}
+
+NDArray ArrayAccess::WithEntry(const NDArray& array, graph::NodeEntry entry) {
+  auto body = std::make_shared<NDArray::Body>(array.RequireBody("entry"));
+  body->entry = std::move(entry);
+  return NDArray(std::move(body));
 }
 
 }  // namespace ndarray_internal
 
 NDArray::NDArray(const TShape& shape, Device device, DType dtype, bool delay_alloc,
-                 std::string_view tag)
-    : shape_(shape), dtype_(dtype) {
+                 std::string_view tag) {
   const int64_t size_bytes = SizeBytes(shape, dtype);
   if (device.dev_mask() != cpu::kDevMask) RuntimeFor(device);
-  chunk_ = std::make_shared<Chunk>(size_bytes, device, delay_alloc, tag);
+  body_ = std::make_shared<Body>(
+      Body{.chunk = std::make_shared<Chunk>(size_bytes, device, delay_alloc, tag),
+           .shape = shape,
+           .dtype = dtype});
 }
 
-NDArray::NDArray(const TBlob& blob)
-    : chunk_(std::make_shared<Chunk>(blob.dptr_, SizeBytes(blob.shape_, blob.type_flag_),
-                                     blob.device_)),
-      shape_(blob.shape_),
-      dtype_(blob.type_flag_) {}
+NDArray::NDArray(const TBlob& blob) : NDArray(blob, nullptr) {}
+
+NDArray::NDArray(const TBlob& blob, std::shared_ptr<void> owner)
+    : body_(std::make_shared<Body>(
+          Body{.chunk = std::make_shared<Chunk>(blob.dptr_, SizeBytes(blob.shape_, blob.type_flag_),
+                                                blob.device_, std::move(owner)),
+               .shape = blob.shape_,
+               .dtype = blob.type_flag_})) {}
 
 NDArray NDArray::FromVector(std::span<const float> values, const TShape& shape) {
   NDArray array(shape);
-  const index_t size = array.shape_.Size();
+  const index_t size = array.shape().Size();
   if (static_cast<index_t>(values.size()) != size) {
     throw InvalidArgument("NDArray::FromVector: ", values.size(), " elements given, but shape ",
                           shape, " has ", size);
@@ -333,27 +233,35 @@ NDArray NDArray::FromVector(std::span<const float> values, const TShape& shape) 
   return array;
 }
 
-NDArray::Chunk& NDArray::RequireChunk(std::string_view operation) const {
-  if (chunk_ == nullptr) {
+NDArray::Body& NDArray::RequireBody(std::string_view operation) const {
+  if (body_ == nullptr) {
     throw FailedPrecondition("NDArray::", operation, ": there is no array (is_none())");
   }
-  return *chunk_;
+  return *body_;
 }
 
-Device NDArray::device() const { return RequireChunk("device").device(); }
+const TShape& NDArray::shape() const {
+  static const TShape unknown;
+  return body_ == nullptr ? unknown : body_->shape;
+}
 
-Variable* NDArray::var() const { return RequireChunk("var").var(); }
+DType NDArray::dtype() const { return body_ == nullptr ? DType::kFloat32 : body_->dtype; }
+
+Device NDArray::device() const { return RequireBody("device").chunk->device(); }
+
+Variable* NDArray::var() const {
+  Chunk& chunk = *RequireBody("var").chunk;
+  chunk.Expose();
+  return chunk.var();
+}
 
 TBlob NDArray::data() const {
-  Chunk& chunk = RequireChunk("data");
-  char* const begin = static_cast<char*>(chunk.Data());
-  const int64_t offset_bytes = offset_ * DTypeSizeBytes(dtype_);
-  // An empty array has no memory, and adding to null is undefined.
-  return TBlob(offset_bytes == 0 ? begin : begin + offset_bytes, shape_, dtype_, chunk.device());
+  RequireBody("data").chunk->Expose();
+  return ArrayAccess::Data(*this);
 }
 
 void NDArray::WaitToRead() const {
-  if (!is_none()) Engine::Get()->WaitForVar(chunk_->var());
+  if (!is_none()) Engine::Get()->WaitForVar(ArrayAccess::Var(*this));
 }
 
 void NDArray::WaitToWrite() const {
@@ -361,7 +269,7 @@ void NDArray::WaitToWrite() const {
   // The wait comes first to throw errors. The following write waits for the readers, and leaves the
   // variable without an error.
   WaitToRead();
-  Engine::Get()->PushSync([](RunContext) {}, Device::Cpu(), {}, {chunk_->var()},
+  Engine::Get()->PushSync([](RunContext) {}, Device::Cpu(), {}, {ArrayAccess::Var(*this)},
                           {.name = "WaitToWrite"});
   WaitToRead();
 }
@@ -369,14 +277,14 @@ void NDArray::WaitToWrite() const {
 void NDArray::WaitAll() { Engine::Get()->WaitForAll(); }
 
 void NDArray::SyncCopyFromCPU(const void* data, index_t size) {
-  RequireChunk("SyncCopyFromCPU");
-  if (size != shape_.Size()) {
-    throw InvalidArgument("NDArray::SyncCopyFromCPU: ", size, " elements given, but shape ", shape_,
-                          " has ", shape_.Size());
+  RequireBody("SyncCopyFromCPU");
+  if (size != shape().Size()) {
+    throw InvalidArgument("NDArray::SyncCopyFromCPU: ", size, " elements given, but shape ",
+                          shape(), " has ", shape().Size());
   }
-  const int64_t size_bytes = size * DTypeSizeBytes(dtype_);
+  const int64_t size_bytes = size * DTypeSizeBytes(dtype());
   const auto copy = [size_bytes](const NDArray& array, const void* from) {
-    const TBlob blob = array.data();
+    const TBlob blob = ArrayAccess::Data(array);
     CopyBytes(blob.dptr_, blob.device_, from, Device::Cpu(), size_bytes);
   };
   if (size_bytes > kMaxStagedBytes) {
@@ -390,26 +298,26 @@ void NDArray::SyncCopyFromCPU(const void* data, index_t size) {
 }
 
 void NDArray::SyncCopyToCPU(void* data, index_t size) const {
-  RequireChunk("SyncCopyToCPU");
-  if (size != shape_.Size()) {
+  RequireBody("SyncCopyToCPU");
+  if (size != shape().Size()) {
     throw InvalidArgument("NDArray::SyncCopyToCPU: room for ", size, " elements given, but shape ",
-                          shape_, " has ", shape_.Size());
+                          shape(), " has ", shape().Size());
   }
   ReadInTurn(*this, "SyncCopyToCPU", [&] {
-    const TBlob blob = this->data();
-    CopyBytes(data, Device::Cpu(), blob.dptr_, blob.device_, size * DTypeSizeBytes(dtype_));
+    const TBlob blob = ArrayAccess::Data(*this);
+    CopyBytes(data, Device::Cpu(), blob.dptr_, blob.device_, size * DTypeSizeBytes(dtype()));
   });
 }
 
 std::vector<float> NDArray::ToVector() const {
-  RequireChunk("ToVector");
-  const index_t size = shape_.Size();
+  RequireBody("ToVector");
+  const index_t size = shape().Size();
   std::vector<float> values(static_cast<size_t>(size));
-  if (dtype_ == DType::kFloat32) {
+  if (dtype() == DType::kFloat32) {
     SyncCopyToCPU(values.data(), size);
     return values;
   }
-  return VisitDType(dtype_, [&](auto tag) {
+  return VisitDType(dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto typed = std::make_unique<T[]>(values.size());
     SyncCopyToCPU(typed.get(), size);
@@ -418,86 +326,48 @@ std::vector<float> NDArray::ToVector() const {
   });
 }
 
-NDArray NDArray::View(const TShape& shape, index_t offset) const {
-  NDArray view = *this;
-  view.shape_ = shape;
-  view.offset_ += offset;
-  return view;
-}
-
-NDArray NDArray::Slice(index_t begin, index_t end) const {
-  RequireChunk("Slice");
-  if (shape_.ndim() < 1) throw InvalidArgument("NDArray::Slice: a scalar has no rows");
-  if (begin < 0 || begin > end || end > shape_[0]) {
-    throw OutOfRange("NDArray::Slice: rows [", begin, ", ", end, ") of shape ", shape_,
-                     "; expected 0 <= begin <= end <= ", shape_[0]);
-  }
-  TShape shape = shape_;
-  shape[0] = end - begin;
-  return View(shape, begin * shape_.ProdShape(1, shape_.ndim()));
-}
-
-NDArray NDArray::At(index_t i) const {
-  RequireChunk("At");
-  if (shape_.ndim() < 1) throw InvalidArgument("NDArray::At: a scalar has no rows");
-  if (i < 0 || i >= shape_[0]) {
-    throw OutOfRange("NDArray::At: row ", i, " of shape ", shape_, "; expected 0 <= row < ",
-                     shape_[0]);
-  }
-  const TShape shape(std::span<const index_t>(shape_.begin() + 1, shape_.end()));
-  return View(shape, i * shape.Size());
-}
-
-NDArray NDArray::Reshape(const TShape& shape) const {
-  RequireChunk("Reshape");
-  if (!shape.rank_known()) {
-    throw InvalidArgument("NDArray::Reshape: the new shape of ", shape_, " has no rank");
-  }
-  TShape wanted = shape;
-  int open = -1;
-  CheckedSize rest = 1;
-  for (int i = 0; i < shape.ndim(); ++i) {
-    if (shape[i] != TShape::kUnknown) {
-      rest = rest * shape[i];
-    } else if (open < 0) {
-      open = i;
-    } else {
-      throw InvalidArgument("NDArray::Reshape: shape ", shape,
-                            " has several unknown extents; expected at most one");
-    }
-  }
-  const index_t size = shape_.Size();
-  const index_t known = rest.value().value_or(-1);
-  if (open >= 0 && known > 0 && size % known == 0) {
-    wanted[open] = size / known;
-  } else if (open >= 0 || known != size) {
-    throw InvalidArgument("NDArray::Reshape: shape ", shape_, " with ", size,
-                          " elements cannot be seen as ", shape);
-  }
-  return View(wanted, 0);
-}
-
 NDArray NDArray::Copy(Device device) const {
-  RequireChunk("Copy");
-  NDArray copy(shape_, device, dtype_, /*delay_alloc=*/true);
-  CopyFromTo(*this, copy);
+  RequireBody("Copy");
+  if (!ShouldRecord({this, 1})) {
+    NDArray copy(shape(), device, dtype(), /*delay_alloc=*/true);
+    CopyFromTo(*this, copy);
+    return copy;
+  }
+  if (device == this->device()) return Invoke("_copy", {this, 1})[0];
+  const NDArray copy = Detach().Copy(device);
+  RecordCall(std::make_shared<DeviceCopy>(), {this, 1}, {&copy, 1});
   return copy;
 }
+
+NDArray NDArray::AsInContext(Device device) const {
+  return device == this->device() ? *this : Copy(device);
+}
+
+NDArray NDArray::AsType(DType dtype) const {
+  RequireBody("AsType");
+  return Invoke("Cast", {this, 1}, {{"dtype", std::string(DTypeName(dtype))}})[0];
+}
+
+void NDArray::CopyTo(const NDArray& other) const { CopyFromTo(*this, other); }
 
 void CopyFromTo(const NDArray& from, const NDArray& to, int priority) {
   if (from.is_none() || to.is_none()) {
     throw FailedPrecondition("CopyFromTo: ", from.is_none() ? "from" : "to",
                              " is no array (is_none())");
   }
-  if (from.shape() != to.shape() || from.dtype() != to.dtype()) {
-    throw InvalidArgument("CopyFromTo: from is ", from.shape(), " of ", from.dtype(), ", to is ",
-                          to.shape(), " of ", to.dtype(), "; expected the same");
+  if (from.shape() != to.shape()) {
+    throw InvalidArgument("CopyFromTo: from has shape ", from.shape(), ", to has shape ",
+                          to.shape(), "; expected one shape");
   }
-  const ArrayMemory source = ArrayMemory::Of(from);
-  const ArrayMemory target = ArrayMemory::Of(to);
-  if (source.IsSame(target)) return;
+  const ArrayMemory source = ArrayAccess::Memory(from);
+  const ArrayMemory target = ArrayAccess::Memory(to);
+  if (source.IsSame(target) && from.dtype() == to.dtype()) return;
   if (source.Overlaps(target)) {
     throw InvalidArgument("CopyFromTo: from and to share some of their memory, but not all");
+  }
+  if (from.dtype() != to.dtype()) {
+    ConvertTo(from.Detach(), to.Detach(), priority);
+    return;
   }
   // A variable is named once, so a copy between two parts of one array is a write of that array.
   Variable* const reads[] = {source.var};
@@ -505,8 +375,8 @@ void CopyFromTo(const NDArray& from, const NDArray& to, int priority) {
   PushWrite(
       to, "CopyFromTo", priority,
       [from, to] {
-        const TBlob src = from.data();
-        const TBlob dst = to.data();
+        const TBlob src = ArrayAccess::Data(from);
+        const TBlob dst = ArrayAccess::Data(to);
         CopyBytes(dst.dptr_, dst.device_, src.dptr_, src.device_,
                   src.Size() * DTypeSizeBytes(src.type_flag_));
       },
@@ -514,40 +384,15 @@ void CopyFromTo(const NDArray& from, const NDArray& to, int priority) {
 }
 
 NDArray& NDArray::operator=(float value) {
-  RequireChunk("operator=");
+  RequireBody("operator=");
   const bool holds =
-      VisitDType(dtype_, [&](auto tag) { return Holds<typename decltype(tag)::type>(value); });
+      VisitDType(dtype(), [&](auto tag) { return Holds<typename decltype(tag)::type>(value); });
   if (!holds) {
-    throw InvalidArgument("NDArray::operator=: an array of ", dtype_, " cannot hold ", value);
+    throw InvalidArgument("NDArray::operator=: an array of ", dtype(), " cannot hold ", value);
   }
-  PushWrite(*this, "NDArray::operator=", 0, [array = *this, value] { Fill(array.data(), value); });
+  PushWrite(*this, "NDArray::operator=", 0,
+            [array = *this, value] { Fill(ArrayAccess::Data(array), value); });
   return *this;
 }
-
-NDArray& NDArray::operator+=(const NDArray& other) {
-  return BinaryInPlace("elemwise_add", *this, other);
-}
-NDArray& NDArray::operator-=(const NDArray& other) {
-  return BinaryInPlace("elemwise_sub", *this, other);
-}
-NDArray& NDArray::operator*=(const NDArray& other) {
-  return BinaryInPlace("elemwise_mul", *this, other);
-}
-NDArray& NDArray::operator/=(const NDArray& other) {
-  return BinaryInPlace("elemwise_div", *this, other);
-}
-NDArray& NDArray::operator+=(float value) { return ScalarInPlace("_plus_scalar", *this, value); }
-NDArray& NDArray::operator-=(float value) { return ScalarInPlace("_minus_scalar", *this, value); }
-NDArray& NDArray::operator*=(float value) { return ScalarInPlace("_mul_scalar", *this, value); }
-NDArray& NDArray::operator/=(float value) { return ScalarInPlace("_div_scalar", *this, value); }
-
-NDArray operator+(const NDArray& a, const NDArray& b) { return Binary("elemwise_add", a, b); }
-NDArray operator-(const NDArray& a, const NDArray& b) { return Binary("elemwise_sub", a, b); }
-NDArray operator*(const NDArray& a, const NDArray& b) { return Binary("elemwise_mul", a, b); }
-NDArray operator/(const NDArray& a, const NDArray& b) { return Binary("elemwise_div", a, b); }
-NDArray operator+(const NDArray& a, float b) { return Scalar("_plus_scalar", a, b); }
-NDArray operator-(const NDArray& a, float b) { return Scalar("_minus_scalar", a, b); }
-NDArray operator*(const NDArray& a, float b) { return Scalar("_mul_scalar", a, b); }
-NDArray operator/(const NDArray& a, float b) { return Scalar("_div_scalar", a, b); }
 
 }  // namespace tessera

@@ -176,13 +176,13 @@ TEST(NDArrayTest, ReshapeFillsInTheRest) {
   EXPECT_EQ(array.Reshape({-1}).shape(), TShape({12}));
   EXPECT_EQ(array.Reshape({3, 4}).shape(), TShape({3, 4}));
   EXPECT_THAT(array.Reshape({6, -1}).At(5).ToVector(), ElementsAre(10, 11));
-  ExpectError(kInvalid, "(5,None)", [&] { array.Reshape({5, -1}); });
-  ExpectError(kInvalid, "(11,)", [&] { array.Reshape({11}); });
-  ExpectError(kInvalid, "several", [&] { array.Reshape({-1, -1}); });
-  ExpectError(kInvalid, "(0,None)", [&] { array.Reshape({0, -1}); });
+  ExpectError(kInvalid, "(5,None)", [&] { array.Reshape(TShape{5, -1}); });
+  ExpectError(kInvalid, "(11,)", [&] { array.Reshape(TShape{11}); });
+  ExpectError(kInvalid, "several", [&] { array.Reshape(TShape{-1, -1}); });
+  ExpectError(kInvalid, "(0,None)", [&] { array.Reshape(TShape{0, -1}); });
   ExpectError(kInvalid, "no rank", [&] { array.Reshape(TShape()); });
   const index_t huge = index_t{1} << 40;
-  ExpectError(kInvalid, "12 elements", [&] { array.Reshape({huge, huge}); });
+  ExpectError(kInvalid, "12 elements", [&] { array.Reshape(TShape{huge, huge}); });
 }
 
 // Assigning an array to a temporary handle would change no element.
@@ -268,7 +268,7 @@ TEST(NDArrayTest, ScalarsReachTheOperatorExactly) {
 
 TEST(NDArrayTest, ArithmeticRefusesWhatDoesNotFit) {
   const NDArray a({3});
-  ExpectError(kInvalid, "elemwise_add", [&] { a + NDArray({4}); });
+  ExpectError(kInvalid, "broadcast_add", [&] { a + NDArray({4}); });
   ExpectError(kInvalid, "elemwise_mul", [&] { a* NDArray({3}, Device::Cpu(), DType::kFloat64); });
   ExpectError(kInvalid, "is_none", [&] { a + NDArray(); });
 }
@@ -314,11 +314,9 @@ TEST(NDArrayTest, CopiesBetweenPartsOfOneArray) {
   ExpectError(kInvalid, "share some", [&] { CopyFromTo(array.Slice(0, 2), array.Slice(1, 3)); });
 }
 
-TEST(NDArrayTest, CopyingNeedsTheSameShapeAndType) {
+TEST(NDArrayTest, CopyingNeedsTheSameShape) {
   const NDArray array({3});
   ExpectError(kInvalid, "(4,)", [&] { CopyFromTo(array, NDArray({4})); });
-  ExpectError(kInvalid, "float64",
-              [&] { CopyFromTo(array, NDArray({3}, Device::Cpu(), DType::kFloat64)); });
 }
 
 TEST(NDArrayTest, WrapsMemoryOfTheCallers) {

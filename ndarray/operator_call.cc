@@ -6,9 +6,11 @@
 
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
+#include "tessera/ndarray/device_runtime.h"
 #include "tessera/ndarray/finite_check.h"
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource_manager.h"
+#include "tessera/storage/storage.h"
 
 namespace tessera {
 namespace {
@@ -17,144 +19,146 @@ using graph::BackwardProperty;
 
 size_t At(int index) { return static_cast<size_t>(index); }
 
+/// Memory of a blob for one call.
+class Workspace {
+ public:
+  Workspace(const TBlob& like, Device device, std::string_view tag)
+      : handle_(Storage::Get()->Alloc(like.Size() * DTypeSizeBytes(like.type_flag_), device, tag)),
+        blob_(handle_.dptr, like.shape_, like.type_flag_, device) {}
+  ~Workspace() { Storage::Get()->Free(handle_); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  const TBlob& blob() const { return blob_; }
+
+ private:
+  const Storage::Handle handle_;
+  const TBlob blob_;
+};
+
+/// The arguments of Operator::Backward, in place of a list of inputs.
+struct BackwardArguments {
+  BackwardArguments(const BackwardProperty& property, std::span<const TBlob> inputs)
+      : out_grad(At(property.num_forward_outputs())),
+        in_data(At(property.num_forward_inputs())),
+        out_data(out_grad.size()) {
+    const auto& sources = property.sources();
+    for (size_t i = 0; i < sources.size(); ++i) {
+      auto& list = sources[i].role == BackwardProperty::Role::kOutGrad  ? out_grad
+                   : sources[i].role == BackwardProperty::Role::kInData ? in_data
+                                                                        : out_data;
+      list[At(sources[i].index)] = inputs[i];
+    }
+  }
+
+  std::vector<TBlob> out_grad, in_data, out_data;
+};
+
 }  // namespace
 
-OperatorCall::OperatorCall(std::string node, const OperatorProperty& property, Device device,
-                           std::span<const TShape> in_shape, std::span<const DType> in_type,
-                           std::vector<OpReqType> req)
+OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property,
+                           Device device, std::span<const TShape> in_shape,
+                           std::span<const DType> in_type, std::vector<OpReqType> req)
     : node_(std::move(node)),
-      op_name_(property.TypeString()),
+      property_(std::move(property)),
+      backward_(dynamic_cast<const BackwardProperty*>(property_.get())),
+      op_name_(property_->TypeString()),
       device_(device),
       req_(std::move(req)),
       checks_finite_(ndarray_internal::ChecksFinite()) {
-  if (checks_finite_) {
-    input_names_ = property.ListArguments();
-    output_names_ = property.ListOutputs();
-    output_names_.resize(At(property.NumVisibleOutputs()));
-    mutated_ = property.MutatedInputs();
-  }
-  const auto* const backward = dynamic_cast<const BackwardProperty*>(&property);
-  const OperatorProperty& forward = backward == nullptr ? property : *backward->forward();
-  is_backward_ = backward != nullptr;
+  const OperatorProperty& forward = backward_ == nullptr ? *property_ : *backward_->forward();
   operator_ = forward.CreateOperator(device, in_shape, in_type);
-  for (const ResourceRequest request :
-       is_backward_ ? forward.BackwardResource(in_shape) : forward.ForwardResource(in_shape)) {
+  for (const ResourceRequest request : backward_ == nullptr ? forward.ForwardResource(in_shape)
+                                                            : forward.BackwardResource(in_shape)) {
     const ResourceHandle resource = ResourceManager::Get()->Request(device, request);
     resources_.push_back(resource.resource);
     resource_vars_.push_back(resource.var);
   }
-  in_data_.resize(in_shape.size());
-  if (backward == nullptr) {
-    for (size_t i = 0; i < in_shape.size(); ++i) places_.push_back({&in_data_, i});
-    return;
-  }
-  out_grad_.resize(forward.ListOutputs().size());
-  out_data_.resize(out_grad_.size());
-  for (const auto& [role, index] : backward->sources()) {
-    switch (role) {
-      case BackwardProperty::Role::kOutGrad:
-        places_.push_back({&out_grad_, At(index)});
-        break;
-      case BackwardProperty::Role::kInData:
-        places_.push_back({&in_data_, At(index)});
-        break;
-      case BackwardProperty::Role::kOutData:
-        places_.push_back({&out_data_, At(index)});
-        break;
-    }
+  const bool adds = std::find(req_.begin(), req_.end(), kAddTo) != req_.end();
+  if (adds && !operator_->AcceptsAddTo()) {
+    adder_ = OperatorRegistry::Get().FindOrCreate("_copy", {});
   }
 }
 
-void OperatorCall::SetMemory(std::span<const TBlob> inputs, std::span<const TBlob> outputs) {
-  TESSERA_DCHECK(inputs.size() == places_.size());
-  for (size_t i = 0; i < inputs.size(); ++i) (*places_[i].list)[places_[i].index] = inputs[i];
-  targets_.assign(outputs.begin(), outputs.end());
-  has_memory_ = true;
-  workspaces_.clear();
-  adders_.clear();
-  if (operator_->AcceptsAddTo()) return;
-  const auto copy = OperatorRegistry::Get().Create("_copy", {});
-  for (size_t i = 0; i < targets_.size(); ++i) {
-    if (req_[i] != kAddTo) continue;
-    const TBlob& target = targets_[i];
-    workspaces_.emplace_back(target.shape_, device_, target.type_flag_, /*delay_alloc=*/true,
-                             op_name_);
-    const std::vector<TShape> shape = {target.shape_};
-    const std::vector<DType> type = {target.type_flag_};
-    adders_.push_back(copy->CreateOperator(device_, shape, type));
-  }
-}
-
-void OperatorCall::Run(CallMode mode, void* stream) {
+void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
+                       std::span<const TBlob> outputs) const {
   const OpContext context{.is_train = mode.is_train,
                           .needs_gradient = mode.needs_gradient,
                           .stream = stream,
                           .requested = resources_};
   try {
-    if (workspaces_.empty()) {
-      RunOperator(context, req_, targets_);
+    if (adder_ == nullptr) {
+      RunOperator(context, inputs, req_, outputs);
     } else {
-      RunAndAdd(context);
+      RunAndAdd(context, inputs, outputs);
     }
-    if (checks_finite_) CheckOutputs(stream);
+    if (checks_finite_) CheckOutputs(stream, inputs, outputs);
   } catch (const Error& error) {
-    throw Error(error.code(), Where() + ": " + error.what());
+    throw Error(error.code(), Where(inputs) + ": " + error.what());
   }
 }
 
-void OperatorCall::RunOperator(const OpContext& context, std::span<const OpReqType> req,
-                               std::span<const TBlob> targets) {
-  if (is_backward_) {
-    operator_->Backward(context, out_grad_, in_data_, out_data_, req, targets);
-  } else {
-    operator_->Forward(context, in_data_, req, targets);
+void OperatorCall::RunOperator(const OpContext& context, std::span<const TBlob> inputs,
+                               std::span<const OpReqType> req,
+                               std::span<const TBlob> outputs) const {
+  if (backward_ == nullptr) {
+    operator_->Forward(context, inputs, req, outputs);
+    return;
   }
+  const BackwardArguments arguments(*backward_, inputs);
+  operator_->Backward(context, arguments.out_grad, arguments.in_data, arguments.out_data, req,
+                      outputs);
 }
 
-void OperatorCall::RunAndAdd(const OpContext& context) {
+void OperatorCall::RunAndAdd(const OpContext& context, std::span<const TBlob> inputs,
+                             std::span<const TBlob> outputs) const {
   std::vector<OpReqType> req = req_;
-  std::vector<TBlob> targets = targets_;
-  std::vector<size_t> added;
+  std::vector<TBlob> targets(outputs.begin(), outputs.end());
+  std::vector<std::unique_ptr<Workspace>> workspaces(targets.size());
   for (size_t i = 0; i < targets.size(); ++i) {
     if (req[i] != kAddTo) continue;
     req[i] = kWriteTo;
-    targets[i] = workspaces_[added.size()].data();
-    added.push_back(i);
+    workspaces[i] = std::make_unique<Workspace>(outputs[i], device_, op_name_);
+    targets[i] = workspaces[i]->blob();
   }
-  RunOperator(context, req, targets);
+  RunOperator(context, inputs, req, targets);
   const OpReqType add[] = {kAddTo};
-  for (size_t k = 0; k < added.size(); ++k) {
-    adders_[k]->Forward({.stream = context.stream}, {&targets[added[k]], 1}, add,
-                        {&targets_[added[k]], 1});
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (workspaces[i] == nullptr) continue;
+    const std::unique_ptr<Operator> adder =
+        adder_->CreateOperator(device_, {&targets[i].shape_, 1}, {&targets[i].type_flag_, 1});
+    adder->Forward({.stream = context.stream}, {&targets[i], 1}, add, {&outputs[i], 1});
   }
+  // The workspaces are freed now.
+  if (context.stream != nullptr) RuntimeFor(device_).Wait(context.stream);
 }
 
-void OperatorCall::CheckOutputs(void* stream) const {
-  std::vector<ndarray_internal::NamedBlob> inputs, outputs;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    inputs.push_back({input_names_[i], (*places_[i].list)[places_[i].index]});
+void OperatorCall::CheckOutputs(void* stream, std::span<const TBlob> inputs,
+                                std::span<const TBlob> outputs) const {
+  const std::vector<std::string> input_names = property_->ListArguments();
+  const std::vector<std::string> output_names = property_->ListOutputs();
+  const std::vector<int> mutated = property_->MutatedInputs();
+  std::vector<ndarray_internal::NamedBlob> read, written;
+  for (size_t i = 0; i < inputs.size(); ++i) read.push_back({input_names[i], inputs[i]});
+  for (size_t i = 0; i < At(property_->NumVisibleOutputs()); ++i) {
+    if (req_[i] != kNullOp) written.push_back({output_names[i], outputs[i]});
   }
-  for (size_t i = 0; i < output_names_.size(); ++i) {
-    if (req_[i] != kNullOp) outputs.push_back({output_names_[i], targets_[i]});
+  for (size_t i = 0; i < mutated.size(); ++i) {
+    if (req_[outputs.size() + i] != kNullOp) written.push_back(read[At(mutated[i])]);
   }
-  for (size_t i = 0; i < mutated_.size(); ++i) {
-    if (req_[targets_.size() + i] != kNullOp) outputs.push_back(inputs[At(mutated_[i])]);
-  }
-  CheckFinite(inputs, outputs, stream);
+  CheckFinite(read, written, stream);
 }
 
-std::string OperatorCall::Where() const {
+std::string OperatorCall::Where(std::span<const TBlob> inputs) const {
   std::string text = node_.empty() ? op_name_ : "node \"" + node_ + "\" (" + op_name_;
   text += " of";
   const char* separator = " ";
-  for (const auto* list : {&out_grad_, &in_data_, &out_data_}) {
-    for (const TBlob& blob : *list) {
-      if (blob.dptr_ == nullptr) continue;
-      text += separator;
-      text += DTypeName(blob.type_flag_);
-      text += blob.shape_.ToString();
-      separator = ", ";
-    }
+  for (const TBlob& blob : inputs) {
+    if (blob.dptr_ == nullptr) continue;
+    text += separator;
+    text += DTypeName(blob.type_flag_);
+    text += blob.shape_.ToString();
+    separator = ", ";
   }
   return node_.empty() ? text : text + ")";
 }

@@ -13,17 +13,21 @@
 
 namespace tessera {
 
+namespace graph {
+class BackwardProperty;
+}  // namespace graph
+
 /// The mode of a call.
 struct CallMode {
   bool is_train = false;        ///< OpContext::is_train
   bool needs_gradient = false;  ///< OpContext::needs_gradient
 };
 
-/// A prepared call of an operator, or of the gradient of one: the operator, its resources, its
-/// requests and its memory. Every call in Tessera takes place here: imperative ones, those of
-/// executors and those of the tape.
+/// A prepared call of an operator, or of the gradient of one: the operator, its resources and its
+/// requests, for arrays of given shapes and types. Every call in Tessera takes place here:
+/// imperative ones, those of executors and those of the tape.
 ///
-/// Threads: one engine operation at a time runs a call.
+/// Threads: calls of Run may overlap, except that resource_vars() orders those that use resources.
 class OperatorCall {
  public:
   /// Prepares a call of `property`, a registered operator's or a graph::BackwardProperty, on a
@@ -31,7 +35,7 @@ class OperatorCall {
   /// the operator that it belongs to. `req` has one entry for each output, then one for each
   /// mutated input. `node` is the node's name for errors, or empty. Throws what
   /// OperatorProperty::CreateOperator throws.
-  OperatorCall(std::string node, const OperatorProperty& property, Device device,
+  OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property, Device device,
                std::span<const TShape> in_shape, std::span<const DType> in_type,
                std::vector<OpReqType> req);
 
@@ -43,54 +47,36 @@ class OperatorCall {
   /// Returns the variables of the resources, which the call writes.
   const std::vector<Variable*>& resource_vars() const { return resource_vars_; }
 
-  /// Sets the memory of the property's inputs and outputs. A blob may be empty where the request is
-  /// kNullOp.
-  void SetMemory(std::span<const TBlob> inputs, std::span<const TBlob> outputs);
-  /// Returns whether SetMemory has been called.
-  bool has_memory() const { return has_memory_; }
-
-  /// Runs the operator on its memory. `stream` is OpContext::stream. Throws what the operator
-  /// throws, with the names of node and operator and the inputs' shapes. With the setting
+  /// Runs the operator on memory: the blobs of the property's inputs and outputs. The blob of an
+  /// output whose request is kNullOp may be empty. `stream` is OpContext::stream. Throws what the
+  /// operator throws, with the names of node and operator and the inputs' shapes. With the setting
   /// TESSERA_CHECK_FINITE, also throws Error(kOutOfRange) if an element of a visible output or of a
   /// mutated input is NaN or infinite afterwards.
-  void Run(CallMode mode, void* stream);
+  void Run(CallMode mode, void* stream, std::span<const TBlob> inputs,
+           std::span<const TBlob> outputs) const;
 
  private:
-  void RunOperator(const OpContext& context, std::span<const OpReqType> req,
-                   std::span<const TBlob> targets);
-  void RunAndAdd(const OpContext& context);
-  void CheckOutputs(void* stream) const;
-  std::string Where() const;
+  void RunOperator(const OpContext& context, std::span<const TBlob> inputs,
+                   std::span<const OpReqType> req, std::span<const TBlob> outputs) const;
+  void RunAndAdd(const OpContext& context, std::span<const TBlob> inputs,
+                 std::span<const TBlob> outputs) const;
+  void CheckOutputs(void* stream, std::span<const TBlob> inputs,
+                    std::span<const TBlob> outputs) const;
+  std::string Where(std::span<const TBlob> inputs) const;
 
   const std::string node_;
-  const std::string op_name_;
+  const std::shared_ptr<const OperatorProperty> property_;
+  const graph::BackwardProperty* const backward_;  // property_, or null for a forward call
+  const std::string& op_name_;
   const Device device_;
   std::unique_ptr<Operator> operator_;
-  std::vector<OpReqType> req_;
+  const std::vector<OpReqType> req_;
   std::vector<Resource*> resources_;
   std::vector<Variable*> resource_vars_;
-
-  /// The place of an input: a position in the list that RunOperator passes.
-  struct Place {
-    std::vector<TBlob>* list;
-    size_t index;
-  };
-  bool is_backward_ = false;
-  bool has_memory_ = false;
-  std::vector<Place> places_;
-  std::vector<TBlob> out_grad_, in_data_, out_data_;
-  std::vector<TBlob> targets_;  // outputs, or the inputs' gradients
-
-  // If outputs are checked: the names of all inputs, those of the visible outputs, and the inputs
-  // that change.
   const bool checks_finite_;
-  std::vector<std::string> input_names_, output_names_;
-  std::vector<int> mutated_;
-
-  // Where the operator does not accept kAddTo: one workspace for each output that is added to, and
-  // the operator that adds it.
-  std::vector<NDArray> workspaces_;
-  std::vector<std::unique_ptr<Operator>> adders_;
+  /// The property of the operator that adds to outputs, if operator_ does not accept kAddTo and
+  /// some request is kAddTo.
+  std::shared_ptr<const OperatorProperty> adder_;
 };
 
 }  // namespace tessera

@@ -213,7 +213,7 @@ class GraphExecutor final : public Executor {
       const Inputs& of_operator = forward == nullptr ? inputs : inputs_of.at(forward);
       steps->emplace_back(
           step,
-          std::make_unique<OperatorCall>(step.node->name, *step.node->property, device_,
+          std::make_unique<OperatorCall>(step.node->name, step.node->property, device_,
                                          of_operator.shapes, of_operator.types, step.req),
           values);
     }

@@ -31,7 +31,8 @@ PreparedStep::PreparedStep(const graph::Step& step, std::unique_ptr<OperatorCall
     }
     return result;
   };
-  call_->SetMemory(blobs(step.inputs), blobs(step.outputs));
+  inputs_ = blobs(step.inputs);
+  outputs_ = blobs(step.outputs);
   for (const int value : step.Writes()) {
     AddUnique(&writes_, values[static_cast<size_t>(value)].var);
     elements_ += values[static_cast<size_t>(value)].blob.Size();

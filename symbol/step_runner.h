@@ -23,7 +23,7 @@ class PreparedStep {
   PreparedStep(const graph::Step& step, std::unique_ptr<OperatorCall> call,
                const std::vector<BoundValue>& values);
 
-  void Run(CallMode mode, void* stream) const { call_->Run(mode, stream); }
+  void Run(CallMode mode, void* stream) const { call_->Run(mode, stream, inputs_, outputs_); }
 
   /// Returns the number of elements read and written, a measure of the step's duration.
   index_t elements() const { return elements_; }
@@ -32,6 +32,8 @@ class PreparedStep {
 
  private:
   std::unique_ptr<OperatorCall> call_;
+  std::vector<TBlob> inputs_;
+  std::vector<TBlob> outputs_;
   std::vector<Variable*> reads_;
   std::vector<Variable*> writes_;
   index_t elements_ = 0;

@@ -1,0 +1,93 @@
+#include <utility>
+
+#include "tessera/base/error.h"
+#include "tessera/ndarray/array_body.h"
+
+namespace tessera {
+
+NDArray::Chunk::Chunk(int64_t size_bytes, Device device, bool delay_alloc, std::string_view tag)
+    : size_bytes_(size_bytes), device_(device), tag_(tag) {
+  if (!delay_alloc) Data();
+  try {
+    first_ = {Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr};
+  } catch (...) {
+    Storage::Get()->Free(handle_);
+    throw;
+  }
+}
+
+NDArray::Chunk::Chunk(void* external, int64_t size_bytes, Device device,
+                      std::shared_ptr<void> owner)
+    : size_bytes_(size_bytes),
+      device_(device),
+      tag_("NDArray"),
+      first_{Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr},
+      owner_(std::move(owner)),
+      data_(external),
+      has_data_(true) {}
+
+NDArray::Chunk::~Chunk() {
+  Engine* const engine = Engine::Get();
+  const EngineVariable own = *current_.load(std::memory_order_relaxed);
+  for (const EngineVariable* renewed = current_.load(std::memory_order_relaxed);
+       renewed != &first_;) {
+    delete std::exchange(renewed, renewed->of_parent);
+  }
+  try {
+    // An array of the parent that this process has not used.
+    if (own.engine != engine) {
+      Storage::Get()->Free(handle_);
+      return;
+    }
+    const bool has_memory = handle_.dptr != nullptr || owner_ != nullptr;
+    if (has_memory && exposed_.load(std::memory_order_relaxed)) {
+      engine->PushSync([handle = handle_,
+                        owner = std::move(owner_)](RunContext) { Storage::Get()->Free(handle); },
+                       Device::Cpu(), {}, {own.var},
+                       {.property = FnProperty::kDeleteVariable, .name = "~NDArray"});
+    } else {
+      Storage::Get()->Free(std::exchange(handle_, {}));
+    }
+    engine->DeleteVariable(own.var);
+  } catch (const Error&) {
+    // The engine accepts no more work, because the process is ending. No operation runs that could
+    // use the memory. Storage, which is never destroyed, may therefore reuse it.
+    try {
+      Storage::Get()->Free(handle_);
+    } catch (...) {
+    }
+  } catch (...) {
+    // There is no memory for the operation. The block is lost, which is safe.
+  }
+}
+
+void* NDArray::Chunk::Allocate() {
+  // Several operations may read an array that no operation has written.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!has_data_.load(std::memory_order_relaxed)) {
+    handle_ = Storage::Get()->Alloc(size_bytes_, device_, tag_);
+    data_ = handle_.dptr;
+    has_data_.store(true, std::memory_order_release);
+  }
+  return data_;
+}
+
+const NDArray::Chunk::EngineVariable* NDArray::Chunk::RenewAfterFork(
+    Engine* engine, const EngineVariable* of_parent) {
+  if (!of_parent->engine->IsIdle(of_parent->var)) {
+    throw FailedPrecondition(
+        "NDArray: the array was being written when this process was forked; expected a wait, as by "
+        "NDArray::WaitAll, before the fork");
+  }
+  of_parent->engine->Throw(of_parent->var);
+  auto renewed = std::make_unique<EngineVariable>(
+      EngineVariable{engine, engine->NewVariable(tag_), of_parent});
+  const EngineVariable* current = of_parent;
+  if (current_.compare_exchange_strong(current, renewed.get(), std::memory_order_acq_rel)) {
+    return renewed.release();
+  }
+  engine->DeleteVariable(renewed->var);
+  return current;  // another thread's
+}
+
+}  // namespace tessera
