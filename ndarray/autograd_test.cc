@@ -437,13 +437,13 @@ TEST(AutogradTest, ADeepTapeIsFreedWithoutRecursion) {
   NDArray y = x;
   {
     const autograd::Record record;
-    for (int i = 0; i < 100000; ++i) y = y + 1.0f;
+    for (int i = 0; i < 20000; ++i) y = y + 1.0f;
   }
   y.Backward();
   EXPECT_THAT(x.grad().ToVector(), ElementsAre(1));
   {
     const autograd::Record record;
-    for (int i = 0; i < 100000; ++i) y = y + x;
+    for (int i = 0; i < 20000; ++i) y = y + x;
   }
   y = NDArray();
 }
