@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/kernel.h"
 
 namespace tessera {
@@ -38,6 +39,10 @@ class AddNProperty final : public ParameterizedProperty<AddNParameters> {
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
                                              std::span<const int>) const override {
     return {out_grad[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    for (int i = 0; i < param_.num_args; ++i) builder->SetInGrad(i, builder->OutGrad(0));
+    return true;
   }
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {

@@ -1,6 +1,7 @@
 #include "tessera/ops/elemwise/binary.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,7 +35,20 @@ class BinaryFamilyProperty : public ParameterizedProperty<Parameters> {
   }
 
  protected:
+  /// Returns whether the gradient of an operand, 0 for lhs and 1 for rhs, is a graph.
+  bool HasGraph(int side) const {
+    return (side == 0 ? row_.left_form : row_.right_form) == kZero || GraphOf(side) != nullptr;
+  }
+  /// Returns the gradient of an operand.
+  Term Gradient(int side, const Term& g, const Term& a, const Term& b, const Term& y) const {
+    if ((side == 0 ? row_.left_form : row_.right_form) == kZero) return 0;
+    return GraphOf(side)(g, a, b, y);
+  }
+
   const BinaryRow& row_;
+
+ private:
+  BinaryGraph GraphOf(int side) const { return side == 0 ? row_.left_graph : row_.right_graph; }
 };
 
 /// The property of an operator of two arrays.
@@ -56,6 +70,19 @@ class TwoArraysProperty : public BinaryFamilyProperty<NoParameters> {
     if (reads(row_.right_form, row_.left_form)) needed.push_back(in_data[1]);
     return needed;
   }
+
+ protected:
+  /// Builds the gradients, from values that are marked as `mark` says.
+  template <typename Mark>
+  bool BuildGradients(GradientBuilder* builder, const Mark& mark, Term* left, Term* right) const {
+    if (!HasGraph(0) || !HasGraph(1)) return false;
+    const auto term = [&](GradientBuilder::Value value) { return mark(Term(builder, value)); };
+    const Term g = term(builder->OutGrad(0)), a = term(builder->Input(0)),
+               b = term(builder->Input(1)), y = term(builder->Output(0));
+    *left = Gradient(0, g, a, b, y);
+    *right = Gradient(1, g, a, b, y);
+    return true;
+  }
 };
 
 class ElementwiseProperty final : public TwoArraysProperty {
@@ -71,6 +98,13 @@ class ElementwiseProperty final : public TwoArraysProperty {
     MergeShape(*this, "lhs", &(*in_shape)[0], shape);
     MergeShape(*this, "rhs", &(*in_shape)[1], shape);
     return shape.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    Term left = 0, right = 0;
+    if (!BuildGradients(builder, std::mem_fn(&Term::Whole), &left, &right)) return false;
+    SetInGrad(builder, 0, left);
+    SetInGrad(builder, 1, right);
+    return true;
   }
 };
 
@@ -108,6 +142,29 @@ class BroadcastProperty final : public TwoArraysProperty {
     if (in_shape[0] == in_shape[1]) return {};
     return {{ResourceRequest::Type::kTempSpace}};
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    Term left = 0, right = 0;
+    if (!BuildGradients(builder, std::mem_fn(&Term::Broadcast), &left, &right)) return false;
+    if (!left.is_number() && left.value() == right.value()) {
+      const std::vector<Term> sums = SumsOfCopies(builder, left);
+      SetInGrad(builder, 0, sums[0]);
+      SetInGrad(builder, 1, sums[1]);
+      return true;
+    }
+    SetInGrad(builder, 0, left.is_number() ? left : SumsOfCopies(builder, left)[0]);
+    SetInGrad(builder, 1, right.is_number() ? right : SumsOfCopies(builder, right)[1]);
+    return true;
+  }
+
+ private:
+  /// Returns the sums of a gradient like the output over the copies of lhs's elements and of rhs's,
+  /// which are the gradients of broadcast_add.
+  static std::vector<Term> SumsOfCopies(GradientBuilder* builder, const Term& gradient) {
+    return ApplyAdjoint(
+        {.op = "broadcast_add",
+         .out_grads = {gradient},
+         .inputs = {Term(builder, builder->Input(0)), Term(builder, builder->Input(1))}});
+  }
 };
 
 struct ScalarParameters {
@@ -123,7 +180,9 @@ struct ScalarParameters {
 class ScalarProperty final : public BinaryFamilyProperty<ScalarParameters> {
  public:
   ScalarProperty(const BinaryRow* row, bool is_reverse)
-      : BinaryFamilyProperty(row), form_(is_reverse ? row->right_form : row->left_form) {}
+      : BinaryFamilyProperty(row),
+        is_reverse_(is_reverse),
+        form_(is_reverse ? row->right_form : row->left_form) {}
 
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
                                              std::span<const int> in_data,
@@ -137,8 +196,19 @@ class ScalarProperty final : public BinaryFamilyProperty<ScalarParameters> {
     MergeShape(*this, "data", &(*in_shape)[0], (*out_shape)[0]);
     return (*in_shape)[0].known();
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const int side = is_reverse_ ? 1 : 0;
+    if (!HasGraph(side)) return false;
+    const Term g(builder, builder->OutGrad(0)), data(builder, builder->Input(0)),
+        y(builder, builder->Output(0)), number = param_.scalar;
+    const Term& a = is_reverse_ ? number : data;
+    const Term& b = is_reverse_ ? data : number;
+    SetInGrad(builder, 0, Gradient(side, g, a, b, y));
+    return true;
+  }
 
  private:
+  const bool is_reverse_;
   const OperandGradient form_;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/map.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/reduce/reduce.h"
 #include "tessera/ops/table.h"
 
@@ -20,6 +21,10 @@ enum class OperandGradient {
   kBoth,    ///< f(g, lhs, rhs)
 };
 
+/// The formula of an operand's gradient, from the head gradient g, the operands a and b, one of
+/// which may be a number, and the output y.
+using BinaryGraph = Term (*)(const Term& g, const Term& a, const Term& b, const Term& y);
+
 /// One function, under the names of its operators. A name is empty where there is no such operator.
 struct BinaryRow {
   std::string_view elementwise;     ///< of two arrays of one shape
@@ -32,6 +37,9 @@ struct BinaryRow {
   MapFunction left{};                                  ///< for kZero, the identity
   OperandGradient right_form = OperandGradient::kZero;
   MapFunction right{};
+  /// The gradients as graphs; null if there are none. A gradient of 0 needs none.
+  BinaryGraph left_graph = nullptr;
+  BinaryGraph right_graph = nullptr;
 };
 
 /// Registers operators from a table whose functions, and `sum`, were compiled for that kind of

@@ -1,5 +1,6 @@
 // Arithmetic of two arrays, or of an array and a number: rows of RegisterBinary. Integers wrap
 // around; their quotients are cut off towards 0, and division by 0 gives 0.
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -96,57 +97,85 @@ BinaryRow Row(BinaryRow row) {
   return row;
 }
 
-[[maybe_unused]] const bool kRegistered = RegisterBinary(
-    TESSERA_TABLE_PLACE, MakeReduceFunction<SumReducer>(),
-    {
-        Row<kArithmetic, op::plus, kLinear, op::identity, kLinear, op::identity>(
-            {.elementwise = "elemwise_add",
-             .broadcast = "broadcast_add",
-             .scalar = "_plus_scalar",
-             .formula = "lhs + rhs"}),
-        Row<kArithmetic, op::minus, kLinear, op::identity, kLinear, op::negation>(
-            {.elementwise = "elemwise_sub",
-             .broadcast = "broadcast_sub",
-             .scalar = "_minus_scalar",
-             .reverse_scalar = "_rminus_scalar",
-             .formula = "lhs - rhs"}),
-        Row<kArithmetic, op::mul, kOther, op::mul, kOther, op::mul>({.elementwise = "elemwise_mul",
-                                                                     .broadcast = "broadcast_mul",
-                                                                     .scalar = "_mul_scalar",
-                                                                     .formula = "lhs * rhs"}),
-        Row<kArithmetic, Quotient, kOther, Quotient, kBoth, DivRight>(
-            {.elementwise = "elemwise_div",
-             .broadcast = "broadcast_div",
-             .scalar = "_div_scalar",
-             .reverse_scalar = "_rdiv_scalar",
-             .formula = "lhs / rhs"}),
-        Row<kArithmetic, Remainder, kLinear, op::identity, kBoth, ModRight>(
-            {.elementwise = "_mod",
-             .broadcast = "broadcast_mod",
-             .scalar = "_mod_scalar",
-             .reverse_scalar = "_rmod_scalar",
-             .formula = "the remainder of lhs / rhs, with the sign of rhs"}),
-        Row<kReal, Power, kBoth, PowerLeft, kBoth, PowerRight>({.elementwise = "_power",
-                                                                .broadcast = "broadcast_power",
-                                                                .scalar = "_power_scalar",
-                                                                .reverse_scalar = "_rpower_scalar",
-                                                                .formula = "lhs to the power rhs"}),
-        Row<kReal, Hypotenuse, kBoth, HypotLeft, kBoth, HypotRight>(
-            {.elementwise = "_hypot",
-             .broadcast = "broadcast_hypot",
-             .scalar = "_hypot_scalar",
-             .formula = "sqrt(lhs^2 + rhs^2)"}),
-        Row<kArithmetic, op::maximum, kBoth, MaximumLeft, kBoth, MaximumRight>(
-            {.elementwise = "_maximum",
-             .broadcast = "broadcast_maximum",
-             .scalar = "_maximum_scalar",
-             .formula = "the larger of lhs and rhs"}),
-        Row<kArithmetic, op::minimum, kBoth, MinimumLeft, kBoth, MinimumRight>(
-            {.elementwise = "_minimum",
-             .broadcast = "broadcast_minimum",
-             .scalar = "_minimum_scalar",
-             .formula = "the smaller of lhs and rhs"}),
-    });
+Term LogOf(const Term& a) { return a.is_number() ? Term(std::log(a.number())) : Apply("log", {a}); }
+
+/// The formula of a gradient.
+#define TESSERA_GRAPH(expression)                                                   \
+  [](const Term& g, [[maybe_unused]] const Term& a, [[maybe_unused]] const Term& b, \
+     [[maybe_unused]] const Term& y) -> Term { return expression; }
+
+[[maybe_unused]] const bool kRegistered =
+    RegisterBinary(TESSERA_TABLE_PLACE, MakeReduceFunction<SumReducer>(),
+                   {
+                       Row<kArithmetic, op::plus, kLinear, op::identity, kLinear, op::identity>(
+                           {.elementwise = "elemwise_add",
+                            .broadcast = "broadcast_add",
+                            .scalar = "_plus_scalar",
+                            .formula = "lhs + rhs",
+                            .left_graph = TESSERA_GRAPH(g),
+                            .right_graph = TESSERA_GRAPH(g)}),
+                       Row<kArithmetic, op::minus, kLinear, op::identity, kLinear, op::negation>(
+                           {.elementwise = "elemwise_sub",
+                            .broadcast = "broadcast_sub",
+                            .scalar = "_minus_scalar",
+                            .reverse_scalar = "_rminus_scalar",
+                            .formula = "lhs - rhs",
+                            .left_graph = TESSERA_GRAPH(g),
+                            .right_graph = TESSERA_GRAPH(-g)}),
+                       Row<kArithmetic, op::mul, kOther, op::mul, kOther, op::mul>(
+                           {.elementwise = "elemwise_mul",
+                            .broadcast = "broadcast_mul",
+                            .scalar = "_mul_scalar",
+                            .formula = "lhs * rhs",
+                            .left_graph = TESSERA_GRAPH(g * b),
+                            .right_graph = TESSERA_GRAPH(g * a)}),
+                       Row<kArithmetic, Quotient, kOther, Quotient, kBoth, DivRight>(
+                           {.elementwise = "elemwise_div",
+                            .broadcast = "broadcast_div",
+                            .scalar = "_div_scalar",
+                            .reverse_scalar = "_rdiv_scalar",
+                            .formula = "lhs / rhs",
+                            .left_graph = TESSERA_GRAPH(g / b),
+                            .right_graph = TESSERA_GRAPH(-(g * a / (b * b)))}),
+                       Row<kArithmetic, Remainder, kLinear, op::identity, kBoth, ModRight>(
+                           {.elementwise = "_mod",
+                            .broadcast = "broadcast_mod",
+                            .scalar = "_mod_scalar",
+                            .reverse_scalar = "_rmod_scalar",
+                            .formula = "the remainder of lhs / rhs, with the sign of rhs",
+                            .left_graph = TESSERA_GRAPH(g),
+                            .right_graph = TESSERA_GRAPH(-(g * Apply("floor", {a / b})))}),
+                       Row<kReal, Power, kBoth, PowerLeft, kBoth, PowerRight>(
+                           {.elementwise = "_power",
+                            .broadcast = "broadcast_power",
+                            .scalar = "_power_scalar",
+                            .reverse_scalar = "_rpower_scalar",
+                            .formula = "lhs to the power rhs",
+                            .left_graph = TESSERA_GRAPH(g * b * PowerOf(a, b - 1)),
+                            .right_graph = TESSERA_GRAPH(g * y * LogOf(a))}),
+                       Row<kReal, Hypotenuse, kBoth, HypotLeft, kBoth, HypotRight>(
+                           {.elementwise = "_hypot",
+                            .broadcast = "broadcast_hypot",
+                            .scalar = "_hypot_scalar",
+                            .formula = "sqrt(lhs^2 + rhs^2)",
+                            .left_graph = TESSERA_GRAPH(g * a / y),
+                            .right_graph = TESSERA_GRAPH(g * b / y)}),
+                       Row<kArithmetic, op::maximum, kBoth, MaximumLeft, kBoth, MaximumRight>(
+                           {.elementwise = "_maximum",
+                            .broadcast = "broadcast_maximum",
+                            .scalar = "_maximum_scalar",
+                            .formula = "the larger of lhs and rhs",
+                            .left_graph = TESSERA_GRAPH(g * IsGreaterEqual(a, b)),
+                            .right_graph = TESSERA_GRAPH(g * (1 - IsGreaterEqual(a, b)))}),
+                       Row<kArithmetic, op::minimum, kBoth, MinimumLeft, kBoth, MinimumRight>(
+                           {.elementwise = "_minimum",
+                            .broadcast = "broadcast_minimum",
+                            .scalar = "_minimum_scalar",
+                            .formula = "the smaller of lhs and rhs",
+                            .left_graph = TESSERA_GRAPH(g * IsLesserEqual(a, b)),
+                            .right_graph = TESSERA_GRAPH(g * (1 - IsLesserEqual(a, b)))}),
+                   });
+#undef TESSERA_GRAPH
 
 }  // namespace
 }  // namespace tessera

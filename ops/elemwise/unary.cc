@@ -43,8 +43,11 @@ class UnaryProperty final : public ParameterizedProperty<NoParameters> {
     return {{out_grad[0], in_grad[0]}};
   }
   bool BuildGradient(GradientBuilder* builder) const override {
-    if (row_.build_gradient == nullptr) return false;
-    row_.build_gradient(builder);
+    if (row_.gradient_reads == GradientReads::kNothing) return true;
+    if (row_.graph == nullptr) return false;
+    const Term g(builder, builder->OutGrad(0)), x(builder, builder->Input(0)),
+        y(builder, builder->Output(0));
+    SetInGrad(builder, 0, row_.graph(g, x, y));
     return true;
   }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/map.h"
-#include "tessera/ops/gradient_builder.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/table.h"
 
 // The family of operators out = f(data), element by element, on arrays of every shape and type.
@@ -19,6 +19,9 @@ enum class GradientReads {
   kOutput,   ///< f(g, output)
 };
 
+/// The formula of a gradient.
+using UnaryGraph = Term (*)(const Term& g, const Term& x, const Term& y);
+
 /// One operator of the family.
 struct UnaryRow {
   std::string_view name;
@@ -26,8 +29,9 @@ struct UnaryRow {
   MapFunction value;
   GradientReads gradient_reads = GradientReads::kNothing;
   MapFunction gradient{};  ///< of the values that gradient_reads names
-  /// Builds the gradient of other operators, for gradients of gradients; null if there is no graph.
-  void (*build_gradient)(GradientBuilder* builder) = nullptr;
+  /// Returns the gradient as a graph, from the head gradient g, the input x and the output y; null
+  /// if there is none. A gradient of 0 needs none.
+  UnaryGraph graph = nullptr;
 };
 
 /// Registers operators from a table whose functions were compiled for that kind of device, and

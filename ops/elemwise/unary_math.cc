@@ -10,8 +10,6 @@ namespace {
 
 using namespace ops_internal;  // NOLINT: this file is a table of its functions
 
-using Value = GradientBuilder::Value;
-
 template <typename T>
 using Real = op::RealOf<T>;
 
@@ -113,95 +111,102 @@ struct Radians {
   }
 };
 
-/// A row whose gradient is computed from g and the input, or the output.
+/// A row whose gradient is computed from g and the input, or the output. `graph` is the same
+/// gradient as a formula.
 template <typename Op, typename Gradient>
 UnaryRow FromInput(std::string_view name, std::string_view description,
-                   void (*build)(GradientBuilder*) = nullptr) {
+                   UnaryGraph graph = nullptr) {
   return {.name = name,
           .description = description,
           .value = MakeMapFunction<Op, 1>(),
           .gradient_reads = GradientReads::kInput,
           .gradient = MakeMapFunction<Gradient, 2>(),
-          .build_gradient = build};
+          .graph = graph};
 }
 template <typename Op, typename Gradient>
 UnaryRow FromOutput(std::string_view name, std::string_view description,
-                    void (*build)(GradientBuilder*) = nullptr) {
-  UnaryRow row = FromInput<Op, Gradient>(name, description, build);
+                    UnaryGraph graph = nullptr) {
+  UnaryRow row = FromInput<Op, Gradient>(name, description, graph);
   row.gradient_reads = GradientReads::kOutput;
   return row;
 }
 /// A row of a linear function, whose gradient is the function of g.
 template <typename Op>
-UnaryRow Linear(std::string_view name, std::string_view description,
-                void (*build)(GradientBuilder*)) {
+UnaryRow Linear(std::string_view name, std::string_view description, UnaryGraph graph) {
   return {.name = name,
           .description = description,
           .value = MakeMapFunction<Op, 1>(),
           .gradient_reads = GradientReads::kHead,
           .gradient = MakeMapFunction<Op, 1>(),
-          .build_gradient = build};
+          .graph = graph};
 }
 
-/// Builds g * f(x), where f is a registered operator of x.
-template <const char* kOp>
-void TimesOfInput(GradientBuilder* b) {
-  b->SetInGrad(0, b->Apply1("elemwise_mul", {b->OutGrad(0), b->Apply1(kOp, {b->Input(0)})}));
-}
-template <const char* kOp>
-void OfHead(GradientBuilder* b) {
-  b->SetInGrad(0, b->Apply1(kOp, {b->OutGrad(0)}));
-}
-constexpr char kCos[] = "cos", kCosh[] = "cosh", kSinh[] = "sinh", kReciprocal[] = "reciprocal",
-               kDegrees[] = "degrees", kRadians[] = "radians";
-
-void TimesOutput(GradientBuilder* b) {
-  b->SetInGrad(0, b->Apply1("elemwise_mul", {b->OutGrad(0), b->Output(0)}));
-}
-void TimesTwiceInput(GradientBuilder* b) {
-  const Value twice = b->Apply1("_mul_scalar", {b->Input(0)}, {{"scalar", "2"}});
-  b->SetInGrad(0, b->Apply1("elemwise_mul", {b->OutGrad(0), twice}));
-}
-void OfSine(GradientBuilder* b) {
-  const Value product = b->Apply1("elemwise_mul", {b->OutGrad(0), b->Apply1("sin", {b->Input(0)})});
-  b->SetInGrad(0, b->Apply1("negative", {product}));
-}
+/// The formula of a gradient.
+#define TESSERA_GRAPH(expression)                                                             \
+  [](const Term& g, [[maybe_unused]] const Term& x, [[maybe_unused]] const Term& y) -> Term { \
+    return expression;                                                                        \
+  }
 
 [[maybe_unused]] const bool kRegistered = RegisterUnary(
     TESSERA_TABLE_PLACE,
     {
-        FromOutput<op::exp, Times>("exp", "e to the power of data.", &TimesOutput),
-        FromOutput<op::expm1, Expm1Gradient>("expm1", "exp(data) - 1."),
-        FromInput<op::log, OverInput>("log", "The natural logarithm.", &TimesOfInput<kReciprocal>),
-        FromInput<op::log10, Log10Gradient>("log10", "The logarithm to base 10."),
-        FromInput<op::log2, Log2Gradient>("log2", "The logarithm to base 2."),
-        FromInput<op::log1p, Log1pGradient>("log1p", "log(1 + data)."),
-        FromOutput<op::square_root, SqrtGradient>("sqrt", "The square root."),
-        FromOutput<Rsqrt, RsqrtGradient>("rsqrt", "1 / sqrt(data)."),
-        FromOutput<op::cbrt, CbrtGradient>("cbrt", "The cube root."),
-        FromOutput<Rcbrt, RcbrtGradient>("rcbrt", "1 / cbrt(data)."),
-        FromOutput<op::rcp, ReciprocalGradient>("reciprocal", "1 / data."),
-        FromInput<op::sin, SinGradient>("sin", "The sine of data in radians.", &TimesOfInput<kCos>),
-        FromInput<op::cos, CosGradient>("cos", "The cosine of data in radians.", &OfSine),
-        FromOutput<op::tan, TanGradient>("tan", "The tangent of data in radians."),
-        FromInput<op::asin, ArcsinGradient>("arcsin", "The inverse sine, in radians."),
-        FromInput<op::acos, ArccosGradient>("arccos", "The inverse cosine, in radians."),
-        FromInput<op::atan, ArctanGradient>("arctan", "The inverse tangent, in radians."),
-        FromInput<op::sinh, SinhGradient>("sinh", "The hyperbolic sine.", &TimesOfInput<kCosh>),
-        FromInput<op::cosh, CoshGradient>("cosh", "The hyperbolic cosine.", &TimesOfInput<kSinh>),
-        FromOutput<op::tanh, TanhGradient>("tanh", "The hyperbolic tangent."),
-        FromInput<op::asinh, ArcsinhGradient>("arcsinh", "The inverse hyperbolic sine."),
-        FromInput<op::acosh, ArccoshGradient>("arccosh", "The inverse hyperbolic cosine."),
-        FromInput<op::atanh, ArctanhGradient>("arctanh", "The inverse hyperbolic tangent."),
-        Linear<Degrees>("degrees", "Radians as degrees.", &OfHead<kDegrees>),
-        Linear<Radians>("radians", "Degrees as radians.", &OfHead<kRadians>),
-        FromInput<op::erf, ErfGradient>("erf", "The error function."),
-        FromOutput<ErfInverse, ErfInverseGradient>("erfinv", "The inverse of the error function."),
+        FromOutput<op::exp, Times>("exp", "e to the power of data.", TESSERA_GRAPH(g* y)),
+        FromOutput<op::expm1, Expm1Gradient>("expm1", "exp(data) - 1.", TESSERA_GRAPH(g*(y + 1))),
+        FromInput<op::log, OverInput>("log", "The natural logarithm.", TESSERA_GRAPH(g / x)),
+        FromInput<op::log10, Log10Gradient>("log10", "The logarithm to base 10.",
+                                            TESSERA_GRAPH(g / (x * M_LN10))),
+        FromInput<op::log2, Log2Gradient>("log2", "The logarithm to base 2.",
+                                          TESSERA_GRAPH(g / (x * M_LN2))),
+        FromInput<op::log1p, Log1pGradient>("log1p", "log(1 + data).", TESSERA_GRAPH(g / (x + 1))),
+        FromOutput<op::square_root, SqrtGradient>("sqrt", "The square root.",
+                                                  TESSERA_GRAPH(g * 0.5 / y)),
+        FromOutput<Rsqrt, RsqrtGradient>("rsqrt", "1 / sqrt(data).",
+                                         TESSERA_GRAPH(g * -0.5 * (y * y * y))),
+        FromOutput<op::cbrt, CbrtGradient>("cbrt", "The cube root.",
+                                           TESSERA_GRAPH(g / (y * y * 3))),
+        FromOutput<Rcbrt, RcbrtGradient>("rcbrt", "1 / cbrt(data).",
+                                         TESSERA_GRAPH(g*(y* y) * (y * y) / -3)),
+        FromOutput<op::rcp, ReciprocalGradient>("reciprocal", "1 / data.",
+                                                TESSERA_GRAPH(-(g*(y* y)))),
+        FromInput<op::sin, SinGradient>("sin", "The sine of data in radians.",
+                                        TESSERA_GRAPH(g* Apply("cos", {x}))),
+        FromInput<op::cos, CosGradient>("cos", "The cosine of data in radians.",
+                                        TESSERA_GRAPH(-(g* Apply("sin", {x})))),
+        FromOutput<op::tan, TanGradient>("tan", "The tangent of data in radians.",
+                                         TESSERA_GRAPH(g*(y* y + 1))),
+        FromInput<op::asin, ArcsinGradient>("arcsin", "The inverse sine, in radians.",
+                                            TESSERA_GRAPH(g* Apply("rsqrt", {1 - x * x}))),
+        FromInput<op::acos, ArccosGradient>("arccos", "The inverse cosine, in radians.",
+                                            TESSERA_GRAPH(-(g* Apply("rsqrt", {1 - x * x})))),
+        FromInput<op::atan, ArctanGradient>("arctan", "The inverse tangent, in radians.",
+                                            TESSERA_GRAPH(g / (x * x + 1))),
+        FromInput<op::sinh, SinhGradient>("sinh", "The hyperbolic sine.",
+                                          TESSERA_GRAPH(g* Apply("cosh", {x}))),
+        FromInput<op::cosh, CoshGradient>("cosh", "The hyperbolic cosine.",
+                                          TESSERA_GRAPH(g* Apply("sinh", {x}))),
+        FromOutput<op::tanh, TanhGradient>("tanh", "The hyperbolic tangent.",
+                                           TESSERA_GRAPH(g*(1 - y * y))),
+        FromInput<op::asinh, ArcsinhGradient>("arcsinh", "The inverse hyperbolic sine.",
+                                              TESSERA_GRAPH(g* Apply("rsqrt", {x * x + 1}))),
+        FromInput<op::acosh, ArccoshGradient>("arccosh", "The inverse hyperbolic cosine.",
+                                              TESSERA_GRAPH(g* Apply("rsqrt", {x * x - 1}))),
+        FromInput<op::atanh, ArctanhGradient>("arctanh", "The inverse hyperbolic tangent.",
+                                              TESSERA_GRAPH(g / (1 - x * x))),
+        Linear<Degrees>("degrees", "Radians as degrees.", TESSERA_GRAPH(Apply("degrees", {g}))),
+        Linear<Radians>("radians", "Degrees as radians.", TESSERA_GRAPH(Apply("radians", {g}))),
+        FromInput<op::erf, ErfGradient>("erf", "The error function.",
+                                        TESSERA_GRAPH(g* M_2_SQRTPI* Apply("exp", {-(x * x)}))),
+        FromOutput<ErfInverse, ErfInverseGradient>(
+            "erfinv", "The inverse of the error function.",
+            TESSERA_GRAPH(g / M_2_SQRTPI * Apply("exp", {y * y}))),
         FromInput<op::gamma, GammaGradient>("gamma", "The gamma function."),
         FromInput<op::lgamma, LogGammaGradient>("gammaln",
                                                 "The logarithm of the gamma function's magnitude."),
-        FromOutput<op::sigmoid, SigmoidGradient>("sigmoid", "1 / (1 + exp(-data))."),
-        FromInput<op::softsign, SoftsignGradient>("softsign", "data / (1 + |data|)."),
+        FromOutput<op::sigmoid, SigmoidGradient>("sigmoid", "1 / (1 + exp(-data)).",
+                                                 TESSERA_GRAPH(g* y*(1 - y))),
+        FromInput<op::softsign, SoftsignGradient>(
+            "softsign", "data / (1 + |data|).",
+            TESSERA_GRAPH(g* Apply("square", {1 / (Apply("abs", {x}) + 1)}))),
     });
 
 [[maybe_unused]] const bool kSquareRegistered = RegisterUnary(
@@ -210,7 +215,8 @@ void OfSine(GradientBuilder* b) {
                            .value = MakeMapFunction<op::square, 1, MapTypes::kArithmetic>(),
                            .gradient_reads = GradientReads::kInput,
                            .gradient = MakeMapFunction<SquareGradient, 2, MapTypes::kArithmetic>(),
-                           .build_gradient = &TimesTwiceInput}});
+                           .graph = TESSERA_GRAPH(g * (x * 2))}});
+#undef TESSERA_GRAPH
 
 }  // namespace
 }  // namespace tessera

@@ -46,11 +46,9 @@ UnaryRow Constant(std::string_view name, std::string_view description) {
           .gradient = MakeMapFunction<op::identity, 1, MapTypes::kArithmetic>()};
 }
 
-void Negated(GradientBuilder* b) { b->SetInGrad(0, b->Apply1("negative", {b->OutGrad(0)})); }
-void TimesSign(GradientBuilder* b) {
-  const auto sign = b->Apply1("sign", {b->Input(0)});
-  b->SetInGrad(0, b->Apply1("elemwise_mul", {b->OutGrad(0), sign}));
-}
+Term Negated(const Term& g, const Term&, const Term&) { return -g; }
+Term TimesSign(const Term& g, const Term& x, const Term&) { return g * Apply("sign", {x}); }
+Term TimesStep(const Term& g, const Term&, const Term& y) { return g * IsGreater(y, 0); }
 
 [[maybe_unused]] const bool kRegistered =
     RegisterUnary(TESSERA_TABLE_PLACE,
@@ -68,18 +66,19 @@ void TimesSign(GradientBuilder* b) {
                        .value = MakeMapFunction<op::negation, 1, MapTypes::kArithmetic>(),
                        .gradient_reads = GradientReads::kHead,
                        .gradient = MakeMapFunction<op::negation, 1, MapTypes::kArithmetic>(),
-                       .build_gradient = &Negated},
+                       .graph = &Negated},
                       {.name = "abs",
                        .description = "The absolute value.",
                        .value = MakeMapFunction<op::abs, 1, MapTypes::kArithmetic>(),
                        .gradient_reads = GradientReads::kInput,
                        .gradient = MakeMapFunction<AbsGradient, 2, MapTypes::kArithmetic>(),
-                       .build_gradient = &TimesSign},
+                       .graph = &TimesSign},
                       {.name = "relu",
                        .description = "max(data, 0).",
                        .value = MakeMapFunction<op::relu, 1, MapTypes::kArithmetic>(),
                        .gradient_reads = GradientReads::kOutput,
-                       .gradient = MakeMapFunction<ReluGradient, 2, MapTypes::kArithmetic>()},
+                       .gradient = MakeMapFunction<ReluGradient, 2, MapTypes::kArithmetic>(),
+                       .graph = &TimesStep},
                   });
 
 }  // namespace

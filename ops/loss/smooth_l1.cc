@@ -5,6 +5,7 @@
 //
 // Shapes: any; out like data. Types: float32, float64, float16, bfloat16, and integers, of which
 // the result is truncated.
+#include "tessera/ops/elemwise/formula_property.h"
 #include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -63,8 +64,13 @@ class SmoothL1Operator final : public Operator {
   const double slope_;
 };
 
+/// The gradient as a graph.
+Term SmoothL1Graph(const SmoothL1Parameters& param, const Term& g, const Term& x, const Term&) {
+  return g * Apply("clip", {x * (param.scalar * param.scalar)}, {{"a_min", "-1"}, {"a_max", "1"}});
+}
+
 [[maybe_unused]] const bool kRegistered =
-    RegisterTypedOperator<ElementwiseProperty<SmoothL1Parameters, GradientOf::kInput>,
+    RegisterTypedOperator<FormulaProperty<SmoothL1Parameters, GradientOf::kInput, SmoothL1Graph>,
                           SmoothL1Operator>(TESSERA_TABLE_PLACE, "smooth_l1",
                                             "The absolute value, rounded by a parabola near 0.",
                                             TakenTypes::kAny);

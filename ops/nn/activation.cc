@@ -13,6 +13,7 @@
 // float32, float64, float16, bfloat16; clip all types.
 #include <cmath>
 
+#include "tessera/ops/elemwise/formula_property.h"
 #include "tessera/ops/elemwise/map_function.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -207,16 +208,44 @@ class ClipOperator final : public Operator {
   const ClipParameters param_;
 };
 
+/// The gradients as graphs.
+Term ActivationGraph(const ActivationParameters& param, const Term& g, const Term&, const Term& y) {
+  switch (param.act_type) {
+    case ActivationType::kRelu:
+      return g * IsGreater(y, 0);
+    case ActivationType::kSigmoid:
+      return g * y * (1 - y);
+    case ActivationType::kTanh:
+      return g * (1 - y * y);
+    case ActivationType::kSoftrelu:
+      return -(g * Apply("expm1", {-y}));
+    case ActivationType::kSoftsign:
+      return g * Apply("square", {1 - Apply("abs", {y})});
+  }
+  return 0;
+}
+Term HardSigmoidGraph(const HardSigmoidParameters& param, const Term& g, const Term&,
+                      const Term& y) {
+  return g * static_cast<double>(param.alpha) * (IsGreater(y, 0) * IsLesser(y, 1));
+}
+Term ClipGraph(const ClipParameters& param, const Term& g, const Term& x, const Term&) {
+  return g * (IsGreaterEqual(x, static_cast<double>(param.a_min)) *
+              IsLesserEqual(x, static_cast<double>(param.a_max)));
+}
+
 [[maybe_unused]] const bool kRegistered[] = {
-    RegisterTypedOperator<ElementwiseProperty<ActivationParameters, GradientOf::kOutput>,
-                          ActivationOperator>(
+    RegisterTypedOperator<
+        FormulaProperty<ActivationParameters, GradientOf::kOutput, ActivationGraph>,
+        ActivationOperator>(
         TESSERA_TABLE_PLACE, "Activation",
         "An element-wise nonlinearity: relu, sigmoid, tanh, softrelu or softsign."),
-    RegisterTypedOperator<ElementwiseProperty<HardSigmoidParameters, GradientOf::kOutput>,
-                          HardSigmoidOperator>(TESSERA_TABLE_PLACE, "hard_sigmoid",
-                                               "alpha * data + beta, limited to [0, 1]."),
-    RegisterTypedOperator<ElementwiseProperty<ClipParameters, GradientOf::kInput>, ClipOperator>(
-        TESSERA_TABLE_PLACE, "clip", "data limited to [a_min, a_max].", TakenTypes::kAny),
+    RegisterTypedOperator<
+        FormulaProperty<HardSigmoidParameters, GradientOf::kOutput, HardSigmoidGraph>,
+        HardSigmoidOperator>(TESSERA_TABLE_PLACE, "hard_sigmoid",
+                             "alpha * data + beta, limited to [0, 1]."),
+    RegisterTypedOperator<FormulaProperty<ClipParameters, GradientOf::kInput, ClipGraph>,
+                          ClipOperator>(TESSERA_TABLE_PLACE, "clip",
+                                        "data limited to [a_min, a_max].", TakenTypes::kAny),
 };
 
 }  // namespace
