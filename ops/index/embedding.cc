@@ -7,6 +7,7 @@
 // weight and out of one type, `dtype` if neither is known; sums of 16-bit types in float32. Runs on
 // the CPU.
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -87,6 +88,9 @@ class EmbeddingProperty final : public ParameterizedProperty<EmbeddingParameters
                                              std::span<const int> in_data,
                                              std::span<const int>) const override {
     return {out_grad[0], in_data[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 };
 

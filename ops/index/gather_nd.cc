@@ -15,6 +15,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
@@ -114,6 +115,9 @@ class GatherNdProperty final : public ParameterizedProperty<NoParameters> {
                                              std::span<const int>) const override {
     return {out_grad[0], in_data[1]};
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
+  }
 };
 
 class GatherNdOperator final : public Operator {
@@ -177,6 +181,10 @@ class ScatterNdProperty final : public ParameterizedProperty<ScatterNdParameters
                                              std::span<const int> in_data,
                                              std::span<const int>) const override {
     return {out_grad[0], in_data[1]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    builder->SetInGrad(0, builder->Apply1("gather_nd", {builder->OutGrad(0), builder->Input(1)}));
+    return true;
   }
 
  protected:

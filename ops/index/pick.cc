@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
@@ -75,6 +76,9 @@ class PickProperty final : public ParameterizedProperty<PickParameters> {
                                              std::span<const int> in_data,
                                              std::span<const int>) const override {
     return {out_grad[0], in_data[1]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 
  protected:

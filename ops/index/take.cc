@@ -8,6 +8,7 @@
 // j…) with n along `axis`; indices (k…), any shape; out (i…, k…, j…). Types: a and out of any one
 // type, indices of any type; sums of 16-bit types in float32. Runs on the CPU.
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
@@ -82,6 +83,9 @@ class TakeProperty final : public ParameterizedProperty<TakeParameters> {
                                              std::span<const int> in_data,
                                              std::span<const int>) const override {
     return {out_grad[0], in_data[1]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
@@ -65,6 +66,9 @@ class WhereProperty final : public ParameterizedProperty<NoParameters> {
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {
     return {{in_data[1], out_data[0]}, {in_data[2], out_data[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -82,6 +83,9 @@ class CumsumProperty final : public ParameterizedProperty<CumsumParameters> {
                                                  std::span<const int> in_grad) const override {
     if (param_.dtype) return {};
     return {{out_grad[0], in_grad[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/reduce/axes.h"
 #include "tessera/ops/reduce/reduce_function.h"
 #include "tessera/ops/reduce/reducers.h"
@@ -57,6 +58,23 @@ class MomentsProperty final : public ParameterizedProperty<MomentsParameters> {
   }
   std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
     return {{ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const Term x(builder, builder->Input(0));
+    const ParameterMap parameters = GetParams();
+    // The gradient of a sum gives each of its elements a copy; that of a mean divides them.
+    const auto copies = [&](const char* op, GradientBuilder::Value value) {
+      return ApplyAdjoint({.op = op,
+                           .parameters = {{"axis", parameters.at("axes")},
+                                          {"keepdims", parameters.at("keepdims")}},
+                           .out_grads = {Term(builder, value)},
+                           .inputs = {x}})
+          .front();
+    };
+    const Term of_mean = copies("mean", builder->OutGrad(0));
+    const Term of_variance = copies("mean", builder->OutGrad(1));
+    SetInGrad(builder, 0, of_mean + of_variance * 2 * (x - copies("sum", builder->Output(0))));
+    return true;
   }
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/reduce/axes.h"
 #include "tessera/ops/reduce/reduce_function.h"
 #include "tessera/ops/reduce/reducers.h"
@@ -73,6 +74,21 @@ class NormProperty final : public ParameterizedProperty<NormParameters> {
                                              std::span<const int> out_data) const override {
     if (param_.ord == 1) return {out_grad[0], in_data[0]};
     return {out_grad[0], in_data[0], out_data[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    if (param_.out_dtype) return false;
+    const Term x(builder, builder->Input(0)), g(builder, builder->OutGrad(0)),
+        y(builder, builder->Output(0));
+    // The gradient of a sum gives each of its elements a copy.
+    const ParameterMap parameters = GetParams();
+    const Term copies = ApplyAdjoint({.op = "sum",
+                                      .parameters = {{"axis", parameters.at("axis")},
+                                                     {"keepdims", parameters.at("keepdims")}},
+                                      .out_grads = {param_.ord == 1 ? g : g / y},
+                                      .inputs = {x}})
+                            .front();
+    SetInGrad(builder, 0, copies * (param_.ord == 1 ? Apply("sign", {x}) : x));
+    return true;
   }
 };
 

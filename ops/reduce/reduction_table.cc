@@ -60,12 +60,22 @@ struct ExtremumGradient {
 };
 
 template <typename Reducer, typename Gradient>
-ReductionRow Row(std::string_view name, std::string_view description) {
+ReductionRow Row(std::string_view name, std::string_view description, ReductionGraph graph) {
   return {.name = name,
           .description = description,
           .function = MakeReduceFunction<Reducer>(),
-          .gradient = MakeMapFunction<Gradient, 3>()};
+          .gradient = MakeMapFunction<Gradient, 3>(),
+          .graph = graph};
 }
+
+Term ProductGraph(const Term& g, const Term& x, const Term& y) { return g * y / x; }
+Term NanSumGraph(const Term& g, const Term& x, const Term&) { return g * IsEqual(x, x); }
+Term NanProductGraph(const Term& g, const Term& x, const Term& y) {
+  const Term is_number = IsEqual(x, x);
+  return g * y / Apply("where", {is_number, x, Apply("ones_like", {x})}) * is_number;
+}
+Term SquareSumGraph(const Term& g, const Term& x, const Term&) { return g * x * 2; }
+Term ExtremumGraph(const Term& g, const Term& x, const Term& y) { return g * IsEqual(x, y); }
 
 [[maybe_unused]] const bool kRegistered = RegisterReductions(
     TESSERA_TABLE_PLACE,
@@ -81,13 +91,17 @@ ReductionRow Row(std::string_view name, std::string_view description) {
          .finish = ReduceFinish::kDivide,
          .is_linear = true,
          .gradient = MakeMapFunction<op::mul, 2>()},
-        Row<ProductReducer, ProductGradient>("prod", "The product over axes."),
-        Row<NanSumReducer, NanSumGradient>("nansum", "The sum over axes, where NaN counts as 0."),
-        Row<NanProductReducer, NanProductGradient>("nanprod",
-                                                   "The product over axes, where NaN counts as 1."),
-        Row<SquareSumReducer, SquareSumGradient>("_square_sum", "The sum of squares over axes."),
-        Row<MaximumReducer, ExtremumGradient>("max", "The largest element over axes."),
-        Row<MinimumReducer, ExtremumGradient>("min", "The smallest element over axes."),
+        Row<ProductReducer, ProductGradient>("prod", "The product over axes.", &ProductGraph),
+        Row<NanSumReducer, NanSumGradient>("nansum", "The sum over axes, where NaN counts as 0.",
+                                           &NanSumGraph),
+        Row<NanProductReducer, NanProductGradient>(
+            "nanprod", "The product over axes, where NaN counts as 1.", &NanProductGraph),
+        Row<SquareSumReducer, SquareSumGradient>("_square_sum", "The sum of squares over axes.",
+                                                 &SquareSumGraph),
+        Row<MaximumReducer, ExtremumGradient>("max", "The largest element over axes.",
+                                              &ExtremumGraph),
+        Row<MinimumReducer, ExtremumGradient>("min", "The smallest element over axes.",
+                                              &ExtremumGraph),
     });
 
 }  // namespace

@@ -45,6 +45,21 @@ class ReductionProperty final : public ParameterizedProperty<ReductionParameters
     if (row_.is_linear) return {out_grad[0]};
     return {out_grad[0], in_data[0], out_data[0]};
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    if (row_.is_linear) return BuildLinearGradient(*this, builder);
+    if (row_.graph == nullptr) return false;
+    const Term x(builder, builder->Input(0));
+    // The gradient of a sum gives each of its elements a copy.
+    const auto copies = [&](GradientBuilder::Value value) {
+      return ApplyAdjoint({.op = "sum",
+                           .parameters = GetParams(),
+                           .out_grads = {Term(builder, value)},
+                           .inputs = {x}})
+          .front();
+    };
+    SetInGrad(builder, 0, row_.graph(copies(builder->OutGrad(0)), x, copies(builder->Output(0))));
+    return true;
+  }
 
  private:
   const ReductionRow& row_;

@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/map.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/reduce/reduce.h"
 #include "tessera/ops/table.h"
 
 // The family of reductions over the parameters axis, keepdims and exclude.
 namespace tessera::ops_internal {
+
+/// The formula of an element's gradient, from the element x, the result y and its gradient g.
+using ReductionGraph = Term (*)(const Term& g, const Term& x, const Term& y);
 
 /// One operator of the family.
 struct ReductionRow {
@@ -21,6 +25,8 @@ struct ReductionRow {
   /// count is 1 unless finish is kDivide.
   bool is_linear = false;
   MapFunction gradient;
+  /// The gradient as a graph; null if there is none. A linear one needs none.
+  ReductionGraph graph = nullptr;
 };
 
 /// Registers operators from a table whose functions were compiled for that kind of device, and

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -124,6 +125,11 @@ class SequenceProperty final : public ParameterizedProperty<SequenceParameters<k
                                                  std::span<const int> in_grad) const override {
     if (kKind != Kind::kMask) return {};
     return {{out_grad[0], in_grad[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap parameters = this->GetParams();
+    if (kKind == Kind::kMask) parameters["value"] = "0";
+    return BuildLinearGradient(*this, parameters, builder);
   }
 
  private:

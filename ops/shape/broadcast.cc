@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/reduce/reduce_function.h"
 #include "tessera/ops/reduce/reducers.h"
 #include "tessera/ops/shape/movement.h"
@@ -114,6 +115,11 @@ bool InferBroadcast(const OperatorProperty& property, std::string_view name, TSh
 
 template <typename Parameters>
 class BroadcastProperty : public MoveProperty<Parameters> {
+ public:
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
+  }
+
  protected:
   /// Infers the dimensions that keep their extent.
   void MeetExtents(const std::vector<bool>& keeps, TShape* data, TShape* out) const {
@@ -359,6 +365,9 @@ class TileProperty final : public MoveProperty<TileParameters> {
     }
     return data.known() && out.known();
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
+  }
 
  private:
   void CheckParameters() override {
@@ -434,6 +443,9 @@ class RepeatProperty final : public MoveProperty<RepeatParameters> {
       data[axis] = out[axis] / param_.repeats;
     }
     return data.known() && out.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 };
 

@@ -2,6 +2,7 @@
 // off towards 0, and bool is whether a number is not 0. Sums of kAddTo are made in the output's
 // type. The gradient is the head gradient in the input's type.
 #include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/shape/movement.h"
 
 namespace tessera {
@@ -48,6 +49,9 @@ class ConvertProperty : public MoveProperty<Parameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     return ops_internal::InferSameShape(*this, "data", &(*in_shape)[0], &(*out_shape)[0]);
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/base/checked_size.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/shape/movement.h"
 
 namespace tessera {
@@ -122,6 +123,9 @@ class ConcatProperty final : public MoveProperty<ConcatParameters> {
     const int axis = AxisPosition(*this, "dim", param_.dim, rank);
     return InferParts(*this, rank, axis, ListArguments(), in_shape, "output", &out);
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
+  }
 };
 
 template <bool kForward>
@@ -189,6 +193,9 @@ class StackProperty final : public MoveProperty<StackParameters> {
     for (size_t i = 0; i < parts.size(); ++i) (*in_shape)[i] = WithoutAxis(parts[i], axis);
     return known;
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
+  }
 };
 
 template <bool kForward>
@@ -253,6 +260,9 @@ class SplitProperty : public MoveProperty<Parameters> {
       (*out_shape)[i] = squeezes ? WithoutAxis(parts[i], axis) : parts[i];
     }
     return known;
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 
   /// Returns the begin of each part along `axis` of data, and the end of the last.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/shape/movement.h"
 
 namespace tessera {
@@ -103,6 +104,9 @@ class DiagProperty final : public MoveProperty<DiagParameters> {
       if (d != axis1 && d != axis2) data[d] = out[next++];
     }
     return data.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 };
 

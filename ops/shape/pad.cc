@@ -7,6 +7,7 @@
 
 #include "tessera/base/checked_size.h"
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/shape/movement.h"
 #include "tessera/tensor/device/parallel.h"
 
@@ -78,6 +79,11 @@ class PadProperty final : public MoveProperty<PadParameters> {
       MergeShape(*this, "output", &out, known);
     }
     return data.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap parameters = GetParams();
+    parameters["constant_value"] = "0";
+    return ops_internal::BuildLinearGradient(*this, parameters, builder);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/shape/movement.h"
 
 namespace tessera {
@@ -192,6 +193,9 @@ class SliceProperty final : public MoveProperty<SliceParameters> {
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     return InferSlice(*this, param_, &(*in_shape)[0], "output", &(*out_shape)[0]);
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
+  }
 
  private:
   void CheckParameters() override { CheckSliceParameters(*this, param_); }
@@ -250,6 +254,9 @@ class SliceAxisProperty final : public MoveProperty<SliceAxisParameters> {
     }
     SetExtent(*this, "output", axis, RangeOf(param_, extent).count, &out);
     return data.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 };
 
@@ -320,6 +327,9 @@ class SliceLikeProperty final : public MoveProperty<SliceLikeParameters> {
     ops_internal::MergeType(*this, "data", &(*in_type)[0], (*out_type)[0]);
     if ((*in_type)[1] == DType::kUnknown) (*in_type)[1] = (*in_type)[0];
     return (*in_type)[0] != DType::kUnknown;
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 };
 
@@ -395,6 +405,9 @@ class CropProperty final : public MoveProperty<CropParameters> {
                                  [](const TShape& shape) { return shape.known(); });
     return all && out.known();
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
+  }
 
  private:
   void CheckParameters() override {
@@ -432,6 +445,9 @@ class ReverseProperty final : public MoveProperty<ReverseParameters> {
     if (!data.rank_known()) return false;
     for (const int64_t axis : param_.axis) AxisPosition(*this, "axis", axis, data.ndim());
     return known;
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return ops_internal::BuildLinearGradient(*this, builder);
   }
 };
 
