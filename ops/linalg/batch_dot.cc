@@ -9,6 +9,7 @@
 // transposed (b…, n, k), out (b…, m, n); batch_dot takes three dimensions or more. Types: float32,
 // float64, float16, bfloat16; the last two accumulate in float32.
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/linalg/matrix_product.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -88,6 +89,9 @@ class BatchedProductProperty : public MatrixProductProperty<Parameters> {
     MeetExtents(*this, lhs(param.transpose_a ? last : row), out(row));
     MeetExtents(*this, rhs(param.transpose_b ? row : last), out(last));
     return (*in_shape)[0].known() && (*in_shape)[1].known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildBilinearGradient(*this, this->GetParams(), builder);
   }
 
  private:

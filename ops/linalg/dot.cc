@@ -9,6 +9,7 @@
 // are not transposed. Types: float32, float64, float16, bfloat16; the last two accumulate in
 // float32.
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/linalg/matrix_product.h"
 #include "tessera/ops/typed_operator.h"
 
@@ -72,6 +73,9 @@ class DotProperty final : public MatrixProductProperty<DotParameters> {
       if (i != rhs_sum) MeetExtents(*this, {"rhs", &rhs, i}, {"output", &out, axis++});
     }
     return lhs.known() && rhs.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildBilinearGradient(*this, GetParams(), builder);
   }
 
  private:

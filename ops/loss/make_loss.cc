@@ -6,6 +6,7 @@
 // above valid_thresh (valid; at least 1). No head gradient is read. Shapes: any; out like data.
 // Types: float32, float64, float16, bfloat16.
 #include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/reduce/reduce_function.h"
 #include "tessera/ops/reduce/reducers.h"
 #include "tessera/ops/typed_operator.h"
@@ -50,6 +51,14 @@ class LossProperty : public ParameterizedProperty<Parameters> {
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {
     return {{in_data[0], out_data[0]}};
+  }
+};
+
+class PlainLossProperty final : public LossProperty<NoParameters> {
+ public:
+  bool BuildGradient(GradientBuilder* builder) const override {
+    builder->SetInGrad(0, builder->Apply1("ones_like", {builder->Input(0)}));
+    return true;
   }
 };
 
@@ -136,7 +145,7 @@ class PlainLossOperator final : public MakeLossOperator {
 [[maybe_unused]] const bool kRegistered[] = {
     RegisterTypedOperator<MakeLossProperty, MakeLossOperator>(
         TESSERA_TABLE_PLACE, "MakeLoss", "data as a loss: its gradient is grad_scale."),
-    RegisterTypedOperator<LossProperty<NoParameters>, PlainLossOperator>(
+    RegisterTypedOperator<PlainLossProperty, PlainLossOperator>(
         TESSERA_TABLE_PLACE, "make_loss", "data as a loss: its gradient is 1."),
 };
 

@@ -10,6 +10,7 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
@@ -46,6 +47,17 @@ class SoftmaxCrossEntropyProperty final : public ParameterizedProperty<NoParamet
                                                  std::span<const int>,
                                                  std::span<const int> in_grad) const override {
     return {{in_data[0], in_grad[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const Term g(builder, builder->OutGrad(0)), data(builder, builder->Input(0)),
+        label(builder, builder->Input(1));
+    // The gradient of the sum of the picked elements is 1 there, else 0.
+    const Term picked =
+        ApplyAdjoint(
+            {.op = "pick", .out_grads = {Apply("ones_like", {label})}, .inputs = {data, label}})
+            .front();
+    SetInGrad(builder, 0, g.Broadcast() * (Apply("softmax", {data}) - picked));
+    return true;
   }
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -50,6 +51,9 @@ class AdaptiveAvgPoolingProperty final
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
                                              std::span<const int>) const override {
     return {out_grad[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 
  private:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
@@ -94,6 +95,9 @@ class BilinearResizeProperty final : public ParameterizedProperty<BilinearResize
   std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad, std::span<const int>,
                                              std::span<const int>) const override {
     return {out_grad[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
   }
 
  private:

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "tessera/base/quote.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/nn/convolution_parameters.h"
 #include "tessera/ops/nn/window_parameters.h"
@@ -80,6 +81,15 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
   }
   std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
     return {{ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap product = GetParams();
+    product["no_bias"] = "True";
+    BuildBilinearGradient(*this, product, builder);
+    if (param_.no_bias) return true;
+    const Term g(builder, builder->OutGrad(0));
+    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", "1"}, {"exclude", "True"}}));
+    return true;
   }
 
  private:

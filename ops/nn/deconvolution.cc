@@ -12,6 +12,7 @@
 // (num_filter), left out by default; out (n, num_filter, position…). Layouts NCW, NCHW, NCDHW.
 // Types: float32, float64, float16, bfloat16; the last two are computed in float32. Runs on the
 // CPU.
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/nn/convolution_loops.h"
 #include "tessera/ops/nn/convolution_parameters.h"
 #include "tessera/ops/nn/window_parameters.h"
@@ -135,6 +136,15 @@ class DeconvolutionProperty final : public ParameterizedProperty<DeconvolutionPa
   }
   std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
     return {{ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap product = GetParams();
+    product["no_bias"] = "True";
+    BuildBilinearGradient(*this, product, builder);
+    if (param_.no_bias) return true;
+    const Term g(builder, builder->OutGrad(0));
+    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", "1"}, {"exclude", "True"}}));
+    return true;
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/typed_operator.h"
 
 namespace tessera {
@@ -72,6 +73,11 @@ class DropoutProperty final : public ParameterizedProperty<DropoutParameters> {
   }
   std::vector<ResourceRequest> ForwardResource(std::span<const TShape>) const override {
     return {{ResourceRequest::Type::kRandom}, {ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const Term g(builder, builder->OutGrad(0)), mask(builder, builder->Output(1));
+    SetInGrad(builder, 0, g * (param_.axes.ndim() > 0 ? mask.Broadcast() : mask));
+    return true;
   }
 };
 

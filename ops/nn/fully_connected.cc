@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/linalg/matrix_product.h"
 #include "tessera/ops/reduce/reduce_function.h"
 #include "tessera/ops/reduce/reducers.h"
@@ -75,6 +76,15 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
                                              std::span<const int> in_data,
                                              std::span<const int>) const override {
     return {out_grad[0], in_data[0], in_data[1]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    ParameterMap product = GetParams();
+    product["no_bias"] = "True";
+    BuildBilinearGradient(*this, product, builder);
+    if (param_.no_bias) return true;
+    const Term g(builder, builder->OutGrad(0));
+    SetInGrad(builder, 2, Apply("sum", {g}, {{"axis", "-1"}, {"exclude", "True"}}));
+    return true;
   }
 
  private:

@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "tessera/ops/elemwise/map_function.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/reduce/reduce_function.h"
 #include "tessera/ops/reduce/reducers.h"
 #include "tessera/ops/typed_operator.h"
@@ -51,6 +52,12 @@ struct LeakyReLUParameters {
     schema.Optional("upper_bound", &P::upper_bound, "bound of the random slope, for rrelu");
   }
 };
+
+// The constants of G. Klambauer et al., Self-Normalizing Neural Networks (2017), equation 14.
+constexpr double kSeluSlope = 1.6732632423543772;
+constexpr double kSeluScale = 1.0507009873554805;
+
+constexpr double kInverseRootOfTwoPi = 0.3989422804014327;
 
 class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters> {
  public:
@@ -123,6 +130,40 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
     return {{ResourceRequest::Type::kTempSpace}};
   }
 
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const Term g(builder, builder->OutGrad(0)), x(builder, builder->Input(0));
+    if (param_.act_type == LeakyType::kGelu) {
+      const Term probability = 0.5 * (1 + Apply("erf", {x * M_SQRT1_2}));
+      const Term density = kInverseRootOfTwoPi * Apply("exp", {x * x * -0.5});
+      SetInGrad(builder, 0, g * (probability + x * density));
+      return true;
+    }
+    const Term positive = IsGreater(x, 0), rest = 1 - positive;
+    const auto elu = [&](double slope, double scale) {
+      // The exponential of a large number times 0 would be NaN.
+      const Term exponential = Apply("exp", {Apply("_minimum_scalar", {x}, {{"scalar", "0"}})});
+      SetInGrad(builder, 0, g * scale * (positive + rest * slope * exponential));
+    };
+    switch (param_.act_type) {
+      case LeakyType::kElu:
+        elu(static_cast<double>(param_.slope), 1);
+        break;
+      case LeakyType::kSelu:
+        elu(kSeluSlope, kSeluScale);
+        break;
+      case LeakyType::kRrelu:
+        SetInGrad(builder, 0, g * (positive + rest * Term(builder, builder->Output(1))));
+        break;
+      case LeakyType::kPrelu:
+        BuildPreluGradient(builder, g, x, positive, rest);
+        break;
+      default:
+        SetInGrad(builder, 0, g * (positive + rest * static_cast<double>(param_.slope)));
+        break;
+    }
+    return true;
+  }
+
  protected:
   void CheckParameters() override {
     if (IsRandom() && !(param_.lower_bound <= param_.upper_bound)) {
@@ -133,6 +174,20 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
 
  private:
   bool IsRandom() const { return param_.act_type == LeakyType::kRrelu; }
+
+  /// The operator at -1 is linear in gamma, of which it gives the negative copies.
+  void BuildPreluGradient(GradientBuilder* builder, const Term& g, const Term& x,
+                          const Term& positive, const Term& rest) const {
+    const Term gamma(builder, builder->Input(1)), minus_one = -Apply("ones_like", {x});
+    const Term copies = -Apply(TypeString(), {minus_one, gamma}, GetParams());
+    SetInGrad(builder, 0, g * (positive + rest * copies));
+    const std::vector<Term> of_gamma = ApplyAdjoint({.op = TypeString(),
+                                                     .parameters = GetParams(),
+                                                     .out_grads = {-(g * x * rest)},
+                                                     .inputs = {minus_one, gamma},
+                                                     .argument = 1});
+    SetInGrad(builder, 1, of_gamma.front());
+  }
 
   static bool Broadcasts(const TShape& gamma, const TShape& data) {
     if (gamma.ndim() > data.ndim()) return false;
@@ -179,7 +234,6 @@ struct EluGradient {
     return g * scale * (x > T(0) ? T(1) : slope * op::exp::Map(x));
   }
 };
-constexpr double kInverseRootOfTwoPi = 0.3989422804014327;
 struct GeluGradient {
   static constexpr index_t kElementCost = 2 * op::kLibraryCost;
   template <typename T>
@@ -189,10 +243,6 @@ struct GeluGradient {
     return g * (probability + x * density);
   }
 };
-
-// The constants of G. Klambauer et al., Self-Normalizing Neural Networks (2017), equation 14.
-constexpr double kSeluSlope = 1.6732632423543772;
-constexpr double kSeluScale = 1.0507009873554805;
 
 #if !defined(TESSERA_XPU_GPU)
 

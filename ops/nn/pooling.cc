@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tessera/base/quote.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/nn/pooling_parameters.h"
 #include "tessera/ops/nn/window_parameters.h"
@@ -65,6 +66,9 @@ bool InferPooling(const OperatorProperty& property, const TShape& kernel, const 
   return true;
 }
 
+/// Returns whether sums are taken, so that the gradient does not depend on the output.
+bool IsLinear(PoolType type) { return type == PoolType::kAvg || type == PoolType::kSum; }
+
 class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
@@ -80,6 +84,15 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
       return PoolingWindow::Of(TypeString(), param_, image);
     };
     return InferPooling(*this, param_.kernel, param_.pad, window, &data, &(*out_shape)[0]);
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    if (IsLinear(param_.pool_type)) return {out_grad[0], in_data[0]};
+    return {out_grad[0], in_data[0], out_data[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return IsLinear(param_.pool_type) && ops_internal::BuildLinearGradient(*this, builder);
   }
 
  private:
@@ -201,11 +214,13 @@ class PoolingOnCpu : public Operator {
   void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
                 std::span<const TBlob> out_data, std::span<const OpReqType> req,
                 std::span<const TBlob> in_grad) override {
+    // Sums only need the output's shape.
+    const TBlob& out = IsLinear(param_.pool_type) ? out_grad[0] : out_data[0];
     if (PoolingExpression(param_, in_data[0])
-            .Backward(out_grad[0], in_data[0], out_data[0], req[0], in_grad[0])) {
+            .Backward(out_grad[0], in_data[0], out, req[0], in_grad[0])) {
       return;
     }
-    PoolBackward(Rule(), Window(in_data[0].shape_), out_grad[0], in_data[0], out_data[0], req[0],
+    PoolBackward(Rule(), Window(in_data[0].shape_), out_grad[0], in_data[0], out, req[0],
                  in_grad[0]);
   }
 
@@ -272,6 +287,15 @@ class PoolingV1Property final : public ParameterizedProperty<PoolingV1Parameters
     MergeShape(*this, "data", &data, TShape::OfRank(4));
     const auto window = [this](const WindowExtents& image) { return param_.Window(image); };
     return InferPooling(*this, param_.kernel, param_.pad, window, &data, &(*out_shape)[0]);
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int> out_data) const override {
+    if (IsLinear(param_.pool_type)) return {out_grad[0], in_data[0]};
+    return {out_grad[0], in_data[0], out_data[0]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return IsLinear(param_.pool_type) && ops_internal::BuildLinearGradient(*this, builder);
   }
 
  private:

@@ -38,7 +38,9 @@ class PoolingOp final : public Operator {
                 std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
     auto* stream = context.get_stream<Device>();
     const auto data = Image(in_data[0], stream);
-    const auto out = Image(out_data[0], stream);
+    // Sums only need the output's shape.
+    const bool reads_output = param_.pool_type == PoolType::kMax;
+    const auto out = Image(reads_output ? out_data[0] : out_grad[0], stream);
     const auto grad = Image(out_grad[0], stream);
     const PoolGeometry geometry = Geometry(in_data[0].shape_);
     WithKind([&](auto kind) {

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/nn/convolution_loops.h"
 #include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/typed_operator.h"
@@ -123,6 +124,10 @@ class UpSamplingProperty final : public ParameterizedProperty<UpSamplingParamete
   }
   std::vector<ResourceRequest> BackwardResource(std::span<const TShape> in_shape) const override {
     return ForwardResource(in_shape);
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    if (param_.bilinear) return BuildBilinearGradient(*this, GetParams(), builder);
+    return BuildLinearGradient(*this, builder);
   }
 
  private:

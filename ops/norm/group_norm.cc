@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/norm/norm_gradient.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/norm/row_statistics.h"
@@ -101,6 +102,11 @@ class GroupNormProperty final : public NormProperty<GroupNormParameters> {
     }
     return data.known();
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    BuildGroupNormGradient(builder, "(0, " + std::to_string(param_.num_groups) + ", -1)",
+                           static_cast<double>(param_.eps));
+    return true;
+  }
 };
 
 class InstanceNormProperty final : public NormProperty<InstanceNormParameters> {
@@ -118,6 +124,10 @@ class InstanceNormProperty final : public NormProperty<InstanceNormParameters> {
     data[1] = channels[0];
     out[1] = channels[0];
     return data.known();
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    BuildGroupNormGradient(builder, "(0, 0, -1)", static_cast<double>(param_.eps));
+    return true;
   }
 };
 

@@ -8,6 +8,7 @@
 // float64. Runs on the CPU.
 #include <cmath>
 
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
@@ -62,6 +63,19 @@ class L2NormalizationProperty final : public ParameterizedProperty<L2Normalizati
                                                  std::span<const int>, std::span<const int>,
                                                  std::span<const int> in_grad) const override {
     return {{out_grad[0], in_grad[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    const Term g(builder, builder->OutGrad(0)), x(builder, builder->Input(0)),
+        y(builder, builder->Output(0));
+    const auto sum = [this](const Term& term) {
+      ParameterMap parameters = {{"axis", "0"}, {"exclude", "True"}, {"keepdims", "True"}};
+      if (param_.mode == Mode::kChannel) parameters = {{"axis", "1"}, {"keepdims", "True"}};
+      if (param_.mode == Mode::kSpatial) parameters["axis"] = "(0, 1)";
+      return Apply("sum", {term}, parameters).Broadcast();
+    };
+    const Term inverse = Apply("rsqrt", {sum(x * x) + static_cast<double>(param_.eps)});
+    SetInGrad(builder, 0, ((g - y * sum(g * y)) * inverse).Whole());
+    return true;
   }
 };
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/norm/norm_gradient.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/norm/row_statistics.h"
@@ -85,6 +86,22 @@ class LayerNormProperty final : public ParameterizedProperty<LayerNormParameters
                                                  std::span<const int>, std::span<const int>,
                                                  std::span<const int> in_grad) const override {
     return {{out_grad[0], in_grad[0]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    // Along the last axis, gamma broadcasts to the data.
+    const auto turned = [this](const Term& term) {
+      if (param_.axis == -1) return term;
+      return Apply("SwapAxis", {term}, {{"dim1", std::to_string(param_.axis)}, {"dim2", "-1"}});
+    };
+    const Term g(builder, builder->OutGrad(0)), x(builder, builder->Input(0)),
+        gamma(builder, builder->Input(1));
+    const NormGradients gradients =
+        BuildNormGradients(turned(g), turned(x), gamma.Broadcast(), static_cast<double>(param_.eps),
+                           /*axis=*/"-1", /*channel_axis=*/"-1");
+    SetInGrad(builder, 0, turned(gradients.x));
+    SetInGrad(builder, 1, gradients.gamma);
+    SetInGrad(builder, 2, gradients.beta);
+    return true;
   }
 };
 

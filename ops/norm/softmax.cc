@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/kernel.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
@@ -369,6 +370,20 @@ class SoftmaxActivationOperator final : public SoftmaxOperator {
       : SoftmaxOperator(SoftmaxCall(param)) {}
 };
 
+/// Builds the gradient in the output y.
+void BuildSoftmaxGradient(const SoftmaxCall& call, GradientBuilder* builder) {
+  const Term g(builder, builder->OutGrad(0)), y(builder, builder->Output(0));
+  const auto sum = [&](const Term& term) {
+    return Apply("sum", {term}, {{"axis", std::to_string(call.axis)}, {"keepdims", "True"}})
+        .Broadcast();
+  };
+  if (call.kind == Kind::kLogSoftmax) {
+    SetInGrad(builder, 0, (g - (Apply("exp", {y}) * sum(g)).Whole()) * call.scale);
+  } else {
+    SetInGrad(builder, 0, y * (g - sum(g * y)).Whole() * call.scale);
+  }
+}
+
 class SoftmaxProperty : public ParameterizedProperty<SoftmaxParameters> {
  public:
   std::vector<std::string> ListArguments() const override {
@@ -443,11 +458,21 @@ class SoftmaxProperty : public ParameterizedProperty<SoftmaxParameters> {
     if (param_.dtype != DType::kUnknown) return {};
     return {{out_grad[0], in_grad[0]}, {out_data[0], in_grad[0]}};
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    if (param_.dtype != DType::kUnknown) return false;
+    BuildSoftmaxGradient(SoftmaxCall(kind(), param_), builder);
+    return true;
+  }
+
+ protected:
+  virtual Kind kind() const { return Kind::kSoftmax; }
 };
 
 /// softmin and log_softmax, which have no input `length`.
+template <Kind kKind>
 class WithoutLengthProperty final : public SoftmaxProperty {
  protected:
+  Kind kind() const override { return kKind; }
   void CheckParameters() override {
     if (param_.use_length) {
       throw InvalidArgument(TypeString(), ": use_length is True, but only softmax has it");
@@ -478,15 +503,19 @@ class SoftmaxActivationProperty final : public ParameterizedProperty<SoftmaxActi
                                                  std::span<const int> in_grad) const override {
     return {{out_grad[0], in_grad[0]}, {out_data[0], in_grad[0]}};
   }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    BuildSoftmaxGradient(SoftmaxCall(param_), builder);
+    return true;
+  }
 };
 
 [[maybe_unused]] const bool kRegistered[] = {
     RegisterTypedOperator<SoftmaxProperty, SoftmaxOf<Kind::kSoftmax>>(
         TESSERA_TABLE_PLACE, "softmax",
         "exp(data / temperature), divided by its sum along an axis."),
-    RegisterTypedOperator<WithoutLengthProperty, SoftmaxOf<Kind::kSoftmin>>(
+    RegisterTypedOperator<WithoutLengthProperty<Kind::kSoftmin>, SoftmaxOf<Kind::kSoftmin>>(
         TESSERA_TABLE_PLACE, "softmin", "softmax of the negative data."),
-    RegisterTypedOperator<WithoutLengthProperty, SoftmaxOf<Kind::kLogSoftmax>>(
+    RegisterTypedOperator<WithoutLengthProperty<Kind::kLogSoftmax>, SoftmaxOf<Kind::kLogSoftmax>>(
         TESSERA_TABLE_PLACE, "log_softmax", "The logarithm of softmax."),
     RegisterTypedOperator<SoftmaxActivationProperty, SoftmaxActivationOperator>(
         TESSERA_TABLE_PLACE, "SoftmaxActivation", "softmax along the last axis or along axis 1."),

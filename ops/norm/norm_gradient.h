@@ -1,0 +1,28 @@
+#ifndef TESSERA_OPS_NORM_NORM_GRADIENT_H_
+#define TESSERA_OPS_NORM_NORM_GRADIENT_H_
+
+#include <string>
+
+#include "tessera/ops/gradient_formula.h"
+
+namespace tessera::ops_internal {
+
+/// The gradients of out = (x - mean) / sqrt(var + eps) * gamma + beta as graphs.
+struct NormGradients {
+  Term x, gamma, beta;
+};
+
+/// Returns the gradients for the head gradient g. Mean and variance are those along `axis`. gamma,
+/// which is marked by Broadcast(), broadcasts to x. The gradients of gamma and beta are sums over
+/// all axes but `channel_axis`, so that they are vectors.
+NormGradients BuildNormGradients(const Term& g, const Term& x, const Term& gamma, double eps,
+                                 const std::string& axis, const std::string& channel_axis);
+
+/// Builds the gradients of data, gamma and beta, where data is normalized over groups: in shape
+/// `rows`, "(0, groups, -1)" of Reshape, it has one row for each sample and group. gamma and beta
+/// have one element for each group.
+void BuildGroupNormGradient(GradientBuilder* builder, const std::string& rows, double eps);
+
+}  // namespace tessera::ops_internal
+
+#endif  // TESSERA_OPS_NORM_NORM_GRADIENT_H_
