@@ -33,10 +33,11 @@ BackwardProperty::BackwardProperty(std::shared_ptr<const OperatorProperty> forwa
   std::vector<int> needed = forward_->DeclareBackwardDependency(out_grad, in_data, out_data);
   std::sort(needed.begin(), needed.end());
   needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  const int num_visible = forward_->NumVisibleOutputs();
   for (const int id : needed) {
     if (id < num_outputs_) {
       // No graph reads a hidden output, so its gradient is an empty blob.
-      if (id < forward_->NumVisibleOutputs()) sources_.push_back({Role::kOutGrad, id});
+      if (id < num_visible) sources_.push_back({Role::kOutGrad, id});
     } else if (id < num_outputs_ + num_inputs_) {
       sources_.push_back({Role::kInData, id - num_outputs_});
     } else {

@@ -2,6 +2,7 @@
 #define TESSERA_GRAPH_GRAPH_H_
 
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -10,16 +11,17 @@
 namespace tessera::graph {
 
 /// A graph in topological order, with all nodes and entries numbered. An entry is one output of one
-/// node. It refers to nodes that the heads keep alive.
+/// node. It keeps its nodes alive. Different variables may have the same name.
 class IndexedGraph {
  public:
-  /// Numbers the nodes on which `heads` depend. Throws Error(kInvalidArgument) if two different
-  /// variables have the same name; those of the tape may have none.
+  /// Numbers the nodes on which `heads` depend, in linear time.
   explicit IndexedGraph(const std::vector<NodeEntry>& heads);
 
   /// Returns the nodes, each after its inputs: depth first from the outputs, inputs in order.
   const std::vector<const Node*>& nodes() const { return nodes_; }
   const Node& node(int id) const { return *nodes_[static_cast<size_t>(id)]; }
+  /// Returns node `id` to be shared.
+  const std::shared_ptr<Node>& Owner(int id) const { return owners_[static_cast<size_t>(id)]; }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   /// Returns the number of a node of the graph.
   int NodeId(const Node* node) const { return node_ids_.at(node); }
@@ -42,18 +44,30 @@ class IndexedGraph {
   /// auxiliary states; the others are arguments.
   const std::vector<int>& arguments() const { return arguments_; }
   const std::vector<int>& aux_states() const { return aux_states_; }
+  /// Returns the node numbers of all variables, in order.
+  const std::vector<int>& variables() const { return variables_; }
   /// Returns the entry numbers of the graph's outputs.
   const std::vector<int>& heads() const { return heads_; }
 
+  /// Throws Error(kInvalidArgument), which begins with `caller`, if two variables have one name.
+  void RequireUniqueNames(std::string_view caller) const;
+
  private:
   std::vector<const Node*> nodes_;
+  std::vector<std::shared_ptr<Node>> owners_;
   std::unordered_map<const Node*, int> node_ids_;
   std::vector<int> entry_begin_;
   std::vector<std::vector<int>> input_ids_;
+  std::vector<int> variables_;
   std::vector<int> arguments_;
   std::vector<int> aux_states_;
   std::vector<int> heads_;
 };
+
+/// Returns a copy of the graph with these heads, in linear time. Values of a node in `replaced`,
+/// which has one output, are replaced by the given entry, which is not copied.
+std::vector<NodeEntry> CopyGraph(const std::vector<NodeEntry>& heads,
+                                 const std::unordered_map<const Node*, NodeEntry>& replaced = {});
 
 }  // namespace tessera::graph
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -25,17 +25,24 @@ namespace {
 bool IsKnown(const TShape& shape) { return shape.known(); }
 bool IsKnown(DType dtype) { return dtype != DType::kUnknown; }
 
+std::string Describe(const TShape& shape) {
+  return shape.rank_known() ? shape.ToString() : "unknown";
+}
+std::string Describe(DType dtype) {
+  return dtype == DType::kUnknown ? "unknown" : std::string(DTypeName(dtype));
+}
+
 /// Shapes or element types of a graph's entries, and the operators that may add to them. `infer` is
 /// the operators' own inference.
 template <typename T, typename Infer>
-class Inference {
+class Inferrer {
  public:
-  Inference(const IndexedGraph& graph, T unknown, Infer infer)
+  Inferrer(const IndexedGraph& graph, T unknown, Infer infer)
       : graph_(graph), infer_(infer), entries_(static_cast<size_t>(graph.num_entries()), unknown) {
     const int num_nodes = static_cast<int>(graph.nodes().size());
     users_.resize(entries_.size());
     for (int i = 0; i < num_nodes; ++i) {
-      if (graph.nodes()[static_cast<size_t>(i)]->is_variable()) continue;
+      if (graph.node(i).is_variable() || !IsImplemented(graph.node(i))) continue;
       for (const int entry : graph.InputIds(i)) users_[static_cast<size_t>(entry)].push_back(i);
       for (int k = 0; k < graph.NumOutputs(i); ++k) {
         users_[static_cast<size_t>(graph.EntryId(i, k))].push_back(i);
@@ -98,12 +105,31 @@ class Inference {
     try {
       infer_(*node.property, &in, &out);
     } catch (const Error& error) {
-      throw Error(error.code(), absl::StrCat("node \"", Excerpt(node.name), "\": ", error.what()));
+      throw Error(error.code(), absl::StrCat("node \"", Excerpt(node.name), "\": ", error.what(),
+                                             DescribeInputs(id)));
     }
     for (size_t i = 0; i < inputs.size(); ++i) Put(inputs[i], in[i]);
     for (int i = 0; i < graph_.NumOutputs(id); ++i) {
       Put(graph_.EntryId(id, i), out[static_cast<size_t>(i)]);
     }
+  }
+
+  /// Returns the values of a node's inputs before its inference, for an error.
+  std::string DescribeInputs(int id) const {
+    constexpr size_t kMaxListed = 4;
+    const Node& node = graph_.node(id);
+    const std::vector<std::string> arguments = node.property->ListArguments();
+    std::string text;
+    for (size_t i = 0; i < node.inputs.size() && i < kMaxListed; ++i) {
+      const NodeEntry& input = node.inputs[i];
+      absl::StrAppend(&text, i == 0 ? "; inputs: " : ", ", Excerpt(arguments[i]), " \"",
+                      Excerpt(input.node->OutputName(input.index)), "\" ",
+                      Describe(at(graph_.InputIds(id)[i])));
+    }
+    if (node.inputs.size() > kMaxListed) {
+      absl::StrAppend(&text, ", and ", node.inputs.size() - kMaxListed, " more");
+    }
+    return text;
   }
 
   const IndexedGraph& graph_;
@@ -117,21 +143,19 @@ class Inference {
 /// with the nearest name if there is no such variable.
 template <typename T, typename Infer>
 void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
-              Inference<T, Infer>* inference) {
-  std::unordered_map<std::string_view, int> variables;
-  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-    for (const int id : *list) variables[graph.nodes()[static_cast<size_t>(id)]->name] = id;
+              Inferrer<T, Infer>* inferrer) {
+  std::unordered_set<std::string_view> found;
+  for (const int id : graph.variables()) {
+    const auto value = known.find(graph.node(id).name);
+    if (value == known.end()) continue;
+    found.insert(value->first);
+    inferrer->Put(graph.EntryId(id, 0), value->second);
   }
+  if (found.size() == known.size()) return;
+  std::vector<std::string> names;
+  for (const int id : graph.variables()) names.push_back(graph.node(id).name);
   for (const auto& [name, value] : known) {
-    const auto found = variables.find(name);
-    if (found != variables.end()) {
-      inference->Put(graph.EntryId(found->second, 0), value);
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-      for (const int id : *list) names.push_back(graph.nodes()[static_cast<size_t>(id)]->name);
-    }
+    if (found.contains(name)) continue;
     const std::string nearest = NearestName(name, names);
     throw InvalidArgument("Symbol: there is no argument \"", Excerpt(name), "\"",
                           nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
@@ -144,25 +168,23 @@ void PutKnown(const IndexedGraph& graph, const std::map<std::string, T>& known,
 template <typename T, typename Infer, typename Merge>
 void MergeStated(const IndexedGraph& graph, const char* attribute,
                  const std::map<std::string, T>& known, const Merge& merge,
-                 Inference<T, Infer>* inference) {
-  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-    for (const int id : *list) {
-      const Node& node = *graph.nodes()[static_cast<size_t>(id)];
-      const auto found = node.attributes.find(attribute);
-      if (found == node.attributes.end()) continue;
-      // A given value precedes the attribute, because a network is often used with other batch
-      // sizes than it was written with.
-      const auto given = known.find(node.name);
-      if (given != known.end() && IsKnown(given->second)) continue;
-      T value = inference->at(graph.EntryId(id, 0));
-      try {
-        merge(found->second, &value);
-      } catch (const Error& error) {
-        throw Error(error.code(), absl::StrCat("variable \"", Excerpt(node.name), "\": attribute ",
-                                               attribute, ": ", error.what()));
-      }
-      inference->Put(graph.EntryId(id, 0), value);
+                 Inferrer<T, Infer>* inferrer) {
+  for (const int id : graph.variables()) {
+    const Node& node = graph.node(id);
+    const auto found = node.attributes.find(attribute);
+    if (found == node.attributes.end()) continue;
+    // A given value precedes the attribute, because a network is often used with other batch sizes
+    // than it was written with.
+    const auto given = known.find(node.name);
+    if (given != known.end() && IsKnown(given->second)) continue;
+    T value = inferrer->at(graph.EntryId(id, 0));
+    try {
+      merge(found->second, &value);
+    } catch (const Error& error) {
+      throw Error(error.code(), absl::StrCat("variable \"", Excerpt(node.name), "\": attribute ",
+                                             attribute, ": ", error.what()));
     }
+    inferrer->Put(graph.EntryId(id, 0), value);
   }
 }
 
@@ -199,39 +221,43 @@ void MergeStatedType(const std::string& text, DType* inferred) {
 
 }  // namespace
 
-GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known) {
-  RequireImplemented(graph);
-  Inference inference(graph, TShape(),
-                      [](const OperatorProperty& property, std::vector<TShape>* in,
-                         std::vector<TShape>* out) { property.InferShape(in, out); });
-  PutKnown(graph, known, &inference);
-  inference.Run();
-  MergeStated(graph, "__shape__", known, MergeStatedShape, &inference);
-  inference.Run();
+GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known,
+                        Inference inference) {
+  if (inference == Inference::kComplete) RequireImplemented(graph);
+  Inferrer inferrer(graph, TShape(),
+                    [](const OperatorProperty& property, std::vector<TShape>* in,
+                       std::vector<TShape>* out) { property.InferShape(in, out); });
+  PutKnown(graph, known, &inferrer);
+  inferrer.Run();
+  MergeStated(graph, "__shape__", known, MergeStatedShape, &inferrer);
+  inferrer.Run();
   GraphShapes shapes;
-  shapes.entries = inference.TakeEntries();
+  shapes.entries = inferrer.TakeEntries();
   shapes.complete = std::all_of(shapes.entries.begin(), shapes.entries.end(),
                                 [](const TShape& shape) { return shape.known(); });
   return shapes;
 }
 
-GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known) {
-  RequireImplemented(graph);
-  Inference inference(graph, DType::kUnknown,
-                      [](const OperatorProperty& property, std::vector<DType>* in,
-                         std::vector<DType>* out) { property.InferType(in, out); });
-  PutKnown(graph, known, &inference);
-  inference.Run();
-  MergeStated(graph, "__dtype__", known, MergeStatedType, &inference);
-  inference.Run();
-  for (const int id : graph.arguments()) {
-    const int entry = graph.EntryId(id, 0);
-    if (inference.at(entry) != DType::kUnknown) continue;
-    inference.Put(entry, DType::kFloat32);
-    inference.Run();
+GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known,
+                      Inference inference) {
+  if (inference == Inference::kComplete) RequireImplemented(graph);
+  Inferrer inferrer(graph, DType::kUnknown,
+                    [](const OperatorProperty& property, std::vector<DType>* in,
+                       std::vector<DType>* out) { property.InferType(in, out); });
+  PutKnown(graph, known, &inferrer);
+  inferrer.Run();
+  MergeStated(graph, "__dtype__", known, MergeStatedType, &inferrer);
+  inferrer.Run();
+  if (inference == Inference::kComplete) {
+    for (const int id : graph.arguments()) {
+      const int entry = graph.EntryId(id, 0);
+      if (inferrer.at(entry) != DType::kUnknown) continue;
+      inferrer.Put(entry, DType::kFloat32);
+      inferrer.Run();
+    }
   }
   GraphTypes types;
-  types.entries = inference.TakeEntries();
+  types.entries = inferrer.TakeEntries();
   types.complete =
       std::find(types.entries.begin(), types.entries.end(), DType::kUnknown) == types.entries.end();
   return types;

@@ -22,11 +22,19 @@ struct GraphTypes {
   bool complete = false;       ///< whether every type is known
 };
 
-/// Infer from the known shapes or types of variables, by name; see Symbol::InferShape. The shapes
-/// of a node's gradients are those of the inputs of the node that it belongs to. Throw what
-/// RequireImplemented throws.
-GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known);
-GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known);
+/// The treatment of values that nothing determines.
+enum class Inference {
+  kComplete,  ///< an operator without inference is an error; types are float32
+  kPartial,   ///< they stay unknown
+};
+
+/// Infer from the known shapes or types of variables, by name; see Symbol::InferShape. A name
+/// stands for all variables that have it. The shapes of a node's gradients are those of the inputs
+/// of the node that it belongs to. Complete inference throws what RequireImplemented throws.
+GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known,
+                        Inference inference = Inference::kComplete);
+GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known,
+                      Inference inference = Inference::kComplete);
 
 }  // namespace tessera::graph
 

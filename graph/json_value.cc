@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tessera/base/error.h"
+#include "tessera/base/quote.h"
 
 namespace tessera::graph {
 namespace {
@@ -267,6 +268,30 @@ int64_t JsonValue::size() const {
   int64_t size = 0;
   for (JsonWalker child(*this); child.Next();) ++size;
   return size;
+}
+
+void AppendQuoted(std::string_view text, std::string* json) {
+  constexpr std::string_view kSpecial = "\"\\\b\f\n\r\t";
+  constexpr std::string_view kLetters = "\"\\bfnrt";
+  json->push_back('"');
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = CharacterLength(text.substr(at));
+    if (length == 0) {
+      throw InvalidArgument("symbol JSON: a text is not UTF-8: \"", Excerpt(text.substr(0, at)),
+                            "\" is followed by a byte that begins no character");
+    }
+    if (const size_t special = kSpecial.find(text[at]); special != kSpecial.npos) {
+      json->push_back('\\');
+      json->push_back(kLetters[special]);
+    } else if (static_cast<unsigned char>(text[at]) < 0x20) {
+      constexpr char kDigits[] = "0123456789abcdef";
+      *json += {'\\', 'u', '0', '0', text[at] < 0x10 ? '0' : '1', kDigits[text[at] & 0xf]};
+    } else {
+      json->append(text.substr(at, length));
+    }
+    at += length;
+  }
+  json->push_back('"');
 }
 
 JsonWalker::JsonWalker(JsonValue container)

@@ -44,6 +44,10 @@ class JsonValue {
   std::string_view text_;  // not empty
 };
 
+/// Appends a text to `json` as a string in quotes. Throws Error(kInvalidArgument) if it is not
+/// UTF-8.
+void AppendQuoted(std::string_view text, std::string* json);
+
 /// Walks over the elements of an array or the members of an object, in their order:
 ///
 ///     for (JsonWalker child(array); child.Next();) Use(child.value());

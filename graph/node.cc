@@ -24,8 +24,18 @@ Node::~Node() {
   }
 }
 
-int Node::num_outputs() const {
-  return is_variable() ? 1 : static_cast<int>(property->ListOutputs().size());
+int OutputCount::Get(const OperatorProperty& property) const {
+  int value = value_.load(std::memory_order_relaxed);
+  if (value == kUnknown) {
+    value = static_cast<int>(property.ListOutputs().size());
+    value_.store(value, std::memory_order_relaxed);
+  }
+  return value;
+}
+
+ParameterMap Node::Parameters() const {
+  if (given_parameters != nullptr) return *given_parameters;
+  return is_variable() ? ParameterMap() : property->GetParams();
 }
 
 std::string Node::OutputName(int index) const {

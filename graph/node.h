@@ -1,6 +1,7 @@
 #ifndef TESSERA_GRAPH_NODE_H_
 #define TESSERA_GRAPH_NODE_H_
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <span>
@@ -22,6 +23,26 @@ struct NodeEntry {
   friend bool operator==(const NodeEntry&, const NodeEntry&) = default;
 };
 
+/// The number of a node's outputs, counted at its first use. A copy counts for itself, because its
+/// node may get another property. Threads: calls may overlap.
+class OutputCount {
+ public:
+  OutputCount() = default;
+  OutputCount(const OutputCount&) {}
+  OutputCount& operator=(const OutputCount&) {
+    value_.store(kUnknown, std::memory_order_relaxed);
+    return *this;
+  }
+
+  /// Returns the number of the property's outputs, which must not change after the first call.
+  int Get(const OperatorProperty& property) const;
+
+ private:
+  static constexpr int kUnknown = -1;
+  // Relaxed, because all threads store the same number and nothing else depends on it.
+  mutable std::atomic<int> value_{kUnknown};
+};
+
 /// A variable or an operator in a graph. It is immutable once it is part of a Symbol, except for
 /// attributes.
 struct Node {
@@ -33,14 +54,20 @@ struct Node {
   std::vector<std::vector<NodeEntry>> subgraphs = {};
   /// The node whose gradient this node computes, if its property is a BackwardProperty.
   std::shared_ptr<Node> forward;
+  /// The operator's parameters as they were written, without defaults; null if they are unknown.
+  std::shared_ptr<const ParameterMap> given_parameters;
+  OutputCount output_count;  ///< of num_outputs()
 
   ~Node();
 
   /// Returns whether the node is a variable, which has one output and no inputs.
   bool is_variable() const { return property == nullptr; }
   /// Return the numbers of outputs, hidden ones included, and of inputs.
-  int num_outputs() const;
+  int num_outputs() const { return is_variable() ? 1 : output_count.Get(*property); }
   int num_inputs() const { return static_cast<int>(inputs.size()); }
+  /// Returns the operator's parameters as they were written, or all of them with defaults if that
+  /// is unknown. A variable has none.
+  ParameterMap Parameters() const;
   /// Returns "fc1_output", or a variable's name.
   std::string OutputName(int index) const;
 };

@@ -46,6 +46,11 @@ bool UnknownOperatorProperty::InferType(std::vector<DType>*, std::vector<DType>*
   throw OperatorRegistry::Get().UnknownOperator(name_);
 }
 
+bool IsImplemented(const Node& node) {
+  return node.subgraphs.empty() &&
+         dynamic_cast<const UnknownOperatorProperty*>(node.property.get()) == nullptr;
+}
+
 void RequireImplemented(const IndexedGraph& graph) {
   constexpr size_t kMaxListed = 10;
   std::set<std::string> listed;

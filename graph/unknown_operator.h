@@ -40,6 +40,9 @@ class UnknownOperatorProperty final : public OperatorProperty {
   ParameterMap parameters_;
 };
 
+/// Returns whether the registry has the node's operator and the node holds no subgraphs.
+bool IsImplemented(const Node& node);
+
 /// Throws for a graph that can be loaded and saved, but neither inferred nor run: one
 /// Error(kNotFound) for all unknown operators, each with the first node that uses it, of at most
 /// ten operators; Error(kUnimplemented) for a node that holds subgraphs.

@@ -330,6 +330,7 @@ void RequireComplete(const IndexedGraph& graph, const GraphShapes& shapes) {
 
 std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays) {
   const IndexedGraph graph(symbol.outputs());
+  graph.RequireUniqueNames("Bind");
   const std::vector<std::string> names = symbol.ListArguments();
   const std::vector<std::string> aux_names = symbol.ListAuxiliaryStates();
   ExecutorArrays complete{arrays.arguments, arrays.gradients, arrays.grad_requests,
@@ -375,6 +376,7 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                                      const SimpleBindOptions& options) {
   const IndexedGraph graph(symbol.outputs());
+  graph.RequireUniqueNames("Bind");
   const GraphShapes shapes = graph::InferShapes(graph, options.shapes);
   const GraphTypes types = graph::InferTypes(graph, options.types);
   RequireComplete(graph, shapes);

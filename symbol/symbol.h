@@ -11,6 +11,7 @@
 #include "tessera/base/dtype.h"
 #include "tessera/base/tshape.h"
 #include "tessera/graph/node.h"
+#include "tessera/graph/passes/gradient.h"
 #include "tessera/ops/parameter.h"
 
 namespace tessera {
@@ -45,14 +46,23 @@ class Symbol {
   Symbol() = default;
 
   /// Returns a graph of one variable: an input, a parameter or a label, to which binding gives an
-  /// array. Throws Error(kInvalidArgument) for an empty name.
-  static Symbol Variable(std::string name);
+  /// array. It has the attributes of the thread's AttrScope and the given ones. Throws
+  /// Error(kInvalidArgument) for an empty name.
+  static Symbol Variable(std::string name,
+                         const std::map<std::string, std::string>& attributes = {});
 
   /// Returns an operator applied to inputs, which are its first arguments in order. Missing
   /// arguments and aux states become variables called `<name>_<argument>` (fc1_weight, fc1_bias).
-  /// Without a name, one is made from the operator's: activation0, activation1, … Throws
-  /// Error(kNotFound) for an unknown operator. Throws Error(kInvalidArgument) for wrong parameters,
-  /// too many inputs, or an input with several outputs.
+  /// A name is made by the thread's NameManager, if none is given from the operator's: activation0,
+  /// activation1, … A parameter that counts the inputs, such as Concat's num_args, may be left out.
+  ///
+  /// The operator and the variables that it makes have the attributes of the thread's AttrScope.
+  /// Keys among `parameters` that are spelled `__name__`, or that MXNet also spells without
+  /// underscores (see GetAttribute), are attributes; `weight_lr_mult` is one of the variable of the
+  /// argument weight.
+  ///
+  /// Throws Error(kNotFound) for an unknown operator. Throws Error(kInvalidArgument) for wrong
+  /// parameters, too many inputs, or an input with several outputs.
   static Symbol Apply(std::string_view op, const std::vector<Symbol>& inputs,
                       const ParameterMap& parameters = {}, std::string name = "");
 
@@ -61,6 +71,17 @@ class Symbol {
   /// does not have.
   static Symbol Compose(std::string_view op, const std::map<std::string, Symbol>& inputs,
                         const ParameterMap& parameters = {}, std::string name = "");
+
+  /// Returns a copy of the graph with variables replaced by symbols of one output, as MXNet's
+  /// `symbol(data=other)` does. Inputs are given by the variables' names, or by position in
+  /// ListArguments. A name replaces all variables that have it. `name`, if not empty, renames the
+  /// node of the first output. Throws Error(kInvalidArgument) for a name that no variable has, with
+  /// the nearest one, for too many inputs, and where an aux state would be no variable.
+  Symbol Compose(const std::map<std::string, Symbol>& inputs, std::string name = "") const;
+  Symbol ComposeInOrder(const std::vector<Symbol>& inputs, std::string name = "") const;
+
+  /// Returns a copy of the graph that shares no node with it.
+  Symbol Copy() const;
 
   /// Returns one symbol with all outputs of several symbols.
   static Symbol CreateGroup(const std::vector<Symbol>& symbols);
@@ -76,30 +97,43 @@ class Symbol {
   Symbol operator[](std::string_view output) const;
   /// Returns a symbol whose outputs are those of every node, to inspect or cut a network.
   Symbol GetInternals() const;
+  /// Returns a symbol whose outputs are the inputs of the nodes that make the outputs; is_none() if
+  /// these are variables.
+  Symbol GetChildren() const;
+  /// Returns a symbol whose outputs are all variables, in the order of ListInputs.
+  Symbol GetInputs() const;
 
   /// Returns the name of the node that makes the single output. Throws Error(kInvalidArgument) if
   /// there are several outputs or none, as GetAttribute and SetAttribute do.
   const std::string& name() const;
 
   /// Return the names of variables and outputs, in the order of a depth-first walk from the
-  /// outputs. ListArguments, ListAuxiliaryStates and functions that need them throw
-  /// Error(kInvalidArgument) if two variables have one name.
+  /// outputs. A variable that an operator changes is an aux state, any other one an argument;
+  /// inputs are both. Different variables may have one name, which binding refuses.
   std::vector<std::string> ListArguments() const;
   std::vector<std::string> ListOutputs() const;
   std::vector<std::string> ListAuxiliaryStates() const;
+  std::vector<std::string> ListInputs() const;
 
-  /// Returns an attribute of the output's node that is not a parameter (lr_mult, ctx_group, …).
-  /// `key` and `__key__`, MXNet's spelling in files, are the same attribute of an operator. They
-  /// are the same attribute of a variable if MXNet spells it both ways (ctx_group, lr_mult,
-  /// wd_mult, force_mirroring, mirror_stage, profiler_scope).
+  /// Returns a parameter of the output's node as it was written, or another attribute of it
+  /// (lr_mult, ctx_group, …). `key` and `__key__`, MXNet's spelling in files, are the same
+  /// attribute of an operator. They are the same attribute of a variable if MXNet spells it both
+  /// ways (ctx_group, lr_mult, wd_mult, force_mirroring, mirror_stage, profiler_scope).
   std::optional<std::string> GetAttribute(std::string_view key) const;
-  /// Sets an attribute of the output's node. All handles to the node see it.
+  /// Sets an attribute of the output's node. All handles to the node see it. Throws
+  /// Error(kInvalidArgument) for a parameter of the operator, which Apply sets.
   void SetAttribute(std::string_view key, std::string value);
+  /// Returns the parameters, as they were written, and attributes of the first output's node. An
+  /// operator's attributes are spelled `__key__`; those that MXNet spells both ways are there
+  /// twice.
+  std::map<std::string, std::string> ListAttributes() const;
+  /// Returns the parameters and attributes of all nodes, each as `<node>$<key>`.
+  std::map<std::string, std::string> ListAttributesRecursive() const;
 
   /// Infers every shape, in both directions, from the given ones and from the variables' attribute
   /// `__shape__` ("(10,0)", where 0 is unknown). A given shape takes precedence over the variable's
   /// attribute. Throws Error(kInvalidArgument) for an unknown name, and for a contradiction; it
-  /// then names the node and the argument, or the variable, and both shapes. Throws
+  /// then names the node, the rule and the inputs' shapes, or the variable and both shapes. Throws
   /// Error(kNotFound) that lists the operators that the registry does not have, at most ten, and
   /// Error(kUnimplemented) for a node with subgraphs.
   InferredShapes InferShape(const std::map<std::string, TShape>& known) const;
@@ -107,9 +141,23 @@ class Symbol {
   /// attribute `__dtype__`, which holds DType's numbers. A type that is not determined is float32.
   /// Throws as InferShape does.
   InferredTypes InferType(const std::map<std::string, DType>& known) const;
+  /// Infer what can be inferred, without an error for operators that the registry does not have and
+  /// without a default type. What nothing determines stays unknown. Throw Error(kInvalidArgument)
+  /// as InferShape does.
+  InferredShapes InferShapePartial(const std::map<std::string, TShape>& known) const;
+  InferredTypes InferTypePartial(const std::map<std::string, DType>& known) const;
 
-  /// Returns the graph in MXNet's format (`*-symbol.json`). Throws Error(kInvalidArgument) for a
-  /// name that is not UTF-8.
+  /// Returns the gradients of the sum of all outputs, each weighted with a head gradient, with
+  /// respect to the variables of the wanted names, one output for each. The head gradient of an
+  /// output is a variable `<output>_head_grad`; losses need none. See graph::BuildGradients for the
+  /// form and for errors. Throws Error(kInvalidArgument) for a name that no variable has or two
+  /// have.
+  Symbol Grad(const std::vector<std::string>& wanted,
+              graph::GradientForm form = graph::GradientForm::kBackward) const;
+
+  /// Returns the graph in MXNet's format (`*-symbol.json`), with parameters as they were given.
+  /// Throws Error(kInvalidArgument) for a name that is not UTF-8, and Error(kUnimplemented) for
+  /// gradients in the form kBackward.
   std::string ToJson() const;
   /// Returns the graph of a text in MXNet's format. Operators that the registry does not have, and
   /// subgraphs, are kept and saved again; inference and binding refuse them by name. Throws
@@ -131,16 +179,54 @@ class Symbol {
   std::vector<graph::NodeEntry> outputs_;
 };
 
-/// Compute element by element, with the operators elemwise_add, _plus_scalar and so on. Throw what
-/// Apply throws.
+/// Compute element by element, with the operators elemwise_add, _plus_scalar and so on: both
+/// symbols have one shape, and broadcast_add and so on are operators of their own. Comparisons give
+/// 1 and 0. Throw what Apply throws.
 Symbol operator+(const Symbol& a, const Symbol& b);
 Symbol operator-(const Symbol& a, const Symbol& b);
 Symbol operator*(const Symbol& a, const Symbol& b);
 Symbol operator/(const Symbol& a, const Symbol& b);
+Symbol operator%(const Symbol& a, const Symbol& b);
+Symbol operator==(const Symbol& a, const Symbol& b);
+Symbol operator!=(const Symbol& a, const Symbol& b);
+Symbol operator<(const Symbol& a, const Symbol& b);
+Symbol operator<=(const Symbol& a, const Symbol& b);
+Symbol operator>(const Symbol& a, const Symbol& b);
+Symbol operator>=(const Symbol& a, const Symbol& b);
+Symbol Power(const Symbol& a, const Symbol& b);
+Symbol Maximum(const Symbol& a, const Symbol& b);
+Symbol Minimum(const Symbol& a, const Symbol& b);
+
+Symbol operator-(const Symbol& a);
 Symbol operator+(const Symbol& a, double b);
 Symbol operator-(const Symbol& a, double b);
 Symbol operator*(const Symbol& a, double b);
 Symbol operator/(const Symbol& a, double b);
+Symbol operator%(const Symbol& a, double b);
+Symbol operator==(const Symbol& a, double b);
+Symbol operator!=(const Symbol& a, double b);
+Symbol operator<(const Symbol& a, double b);
+Symbol operator<=(const Symbol& a, double b);
+Symbol operator>(const Symbol& a, double b);
+Symbol operator>=(const Symbol& a, double b);
+Symbol Power(const Symbol& a, double b);
+Symbol Maximum(const Symbol& a, double b);
+Symbol Minimum(const Symbol& a, double b);
+
+Symbol operator+(double a, const Symbol& b);
+Symbol operator-(double a, const Symbol& b);
+Symbol operator*(double a, const Symbol& b);
+Symbol operator/(double a, const Symbol& b);
+Symbol operator%(double a, const Symbol& b);
+Symbol operator==(double a, const Symbol& b);
+Symbol operator!=(double a, const Symbol& b);
+Symbol operator<(double a, const Symbol& b);
+Symbol operator<=(double a, const Symbol& b);
+Symbol operator>(double a, const Symbol& b);
+Symbol operator>=(double a, const Symbol& b);
+Symbol Power(double a, const Symbol& b);
+Symbol Maximum(double a, const Symbol& b);
+Symbol Minimum(double a, const Symbol& b);
 
 }  // namespace tessera
 

@@ -1,0 +1,102 @@
+#include "tessera/graph/attributes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera::graph {
+namespace {
+
+bool IsMarked(std::string_view key) {
+  return key.size() >= 4 && key.starts_with("__") && key.ends_with("__");
+}
+
+bool IsAnnotationName(std::string_view name) {
+  const auto known = AnnotationNames();
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
+
+/// Returns "weight" for `weight_lr_mult` and so on, or an empty text.
+std::string_view ArgumentOf(std::string_view key, std::string_view* name) {
+  for (const std::string_view known : AnnotationNames()) {
+    if (!key.ends_with(known) || key.size() < known.size() + 2) continue;
+    const std::string_view before = key.substr(0, key.size() - known.size());
+    if (!before.ends_with('_')) continue;
+    *name = known;
+    return before.substr(0, before.size() - 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+bool IsAnnotation(std::string_view key) {
+  if (IsMarked(key)) return true;
+  const auto known = AnnotationNames();
+  return std::any_of(known.begin(), known.end(), [key](std::string_view name) {
+    return key.starts_with(name) || key.ends_with(name);
+  });
+}
+
+Node* Annotator::VariableOf(std::string_view argument) {
+  if (positions_.empty()) {
+    const std::vector<std::string> arguments = node_->property->ListArguments();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      positions_.emplace(arguments[i], static_cast<int>(i));
+    }
+  }
+  const auto found = positions_.find(std::string(argument));
+  if (found == positions_.end()) return nullptr;
+  Node* const input = node_->inputs[static_cast<size_t>(found->second)].node.get();
+  return input->is_variable() ? input : nullptr;
+}
+
+void Annotator::Set(std::string_view key, std::string value) {
+  std::string_view name;
+  const std::string_view argument = ArgumentOf(key, &name);
+  if (!argument.empty() && !node_->is_variable()) {
+    if (Node* const variable = VariableOf(argument); variable != nullptr) {
+      variable->attributes[std::string(name)] = std::move(value);
+      return;
+    }
+  }
+  node_->attributes[std::string(AttributeName(*node_, key))] = std::move(value);
+}
+
+void CopyAttributes(const Node& node, Node* variable) {
+  for (const auto& [name, value] : node.attributes) {
+    const std::string spelling = FileSpelling(node, name);
+    variable->attributes.emplace(AttributeName(*variable, spelling), value);
+  }
+}
+
+std::optional<std::string> FindAttribute(const Node& node, std::string_view key) {
+  if (node.given_parameters != nullptr) {
+    const auto found = node.given_parameters->find(std::string(key));
+    if (found != node.given_parameters->end()) return found->second;
+  }
+  const auto found = node.attributes.find(std::string(AttributeName(node, key)));
+  if (found != node.attributes.end()) return found->second;
+  if (node.is_variable() || node.given_parameters != nullptr) return std::nullopt;
+  const ParameterMap parameters = node.Parameters();
+  const auto parameter = parameters.find(std::string(key));
+  if (parameter == parameters.end()) return std::nullopt;
+  return parameter->second;
+}
+
+std::string FileSpelling(const Node& node, std::string_view name) {
+  std::string marked = absl::StrCat("__", absl::string_view(name.data(), name.size()), "__");
+  return AttributeName(node, marked) == name ? marked : std::string(name);
+}
+
+std::map<std::string, std::string> ListAttributes(const Node& node) {
+  std::map<std::string, std::string> listed = node.Parameters();
+  for (const auto& [name, value] : node.attributes) {
+    listed[FileSpelling(node, name)] = value;
+    if (IsAnnotationName(name)) listed[name] = value;
+  }
+  return listed;
+}
+
+}  // namespace tessera::graph

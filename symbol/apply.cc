@@ -1,0 +1,120 @@
+#include "tessera/symbol/apply.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "tessera/base/error.h"
+#include "tessera/base/quote.h"
+#include "tessera/graph/attributes.h"
+#include "tessera/ops/mxnet/operators.h"
+#include "tessera/ops/registry.h"
+#include "tessera/symbol/scope.h"
+
+namespace tessera {
+namespace symbol_internal {
+
+using graph::Node;
+using graph::NodeEntry;
+
+namespace {
+
+/// An operator with its parameters and the attributes that were given among them.
+struct GivenOperator {
+  GivenOperator(std::string_view op, const ParameterMap& given) {
+    for (const auto& [key, value] : given) {
+      (graph::IsAnnotation(key) ? attributes : parameters).emplace(key, value);
+    }
+    property = OperatorRegistry::Get().Create(op, parameters);
+  }
+
+  ParameterMap parameters;
+  ParameterMap attributes;
+  std::shared_ptr<const OperatorProperty> property;
+};
+
+/// Returns the node's visible outputs.
+Symbol MakeSymbol(GivenOperator given, std::string name, const std::vector<NodeEntry>& inputs) {
+  const NodeEntry entry = graph::MakeNode(given.property, std::move(name), inputs);
+  Node& node = *entry.node;
+  node.given_parameters = std::make_shared<const ParameterMap>(std::move(given.parameters));
+  graph::Annotator annotator(&node);
+  for (const auto& [key, value] : AttrScope::Current()) annotator.Set(key, value);
+  for (auto& [key, value] : given.attributes) annotator.Set(key, std::move(value));
+  for (size_t i = 0; i < node.inputs.size() && !node.attributes.empty(); ++i) {
+    const bool was_given = i < inputs.size() && inputs[i].node != nullptr;
+    if (!was_given) graph::CopyAttributes(node, node.inputs[i].node.get());
+  }
+  std::vector<NodeEntry> outputs;
+  for (int i = 0; i < node.property->NumVisibleOutputs(); ++i) outputs.push_back({entry.node, i});
+  return Symbol(std::move(outputs));
+}
+
+std::string NameFrom(std::string_view hint, std::string_view name) {
+  return NameManager::Current().Get(
+      name, absl::AsciiStrToLower(absl::string_view(hint.data(), hint.size())));
+}
+
+/// Adds the parameter that counts the inputs, unless it is given.
+ParameterMap WithInputCount(std::string_view op, size_t num_inputs, const ParameterMap& given) {
+  ParameterMap parameters = given;
+  const MxnetOperator* const known = FindMxnetOperator(op);
+  if (known == nullptr || known->key_var_num_args.empty()) return parameters;
+  parameters.emplace(known->key_var_num_args, std::to_string(num_inputs));
+  return parameters;
+}
+
+}  // namespace
+
+NodeEntry SingleOutput(const Symbol& symbol, std::string_view caller, std::string_view what) {
+  if (symbol.num_outputs() != 1) {
+    throw InvalidArgument(caller, ": ", Excerpt(what), " has ", symbol.num_outputs(),
+                          " outputs, expected one; choose one with operator[]");
+  }
+  return symbol.outputs()[0];
+}
+
+Symbol Apply(std::string_view op, std::string_view hint, const std::vector<Symbol>& inputs,
+             const ParameterMap& parameters, std::string_view name) {
+  GivenOperator given(op, WithInputCount(op, inputs.size(), parameters));
+  std::vector<NodeEntry> arguments;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].num_outputs() != 1) SingleOutput(inputs[i], op, absl::StrCat("input ", i));
+    arguments.push_back(inputs[i].outputs()[0]);
+  }
+  return MakeSymbol(std::move(given), NameFrom(hint, name), arguments);
+}
+
+Symbol Apply(std::string_view op, const std::map<std::string, Symbol>& inputs,
+             const ParameterMap& parameters, std::string_view name) {
+  GivenOperator given(op, parameters);
+  const std::vector<std::string> names = given.property->ListArguments();
+  std::vector<NodeEntry> arguments(names.size());
+  for (const auto& [key, symbol] : inputs) {
+    const auto found = std::find(names.begin(), names.end(), key);
+    if (found == names.end()) {
+      const std::string nearest = NearestName(key, names);
+      throw InvalidArgument(op, ": there is no argument \"", Excerpt(key), "\"",
+                            nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
+    }
+    arguments[static_cast<size_t>(found - names.begin())] = SingleOutput(symbol, op, key);
+  }
+  return MakeSymbol(std::move(given), NameFrom(op, name), arguments);
+}
+
+}  // namespace symbol_internal
+
+Symbol Symbol::Apply(std::string_view op, const std::vector<Symbol>& inputs,
+                     const ParameterMap& parameters, std::string name) {
+  return symbol_internal::Apply(op, op, inputs, parameters, name);
+}
+
+Symbol Symbol::Compose(std::string_view op, const std::map<std::string, Symbol>& inputs,
+                       const ParameterMap& parameters, std::string name) {
+  return symbol_internal::Apply(op, inputs, parameters, name);
+}
+
+}  // namespace tessera
