@@ -32,11 +32,8 @@ std::string_view ArgumentOf(std::string_view key, std::string_view* name) {
 }  // namespace
 
 bool IsAnnotation(std::string_view key) {
-  if (IsMarked(key)) return true;
-  const auto known = AnnotationNames();
-  return std::any_of(known.begin(), known.end(), [key](std::string_view name) {
-    return key.starts_with(name) || key.ends_with(name);
-  });
+  std::string_view name;
+  return IsMarked(key) || IsAnnotationName(key) || !ArgumentOf(key, &name).empty();
 }
 
 Node* Annotator::VariableOf(std::string_view argument) {
@@ -68,6 +65,24 @@ void CopyAttributes(const Node& node, Node* variable) {
   for (const auto& [name, value] : node.attributes) {
     const std::string spelling = FileSpelling(node, name);
     variable->attributes.emplace(AttributeName(*variable, spelling), value);
+  }
+}
+
+void StateInitializers(const Node& node) {
+  const std::string& op = node.property->TypeString();
+  const bool has_slope = op == "LeakyReLU";
+  if (!has_slope && node.property->MutatedInputs().empty()) return;
+  const std::vector<std::string> arguments = node.property->ListArguments();
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    Node& input = *node.inputs[i].node;
+    if (!input.is_variable()) continue;
+    if (arguments[i] == "moving_mean" || arguments[i] == "moving_avg") {
+      input.attributes.emplace("__init__", R"(["zero", {}])");
+    } else if (arguments[i] == "moving_var") {
+      input.attributes.emplace("__init__", R"(["one", {}])");
+    } else if (has_slope && arguments[i] == "gamma") {
+      input.attributes.emplace("__init__", R"(["Constant", {"value": 0.25}])");
+    }
   }
 }
 

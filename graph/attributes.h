@@ -12,7 +12,7 @@
 namespace tessera::graph {
 
 /// Returns whether `key`, among an operator's parameters and attributes, is an attribute: it is
-/// spelled `__name__`, or begins or ends with one of AnnotationNames (`weight_lr_mult`).
+/// spelled `__name__`, or is one of AnnotationNames, possibly for an argument (`weight_lr_mult`).
 bool IsAnnotation(std::string_view key);
 
 /// Sets attributes of a node. An operator's `<argument>_<annotation>`, such as `weight_lr_mult`,
@@ -35,6 +35,11 @@ class Annotator {
 /// Gives the variable of an operator's input the operator's attributes that the variable does not
 /// have.
 void CopyAttributes(const Node& node, Node* variable);
+
+/// States how variables that an operator reads are initialized, in their attribute `__init__`, as
+/// MXNet does when it composes: running means with 0, running variances with 1, and the slopes of a
+/// LeakyReLU with 0.25. A variable that has the attribute keeps it.
+void StateInitializers(const Node& node);
 
 /// Returns the text of a parameter as it was written, or of an attribute; nothing if there is none.
 std::optional<std::string> FindAttribute(const Node& node, std::string_view key);

@@ -263,6 +263,13 @@ void GraphReader::ReadAttributes(const NodeFields& fields, const std::string& wh
   fields.VisitAttributes(where, [&](const std::string& key, std::string value, bool is_parameter) {
     if (!is_parameter) annotator.Set(key, std::move(value));
   });
+  const Node& node = *nodes_.back();
+  if (node.is_variable()) return;
+  // Variables that the file leaves out are like those that Symbol::Apply makes.
+  for (size_t i = static_cast<size_t>(fields.inputs->size()); i < node.inputs.size(); ++i) {
+    CopyAttributes(node, node.inputs[i].node.get());
+  }
+  if (!HasInitializers(version_)) StateInitializers(node);
 }
 
 /// Reads the subgraphs of the last node.

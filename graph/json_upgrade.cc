@@ -5,6 +5,8 @@ namespace {
 
 // The first version whose files have a node for every variable.
 constexpr int64_t kVersionWithAllVariables = 900;
+// The first version that writes the attribute __init__.
+constexpr int64_t kVersionWithInitializers = 904;
 // The first version in which the axis -1 of argmax and argmin is the last one, not all axes.
 constexpr int64_t kVersionWithOptionalAxis = 905;
 // A parameter of Intel's builds of 2017, which chose an implementation.
@@ -20,6 +22,8 @@ void UpgradeParameters(int64_t version, std::string_view op, ParameterMap* param
   const auto axis = parameters->find("axis");
   if (axis != parameters->end() && axis->second == "-1") parameters->erase(axis);
 }
+
+bool HasInitializers(int64_t version) { return version >= kVersionWithInitializers; }
 
 bool MayHaveInputs(int64_t version, const OperatorProperty& property, size_t given) {
   const size_t expected = property.ListArguments().size();

@@ -15,6 +15,9 @@ inline constexpr int64_t kUnstatedVersion = 800;
 /// Changes parameters that mean something else since `version` of MXNet (10901 for 1.9.1).
 void UpgradeParameters(int64_t version, std::string_view op, ParameterMap* parameters);
 
+/// Returns whether graphs of `version` state the initializers that MXNet itself gives to variables.
+bool HasInitializers(int64_t version);
+
 /// Returns whether a graph of `version` may have a node of `property` with `given` inputs. Graphs
 /// before 0.9 may leave out variables that MXNet names itself. Those of every version may leave out
 /// the inputs that the operator changes, which are the last ones.

@@ -48,6 +48,7 @@ Symbol MakeSymbol(GivenOperator given, std::string name, const std::vector<NodeE
     const bool was_given = i < inputs.size() && inputs[i].node != nullptr;
     if (!was_given) graph::CopyAttributes(node, node.inputs[i].node.get());
   }
+  graph::StateInitializers(node);
   std::vector<NodeEntry> outputs;
   for (int i = 0; i < node.property->NumVisibleOutputs(); ++i) outputs.push_back({entry.node, i});
   return Symbol(std::move(outputs));

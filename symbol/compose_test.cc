@@ -245,6 +245,18 @@ TEST(AttributeTest, ParametersAreNotSetLater) {
   EXPECT_THAT(Symbol().ListAttributes(), IsEmpty());
 }
 
+TEST(AttributeTest, VariablesStateTheirInitializers) {
+  const Symbol bn = Symbol::Apply(
+      "BatchNorm", {Var("x"), Var("g"), Var("b"), Symbol::Variable("own", {{"__init__", "mine"}})},
+      {}, "bn");
+  EXPECT_THAT(bn.ListAttributesRecursive(),
+              UnorderedElementsAre(Pair("own$__init__", "mine"),
+                                   Pair("bn_moving_var$__init__", R"(["one", {}])")));
+  const Symbol prelu = Symbol::Apply("LeakyReLU", {Var("x")}, {{"act_type", "prelu"}}, "p");
+  EXPECT_EQ(prelu.GetInputs()["p_gamma"].GetAttribute("__init__"),
+            R"(["Constant", {"value": 0.25}])");
+}
+
 TEST(AttributeTest, InputsAreCounted) {
   const Symbol joined = Symbol::Apply("Concat", {Var("a"), Var("b"), Var("c")}, {}, "c");
   EXPECT_EQ(joined.GetAttribute("num_args"), "3");

@@ -206,6 +206,21 @@ TEST(SymbolJsonTest, FilesBeforeVersion0Point9MayLeaveVariablesOut) {
   }
 }
 
+// As MXNet 1.9.1 upgrades such a graph, except that it copies parameters to the variables too.
+TEST(SymbolJsonTest, VariablesThatOldFilesLeaveOutHaveTheNodesAttributes) {
+  const Symbol symbol = Symbol::FromJson(R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
+      {"op": "null", "name": "g", "inputs": []}, {"op": "null", "name": "b", "inputs": []},
+      {"op": "BatchNorm", "name": "bn", "param": {"eps": "0.1"}, "inputs": [[0, 0], [1, 0], [2, 0]],
+       "attr": {"lr_mult": "2", "gamma_wd_mult": "3", "ctx_group": "q"}}], "heads": [[3, 0]]})");
+  EXPECT_THAT(symbol.ListAuxiliaryStates(), ElementsAre("bn_moving_mean", "bn_moving_var"));
+  const Symbol inputs = symbol.GetInputs();
+  EXPECT_EQ(inputs["g"].GetAttribute("wd_mult"), "3");
+  EXPECT_EQ(inputs["bn_moving_mean"].GetAttribute("ctx_group"), "q");
+  EXPECT_EQ(inputs["bn_moving_mean"].GetAttribute("__init__"), "[\"zero\", {}]");
+  EXPECT_EQ(inputs["bn_moving_var"].GetAttribute("lr_mult"), "2");
+  EXPECT_EQ(symbol.GetAttribute("eps"), "0.1");
+}
+
 /// A graph of x and a node f with the given operator and further fields.
 std::string OneOperator(const std::string& op, const std::string& fields) {
   return R"({"nodes": [{"op": "null", "name": "x", "inputs": []},
