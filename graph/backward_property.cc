@@ -21,7 +21,8 @@ std::vector<int> Count(int first, int count) {
 
 }  // namespace
 
-BackwardProperty::BackwardProperty(std::shared_ptr<const OperatorProperty> forward)
+BackwardProperty::BackwardProperty(std::shared_ptr<const OperatorProperty> forward,
+                                   bool reads_output)
     : forward_(std::move(forward)),
       name_("_backward_" + forward_->TypeString()),
       num_inputs_(static_cast<int>(forward_->ListArguments().size())),
@@ -31,6 +32,7 @@ BackwardProperty::BackwardProperty(std::shared_ptr<const OperatorProperty> forwa
   const std::vector<int> in_data = Count(num_outputs_, num_inputs_);
   const std::vector<int> out_data = Count(num_outputs_ + num_inputs_, num_outputs_);
   std::vector<int> needed = forward_->DeclareBackwardDependency(out_grad, in_data, out_data);
+  if (reads_output) needed.push_back(out_data[0]);
   std::sort(needed.begin(), needed.end());
   needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
   const int num_visible = forward_->NumVisibleOutputs();

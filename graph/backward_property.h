@@ -23,7 +23,11 @@ class BackwardProperty final : public OperatorProperty {
     int index;  ///< the position in the list
   };
 
-  explicit BackwardProperty(std::shared_ptr<const OperatorProperty> forward);
+  /// Makes the property of the gradient of an operator. If `reads_output`, the last input is the
+  /// operator's first output even if Backward does not need it, so that a graph with the gradient
+  /// has the operator's node and the shapes of its inputs.
+  explicit BackwardProperty(std::shared_ptr<const OperatorProperty> forward,
+                            bool reads_output = false);
 
   /// Returns the property of the operator whose gradient this is.
   const std::shared_ptr<const OperatorProperty>& forward() const { return forward_; }

@@ -304,6 +304,10 @@ TEST(GradTest, ReturnsAGraphOfGradients) {
   EXPECT_THAT(shapes.outputs, ElementsAre(TShape{3, 4}, TShape{7}, TShape{2, 4}));
   EXPECT_THAT(net.Grad({"x"}).Copy().InferShape({{"x", {2, 4}}}).outputs,
               ElementsAre(TShape{2, 4}));
+  // The gradient of Flatten needs the shape of its input, although it reads no value but the
+  // head's.
+  const Symbol flattened = Symbol::Apply("Flatten", {x}, {}, "flat").Grad({"x"});
+  EXPECT_EQ(flattened.InferShape({{"x", {2, 3, 4}}}).outputs[0], (TShape{2, 3, 4}));
   ExpectError("there is no variable \"ww\"; did you mean \"w\"?", [&] { net.Grad({"ww"}); });
   // A gradient of operators can be differentiated and saved; an operator's Backward cannot.
   const Symbol flat = Symbol::Apply("transpose", {x}, {}, "t");

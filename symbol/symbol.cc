@@ -1,6 +1,7 @@
 #include "tessera/symbol/symbol.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,6 +11,7 @@
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
 #include "tessera/graph/attributes.h"
+#include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/json.h"
@@ -57,6 +59,19 @@ Symbol Renamed(std::vector<NodeEntry> outputs, const std::vector<NodeEntry>& bef
   const bool is_copy = !outputs.empty() && !before[0].node->is_variable();
   if (is_copy && !name.empty()) outputs[0].node->name = std::move(name);
   return Symbol(std::move(outputs));
+}
+
+/// Lets gradients of operators that no gradient reads read these operators, whose inputs' shapes
+/// they need.
+void KeepOperators(const std::vector<NodeEntry>& gradients) {
+  const IndexedGraph graph(gradients);
+  for (int id = 0; id < graph.num_nodes(); ++id) {
+    Node& node = *graph.Owner(id);
+    if (node.forward == nullptr || graph.Contains(node.forward.get())) continue;
+    node.property = std::make_shared<graph::BackwardProperty>(node.forward->property,
+                                                              /*reads_output=*/true);
+    node.inputs.push_back({node.forward, 0});
+  }
 }
 
 InferredShapes Select(const IndexedGraph& graph, const graph::GraphShapes& shapes) {
@@ -298,6 +313,7 @@ Symbol Symbol::Grad(const std::vector<std::string>& wanted, graph::GradientForm 
     gradient = graph::MakeNode(OperatorRegistry::Get().Create("zeros_like", {}),
                                wanted[i] + "_zero_grad", {values[i]});
   }
+  KeepOperators(gradients.gradients);
   return Symbol(std::move(gradients.gradients));
 }
 
