@@ -55,6 +55,7 @@ IndexedGraph::IndexedGraph(const std::vector<NodeEntry>& heads) {
 }
 
 void IndexedGraph::RequireUniqueNames(std::string_view caller) const {
+  std::unordered_set<std::string_view> names;
   for (const int id : variables_) {
     const std::string& name = node(id).name;
     if (names.insert(name).second) continue;
