@@ -1,0 +1,58 @@
+#include "tessera/graph/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tessera/graph/graph.h"
+#include "tessera/graph/infer.h"
+#include "tessera/graph/testing/evaluate.h"
+
+namespace tessera::graph {
+namespace {
+
+using graph_testing::Apply;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(TextTest, EachNodeIsALine) {
+  const NodeEntry data = MakeVariable("data");
+  const NodeEntry fc =
+      Apply("FullyConnected", "fc", {data}, {{"num_hidden", "4"}, {"no_bias", "True"}});
+  fc.node->attributes["ctx_group"] = "dev1";
+  const NodeEntry parts = Apply("SliceChannel", "parts", {fc}, {{"num_outputs", "2"}});
+  const NodeEntry out = Apply("exp", "out", {{parts.node, 1}});
+  const std::vector<NodeEntry> heads = {out, {parts.node, 1}};
+  EXPECT_EQ(ToText(heads),
+            "%0 = variable data\n"
+            "%1 = variable fc_weight\n"
+            "%2 = FullyConnected(no_bias=True, num_hidden=4) fc (%0, %1) [ctx_group=dev1]\n"
+            "%3 = SliceChannel(num_outputs=2) parts (%2)\n"
+            "%4 = exp() out (%3.1)\n"
+            "return %4, %3.1\n");
+  const IndexedGraph graph(heads);
+  const GraphShapes shapes = InferShapes(graph, {{"data", {2, 3}}});
+  const GraphTypes types = InferTypes(graph, {});
+  const std::unordered_map<const Node*, Device> devices = {{out.node.get(), Device::Cpu(1)}};
+  const std::string text = ToText(heads, {.shapes = &shapes, .types = &types, .devices = &devices});
+  EXPECT_THAT(text, AllOf(HasSubstr("%0 = variable data: float32(2,3)\n"),
+                          HasSubstr("parts (%2): float32(2,2), float32(2,2)\n"),
+                          HasSubstr("%4 = exp() out (%3.1): float32(2,2) on cpu(1)\n")));
+}
+
+TEST(TextTest, GraphvizHasNodesAndEdges) {
+  const NodeEntry x = MakeVariable("a \"quoted\" \\ name");
+  const NodeEntry parts = Apply("SliceChannel", "parts", {x}, {{"num_outputs", "2"}});
+  const std::vector<NodeEntry> heads = {{parts.node, 1}};
+  const GraphShapes shapes = InferShapes(IndexedGraph(heads), {{x.node->name, {2, 4}}});
+  const std::unordered_map<const Node*, Device> devices = {{parts.node.get(), Device::Cpu(1)}};
+  const std::string text = ToGraphviz(heads, {.shapes = &shapes, .devices = &devices});
+  EXPECT_THAT(text, AllOf(HasSubstr(R"x(n0 [label="a \"quoted\" \\ name", shape=ellipse];)x"),
+                          HasSubstr(R"x(n1 [label="parts\nSliceChannel\nnum_outputs=2\ncpu(1)")x"),
+                          HasSubstr(R"x(n0 -> n1 [label="(2,4)"];)x"),
+                          HasSubstr(R"x(n1 -> out0 [label="1: (2,2)"];)x")));
+}
+
+}  // namespace
+}  // namespace tessera::graph
