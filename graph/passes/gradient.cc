@@ -8,6 +8,7 @@
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
 #include "tessera/graph/graph.h"
+#include "tessera/graph/passes/rewrite.h"
 #include "tessera/ops/gradient_builder.h"
 #include "tessera/ops/registry.h"
 
@@ -16,9 +17,15 @@ namespace {
 
 size_t At(int index) { return static_cast<size_t>(index); }
 
-NodeEntry MakeOperator(std::string_view op, std::string name, const std::vector<NodeEntry>& inputs,
-                       const ParameterMap& parameters = {}) {
-  return MakeNode(OperatorRegistry::Get().Create(op, parameters), std::move(name), inputs);
+/// Returns a node of the gradient of `node`, whose `ctx_group` it gets, so that both are computed
+/// on one device.
+NodeEntry MakeOperator(const Node& node, std::string_view op, std::string name,
+                       const std::vector<NodeEntry>& inputs, const ParameterMap& parameters = {}) {
+  NodeEntry made =
+      MakeNode(OperatorRegistry::Get().FindOrCreate(op, parameters), std::move(name), inputs);
+  const std::string group(DeviceGroup(node));
+  if (!group.empty()) made.node->attributes.emplace("ctx_group", group);
+  return made;
 }
 
 /// The gradient of one node, built of other operators.
@@ -30,7 +37,7 @@ class NodeGradient final : public GradientBuilder {
   Value OutGrad(int output) override {
     NodeEntry& gradient = out_grads_[At(output)];
     if (gradient.node == nullptr) {
-      gradient = MakeOperator("zeros_like", node_->name + "_zero_grad", {{node_, output}});
+      gradient = MakeOperator(*node_, "zeros_like", node_->name + "_zero_grad", {{node_, output}});
     }
     return Add(gradient);
   }
@@ -41,8 +48,8 @@ class NodeGradient final : public GradientBuilder {
                            const ParameterMap& parameters) override {
     std::vector<NodeEntry> entries;
     for (const Value value : inputs) entries.push_back(values_[At(value)]);
-    const NodeEntry made = MakeOperator(op, node_->name + "_grad" + std::to_string(values_.size()),
-                                        entries, parameters);
+    const NodeEntry made = MakeOperator(
+        *node_, op, node_->name + "_grad" + std::to_string(values_.size()), entries, parameters);
     std::vector<Value> outputs;
     for (int i = 0; i < made.node->property->NumVisibleOutputs(); ++i) {
       outputs.push_back(Add({made.node, i}));
@@ -118,7 +125,7 @@ class GradientPass {
         contributions_[At(graph_.EntryId(graph_.NodeId(&node), output))];
     if (parts.empty()) return {};
     if (parts.size() > 1) {
-      parts = {MakeOperator("add_n", node.OutputName(output) + "_grad", parts,
+      parts = {MakeOperator(node, "add_n", node.OutputName(output) + "_grad", parts,
                             {{"num_args", std::to_string(parts.size())}})};
     }
     return parts.front();
@@ -178,8 +185,9 @@ class GradientPass {
         case BackwardProperty::Role::kOutGrad: {
           NodeEntry& gradient = out_grads[At(index)];
           if (gradient.node == nullptr) {
-            gradient = MakeOperator("zeros_like", node->name + "_zero_grad" + std::to_string(index),
-                                    {{node, index}});
+            gradient =
+                MakeOperator(*node, "zeros_like", node->name + "_zero_grad" + std::to_string(index),
+                             {{node, index}});
           }
           inputs.push_back(gradient);
           break;
