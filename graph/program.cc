@@ -10,6 +10,7 @@
 #include "tessera/base/error.h"
 #include "tessera/graph/graph.h"
 #include "tessera/graph/passes/gradient.h"
+#include "tessera/graph/propagate.h"
 #include "tessera/ops/registry.h"
 
 namespace tessera::graph {
@@ -19,6 +20,21 @@ size_t At(int index) { return static_cast<size_t>(index); }
 
 std::shared_ptr<Node> Apply(std::string_view op, std::string name, NodeEntry input) {
   return MakeNode(OperatorRegistry::Get().Create(op, {}), std::move(name), {std::move(input)}).node;
+}
+
+/// Returns the owner of each node of a graph, which has plain pointers itself.
+std::vector<std::shared_ptr<Node>> OwnersOf(const IndexedGraph& graph,
+                                            const std::vector<NodeEntry>& heads) {
+  std::vector<std::shared_ptr<Node>> owners(At(graph.num_nodes()));
+  const auto own = [&](const NodeEntry& entry) {
+    std::shared_ptr<Node>& owner = owners[At(graph.NodeId(entry.node.get()))];
+    if (owner == nullptr) owner = entry.node;
+  };
+  for (const NodeEntry& head : heads) own(head);
+  for (const Node* node : graph.nodes()) {
+    for (const NodeEntry& input : node->inputs) own(input);
+  }
+  return owners;
 }
 
 /// A graph with the gradients that are requested among its heads. Each gradient is the output of an
@@ -33,18 +49,15 @@ TrainingGraph AddGradients(const std::vector<NodeEntry>& heads, const IndexedGra
                            const std::vector<OpReqType>& requests) {
   TrainingGraph result;
   result.heads = heads;
-  std::unordered_map<const Node*, std::shared_ptr<Node>> owners;
-  for (const NodeEntry& head : heads) owners[head.node.get()] = head.node;
-  for (const Node* node : graph.nodes()) {
-    for (const NodeEntry& input : node->inputs) owners[input.node.get()] = input.node;
-  }
-  std::vector<NodeEntry> wanted;
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i] == kNullOp) continue;
-    wanted.push_back({owners.at(graph.nodes()[At(graph.arguments()[i])]), 0});
-    result.gradient_arguments.push_back(static_cast<int>(i));
+    if (requests[i] != kNullOp) result.gradient_arguments.push_back(static_cast<int>(i));
   }
-  if (wanted.empty()) return result;
+  if (result.gradient_arguments.empty()) return result;
+  const std::vector<std::shared_ptr<Node>> owners = OwnersOf(graph, heads);
+  std::vector<NodeEntry> wanted;
+  for (const int argument : result.gradient_arguments) {
+    wanted.push_back({owners[At(graph.arguments()[At(argument)])], 0});
+  }
   Gradients gradients = BuildGradients(heads, wanted);
   result.head_gradients = std::move(gradients.head_gradients);
   std::set<std::pair<const Node*, int>> seen;
@@ -64,121 +77,148 @@ TrainingGraph AddGradients(const std::vector<NodeEntry>& heads, const IndexedGra
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const std::vector<NodeEntry>& heads, const GraphShapes& shapes,
-                 const GraphTypes& types, const std::vector<OpReqType>& requests)
+  ProgramBuilder(const std::vector<NodeEntry>& heads, const std::vector<OpReqType>& requests,
+                 const ProgramPlacement& placement)
       : requests_(requests),
         forward_(heads),
         training_(AddGradients(heads, forward_, requests)),
-        graph_(training_.heads),
+        placed_heads_(placement.place == nullptr
+                          ? training_.heads
+                          : placement.place(training_.heads, &node_devices_)),
+        graph_(placed_heads_),
         num_heads_(heads.size()),
+        num_forward_nodes_(placement.place == nullptr ? forward_.num_nodes() : CountForwardNodes()),
         value_(At(graph_.num_entries()), kNoValue),
-        readers_(At(graph_.num_entries()), 0) {
-    Infer(shapes, types);
-    for (const NodeEntry& head : training_.heads) owners_[head.node.get()] = head.node;
-    for (const Node* node : graph_.nodes()) {
-      for (const NodeEntry& input : node->inputs) owners_[input.node.get()] = input.node;
-    }
+        readers_(At(graph_.num_entries()), 0),
+        request_(At(graph_.num_entries()), kWriteTo),
+        merged_(At(graph_.num_nodes()), false),
+        step_of_node_(At(graph_.num_nodes()), kNoValue),
+        owners_(OwnersOf(graph_, placed_heads_)) {
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       for (const int input : graph_.InputIds(i)) ++readers_[At(input)];
     }
     for (const int head : graph_.heads()) ++readers_[At(head)];
+    program_.devices = {placement.device};
   }
 
-  Program Build() {
+  Program Build(const GraphShapes& shapes, const GraphTypes& types) {
+    Infer(shapes, types);
     PlaceVariables();
     PlaceHeads();
     PlaceSums();
     for (int i = 0; i < graph_.num_nodes(); ++i) {
-      if (i == forward_.num_nodes()) program_.num_forward_steps = NumSteps();
+      if (i == num_forward_nodes_) program_.num_forward_steps = program_.num_steps();
       AddStep(i);
     }
-    if (graph_.num_nodes() == forward_.num_nodes()) program_.num_forward_steps = NumSteps();
+    if (graph_.num_nodes() == num_forward_nodes_) {
+      program_.num_forward_steps = program_.num_steps();
+    }
     return std::move(program_);
   }
 
  private:
-  int NumSteps() const { return static_cast<int>(program_.steps.size()); }
+  int CountForwardNodes() const {
+    return IndexedGraph(
+               {placed_heads_.begin(), placed_heads_.begin() + static_cast<ptrdiff_t>(num_heads_)})
+        .num_nodes();
+  }
 
-  /// Infers the shapes and types of the gradient's entries from those of the graph itself.
+  /// Returns the position of a node's device in Program::devices.
+  int DeviceOf(int node) {
+    const auto placed = node_devices_.find(&graph_.node(node));
+    if (placed == node_devices_.end()) return 0;
+    std::vector<Device>& devices = program_.devices;
+    const auto found = std::find(devices.begin(), devices.end(), placed->second);
+    if (found != devices.end()) return static_cast<int>(found - devices.begin());
+    devices.push_back(placed->second);
+    return static_cast<int>(devices.size()) - 1;
+  }
+
+  /// Infers the entries of the gradient, and of copies, from those of the graph itself.
   void Infer(const GraphShapes& shapes, const GraphTypes& types) {
-    if (graph_.num_nodes() == forward_.num_nodes()) {
-      shapes_ = shapes;
-      types_ = types;
-      return;
-    }
-    std::map<std::string, TShape> known_shapes;
-    std::map<std::string, DType> known_types;
-    const auto know = [&](const std::string& name, int entry) {
-      known_shapes[name] = shapes.entries[At(entry)];
-      known_types[name] = types.entries[At(entry)];
+    shapes_.entries.resize(At(graph_.num_entries()));
+    types_.entries.resize(At(graph_.num_entries()), DType::kUnknown);
+    // Without copies, the forward graph's nodes have the same numbers in the other graph.
+    const bool same_numbers = num_forward_nodes_ == forward_.num_nodes();
+    const auto know = [&](const Node* node, int entry) {
+      shapes_.entries[At(graph_.EntryId(graph_.NodeId(node), 0))] = shapes.entries[At(entry)];
+      types_.entries[At(graph_.EntryId(graph_.NodeId(node), 0))] = types.entries[At(entry)];
     };
+    if (same_numbers) {
+      std::copy(shapes.entries.begin(), shapes.entries.end(), shapes_.entries.begin());
+      std::copy(types.entries.begin(), types.entries.end(), types_.entries.begin());
+    }
     for (const auto* list : {&forward_.arguments(), &forward_.aux_states()}) {
-      for (const int id : *list) know(forward_.node(id).name, forward_.EntryId(id, 0));
+      for (const int id : *list) know(&forward_.node(id), forward_.EntryId(id, 0));
     }
     for (size_t i = 0; i < training_.head_gradients.size(); ++i) {
       const Node* const node = training_.head_gradients[i].node.get();
-      if (graph_.Contains(node)) know(node->name, forward_.heads()[i]);
+      if (graph_.Contains(node)) know(node, forward_.heads()[i]);
     }
-    shapes_ = InferShapes(graph_, known_shapes);
-    types_ = InferTypes(graph_, known_types);
+    PropagateForward(graph_, same_numbers ? num_forward_nodes_ : 0, &shapes_, &types_);
+    if (shapes_.complete && types_.complete) return;
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       for (int k = 0; k < graph_.NumOutputs(i); ++k) {
-        if (shapes_.entries[At(graph_.EntryId(i, k))].known()) continue;
-        throw Internal("the shape of \"", graph_.node(i).OutputName(k), "\" is not known");
+        const size_t entry = At(graph_.EntryId(i, k));
+        if (shapes_.entries[entry].known() && types_.entries[entry] != DType::kUnknown) continue;
+        throw Internal("shape or type of \"", graph_.node(i).OutputName(k), "\" is not known");
       }
     }
   }
 
-  int AddValue(ValueKind kind, int index, int entry) {
-    program_.values.push_back({kind, index, shapes_.entries[At(entry)], types_.entries[At(entry)]});
-    return static_cast<int>(program_.values.size()) - 1;
+  int AddValue(ValueKind kind, int index, int node, int entry) {
+    program_.values.push_back(
+        {kind, index, shapes_.entries[At(entry)], types_.entries[At(entry)], DeviceOf(node)});
+    return program_.num_values() - 1;
   }
 
   void PlaceVariables() {
-    const auto place = [this](const std::vector<int>& nodes, ValueKind kind) {
-      for (size_t i = 0; i < nodes.size(); ++i) {
-        // The forward graph's nodes have the same numbers in the graph with gradients.
-        const int entry = graph_.EntryId(nodes[i], 0);
-        value_[At(entry)] = AddValue(kind, static_cast<int>(i), entry);
-      }
+    const auto place = [this](const Node* node, ValueKind kind, int index) {
+      const int id = graph_.NodeId(node);
+      const int entry = graph_.EntryId(id, 0);
+      value_[At(entry)] = AddValue(kind, index, id, entry);
     };
-    place(forward_.arguments(), ValueKind::kArgument);
-    place(forward_.aux_states(), ValueKind::kAuxState);
+    int index = 0;
+    for (const int id : forward_.arguments()) {
+      place(&forward_.node(id), ValueKind::kArgument, index++);
+    }
+    index = 0;
+    for (const int id : forward_.aux_states()) {
+      place(&forward_.node(id), ValueKind::kAuxState, index++);
+    }
     program_.head_needs_gradient.assign(num_heads_, false);
     for (size_t i = 0; i < training_.head_gradients.size(); ++i) {
-      const NodeEntry& gradient = training_.head_gradients[i];
-      if (!graph_.Contains(gradient.node.get())) continue;
+      const Node* const node = training_.head_gradients[i].node.get();
+      if (!graph_.Contains(node)) continue;
       program_.head_needs_gradient[i] = true;
-      const int entry = graph_.EntryId(gradient);
-      value_[At(entry)] = AddValue(ValueKind::kHeadGradient, static_cast<int>(i), entry);
+      place(node, ValueKind::kHeadGradient, static_cast<int>(i));
     }
   }
 
   void PlaceHeads() {
+    const auto node_of = [this](size_t head) {
+      return graph_.NodeId(placed_heads_[head].node.get());
+    };
     for (size_t i = 0; i < num_heads_; ++i) {
-      int& value = value_[At(graph_.heads()[i])];
+      const int entry = graph_.heads()[i];
+      int& value = value_[At(entry)];
       if (value == kNoValue) {
-        value = AddValue(ValueKind::kOutput, static_cast<int>(i), graph_.heads()[i]);
+        value = AddValue(ValueKind::kOutput, static_cast<int>(i), node_of(i), entry);
       }
       program_.head_values.push_back(value);
     }
     for (size_t i = num_heads_; i < graph_.heads().size(); ++i) {
       const int argument = training_.gradient_arguments[i - num_heads_];
       const int entry = graph_.heads()[i];
-      value_[At(entry)] = AddValue(ValueKind::kGradient, argument, entry);
-      request_[entry] = requests_[At(argument)] == kAddTo ? kAddTo : kWriteTo;
+      value_[At(entry)] = AddValue(ValueKind::kGradient, argument, node_of(i), entry);
+      request_[At(entry)] = requests_[At(argument)] == kAddTo ? kAddTo : kWriteTo;
     }
-  }
-
-  OpReqType RequestOf(int entry) const {
-    const auto found = request_.find(entry);
-    return found == request_.end() ? kWriteTo : found->second;
   }
 
   /// Lets the parts of a gradient's sum be written and added to the sum's own value, where each is
   /// read by the sum alone.
   void PlaceSums() {
-    for (int i = forward_.num_nodes(); i < graph_.num_nodes(); ++i) {
+    for (int i = num_forward_nodes_; i < graph_.num_nodes(); ++i) {
       const Node& node = graph_.node(i);
       if (node.is_variable() || node.property->TypeString() != "add_n") continue;
       const int sum = graph_.EntryId(i, 0);
@@ -187,16 +227,18 @@ class ProgramBuilder {
         const int part = graph_.EntryId(input);
         const int producer = graph_.NodeId(input.node.get());
         if (readers_[At(part)] != 1 || input.node->is_variable()) continue;
-        if (producer < forward_.num_nodes() || merged_.contains(producer)) continue;
+        if (producer < num_forward_nodes_ || merged_[At(producer)]) continue;
         part_of_node.emplace(producer, part);
       }
       if (part_of_node.empty()) continue;
-      merged_.insert(i);
-      if (value_[At(sum)] == kNoValue) value_[At(sum)] = AddValue(ValueKind::kIntermediate, 0, sum);
-      OpReqType request = RequestOf(sum);
+      merged_[At(i)] = true;
+      if (value_[At(sum)] == kNoValue) {
+        value_[At(sum)] = AddValue(ValueKind::kIntermediate, 0, i, sum);
+      }
+      OpReqType request = request_[At(sum)];
       for (const auto& [producer, part] : part_of_node) {
         value_[At(part)] = value_[At(sum)];
-        request_[part] = request;
+        request_[At(part)] = request;
         request = kAddTo;
       }
     }
@@ -205,22 +247,28 @@ class ProgramBuilder {
   void AddStep(int i) {
     const Node& node = graph_.node(i);
     if (node.is_variable()) return;
-    if (merged_.contains(i)) {
+    if (merged_[At(i)]) {
       AddOtherParts(i);
       return;
     }
     Step step;
-    step.node = owners_.at(&node);
+    step.node = owners_[At(i)];
+    step.device = DeviceOf(i);
+    step.mutated = node.property->MutatedInputs();
+    if (node.forward != nullptr && graph_.Contains(node.forward.get())) {
+      step.forward = step_of_node_[At(graph_.NodeId(node.forward.get()))];
+    }
     for (const int input : graph_.InputIds(i)) step.inputs.push_back(value_[At(input)]);
     for (int k = 0; k < graph_.NumOutputs(i); ++k) {
       const int entry = graph_.EntryId(i, k);
       int& value = value_[At(entry)];
       const bool wanted = readers_[At(entry)] > 0;
-      if (wanted && value == kNoValue) value = AddValue(ValueKind::kIntermediate, 0, entry);
+      if (wanted && value == kNoValue) value = AddValue(ValueKind::kIntermediate, 0, i, entry);
       step.outputs.push_back(value);
-      step.req.push_back(wanted ? RequestOf(entry) : kNullOp);
+      step.req.push_back(wanted ? request_[At(entry)] : kNullOp);
     }
-    step.req.insert(step.req.end(), node.property->MutatedInputs().size(), kWriteInplace);
+    step.req.insert(step.req.end(), step.mutated.size(), kWriteInplace);
+    step_of_node_[At(i)] = program_.num_steps();
     program_.steps.push_back(std::move(step));
   }
 
@@ -230,8 +278,10 @@ class ProgramBuilder {
     for (const NodeEntry& part : graph_.node(i).inputs) {
       const int value = value_[At(graph_.EntryId(part))];
       if (value == sum) continue;
+      if (copy_ == nullptr) copy_ = OperatorRegistry::Get().Create("_copy", {});
       Step step;
-      step.node = Apply("_copy", graph_.node(i).name, part);
+      step.node = MakeNode(copy_, graph_.node(i).name, {part}).node;
+      step.device = DeviceOf(i);
       step.inputs = {value};
       step.outputs = {sum};
       step.req = {kAddTo};
@@ -242,16 +292,21 @@ class ProgramBuilder {
   const std::vector<OpReqType>& requests_;
   const IndexedGraph forward_;
   const TrainingGraph training_;
+  std::unordered_map<const Node*, Device> node_devices_;  // of nodes that were placed
+  const std::vector<NodeEntry> placed_heads_;
   const IndexedGraph graph_;
   const size_t num_heads_;
+  const int num_forward_nodes_;
   GraphShapes shapes_;
   GraphTypes types_;
   Program program_;
-  std::unordered_map<const Node*, std::shared_ptr<Node>> owners_;
-  std::vector<int> value_;            // of each entry
-  std::vector<int> readers_;          // of each entry, heads included
-  std::map<int, OpReqType> request_;  // of entries that are not simply written
-  std::set<int> merged_;              // sums without an operator call
+  std::vector<int> value_;          // of each entry
+  std::vector<int> readers_;        // of each entry, heads included
+  std::vector<OpReqType> request_;  // of each entry
+  std::vector<bool> merged_;        // for each node, whether it is a sum without a call
+  std::vector<int> step_of_node_;   // kNoValue for variables and merged sums
+  std::vector<std::shared_ptr<Node>> owners_;
+  std::shared_ptr<const OperatorProperty> copy_;  // created at the first use
 };
 
 }  // namespace
@@ -261,7 +316,6 @@ std::vector<int> Step::Writes() const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (req[i] != kNullOp) writes.push_back(outputs[i]);
   }
-  const std::vector<int> mutated = node->property->MutatedInputs();
   for (size_t i = 0; i < mutated.size(); ++i) {
     if (req[outputs.size() + i] != kNullOp) writes.push_back(inputs[At(mutated[i])]);
   }
@@ -269,8 +323,9 @@ std::vector<int> Step::Writes() const {
 }
 
 Program BuildProgram(const std::vector<NodeEntry>& heads, const GraphShapes& shapes,
-                     const GraphTypes& types, const std::vector<OpReqType>& grad_requests) {
-  return ProgramBuilder(heads, shapes, types, grad_requests).Build();
+                     const GraphTypes& types, const std::vector<OpReqType>& grad_requests,
+                     const ProgramPlacement& placement) {
+  return ProgramBuilder(heads, grad_requests, placement).Build(shapes, types);
 }
 
 }  // namespace tessera::graph

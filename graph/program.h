@@ -2,9 +2,12 @@
 #define TESSERA_GRAPH_PROGRAM_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
+#include "tessera/base/device.h"
 #include "tessera/graph/infer.h"
 #include "tessera/graph/node.h"
 #include "tessera/ops/operator.h"
@@ -13,7 +16,7 @@ namespace tessera::graph {
 
 /// The location of a value.
 enum class ValueKind {
-  kIntermediate,  ///< in a block of the memory plan
+  kIntermediate,  ///< in an arena of the memory plan
   kArgument,      ///< in argument array `index`
   kAuxState,      ///< in aux array `index`
   kGradient,      ///< in the gradient array of argument `index`
@@ -27,12 +30,13 @@ struct Value {
   int index = 0;                              ///< see ValueKind
   TShape shape;                               ///< fully known
   DType dtype = DType::kFloat32;              ///< the element type
+  int device = 0;                             ///< the position in Program::devices
 
   /// Returns the size of the elements.
   int64_t SizeBytes() const { return shape.Size() * DTypeSizeBytes(dtype); }
 };
 
-/// "No value": an output that nobody reads.
+/// "No value": an output that nobody reads. Also "no step".
 inline constexpr int kNoValue = -1;
 
 /// One operator call. The vectors hold value numbers in the operator's order.
@@ -41,6 +45,9 @@ struct Step {
   std::vector<int> inputs;           ///< the node's inputs
   std::vector<int> outputs;          ///< kNoValue where the request is kNullOp
   std::vector<OpReqType> req;        ///< of the outputs, then of the mutated inputs
+  std::vector<int> mutated = {};     ///< positions in `inputs` of those that change
+  int forward = kNoValue;            ///< the step whose gradient this is (Node::forward)
+  int device = 0;                    ///< the position in Program::devices
 
   /// Returns the values that the step reads. A value that is added to is not among them.
   const std::vector<int>& Reads() const { return inputs; }
@@ -48,13 +55,30 @@ struct Step {
   std::vector<int> Writes() const;
 };
 
-/// A graph and its gradient as a list of steps over values.
+/// A graph and its gradient as a list of steps over values. It knows no arrays: steps hold numbers
+/// of values, so that one program serves many sets of arrays.
 struct Program {
   std::vector<Value> values;              ///< by number
   std::vector<Step> steps;                ///< in the order of execution
   int num_forward_steps = 0;              ///< the steps of the graph itself; its gradient follows
   std::vector<int> head_values;           ///< the value of each output of the graph
   std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it
+  std::vector<Device> devices = {Device::Cpu()};  ///< where steps run and values lie
+
+  int num_steps() const { return static_cast<int>(steps.size()); }
+  int num_values() const { return static_cast<int>(values.size()); }
+};
+
+/// The devices of a program.
+struct ProgramPlacement {
+  /// The device of all steps and values, unless `place` gives them others.
+  Device device = Device::Cpu();
+  /// Places a graph, whose heads are the outputs and then the gradients that are requested: returns
+  /// its heads after copies between devices were added, and the device of every node that is not on
+  /// `device`. The variables stay the same nodes. Null for one device.
+  std::function<std::vector<NodeEntry>(const std::vector<NodeEntry>& heads,
+                                       std::unordered_map<const Node*, Device>* devices)>
+      place = nullptr;
 };
 
 /// Creates a step for each operator of the graph with these heads, in the graph's order, and, if
@@ -64,9 +88,10 @@ struct Program {
 ///
 /// `shapes` and `types` are those of IndexedGraph(heads). `grad_requests` has one entry for each
 /// argument. Throws Error(kInvalidArgument) if a gradient is requested through an operator without
-/// one.
+/// one. Takes time linear in the graph.
 Program BuildProgram(const std::vector<NodeEntry>& heads, const GraphShapes& shapes,
-                     const GraphTypes& types, const std::vector<OpReqType>& grad_requests);
+                     const GraphTypes& types, const std::vector<OpReqType>& grad_requests,
+                     const ProgramPlacement& placement = {});
 
 }  // namespace tessera::graph
 
