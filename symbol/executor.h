@@ -1,6 +1,7 @@
 #ifndef TESSERA_SYMBOL_EXECUTOR_H_
 #define TESSERA_SYMBOL_EXECUTOR_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,10 +16,22 @@ namespace tessera {
 /// The memory that an executor allocates for its intermediate results.
 struct MemoryPlanSummary {
   int values = 0;               ///< intermediate results
-  int buffers = 0;              ///< memory blocks that they share
   int inplace = 0;              ///< results written over an input
-  int64_t planned_bytes = 0;    ///< the size of the blocks
-  int64_t unplanned_bytes = 0;  ///< the size with a separate block for each result
+  int64_t planned_bytes = 0;    ///< the size of the memory that they share
+  int64_t unplanned_bytes = 0;  ///< the size with separate memory for each result
+};
+
+/// Receives a result of a node, or an input of one, while an executor runs. The array is
+/// overwritten by the executor's next monitored run.
+using MonitorCallback = std::function<void(const std::string& name, const NDArray& array)>;
+
+/// Options of Executor::Reshape.
+struct ReshapeOptions {
+  std::map<std::string, TShape> shapes;  ///< new shapes of arguments, enough to infer the rest
+  /// Lets arguments change their shapes that `shapes` does not name. Without it they throw, because
+  /// the new executor would not share them with the old one.
+  bool partial_shaping = false;
+  bool allow_up_sizing = false;  ///< lets arrays grow, which then get new memory
 };
 
 /// A symbol bound to arrays on a device, to be run repeatedly. Binding does all work that does not
@@ -26,20 +39,27 @@ struct MemoryPlanSummary {
 /// prepared operations to the engine, and allocates nothing.
 ///
 /// Forward and Backward return at once; wait on the arrays. Threads: one thread at a time calls an
-/// executor; the arrays may be used from any thread.
+/// executor, or one of several that share memory; the arrays may be used from any thread.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Runs the graph on the current contents of the arguments. If is_train, it keeps the results
-  /// that the gradient needs and updates aux states.
+  /// Runs the graph on the current contents of the arguments. If is_train, operators behave as in
+  /// training: they drop elements, use the batch's mean and update aux states. An executor with
+  /// gradients keeps the results that these need.
   virtual void Forward(bool is_train) = 0;
 
-  /// Adds or writes (as grad_req says) the gradients of the arguments, once after each
-  /// Forward(true): gradients overwrite the results that Forward has kept. `head_grads` has one
-  /// array for each output; it may be empty if every output is a loss. Throws
-  /// Error(kFailedPrecondition) unless Forward(true) came last. Throws Error(kInvalidArgument) if
-  /// a head gradient is missing, if there are too many, or if a shape or type does not fit.
+  /// Runs step `step` of Forward alone, for debugging: call it with 0, 1, … Returns the number of
+  /// steps after it; 0 if there is no such step, and then runs nothing. After the last step the
+  /// results are those of Forward. Throws Error(kOutOfRange) for a negative step.
+  virtual int PartialForward(bool is_train, int step) = 0;
+
+  /// Adds or writes (as grad_req says) the gradients of the arguments, once after each Forward:
+  /// gradients overwrite the results that Forward has kept. Operators behave in the mode of that
+  /// Forward. `head_grads` has one array for each output; it may be empty if every output is a
+  /// loss. Throws Error(kFailedPrecondition) unless Forward came last, also on executors that share
+  /// this one's memory. Throws Error(kInvalidArgument) if a head gradient is missing, if there are
+  /// too many, or if a shape or type does not fit.
   virtual void Backward(const std::vector<NDArray>& head_grads = {}) = 0;
 
   /// Returns the results of the last Forward, in the order of ListOutputs. The arrays are the same
@@ -55,37 +75,71 @@ class Executor {
   virtual std::map<std::string, NDArray> grad_dict() const = 0;
   virtual std::map<std::string, NDArray> aux_dict() const = 0;
 
+  /// Copies parameters to the arguments and aux states of these names, converted to their types.
+  /// Throws Error(kInvalidArgument), before copying anything, for a name that the executor does not
+  /// have, unless `allow_extra_params`, and for a shape that does not fit.
+  virtual void CopyParamsFrom(const std::map<std::string, NDArray>& arguments,
+                              const std::map<std::string, NDArray>& aux_states = {},
+                              bool allow_extra_params = false) = 0;
+
+  /// Returns an executor of the same symbol for other shapes of inputs. Arrays whose shape does not
+  /// change are shared with this executor, and so is the memory of arrays that do not grow; memory
+  /// for intermediate results is shared too. Between Forward and Backward of one, the other must
+  /// not run. Throws Error(kInvalidArgument) if the shapes do not fit, or if ReshapeOptions forbid
+  /// what they require.
+  virtual std::unique_ptr<Executor> Reshape(const ReshapeOptions& options) const = 0;
+
+  /// Calls `callback` in each later run with the results of each step, in order and in the calling
+  /// thread, right after the step is pushed. A result is called "fc1_output"; one of the gradient
+  /// is called "fc1_backward_data_grad". With `monitor_all`, the callback also receives the inputs
+  /// of each step before, "fc1_data", and first, by its name, a variable that is one. Monitored
+  /// runs use separate memory for each result. An empty function ends this.
+  virtual void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false) = 0;
+
   /// Returns the memory of the intermediate results.
   virtual MemoryPlanSummary memory_plan() const = 0;
 
-  /// Returns the operations in order, with shapes and the blocks that they write.
+  /// Returns the operations in order, with shapes and the places that they write: arrays, or byte
+  /// offsets in the memory of intermediate results.
   virtual std::string DebugString() const = 0;
 };
 
 /// Arrays for Bind, in the order of ListArguments and ListAuxiliaryStates.
 struct BindArguments {
-  std::vector<NDArray> arguments;  ///< one for each argument, all on the device
+  std::vector<NDArray> arguments;  ///< one for each argument, on its device
   /// One for each argument, possibly is_none(), or empty for no gradients.
   std::vector<NDArray> gradients = {};
   /// One for each argument, or empty: kWriteTo for each argument with a gradient.
   std::vector<OpReqType> grad_requests = {};
   std::vector<NDArray> aux_states = {};  ///< one for each auxiliary state
+  /// The devices of nodes with the attribute `ctx_group`, by its value. Results that are used on
+  /// another device are copied there. Nodes without a device here run on Bind's.
+  std::map<std::string, Device> group2ctx = {};
+  /// An executor whose memory for intermediate results the new one uses where it is large enough,
+  /// or null. Between Forward and Backward of one, the other must not run.
+  const Executor* shared_executor = nullptr;
 };
 
 /// Binds a symbol to given arrays. Throws Error(kInvalidArgument) that names the argument if a
-/// number of arrays, a shape, a type or a device does not fit.
+/// number of arrays, a shape, a type or a device does not fit, or if two variables have one name.
 std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays);
 
 /// Options of SimpleBind that it cannot infer.
 struct SimpleBindOptions {
-  std::map<std::string, TShape> shapes;       ///< of inputs, enough to infer the rest
-  std::map<std::string, DType> types = {};    ///< of inputs; float32 by default
-  OpReqType grad_req = kWriteTo;              ///< for every argument not in `no_gradient`
-  std::vector<std::string> no_gradient = {};  ///< arguments without a gradient, such as data
+  std::map<std::string, TShape> shapes;          ///< of inputs, enough to infer the rest
+  std::map<std::string, DType> types = {};       ///< of inputs; float32 by default
+  OpReqType grad_req = kWriteTo;                 ///< for every argument not in `no_gradient`
+  std::vector<std::string> no_gradient = {};     ///< arguments without a gradient, such as data
+  std::map<std::string, Device> group2ctx = {};  ///< see BindArguments
+  /// See BindArguments. The new executor also uses its arrays for the arguments in
+  /// `shared_arguments`, with their gradients, and for aux states of the same name.
+  const Executor* shared_executor = nullptr;
+  std::vector<std::string> shared_arguments = {};
 };
 
 /// Binds a symbol to arrays that it allocates, all zero, after inferring their shapes. Throws
-/// Error(kInvalidArgument) that names a shape or type that it could not infer.
+/// Error(kInvalidArgument) that names a shape or type that it could not infer, or that a shared
+/// array does not have.
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                                      const SimpleBindOptions& options);
 

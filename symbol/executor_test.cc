@@ -144,10 +144,28 @@ TEST(ExecutorTest, BackwardIsCalledOnceAfterEachForward) {
   executor->Forward(true);
   executor->Backward({one});
   EXPECT_EQ(gradient(), first);
-  executor->Forward(true);
-  executor->Forward(false);
-  ExpectError(Error::kFailedPrecondition, "Forward(true) first",
-              [&] { executor->Backward({one}); });
+}
+
+TEST(ExecutorTest, BackwardWorksInTheModeOfItsForward) {
+  // Dropout passes gradients where it passed elements; the running variance of BatchNorm is 1.
+  Symbol y = Symbol::Apply("Dropout", {Symbol::Variable("x")}, {{"p", "0.5"}});
+  y = Symbol::Apply("BatchNorm", {y}, {{"fix_gamma", "1"}, {"eps", "0"}}, "bn");
+  const auto executor = SimpleBind(y, Device::Cpu(), {.shapes = {{"x", {4, 1}}}});
+  Fill(executor->arg_dict()["x"], {1, 2, 3, 4});
+  Fill(executor->aux_dict()["bn_moving_var"], {1});
+  const NDArray head = NDArray::FromVector(std::vector<float>{1, 2, 3, 4}, {4, 1});
+  for (int i = 0; i < 2; ++i) {
+    executor->Forward(true);
+    executor->Forward(false);
+    EXPECT_EQ(executor->outputs()[0].shape(), (TShape{4, 1}));
+    const std::vector<float> mean = executor->aux_dict()["bn_moving_mean"].ToVector();
+    executor->Backward({head});
+    EXPECT_THAT(executor->aux_dict()["bn_moving_mean"].ToVector(), testing::ElementsAre(mean[0]));
+    const float scale = 1 / std::sqrt(executor->aux_dict()["bn_moving_var"].ToVector()[0]);
+    EXPECT_THAT(executor->grad_dict()["x"].ToVector(),
+                Pointwise(testing::FloatNear(1e-5f),
+                          std::vector<float>{scale, 2 * scale, 3 * scale, 4 * scale}));
+  }
 }
 
 /// A random graph of differentiable operators over matrices of one shape.
@@ -280,7 +298,7 @@ TEST(ExecutorTest, WrongCallsAreErrorsThatNameTheArgument) {
   ExpectError(kInvalid, "give the shapes", [&] { SimpleBind(sum, Device::Cpu(), {.shapes = {}}); });
 
   const auto executor = SimpleBind(sum, Device::Cpu(), {.shapes = {{"a", {2}}}});
-  ExpectError(Error::kFailedPrecondition, "Forward(true)", [&] { executor->Backward({two}); });
+  ExpectError(Error::kFailedPrecondition, "Forward first", [&] { executor->Backward({two}); });
   executor->Forward(true);
   ExpectError(kInvalid, "head gradient", [&] { executor->Backward(); });
   ExpectError(kInvalid, "2 head gradients", [&] { executor->Backward({two, two}); });
@@ -289,6 +307,256 @@ TEST(ExecutorTest, WrongCallsAreErrorsThatNameTheArgument) {
         Symbol::Apply("sgd_update", {Symbol::Variable("w"), Symbol::Variable("g")}, {{"lr", "1"}}),
         Device::Cpu(), {.shapes = {{"w", {2}}}});
   });
+}
+
+TEST(ExecutorTest, TwoVariablesOfOneNameCannotBeBound) {
+  const Symbol sum = Symbol::Variable("x") + Symbol::Variable("x");
+  ExpectError(Error::kInvalidArgument, "two different variables are called \"x\"", [&] {
+    SimpleBind(sum, Device::Cpu(), {.shapes = {{"x", {2}}}});
+  });
+}
+
+/// A perceptron with one hidden layer.
+Symbol Perceptron() {
+  Symbol net = Symbol::Variable("data");
+  net = Symbol::Apply("FullyConnected", {net}, {{"num_hidden", "5"}}, "fc1");
+  net = Symbol::Apply("Activation", {net}, {{"act_type", "tanh"}}, "act");
+  net = Symbol::Apply("FullyConnected", {net}, {{"num_hidden", "3"}}, "fc2");
+  return Symbol::Apply("SoftmaxOutput", {net}, {}, "softmax");
+}
+
+std::vector<float> Ramp(index_t size, float first) {
+  std::vector<float> values;
+  for (index_t i = 0; i < size; ++i) {
+    values.push_back(first + 0.25f * static_cast<float>(i % 7) - 0.1f * static_cast<float>(i % 3));
+  }
+  return values;
+}
+
+void FillRamps(const Executor& executor) {
+  for (const auto& [name, array] : executor.arg_dict()) {
+    if (name == "softmax_label") continue;
+    CopyFromTo(NDArray::FromVector(Ramp(array.shape().Size(), -0.5f), array.shape()), array);
+  }
+}
+
+TEST(ExecutorTest, PartialForwardRunsOneStepAtATime) {
+  const auto executor = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  FillRamps(*executor);
+  executor->Forward(true);
+  const std::vector<float> expected = executor->outputs()[0].ToVector();
+  executor->Backward();
+  const std::vector<float> gradient = executor->grad_dict()["fc1_weight"].ToVector();
+  NDArray output = executor->outputs()[0];
+  for (int round = 0; round < 3; ++round) {
+    output = 0.0f;
+    EXPECT_EQ(executor->PartialForward(true, 0), 3);
+    EXPECT_EQ(executor->PartialForward(true, 1), 2);
+    if (round == 1) continue;  // leaves the run incomplete
+    EXPECT_EQ(executor->PartialForward(true, 2), 1);
+    EXPECT_THAT(output.ToVector(), testing::Each(0));
+    ExpectError(Error::kFailedPrecondition, "Forward first", [&] { executor->Backward(); });
+    EXPECT_EQ(executor->PartialForward(true, 3), 0);
+    EXPECT_EQ(output.ToVector(), expected);
+    executor->Backward();
+    EXPECT_EQ(executor->grad_dict()["fc1_weight"].ToVector(), gradient);
+  }
+  EXPECT_EQ(executor->PartialForward(true, 4), 0);
+  ExpectError(Error::kOutOfRange, "step -1", [&] { executor->PartialForward(true, -1); });
+}
+
+TEST(ExecutorTest, AMonitorReceivesEveryResultInOrder) {
+  const auto executor = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  FillRamps(*executor);
+  executor->Forward(true);
+  executor->Backward();
+  const std::vector<float> expected = executor->outputs()[0].ToVector();
+  const std::vector<float> gradient = executor->grad_dict()["fc1_weight"].ToVector();
+  std::vector<std::string> names;
+  std::map<std::string, NDArray> arrays;
+  const auto note = [&](const std::string& name, const NDArray& array) {
+    names.push_back(name);
+    arrays[name] = array;
+  };
+  executor->SetMonitorCallback(note);
+  executor->Forward(true);
+  EXPECT_THAT(names,
+              testing::ElementsAre("fc1_output", "act_output", "fc2_output", "softmax_output"));
+  names.clear();
+  executor->Backward();
+  EXPECT_THAT(names, testing::ElementsAre("softmax_backward_data_grad", "fc2_backward_data_grad",
+                                          "fc2_backward_weight_grad", "fc2_backward_bias_grad",
+                                          "act_backward_data_grad", "fc1_backward_data_grad",
+                                          "fc1_backward_weight_grad", "fc1_backward_bias_grad",
+                                          "softmax_label_zero_grad_output"));
+  EXPECT_EQ(executor->outputs()[0].ToVector(), expected);
+  EXPECT_EQ(executor->grad_dict()["fc1_weight"].ToVector(), gradient);
+  // Later results did not overwrite earlier ones.
+  const std::vector<float> before = arrays["fc1_output"].ToVector();
+  const std::vector<float> after = arrays["act_output"].ToVector();
+  for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(std::tanh(before[i]), after[i], 1e-6);
+
+  names.clear();
+  executor->SetMonitorCallback(note, /*monitor_all=*/true);
+  executor->Forward(false);
+  EXPECT_THAT(std::vector<std::string>(names.begin(), names.begin() + 7),
+              testing::ElementsAre("data", "fc1_data", "fc1_weight", "fc1_weight", "fc1_bias",
+                                   "fc1_bias", "fc1_output"));
+  names.clear();
+  executor->SetMonitorCallback(nullptr);
+  executor->Forward(true);
+  executor->Backward();
+  EXPECT_TRUE(names.empty());
+  EXPECT_EQ(executor->grad_dict()["fc1_weight"].ToVector(), gradient);
+}
+
+TEST(ExecutorTest, AMonitorSeesANodeThatProducesNaN) {
+  Symbol net = Symbol::Apply("log", {Symbol::Variable("x")}, {}, "first");
+  net = Symbol::Apply("square", {net}, {}, "second");
+  const auto executor = SimpleBind(net, Device::Cpu(), {.shapes = {{"x", {2}}}});
+  Fill(executor->arg_dict()["x"], {1, -1});
+  std::string first_nan;
+  executor->SetMonitorCallback([&](const std::string& name, const NDArray& array) {
+    for (const float value : array.ToVector()) {
+      if (std::isnan(value) && first_nan.empty()) first_nan = name;
+    }
+  });
+  executor->Forward(false);
+  EXPECT_EQ(first_nan, "first_output");
+}
+
+TEST(ExecutorTest, ParametersAreCopiedByNameAndConverted) {
+  const auto executor = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  const NDArray bias = NDArray::FromVector(std::vector<float>{1, 2, 3}, {3});
+  executor->CopyParamsFrom({{"fc2_bias", bias}});
+  EXPECT_THAT(executor->arg_dict()["fc2_bias"].ToVector(), testing::ElementsAre(1, 2, 3));
+  const NDArray doubles = Invoke("Cast", {bias * 2.0f}, {{"dtype", "float64"}})[0];
+  executor->CopyParamsFrom({{"fc2_bias", doubles}, {"other", bias}}, {}, true);
+  EXPECT_THAT(executor->arg_dict()["fc2_bias"].ToVector(), testing::ElementsAre(2, 4, 6));
+  ExpectError(Error::kInvalidArgument, "did you mean \"fc2_bias\"", [&] {
+    executor->CopyParamsFrom({{"fc2_bia", bias}});
+  });
+  ExpectError(Error::kInvalidArgument, "(5,)", [&] {
+    executor->CopyParamsFrom({{"fc1_bias", bias}, {"fc2_bias", bias * 5.0f}});
+  });
+  EXPECT_THAT(executor->arg_dict()["fc2_bias"].ToVector(), testing::ElementsAre(2, 4, 6));
+}
+
+TEST(ExecutorTest, ReshapeSharesParametersAndMemory) {
+  const auto large = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {8, 4}}}});
+  FillRamps(*large);
+  const auto small = large->Reshape({.shapes = {{"data", {2, 4}}, {"softmax_label", {2}}}});
+  EXPECT_EQ(small->outputs()[0].shape(), (TShape{2, 3}));
+  large->Forward(true);
+  const std::vector<float> expected = large->outputs()[0].ToVector();
+  small->Forward(true);
+  const std::vector<float> rows = small->outputs()[0].ToVector();
+  EXPECT_EQ(rows, std::vector<float>(expected.begin(), expected.begin() + 6));
+  // Weights, their gradients and the first rows of the data are the same arrays.
+  small->Backward();
+  EXPECT_EQ(small->grad_dict()["fc1_weight"].ToVector(),
+            large->grad_dict()["fc1_weight"].ToVector());
+  NDArray data = small->arg_dict()["data"];
+  data = 7.0f;
+  EXPECT_EQ(large->arg_dict()["data"].ToVector()[7], 7);
+  EXPECT_NE(large->arg_dict()["data"].ToVector()[8], 7);
+  // The results that this Forward kept are gone.
+  large->Forward(true);
+  small->Forward(true);
+  ExpectError(Error::kFailedPrecondition, "shares the memory", [&] { large->Backward(); });
+}
+
+TEST(ExecutorTest, ReshapeRefusesWhatItIsNotAllowed) {
+  const auto executor = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  ExpectError(Error::kInvalidArgument, "allow_up_sizing", [&] {
+    executor->Reshape({.shapes = {{"data", {4, 4}}}, .partial_shaping = true});
+  });
+  ExpectError(Error::kInvalidArgument, "\"fc1_weight\" changes from (5,4) to (5,3)", [&] {
+    executor->Reshape({.shapes = {{"data", {2, 3}}}});
+  });
+  const auto larger = executor->Reshape(
+      {.shapes = {{"data", {4, 4}}}, .partial_shaping = true, .allow_up_sizing = true});
+  FillRamps(*larger);
+  larger->Forward(true);
+  larger->Backward();
+  EXPECT_EQ(larger->outputs()[0].shape(), (TShape{4, 3}));
+  EXPECT_EQ(larger->outputs()[0].ToVector().size(), 12u);
+}
+
+TEST(ExecutorTest, ExecutorsThatShareMemoryAreOrdered) {
+  // A bucket for each length; every run uses the memory of the one before while that still pends.
+  Symbol net = Symbol::Variable("x");
+  for (int i = 0; i < 40; ++i) net = net * 1.0 + 1.0;
+  const auto long_one = SimpleBind(net, Device::Cpu(), {.shapes = {{"x", {2000}}}});
+  const auto short_one =
+      SimpleBind(net, Device::Cpu(), {.shapes = {{"x", {900}}}, .shared_executor = long_one.get()});
+  EXPECT_GT(short_one->memory_plan().planned_bytes, 0);
+  for (int round = 0; round < 50; ++round) {
+    for (Executor* executor : {long_one.get(), short_one.get()}) {
+      NDArray x = executor->arg_dict()["x"];
+      x = static_cast<float>(round);
+      executor->Forward(true);
+      const NDArray& output = executor->outputs()[0];
+      const NDArray ones(output.shape());
+      NDArray one = ones;
+      one = 1.0f;
+      executor->Backward({one});
+    }
+    if (round % 10 != 9) continue;
+    for (Executor* executor : {long_one.get(), short_one.get()}) {
+      EXPECT_THAT(executor->outputs()[0].ToVector(),
+                  testing::Each(40.0f + static_cast<float>(round)));
+      EXPECT_THAT(executor->grad_dict()["x"].ToVector(), testing::Each(1));
+    }
+  }
+}
+
+TEST(ExecutorTest, ABucketUsesTheParametersOfAnother) {
+  const auto first = SimpleBind(Perceptron(), Device::Cpu(), {.shapes = {{"data", {8, 4}}}});
+  const std::vector<std::string> shared = {"fc1_weight", "fc1_bias", "fc2_weight", "fc2_bias"};
+  const auto second = SimpleBind(
+      Perceptron(), Device::Cpu(),
+      {.shapes = {{"data", {2, 4}}}, .shared_executor = first.get(), .shared_arguments = shared});
+  for (const std::string& name : shared) {
+    EXPECT_EQ(second->arg_dict()[name].var(), first->arg_dict()[name].var());
+    EXPECT_EQ(second->grad_dict()[name].var(), first->grad_dict()[name].var());
+  }
+  EXPECT_NE(second->arg_dict()["data"].var(), first->arg_dict()["data"].var());
+  ExpectError(Error::kInvalidArgument, "\"data\" has shape (8,4), expected (2,4)", [&] {
+    SimpleBind(Perceptron(), Device::Cpu(),
+               {.shapes = {{"data", {2, 4}}},
+                .shared_executor = first.get(),
+                .shared_arguments = {"data"}});
+  });
+}
+
+TEST(ExecutorTest, WritesAdvanceTheVersionsOfTheArrays) {
+  const auto executor =
+      SimpleBind(Symbol::Variable("x") * 2.0, Device::Cpu(), {.shapes = {{"x", {2}}}});
+  const uint64_t output = executor->outputs()[0].var()->version();
+  const uint64_t gradient = executor->grad_arrays()[0].var()->version();
+  const uint64_t argument = executor->arg_arrays()[0].var()->version();
+  executor->Forward(true);
+  executor->Backward({NDArray::FromVector(std::vector<float>{1, 1}, {2})});
+  EXPECT_GT(executor->outputs()[0].var()->version(), output);
+  EXPECT_GT(executor->grad_arrays()[0].var()->version(), gradient);
+  EXPECT_EQ(executor->arg_arrays()[0].var()->version(), argument);
+}
+
+TEST(ExecutorTest, AFailedStepFailsTheStepsThatReadItsResult) {
+  // The index is out of range in the first run only. Long steps are operations of their own.
+  const Symbol index = Symbol::Variable("index");
+  Symbol net = Symbol::Apply("take", {Symbol::Variable("x"), index}, {{"mode", "raise"}});
+  for (int i = 0; i < 3; ++i) net = net + 1.0;
+  const auto executor =
+      SimpleBind(net, Device::Cpu(),
+                 {.shapes = {{"x", {10, 70000}}, {"index", {2}}}, .no_gradient = {"x", "index"}});
+  Fill(executor->arg_dict()["index"], {1, 10});
+  executor->Forward(false);
+  EXPECT_THROW(executor->outputs()[0].WaitToRead(), Error);
+  Fill(executor->arg_dict()["index"], {1, 9});
+  executor->Forward(false);
+  EXPECT_THAT(executor->outputs()[0].ToVector(), testing::Each(3));
 }
 
 }  // namespace

@@ -1,66 +1,146 @@
 #ifndef TESSERA_SYMBOL_STEP_RUNNER_H_
 #define TESSERA_SYMBOL_STEP_RUNNER_H_
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "tessera/base/device.h"
 #include "tessera/engine/engine.h"
-#include "tessera/graph/program.h"
-#include "tessera/ndarray/operator_call.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/storage/storage.h"
+#include "tessera/symbol/prepared_program.h"
 
 namespace tessera::symbol_internal {
 
-/// A value's memory and the variable that orders it.
-struct BoundValue {
-  TBlob blob;
-  Variable* var = nullptr;
-};
-
-/// One step of a program with everything that a run needs, looked up in advance.
-class PreparedStep {
+/// Variables of the default engine, deleted with the object.
+class VariableSet {
  public:
-  /// Prepares a step of `program`. `values` has an entry for each value of the program.
-  PreparedStep(const graph::Step& step, std::unique_ptr<OperatorCall> call,
-               const std::vector<BoundValue>& values);
+  explicit VariableSet(size_t count);
+  ~VariableSet();
+  VariableSet(const VariableSet&) = delete;
+  VariableSet& operator=(const VariableSet&) = delete;
 
-  void Run(CallMode mode, void* stream) const { call_->Run(mode, stream, inputs_, outputs_); }
-
-  /// Returns the number of elements read and written, a measure of the step's duration.
-  index_t elements() const { return elements_; }
-  const std::vector<Variable*>& reads() const { return reads_; }
-  const std::vector<Variable*>& writes() const { return writes_; }
+  Engine* engine() const { return engine_; }
+  const std::vector<Variable*>& variables() const { return variables_; }
 
  private:
-  std::unique_ptr<OperatorCall> call_;
-  std::vector<TBlob> inputs_;
-  std::vector<TBlob> outputs_;
-  std::vector<Variable*> reads_;
-  std::vector<Variable*> writes_;
-  index_t elements_ = 0;
+  Engine* const engine_;
+  std::vector<Variable*> variables_;
 };
 
-/// Consecutive short steps that run as one engine operation, because a separate operation for each
-/// would cost more than it gains.
-class Segment {
+/// A block of memory for intermediate values. Several executors may use one in turn; UseArenas
+/// orders them.
+class Arena {
  public:
-  /// Cuts the steps into segments of at most kMaxSteps short steps. A long step is a segment of its
-  /// own, so that independent long steps can run in parallel.
-  static std::vector<std::unique_ptr<Segment>> Cut(
-      Engine* engine, Device device, std::shared_ptr<const std::vector<PreparedStep>> steps,
-      int begin, int end, CallMode mode);
+  /// Allocates. Throws what Storage::Alloc throws.
+  Arena(int64_t size_bytes, Device device);
+  /// Frees the memory. Requires: no operation uses it.
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
-  ~Segment();
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
+  void* data() const { return handle_.dptr; }
+  int64_t size_bytes() const { return handle_.size_bytes; }
+  Device device() const { return handle_.device; }
 
-  /// Pushes the segment as work of the host, because its function waits for the device.
-  void Push() const { engine_->Push(op_, Device::Cpu()); }
+  /// The variables that order the operations of the last user; null if there is none.
+  std::shared_ptr<const VariableSet> user;
 
  private:
-  Segment(Engine* engine, EngineOperator* op) : engine_(engine), op_(op) {}
+  const Storage::Handle handle_;
+};
 
-  Engine* engine_;
-  EngineOperator* op_;
+/// The memory and the variable of each value of a program.
+struct Binding {
+  explicit Binding(const PreparedProgram& program);
+
+  /// Binds a value to an array. The binding keeps the memory alive.
+  void SetArray(int value, const NDArray& array);
+  /// Binds the intermediate values in `arenas`, which are those of the program's plan in order; a
+  /// null one is left out. `set` has a variable for each of intermediate_variables().
+  void SetArenas(const PreparedProgram& program, std::vector<std::shared_ptr<Arena>> arenas,
+                 std::shared_ptr<const VariableSet> set);
+
+  std::vector<void*> pointers;       ///< for each value
+  std::vector<Variable*> variables;  ///< for each value that stands for one
+  std::vector<NDArray> arrays;       ///< for each value; is_none() for one in an arena
+  std::vector<bool> is_part;         ///< for each value, whether its array's variable has others
+  std::vector<TBlob> blobs;          ///< see StepMemory; may be empty
+  std::vector<std::shared_ptr<Arena>> arenas;
+  std::shared_ptr<const VariableSet> own_variables;
+};
+
+/// Completes the arenas of a plan (see Binding::SetArenas) with those for one direction
+/// (MemoryPlan::Arena::backward): takes one of `reused` that is large enough, each at most once,
+/// or allocates.
+void AddArenas(const PreparedProgram& program, bool backward,
+               std::vector<std::shared_ptr<Arena>> reused,
+               std::vector<std::shared_ptr<Arena>>* arenas);
+
+/// A run's share of the work of a segment.
+struct SegmentRun {
+  std::shared_ptr<const PreparedProgram> program;
+  std::shared_ptr<const Binding> binding;
+  std::shared_ptr<const StepCalls> calls;  ///< null for the program's own
+  CallMode mode;
+};
+
+/// Pushes a segment as one engine operation of the host, whose function waits for the device.
+void PushSegment(const SegmentRun& run, const Segment& segment);
+
+/// Segments as engine operators, to be pushed many times.
+class SegmentOperators {
+ public:
+  SegmentOperators(const SegmentRun& run, std::span<const Segment> segments);
+  ~SegmentOperators();
+  SegmentOperators(const SegmentOperators&) = delete;
+  SegmentOperators& operator=(const SegmentOperators&) = delete;
+
+  /// Pushes all segments in order.
+  void Push() const;
+
+ private:
+  Engine* const engine_;
+  std::vector<EngineOperator*> operators_;
+};
+
+/// A program bound to memory for good, and what is pushed to run it.
+///
+/// Threads: one thread at a time.
+class BoundProgram {
+ public:
+  BoundProgram(std::shared_ptr<const PreparedProgram> program,
+               std::shared_ptr<const Binding> binding);
+
+  const PreparedProgram& program() const { return *program_; }
+  const Binding& binding() const { return *binding_; }
+
+  /// Pushes all forward steps, or all others. The latter requires that the former were pushed
+  /// last on this memory.
+  void PushForward(CallMode mode);
+  void PushBackward(CallMode mode);
+  /// Pushes step `i` alone.
+  void PushStep(int i, CallMode mode);
+
+  /// Returns whether no other program has used the arenas since this one did.
+  bool HoldsArenas() const;
+
+ private:
+  /// Makes what follows wait for all earlier operations on the arenas, if these were not complete
+  /// runs of this program.
+  void UseArenas();
+  void Push(std::span<const Segment> segments, bool backward, CallMode mode);
+
+  const std::shared_ptr<const PreparedProgram> program_;
+  const std::shared_ptr<const Binding> binding_;
+  // By direction and is_train; made at the first use.
+  std::array<std::unique_ptr<SegmentOperators>, 4> operators_;
+  bool is_interrupted_ = false;      // whether a run was left incomplete
+  int next_step_ = graph::kNoValue;  // the step after the last of PushStep
 };
 
 }  // namespace tessera::symbol_internal

@@ -26,5 +26,5 @@ int main() {
   graph::Program program = graph::BuildProgram({x}, shapes, graph::InferTypes(net, {}), requests);
   const graph::MemoryPlan plan = graph::PlanMemory(&program);
   for (const graph::Step& step : program.steps) std::printf("%s ", step.node->name.c_str());
-  std::printf("\nblocks of memory: %zu\n", plan.block_size_bytes.size());
+  std::printf("\nbytes of memory: %d\n", static_cast<int>(plan.SizeBytes()));
 }

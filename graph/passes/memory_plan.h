@@ -8,18 +8,46 @@
 
 namespace tessera::graph {
 
-/// The memory block of each intermediate value.
-struct MemoryPlan {
-  std::vector<int> value_block;           ///< for each value; kNoValue for values in arrays
-  std::vector<int64_t> block_size_bytes;  ///< for each block
-  int inplace = 0;                        ///< values written over an input
-  int64_t unplanned_bytes = 0;            ///< the size with a separate block for each value
+/// The values that may use the same bytes, one after another.
+enum class MemorySharing {
+  kAll,              ///< all values: the gradient overwrites results of the forward steps
+  kWithinDirection,  ///< forward values among each other, and gradient values likewise
+  kNone,             ///< no values, and no step works in place
 };
 
-/// Plans blocks by liveness, in the order of the steps. A value takes over the block of an input
-/// that dies in the same step if the operator allows it, else the best fitting free block, else a
-/// new one. Steps that write in place get the request kWriteInplace.
-MemoryPlan PlanMemory(Program* program);
+/// The bytes of each intermediate value: a range of an arena.
+///
+/// Each value has an engine variable. A step declares those of the values that it reads and writes.
+/// The first step that writes a value also declares the variables of `previous`. These suffice to
+/// order all steps whose bytes overlap, also between runs that follow each other, if every run is
+/// that of all forward steps, then possibly of all others.
+struct MemoryPlan {
+  /// A block of memory on one device.
+  struct Arena {
+    int device = 0;          ///< the position in Program::devices
+    bool backward = false;   ///< whether it is for gradient steps alone (kWithinDirection)
+    int64_t size_bytes = 0;  ///< at least the end of every value
+  };
+  static constexpr int64_t kAlignment = 64;  ///< of all offsets, in bytes
+
+  std::vector<Arena> arenas;          ///< by number
+  std::vector<int> value_arena;       ///< for each value; kNoValue for values in arrays
+  std::vector<int64_t> value_offset;  ///< for each value, in bytes
+  /// For each value, the values that use some of its bytes directly before it, in this run or in
+  /// the one before.
+  std::vector<std::vector<int>> previous;
+  int inplace = 0;              ///< values written over an input
+  int64_t unplanned_bytes = 0;  ///< the size with separate memory for each value
+
+  /// Returns the size of all arenas.
+  int64_t SizeBytes() const;
+};
+
+/// Plans by liveness, in the order of the steps. A value takes over the bytes of an input that dies
+/// in the same step if the operator allows it, else the best fitting free range, else new bytes at
+/// the end. Steps that write in place get the request kWriteInplace. Takes time linear in the
+/// program, except for the logarithm of ordered maps.
+MemoryPlan PlanMemory(Program* program, MemorySharing sharing = MemorySharing::kAll);
 
 }  // namespace tessera::graph
 

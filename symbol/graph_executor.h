@@ -1,0 +1,108 @@
+#ifndef TESSERA_SYMBOL_GRAPH_EXECUTOR_H_
+#define TESSERA_SYMBOL_GRAPH_EXECUTOR_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/graph/graph.h"
+#include "tessera/graph/infer.h"
+#include "tessera/graph/program.h"
+#include "tessera/symbol/executor.h"
+#include "tessera/symbol/step_runner.h"
+
+namespace tessera::symbol_internal {
+
+/// The arrays of an executor, complete and checked.
+struct ExecutorArrays {
+  std::vector<NDArray> arguments;
+  std::vector<NDArray> gradients;
+  std::vector<OpReqType> grad_requests;
+  std::vector<NDArray> aux_states;
+};
+
+/// The devices of a symbol's nodes.
+struct ExecutorDevices {
+  Device device;                            ///< of nodes without a group
+  std::map<std::string, Device> group2ctx;  ///< of the others, by group
+
+  /// Returns the devices of the graph's variables, by name.
+  std::map<std::string, Device> OfVariables(const graph::IndexedGraph& graph) const;
+};
+
+/// An executor of a graph on arrays.
+class GraphExecutor final : public Executor {
+ public:
+  /// Builds and binds the program. `graph` is the symbol's, `shared` an executor whose memory is
+  /// used too, or null.
+  GraphExecutor(const Symbol& symbol, const graph::IndexedGraph& graph,
+                const graph::GraphShapes& shapes, const graph::GraphTypes& types,
+                ExecutorDevices devices, ExecutorArrays arrays, const Executor* shared);
+
+  void Forward(bool is_train) override;
+  int PartialForward(bool is_train, int step) override;
+  void Backward(const std::vector<NDArray>& head_grads) override;
+  const std::vector<NDArray>& outputs() const override { return outputs_; }
+  const std::vector<NDArray>& arg_arrays() const override { return arrays_.arguments; }
+  const std::vector<NDArray>& grad_arrays() const override { return arrays_.gradients; }
+  const std::vector<NDArray>& aux_arrays() const override { return arrays_.aux_states; }
+  std::map<std::string, NDArray> arg_dict() const override;
+  std::map<std::string, NDArray> grad_dict() const override;
+  std::map<std::string, NDArray> aux_dict() const override;
+  void CopyParamsFrom(const std::map<std::string, NDArray>& arguments,
+                      const std::map<std::string, NDArray>& aux_states,
+                      bool allow_extra_params) override;
+  std::unique_ptr<Executor> Reshape(const ReshapeOptions& options) const override;
+  void SetMonitorCallback(MonitorCallback callback, bool monitor_all) override;
+  MemoryPlanSummary memory_plan() const override;
+  std::string DebugString() const override;
+
+ private:
+  /// The results of the last Forward, for Backward.
+  enum class Results {
+    kNone,
+    kKept,
+    kUsed,  // overwritten by an earlier Backward
+  };
+
+  void MakeArrays();
+  /// Returns the array of a value; none for an intermediate one.
+  NDArray ArrayOf(const graph::Value& value) const;
+  std::shared_ptr<Binding> BindArrays(const PreparedProgram& program) const;
+  void BindPlanned(const GraphExecutor* shared);
+  void BindMonitored();
+  /// Returns the program to run, monitored or not.
+  BoundProgram* Runner();
+  CallMode ForwardMode(bool is_train) const;
+  void RunMonitored(BoundProgram* runner, int begin, int end, CallMode mode);
+  void ReportInputs(const BoundProgram& runner, const graph::Step& step) const;
+  void ReportOutputs(const BoundProgram& runner, const graph::Step& step) const;
+  void RequireResults() const;
+  void TakeHeadGradients(const std::vector<NDArray>& given);
+  NDArray Reshaped(const std::string& name, const NDArray& array, const TShape& shape,
+                   bool is_stated, const ReshapeOptions& options) const;
+  std::string Describe(int value) const;
+
+  const Symbol symbol_;
+  const ExecutorDevices devices_;
+  const ExecutorArrays arrays_;
+  std::vector<std::string> argument_names_;
+  std::vector<std::string> aux_names_;
+  std::vector<NDArray> outputs_;
+  std::vector<NDArray> head_gradients_;  // is_none() if none is needed
+  std::shared_ptr<const PreparedProgram> program_;
+  std::unique_ptr<BoundProgram> planned_;
+  std::unique_ptr<BoundProgram> monitored_;  // made at the first monitored run
+  MonitorCallback monitor_;
+  bool monitor_all_ = false;
+
+  BoundProgram* last_ = nullptr;  // what the last Forward ran
+  bool last_is_train_ = false;
+  int next_step_ = 0;  // of PartialForward
+  Results results_ = Results::kNone;
+};
+
+}  // namespace tessera::symbol_internal
+
+#endif  // TESSERA_SYMBOL_GRAPH_EXECUTOR_H_
