@@ -1,0 +1,69 @@
+#ifndef TESSERA_SYMBOL_CACHED_OP_H_
+#define TESSERA_SYMBOL_CACHED_OP_H_
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/symbol/symbol.h"
+
+namespace tessera {
+
+namespace symbol_internal {
+class CachedGraph;
+}  // namespace symbol_internal
+
+/// Options of CachedOp.
+struct CachedOpOptions {
+  /// Keeps the memory for intermediate results from call to call, instead of taking it from storage
+  /// at each call. Calls on the same memory follow each other.
+  bool static_alloc = false;
+  /// Signatures whose compiled form is kept, at least 1; the least recently used one is dropped.
+  int max_signatures = 64;
+  /// Calls the operators one by one, without compiling. Graphs in which shapes depend on values are
+  /// always called so.
+  bool node_by_node = false;
+};
+
+/// A symbol as a function of arrays, compiled once for each signature: the inputs' shapes, types
+/// and device, the thread's modes (autograd::IsTraining), and which inputs need gradients.
+///
+///     const CachedOp net(symbol);
+///     const NDArray y = net({data, weight, bias})[0];
+///
+/// Inputs are the symbol's variables, arguments and aux states together, in the order of a
+/// depth-first walk from its outputs. Calls return at once with new arrays; outputs of the symbol
+/// that are variables share memory with the inputs. Aux states are changed in training.
+///
+/// While the thread records, a call is one node of the tape, which keeps the memory that its
+/// gradient needs until Backward has used it. A gradient of the gradient needs node_by_node.
+///
+/// Threads: calls may overlap, also on the same inputs.
+class CachedOp {
+ public:
+  /// Throws Error(kInvalidArgument) for options that are out of range.
+  explicit CachedOp(const Symbol& symbol, CachedOpOptions options = {});
+
+  /// Calls the function. Throws Error(kInvalidArgument) that names the input or node if the number
+  /// of inputs, a shape, a type or a device does not fit. Later errors are thrown by the first wait
+  /// on an output.
+  std::vector<NDArray> operator()(std::span<const NDArray> inputs) const;
+  std::vector<NDArray> operator()(std::initializer_list<NDArray> inputs) const {
+    return (*this)(std::span<const NDArray>(inputs.begin(), inputs.size()));
+  }
+
+  /// Returns the names of the inputs, in order.
+  const std::vector<std::string>& input_names() const;
+  /// Returns the number of signatures that are compiled now.
+  int num_signatures() const;
+
+ private:
+  std::shared_ptr<symbol_internal::CachedGraph> graph_;  // also held by calls on the tape
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SYMBOL_CACHED_OP_H_

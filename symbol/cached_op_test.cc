@@ -1,0 +1,391 @@
+#include "tessera/symbol/cached_op.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/symbol/executor.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+NDArray Array(const std::vector<float>& values) {
+  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
+}
+
+template <typename Call>
+void ExpectError(absl::StatusCode code, const std::string& words, const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << words;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+}
+
+/// exp(w x) w + b in elements, with more steps than one engine operation has.
+Symbol Network(int layers = 20) {
+  const Symbol w = Symbol::Variable("w");
+  Symbol y = Symbol::Variable("x");
+  for (int i = 0; i < layers; ++i) {
+    y = Symbol::Apply("Activation", {y * w}, {{"act_type", "tanh"}});
+  }
+  return y + Symbol::Variable("b");
+}
+
+/// Parameterized by static_alloc and node_by_node.
+class CachedOpTest : public testing::TestWithParam<std::pair<bool, bool>> {
+ protected:
+  CachedOpOptions Options() const {
+    return {.static_alloc = GetParam().first, .node_by_node = GetParam().second};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, CachedOpTest,
+                         testing::Values(std::pair(false, false), std::pair(true, false),
+                                         std::pair(false, true)),
+                         [](const auto& info) {
+                           return std::string(info.param.first    ? "Static"
+                                              : info.param.second ? "NodeByNode"
+                                                                  : "Dynamic");
+                         });
+
+TEST_P(CachedOpTest, CallsAreFunctionsOfTheirInputs) {
+  const Symbol x = Symbol::Variable("x"), y = Symbol::Variable("y");
+  const CachedOp op(Symbol::CreateGroup({x * y + x, y - x}), Options());
+  EXPECT_THAT(op.input_names(), ElementsAre("x", "y"));
+  const std::vector<NDArray> first = op({Array({1, 2}), Array({3, 4})});
+  const std::vector<NDArray> second = op({Array({5, 6}), Array({7, 8})});
+  EXPECT_THAT(first[0].ToVector(), ElementsAre(4, 10));
+  EXPECT_THAT(first[1].ToVector(), ElementsAre(2, 2));
+  EXPECT_THAT(second[0].ToVector(), ElementsAre(40, 54));
+  // Other shapes and types are other signatures.
+  EXPECT_THAT(op({Array({1}), Array({3})})[0].ToVector(), ElementsAre(4));
+  const NDArray one = Array({1}).AsType(DType::kFloat64),
+                three = Array({3}).AsType(DType::kFloat64);
+  EXPECT_EQ(op({one, three})[0].dtype(), DType::kFloat64);
+  EXPECT_EQ(op.num_signatures(), Options().node_by_node ? 0 : 3);
+}
+
+TEST_P(CachedOpTest, GradientsAreThoseOfTheTape) {
+  const CachedOp op(Network(), Options());
+  NDArray x = Array({0.3f, -0.2f, 0.9f}), w = Array({1, 1.5f, 0.7f}), b = Array({1, 2, 3});
+  std::vector<std::vector<float>> expected;
+  for (const bool compiled : {false, true}) {
+    x.AttachGrad();
+    w.AttachGrad(kAddTo);
+    for (int round = 0; round < 2; ++round) {
+      NDArray y;
+      {
+        const autograd::Record record;
+        if (compiled) {
+          y = op({x * 2.0f, w, b})[0];
+        } else {
+          y = x * 2.0f;
+          for (int i = 0; i < 20; ++i) y = Invoke("Activation", {y * w}, {{"act_type", "tanh"}})[0];
+          y = y + b;
+        }
+        y = y * y;
+      }
+      y.Backward();
+      const std::vector<std::vector<float>> results = {y.ToVector(), x.grad().ToVector(),
+                                                       w.grad().ToVector()};
+      if (!compiled) expected.insert(expected.end(), results.begin(), results.end());
+      for (size_t i = 0; i < results.size(); ++i) {
+        const auto& wanted = expected[static_cast<size_t>(round) * 3 + i];
+        EXPECT_THAT(results[i], testing::Pointwise(testing::FloatNear(1e-6f), wanted));
+      }
+    }
+  }
+}
+
+TEST_P(CachedOpTest, ARetainedGraphRunsBackwardAgain) {
+  const CachedOp op(Network(), Options());
+  NDArray x = Array({0.3f, -0.2f, 0.9f});
+  x.AttachGrad();
+  NDArray first, second;
+  {
+    const autograd::Record record;
+    const NDArray y = op({x, Array({1, 1, 1}), Array({0, 0, 0})})[0];
+    first = y * 1.0f;
+    second = y * 3.0f;
+  }
+  first.Backward({}, {.retain_graph = true});
+  const std::vector<float> one = x.grad().ToVector();
+  second.Backward({}, {.retain_graph = true});
+  const std::vector<float> three = x.grad().ToVector();
+  first.Backward();
+  EXPECT_EQ(x.grad().ToVector(), one);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(three[i], 3 * one[i], 1e-6);
+}
+
+TEST_P(CachedOpTest, CallsOnTheTapeKeepTheirResults) {
+  // The state of the first call is not reused by the others, which happen before its Backward.
+  const CachedOp op(Network(), Options());
+  const NDArray w = Array({1, 1, 1}), b = Array({0, 0, 0});
+  std::vector<NDArray> xs, ys;
+  for (int i = 0; i < 5; ++i) {
+    xs.push_back(Array({0.1f * static_cast<float>(i), 0.5f, -0.3f}));
+    xs.back().AttachGrad();
+    const autograd::Record record;
+    ys.push_back(op({xs.back(), w, b})[0]);
+    if (i % 2 == 1) {
+      const autograd::Pause pause;
+      op({xs.back(), w, b});
+    }
+  }
+  std::vector<std::vector<float>> gradients;
+  for (int i = 4; i >= 0; --i) ys[static_cast<size_t>(i)].Backward();
+  for (const NDArray& x : xs) {
+    NDArray alone = Array(x.ToVector());
+    alone.AttachGrad();
+    NDArray y;
+    {
+      const autograd::Record record;
+      y = op({alone, w, b})[0];
+    }
+    y.Backward();
+    EXPECT_EQ(alone.grad().ToVector(), x.grad().ToVector());
+  }
+}
+
+TEST_P(CachedOpTest, OneArrayMayBeSeveralInputs) {
+  const CachedOp op(Symbol::Variable("x") * Symbol::Variable("y"), Options());
+  NDArray x = Array({2, 3});
+  x.AttachGrad();
+  NDArray z;
+  {
+    const autograd::Record record;
+    z = op({x, x})[0];
+  }
+  z.Backward();
+  EXPECT_THAT(z.ToVector(), ElementsAre(4, 9));
+  EXPECT_THAT(x.grad().ToVector(), ElementsAre(4, 6));
+}
+
+TEST_P(CachedOpTest, TrainingChangesAuxStates) {
+  const Symbol norm = Symbol::Apply("BatchNorm", {Symbol::Variable("x")},
+                                    {{"fix_gamma", "0"}, {"momentum", "0.5"}}, "bn");
+  const CachedOp op(norm[0], Options());
+  EXPECT_THAT(op.input_names(),
+              ElementsAre("x", "bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var"));
+  const NDArray x = NDArray::FromVector(std::vector<float>{1, 3, 5, 7}, {4, 1});
+  NDArray gamma = Array({2});
+  const NDArray beta = Array({1}), mean = Array({0}), variance = Array({1});
+  gamma.AttachGrad();
+  // Outside of training the moving statistics count.
+  EXPECT_NEAR(op({x, gamma, beta, mean, variance})[0].ToVector()[1], 7, 1e-2);
+  EXPECT_THAT(mean.ToVector(), ElementsAre(0));
+  NDArray y, again;
+  {
+    const autograd::Record record;
+    y = op({x, gamma, beta, mean, variance})[0];
+    again = op({x, gamma, beta, mean, variance})[0];
+  }
+  EXPECT_THAT(mean.ToVector(), ElementsAre(3));
+  y.Backward();
+  EXPECT_NEAR(gamma.grad().ToVector()[0], 0, 1e-5);
+  again.Backward();
+  EXPECT_EQ(y.ToVector(), again.ToVector());
+}
+
+TEST_P(CachedOpTest, VariablesAndRepeatedResultsCanBeOutputs) {
+  const Symbol x = Symbol::Variable("x");
+  const Symbol y = x * 2.0;
+  const CachedOp op(Symbol::CreateGroup({y, x, y}), Options());
+  NDArray array = Array({1, 2});
+  array.AttachGrad();
+  NDArray sum;
+  {
+    const autograd::Record record;
+    const std::vector<NDArray> outputs = op({array});
+    sum = outputs[0] + outputs[1] * 10.0f + outputs[2] * 100.0f;
+  }
+  sum.Backward();
+  EXPECT_THAT(sum.ToVector(), ElementsAre(212, 424));
+  EXPECT_THAT(array.grad().ToVector(), Each(2 + 10 + 200));
+}
+
+TEST_P(CachedOpTest, WrongInputsAreNamed) {
+  const CachedOp op(Symbol::Variable("x") + Symbol::Variable("y"), Options());
+  ExpectError(Error::kInvalidArgument, "1 inputs were given, expected 2 (x, y)",
+              [&] { op({Array({1})}); });
+  ExpectError(Error::kInvalidArgument, "(3,)", [&] { op({Array({1, 2}), Array({1, 2, 3})}); });
+  ExpectError(Error::kInvalidArgument, "is_none()", [&] { op({Array({1}), NDArray()}); });
+  EXPECT_THAT(op({Array({1}), Array({2})})[0].ToVector(), ElementsAre(3));
+}
+
+TEST(CachedOpSignatureTest, ModesAndGradientsAreSignatures) {
+  const CachedOp op(
+      Symbol::Apply("Dropout", {Symbol::Variable("x") * Symbol::Variable("y")}, {{"p", "0.5"}}));
+  NDArray x(TShape{1000}), y(TShape{1000});
+  x = 1.0f;
+  y = 1.0f;
+  op({x, y});
+  op({y, x});
+  EXPECT_EQ(op.num_signatures(), 1);
+  EXPECT_THAT(op({x, y})[0].ToVector(), Each(1));
+  {
+    const autograd::TrainMode train;
+    EXPECT_THAT(op({x, y})[0].ToVector(), testing::Contains(0));
+    EXPECT_EQ(op.num_signatures(), 2);
+  }
+  x.AttachGrad();
+  op({x, y});  // not recorded
+  EXPECT_EQ(op.num_signatures(), 2);
+  const autograd::Record record;
+  const NDArray first = op({x, y})[0];
+  EXPECT_EQ(op.num_signatures(), 3);
+  op({y, x});
+  EXPECT_EQ(op.num_signatures(), 4);
+  const std::vector<float> output = first.ToVector();
+  first.Backward();
+  EXPECT_EQ(x.grad().ToVector(), output);  // the mask of this call
+}
+
+TEST(CachedOpSignatureTest, TheLeastRecentlyUsedSignatureGoes) {
+  const CachedOp op(Symbol::Variable("x") * 2.0, {.max_signatures = 3});
+  for (int round = 0; round < 2; ++round) {
+    for (index_t size = 1; size <= 5; ++size) {
+      NDArray x(TShape{size});
+      x = 1.0f;
+      const NDArray y = op({x})[0];
+      EXPECT_LE(op.num_signatures(), 3);
+      EXPECT_THAT(y.ToVector(), Each(2));
+    }
+  }
+  ExpectError(Error::kInvalidArgument, "max_signatures is 0",
+              [] { CachedOp(Symbol::Variable("x"), {.max_signatures = 0}); });
+}
+
+TEST(CachedOpErrorTest, AnArrayThatTheGradientNeedsMustNotBeWritten) {
+  const CachedOp op(Symbol::Variable("x") * Symbol::Variable("y"));
+  NDArray x = Array({1, 2}), y = Array({3, 4});
+  x.AttachGrad();
+  const auto call = [&] {
+    const autograd::Record record;
+    return op({x, y})[0];
+  };
+  const NDArray first = call();
+  y = 5.0f;
+  ExpectError(Error::kFailedPrecondition, "written", [&] { first.Backward(); });
+  // This gradient reads no array.
+  const CachedOp linear(Symbol::Variable("x") * 2.0 + Symbol::Variable("y"));
+  NDArray second;
+  {
+    const autograd::Record record;
+    second = linear({x, y})[0];
+  }
+  x = 7.0f;
+  y = 7.0f;
+  second.Backward();
+  EXPECT_THAT(x.grad().ToVector(), Each(2));
+}
+
+TEST(CachedOpErrorTest, AMissingGradientIsAnErrorOfBackward) {
+  const CachedOp op(Symbol::Apply("sgd_update", {Symbol::Variable("w"), Symbol::Variable("g")},
+                                  {{"lr", "1"}}, "step"));
+  NDArray w = Array({1, 2});
+  w.AttachGrad();
+  NDArray y;
+  {
+    const autograd::Record record;
+    y = op({w, Array({1, 1})})[0];
+  }
+  EXPECT_THAT(y.ToVector(), ElementsAre(0, 1));
+  ExpectError(Error::kInvalidArgument, "\"step\"", [&] { y.Backward(); });
+}
+
+TEST(CachedOpErrorTest, AFailedCallDoesNotSpoilTheNext) {
+  for (const bool static_alloc : {false, true}) {
+    Symbol net = Symbol::Apply("take", {Symbol::Variable("x"), Symbol::Variable("index")},
+                               {{"mode", "raise"}});
+    for (int i = 0; i < 40; ++i) net = net + 1.0;
+    const CachedOp op(net, {.static_alloc = static_alloc});
+    const NDArray x = Array({1, 2, 3});
+    const NDArray bad = op({x, Array({0, 3})})[0];
+    const NDArray good = op({x, Array({0, 2})})[0];
+    EXPECT_THAT(good.ToVector(), ElementsAre(41, 43));
+    EXPECT_THROW(bad.WaitToRead(), Error);
+  }
+}
+
+TEST(CachedOpMemoryTest, PendingCallsOutliveTheFunction) {
+  NDArray output;
+  for (const bool static_alloc : {false, true}) {
+    {
+      const CachedOp op(Network(), {.static_alloc = static_alloc});
+      NDArray x(TShape{5000}), one(TShape{5000}), zero(TShape{5000});
+      x = 0.0f;
+      one = 1.0f;
+      zero = 0.0f;
+      for (int i = 0; i < 50; ++i) output = op({x, one, zero})[0];
+    }
+    EXPECT_THAT(output.ToVector(), Each(0));
+  }
+}
+
+TEST(CachedOpMemoryTest, TheTapeOutlivesTheFunction) {
+  NDArray x = Array({1, 2}), y;
+  x.AttachGrad();
+  {
+    const CachedOp op(Symbol::Variable("x") * 3.0);
+    const autograd::Record record;
+    y = op({x})[0];
+  }
+  y.Backward();
+  EXPECT_THAT(x.grad().ToVector(), Each(3));
+}
+
+TEST(CachedOpThreadTest, ThreadsCallOneFunction) {
+  for (const bool static_alloc : {false, true}) {
+    const CachedOp op(Network(), {.static_alloc = static_alloc, .max_signatures = 3});
+    NDArray w(TShape{50}), b(TShape{50});
+    w = 1.0f;
+    b = 0.0f;
+    const auto run = [&](int seed) {
+      std::mt19937 random(static_cast<unsigned>(seed));
+      for (int i = 0; i < 30; ++i) {
+        const index_t size = 1 + static_cast<index_t>(random() % 4);
+        NDArray x(TShape{size});
+        x = 0.125f * static_cast<float>(random() % 8);
+        const NDArray inputs[] = {x, w.Slice(0, size), b.Slice(0, size)};
+        const std::vector<float> expected = op(inputs)[0].ToVector();
+        if (random() % 2 == 0) continue;
+        x.AttachGrad();
+        NDArray y;
+        {
+          const autograd::Record record(/*train_mode=*/false);
+          y = op(inputs)[0];
+        }
+        y.Backward();
+        EXPECT_EQ(y.ToVector(), expected);
+        // The derivative of tanh's iterate is at most 1, and 1 at 0.
+        for (const float g : x.grad().ToVector()) {
+          EXPECT_LE(g, 1);
+          EXPECT_GT(g, 0);
+        }
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back(run, i);
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace tessera
