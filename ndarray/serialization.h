@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tessera/ndarray/named_array.h"
 #include "tessera/ndarray/ndarray.h"
 
 namespace tessera {
@@ -41,10 +43,41 @@ struct LeftOutArray {
 /// Throws Error that names the file: kNotFound; kFailedPrecondition (no permission, not an ordinary
 /// file); kUnimplemented with the names of arrays that an NDArray cannot hold, unless `left_out` is
 /// given; kDataLoss for inconsistent data, with the offset, the value found and the value expected,
-/// and for a wrong checksum. No memory is allocated for sizes that the file cannot hold.
+/// and for a wrong checksum; kResourceExhausted for more arrays than fit in four times the file's
+/// size and 64 MiB. No memory is allocated for sizes that the file cannot hold.
 std::map<std::string, NDArray> LoadNDArrays(const std::string& path,
                                             std::vector<LeftOutArray>* left_out = nullptr,
                                             std::optional<uint64_t>* digest = nullptr);
+
+/// The contents of a `.params` file in its order.
+struct NDArrayList {
+  std::vector<NamedArray> arrays;  ///< the arrays; names are empty if has_names is false
+  bool has_names = true;           ///< false for a list without names, as MXNet's nd.save([a, b])
+  std::optional<uint64_t> digest;  ///< as in SaveNDArrays
+};
+
+/// Writes a list as SaveNDArrays writes named arrays, in the list's order. Throws
+/// Error(kInvalidArgument) if two arrays have one name, and what SaveNDArrays throws.
+void SaveNDArrayList(const std::string& path, const NDArrayList& list);
+
+/// Returns the bytes of the file that SaveNDArrayList writes. Throws its errors of the arrays.
+std::string SerializeNDArrayList(const NDArrayList& list);
+
+/// Read what LoadNDArrays reads, from a file or from its bytes, and keep the order. `left_out` and
+/// errors are those of LoadNDArrays; an array without a name is left out by its number.
+NDArrayList LoadNDArrayList(const std::string& path, std::vector<LeftOutArray>* left_out = nullptr);
+NDArrayList DeserializeNDArrayList(std::string_view bytes,
+                                   std::vector<LeftOutArray>* left_out = nullptr);
+
+/// Returns the bytes that an array has within a `.params` file (V2, or V3 for scalars and empty
+/// arrays). MXNet calls them raw bytes (MXNDArraySaveRawBytes). They have no checksum. Waits for
+/// the array, and throws its error. Throws Error(kInvalidArgument) if it is_none().
+std::string SerializeArray(const NDArray& array);
+
+/// Reads the bytes of one array, of any version from V0 to V3, into a CPU array. Throws
+/// Error(kUnimplemented) for an array that an NDArray cannot hold, and Error(kDataLoss) for
+/// inconsistent data and for bytes that follow the array.
+NDArray DeserializeArray(std::string_view bytes);
 
 }  // namespace tessera
 

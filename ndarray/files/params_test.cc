@@ -1,17 +1,13 @@
-#include "tessera/ndarray/serialization.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
 #include <map>
 #include <optional>
-#include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,13 +15,20 @@
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/files/testing/damage.h"
+#include "tessera/ndarray/files/testing/hex.h"
+#include "tessera/ndarray/files/testing/peak_memory.h"
+#include "tessera/ndarray/serialization.h"
 #include "tessera/storage/storage.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace tessera {
 namespace {
 
+using ndarray_internal::DamageAtRandom;
+using ndarray_internal::DamageEverywhere;
+using ndarray_internal::FromHex;
+using ndarray_internal::Fuzz;
+using ndarray_internal::PeakGrowthBytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -426,72 +429,136 @@ std::string UnsupportedFile() {
   return bytes.U64(3).Text("a").Text("b").Text("c").get();
 }
 
-void Fuzz(const std::string& bytes) {
-  // An exact heap copy, past whose end AddressSanitizer sees.
-  const std::vector<uint8_t> copy(bytes.begin(), bytes.end());
-  LLVMFuzzerTestOneInput(copy.data(), copy.size());
+// What MXNet 1.9.1 wrote for a = [1, 2] of uint8 and h = [[1.5, -2]] of float16: nd.save of the
+// list [a, h] and of the dictionary {b: a, a: h}, and MXNDArraySaveRawBytes of h and of a scalar 1.
+constexpr std::string_view kMxnetList =
+    "120100000000000000000000000000000200000000000000c9fa93f90000000001000000020000000000"
+    "00000100000000000000030000000102c9fa93f900000000020000000100000000000000020000000000"
+    "0000010000000000000002000000003e00c00000000000000000";
+constexpr std::string_view kMxnetNamed =
+    "120100000000000000000000000000000200000000000000c9fa93f90000000001000000020000000000"
+    "00000100000000000000030000000102c9fa93f900000000020000000100000000000000020000000000"
+    "0000010000000000000002000000003e00c0020000000000000001000000000000006201000000000000"
+    "0061";
+constexpr std::string_view kMxnetRaw =
+    "c9fa93f9000000000200000001000000000000000200000000000000010000000000000002000000003e"
+    "00c0";
+constexpr std::string_view kMxnetRawScalar =
+    "cafa93f900000000000000000100000000000000000000000000803f";
+constexpr size_t kChecksumBytes = 8;
+
+TEST(NDArrayListTest, ReadsAndWritesMxnetsBytesInOrder) {
+  for (const std::string_view hex : {kMxnetList, kMxnetNamed}) {
+    const std::string bytes = FromHex(hex);
+    const NDArrayList list = DeserializeNDArrayList(bytes);
+    EXPECT_EQ(list.has_names, hex == kMxnetNamed);
+    ASSERT_THAT(list.arrays, SizeIs(2));
+    EXPECT_EQ(list.arrays[0].name, list.has_names ? "b" : "");
+    EXPECT_EQ(list.arrays[1].name, list.has_names ? "a" : "");
+    EXPECT_THAT(list.arrays[0].array.ToVector(), ElementsAre(1, 2));
+    EXPECT_EQ(list.arrays[1].array.dtype(), DType::kFloat16);
+    EXPECT_THAT(list.arrays[1].array.ToVector(), ElementsAre(1.5, -2));
+    // Only the checksum is added.
+    const std::string written = SerializeNDArrayList(list);
+    EXPECT_EQ(written.substr(0, written.size() - kChecksumBytes), bytes);
+    const std::string path = TempPath("list.params");
+    SaveNDArrayList(path, list);
+    EXPECT_EQ(ReadFile(path), written);
+    EXPECT_EQ(SerializeNDArrayList(LoadNDArrayList(path)), written);
+  }
+}
+
+TEST(NDArrayListTest, KeepsTheDigestAndRefusesWhatNoFileCanHold) {
+  const NDArray array({1});
+  EXPECT_EQ(DeserializeNDArrayList(SerializeNDArrayList({.digest = 7})).digest, 7);
+  EXPECT_TRUE(DeserializeNDArrayList(SerializeNDArrayList({})).has_names);
+  ExpectError(Error::kInvalidArgument, "two arrays with the name \"a\"", [&] {
+    SerializeNDArrayList({.arrays = {{"a", array}, {"b", array}, {"a", array}}});
+  });
+  ExpectError(Error::kInvalidArgument, "no array", [] {
+    SerializeNDArrayList({.arrays = {{"", NDArray()}}, .has_names = false});
+  });
+}
+
+TEST(NDArrayListTest, AnArrayWithoutANameIsLeftOutByItsNumber) {
+  Bytes bytes;
+  AddCsr(bytes.Header(2)).TwoFloats(3, 4).U64(0);
+  std::vector<LeftOutArray> left_out;
+  const NDArrayList list = DeserializeNDArrayList(bytes.get(), &left_out);
+  ASSERT_THAT(list.arrays, SizeIs(1));
+  EXPECT_EQ(list.arrays[0].name, "");
+  EXPECT_THAT(list.arrays[0].array.ToVector(), ElementsAre(3, 4));
+  ASSERT_THAT(left_out, SizeIs(1));
+  EXPECT_EQ(left_out[0].name, "0");
+}
+
+TEST(RawArrayTest, ReadsAndWritesMxnetsBytes) {
+  const std::string raw = FromHex(kMxnetRaw);
+  const NDArray array = DeserializeArray(raw);
+  EXPECT_EQ(array.shape(), TShape({1, 2}));
+  EXPECT_EQ(array.dtype(), DType::kFloat16);
+  EXPECT_THAT(array.ToVector(), ElementsAre(1.5, -2));
+  EXPECT_EQ(SerializeArray(array), raw);
+  const NDArray scalar = DeserializeArray(FromHex(kMxnetRawScalar));
+  EXPECT_EQ(scalar.shape().ndim(), 0);
+  EXPECT_EQ(SerializeArray(scalar), FromHex(kMxnetRawScalar));
+}
+
+TEST(RawArrayTest, RefusesDamage) {
+  const std::string raw = FromHex(kMxnetRaw);
+  for (size_t size = 0; size < raw.size(); ++size) {
+    ExpectError(kDataLoss, "DeserializeArray: damaged at byte",
+                [&] { DeserializeArray(raw.substr(0, size)); });
+  }
+  ExpectError(kDataLoss, "found 1 more bytes, expected the array to end",
+              [&] { DeserializeArray(raw + "x"); });
+  ExpectError(Error::kInvalidArgument, "no array", [] { SerializeArray(NDArray()); });
+  Bytes csr;
+  ExpectError(Error::kUnimplemented, "csr", [&] { DeserializeArray(AddCsr(csr).get()); });
+}
+
+TEST(NDArrayListTest, ManySmallArraysStayWithinFourTimesTheFile) {
+  // An array without a shape has 4 bytes in V0, one without elements 24 bytes in V1.
+  for (const std::string& array :
+       {Bytes().U32(0).get(),
+        Bytes().U32(0xf993fac8).I32(1).I64(0).I32(1).I32(0).get() + Bytes().I32(0).get(),
+        Bytes().U32(0xf993fac8).I32(1).I64(1).I32(1).I32(0).get() + Bytes().I32(3).get() + "x"}) {
+    for (const int64_t count : {80000, 400000}) {
+      std::string file = Bytes().Header(static_cast<uint64_t>(count)).get();
+      for (int64_t i = 0; i < count; ++i) file += array;
+      file += Bytes().U64(0).get();
+      const auto size_bytes = static_cast<int64_t>(file.size());
+      const int64_t growth = PeakGrowthBytes([&] {
+        try {
+          EXPECT_THAT(DeserializeNDArrayList(file).arrays, SizeIs(count));
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Error::kResourceExhausted) << error.what();
+          EXPECT_GT(count, 80000);
+        }
+        NDArray::WaitAll();
+      });
+      EXPECT_LE(growth, 4 * size_bytes + (64 << 20)) << count << " of " << array.size() << " bytes";
+    }
+  }
 }
 
 TEST(SerializationFuzzTest, TruncationAtEveryByteIsAnError) {
   const std::string file = SampleFile();
   ASSERT_THAT(LoadBytes(file), SizeIs(4));
   for (size_t size = 0; size < file.size(); ++size) {
-    Fuzz(file.substr(0, size));
-    try {
-      LoadBytes(file.substr(0, size));
-      ADD_FAILURE() << "loaded with " << size << " of " << file.size() << " bytes";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), kDataLoss) << error.what();
-    }
+    ExpectError(kDataLoss, "", [&] { LoadBytes(file.substr(0, size)); });
   }
 }
 
-TEST(SerializationFuzzTest, AnyByteMayBeWrong) {
-  for (const auto& [file, step] : {std::pair(SampleFile(), 1), std::pair(UnsupportedFile(), 17)}) {
-    for (size_t at = 0; at < file.size(); ++at) {
-      for (int value = 0; value < 256; value += step) {
-        std::string damaged = file;
-        damaged[at] = static_cast<char>(value);
-        Fuzz(damaged);
-      }
-    }
-  }
-}
-
-TEST(SerializationFuzzTest, RandomDamageLoadsOrThrows) {
-  const char* const given = std::getenv("TESSERA_TEST_SEED");
-  const uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-  RecordProperty("seed", std::to_string(seed));
-  SCOPED_TRACE("TESSERA_TEST_SEED=" + std::to_string(seed));
-  std::mt19937_64 random(seed);
-  const std::string files[] = {SampleFile(), UnsupportedFile()};
-  const uint64_t telling[] = {
+TEST(SerializationFuzzTest, DamageLoadsOrThrows) {
+  const std::string files[] = {SampleFile(), UnsupportedFile(), FromHex(kMxnetRaw)};
+  DamageEverywhere(files[0], 1, Fuzz);
+  DamageEverywhere(files[1], 17, Fuzz);
+  DamageEverywhere(files[2], 1, Fuzz);
+  const uint64_t numbers[] = {
       0,          1,          0x112,          0xf993fac8,        0xf993fac9,
       0xf993faca, 0xffffffff, 0x7fffffffffff, uint64_t{1} << 63, ~uint64_t{0}};
-  for (int round = 0; round < 20000; ++round) {
-    std::string damaged = files[random() % std::size(files)];
-    for (uint64_t n = 1 + random() % 4; n > 0; --n) {
-      const size_t at = random() % damaged.size();
-      switch (random() % 4) {
-        case 0:
-          damaged[at] = static_cast<char>(random());
-          break;
-        case 1:
-          damaged.erase(at, 1 + random() % 8);
-          break;
-        case 2:
-          damaged.insert(at, damaged.substr(random() % damaged.size(), 1 + random() % 16));
-          break;
-        default: {
-          const uint64_t value = telling[random() % std::size(telling)];
-          const size_t size = std::min<size_t>(random() % 2 == 0 ? 4 : 8, damaged.size() - at);
-          std::memcpy(damaged.data() + at, &value, size);
-        }
-      }
-      if (damaged.empty()) break;
-    }
-    Fuzz(damaged);
-  }
+  DamageAtRandom(files, numbers, 20000, Fuzz);
 }
 
 }  // namespace
