@@ -77,6 +77,15 @@ _LIBRARIES = {
         strip_prefix = "zlib-1.2.13",
         build = "zlib.BUILD",
     ),
+    "libzip": dict(
+        header = "zip.h",
+        libraries = ["libzip.so"],
+        system = "libzip.BUILD",
+        url = "https://github.com/nih-at/libzip/releases/download/v1.10.1/libzip-1.10.1.tar.gz",
+        sha256 = "9669ae5dfe3ac5b3897536dc8466a874c8cf2c0e3b1fdd08d75b273884299363",
+        strip_prefix = "libzip-1.10.1",
+        build = "libzip.BUILD",
+    ),
     "nlohmann_json": dict(
         header = "nlohmann/json.hpp",
         system = "nlohmann_json.BUILD",
