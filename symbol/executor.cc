@@ -2,7 +2,6 @@
 
 #include <set>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "tessera/base/error.h"
