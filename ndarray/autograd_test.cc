@@ -109,6 +109,28 @@ TEST(AutogradTest, HeadGradientsWeightTheHeads) {
   EXPECT_THAT(x.grad().ToVector(), ElementsAre(3 + 2, 30 + 4));
 }
 
+TEST(AutogradTest, AVariableMayBeWrittenBetweenStepsAndNotWithinOne) {
+  NDArray w = NDArray::FromVector(std::vector<float>{2}, {1});
+  w.AttachGrad();
+  const auto square = [&w] {
+    const autograd::Record record;
+    return w * w;
+  };
+  for (int step = 0; step < 3; ++step) {
+    square().Backward();
+    Invoke("sgd_update", {w, w.grad()}, {w}, {{"lr", "0.25"}});
+  }
+  EXPECT_THAT(w.ToVector(), testing::ElementsAre(0.25f));
+  const NDArray before = square();
+  Invoke("sgd_update", {w, w.grad()}, {w}, {{"lr", "0.25"}});
+  NDArray both;
+  {
+    const autograd::Record record;
+    both = before + w * 1.0f + w * w;
+  }
+  EXPECT_THROW(both.Backward(), Error);
+}
+
 TEST(AutogradTest, RequestsSayHowGradientsAreWritten) {
   NDArray written = VariableOf({1}), added = VariableOf({1}, kAddTo),
           without = VariableOf({1}, kNullOp);

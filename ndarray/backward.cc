@@ -59,7 +59,8 @@ class TapeGraph {
     }
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       const RecordedNode& node = Recorded(graph_.node(i));
-      for (size_t k = 0; k < node.outputs_saved.size(); ++k) {
+      // A variable may have been written before the calls that saved it, as by an optimizer.
+      for (size_t k = 0; k < node.outputs_saved.size() && !node.is_variable(); ++k) {
         Save(graph_.EntryId(i, static_cast<int>(k)), node.outputs_saved[k]);
       }
       for (size_t k = 0; k < node.inputs_saved.size(); ++k) {
@@ -131,8 +132,11 @@ class TapeGraph {
     return entries;
   }
 
+  /// Keeps what the first of several calls has saved.
   void Save(int entry, const SavedArray& value) {
-    if (!value.array.is_none() && saved_[At(entry)].array.is_none()) saved_[At(entry)] = value;
+    SavedArray& kept = saved_[At(entry)];
+    if (value.array.is_none()) return;
+    if (kept.array.is_none() || value.version < kept.version) kept = value;
   }
 
   const std::vector<NodeEntry> heads_;
