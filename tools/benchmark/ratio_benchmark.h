@@ -27,6 +27,8 @@ struct Variant {
   std::string name;
   /// Does the work so many times.
   std::function<void(int64_t)> run;
+  /// If not null, does so too and returns the seconds that it took.
+  std::function<double(int64_t)> timed_run = nullptr;
 
   /// `work` is anything callable; the loop around it is compiled with it, so that a call of a few
   /// nanoseconds is not drowned in the cost of calling it.
@@ -38,6 +40,14 @@ struct Variant {
             benchmark::ClobberMemory();
           }
         }) {}
+
+  /// Returns a variant that takes its own time, because another process does the work.
+  static Variant Timed(std::string variant_name, std::function<double(int64_t)> timed_run) {
+    Variant variant(std::move(variant_name), [] {});
+    variant.run = [timed_run](int64_t count) { timed_run(count); };
+    variant.timed_run = std::move(timed_run);
+    return variant;
+  }
 };
 
 /// The variants of a case with their data, which lives in what the functions captured.

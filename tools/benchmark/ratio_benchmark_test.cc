@@ -72,6 +72,12 @@ class RatioBenchmarkTest : public testing::Test {
     AddCase({.name = "counted", .items = 7, .make = [] {
                return Variants{.all = {{"operator", Work(100)}, {"loop", Work(1000)}}};
              }});
+    AddCase({.name = "elsewhere", .bounds = {{.peer = "process", .at_least = 2}}, .make = [] {
+               return Variants{
+                   .all = {{"ours", Work(100)}, Variant::Timed("process", [](int64_t count) {
+                             return 1e-3 * static_cast<double>(count);
+                           })}};
+             }});
     AddCase({.name = "wrong", .make = [] {
                Variants variants = ThreeVariants();
                variants.results_agree = [] { return false; };
@@ -132,6 +138,13 @@ TEST_F(RatioBenchmarkTest, BytesAreToldAsAFractionOfACopy) {
   EXPECT_THAT(text, testing::HasSubstr(" of_copy="));
   EXPECT_THAT(text, testing::HasSubstr(" loop_of_copy="));
   EXPECT_THAT(RunWith({"--filter=counted"}).text, testing::Not(testing::HasSubstr("of_copy=")));
+}
+
+TEST_F(RatioBenchmarkTest, AVariantMayTakeItsOwnTime) {
+  const Outcome outcome = RunWith({"--filter=elsewhere"});
+  ASSERT_EQ(outcome.ratios.size(), 1u);
+  EXPECT_THAT(outcome.ratios[0], testing::MatchesRegex(std::string("ratio elsewhere +") + kTime +
+                                                       " +1ms +[0-9.]+ +2.00 ok"));
 }
 
 TEST_F(RatioBenchmarkTest, ResultsThatDisagreeAreAnError) {
