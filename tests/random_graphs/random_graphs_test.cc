@@ -1,0 +1,217 @@
+// Random graphs give the same numbers whether they are called node by node with the tape or bound
+// by an Executor, and the numbers of an interpreter in double. BUILD runs
+// this file on engines of one and of two workers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <string>
+
+#include "tessera/tests/random_graphs/double_reference.h"
+#include "tessera/tests/random_graphs/random_graph.h"
+#include "tessera/tests/random_graphs/ways.h"
+
+namespace tessera {
+namespace {
+
+/// Bounds of |actual - expected| / max(largest |expected|, 1): two float32 runs whose gradients are
+/// summed in another order, a float32 run beside the reference, and a float64 run beside it.
+constexpr double kOrderOfSums = 1e-6;
+constexpr double kFloat32 = 1e-4;
+constexpr double kFloat64 = 1e-12;
+
+uint64_t Setting(const char* text, uint64_t by_default) {
+  return text == nullptr || *text == '\0' ? by_default : std::strtoull(text, nullptr, 10);
+}
+
+/// Returns the largest difference of two lists of arrays in the units of the bounds above. It is
+/// infinite if sizes differ or a number is NaN.
+double Difference(const DoubleArrays& actual, const DoubleArrays& expected) {
+  if (actual.size() != expected.size()) return INFINITY;
+  double largest = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (actual[i].size() != expected[i].size()) return INFINITY;
+    double scale = 1;
+    for (const double value : expected[i]) scale = std::max(scale, std::abs(value));
+    for (size_t j = 0; j < actual[i].size(); ++j) {
+      const double difference = std::abs(actual[i][j] - expected[i][j]) / scale;
+      if (!(difference <= largest)) largest = std::isnan(difference) ? INFINITY : difference;
+    }
+  }
+  return largest;
+}
+
+/// Returns the first array and element that differ most, for a failure's message.
+std::string Where(const DoubleArrays& actual, const DoubleArrays& expected) {
+  if (actual.size() != expected.size()) return "different numbers of arrays";
+  size_t array = 0, element = 0;
+  double largest = -1;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (actual[i].size() != expected[i].size())
+      return "array " + std::to_string(i) + ": sizes differ";
+    for (size_t j = 0; j < actual[i].size(); ++j) {
+      const double difference = std::abs(actual[i][j] - expected[i][j]);
+      if (difference <= largest) continue;
+      largest = std::isnan(difference) ? INFINITY : difference;
+      array = i;
+      element = j;
+    }
+  }
+  if (largest < 0) return "no elements";
+  return "array " + std::to_string(array) + ", element " + std::to_string(element) + ": " +
+         std::to_string(actual[array][element]) + ", expected " +
+         std::to_string(expected[array][element]);
+}
+
+class GraphCheck {
+ public:
+  explicit GraphCheck(const RandomGraph& graph) : graph_(graph), reference_(graph, kMaskSeed) {}
+
+  void Run() {
+    CheckTraining();
+    CheckPrediction();
+    if (graph_.is_derivative) CheckDifferences();
+  }
+
+ private:
+  void Expect(const char* what, const DoubleArrays& actual, const DoubleArrays& expected,
+              double bound) {
+    const double difference = Difference(actual, expected);
+    if (difference <= bound) return;
+    ADD_FAILURE() << what << " differ by " << difference << ", allowed " << bound << "; "
+                  << Where(actual, expected) << "\n"
+                  << graph_.ToString();
+  }
+
+  DoubleArrays Inputs() const {
+    DoubleArrays inputs;
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) inputs.push_back(graph_.Contents(i));
+    return inputs;
+  }
+
+  void CheckTraining() {
+    const RunResult imperative = TrainImperatively(graph_);
+    // One kernel after the other in one order: only sums of gradients may have another.
+    const double sums = !graph_.has_sums ? 0 : kOrderOfSums;
+    const RunResult executor = TrainByExecutor(graph_);
+    Expect("outputs of Executor and tape", executor.heads, imperative.heads, 0);
+    Expect("inputs after Executor and tape", executor.inputs, imperative.inputs, 0);
+    Expect("gradients of Executor and tape", executor.gradients, imperative.gradients, sums);
+
+    // A rounding in float32 may fall on the other side of a kink.
+    if (graph_.dtype == DType::kFloat32 && !graph_.is_smooth) return;
+    const double bound = graph_.dtype == DType::kFloat64 ? kFloat64 : kFloat32;
+    Expect("outputs of tape and reference", imperative.heads, reference_.Forward(Inputs(), true),
+           bound);
+    Expect("states of tape and reference", imperative.inputs, reference_.Inputs(), bound);
+    Expect("gradients of tape and reference", imperative.gradients, ReferenceGradients(), bound);
+  }
+
+  /// Returns the gradients after a forward run of the reference, with what they are added to.
+  DoubleArrays ReferenceGradients() {
+    DoubleArrays heads;
+    for (size_t i = 0; i < graph_.heads.size(); ++i) heads.push_back(graph_.HeadGradient(i));
+    DoubleArrays gradients = reference_.Backward(heads);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (graph_.inputs[i].request != kAddTo) continue;
+      const std::vector<double> old = graph_.OldGradient(i);
+      for (size_t j = 0; j < old.size(); ++j) gradients[i][j] += old[j];
+    }
+    return gradients;
+  }
+
+  void CheckPrediction() {
+    const DoubleArrays imperative = PredictImperatively(graph_, /*in_place=*/false);
+    Expect("predictions in place and not", PredictImperatively(graph_, /*in_place=*/true),
+           imperative, 0);
+    // A pass may fold a BatchNorm into the layer before it.
+    const double folded = graph_.normalizes ? 1e-5 : 0;
+    Expect("predictions of Executor and calls", PredictByExecutor(graph_), imperative, folded);
+    if (graph_.dtype == DType::kFloat32 && !graph_.is_smooth) return;
+    Expect("predictions of calls and reference", imperative, reference_.Forward(Inputs(), false),
+           graph_.dtype == DType::kFloat64 ? kFloat64 : kFloat32);
+  }
+
+  /// Returns the sum of the heads, weighted by their gradients.
+  double Loss(const DoubleArrays& inputs) {
+    const DoubleArrays heads = reference_.Forward(inputs, true);
+    double loss = 0;
+    for (size_t i = 0; i < heads.size(); ++i) {
+      const std::vector<double> weights = graph_.HeadGradient(i);
+      for (size_t j = 0; j < weights.size(); ++j) loss += weights[j] * heads[i][j];
+    }
+    return loss;
+  }
+
+  /// Compares a sample of the reference's gradients with differences.
+  void CheckDifferences() {
+    constexpr double kStep = 1e-5;
+    const double loss = Loss(Inputs());
+    DoubleArrays heads;
+    for (size_t i = 0; i < graph_.heads.size(); ++i) heads.push_back(graph_.HeadGradient(i));
+    const DoubleArrays gradients = reference_.Backward(heads);
+    std::mt19937_64 random(graph_.seed);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (gradients[i].empty()) continue;
+      const size_t j = static_cast<size_t>(random() % gradients[i].size());
+      DoubleArrays inputs = Inputs();
+      inputs[i][j] += kStep;
+      const double above = (Loss(inputs) - loss) / kStep;
+      inputs[i][j] -= 2 * kStep;
+      const double below = (loss - Loss(inputs)) / kStep;
+      const double scale = std::max({1.0, std::abs(above), std::abs(below)});
+      // Two slopes: a kink, at which every number between them is a gradient.
+      if (std::abs(above - below) > 0.05 * scale && !graph_.is_smooth) continue;
+      EXPECT_NEAR(gradients[i][j], (above + below) / 2, 1e-4 * scale)
+          << "gradient of input " << i << ", element " << j << "\n"
+          << graph_.ToString();
+    }
+  }
+
+  const RandomGraph& graph_;
+  DoubleReference reference_;
+};
+
+TEST(RandomGraphsTest, TapeAndExecutorGiveTheSameNumbers) {
+  const uint64_t graphs = Setting(std::getenv("TESSERA_TEST_GRAPHS"), 200);
+  const uint64_t first = Setting(std::getenv("TESSERA_TEST_SEED"), 1);
+  for (uint64_t seed = first; seed < first + graphs; ++seed) {
+    const RandomGraph graph = MakeRandomGraph(seed);
+    try {
+      GraphCheck(graph).Run();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what() << "\n" << graph.ToString();
+    }
+    if (testing::Test::HasFailure()) {
+      FAIL() << "run this graph alone with TESSERA_TEST_GRAPHS=1 TESSERA_TEST_SEED=" << graph.seed;
+    }
+  }
+}
+
+TEST(RandomGraphsTest, TheGeneratorReachesEveryKindOfNode) {
+  std::set<std::string> ops;
+  int several_outputs = 0, sums = 0, states = 0, adds = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    const RandomGraph graph = MakeRandomGraph(seed);
+    for (const RandomGraph::Node& node : graph.nodes) {
+      ops.insert(node.op);
+      several_outputs += node.num_visible > 1;
+    }
+    for (const RandomGraph::Input& input : graph.inputs) {
+      states += input.role == RandomGraph::Role::kState;
+      adds += input.request == kAddTo;
+    }
+    sums += graph.has_sums;
+  }
+  EXPECT_GE(ops.size(), 50u);
+  EXPECT_GE(several_outputs, 40);
+  EXPECT_GE(sums, 100);
+  EXPECT_GE(states, 40);
+  EXPECT_GE(adds, 100);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,31 @@
+#ifndef TESSERA_TESTS_RANDOM_GRAPHS_WAYS_H_
+#define TESSERA_TESTS_RANDOM_GRAPHS_WAYS_H_
+
+#include "tessera/tests/random_graphs/double_reference.h"
+#include "tessera/tests/random_graphs/random_graph.h"
+
+namespace tessera {
+
+/// The seed of the CPU's generator for every run of a graph.
+inline constexpr uint64_t kMaskSeed = 20261127;
+
+/// The results of a graph's run.
+struct RunResult {
+  DoubleArrays heads;      ///< in the order of RandomGraph::heads
+  DoubleArrays gradients;  ///< of the inputs; empty for those without
+  DoubleArrays inputs;     ///< the inputs afterwards: states have changed
+};
+
+/// Return the results of a training step, forward and backward, by calls on arrays that the tape
+/// records, and by an Executor.
+RunResult TrainImperatively(const RandomGraph& graph);
+RunResult TrainByExecutor(const RandomGraph& graph);
+
+/// Return the heads outside of training. In place, a call writes over an input that it may replace
+/// and that nobody reads afterwards.
+DoubleArrays PredictImperatively(const RandomGraph& graph, bool in_place);
+DoubleArrays PredictByExecutor(const RandomGraph& graph);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TESTS_RANDOM_GRAPHS_WAYS_H_
