@@ -1,0 +1,130 @@
+// Memory does not grow over many calls: arrays made and freed, operators called, the tape recorded
+// and played back. TESSERA_TEST_CALLS sets the number of calls.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <vector>
+
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/storage/storage.h"
+
+namespace tessera {
+namespace {
+
+/// The resident memory may grow by so much: a few pages of allocators' bookkeeping, and far less
+/// than a byte for each of a million calls.
+constexpr int64_t kAllowedBytes = 512 << 10;
+/// Calls between two waits, so that pending operations do not count.
+constexpr int64_t kCallsPerWait = 500;
+
+int64_t Calls() {
+  const char* const text = std::getenv("TESSERA_TEST_CALLS");
+  return text == nullptr || *text == '\0' ? 100000 : std::strtoll(text, nullptr, 10);
+}
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+void Repeat(int64_t count, const std::function<void()>& call) {
+  for (int64_t i = 1; i <= count; ++i) {
+    call();
+    if (i % kCallsPerWait == 0 || i == count) NDArray::WaitAll();
+  }
+}
+
+/// Expects that calls leave memory as it was after a tenth of them.
+void ExpectNoGrowth(const std::function<void()>& call) {
+  const int64_t calls = Calls();
+  Repeat(calls / 10, call);
+  const StorageStats before = Storage::Get()->Stats(Device::Cpu());
+  const int64_t resident = ResidentBytes();
+  Repeat(calls, call);
+  const StorageStats after = Storage::Get()->Stats(Device::Cpu());
+  EXPECT_EQ(after.live_bytes, before.live_bytes);
+  EXPECT_EQ(after.allocations - before.allocations, after.frees - before.frees);
+  EXPECT_LE(after.reserved_bytes, before.reserved_bytes + (64 << 10));
+  EXPECT_LE(ResidentBytes(), resident + kAllowedBytes);
+}
+
+NDArray Ones(const TShape& shape) {
+  NDArray array(shape);
+  array = 1.0f;
+  return array;
+}
+
+TEST(GrowthTest, ArraysMadeAndFreed) {
+  ExpectNoGrowth([] {
+    NDArray array(TShape{4, 4});
+    array = 2.0f;
+    const NDArray view = array.Slice(1, 3).Reshape({8});
+  });
+}
+
+TEST(GrowthTest, OperatorsCalled) {
+  const NDArray a = Ones({16}), b = Ones({16});
+  ExpectNoGrowth([&] {
+    const NDArray c = Invoke("relu", {a + b})[0];
+    Invoke("elemwise_add", {c, b}, {c});
+  });
+}
+
+TEST(GrowthTest, TheTapePlayedBack) {
+  const NDArray b = Ones({16});
+  NDArray a = Ones({16});
+  a.AttachGrad();
+  ExpectNoGrowth([&] {
+    NDArray c;
+    {
+      const autograd::Record record;
+      c = Invoke("tanh", {a * b})[0];
+    }
+    c.Backward();
+  });
+}
+
+TEST(GrowthTest, ATapeThatNobodyPlaysBack) {
+  NDArray a = Ones({16});
+  a.AttachGrad();
+  const autograd::Record record;
+  ExpectNoGrowth([&] { const NDArray c = Invoke("tanh", {a * a})[0]; });
+}
+
+TEST(GrowthTest, AGraphThatBackwardKeeps) {
+  NDArray a = Ones({16});
+  a.AttachGrad();
+  NDArray c;
+  {
+    const autograd::Record record;
+    c = Invoke("tanh", {a * a})[0];
+  }
+  ExpectNoGrowth([&] { c.Backward({}, {.retain_graph = true}); });
+}
+
+TEST(GrowthTest, AnAccumulatorThatIsRecorded) {
+  // Each value replaces its predecessor, whose history goes with it once nobody needs it.
+  NDArray a = Ones({16});
+  a.AttachGrad();
+  ExpectNoGrowth([&] {
+    const autograd::Record record;
+    NDArray sum = a * 1.0f;
+    for (int i = 0; i < 3; ++i) sum = sum + a;
+  });
+}
+
+TEST(GrowthTest, AnErrorInEachCall) {
+  const NDArray a = Ones({16}), b = Ones({15});
+  ExpectNoGrowth([&] { EXPECT_ANY_THROW(a + b); });
+}
+
+}  // namespace
+}  // namespace tessera
