@@ -1,0 +1,117 @@
+// Arrays, the tape and executors in several threads at once.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/symbol/executor.h"
+#include "tessera/symbol/symbol.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kThreads = 4;
+constexpr int kRounds = 50;
+
+/// Runs work(thread) in several threads that begin together.
+void InThreads(const std::function<void(int)>& work) {
+  std::barrier begin(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      begin.arrive_and_wait();
+      work(t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+NDArray Filled(const TShape& shape, float value) {
+  NDArray array(shape);
+  array = value;
+  return array;
+}
+
+TEST(ThreadsTest, WritesToOneArrayAllCount) {
+  NDArray sum = Filled({16}, 0);
+  const NDArray one = Filled({16}, 1);
+  InThreads([&](int) {
+    NDArray handle = sum;
+    for (int i = 0; i < kRounds; ++i) {
+      handle += one;
+      const NDArray copy = handle.Slice(0, 8).Copy(Device::Cpu());
+    }
+  });
+  EXPECT_EQ(sum.ToVector(), std::vector<float>(16, kThreads * kRounds));
+}
+
+TEST(ThreadsTest, EachThreadRecordsItsOwnTape) {
+  const NDArray shared = Filled({8}, 3);
+  InThreads([&](int t) {
+    NDArray x = Filled({8}, static_cast<float>(t + 1));
+    x.AttachGrad();
+    for (int i = 0; i < kRounds; ++i) {
+      NDArray y;
+      {
+        const autograd::Record record;
+        EXPECT_TRUE(autograd::IsRecording());
+        y = x * x * shared;
+      }
+      EXPECT_FALSE(autograd::IsRecording());
+      y.Backward();
+      EXPECT_EQ(x.grad().ToVector(), std::vector<float>(8, 6.0f * static_cast<float>(t + 1)));
+    }
+  });
+}
+
+TEST(ThreadsTest, OneThreadRecordsAndAnotherOnePlaysBack) {
+  NDArray x = Filled({4}, 2);
+  x.AttachGrad();
+  std::vector<NDArray> recorded(kThreads);
+  InThreads([&](int t) {
+    const autograd::Record record;
+    recorded[static_cast<size_t>(t)] = x * x * static_cast<float>(t);
+  });
+  for (int t = 0; t < kThreads; ++t) {
+    std::thread([&] { recorded[static_cast<size_t>(t)].Backward(); }).join();
+    EXPECT_EQ(x.grad().ToVector(), std::vector<float>(4, 4.0f * static_cast<float>(t)));
+  }
+}
+
+TEST(ThreadsTest, OneVariableHasGradientsOfSeveralThreads) {
+  NDArray x = Filled({4}, 2);
+  x.AttachGrad(kAddTo);
+  InThreads([&](int) {
+    for (int i = 0; i < kRounds; ++i) {
+      NDArray y;
+      {
+        const autograd::Record record;
+        y = x * 3.0f;
+      }
+      y.Backward();
+    }
+  });
+  EXPECT_EQ(x.grad().ToVector(), std::vector<float>(4, 3.0f * kThreads * kRounds));
+}
+
+TEST(ThreadsTest, ExecutorsOfOneSymbolRunBesideEachOther) {
+  const Symbol x = Symbol::Variable("x");
+  const Symbol y = Symbol::Apply("tanh", {x * x}) * 0.0 + x * 2.0;
+  InThreads([&](int t) {
+    const auto executor = SimpleBind(y, Device::Cpu(), {.shapes = {{"x", {4}}}});
+    NDArray(executor->arg_dict().at("x")) = static_cast<float>(t);
+    for (int i = 0; i < kRounds; ++i) {
+      executor->Forward(/*is_train=*/true);
+      executor->Backward({Filled({4}, 1)});
+      EXPECT_EQ(executor->grad_dict().at("x").ToVector(), std::vector<float>(4, 2));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tessera
