@@ -1,0 +1,371 @@
+// Imperative calls, the tape and executors beside MXNet 1.9.1 and PyTorch,
+// which run in processes of their own (TESSERA_PEER_PYTHON names interpreters that have them) on
+// the same two cores in turns. Sizes: 16 elements, where a call's fixed cost is everything, the
+// networks of
+// //examples/digits in batches of 32, and residual networks, where arithmetic is.
+//
+// Networks start from the same numbers everywhere; after the first run the results are compared.
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/engine/engine.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ops/registry.h"
+#include "tessera/symbol/benchmark/framework_peer.h"
+#include "tessera/symbol/benchmark/networks.h"
+#include "tessera/symbol/executor.h"
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+
+namespace tessera {
+namespace {
+
+using benchmarking::AddCase;
+using benchmarking::Bound;
+using benchmarking::FrameworkPeer;
+using benchmarking::Variant;
+using benchmarking::Variants;
+
+constexpr int kCalls = 10000;
+constexpr index_t kBatch = 32;
+constexpr index_t kSteps = 16;
+
+/// Our side of a case, or that of a peer: something to run, and a number that shows the results.
+struct Side {
+  std::function<void()> run;
+  std::function<double()> check;
+};
+
+double SumOfSquares(const NDArray& array) {
+  double sum = 0;
+  for (const float value : array.ToVector()) sum += static_cast<double>(value) * value;
+  return sum;
+}
+
+double Sum(const NDArray& array) {
+  double sum = 0;
+  for (const float value : array.ToVector()) sum += value;
+  return sum;
+}
+
+/// Returns the first values of an argument, those of contents() in framework_peer.py.
+std::vector<float> FirstValues(const std::string& name, size_t number, const TShape& shape) {
+  std::vector<float> values(static_cast<size_t>(shape.Size()), 0.0f);
+  if (name.ends_with("gamma") || name.ends_with("var")) {
+    values.assign(values.size(), 1.0f);
+  } else if (!name.ends_with("beta") && !name.ends_with("bias") && !name.ends_with("mean") &&
+             !name.ends_with("label")) {
+    const double fan_in = static_cast<double>(shape.Size()) / static_cast<double>(shape[0]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const uint32_t word =
+          static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(number) * 40503u;
+      const double value = word / 2147483648.0 - 1;
+      values[i] =
+          static_cast<float>(name == "data" ? std::abs(value) : value * std::sqrt(6 / fan_in));
+    }
+  }
+  return values;
+}
+
+/// A new file's name, for a network that peers read.
+std::string NetworkFile(const std::string& name) {
+  return (std::filesystem::temp_directory_path() /
+          ("tessera_" + std::to_string(getpid()) + "_" + name + ".json"))
+      .string();
+}
+
+/// Returns a peer's side as a variant that takes the time in its own process, or nothing if the
+/// peer is missing. What a framework's threads spin after a run is slept over.
+void AddPeer(const std::string& framework, const std::string& name, const std::string& file,
+             const std::string& shape, Variants* variants,
+             std::vector<std::function<double()>>* checks) {
+  const std::shared_ptr<FrameworkPeer> peer = FrameworkPeer::Get(framework);
+  if (peer == nullptr) return;
+  peer->Ask("graph " + name + " " + file + " " + shape);
+  // Forgotten with the last copy of the variant.
+  const std::shared_ptr<void> forget(nullptr, [peer, name](void*) {
+    try {
+      peer->Ask("drop " + name);
+    } catch (const Error&) {
+      // The process has ended, as an earlier request has said.
+    }
+  });
+  variants->all.push_back(Variant::Timed(framework, [peer, name, forget](int64_t count) {
+    const double seconds = peer->Ask("run " + name + " " + std::to_string(count));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return seconds;
+  }));
+  checks->push_back([peer, name] { return peer->Ask("check " + name); });
+}
+
+/// The peers of a case and what they are given.
+struct PeersOf {
+  std::vector<std::string> frameworks;
+  Symbol network = {};
+  TShape data = TShape{1};
+};
+
+/// Returns ours and the peers as variants whose results agree to a hundredth: sums in float32 that
+/// several steps of training have passed on.
+Variants MakeVariants(const std::string& name, const Side& ours, const PeersOf& peers) {
+  Variants variants{.all = {{"ours", ours.run}}};
+  std::vector<std::function<double()>> checks;
+  std::string file = "none", shape;
+  if (!peers.network.is_none()) {
+    file = NetworkFile(name);
+    peers.network.Save(file);
+  }
+  for (const index_t extent : peers.data)
+    shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+  for (const std::string& framework : peers.frameworks) {
+    AddPeer(framework, name, file, shape, &variants, &checks);
+  }
+  if (file != "none") std::filesystem::remove(file);
+  variants.results_agree = [ours, checks] {
+    const double expected = ours.check();
+    bool agree = std::isfinite(expected);
+    for (const auto& check : checks) {
+      const double actual = check();
+      if (std::abs(actual - expected) <= 0.01 * std::abs(expected)) continue;
+      std::fprintf(stderr, "results: ours %g, a peer's %g\n", expected, actual);
+      agree = false;
+    }
+    return agree;
+  };
+  return variants;
+}
+
+std::pair<NDArray, NDArray> SmallArrays() {
+  std::vector<float> a(16);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = -1 + 2 * static_cast<float>(i) / 15;
+  return {NDArray::FromVector(a, {16}), NDArray::FromVector(std::vector<float>(16, 0.5f), {16})};
+}
+
+Side Add(bool taped) {
+  auto [a, b] = SmallArrays();
+  if (taped) a.AttachGrad();
+  const auto last = std::make_shared<NDArray>();
+  const auto run = [a = a, b = b, last] {
+    for (int i = 0; i < kCalls; ++i) *last = a + b;
+    last->WaitToRead();
+  };
+  const auto run_taped = [run] {
+    const autograd::Record record;
+    run();
+  };
+  return {taped ? std::function<void()>(run_taped) : run, [last] { return Sum(*last); }};
+}
+
+Side ChainOnTape() {
+  auto [a, b] = SmallArrays();
+  a.AttachGrad();
+  const auto run = [a = a, b = b] {
+    NDArray x = a;
+    {
+      const autograd::Record record;
+      for (int i = 0; i < benchmarking::kChainLayers; i += 4) {
+        x = Invoke("relu", {(x + 0.01f) * 0.99f})[0] + b;
+      }
+    }
+    x.Backward();
+    a.grad().WaitToRead();
+  };
+  return {run, [a = a] { return Sum(a.grad()); }};
+}
+
+Side ChainByExecutor() {
+  const auto [a, b] = SmallArrays();
+  const NDArray gradient(TShape{16}), one = NDArray::FromVector(std::vector<float>(16, 1.0f), {16});
+  const std::shared_ptr<Executor> executor = Bind(
+      benchmarking::Chain(), Device::Cpu(),
+      {.arguments = {a, b}, .gradients = {gradient, {}}, .grad_requests = {kWriteTo, kNullOp}});
+  const auto run = [executor, gradient, one] {
+    executor->Forward(/*is_train=*/true);
+    executor->Backward({one});
+    gradient.WaitToRead();
+  };
+  return {run, [gradient] { return Sum(gradient); }};
+}
+
+/// Fills arguments or states with their first values.
+void FillWithFirstValues(const std::vector<std::string>& names, const std::vector<NDArray>& arrays,
+                         bool are_states) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::vector<float> values = FirstValues(names[i], are_states ? 0 : i, arrays[i].shape());
+    NDArray(arrays[i]).SyncCopyFromCPU(values.data(), static_cast<index_t>(values.size()));
+  }
+}
+
+std::shared_ptr<Executor> BindWithFirstValues(const Symbol& network, const TShape& data,
+                                              OpReqType req) {
+  std::shared_ptr<Executor> executor = SimpleBind(
+      network, Device::Cpu(),
+      {.shapes = {{"data", data}}, .grad_req = req, .no_gradient = {"data", "softmax_label"}});
+  FillWithFirstValues(network.ListArguments(), executor->arg_arrays(), false);
+  FillWithFirstValues(network.ListAuxiliaryStates(), executor->aux_arrays(), true);
+  return executor;
+}
+
+/// Training by an executor and gradient descent with momentum, over the same few batches each time.
+class Training {
+ public:
+  Training(const Symbol& network, const TShape& batch, index_t steps)
+      : executor_(BindWithFirstValues(network, batch, kWriteTo)) {
+    TShape all = batch;
+    all[0] *= steps;
+    data_ = NDArray::FromVector(FirstValues("data", 0, all), all);
+    const index_t classes = executor_->outputs()[0].shape()[1];
+    std::vector<float> labels;
+    for (index_t step = 0; step < steps; ++step) {
+      for (index_t i = 0; i < batch[0]; ++i)
+        labels.push_back(static_cast<float>((i * 7 + step * 3) % classes));
+    }
+    labels_ = NDArray::FromVector(labels, {batch[0] * steps});
+    const auto property = OperatorRegistry::Get().Create(
+        "sgd_mom_update", {{"lr", "0.01"},
+                           {"momentum", "0.9"},
+                           {"wd", "0.0001"},
+                           {"rescale_grad", std::to_string(1.0 / static_cast<double>(batch[0]))}});
+    for (size_t i = 0; i < executor_->arg_arrays().size(); ++i) {
+      const NDArray& weight = executor_->arg_arrays()[i];
+      const NDArray& gradient = executor_->grad_arrays()[i];
+      if (gradient.is_none()) continue;
+      NDArray momentum(weight.shape());
+      momentum = 0.0f;
+      updates_.emplace_back(*property, std::initializer_list<NDArray>{weight, gradient, momentum},
+                            std::initializer_list<NDArray>{weight});
+    }
+  }
+
+  void Run() {
+    const NDArray data = executor_->arg_dict().at("data");
+    const NDArray label = executor_->arg_dict().at("softmax_label");
+    const index_t batch = data.shape()[0];
+    for (index_t first = 0; first < data_.shape()[0]; first += batch) {
+      CopyFromTo(data_.Slice(first, first + batch), data);
+      CopyFromTo(labels_.Slice(first, first + batch), label);
+      executor_->Forward(/*is_train=*/true);
+      executor_->Backward();
+      for (const BoundOperator& update : updates_) update.Run(/*is_train=*/true);
+    }
+    Engine::Get()->WaitForAll();
+  }
+
+  double Check() const { return SumOfSquares(executor_->outputs()[0]); }
+
+ private:
+  const std::shared_ptr<Executor> executor_;
+  NDArray data_, labels_;
+  std::vector<BoundOperator> updates_;
+};
+
+Side Train(const Symbol& network, const TShape& batch, index_t steps) {
+  const auto training = std::make_shared<Training>(network, batch, steps);
+  return {[training] { training->Run(); }, [training] { return training->Check(); }};
+}
+
+Side Infer(const Symbol& network, const TShape& batch) {
+  const auto executor = BindWithFirstValues(network, batch, kNullOp);
+  const auto run = [executor] {
+    executor->Forward(/*is_train=*/false);
+    executor->outputs()[0].WaitToRead();
+  };
+  return {run, [executor] { return SumOfSquares(executor->outputs()[0]); }};
+}
+
+/// Binding alone: all arrays exist.
+Side BindResNet152() {
+  const Symbol network = benchmarking::ResNet(benchmarking::kResNet152);
+  const InferredShapes shapes = network.InferShape({{"data", {1, 3, 224, 224}}});
+  BindArguments arrays;
+  for (const TShape& shape : shapes.arguments) {
+    arrays.arguments.emplace_back(shape);
+    arrays.gradients.emplace_back(shape);
+  }
+  for (const TShape& shape : shapes.aux_states) arrays.aux_states.emplace_back(shape);
+  const auto last = std::make_shared<std::unique_ptr<Executor>>();
+  return {[network, arrays, last] { *last = Bind(network, Device::Cpu(), arrays); },
+          [last] { return static_cast<double>((*last)->outputs()[0].shape()[1]); }};
+}
+
+void AddSmallCases() {
+  AddCase({.name = "add",
+           .bounds = {{.peer = "mxnet", .at_least = 1}},
+           .items = kCalls,
+           .limit_seconds = 1.5e-6 * kCalls,
+           .make = [] {
+             return MakeVariants("add", Add(false), {{"mxnet", "torch"}});
+           }});
+  AddCase({.name = "add_taped",
+           .bounds = {{.peer = "mxnet", .at_least = 1}},
+           .items = kCalls,
+           .limit_seconds = 2.5e-6 * kCalls,
+           .make = [] {
+             return MakeVariants("add_taped", Add(true), {{"mxnet", "torch"}});
+           }});
+  const std::vector<Bound> tenfold = {{.peer = "mxnet", .at_least = 10}};
+  AddCase(
+      {.name = "chain_tape", .bounds = tenfold, .items = benchmarking::kChainLayers, .make = [] {
+         return MakeVariants("chain_tape", ChainOnTape(), {{"mxnet", "torch"}});
+       }});
+  const PeersOf mxnet{.frameworks = {"mxnet"}, .network = benchmarking::Chain()};
+  AddCase({.name = "chain_executor",
+           .bounds = tenfold,
+           .items = benchmarking::kChainLayers,
+           .make = [mxnet] { return MakeVariants("chain_executor", ChainByExecutor(), mxnet); }});
+}
+
+void AddTraining(const std::string& name, const Symbol& network, const TShape& batch, index_t steps,
+                 double at_least) {
+  AddCase({.name = name,
+           .bounds = {{.peer = Bound::kBest, .at_least = at_least}},
+           .items = static_cast<double>(batch[0] * steps),
+           .make = [=] {
+             return MakeVariants(name, Train(network, batch, steps),
+                                 {{"mxnet", "torch"}, network, batch});
+           }});
+}
+
+void AddNetworkCases() {
+  using benchmarking::ResNet;
+  AddTraining("perceptron", benchmarking::Perceptron(), {kBatch, 64}, kSteps, 9);
+  AddTraining("convolutional", benchmarking::ConvolutionalNetwork(), {kBatch, 1, 8, 8}, kSteps,
+              1.8);
+  // A bound of 0 only prints the figures.
+  AddTraining("resnet18_training", ResNet(benchmarking::kResNet18OfSmallImages),
+              {kBatch, 3, 32, 32}, 1, 0);
+  AddCase({.name = "resnet50_inference",
+           .bounds = {{.peer = Bound::kBest, .at_least = 0}},
+           .items = 1,
+           .make = [] {
+             const Symbol network = ResNet(benchmarking::kResNet50);
+             const TShape image = {1, 3, 224, 224};
+             return MakeVariants("resnet50_inference", Infer(network, image),
+                                 {{"mxnet", "torch"}, network, image});
+           }});
+  AddCase({.name = "bind_resnet152", .items = 1, .limit_seconds = 0.15, .make = [] {
+             return MakeVariants("bind_resnet152", BindResNet152(), {});
+           }});
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  tessera::AddSmallCases();
+  tessera::AddNetworkCases();
+  return tessera::benchmarking::RunAll(argc, argv);
+}
