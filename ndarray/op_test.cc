@@ -41,6 +41,7 @@ TEST(OpTest, EveryOperatorHasAFunction) {
   const std::vector<std::string> names = OperatorRegistry::Get().ListNames();
   EXPECT_GT(names.size(), 200u);
   for (const std::string& name : names) {
+    if (name == "_adjoint") continue;  // which graphs alone call
     EXPECT_NE(header.str().find("\n/// Operator " + name + ": "), std::string::npos) << name;
   }
 }

@@ -23,6 +23,7 @@ TEST(OpTest, EveryOperatorHasAFunction) {
   std::stringstream header;
   header << file.rdbuf();
   for (const std::string& name : OperatorRegistry::Get().ListNames()) {
+    if (name == "_adjoint") continue;  // which graphs alone call
     EXPECT_NE(header.str().find("\n/// Operator " + name + ": "), std::string::npos) << name;
   }
 }

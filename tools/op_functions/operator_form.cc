@@ -137,6 +137,8 @@ bool OperatorForm::NeedsParameters() const {
 std::vector<OperatorForm> ReadRegistry() {
   std::vector<OperatorForm> forms;
   for (const std::string& name : OperatorRegistry::Get().ListNames()) {
+    // The gradient of another operator, which is one of its parameters: graphs alone call it.
+    if (name == "_adjoint") continue;
     forms.push_back(MakeOperatorForm(name));
   }
   std::sort(forms.begin(), forms.end(), [](const OperatorForm& a, const OperatorForm& b) {
