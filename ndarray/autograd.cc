@@ -118,6 +118,21 @@ std::vector<NDArray> Call(std::shared_ptr<Function> function, const std::vector<
   return outputs;
 }
 
+bool IsGradientFresh(const NDArray& variable) {
+  const ndarray_internal::RecordedNode* const node = ndarray_internal::NodeOf(variable);
+  return node != nullptr && node->gradient_is_fresh;
+}
+
+void SetGradientFresh(const NDArray& variable, bool fresh) {
+  ndarray_internal::RecordedNode* const node = ndarray_internal::NodeOf(variable);
+  if (node == nullptr || !node->is_variable()) {
+    throw FailedPrecondition(
+        "autograd::SetGradientFresh: the array has no gradient; expected "
+        "AttachGrad before");
+  }
+  node->gradient_is_fresh = fresh;
+}
+
 }  // namespace autograd
 
 NDArray NDArray::Detach() const {

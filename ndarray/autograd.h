@@ -100,6 +100,14 @@ inline void Backward(std::initializer_list<NDArray> heads,
            std::span<const NDArray>(head_grads.begin(), head_grads.size()), options);
 }
 
+/// Returns whether Backward has written the gradient of a variable since SetGradientFresh(variable,
+/// false), which a trainer calls after it has used the gradient. False for other arrays. Throws
+/// Error(kFailedPrecondition) if the array is_none().
+bool IsGradientFresh(const NDArray& variable);
+/// Sets what IsGradientFresh returns. Throws Error(kFailedPrecondition) if the array is no
+/// variable.
+void SetGradientFresh(const NDArray& variable, bool fresh);
+
 /// Options of Grad.
 struct GradOptions {
   /// Records the gradients' own calls, so that they have gradients. Requires that the calls on the

@@ -168,6 +168,23 @@ TEST(AutogradTest, MarkVariablesTakesGradientArrays) {
   });
 }
 
+TEST(AutogradTest, BackwardMarksGradientsAsFresh) {
+  NDArray x = VariableOf({3}), other = VariableOf({3});
+  EXPECT_FALSE(autograd::IsGradientFresh(x));
+  NDArray y;
+  {
+    const autograd::Record record;
+    y = x * x;
+  }
+  y.Backward();
+  EXPECT_TRUE(autograd::IsGradientFresh(x));
+  EXPECT_FALSE(autograd::IsGradientFresh(other));
+  autograd::SetGradientFresh(x, false);
+  EXPECT_FALSE(autograd::IsGradientFresh(x));
+  ExpectError(Error::kFailedPrecondition, "has no gradient",
+              [] { autograd::SetGradientFresh(Array({1}), true); });
+}
+
 TEST(AutogradTest, NothingIsRecordedOutsideOfRecordOrWithoutVariables) {
   NDArray x = VariableOf({1});
   const NDArray outside = x * x;

@@ -515,6 +515,9 @@ void Backward(std::span<const NDArray> heads, std::span<const NDArray> head_grad
   BackwardRun("autograd::Backward", &tape, heads, head_grads, wanted, std::move(targets),
               /*create_graph=*/false)
       .Run(options.retain_graph);
+  for (const NodeEntry& variable : wanted) {
+    static_cast<RecordedNode&>(*variable.node).gradient_is_fresh = true;
+  }
 }
 
 std::vector<NDArray> Grad(std::span<const NDArray> heads, std::span<const NDArray> variables,

@@ -45,6 +45,8 @@ struct RecordedNode final : graph::Node {
 
   NDArray gradient = {};    ///< a variable's, or none
   OpReqType req = kNullOp;  ///< how Backward writes the gradient
+  /// Whether Backward has written the gradient since autograd::SetGradientFresh.
+  bool gradient_is_fresh = false;
 };
 
 /// Returns the array's node; null if it is not on the tape.
