@@ -147,6 +147,18 @@ TEST(PassesTest, GradientsOfTheMergedGraphAreThoseOfTheGivenGraph) {
   }
 }
 
+TEST(PassesTest, HeadGradientsHaveTheShapesOfTheOutputs) {
+  const NodeEntry data = MakeVariable("data");
+  const NodeEntry copy = Apply("_copy", "copy", {data});
+  const NodeEntry out = Apply("Reshape", "out", {copy}, {{"shape", "(-1,)"}});
+  PassOptions options = OptionsFor({out}, {2, 3});
+  options.wanted = {data};
+  options.form = GradientForm::kDifferentiable;
+  // Nothing else tells the shape that reshape_like gives to the gradient.
+  const PreparedGraph prepared = RunPasses({out}, options);
+  EXPECT_THAT(Variables(prepared.gradients), ElementsAre("_head_grad_0"));
+}
+
 TEST(PassesTest, GradientsLieOnTheDevicesOfTheirVariables) {
   const NodeEntry data = MakeVariable("data"), weight = MakeVariable("weight");
   const NodeEntry out = Branches(data, weight);

@@ -60,7 +60,8 @@ TEST(ConstantsTest, OutputsRandomNumbersAndUnknownShapesStay) {
   const NodeEntry random = Apply("_random_uniform", "random", {}, {{"shape", "(4,)"}});
   const NodeEntry open = Apply("_zeros", "open", {}, {{"shape", "(0,)"}});
   const NodeEntry sum = Apply("add_n", "sum", {x, random, open}, {{"num_args", "3"}});
-  const std::vector<NodeEntry> heads = {sum, Arange("head")};
+  const NodeEntry head = Arange("head");
+  const std::vector<NodeEntry> heads = {sum, head, Apply("elemwise_mul", "product", {x, head})};
   const SplitGraph split = SplitOffConstants(heads);
   EXPECT_EQ(split.heads, heads);
   EXPECT_TRUE(split.fixed.empty());

@@ -143,7 +143,7 @@ class Candidates {
     if (!IsBatchNorm(node)) return false;
     const NodeEntry& data = node.inputs[kData];
     const Node& layer = *data.node;
-    if (layer.is_variable() || changed_.contains(&layer)) return false;
+    if (layer.is_variable()) return false;
     // Mean and variance are outputs of the node, shown or not, that the folded layer lacks.
     if (node.property->NumVisibleOutputs() > 1 || Reads(node, 1) || Reads(node, 2)) return false;
     if (readers_.at({&layer, data.index}) != 1) return false;
