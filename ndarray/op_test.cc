@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/base/error.h"
+#include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/registry.h"
 
@@ -64,24 +65,25 @@ TEST(OpTest, DefaultsAreThoseOfTheRegistry) {
   EXPECT_EQ(ops::softmax(x).ToVector(), (Floats{0.5f, 0.5f, 0.5f, 0.5f}));
   EXPECT_EQ(ops::sum(x, {.axis = 0}).ToVector(), (Floats{2, 2}));
   EXPECT_EQ(ops::sum(x).ToVector(), (Floats{4}));
-  EXPECT_TRUE(ops::ToMap(ops::SoftmaxParameters{}).empty());
+  EXPECT_TRUE(ops::SoftmaxParameters{}.ToMap().empty());
   EXPECT_EQ(ops::zeros({.shape = x.shape()}).shape(), x.shape());
 }
 
 TEST(OpTest, ParametersThatDifferFromDefaultsBecomeText) {
-  EXPECT_EQ(ops::ToMap(ops::ConvolutionParameters{
-                .kernel = {3, 3}, .num_filter = 8, .pad = {1, 1}, .no_bias = true}),
+  const ops::ConvolutionParameters convolution = {
+      .kernel = {3, 3}, .num_filter = 8, .pad = {1, 1}, .no_bias = true};
+  EXPECT_EQ(convolution.ToMap(),
             (ParameterMap{
                 {"kernel", "(3,3)"}, {"no_bias", "True"}, {"num_filter", "8"}, {"pad", "(1,1)"}}));
-  EXPECT_EQ(ops::ToMap(ops::SliceParameters{.begin = {0, std::nullopt}, .end = {-1, 5}}),
+  EXPECT_EQ((ops::SliceParameters{.begin = {0, std::nullopt}, .end = {-1, 5}}.ToMap()),
             (ParameterMap{{"begin", "(0,None)"}, {"end", "(-1,5)"}}));
-  EXPECT_EQ(ops::ToMap(ops::SumParameters{.axis = {0, -1}}), (ParameterMap{{"axis", "(0,-1)"}}));
-  EXPECT_EQ(ops::ToMap(ops::SumParameters{.axis = {}}), (ParameterMap{{"axis", "()"}}));
-  EXPECT_EQ(ops::ToMap(ops::CastParameters{.dtype = DType::kFloat16}),
+  EXPECT_EQ((ops::SumParameters{.axis = {0, -1}}.ToMap()), (ParameterMap{{"axis", "(0,-1)"}}));
+  EXPECT_EQ((ops::SumParameters{.axis = {}}.ToMap()), (ParameterMap{{"axis", "()"}}));
+  EXPECT_EQ((ops::CastParameters{.dtype = DType::kFloat16}.ToMap()),
             (ParameterMap{{"dtype", "float16"}}));
-  EXPECT_EQ(ops::ToMap(ops::ClipParameters{.a_min = 0.1, .a_max = 1e300}),
+  EXPECT_EQ((ops::ClipParameters{.a_min = 0.1, .a_max = 1e300}.ToMap()),
             (ParameterMap{{"a_max", "1e+300"}, {"a_min", "0.1"}}));
-  EXPECT_EQ(ops::ToMap(ops::PickParameters{.axis = std::nullopt, .mode = ops::PickMode::kWrap}),
+  EXPECT_EQ((ops::PickParameters{.axis = std::nullopt, .mode = ops::PickMode::kWrap}.ToMap()),
             (ParameterMap{{"axis", "None"}, {"mode", "wrap"}}));
 }
 
@@ -150,6 +152,18 @@ TEST(OpTest, ChangesAuxiliaryStates) {
   const NDArray x = NDArray::FromVector(Floats{1, 3}, {2, 1});
   const NDArray y = ops::BatchNorm(x, one, one, mean, var, {.use_global_stats = true});
   EXPECT_EQ(y.shape(), x.shape());
+}
+
+TEST(OpTest, CallsAreRecorded) {
+  NDArray x = Vector({1, 2});
+  x.AttachGrad();
+  NDArray y;
+  {
+    const autograd::Record record;
+    y = ops::sum(ops::square(x));
+  }
+  y.Backward();
+  EXPECT_EQ(x.grad().ToVector(), (Floats{2, 4}));
 }
 
 TEST(OpTest, WrongArgumentsThrowTheErrorsOfInvoke) {

@@ -276,7 +276,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--include", type=Path, help="folder with installed headers")
     options = parser.parse_args(arguments)
     texts = public_headers.public_headers(ROOT)
-    names = [public_headers.include_of_path(path) for path in texts]
+    # Headers that are written while building exist below DIR alone.
+    names = [public_headers.include_of_path(path) for path in texts
+             if options.include is not None or (ROOT / path).is_file()]
     with tempfile.TemporaryDirectory() as folder:
         include = options.include
         if include is None:

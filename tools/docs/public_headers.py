@@ -79,10 +79,12 @@ def public_headers(root: Path) -> dict[str, str]:
     seen = set(waiting)
     while waiting:
         path = waiting.pop()
-        # What a genrule writes only includes another header.
-        if not (root / path).is_file():
+        # What is written while building is read where it was built. What a genrule writes only includes
+        # another header.
+        file = next((file for file in (root / path, root / "bazel-bin" / path) if file.is_file()), None)
+        if file is None or path.startswith("compat/") and file != root / path:
             continue
-        text = (root / path).read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
         if _hidden(path, text):
             continue
         found[path] = text

@@ -78,7 +78,7 @@ std::string Signature(const OperatorForm& form, Values values, bool is_declarati
 void Define(const OperatorForm& form, Values values, std::ostream& out) {
   const bool arrays = values == Values::kArrays;
   out << Signature(form, values, false) << " {\n";
-  std::string map = form.structure.empty() ? "{}" : "ToMap(parameters)";
+  std::string map = form.structure.empty() ? "{}" : "parameters.ToMap()";
   std::vector<std::string> inputs;
   for (const InputForm& input : form.inputs) {
     inputs.push_back(arrays ? "&" + input.variable

@@ -22,15 +22,15 @@ void DeclareStruct(const OperatorForm& form, std::ostream& out) {
     out << Comment("  ", parameter.comment) << "  " << parameter.type << " " << parameter.member
         << parameter.initializer << ";\n";
   }
-  out << "};\n"
-      << Comment("",
+  out << "\n"
+      << Comment("  ",
                  "Returns the parameters that differ from their defaults as text, for Invoke and "
                  "Symbol::Apply.")
-      << "ParameterMap ToMap(const " << form.structure << "& parameters);\n\n";
+      << "  ParameterMap ToMap() const;\n};\n\n";
 }
 
 void DefineToMap(const OperatorForm& form, std::ostream& out) {
-  out << "ParameterMap ToMap(const " << form.structure << "& parameters) {\n";
+  out << "ParameterMap " << form.structure << "::ToMap() const {\n";
   for (const ParameterForm& parameter : form.parameters) {
     if (parameter.enumeration.empty()) continue;
     std::vector<std::string> texts;
@@ -41,8 +41,7 @@ void DefineToMap(const OperatorForm& form, std::ostream& out) {
   }
   out << "  ParameterMap map;\n";
   for (const ParameterForm& parameter : form.parameters) {
-    std::string value =
-        "parameters." + parameter.member + (parameter.info.required ? ".value()" : "");
+    std::string value = parameter.member + (parameter.info.required ? ".value()" : "");
     if (!parameter.enumeration.empty()) {
       value = "ChoiceText(k" + CamelCase(parameter.info.name) + ", " + value + ")";
     }
