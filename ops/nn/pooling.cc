@@ -69,7 +69,7 @@ bool InferPooling(const OperatorProperty& property, const TShape& kernel, const 
 /// Returns whether sums are taken, so that the gradient does not depend on the output.
 bool IsLinear(PoolType type) { return type == PoolType::kAvg || type == PoolType::kSum; }
 
-class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
+class PoolingProperty : public ParameterizedProperty<PoolingParameters> {
  public:
   bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
     TShape& data = (*in_shape)[0];
@@ -92,10 +92,19 @@ class PoolingProperty final : public ParameterizedProperty<PoolingParameters> {
     return {out_grad[0], in_data[0], out_data[0]};
   }
   bool BuildGradient(GradientBuilder* builder) const override {
-    return IsLinear(param_.pool_type) && ops_internal::BuildLinearGradient(*this, builder);
+    if (IsLinear(param_.pool_type)) return BuildLinearGradient(*this, builder);
+    if (param_.pool_type != PoolType::kMax) return false;
+    const Term x(builder, builder->Input(0));
+    SetInGrad(builder, 0,
+              ApplyAdjoint({.op = "_pick_maxima",
+                            .parameters = GetParams(),
+                            .out_grads = {Term(builder, builder->OutGrad(0))},
+                            .inputs = {x, x}})
+                  .front());
+    return true;
   }
 
- private:
+ protected:
   void CheckParameters() override {
     if (!param_.global_pool) {
       if (param_.kernel.ndim() <= 0) {
@@ -245,6 +254,73 @@ class PoolingOp final : public PoolingOnCpu {
   using PoolingOnCpu::PoolingOnCpu;
 };
 
+// _pick_maxima: the elements of an array at the places of the first maxima of data's windows, by
+// which maxima have gradients of gradients: that of Pooling is the adjoint of this linear function.
+
+class PickMaximaProperty final : public PoolingProperty {
+ public:
+  std::vector<std::string> ListArguments() const override { return {"values", "data"}; }
+  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    std::vector<TShape> data = {(*in_shape)[1]};
+    MergeEqualShapes(*this, {{"values", &(*in_shape)[0]}, {"data", &data[0]}});
+    const bool known = PoolingProperty::InferShape(&data, out_shape);
+    (*in_shape)[0] = (*in_shape)[1] = data[0];
+    return known;
+  }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    return {out_grad[0], in_data[1]};
+  }
+  std::vector<ResourceRequest> BackwardResource(std::span<const TShape>) const override {
+    return {{ResourceRequest::Type::kTempSpace}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
+  }
+
+ protected:
+  void CheckParameters() override {
+    PoolingProperty::CheckParameters();
+    if (param_.pool_type != PoolType::kMax) {
+      throw InvalidArgument(TypeString(), ": parameter pool_type: expected max");
+    }
+  }
+};
+
+class PickMaximaOperator final : public Operator {
+ public:
+  explicit PickMaximaOperator(const PoolingParameters& param) : param_(param) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    PickMaxima(Window(in_data[1].shape_), in_data[0], in_data[1], req[0], out_data[0]);
+  }
+  void Backward(const OpContext& context, std::span<const TBlob> out_grad,
+                std::span<const TBlob> in_data, std::span<const TBlob>,
+                std::span<const OpReqType> req, std::span<const TBlob> in_grad) override {
+    if (req[0] == kNullOp) return;
+    const TBlob& g = out_grad[0];
+    const TBlob pooled = WorkspaceArray<xpu>(context, 0, g.shape_, g.type_flag_, g.device_);
+    const PoolingWindow window = Window(in_data[1].shape_);
+    PoolForward({}, window, in_data[1], kWriteTo, pooled);
+    PoolBackward({}, window, g, in_data[1], pooled, req[0], in_grad[0]);
+  }
+
+ private:
+  PoolingWindow Window(const TShape& data) const {
+    return PoolingWindow::Of("_pick_maxima", param_, SpatialExtents(data));
+  }
+
+  const PoolingParameters param_;
+};
+
+[[maybe_unused]] const bool kPickMaxima =
+    RegisterTypedOperator<PickMaximaProperty, PickMaximaOperator>(
+        TESSERA_TABLE_PLACE, "_pick_maxima",
+        "The elements of an array at the places of the first maxima of a moving window.");
+
 // Pooling_v1.
 
 struct PoolingV1Parameters {
@@ -295,7 +371,7 @@ class PoolingV1Property final : public ParameterizedProperty<PoolingV1Parameters
     return {out_grad[0], in_data[0], out_data[0]};
   }
   bool BuildGradient(GradientBuilder* builder) const override {
-    return IsLinear(param_.pool_type) && ops_internal::BuildLinearGradient(*this, builder);
+    return IsLinear(param_.pool_type) && BuildLinearGradient(*this, builder);
   }
 
  private:

@@ -29,6 +29,12 @@ void PoolForward(const PoolRule& rule, const PoolingWindow& window, const TBlob&
 void PoolBackward(const PoolRule& rule, const PoolingWindow& window, const TBlob& out_grad,
                   const TBlob& data, const TBlob& out, OpReqType req, const TBlob& grad);
 
+/// Takes the elements of `values`, which is like data, at the places of the first maxima of data's
+/// windows in row order: those to which PoolBackward gives the gradient. A window without an
+/// element or with a NaN gives 0.
+void PickMaxima(const PoolingWindow& window, const TBlob& values, const TBlob& data, OpReqType req,
+                const TBlob& out);
+
 }  // namespace tessera::ops_internal
 
 #endif  // TESSERA_OPS_NN_POOLING_LOOPS_H_

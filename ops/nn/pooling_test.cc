@@ -357,6 +357,40 @@ std::vector<ErrorCase> V1Errors() {
   };
 }
 
+/// The elements of in[0] at the first maxima of in[1].
+std::vector<Values> Picked(const ParameterMap& parameters, const std::vector<Values>& in,
+                           std::vector<Values>*) {
+  const Geometry g(parameters, in[1].shape, /*is_v1=*/false);
+  const Values pooled = Pool(parameters, in[1], /*v1=*/false)[0];
+  Values out(pooled.shape);
+  std::vector<bool> given(pooled.data.size());
+  g.ForEachElement([&](index_t o, index_t d, double) {
+    if (d < 0 || in[1][d] != pooled[o] || given[static_cast<size_t>(o)]) return;
+    given[static_cast<size_t>(o)] = true;
+    out[o] = in[0][d];
+  });
+  return {out};
+}
+std::vector<Values> PickedGradient(const ParameterMap& parameters,
+                                   const std::vector<Values>& out_grad,
+                                   const std::vector<Values>& in, const std::vector<Values>&) {
+  return {Unpool(parameters, out_grad, {in[1]}, /*v1=*/false)[0], in[1]};
+}
+
+/// Those of Pooling for maxima.
+std::vector<OperatorCase> PickCases() {
+  std::vector<OperatorCase> cases;
+  for (OperatorCase test_case : Cases()) {
+    const bool picks = test_case.name.starts_with("max_") || test_case.name.starts_with("ties_");
+    if (!picks && test_case.name != "parallel") continue;
+    test_case.inputs.push_back(test_case.inputs[0]);
+    test_case.fills.resize(1);
+    test_case.fills.insert(test_case.fills.begin(), Fill());
+    cases.push_back(std::move(test_case));
+  }
+  return cases;
+}
+
 const RowRegistration kRow({
     .name = "Pooling",
     .cases = Cases(),
@@ -370,6 +404,20 @@ const RowRegistration kV1Row({
     .forward = Forward<true>,
     .backward = Backward<true>,
     .errors = V1Errors(),
+});
+const RowRegistration kPickRow({
+    .name = "_pick_maxima",
+    .cases = PickCases(),
+    .forward = Picked,
+    .backward = PickedGradient,
+    .errors = {{.name = "without_kernel", .words = {"kernel", "required"}},
+               {.name = "of_an_average",
+                .parameters = {{"kernel", "(2,2)"}, {"pool_type", "avg"}},
+                .words = {"pool_type", "max"}},
+               {.name = "other_shape",
+                .parameters = {{"kernel", "(2,2)"}},
+                .inputs = {{1, 2, 4, 5}, {1, 2, 5, 4}},
+                .words = {"data", "(1,2,5,4)", "(1,2,4,5)"}}},
 });
 
 }  // namespace

@@ -42,6 +42,7 @@ const std::map<std::string, std::string> kWithoutCases = {
     {"_adjoint", "MXNet has none: it is part of the graphs of gradients"},
     {"_copyto", "in MXNet a function of arrays that no graph has"},
     {"_onehot_encode", "in MXNet a function of arrays that no graph has"},
+    {"_pick_maxima", "MXNet has none: it is part of the graphs of gradients"},
     {"_scatter_set_nd", "in MXNet a function of arrays that no graph has"},
     {"_set_value", "in MXNet a function of arrays that no graph has"},
     {"_sparse_adagrad_update", "MXNet has it for sparse gradients alone"},
