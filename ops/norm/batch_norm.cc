@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "tessera/ops/elemwise/convert_row.h"
+#include "tessera/ops/gradient_formula.h"
 #include "tessera/ops/norm/row_call.h"
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
@@ -148,6 +149,53 @@ class BatchNormProperty final : public ParameterizedProperty<Parameters> {
                                                  std::span<const int>, std::span<const int>,
                                                  std::span<const int> in_grad) const override {
     return {{out_grad[kOut], in_grad[kData]}};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    // Channels are the last axis, along which vectors broadcast.
+    const auto turned = [this](const Term& term) {
+      const int64_t axis = this->param_.axis;
+      if (axis == -1) return term;
+      return Apply("SwapAxis", {term}, {{"dim1", std::to_string(axis)}, {"dim2", "-1"}});
+    };
+    const auto of_channels = [](const char* op, const Term& term) {
+      return Apply(op, {term}, {{"axis", "-1"}, {"exclude", "True"}}).Broadcast();
+    };
+    const Term g = turned({builder, builder->OutGrad(kOut)});
+    const Term x = turned({builder, builder->Input(kData)});
+    const Term gamma(builder, builder->Input(kGamma));
+    // The gradient of a conversion is the conversion back: statistics may have another type.
+    const auto converted = [](const Term& vector, const Term& like) {
+      return ApplyAdjoint({.op = "_copyto", .out_grads = {vector}, .inputs = {like}}).front();
+    };
+    const Term batch_mean = of_channels("mean", x);
+    const auto of_data = [&](const Term& vector) {
+      return converted(vector, batch_mean).Broadcast();
+    };
+
+    // In training, the statistics are functions of the data; the saved ones count as constants.
+    Term training = 0;
+    if (!this->param_.use_global_stats) training = of_data(Apply("_training_mode", {gamma}));
+    const Term otherwise = 1 - training;
+    const auto inverse_of = [this](const Term& variance) {
+      return Apply("rsqrt", {variance + static_cast<double>(this->param_.eps)});
+    };
+    const Term centred = (x - batch_mean).Whole();
+    const Term saved = of_data({builder, builder->Output(kVar)});
+    const Term mean =
+        training * batch_mean + otherwise * of_data({builder, builder->Output(kMean)});
+    const Term inverse = training * inverse_of(of_channels("mean", centred * centred)) +
+                         otherwise * (Parameters::kShowsInverse ? saved : inverse_of(saved));
+    const Term normal = ((x - mean) * inverse).Whole();
+
+    const Term correction =
+        training * (of_channels("mean", g) + normal * of_channels("mean", g * normal));
+    const Term factor = this->param_.fix_gamma ? inverse : of_data(gamma) * inverse;
+    SetInGrad(builder, kData, turned(((g - correction) * factor).Whole()));
+    if (!this->param_.fix_gamma) {
+      SetInGrad(builder, kGamma, converted(of_channels("sum", g * normal), gamma));
+    }
+    SetInGrad(builder, kBeta, converted(of_channels("sum", g), gamma));
+    return true;
   }
 };
 

@@ -66,8 +66,8 @@ struct WeightedSum {
 /// An operator with a case's inputs, and its gradients of rising order.
 class GradientChain {
  public:
-  GradientChain(const OperatorRow& row, const OperatorCase& test_case)
-      : random_(ops_testing::TestSeed()) {
+  GradientChain(const OperatorRow& row, const OperatorCase& test_case, bool is_train = true)
+      : random_(ops_testing::TestSeed()), is_train_(is_train) {
     const std::shared_ptr<const OperatorProperty> property =
         OperatorRegistry::Get().Create(row.name, test_case.parameters);
     std::vector<TShape> in_shape = test_case.inputs, out_shape = test_case.outputs;
@@ -104,7 +104,7 @@ class GradientChain {
   void Differentiate() {
     ++order_;
     const auto result = BuildGradients(heads_, variables_, GradientForm::kDifferentiable);
-    const std::vector<Values> values = Evaluate(heads_, feed_);
+    const std::vector<Values> values = Evaluate(heads_, feed_, is_train_);
     std::vector<NodeEntry> heads = Present(result.gradients);
     const IndexedGraph graph(heads);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -121,7 +121,7 @@ class GradientChain {
     const auto by_graph = BuildGradients(heads_, variables_, GradientForm::kDifferentiable);
     const auto by_operator = BuildGradients(heads_, variables_, GradientForm::kBackward);
     Feed feed = feed_;
-    const std::vector<Values> outputs = Evaluate(heads_, feed_);
+    const std::vector<Values> outputs = Evaluate(heads_, feed_, is_train_);
     for (size_t i = 0; i < outputs.size(); ++i) {
       feed["_head_grad_" + std::to_string(i)].values = Fill().Make(outputs[i].shape, &random_);
     }
@@ -129,7 +129,7 @@ class GradientChain {
       if (gradient.node == nullptr) return Values(feed.at(variable.node->name).values.shape);
       std::vector<NodeEntry> heads = heads_;
       heads.push_back(gradient);
-      return Evaluate(heads, feed).back();
+      return Evaluate(heads, feed, is_train_).back();
     };
     for (size_t i = 0; i < variables_.size(); ++i) {
       SCOPED_TRACE("the gradient of " + variables_[i].node->name);
@@ -148,7 +148,7 @@ class GradientChain {
   /// with differences. Returns false if it is not defined there.
   bool ExpectDerivative() {
     const auto result = BuildGradients(heads_, variables_, GradientForm::kDifferentiable);
-    const std::vector<Values> values = Evaluate(heads_, feed_);
+    const std::vector<Values> values = Evaluate(heads_, feed_, is_train_);
     std::vector<Values> weights;
     Feed feed = feed_;
     for (size_t i = 0; i < values.size(); ++i) {
@@ -167,7 +167,7 @@ class GradientChain {
         for (index_t i = 0; i < point.size(); ++i) point[i] += distance * slope[i];
       }
       WeightedSum sum;
-      const std::vector<Values> there = Evaluate(heads_, moved);
+      const std::vector<Values> there = Evaluate(heads_, moved, is_train_);
       for (size_t i = 0; i < there.size(); ++i) sum.Add(there[i], weights[i]);
       return sum.value;
     };
@@ -179,7 +179,7 @@ class GradientChain {
     std::vector<NodeEntry> wanted;
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (result.gradients[i].node == nullptr) continue;
-      actual.Add(Evaluate({result.gradients[i]}, feed).front(),
+      actual.Add(Evaluate({result.gradients[i]}, feed, is_train_).front(),
                  direction.at(variables_[i].node->name));
     }
     const double expected = difference(kStep), again = difference(kStep / 2);
@@ -193,6 +193,7 @@ class GradientChain {
 
  private:
   std::mt19937_64 random_;
+  const bool is_train_;
   std::shared_ptr<graph::Node> node_;
   Feed feed_;
   std::vector<NodeEntry> variables_, heads_;
@@ -232,13 +233,11 @@ TEST(GradientGraphsTest, EveryOperatorHasAGraphOrIsListed) {
       without.push_back(row.name);
     }
   }
-  // BatchNorm's gradient depends on the mode, which a graph does not know. The others need
-  // functions for which there is no operator.
-  EXPECT_THAT(without,
-              ::testing::UnorderedElementsAre(
-                  "BatchNorm", "BatchNorm_v1", "LRN", "LinearRegressionOutput",
-                  "LogisticRegressionOutput", "MAERegressionOutput", "MakeLoss", "RNN", "SVMOutput",
-                  "SoftmaxOutput", "_sample_multinomial", "gamma", "gammaln", "sort", "topk"));
+  // They need functions for which there is no operator.
+  EXPECT_THAT(without, ::testing::UnorderedElementsAre(
+                           "LRN", "LinearRegressionOutput", "LogisticRegressionOutput",
+                           "MAERegressionOutput", "MakeLoss", "RNN", "SVMOutput", "SoftmaxOutput",
+                           "_sample_multinomial", "gamma", "gammaln", "sort", "topk"));
 }
 
 class GradientGraphTest : public ::testing::TestWithParam<const OperatorRow*> {};
@@ -247,19 +246,21 @@ TEST_P(GradientGraphTest, EqualsBackwardAndHasDerivatives) {
   const OperatorRow& row = *GetParam();
   bool third_compared = false;
   for (const OperatorCase* const test_case : CasesWithGradient(row)) {
-    SCOPED_TRACE("case " + test_case->name);
-    GradientChain chain(row, *test_case);
-    if (test_case->large || chain.size() > kMostElements || !HasGraph(chain)) continue;
-    if (!IsInDouble(chain.heads(), chain.feed())) continue;
-    chain.ExpectBackward();
-    if (HasFatalFailure()) return;
-    for (int order = 2; order <= 3; ++order) {
-      SCOPED_TRACE("order " + std::to_string(order));
-      chain.Differentiate();
-      if (chain.heads().empty()) third_compared = true;  // further ones are 0
-      if (chain.heads().empty() || IndexedGraph(chain.heads()).num_nodes() > kMostNodes) break;
-      if (!chain.ExpectDerivative()) break;
-      third_compared |= order == 3;
+    for (const bool is_train : {true, false}) {
+      SCOPED_TRACE("case " + test_case->name + (is_train ? " in training" : ""));
+      GradientChain chain(row, *test_case, is_train);
+      if (test_case->large || chain.size() > kMostElements || !HasGraph(chain)) continue;
+      if (!IsInDouble(chain.heads(), chain.feed())) continue;
+      chain.ExpectBackward();
+      if (HasFatalFailure()) return;
+      for (int order = 2; order <= 3; ++order) {
+        SCOPED_TRACE("order " + std::to_string(order));
+        chain.Differentiate();
+        if (chain.heads().empty()) third_compared = true;  // further ones are 0
+        if (chain.heads().empty() || IndexedGraph(chain.heads()).num_nodes() > kMostNodes) break;
+        if (!chain.ExpectDerivative()) break;
+        third_compared |= order == 3;
+      }
     }
   }
   EXPECT_TRUE(third_compared);

@@ -38,11 +38,13 @@ struct TypedGraph {
   TypedGraph(const std::vector<NodeEntry>& heads, const Feed& feed) : graph(heads) {
     std::map<std::string, TShape> known_shapes;
     std::map<std::string, DType> known_types;
-    for (const int id : graph.arguments()) {
-      const auto found = feed.find(graph.node(id).name);
-      if (found == feed.end()) continue;
-      known_shapes[found->first] = found->second.values.shape;
-      known_types[found->first] = found->second.dtype;
+    for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
+      for (const int id : *list) {
+        const auto found = feed.find(graph.node(id).name);
+        if (found == feed.end()) continue;
+        known_shapes[found->first] = found->second.values.shape;
+        known_types[found->first] = found->second.dtype;
+      }
     }
     shapes = InferShapes(graph, known_shapes).entries;
     types = InferTypes(graph, known_types).entries;
@@ -51,8 +53,8 @@ struct TypedGraph {
 
 class Evaluation {
  public:
-  Evaluation(const TypedGraph& typed, const Feed& feed)
-      : typed_(typed), buffers_(At(typed.graph.num_entries())) {
+  Evaluation(const TypedGraph& typed, const Feed& feed, bool is_train)
+      : typed_(typed), is_train_(is_train), buffers_(At(typed.graph.num_entries())) {
     for (int i = 0; i < typed.graph.num_nodes(); ++i) {
       const Node& node = typed.graph.node(i);
       if (node.is_variable()) {
@@ -106,9 +108,12 @@ class Evaluation {
       resources.push_back(std::make_unique<TestResource>(Device(), request));
       requested.push_back(resources.back().get());
     }
-    const OpContext context{.is_train = true, .needs_gradient = true, .requested = requested};
+    const OpContext context{.is_train = is_train_, .needs_gradient = true, .requested = requested};
     std::vector<OpReqType> req(outputs.size(), kWriteTo);
-    if (backward == nullptr) return op->Forward(context, inputs, req, outputs);
+    if (backward == nullptr) {
+      req.insert(req.end(), property.MutatedInputs().size(), kNullOp);
+      return op->Forward(context, inputs, req, outputs);
+    }
     std::vector<TBlob> out_grad(property.ListOutputs().size()), in_data(in_shape.size()),
         out_data(out_grad.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -125,14 +130,15 @@ class Evaluation {
   }
 
   const TypedGraph& typed_;
+  const bool is_train_;
   std::vector<std::unique_ptr<GuardedBuffer>> buffers_;
 };
 
 }  // namespace
 
-std::vector<Values> Evaluate(const std::vector<NodeEntry>& heads, const Feed& feed) {
+std::vector<Values> Evaluate(const std::vector<NodeEntry>& heads, const Feed& feed, bool is_train) {
   const TypedGraph typed(heads, feed);
-  const Evaluation evaluation(typed, feed);
+  const Evaluation evaluation(typed, feed, is_train);
   std::vector<Values> values;
   for (const int head : typed.graph.heads()) values.push_back(evaluation.ValueOf(head));
   return values;

@@ -19,11 +19,11 @@ struct FedValue {
 /// Values of variables, by name.
 using Feed = std::map<std::string, FedValue>;
 
-/// Returns the values of `heads`, computed node by node on the CPU in training mode. Random
-/// operators draw the same numbers in each call. `feed` has all variables, and may have others.
+/// Returns the values of `heads`, computed node by node on the CPU. Random operators draw the same
+/// numbers in each call, and no variable changes. `feed` has all variables, and may have others.
 /// Nodes of Backward need the node that they belong to in the graph.
 std::vector<ops_testing::Values> Evaluate(const std::vector<graph::NodeEntry>& heads,
-                                          const Feed& feed);
+                                          const Feed& feed, bool is_train = true);
 
 /// Returns whether the heads and all floating-point values of the graph have type float64.
 bool IsInDouble(const std::vector<graph::NodeEntry>& heads, const Feed& feed);
