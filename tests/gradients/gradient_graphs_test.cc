@@ -240,6 +240,39 @@ TEST(GradientGraphsTest, EveryOperatorHasAGraphOrIsListed) {
                            "_sample_multinomial", "gamma", "gammaln", "sort", "topk"));
 }
 
+TEST(GradientGraphsTest, StatisticsOfAnotherTypeAreConverted) {
+  const NodeEntry out = {
+      graph::MakeNode(OperatorRegistry::Get().Create("BatchNorm", {{"fix_gamma", "False"}}), "op",
+                      {})
+          .node,
+      0};
+  const std::vector<NodeEntry> variables(out.node->inputs.begin(), out.node->inputs.begin() + 3);
+  std::mt19937_64 random(ops_testing::TestSeed());
+  Feed feed;
+  for (const char* const name : {"op_data", "_head_grad_0"}) {
+    feed[name] = {Fill().Make({4, 3, 5}, &random), DType::kFloat16};
+  }
+  for (const NodeEntry& input : out.node->inputs) {
+    const std::string& name = input.node->name;
+    if (name != "op_data") feed[name] = {Fill::Uniform(1, 2).Make({3}, &random), DType::kFloat32};
+  }
+  const auto gradients = [&](GradientForm form) {
+    std::vector<NodeEntry> heads = {out};
+    for (const NodeEntry& gradient : BuildGradients({out}, variables, form).gradients) {
+      heads.push_back(gradient);
+    }
+    return Evaluate(heads, feed);
+  };
+  const std::vector<Values> actual = gradients(GradientForm::kDifferentiable);
+  const std::vector<Values> expected = gradients(GradientForm::kBackward);
+  for (size_t k = 0; k < actual.size(); ++k) {
+    ASSERT_EQ(actual[k].shape, expected[k].shape);
+    for (index_t i = 0; i < actual[k].size(); ++i) {
+      EXPECT_NEAR(actual[k][i], expected[k][i], 0.05) << "gradient " << k << ", element " << i;
+    }
+  }
+}
+
 class GradientGraphTest : public ::testing::TestWithParam<const OperatorRow*> {};
 
 TEST_P(GradientGraphTest, EqualsBackwardAndHasDerivatives) {
