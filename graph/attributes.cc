@@ -87,15 +87,14 @@ void StateInitializers(const Node& node) {
 }
 
 std::optional<std::string> FindAttribute(const Node& node, std::string_view key) {
-  if (node.given_parameters != nullptr) {
-    const auto found = node.given_parameters->find(std::string(key));
-    if (found != node.given_parameters->end()) return found->second;
-  }
+  const std::string text(key);
+  const ParameterMap* const given = node.given_parameters();
+  if (given != nullptr && given->contains(text)) return given->at(text);
   const auto found = node.attributes.find(std::string(AttributeName(node, key)));
   if (found != node.attributes.end()) return found->second;
-  if (node.is_variable() || node.given_parameters != nullptr) return std::nullopt;
+  if (given != nullptr) return std::nullopt;
   const ParameterMap parameters = node.Parameters();
-  const auto parameter = parameters.find(std::string(key));
+  const auto parameter = parameters.find(text);
   if (parameter == parameters.end()) return std::nullopt;
   return parameter->second;
 }

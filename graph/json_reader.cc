@@ -232,7 +232,7 @@ std::shared_ptr<Node> GraphReader::ReadOperator(const NodeFields& fields,
   }
   const std::vector<NodeEntry> inputs = ReadInputs(*property, fields, where);
   std::shared_ptr<Node> node = MakeNode(std::move(property), fields.name->string(), inputs).node;
-  node->given_parameters = std::make_shared<const ParameterMap>(std::move(parameters));
+  node->SetGivenParameters(std::move(parameters));
   return node;
 }
 

@@ -33,8 +33,16 @@ int OutputCount::Get(const OperatorProperty& property) const {
   return value;
 }
 
+void Node::SetGivenParameters(ParameterMap parameters) {
+  given = std::make_shared<const GivenParameters>(GivenParameters{property, std::move(parameters)});
+}
+
+const ParameterMap* Node::given_parameters() const {
+  return given != nullptr && given->property == property ? &given->parameters : nullptr;
+}
+
 ParameterMap Node::Parameters() const {
-  if (given_parameters != nullptr) return *given_parameters;
+  if (const ParameterMap* const written = given_parameters(); written != nullptr) return *written;
   return is_variable() ? ParameterMap() : property->GetParams();
 }
 

@@ -54,9 +54,13 @@ struct Node {
   std::vector<std::vector<NodeEntry>> subgraphs = {};
   /// The node whose gradient this node computes, if its property is a BackwardProperty.
   std::shared_ptr<Node> forward;
-  /// The operator's parameters as they were written, without defaults; null if they are unknown.
-  std::shared_ptr<const ParameterMap> given_parameters;
-  OutputCount output_count;  ///< of num_outputs()
+  /// An operator's parameters as they were written.
+  struct GivenParameters {
+    std::shared_ptr<const OperatorProperty> property;  ///< made of them
+    ParameterMap parameters;                           ///< without defaults
+  };
+  std::shared_ptr<const GivenParameters> given;  ///< for given_parameters()
+  OutputCount output_count;                      ///< for num_outputs()
 
   ~Node();
 
@@ -65,6 +69,11 @@ struct Node {
   /// Return the numbers of outputs, hidden ones included, and of inputs.
   int num_outputs() const { return is_variable() ? 1 : output_count.Get(*property); }
   int num_inputs() const { return static_cast<int>(inputs.size()); }
+  /// Keeps the parameters of `property` as they were written.
+  void SetGivenParameters(ParameterMap parameters);
+  /// Returns the parameters as they were written, without defaults; null for a variable, and if
+  /// they are unknown or were those of another property.
+  const ParameterMap* given_parameters() const;
   /// Returns the operator's parameters as they were written, or all of them with defaults if that
   /// is unknown. A variable has none.
   ParameterMap Parameters() const;

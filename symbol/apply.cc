@@ -40,7 +40,7 @@ struct GivenOperator {
 Symbol MakeSymbol(GivenOperator given, std::string name, const std::vector<NodeEntry>& inputs) {
   const NodeEntry entry = graph::MakeNode(given.property, std::move(name), inputs);
   Node& node = *entry.node;
-  node.given_parameters = std::make_shared<const ParameterMap>(std::move(given.parameters));
+  node.SetGivenParameters(std::move(given.parameters));
   graph::Annotator annotator(&node);
   for (const auto& [key, value] : AttrScope::Current()) annotator.Set(key, value);
   for (auto& [key, value] : given.attributes) annotator.Set(key, std::move(value));

@@ -238,6 +238,15 @@ TEST(AttributeTest, ParametersAreAsTheyWereGiven) {
   EXPECT_EQ(Symbol::FromJson(json).ListAttributesRecursive(), conv.ListAttributesRecursive());
 }
 
+TEST(AttributeTest, AnotherPropertyHasItsOwnParameters) {
+  const Symbol fc = Dense(Var("x"), "fc");
+  graph::Node node = *fc.outputs()[0].node;
+  EXPECT_EQ(node.Parameters().at("num_hidden"), "4");
+  node.property = Dense(Var("x"), "other", {{"flatten", "False"}}).outputs()[0].node->property;
+  EXPECT_EQ(node.Parameters().at("flatten"), "False");
+  EXPECT_EQ(node.num_outputs(), 1);
+}
+
 TEST(AttributeTest, ParametersAreNotSetLater) {
   Symbol fc = Dense(Var("x"), "fc");
   ExpectError("\"num_hidden\" is a parameter of FullyConnected (node \"fc\")",

@@ -59,6 +59,24 @@ TEST(ExecutorTest, RunsForwardOnPresentContents) {
   EXPECT_THAT(executor->outputs()[0].ToVector(), testing::ElementsAre(1, 1, 1, 5));
 }
 
+TEST(ExecutorTest, GradientSymbolsComputeGradients) {
+  const Symbol x = Symbol::Variable("x"), w = Symbol::Variable("w");
+  const Symbol product = Symbol::Apply("dot", {x, w}, {}, "p");
+  // Flatten and the product by 3 read no value of their own in their gradients.
+  const Symbol gradients = (Symbol::Apply("Flatten", {product}, {}, "flat") * 3.0).Grad({"x", "w"});
+  const auto executor = SimpleBind(gradients, Device::Cpu(),
+                                   {.shapes = {{"x", {1, 2}}, {"w", {2, 1}}}, .grad_req = kNullOp});
+  EXPECT_EQ(executor->arg_dict().size(), 3u);
+  for (const auto& [name, array] : executor->arg_dict()) {
+    if (array.shape().Size() == 1) Fill(array, {2});
+  }
+  Fill(executor->arg_dict()["x"], {5, 6});
+  Fill(executor->arg_dict()["w"], {7, 8});
+  executor->Forward(false);
+  EXPECT_THAT(executor->outputs()[0].ToVector(), testing::ElementsAre(42, 48));
+  EXPECT_THAT(executor->outputs()[1].ToVector(), testing::ElementsAre(30, 36));
+}
+
 TEST(ExecutorTest, GradientsOfAValueReadSeveralTimesAddUp) {
   const Symbol x = Symbol::Variable("x");
   // d (x*x + x) = 2x + 1

@@ -53,8 +53,8 @@ class Symbol {
 
   /// Returns an operator applied to inputs, which are its first arguments in order. Missing
   /// arguments and aux states become variables called `<name>_<argument>` (fc1_weight, fc1_bias).
-  /// A name is made by the thread's NameManager, if none is given from the operator's: activation0,
-  /// activation1, … A parameter that counts the inputs, such as Concat's num_args, may be left out.
+  /// Without a name, the thread's NameManager makes one from the operator's: activation0,
+  /// activation1, … A parameter that counts the inputs, such as Concat's num_args, may be missing.
   ///
   /// The operator and the variables that it makes have the attributes of the thread's AttrScope.
   /// Keys among `parameters` that are spelled `__name__`, or that MXNet also spells without
