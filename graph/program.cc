@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -37,73 +37,53 @@ std::vector<std::shared_ptr<Node>> OwnersOf(const IndexedGraph& graph,
   return owners;
 }
 
-/// A graph with the gradients that are requested among its heads. Each gradient is the output of an
-/// operator, and no two are the same entry, so that each can have its own array.
-struct TrainingGraph {
-  std::vector<NodeEntry> heads;  // the outputs, then the gradients
-  std::vector<NodeEntry> head_gradients;
-  std::vector<int> gradient_arguments;  // the argument of each gradient
-};
-
-TrainingGraph AddGradients(const std::vector<NodeEntry>& heads, const IndexedGraph& graph,
-                           const std::vector<OpReqType>& requests) {
-  TrainingGraph result;
-  result.heads = heads;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i] != kNullOp) result.gradient_arguments.push_back(static_cast<int>(i));
-  }
-  if (result.gradient_arguments.empty()) return result;
-  const std::vector<std::shared_ptr<Node>> owners = OwnersOf(graph, heads);
-  std::vector<NodeEntry> wanted;
-  for (const int argument : result.gradient_arguments) {
-    wanted.push_back({owners[At(graph.arguments()[At(argument)])], 0});
-  }
-  Gradients gradients = BuildGradients(heads, wanted);
-  result.head_gradients = std::move(gradients.head_gradients);
+/// Returns the gradients as separate outputs of operators: each one is no variable, no value of the
+/// graph itself and no other gradient, so that each can have its own array.
+std::vector<NodeEntry> SeparateGradients(const IndexedGraph& forward,
+                                         const std::vector<NodeEntry>& wanted,
+                                         ProgramGraph* graph) {
+  std::vector<NodeEntry> separate;
   std::set<std::pair<const Node*, int>> seen;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    NodeEntry gradient = gradients.gradients[i];
+    NodeEntry gradient = graph->gradients[i];
     const std::string& name = wanted[i].node->name;
-    if (gradient.node == nullptr) {
-      gradient = {Apply("zeros_like", name + "_zero_grad", wanted[i]), 0};
-    } else if (gradient.node->is_variable() || graph.Contains(gradient.node.get()) ||
-               !seen.insert({gradient.node.get(), gradient.index}).second) {
-      gradient = {Apply("_copy", name + "_grad", gradient), 0};
+    const bool is_zero = gradient.node == nullptr;
+    if (is_zero || gradient.node->is_variable() || forward.Contains(gradient.node.get()) ||
+        !seen.insert({gradient.node.get(), gradient.index}).second) {
+      gradient = is_zero ? NodeEntry{Apply("zeros_like", name + "_zero_grad", wanted[i]), 0}
+                         : NodeEntry{Apply("_copy", name + "_grad", gradient), 0};
+      const auto device = graph->devices.find(wanted[i].node.get());
+      if (device != graph->devices.end()) graph->devices[gradient.node.get()] = device->second;
     }
-    result.heads.push_back(gradient);
+    separate.push_back(gradient);
   }
-  return result;
+  return separate;
 }
 
 class ProgramBuilder {
  public:
   ProgramBuilder(const std::vector<NodeEntry>& heads, const std::vector<OpReqType>& requests,
-                 const ProgramPlacement& placement)
+                 const ProgramOptions& options)
       : requests_(requests),
-        forward_(heads),
-        training_(AddGradients(heads, forward_, requests)),
-        placed_heads_(placement.place == nullptr
-                          ? training_.heads
-                          : placement.place(training_.heads, &node_devices_)),
-        graph_(placed_heads_),
+        given_(heads),
         num_heads_(heads.size()),
-        num_forward_nodes_(placement.place == nullptr ? forward_.num_nodes() : CountForwardNodes()),
+        training_(AddGradients(heads, options)),
+        graph_(training_heads_),
         value_(At(graph_.num_entries()), kNoValue),
         readers_(At(graph_.num_entries()), 0),
         request_(At(graph_.num_entries()), kWriteTo),
         merged_(At(graph_.num_nodes()), false),
-        step_of_node_(At(graph_.num_nodes()), kNoValue),
-        owners_(OwnersOf(graph_, placed_heads_)) {
+        owners_(OwnersOf(graph_, training_heads_)) {
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       for (const int input : graph_.InputIds(i)) ++readers_[At(input)];
     }
     for (const int head : graph_.heads()) ++readers_[At(head)];
-    program_.devices = {placement.device};
+    program_.devices = {options.device};
   }
 
   Program Build(const GraphShapes& shapes, const GraphTypes& types) {
     Infer(shapes, types);
-    PlaceVariables();
+    PlaceVariables(shapes, types);
     PlaceHeads();
     PlaceSums();
     for (int i = 0; i < graph_.num_nodes(); ++i) {
@@ -117,16 +97,44 @@ class ProgramBuilder {
   }
 
  private:
-  int CountForwardNodes() const {
-    return IndexedGraph(
-               {placed_heads_.begin(), placed_heads_.begin() + static_cast<ptrdiff_t>(num_heads_)})
-        .num_nodes();
+  /// Runs the passes. Sets gradient_arguments_, training_heads_ and num_forward_nodes_.
+  ProgramGraph AddGradients(const std::vector<NodeEntry>& heads, const ProgramOptions& options) {
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] != kNullOp) gradient_arguments_.push_back(static_cast<int>(i));
+    }
+    std::vector<NodeEntry> wanted;
+    if (!gradient_arguments_.empty()) {
+      const std::vector<std::shared_ptr<Node>> owners = OwnersOf(given_, heads);
+      for (const int argument : gradient_arguments_) {
+        wanted.push_back({owners[At(given_.arguments()[At(argument)])], 0});
+      }
+    }
+    ProgramGraph graph;
+    if (options.passes != nullptr) {
+      graph = options.passes(heads, wanted);
+    } else {
+      graph.heads = heads;
+      if (!wanted.empty()) {
+        Gradients gradients = BuildGradients(heads, wanted);
+        graph.head_gradients = std::move(gradients.head_gradients);
+        graph.gradients = std::move(gradients.gradients);
+      }
+    }
+    const std::optional<IndexedGraph> rewritten =
+        options.passes == nullptr ? std::nullopt : std::optional<IndexedGraph>(graph.heads);
+    const IndexedGraph& forward = rewritten ? *rewritten : given_;
+    num_forward_nodes_ = forward.num_nodes();
+    training_heads_ = graph.heads;
+    for (const NodeEntry& gradient : SeparateGradients(forward, wanted, &graph)) {
+      training_heads_.push_back(gradient);
+    }
+    return graph;
   }
 
   /// Returns the position of a node's device in Program::devices.
-  int DeviceOf(int node) {
-    const auto placed = node_devices_.find(&graph_.node(node));
-    if (placed == node_devices_.end()) return 0;
+  int DeviceOf(const Node* node) {
+    const auto placed = training_.devices.find(node);
+    if (placed == training_.devices.end()) return 0;
     std::vector<Device>& devices = program_.devices;
     const auto found = std::find(devices.begin(), devices.end(), placed->second);
     if (found != devices.end()) return static_cast<int>(found - devices.begin());
@@ -134,28 +142,35 @@ class ProgramBuilder {
     return static_cast<int>(devices.size()) - 1;
   }
 
-  /// Infers the entries of the gradient, and of copies, from those of the graph itself.
+  /// Takes the shapes and types of entries of the given graph and of head gradients, and infers the
+  /// others.
   void Infer(const GraphShapes& shapes, const GraphTypes& types) {
     shapes_.entries.resize(At(graph_.num_entries()));
     types_.entries.resize(At(graph_.num_entries()), DType::kUnknown);
-    // Without copies, the forward graph's nodes have the same numbers in the other graph.
-    const bool same_numbers = num_forward_nodes_ == forward_.num_nodes();
-    const auto know = [&](const Node* node, int entry) {
-      shapes_.entries[At(graph_.EntryId(graph_.NodeId(node), 0))] = shapes.entries[At(entry)];
-      types_.entries[At(graph_.EntryId(graph_.NodeId(node), 0))] = types.entries[At(entry)];
+    const auto know = [&](int entry, int given) {
+      shapes_.entries[At(entry)] = shapes.entries[At(given)];
+      types_.entries[At(entry)] = types.entries[At(given)];
     };
-    if (same_numbers) {
-      std::copy(shapes.entries.begin(), shapes.entries.end(), shapes_.entries.begin());
-      std::copy(types.entries.begin(), types.entries.end(), types_.entries.begin());
+    for (int i = 0; i < graph_.num_nodes(); ++i) {
+      if (!given_.Contains(&graph_.node(i))) continue;
+      const int given = given_.NodeId(&graph_.node(i));
+      for (int k = 0; k < graph_.NumOutputs(i); ++k) {
+        know(graph_.EntryId(i, k), given_.EntryId(given, k));
+      }
     }
-    for (const auto* list : {&forward_.arguments(), &forward_.aux_states()}) {
-      for (const int id : *list) know(&forward_.node(id), forward_.EntryId(id, 0));
+    for (const FixedVariable& fixed : training_.fixed) {
+      if (!graph_.Contains(fixed.variable.node.get())) continue;
+      const size_t entry = At(graph_.EntryId(fixed.variable));
+      shapes_.entries[entry] = fixed.shape;
+      types_.entries[entry] = fixed.dtype;
     }
     for (size_t i = 0; i < training_.head_gradients.size(); ++i) {
       const Node* const node = training_.head_gradients[i].node.get();
-      if (graph_.Contains(node)) know(node, forward_.heads()[i]);
+      if (graph_.Contains(node)) {
+        know(graph_.EntryId(graph_.NodeId(node), 0), given_.heads()[i]);
+      }
     }
-    PropagateForward(graph_, same_numbers ? num_forward_nodes_ : 0, &shapes_, &types_);
+    PropagateForward(graph_, &shapes_, &types_);
     if (shapes_.complete && types_.complete) return;
     for (int i = 0; i < graph_.num_nodes(); ++i) {
       for (int k = 0; k < graph_.NumOutputs(i); ++k) {
@@ -167,37 +182,50 @@ class ProgramBuilder {
   }
 
   int AddValue(ValueKind kind, int index, int node, int entry) {
-    program_.values.push_back(
-        {kind, index, shapes_.entries[At(entry)], types_.entries[At(entry)], DeviceOf(node)});
+    program_.values.push_back({kind, index, shapes_.entries[At(entry)], types_.entries[At(entry)],
+                               DeviceOf(&graph_.node(node))});
     return program_.num_values() - 1;
   }
 
-  void PlaceVariables() {
-    const auto place = [this](const Node* node, ValueKind kind, int index) {
-      const int id = graph_.NodeId(node);
-      const int entry = graph_.EntryId(id, 0);
-      value_[At(entry)] = AddValue(kind, index, id, entry);
-    };
+  /// Adds the value of a variable of the given graph, which the passes may have left out.
+  void PlaceVariable(int given, ValueKind kind, int index, const GraphShapes& shapes,
+                     const GraphTypes& types) {
+    const Node* const node = &given_.node(given);
+    const size_t entry = At(given_.EntryId(given, 0));
+    program_.values.push_back(
+        {kind, index, shapes.entries[entry], types.entries[entry], DeviceOf(node)});
+    if (!graph_.Contains(node)) return;
+    value_[At(graph_.EntryId(graph_.NodeId(node), 0))] = program_.num_values() - 1;
+  }
+
+  void PlaceVariables(const GraphShapes& shapes, const GraphTypes& types) {
     int index = 0;
-    for (const int id : forward_.arguments()) {
-      place(&forward_.node(id), ValueKind::kArgument, index++);
+    for (const int id : given_.arguments()) {
+      PlaceVariable(id, ValueKind::kArgument, index++, shapes, types);
     }
     index = 0;
-    for (const int id : forward_.aux_states()) {
-      place(&forward_.node(id), ValueKind::kAuxState, index++);
+    for (const int id : given_.aux_states()) {
+      PlaceVariable(id, ValueKind::kAuxState, index++, shapes, types);
+    }
+    for (size_t i = 0; i < training_.fixed.size(); ++i) {
+      const Node* const node = training_.fixed[i].variable.node.get();
+      if (!graph_.Contains(node)) continue;
+      const int id = graph_.NodeId(node), entry = graph_.EntryId(id, 0);
+      value_[At(entry)] = AddValue(ValueKind::kFixed, static_cast<int>(i), id, entry);
     }
     program_.head_needs_gradient.assign(num_heads_, false);
     for (size_t i = 0; i < training_.head_gradients.size(); ++i) {
       const Node* const node = training_.head_gradients[i].node.get();
       if (!graph_.Contains(node)) continue;
       program_.head_needs_gradient[i] = true;
-      place(node, ValueKind::kHeadGradient, static_cast<int>(i));
+      const int id = graph_.NodeId(node), entry = graph_.EntryId(id, 0);
+      value_[At(entry)] = AddValue(ValueKind::kHeadGradient, static_cast<int>(i), id, entry);
     }
   }
 
   void PlaceHeads() {
     const auto node_of = [this](size_t head) {
-      return graph_.NodeId(placed_heads_[head].node.get());
+      return graph_.NodeId(training_heads_[head].node.get());
     };
     for (size_t i = 0; i < num_heads_; ++i) {
       const int entry = graph_.heads()[i];
@@ -208,7 +236,7 @@ class ProgramBuilder {
       program_.head_values.push_back(value);
     }
     for (size_t i = num_heads_; i < graph_.heads().size(); ++i) {
-      const int argument = training_.gradient_arguments[i - num_heads_];
+      const int argument = gradient_arguments_[i - num_heads_];
       const int entry = graph_.heads()[i];
       value_[At(entry)] = AddValue(ValueKind::kGradient, argument, node_of(i), entry);
       request_[At(entry)] = requests_[At(argument)] == kAddTo ? kAddTo : kWriteTo;
@@ -253,12 +281,10 @@ class ProgramBuilder {
     }
     Step step;
     step.node = owners_[At(i)];
-    step.device = DeviceOf(i);
+    step.device = DeviceOf(&node);
     step.mutated = node.property->MutatedInputs();
-    if (node.forward != nullptr && graph_.Contains(node.forward.get())) {
-      step.forward = step_of_node_[At(graph_.NodeId(node.forward.get()))];
-    }
     for (const int input : graph_.InputIds(i)) step.inputs.push_back(value_[At(input)]);
+    SetInputTypes(i, &step);
     for (int k = 0; k < graph_.NumOutputs(i); ++k) {
       const int entry = graph_.EntryId(i, k);
       int& value = value_[At(entry)];
@@ -268,8 +294,20 @@ class ProgramBuilder {
       step.req.push_back(wanted ? request_[At(entry)] : kNullOp);
     }
     step.req.insert(step.req.end(), step.mutated.size(), kWriteInplace);
-    step_of_node_[At(i)] = program_.num_steps();
     program_.steps.push_back(std::move(step));
+  }
+
+  void SetInputTypes(int i, Step* step) const {
+    const auto add = [&](int entry) {
+      step->in_shapes.push_back(shapes_.entries[At(entry)]);
+      step->in_types.push_back(types_.entries[At(entry)]);
+    };
+    if (graph_.node(i).forward == nullptr) {
+      for (const int input : graph_.InputIds(i)) add(input);
+    } else {
+      // A gradient is like the input that it belongs to.
+      for (int k = 0; k < graph_.NumOutputs(i); ++k) add(graph_.EntryId(i, k));
+    }
   }
 
   /// Adds the parts of a sum that have values of their own.
@@ -281,7 +319,9 @@ class ProgramBuilder {
       if (copy_ == nullptr) copy_ = OperatorRegistry::Get().Create("_copy", {});
       Step step;
       step.node = MakeNode(copy_, graph_.node(i).name, {part}).node;
-      step.device = DeviceOf(i);
+      step.device = DeviceOf(&graph_.node(i));
+      step.in_shapes = {shapes_.entries[At(graph_.EntryId(part))]};
+      step.in_types = {types_.entries[At(graph_.EntryId(part))]};
       step.inputs = {value};
       step.outputs = {sum};
       step.req = {kAddTo};
@@ -290,13 +330,13 @@ class ProgramBuilder {
   }
 
   const std::vector<OpReqType>& requests_;
-  const IndexedGraph forward_;
-  const TrainingGraph training_;
-  std::unordered_map<const Node*, Device> node_devices_;  // of nodes that were placed
-  const std::vector<NodeEntry> placed_heads_;
-  const IndexedGraph graph_;
+  const IndexedGraph given_;
   const size_t num_heads_;
-  const int num_forward_nodes_;
+  std::vector<int> gradient_arguments_;    // the argument of each gradient
+  std::vector<NodeEntry> training_heads_;  // the outputs, then the gradients
+  int num_forward_nodes_ = 0;
+  const ProgramGraph training_;
+  const IndexedGraph graph_;
   GraphShapes shapes_;
   GraphTypes types_;
   Program program_;
@@ -304,7 +344,6 @@ class ProgramBuilder {
   std::vector<int> readers_;        // of each entry, heads included
   std::vector<OpReqType> request_;  // of each entry
   std::vector<bool> merged_;        // for each node, whether it is a sum without a call
-  std::vector<int> step_of_node_;   // kNoValue for variables and merged sums
   std::vector<std::shared_ptr<Node>> owners_;
   std::shared_ptr<const OperatorProperty> copy_;  // created at the first use
 };
@@ -324,8 +363,8 @@ std::vector<int> Step::Writes() const {
 
 Program BuildProgram(const std::vector<NodeEntry>& heads, const GraphShapes& shapes,
                      const GraphTypes& types, const std::vector<OpReqType>& grad_requests,
-                     const ProgramPlacement& placement) {
-  return ProgramBuilder(heads, grad_requests, placement).Build(shapes, types);
+                     const ProgramOptions& options) {
+  return ProgramBuilder(heads, grad_requests, options).Build(shapes, types);
 }
 
 }  // namespace tessera::graph

@@ -22,6 +22,7 @@ enum class ValueKind {
   kGradient,      ///< in the gradient array of argument `index`
   kHeadGradient,  ///< in the caller's array for the gradient of output `index`
   kOutput,        ///< in output array `index`
+  kFixed,         ///< in the array of ProgramGraph::fixed[index]
 };
 
 /// A value that a step reads or writes.
@@ -36,7 +37,7 @@ struct Value {
   int64_t SizeBytes() const { return shape.Size() * DTypeSizeBytes(dtype); }
 };
 
-/// "No value": an output that nobody reads. Also "no step".
+/// "No value": an output that nobody reads.
 inline constexpr int kNoValue = -1;
 
 /// One operator call. The vectors hold value numbers in the operator's order.
@@ -46,8 +47,11 @@ struct Step {
   std::vector<int> outputs;          ///< kNoValue where the request is kNullOp
   std::vector<OpReqType> req;        ///< of the outputs, then of the mutated inputs
   std::vector<int> mutated = {};     ///< positions in `inputs` of those that change
-  int forward = kNoValue;            ///< the step whose gradient this is (Node::forward)
-  int device = 0;                    ///< the position in Program::devices
+  /// The shapes and types of the node's inputs; for a gradient (Node::forward), those of the
+  /// operator that it belongs to.
+  std::vector<TShape> in_shapes = {};
+  std::vector<DType> in_types = {};
+  int device = 0;  ///< the position in Program::devices
 
   /// Returns the values that the step reads. A value that is added to is not among them.
   const std::vector<int>& Reads() const { return inputs; }
@@ -69,16 +73,32 @@ struct Program {
   int num_values() const { return static_cast<int>(values.size()); }
 };
 
-/// The devices of a program.
-struct ProgramPlacement {
-  /// The device of all steps and values, unless `place` gives them others.
+/// A variable that stands for a value which is computed apart from the program.
+struct FixedVariable {
+  NodeEntry variable;  ///< an input of the graph
+  TShape shape;        ///< fully known
+  DType dtype;         ///< the element type
+};
+
+/// A graph with its gradients, ready to become a program.
+struct ProgramGraph {
+  std::vector<NodeEntry> heads;           ///< the outputs
+  std::vector<NodeEntry> head_gradients;  ///< see Gradients; empty if no gradient is wanted
+  std::vector<NodeEntry> gradients;       ///< see Gradients, on the devices of the wanted values
+  std::vector<FixedVariable> fixed = {};  ///< variables besides those of the given graph
+  /// The devices of nodes that do not lie on the default one.
+  std::unordered_map<const Node*, Device> devices = {};
+};
+
+/// The treatment of a graph before a program is made of it.
+struct ProgramOptions {
+  /// The device of all steps and values, unless `passes` gives them others.
   Device device = Device::Cpu();
-  /// Places a graph, whose heads are the outputs and then the gradients that are requested: returns
-  /// its heads after copies between devices were added, and the device of every node that is not on
-  /// `device`. The variables stay the same nodes. Null for one device.
-  std::function<std::vector<NodeEntry>(const std::vector<NodeEntry>& heads,
-                                       std::unordered_map<const Node*, Device>* devices)>
-      place = nullptr;
+  /// Rewrites a graph, adds the gradients of the wanted values, which are arguments, and places the
+  /// nodes on devices. Variables stay the same nodes. Null for BuildGradients alone.
+  std::function<ProgramGraph(const std::vector<NodeEntry>& heads,
+                             const std::vector<NodeEntry>& wanted)>
+      passes = nullptr;
 };
 
 /// Creates a step for each operator of the graph with these heads, in the graph's order, and, if
@@ -91,7 +111,7 @@ struct ProgramPlacement {
 /// one. Takes time linear in the graph.
 Program BuildProgram(const std::vector<NodeEntry>& heads, const GraphShapes& shapes,
                      const GraphTypes& types, const std::vector<OpReqType>& grad_requests,
-                     const ProgramPlacement& placement = {});
+                     const ProgramOptions& options = {});
 
 }  // namespace tessera::graph
 

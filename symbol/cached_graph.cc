@@ -42,10 +42,6 @@ CallSignature::CallSignature(std::span<const NDArray> inputs, const std::vector<
       is_train_(is_train),
       engine_(Engine::Get()) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].is_none()) {
-      throw InvalidArgument("CachedOp: input ", i, " (", Excerpt(names[i]),
-                            ") is no array (is_none())");
-    }
     const Device device = ComputeDevice(inputs[i].device());
     if (i == 0) device_ = device;
     if (device != device_) {
@@ -63,7 +59,7 @@ bool CallSignature::Matches(std::span<const NDArray> inputs,
   if (engine_ != Engine::Get()) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const NDArray& input = inputs[i];
-    if (input.is_none() || input.dtype() != inputs_[i].dtype || input.shape() != inputs_[i].shape ||
+    if (input.dtype() != inputs_[i].dtype || input.shape() != inputs_[i].shape ||
         ComputeDevice(input.device()) != device_) {
       return false;
     }
@@ -72,8 +68,10 @@ bool CallSignature::Matches(std::span<const NDArray> inputs,
 }
 
 void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGraph& graph) {
+  // Acquire: pairs with the release store of the thread that has compiled.
+  if (is_compiled_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(compile_mutex_);
-  if (is_compiled_) return;
+  if (is_compiled_.load(std::memory_order_relaxed)) return;
   GraphShapes shapes{.entries = std::vector<TShape>(At(graph.num_entries()))};
   GraphTypes types{.entries = std::vector<DType>(At(graph.num_entries()), DType::kUnknown)};
   std::vector<int> variables = graph.arguments();
@@ -92,14 +90,14 @@ void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGr
   input_of_aux_state_.clear();
   for (const int node : graph.arguments()) input_of_argument_.push_back(position(node));
   for (const int node : graph.aux_states()) input_of_aux_state_.push_back(position(node));
-  PropagateForward(graph, 0, &shapes, &types);
+  PropagateForward(graph, &shapes, &types);
   if (shapes.complete && types.complete) BuildProgram(heads, graph, shapes, types);
-  is_compiled_ = true;
+  is_compiled_.store(true, std::memory_order_release);
 }
 
 void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const IndexedGraph& graph,
                                  const GraphShapes& shapes, const GraphTypes& types) {
-  const graph::ProgramPlacement placement{.device = signature_.device()};
+  const graph::ProgramOptions options{.device = signature_.device()};
   std::vector<OpReqType> requests(graph.arguments().size(), kNullOp);
   if (signature_.is_recorded()) {
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -108,12 +106,12 @@ void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const Inde
   }
   Program program;
   try {
-    program = graph::BuildProgram(heads, shapes, types, requests, placement);
+    program = graph::BuildProgram(heads, shapes, types, requests, options);
   } catch (const Error& error) {
     // As on the tape, only Backward needs the gradient to exist.
     gradient_error_ = error;
     requests.assign(requests.size(), kNullOp);
-    program = graph::BuildProgram(heads, shapes, types, requests, placement);
+    program = graph::BuildProgram(heads, shapes, types, requests, options);
   }
   // Backward may be called again where the tape retains its graph.
   graph::MemoryPlan plan =
@@ -162,7 +160,7 @@ std::vector<NDArray> CompiledGraph::Call(std::span<const NDArray> inputs) {
     const int value = program.head_values[i];
     // The tape's entry of an output holds what runs here, so its array must not hold the entry.
     if (program.values[At(value)].kind == ValueKind::kOutput) {
-      binding->SetArray(value, outputs[i].Detach());
+      binding->SetArray(value, signature_.is_recorded() ? outputs[i].Detach() : outputs[i]);
     }
   }
   CallState state = TakeState();
@@ -231,6 +229,11 @@ int CachedGraph::num_signatures() {
 }
 
 std::shared_ptr<CompiledGraph> CachedGraph::Find(std::span<const NDArray> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_none()) continue;
+    throw InvalidArgument("CachedOp: input ", i, " (", Excerpt(input_names_[i]),
+                          ") is no array (is_none())");
+  }
   const bool is_train = autograd::IsTraining();
   std::vector<bool> needs_gradient;
   if (ShouldRecord(inputs)) {

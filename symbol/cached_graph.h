@@ -1,7 +1,7 @@
 #ifndef TESSERA_SYMBOL_CACHED_GRAPH_H_
 #define TESSERA_SYMBOL_CACHED_GRAPH_H_
 
-#include <cstdint>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,8 +20,7 @@ namespace tessera::symbol_internal {
 /// The inputs and modes of calls that run the same compiled graph.
 class CallSignature {
  public:
-  /// Throws Error(kInvalidArgument) that names an input that is_none() or lies on another device
-  /// than the first.
+  /// Throws Error(kInvalidArgument) that names an input that lies on another device than the first.
   CallSignature(std::span<const NDArray> inputs, const std::vector<std::string>& names,
                 std::vector<bool> needs_gradient, bool is_train);
 
@@ -102,7 +101,7 @@ class CompiledGraph : public std::enable_shared_from_this<CompiledGraph> {
   const bool static_alloc_;
 
   std::mutex compile_mutex_;
-  bool is_compiled_ = false;  // guarded by compile_mutex_
+  std::atomic<bool> is_compiled_{false};
   // Written by Compile alone, before anything else reads them.
   std::shared_ptr<const PreparedProgram> program_;
   std::optional<Error> gradient_error_;

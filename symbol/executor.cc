@@ -133,7 +133,7 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
   const GraphShapes shapes = graph::InferShapes(graph, known_shapes);
   const GraphTypes types = graph::InferTypes(graph, known_types);
   RequireComplete(graph, shapes);
-  const std::map<std::string, Device> device_of = devices.OfVariables(graph);
+  const std::map<std::string, Device> device_of = devices.OfVariables(graph, symbol);
   const auto check = [&](const char* what, int node, const NDArray& array) {
     const int entry = graph.EntryId(node, 0);
     const std::string& name = graph.node(node).name;
@@ -162,7 +162,7 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
   const GraphShapes shapes = graph::InferShapes(graph, options.shapes);
   const GraphTypes types = graph::InferTypes(graph, options.types);
   RequireComplete(graph, shapes);
-  const std::map<std::string, Device> device_of = devices.OfVariables(graph);
+  const std::map<std::string, Device> device_of = devices.OfVariables(graph, symbol);
   const auto allocate = [&](const char* what, int node, const NDArray& existing) {
     const int entry = graph.EntryId(node, 0);
     const std::string& name = graph.node(node).name;

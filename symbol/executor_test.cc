@@ -59,24 +59,6 @@ TEST(ExecutorTest, RunsForwardOnPresentContents) {
   EXPECT_THAT(executor->outputs()[0].ToVector(), testing::ElementsAre(1, 1, 1, 5));
 }
 
-TEST(ExecutorTest, GradientSymbolsComputeGradients) {
-  const Symbol x = Symbol::Variable("x"), w = Symbol::Variable("w");
-  const Symbol product = Symbol::Apply("dot", {x, w}, {}, "p");
-  // Flatten and the product by 3 read no value of their own in their gradients.
-  const Symbol gradients = (Symbol::Apply("Flatten", {product}, {}, "flat") * 3.0).Grad({"x", "w"});
-  const auto executor = SimpleBind(gradients, Device::Cpu(),
-                                   {.shapes = {{"x", {1, 2}}, {"w", {2, 1}}}, .grad_req = kNullOp});
-  EXPECT_EQ(executor->arg_dict().size(), 3u);
-  for (const auto& [name, array] : executor->arg_dict()) {
-    if (array.shape().Size() == 1) Fill(array, {2});
-  }
-  Fill(executor->arg_dict()["x"], {5, 6});
-  Fill(executor->arg_dict()["w"], {7, 8});
-  executor->Forward(false);
-  EXPECT_THAT(executor->outputs()[0].ToVector(), testing::ElementsAre(42, 48));
-  EXPECT_THAT(executor->outputs()[1].ToVector(), testing::ElementsAre(30, 36));
-}
-
 TEST(ExecutorTest, GradientsOfAValueReadSeveralTimesAddUp) {
   const Symbol x = Symbol::Variable("x");
   // d (x*x + x) = 2x + 1
@@ -546,6 +528,87 @@ TEST(ExecutorTest, ABucketUsesTheParametersOfAnother) {
                 .shared_executor = first.get(),
                 .shared_arguments = {"data"}});
   });
+}
+
+TEST(ExecutorTest, GroupsOfNodesRunOnTheirDevices) {
+  // fc1 and act on one device, the rest on another; the same network on one device is the model.
+  Symbol net = Perceptron();
+  const auto expected = SimpleBind(net, Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  const Symbol internals = net.GetInternals();
+  for (const char* name : {"fc1_weight", "fc1_bias", "fc1_output", "act_output"}) {
+    Symbol node = internals[name];
+    node.SetAttribute("ctx_group", "first");
+  }
+  const auto executor =
+      SimpleBind(net, Device::Cpu(0),
+                 {.shapes = {{"data", {2, 4}}}, .group2ctx = {{"first", Device::Cpu(1)}}});
+  EXPECT_EQ(executor->arg_dict()["fc1_weight"].device(), Device::Cpu(1));
+  EXPECT_EQ(executor->grad_dict()["fc1_weight"].device(), Device::Cpu(1));
+  EXPECT_EQ(executor->arg_dict()["fc2_weight"].device(), Device::Cpu(0));
+  EXPECT_THAT(executor->DebugString(), HasSubstr("on cpu(1)"));
+  EXPECT_THAT(executor->DebugString(), HasSubstr("copy"));
+  for (Executor* each : {expected.get(), executor.get()}) {
+    FillRamps(*each);
+    each->Forward(true);
+    each->Backward();
+  }
+  EXPECT_EQ(executor->outputs()[0].ToVector(), expected->outputs()[0].ToVector());
+  for (const char* name : {"fc1_weight", "fc2_weight", "data"}) {
+    EXPECT_EQ(executor->grad_dict()[name].ToVector(), expected->grad_dict()[name].ToVector());
+  }
+  ExpectError(Error::kInvalidArgument, "\"fc1_weight\" lies on cpu(0), expected cpu(1)", [&] {
+    Bind(net, Device::Cpu(),
+         {.arguments = expected->arg_arrays(), .group2ctx = {{"first", Device::Cpu(1)}}});
+  });
+}
+
+TEST(ExecutorTest, NormalizationIsFoldedIntoWeightsAndFollowsThem) {
+  Symbol net =
+      Symbol::Apply("FullyConnected", {Symbol::Variable("data")}, {{"num_hidden", "3"}}, "fc");
+  net = Symbol::Apply("BatchNorm", {net}, {{"fix_gamma", "0"}}, "bn")[0];
+  const auto training = SimpleBind(net, Device::Cpu(), {.shapes = {{"data", {2, 4}}}});
+  const auto inference =
+      Bind(net, Device::Cpu(),
+           {.arguments = training->arg_arrays(), .aux_states = training->aux_arrays()});
+  // One operator is left.
+  EXPECT_THAT(inference->DebugString(), HasSubstr("0 bn -> output 0"));
+  EXPECT_THAT(inference->DebugString(), testing::Not(HasSubstr("\n1 ")));
+  FillRamps(*training);
+  NDArray variance = training->aux_dict()["bn_moving_var"];
+  const auto expect_same = [&](bool is_train) {
+    training->Forward(is_train);
+    inference->Forward(is_train);
+    EXPECT_THAT(inference->outputs()[0].ToVector(),
+                Pointwise(testing::FloatNear(1e-4f), training->outputs()[0].ToVector()));
+  };
+  for (const float value : {1.0f, 4.0f}) {
+    variance = value;
+    expect_same(false);
+    expect_same(false);
+    NDArray weight = training->arg_dict()["fc_weight"];
+    weight *= 2.0f;
+    expect_same(false);
+    expect_same(true);  // the statistics of the batch, which change the moving ones twice
+    expect_same(false);
+  }
+}
+
+TEST(ExecutorTest, ConstantsAreComputedOnce) {
+  const Symbol ones = Symbol::Apply("_ones", {}, {{"shape", "(3,)"}});
+  const Symbol net = Symbol::Variable("x") * (ones * 2.0 + 1.0);
+  for (const OpReqType request : {kNullOp, kWriteTo}) {
+    const auto executor =
+        SimpleBind(net, Device::Cpu(), {.shapes = {{"x", {3}}}, .grad_req = request});
+    Fill(executor->arg_dict()["x"], {1, 2, 3});
+    for (int i = 0; i < 2; ++i) {
+      executor->Forward(true);
+      EXPECT_THAT(executor->outputs()[0].ToVector(), testing::ElementsAre(3, 6, 9));
+      if (request == kNullOp) continue;
+      executor->Backward({NDArray::FromVector(std::vector<float>{1, 1, 2}, {3})});
+      EXPECT_THAT(executor->grad_dict()["x"].ToVector(), testing::ElementsAre(3, 3, 6));
+    }
+    EXPECT_THAT(executor->DebugString(), testing::Not(HasSubstr("ones")));
+  }
 }
 
 TEST(ExecutorTest, WritesAdvanceTheVersionsOfTheArrays) {

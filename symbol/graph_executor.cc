@@ -1,11 +1,14 @@
 #include "tessera/symbol/graph_executor.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/base/quote.h"
+#include "tessera/graph/passes.h"
 #include "tessera/graph/passes/memory_plan.h"
+#include "tessera/graph/passes/placement.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ops/parameter.h"
 
@@ -15,6 +18,7 @@ using graph::GraphShapes;
 using graph::GraphTypes;
 using graph::IndexedGraph;
 using graph::kNoValue;
+using graph::NodeEntry;
 using graph::Program;
 using graph::Step;
 using graph::Value;
@@ -39,45 +43,82 @@ std::map<std::string, NDArray> Dictionary(const std::vector<std::string>& names,
   return dictionary;
 }
 
-/// Returns the program in which no step works in place.
-Program WithoutInplace(Program program) {
-  for (Step& step : program.steps) {
-    for (size_t k = 0; k < step.outputs.size(); ++k) {
-      if (step.req[k] == kWriteInplace) step.req[k] = kWriteTo;
-    }
-  }
-  return program;
-}
-
 }  // namespace
 
-std::map<std::string, Device> ExecutorDevices::OfVariables(const IndexedGraph& graph) const {
-  if (!group2ctx.empty()) throw Unimplemented("Bind: group2ctx");
+std::map<std::string, Device> ExecutorDevices::OfVariables(const IndexedGraph& graph,
+                                                           const Symbol& symbol) const {
+  std::unordered_map<const graph::Node*, Device> placed;
+  if (!group2ctx.empty()) {
+    placed = PlaceDevices(symbol.outputs(), {.groups = group2ctx, .device = device}).devices;
+  }
   std::map<std::string, Device> devices;
   for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
-    for (const int id : *list) devices.emplace(graph.node(id).name, device);
+    for (const int id : *list) {
+      const auto found = placed.find(&graph.node(id));
+      devices.emplace(graph.node(id).name, found == placed.end() ? device : found->second);
+    }
   }
   return devices;
 }
 
-GraphExecutor::GraphExecutor(const Symbol& symbol, const IndexedGraph& graph,
-                             const GraphShapes& shapes, const GraphTypes& types,
-                             ExecutorDevices devices, ExecutorArrays arrays, const Executor* shared)
+GraphExecutor::GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, GraphShapes shapes,
+                             GraphTypes types, ExecutorDevices devices, ExecutorArrays arrays,
+                             const Executor* shared)
     : symbol_(symbol),
+      shapes_(std::move(shapes)),
+      types_(std::move(types)),
       devices_(std::move(devices)),
       arrays_(std::move(arrays)),
+      has_gradient_(std::any_of(arrays_.grad_requests.begin(), arrays_.grad_requests.end(),
+                                [](OpReqType request) { return request != kNullOp; })),
       argument_names_(NamesOf(graph, graph.arguments())),
       aux_names_(NamesOf(graph, graph.aux_states())) {
-  Program program = BuildProgram(symbol.outputs(), shapes, types, arrays_.grad_requests,
-                                 {.device = devices_.device});
-  graph::MemoryPlan plan = PlanMemory(&program);
-  program_ = std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
-  MakeArrays();
-  BindPlanned(dynamic_cast<const GraphExecutor*>(shared));
+  const auto* const other = dynamic_cast<const GraphExecutor*>(shared);
+  BindPlanned(has_gradient_, other == nullptr ? Arenas() : other->Arenas());
 }
 
-void GraphExecutor::MakeArrays() {
-  const Program& program = program_->program();
+graph::ProgramGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads,
+                                             const std::vector<NodeEntry>& wanted, bool training,
+                                             std::unique_ptr<FixedValues>* fixed) const {
+  graph::PassOptions options{
+      .training = training,
+      .wanted = wanted,
+      .splits = fixed != nullptr,
+      .placement = {.groups = devices_.group2ctx, .device = devices_.device}};
+  const IndexedGraph graph(heads);
+  for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
+    for (const int id : *list) {
+      const size_t entry = At(graph.EntryId(id, 0));
+      options.shapes[graph.node(id).name] = shapes_.entries[entry];
+      options.types[graph.node(id).name] = types_.entries[entry];
+    }
+  }
+  graph::PreparedGraph prepared = graph::RunPasses(heads, options);
+  graph::ProgramGraph result{.heads = std::move(prepared.heads),
+                             .head_gradients = std::move(prepared.head_gradients),
+                             .gradients = std::move(prepared.gradients),
+                             .devices = std::move(prepared.devices)};
+  if (!prepared.constants.empty() || !prepared.parameters.empty()) {
+    std::map<std::string, NDArray> arrays = Dictionary(argument_names_, arrays_.arguments);
+    arrays.merge(Dictionary(aux_names_, arrays_.aux_states));
+    *fixed = std::make_unique<FixedValues>(
+        prepared.constants, prepared.parameters, devices_.device,
+        [&arrays](const std::string& name) { return arrays.at(name); });
+    result.fixed = (*fixed)->variables();
+  }
+  return result;
+}
+
+Program GraphExecutor::BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed) const {
+  return graph::BuildProgram(
+      symbol_.outputs(), shapes_, types_, arrays_.grad_requests,
+      {.device = devices_.device,
+       .passes = [&](const std::vector<NodeEntry>& heads, const std::vector<NodeEntry>& wanted) {
+         return RunPasses(heads, wanted, training, fixed);
+       }});
+}
+
+void GraphExecutor::MakeArrays(const Program& program) {
   head_gradients_.resize(program.head_values.size());
   for (size_t i = 0; i < program.head_values.size(); ++i) {
     const Value& value = program.values[At(program.head_values[i])];
@@ -109,38 +150,62 @@ NDArray GraphExecutor::ArrayOf(const Value& value) const {
     case ValueKind::kOutput:
       return outputs_[At(value.index)];
     case ValueKind::kIntermediate:
+    case ValueKind::kFixed:
       break;
   }
   return NDArray();
 }
 
-std::shared_ptr<Binding> GraphExecutor::BindArrays(const PreparedProgram& program) const {
+std::shared_ptr<Binding> GraphExecutor::BindArrays(const PreparedProgram& program,
+                                                   const FixedValues* fixed) const {
   auto binding = std::make_shared<Binding>(program);
-  for (int value = 0; value < program.program().num_values(); ++value) {
-    const NDArray array = ArrayOf(program.program().values[At(value)]);
-    if (!array.is_none()) binding->SetArray(value, array);
+  for (int i = 0; i < program.program().num_values(); ++i) {
+    const Value& value = program.program().values[At(i)];
+    const NDArray array =
+        value.kind == ValueKind::kFixed ? fixed->array(At(value.index)) : ArrayOf(value);
+    if (!array.is_none()) binding->SetArray(i, array);
   }
   return binding;
 }
 
-void GraphExecutor::BindPlanned(const GraphExecutor* shared) {
-  const std::shared_ptr<Binding> binding = BindArrays(*program_);
-  std::vector<std::shared_ptr<Arena>> arenas, reused;
-  if (shared != nullptr) reused = shared->planned_->binding().arenas;
-  AddArenas(*program_, /*backward=*/false, std::move(reused), &arenas);
+std::vector<std::shared_ptr<Arena>> GraphExecutor::Arenas() const {
+  std::vector<std::shared_ptr<Arena>> arenas;
+  for (const auto& planned : planned_) {
+    if (planned == nullptr) continue;
+    const auto& own = planned->binding().arenas;
+    arenas.insert(arenas.end(), own.begin(), own.end());
+  }
+  return arenas;
+}
+
+void GraphExecutor::BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused) {
+  std::unique_ptr<FixedValues> fixed;
+  Program program = BuildProgram(training, &fixed);
+  graph::MemoryPlan plan = PlanMemory(&program);
+  const auto prepared =
+      std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
+  if (outputs_.empty()) MakeArrays(prepared->program());
+  const std::shared_ptr<Binding> binding = BindArrays(*prepared, fixed.get());
+  std::vector<std::shared_ptr<Arena>> arenas;
+  AddArenas(*prepared, /*backward=*/false, std::move(reused), &arenas);
   binding->SetArenas(
-      *program_, std::move(arenas),
-      std::make_shared<const VariableSet>(program_->intermediate_variables().size()));
-  binding->blobs = program_->MakeBlobs(binding->pointers);
-  planned_ = std::make_unique<BoundProgram>(program_, binding);
+      *prepared, std::move(arenas),
+      std::make_shared<const VariableSet>(prepared->intermediate_variables().size()));
+  binding->blobs = prepared->MakeBlobs(binding->pointers);
+  planned_[training ? 1 : 0] = std::make_unique<BoundProgram>(prepared, binding);
+  fixed_[training ? 1 : 0] = std::move(fixed);
 }
 
 void GraphExecutor::BindMonitored() {
-  Program program = WithoutInplace(program_->program());
+  // Every node of the symbol is to be seen, so no pass changes the graph.
+  Program program = devices_.group2ctx.empty()
+                        ? graph::BuildProgram(symbol_.outputs(), shapes_, types_,
+                                              arrays_.grad_requests, {.device = devices_.device})
+                        : BuildProgram(/*training=*/true, nullptr);
   graph::MemoryPlan plan = PlanMemory(&program, graph::MemorySharing::kNone);
   const auto prepared = std::make_shared<const PreparedProgram>(std::move(program), std::move(plan),
                                                                 SegmentSize::kOneStep);
-  const std::shared_ptr<Binding> binding = BindArrays(*prepared);
+  const std::shared_ptr<Binding> binding = BindArrays(*prepared, nullptr);
   for (int i = 0; i < prepared->program().num_values(); ++i) {
     const Value& value = prepared->program().values[At(i)];
     if (value.kind != ValueKind::kIntermediate) continue;
@@ -151,25 +216,32 @@ void GraphExecutor::BindMonitored() {
   monitored_ = std::make_unique<BoundProgram>(prepared, binding);
 }
 
-BoundProgram* GraphExecutor::Runner() {
-  if (monitor_ == nullptr) return planned_.get();
+BoundProgram* GraphExecutor::Planned(bool is_train) {
+  const size_t mode = is_train || has_gradient_ ? 1 : 0;
+  if (planned_[mode] == nullptr) BindPlanned(is_train, Arenas());
+  if (fixed_[mode] != nullptr) fixed_[mode]->Update();
+  return planned_[mode].get();
+}
+
+BoundProgram* GraphExecutor::Runner(bool is_train) {
+  if (monitor_ == nullptr) return Planned(is_train);
   if (monitored_ == nullptr) BindMonitored();
   return monitored_.get();
 }
 
 CallMode GraphExecutor::ForwardMode(bool is_train) const {
-  return {.is_train = is_train, .needs_gradient = program_->has_gradient()};
+  return {.is_train = is_train, .needs_gradient = has_gradient_};
 }
 
 void GraphExecutor::Forward(bool is_train) {
   results_ = Results::kNone;
   next_step_ = 0;
-  last_ = Runner();
+  last_ = Runner(is_train);
   last_is_train_ = is_train;
-  if (last_ == planned_.get()) {
+  if (last_ != monitored_.get()) {
     last_->PushForward(ForwardMode(is_train));
   } else {
-    RunMonitored(last_, 0, program_->program().num_forward_steps, ForwardMode(is_train));
+    RunMonitored(last_, 0, last_->program().program().num_forward_steps, ForwardMode(is_train));
   }
   results_ = Results::kKept;
 }
@@ -178,13 +250,14 @@ int GraphExecutor::PartialForward(bool is_train, int step) {
   if (step < 0) {
     throw OutOfRange("Executor::PartialForward: step ", step, ", expected 0 or more");
   }
-  const int num_steps = program_->program().num_forward_steps;
+  BoundProgram* const runner = Runner(is_train);
+  const int num_steps = runner->program().program().num_forward_steps;
   if (step >= num_steps) return 0;
   results_ = Results::kNone;
-  last_ = Runner();
+  last_ = runner;
   last_is_train_ = is_train;
   next_step_ = step == 0 || step == next_step_ ? step + 1 : 0;
-  if (last_ == planned_.get()) {
+  if (last_ != monitored_.get()) {
     last_->PushStep(step, ForwardMode(is_train));
   } else {
     RunMonitored(last_, step, step + 1, ForwardMode(is_train));
@@ -216,10 +289,10 @@ void GraphExecutor::Backward(const std::vector<NDArray>& head_grads) {
   TakeHeadGradients(head_grads);
   results_ = Results::kUsed;
   const CallMode mode{.is_train = last_is_train_};
-  if (last_ == planned_.get()) {
+  if (last_ != monitored_.get()) {
     last_->PushBackward(mode);
   } else {
-    const Program& program = program_->program();
+    const Program& program = last_->program().program();
     RunMonitored(last_, program.num_forward_steps, program.num_steps(), mode);
   }
 }
@@ -362,7 +435,7 @@ std::unique_ptr<Executor> GraphExecutor::Reshape(const ReshapeOptions& options) 
 }
 
 MemoryPlanSummary GraphExecutor::memory_plan() const {
-  const graph::MemoryPlan& plan = program_->plan();
+  const graph::MemoryPlan& plan = prepared().plan();
   const auto in_arrays = std::count(plan.value_arena.begin(), plan.value_arena.end(), kNoValue);
   return {.values = static_cast<int>(plan.value_arena.size()) - static_cast<int>(in_arrays),
           .inplace = plan.inplace,
@@ -371,7 +444,7 @@ MemoryPlanSummary GraphExecutor::memory_plan() const {
 }
 
 std::string GraphExecutor::DebugString() const {
-  const Program& program = program_->program();
+  const Program& program = prepared().program();
   std::string text;
   for (int i = 0; i < program.num_steps(); ++i) {
     const Step& step = program.steps[At(i)];
@@ -388,11 +461,11 @@ std::string GraphExecutor::DebugString() const {
 }
 
 std::string GraphExecutor::Describe(int id) const {
-  const Value& value = program_->program().values[At(id)];
+  const Value& value = prepared().program().values[At(id)];
   std::string text;
   switch (value.kind) {
     case ValueKind::kIntermediate:
-      text = "offset " + std::to_string(program_->plan().value_offset[At(id)]);
+      text = "offset " + std::to_string(prepared().plan().value_offset[At(id)]);
       break;
     case ValueKind::kArgument:
       text = argument_names_[At(value.index)];
@@ -408,6 +481,9 @@ std::string GraphExecutor::Describe(int id) const {
       break;
     case ValueKind::kOutput:
       text = "output " + std::to_string(value.index);
+      break;
+    case ValueKind::kFixed:
+      text = "fixed value " + std::to_string(value.index);
       break;
   }
   return text + " " + std::string(DTypeName(value.dtype)) + value.shape.ToString();

@@ -1,6 +1,7 @@
 #ifndef TESSERA_SYMBOL_GRAPH_EXECUTOR_H_
 #define TESSERA_SYMBOL_GRAPH_EXECUTOR_H_
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "tessera/graph/infer.h"
 #include "tessera/graph/program.h"
 #include "tessera/symbol/executor.h"
+#include "tessera/symbol/fixed_values.h"
 #include "tessera/symbol/step_runner.h"
 
 namespace tessera::symbol_internal {
@@ -27,8 +29,9 @@ struct ExecutorDevices {
   Device device;                            ///< of nodes without a group
   std::map<std::string, Device> group2ctx;  ///< of the others, by group
 
-  /// Returns the devices of the graph's variables, by name.
-  std::map<std::string, Device> OfVariables(const graph::IndexedGraph& graph) const;
+  /// Returns the devices of the variables of a symbol, whose graph is given, by name.
+  std::map<std::string, Device> OfVariables(const graph::IndexedGraph& graph,
+                                            const Symbol& symbol) const;
 };
 
 /// An executor of a graph on arrays.
@@ -36,9 +39,9 @@ class GraphExecutor final : public Executor {
  public:
   /// Builds and binds the program. `graph` is the symbol's, `shared` an executor whose memory is
   /// used too, or null.
-  GraphExecutor(const Symbol& symbol, const graph::IndexedGraph& graph,
-                const graph::GraphShapes& shapes, const graph::GraphTypes& types,
-                ExecutorDevices devices, ExecutorArrays arrays, const Executor* shared);
+  GraphExecutor(const Symbol& symbol, const graph::IndexedGraph& graph, graph::GraphShapes shapes,
+                graph::GraphTypes types, ExecutorDevices devices, ExecutorArrays arrays,
+                const Executor* shared);
 
   void Forward(bool is_train) override;
   int PartialForward(bool is_train, int step) override;
@@ -66,14 +69,24 @@ class GraphExecutor final : public Executor {
     kUsed,  // overwritten by an earlier Backward
   };
 
-  void MakeArrays();
+  void MakeArrays(const graph::Program& program);
   /// Returns the array of a value; none for an intermediate one.
   NDArray ArrayOf(const graph::Value& value) const;
-  std::shared_ptr<Binding> BindArrays(const PreparedProgram& program) const;
-  void BindPlanned(const GraphExecutor* shared);
+  std::shared_ptr<Binding> BindArrays(const PreparedProgram& program,
+                                      const FixedValues* fixed) const;
+  /// Returns the arenas of all programs, to be shared.
+  std::vector<std::shared_ptr<Arena>> Arenas() const;
+  graph::ProgramGraph RunPasses(const std::vector<graph::NodeEntry>& heads,
+                                const std::vector<graph::NodeEntry>& wanted, bool training,
+                                std::unique_ptr<FixedValues>* fixed) const;
+  graph::Program BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed) const;
+  void BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused);
   void BindMonitored();
-  /// Returns the program to run, monitored or not.
-  BoundProgram* Runner();
+  /// Returns the program for a mode, bound at its first use.
+  BoundProgram* Planned(bool is_train);
+  /// Returns the program to run, monitored or not, after updating its fixed values.
+  BoundProgram* Runner(bool is_train);
+  const PreparedProgram& prepared() const { return planned_[has_gradient_ ? 1 : 0]->program(); }
   CallMode ForwardMode(bool is_train) const;
   void RunMonitored(BoundProgram* runner, int begin, int end, CallMode mode);
   void ReportInputs(const BoundProgram& runner, const graph::Step& step) const;
@@ -85,15 +98,20 @@ class GraphExecutor final : public Executor {
   std::string Describe(int value) const;
 
   const Symbol symbol_;
+  const graph::GraphShapes shapes_;  // of IndexedGraph(symbol_.outputs()), as types_
+  const graph::GraphTypes types_;
   const ExecutorDevices devices_;
   const ExecutorArrays arrays_;
+  const bool has_gradient_;
   std::vector<std::string> argument_names_;
   std::vector<std::string> aux_names_;
   std::vector<NDArray> outputs_;
   std::vector<NDArray> head_gradients_;  // is_none() if none is needed
-  std::shared_ptr<const PreparedProgram> program_;
-  std::unique_ptr<BoundProgram> planned_;
-  std::unique_ptr<BoundProgram> monitored_;  // made at the first monitored run
+  // By is_train. With gradients, the program for training serves both modes; otherwise the other
+  // one is not needed before the first Forward in its mode.
+  std::array<std::unique_ptr<BoundProgram>, 2> planned_;
+  std::array<std::unique_ptr<FixedValues>, 2> fixed_;  // of these programs; null for none
+  std::unique_ptr<BoundProgram> monitored_;            // made at the first monitored run
   MonitorCallback monitor_;
   bool monitor_all_ = false;
 

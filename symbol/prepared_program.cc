@@ -79,17 +79,9 @@ Device PreparedProgram::DeviceOf(const Segment& segment) const {
 
 std::shared_ptr<const OperatorCall> PreparedProgram::MakeCall(const Step& step,
                                                               std::vector<OpReqType> req) const {
-  // The gradient of a node needs the shapes and types of the node's inputs.
-  const Step& of_operator = step.forward == kNoValue ? step : program_.steps[At(step.forward)];
-  std::vector<TShape> shapes;
-  std::vector<DType> types;
-  for (const int value : of_operator.inputs) {
-    shapes.push_back(program_.values[At(value)].shape);
-    types.push_back(program_.values[At(value)].dtype);
-  }
   return std::make_shared<const OperatorCall>(step.node->name, step.node->property,
-                                              program_.devices[At(step.device)], shapes, types,
-                                              std::move(req));
+                                              program_.devices[At(step.device)], step.in_shapes,
+                                              step.in_types, std::move(req));
 }
 
 void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {

@@ -104,6 +104,7 @@ void RecordedGraph::RequireUnchanged() const {
 }
 
 std::shared_ptr<Binding> RecordedGraph::Bind(std::span<const NDArray> out_grads,
+                                             std::span<const OpReqType> req,
                                              std::span<const NDArray> in_grads) {
   const PreparedProgram& prepared = *compiled_->program();
   const Program& program = prepared.program();
@@ -114,8 +115,11 @@ std::shared_ptr<Binding> RecordedGraph::Bind(std::span<const NDArray> out_grads,
     if (value.kind == ValueKind::kHeadGradient) {
       binding->SetArray(i, out_grads[At(value.index)]);
     } else if (value.kind == ValueKind::kGradient) {
-      const NDArray& gradient = in_grads[At(compiled_->input_of_argument()[At(value.index)])];
-      if (!gradient.is_none()) binding->SetArray(i, gradient);
+      const size_t input = At(compiled_->input_of_argument()[At(value.index)]);
+      const NDArray& gradient = in_grads[input];
+      if (gradient.is_none()) continue;
+      binding->SetArray(i, gradient);
+      if (req[input] == kAddTo) binding->keeps_old[At(i)] = true;
     }
   }
   AddArenas(prepared, /*backward=*/true, {}, &state_.arenas);
@@ -129,7 +133,7 @@ void RecordedGraph::Backward(std::span<const NDArray> out_grads, std::span<const
   RequireUnchanged();
   const DistinctGradients gradients(req, in_grads);
   const SegmentRun run{compiled_->program(),
-                       Bind(out_grads, gradients.arrays()),
+                       Bind(out_grads, gradients.req(), gradients.arrays()),
                        compiled_->GradientCalls(gradients.req()),
                        {.is_train = compiled_->signature().is_train()}};
   for (const Segment& segment : run.program->backward()) PushSegment(run, segment);

@@ -35,7 +35,7 @@ class RecordedGraph final : public RecordedFunction {
   };
 
   void RequireUnchanged() const;
-  std::shared_ptr<Binding> Bind(std::span<const NDArray> out_grads,
+  std::shared_ptr<Binding> Bind(std::span<const NDArray> out_grads, std::span<const OpReqType> req,
                                 std::span<const NDArray> in_grads);
 
   const std::shared_ptr<CompiledGraph> compiled_;

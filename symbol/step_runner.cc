@@ -38,7 +38,7 @@ struct OperationVariables {
 void ThrowKept(const RunContext& context, const Binding& binding, const Segment& segment) {
   for (const int value : segment.kept) context.engine->Throw(binding.variables[At(value)]);
   for (const int value : segment.writes) {
-    if (binding.is_part[At(value)]) context.engine->Throw(binding.variables[At(value)]);
+    if (binding.keeps_old[At(value)]) context.engine->Throw(binding.variables[At(value)]);
   }
 }
 
@@ -89,12 +89,12 @@ Binding::Binding(const PreparedProgram& program)
     : pointers(program.program().values.size()),
       variables(pointers.size()),
       arrays(pointers.size()),
-      is_part(pointers.size(), false) {}
+      keeps_old(pointers.size(), false) {}
 
 void Binding::SetArray(int value, const NDArray& array) {
   pointers[At(value)] = ArrayAccess::Data(array).dptr_;
   variables[At(value)] = ArrayAccess::Var(array);
-  is_part[At(value)] = ArrayAccess::Memory(array).IsPart();
+  keeps_old[At(value)] = ArrayAccess::Memory(array).IsPart();
   arrays[At(value)] = array;
 }
 

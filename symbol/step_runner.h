@@ -68,8 +68,10 @@ struct Binding {
   std::vector<void*> pointers;       ///< for each value
   std::vector<Variable*> variables;  ///< for each value that stands for one
   std::vector<NDArray> arrays;       ///< for each value; is_none() for one in an arena
-  std::vector<bool> is_part;         ///< for each value, whether its array's variable has others
-  std::vector<TBlob> blobs;          ///< see StepMemory; may be empty
+  /// For each value, whether writes keep some of the old elements that its variable orders: the
+  /// array is a part of others, or is added to although the program writes it.
+  std::vector<bool> keeps_old;
+  std::vector<TBlob> blobs;  ///< see StepMemory; may be empty
   std::vector<std::shared_ptr<Arena>> arenas;
   std::shared_ptr<const VariableSet> own_variables;
 };
