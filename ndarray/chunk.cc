@@ -1,3 +1,4 @@
+#include <new>
 #include <utility>
 
 #include "tessera/base/error.h"
@@ -57,7 +58,8 @@ NDArray::Chunk::~Chunk() {
     } catch (...) {
     }
   } catch (...) {
-    // There is no memory for the operation. The block is lost, which is safe.
+    // There is no memory for the operation. The block is lost, and so is the owner, which is safe.
+    if (owner_ != nullptr) new (std::nothrow) std::shared_ptr<void>(std::move(owner_));
   }
 }
 
