@@ -198,7 +198,7 @@ TEST(PassesTest, TheGraphIsDumpedAfterEachPass) {
 }
 
 TEST(PassesTest, TimeIsLinear) {
-  // 100,000 nodes, with gradients.
+  // 80,000 nodes, with those of the gradient.
   NodeEntry x = MakeVariable("data");
   const NodeEntry first = x;
   for (int i = 0; i < 16'000; ++i) {
