@@ -1,9 +1,12 @@
 #include "tessera/symbol/cached_graph.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "tessera/base/quote.h"
+#include "tessera/graph/passes.h"
 #include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
 #include "tessera/graph/propagate.h"
@@ -32,6 +35,33 @@ size_t At(int index) { return static_cast<size_t>(index); }
 
 // States beyond this number are freed after a call. They serve calls that overlap.
 constexpr size_t kMaxIdleStates = 8;
+
+bool HasUniqueNames(const IndexedGraph& graph) {
+  std::unordered_set<std::string_view> names;
+  for (const Node* node : graph.nodes()) {
+    if (node->is_variable() && !names.insert(node->name).second) return false;
+  }
+  return true;
+}
+
+/// Runs the passes. Nothing is split off, because values of weights could not be kept: each call
+/// may have others.
+graph::ProgramGraph RunPasses(const IndexedGraph& graph, const GraphShapes& shapes,
+                              const GraphTypes& types, const std::vector<NodeEntry>& heads,
+                              const std::vector<NodeEntry>& wanted, bool training) {
+  graph::PassOptions options{.training = training, .wanted = wanted, .splits = false};
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    if (!graph.node(i).is_variable()) continue;
+    const size_t entry = At(graph.EntryId(i, 0));
+    options.shapes[graph.node(i).name] = shapes.entries[entry];
+    options.types[graph.node(i).name] = types.entries[entry];
+  }
+  graph::PreparedGraph prepared = graph::RunPasses(heads, options);
+  return {.heads = std::move(prepared.heads),
+          .head_gradients = std::move(prepared.head_gradients),
+          .gradients = std::move(prepared.gradients),
+          .devices = std::move(prepared.devices)};
+}
 
 }  // namespace
 
@@ -97,7 +127,15 @@ void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGr
 
 void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const IndexedGraph& graph,
                                  const GraphShapes& shapes, const GraphTypes& types) {
-  const graph::ProgramOptions options{.device = signature_.device()};
+  graph::ProgramOptions options{.device = signature_.device()};
+  // The passes know variables by name.
+  if (HasUniqueNames(graph)) {
+    options.passes = [&](const std::vector<NodeEntry>& outputs,
+                         const std::vector<NodeEntry>& wanted) {
+      return RunPasses(graph, shapes, types, outputs, wanted,
+                       signature_.is_train() || signature_.is_recorded());
+    };
+  }
   std::vector<OpReqType> requests(graph.arguments().size(), kNullOp);
   if (signature_.is_recorded()) {
     for (size_t i = 0; i < requests.size(); ++i) {

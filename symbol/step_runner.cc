@@ -121,7 +121,8 @@ void AddArenas(const PreparedProgram& program, bool backward,
   const std::vector<graph::MemoryPlan::Arena>& planned = program.plan().arenas;
   arenas->resize(planned.size());
   for (size_t i = 0; i < planned.size(); ++i) {
-    if ((*arenas)[i] != nullptr || planned[i].backward != backward) continue;
+    if (planned[i].size_bytes == 0 || planned[i].backward != backward) continue;
+    if ((*arenas)[i] != nullptr) continue;
     const Device device = program.program().devices[At(planned[i].device)];
     const auto found = std::find_if(reused.begin(), reused.end(), [&](const auto& arena) {
       return arena != nullptr && arena->device() == device &&
@@ -214,8 +215,9 @@ void BoundProgram::PushStep(int i, CallMode mode) {
 }
 
 bool BoundProgram::HoldsArenas() const {
-  return std::all_of(binding_->arenas.begin(), binding_->arenas.end(),
-                     [this](const auto& arena) { return arena->user == binding_->own_variables; });
+  return std::all_of(binding_->arenas.begin(), binding_->arenas.end(), [this](const auto& arena) {
+    return arena == nullptr || arena->user == binding_->own_variables;
+  });
 }
 
 void BoundProgram::UseArenas() {
@@ -223,6 +225,7 @@ void BoundProgram::UseArenas() {
   if (own == nullptr) return;
   std::vector<Variable*> others;
   for (const std::shared_ptr<Arena>& arena : binding_->arenas) {
+    if (arena == nullptr) continue;
     if (arena->user != nullptr && arena->user != own) {
       const std::vector<Variable*>& used = arena->user->variables();
       others.insert(others.end(), used.begin(), used.end());

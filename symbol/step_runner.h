@@ -77,8 +77,8 @@ struct Binding {
 };
 
 /// Completes the arenas of a plan (see Binding::SetArenas) with those for one direction
-/// (MemoryPlan::Arena::backward): takes one of `reused` that is large enough, each at most once,
-/// or allocates.
+/// (MemoryPlan::Arena::backward): takes one of `reused` that is large enough, each at most once, or
+/// allocates. Empty arenas stay null.
 void AddArenas(const PreparedProgram& program, bool backward,
                std::vector<std::shared_ptr<Arena>> reused,
                std::vector<std::shared_ptr<Arena>>* arenas);
