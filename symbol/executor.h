@@ -120,8 +120,12 @@ struct BindArguments {
   const Executor* shared_executor = nullptr;
 };
 
-/// Binds a symbol to given arrays. Throws Error(kInvalidArgument) that names the argument if a
-/// number of arrays, a shape, a type or a device does not fit, or if two variables have one name.
+/// Binds a symbol to given arrays. Without gradients, Forward(false) runs a simplified graph, in
+/// which weights of layers absorb BatchNorm; these are computed again after the engine has written
+/// one of their arrays. Memory that the caller owns must therefore be written by operations.
+///
+/// Throws Error(kInvalidArgument) that names the argument if a number of arrays, a shape, a type or
+/// a device does not fit, or if two variables have one name.
 std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays);
 
 /// Options of SimpleBind that it cannot infer.
