@@ -146,7 +146,7 @@ void CompiledGraph::BuildProgram(const std::vector<NodeEntry>& heads, const Inde
   try {
     program = graph::BuildProgram(heads, shapes, types, requests, options);
   } catch (const Error& error) {
-    // As on the tape, only Backward needs the gradient to exist.
+    // Only Backward needs the gradient to exist, as on the tape.
     gradient_error_ = error;
     requests.assign(requests.size(), kNullOp);
     program = graph::BuildProgram(heads, shapes, types, requests, options);

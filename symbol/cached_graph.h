@@ -52,7 +52,7 @@ class CallSignature {
       engine_;  // whose variables the operators' resources have: the child of a fork has another
 };
 
-/// What calls need besides the memory of their arrays, for one call at a time.
+/// Variables and memory of a call's intermediate values, which later calls may use again.
 struct CallState {
   std::shared_ptr<const VariableSet> variables;
   std::vector<std::shared_ptr<Arena>> arenas;  ///< empty between calls unless memory is static
