@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <exception>
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tessera/tests/random_graphs/double_reference.h"
 #include "tessera/tests/random_graphs/random_graph.h"

@@ -1,5 +1,6 @@
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
