@@ -5,6 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
+#include "tessera/ndarray/dlpack.h"
+#include "tessera/ndarray/dlpack_abi.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/serialization.h"
@@ -80,6 +82,17 @@ TEST(NDArrayCudaTest, IsSavedAsAHostArray) {
   const NDArray loaded = LoadNDArrays(path).at("a");
   EXPECT_EQ(loaded.device(), Device::Cpu());
   EXPECT_THAT(loaded.ToVector(), ElementsAre(1, 2));
+}
+
+TEST(NDArrayCudaTest, GoesToAnotherLibraryAndBackWithoutACopy) {
+  const NDArray array = OnGpu({1, 2, 3});
+  DLManagedTensorVersioned* const managed = ToDLPack(array);
+  EXPECT_EQ(managed->dl_tensor.device.device_type, kDLCUDA);
+  EXPECT_EQ(managed->dl_tensor.device.device_id, 0);
+  const NDArray back = FromDLPack(managed);
+  EXPECT_EQ(back.device(), kGpu);
+  EXPECT_EQ(back.data().dptr_, array.data().dptr_);
+  EXPECT_THAT((back * 2.0f).ToVector(), ElementsAre(2, 4, 6));
 }
 
 TEST(NDArrayCudaTest, RefusesDevicesThatAreNotThere) {

@@ -42,7 +42,7 @@ void ExpectError(absl::StatusCode code, const std::string& text, const Fn& fn) {
 
 std::string TempPath(const std::string& name) { return ::testing::TempDir() + "/" + name; }
 
-/// The bytes that NumPy 1.19 and 1.26 write: version 1.0, 128 bytes before the elements.
+/// Returns what NumPy 1.19.5 writes: version 1.0, 128 bytes before the elements.
 std::string Npy(std::string_view dictionary, std::string_view hex) {
   std::string bytes = "\x93NUMPY" + FromHex("01007600") + std::string(dictionary);
   bytes.append(127 - bytes.size(), ' ');
