@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tessera/graph/graph.h"
 #include "tessera/graph/infer.h"

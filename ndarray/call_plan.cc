@@ -97,10 +97,12 @@ CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property,
 std::shared_ptr<const CallPlan> CallPlan::Find(std::string_view op, const ParameterMap& parameters,
                                                std::span<const NDArray> inputs,
                                                std::span<const NDArray> outputs) {
-  // A power of two that holds the different calls of a large network.
-  thread_local std::array<std::shared_ptr<const CallPlan>, 1024> recent;
+  // A power of two that holds the different calls of a large network. It lies on the heap, because
+  // a shared library that is loaded late has little thread-local memory.
+  using RecentPlans = std::array<std::shared_ptr<const CallPlan>, 1024>;
+  thread_local const auto recent = std::make_unique<RecentPlans>();
   const size_t hash = HashOf(op, parameters, inputs, outputs);
-  std::shared_ptr<const CallPlan>& slot = recent[(hash >> 32) % recent.size()];
+  std::shared_ptr<const CallPlan>& slot = (*recent)[(hash >> 32) % recent->size()];
   if (slot != nullptr && slot->Matches(hash, op, parameters, inputs, outputs)) return slot;
   const auto plan = std::make_shared<CallPlan>(OperatorRegistry::Get().FindOrCreate(op, parameters),
                                                inputs, outputs);

@@ -39,6 +39,7 @@ std::vector<std::string> Families() {
 
 /// Operators without cases, and why.
 const std::map<std::string, std::string> kWithoutCases = {
+    {"_CrossDeviceCopy", "MXNet makes it when it places a graph on several devices"},
     {"_adjoint", "MXNet has none: it is part of the graphs of gradients"},
     {"_copyto", "in MXNet a function of arrays that no graph has"},
     {"_onehot_encode", "in MXNet a function of arrays that no graph has"},

@@ -42,8 +42,8 @@ struct OperatorForm {
   bool NeedsParameters() const;
 };
 
-/// Returns the forms of all registered operators except _adjoint, by namespace and then by name. Throws
-/// Error(kInternal) that names the operators if two would have one name.
+/// Returns the forms of all registered operators except _adjoint, by namespace and then by name.
+/// Throws Error(kInternal) that names the operators if two would have one name.
 std::vector<OperatorForm> ReadRegistry();
 
 }  // namespace tessera::op_functions
