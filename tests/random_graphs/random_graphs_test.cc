@@ -1,5 +1,5 @@
-// Random graphs give the same numbers whether they are called node by node with the tape or bound
-// by an Executor, and the numbers of an interpreter in double. BUILD runs
+// Random graphs give the same numbers whether they are called node by node with the tape, bound by
+// an Executor or compiled by a CachedOp, and the numbers of an interpreter in double. BUILD runs
 // this file on engines of one and of two workers.
 #include <gtest/gtest.h>
 
@@ -99,10 +99,13 @@ class GraphCheck {
     const RunResult imperative = TrainImperatively(graph_);
     // One kernel after the other in one order: only sums of gradients may have another.
     const double sums = !graph_.has_sums ? 0 : kOrderOfSums;
-    const RunResult executor = TrainByExecutor(graph_);
+    const RunResult executor = TrainByExecutor(graph_), compiled = TrainByCachedOp(graph_);
     Expect("outputs of Executor and tape", executor.heads, imperative.heads, 0);
+    Expect("outputs of CachedOp and tape", compiled.heads, imperative.heads, 0);
     Expect("inputs after Executor and tape", executor.inputs, imperative.inputs, 0);
+    Expect("inputs after CachedOp and tape", compiled.inputs, imperative.inputs, 0);
     Expect("gradients of Executor and tape", executor.gradients, imperative.gradients, sums);
+    Expect("gradients of CachedOp and tape", compiled.gradients, imperative.gradients, sums);
 
     // A rounding in float32 may fall on the other side of a kink.
     if (graph_.dtype == DType::kFloat32 && !graph_.is_smooth) return;
@@ -133,6 +136,7 @@ class GraphCheck {
     // A pass may fold a BatchNorm into the layer before it.
     const double folded = graph_.normalizes ? 1e-5 : 0;
     Expect("predictions of Executor and calls", PredictByExecutor(graph_), imperative, folded);
+    Expect("predictions of CachedOp and calls", PredictByCachedOp(graph_), imperative, folded);
     if (graph_.dtype == DType::kFloat32 && !graph_.is_smooth) return;
     Expect("predictions of calls and reference", imperative, reference_.Forward(Inputs(), false),
            graph_.dtype == DType::kFloat64 ? kFloat64 : kFloat32);
@@ -178,7 +182,7 @@ class GraphCheck {
   DoubleReference reference_;
 };
 
-TEST(RandomGraphsTest, TapeAndExecutorGiveTheSameNumbers) {
+TEST(RandomGraphsTest, TapeExecutorAndCachedOpGiveTheSameNumbers) {
   const uint64_t graphs = Setting(std::getenv("TESSERA_TEST_GRAPHS"), 200);
   const uint64_t first = Setting(std::getenv("TESSERA_TEST_SEED"), 1);
   for (uint64_t seed = first; seed < first + graphs; ++seed) {

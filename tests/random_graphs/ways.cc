@@ -11,6 +11,7 @@
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/registry.h"
 #include "tessera/resource/resource_manager.h"
+#include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
 
 namespace tessera {
@@ -164,6 +165,18 @@ BindArguments ByName(const RandomGraph& graph, const Symbol& symbol, const Array
   return bound;
 }
 
+/// Calls a compiled function on the arrays, in the order of its inputs.
+std::vector<NDArray> CallCompiled(const RandomGraph& graph, const Arrays& arrays) {
+  const CachedOp function(graph.ToSymbol());
+  std::map<std::string, size_t> position;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) position[graph.inputs[i].name] = i;
+  std::vector<NDArray> inputs;
+  for (const std::string& name : function.input_names()) {
+    inputs.push_back(arrays.inputs[position.at(name)]);
+  }
+  return function(inputs);
+}
+
 }  // namespace
 
 RunResult TrainImperatively(const RandomGraph& graph) {
@@ -188,6 +201,18 @@ RunResult TrainByExecutor(const RandomGraph& graph) {
   return arrays.Result(executor->outputs());
 }
 
+RunResult TrainByCachedOp(const RandomGraph& graph) {
+  const Arrays arrays(graph);
+  arrays.Mark();
+  std::vector<NDArray> heads;
+  {
+    const autograd::Record record;
+    heads = CallCompiled(graph, arrays);
+  }
+  autograd::Backward(heads, arrays.head_gradients);
+  return arrays.Result(heads);
+}
+
 DoubleArrays PredictImperatively(const RandomGraph& graph, bool in_place) {
   const Arrays arrays(graph);
   return ReadAll(in_place ? CallNodesInPlace(graph, arrays.inputs)
@@ -201,6 +226,10 @@ DoubleArrays PredictByExecutor(const RandomGraph& graph) {
       Bind(symbol, Device::Cpu(), ByName(graph, symbol, arrays, /*with_gradients=*/false));
   executor->Forward(/*is_train=*/false);
   return ReadAll(executor->outputs());
+}
+
+DoubleArrays PredictByCachedOp(const RandomGraph& graph) {
+  return ReadAll(CallCompiled(graph, Arrays(graph)));
 }
 
 }  // namespace tessera

@@ -17,14 +17,16 @@ struct RunResult {
 };
 
 /// Return the results of a training step, forward and backward, by calls on arrays that the tape
-/// records, and by an Executor.
+/// records, by an Executor and by a CachedOp that the tape records.
 RunResult TrainImperatively(const RandomGraph& graph);
 RunResult TrainByExecutor(const RandomGraph& graph);
+RunResult TrainByCachedOp(const RandomGraph& graph);
 
 /// Return the heads outside of training. In place, a call writes over an input that it may replace
 /// and that nobody reads afterwards.
 DoubleArrays PredictImperatively(const RandomGraph& graph, bool in_place);
 DoubleArrays PredictByExecutor(const RandomGraph& graph);
+DoubleArrays PredictByCachedOp(const RandomGraph& graph);
 
 }  // namespace tessera
 
