@@ -1,4 +1,4 @@
-// Arrays, the tape and executors in several threads at once.
+// Arrays, the tape and compiled functions in several threads at once.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -9,6 +9,7 @@
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/symbol/symbol.h"
 
@@ -97,6 +98,33 @@ TEST(ThreadsTest, OneVariableHasGradientsOfSeveralThreads) {
     }
   });
   EXPECT_EQ(x.grad().ToVector(), std::vector<float>(4, 3.0f * kThreads * kRounds));
+}
+
+TEST(ThreadsTest, OneCompiledFunctionIsCalledByAll) {
+  const Symbol x = Symbol::Variable("x"), w = Symbol::Variable("w");
+  const CachedOp function(Symbol::Apply("square", {x * w}) + x);
+  InThreads([&](int t) {
+    for (int i = 0; i < kRounds; ++i) {
+      // Several signatures, compiled while others run: two shapes, with and without a gradient.
+      const TShape shape = {1 + i % 2, 4};
+      NDArray data = Filled(shape, static_cast<float>(t)), factor = Filled(shape, 2);
+      const auto size = static_cast<size_t>(shape.Size());
+      const float value = static_cast<float>(t);
+      if (i % 3 == 0) {
+        const std::vector<NDArray> out = function({data, factor});
+        EXPECT_EQ(out[0].ToVector(), std::vector<float>(size, 4 * value * value + value));
+        continue;
+      }
+      data.AttachGrad();
+      std::vector<NDArray> out;
+      {
+        const autograd::Record record;
+        out = function({data, factor});
+      }
+      out[0].Backward();
+      EXPECT_EQ(data.grad().ToVector(), std::vector<float>(size, 8 * value + 1));
+    }
+  });
 }
 
 TEST(ThreadsTest, ExecutorsOfOneSymbolRunBesideEachOther) {

@@ -1,5 +1,5 @@
 // Memory does not grow over many calls: arrays made and freed, operators called, the tape recorded
-// and played back. TESSERA_TEST_CALLS sets the number of calls.
+// and played back, compiled functions. TESSERA_TEST_CALLS sets the number of calls.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +13,8 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/storage/storage.h"
+#include "tessera/symbol/cached_op.h"
+#include "tessera/symbol/symbol.h"
 
 namespace tessera {
 namespace {
@@ -118,6 +120,21 @@ TEST(GrowthTest, AnAccumulatorThatIsRecorded) {
     const autograd::Record record;
     NDArray sum = a * 1.0f;
     for (int i = 0; i < 3; ++i) sum = sum + a;
+  });
+}
+
+TEST(GrowthTest, ACompiledFunctionOnTheTape) {
+  const Symbol x = Symbol::Variable("x");
+  const CachedOp function(Symbol::Apply("tanh", {x * 2.0}) + x);
+  NDArray a = Ones({16});
+  a.AttachGrad();
+  ExpectNoGrowth([&] {
+    std::vector<NDArray> out;
+    {
+      const autograd::Record record;
+      out = function({a});
+    }
+    out[0].Backward();
   });
 }
 
