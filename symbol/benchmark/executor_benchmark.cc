@@ -1,8 +1,7 @@
-// Imperative calls, the tape and executors beside MXNet 1.9.1 and PyTorch,
-// which run in processes of their own (TESSERA_PEER_PYTHON names interpreters that have them) on
-// the same two cores in turns. Sizes: 16 elements, where a call's fixed cost is everything, the
-// networks of
-// //examples/digits in batches of 32, and residual networks, where arithmetic is.
+// Imperative calls, the tape, executors and compiled functions beside MXNet 1.9.1 and PyTorch.
+// These run in processes of their own (TESSERA_PEER_PYTHON names interpreters that have them), in
+// turns on the same two cores. Sizes: 16 elements, where a call's fixed cost is everything; the
+// networks of //examples/digits in batches of 32; residual networks, where arithmetic is.
 //
 // Networks start from the same numbers everywhere; after the first run the results are compared.
 #include <unistd.h>
@@ -27,6 +26,7 @@
 #include "tessera/ops/registry.h"
 #include "tessera/symbol/benchmark/framework_peer.h"
 #include "tessera/symbol/benchmark/networks.h"
+#include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
@@ -200,6 +200,22 @@ Side ChainByExecutor() {
   return {run, [gradient] { return Sum(gradient); }};
 }
 
+Side ChainByCachedOp() {
+  auto [a, b] = SmallArrays();
+  a.AttachGrad();
+  const auto function = std::make_shared<const CachedOp>(benchmarking::Chain());
+  const auto run = [a = a, b = b, function] {
+    NDArray x;
+    {
+      const autograd::Record record;
+      x = (*function)({a, b})[0];
+    }
+    x.Backward();
+    a.grad().WaitToRead();
+  };
+  return {run, [a = a] { return Sum(a.grad()); }};
+}
+
 /// Fills arguments or states with their first values.
 void FillWithFirstValues(const std::vector<std::string>& names, const std::vector<NDArray>& arrays,
                          bool are_states) {
@@ -326,6 +342,10 @@ void AddSmallCases() {
            .bounds = tenfold,
            .items = benchmarking::kChainLayers,
            .make = [mxnet] { return MakeVariants("chain_executor", ChainByExecutor(), mxnet); }});
+  AddCase({.name = "chain_cached_op",
+           .bounds = tenfold,
+           .items = benchmarking::kChainLayers,
+           .make = [mxnet] { return MakeVariants("chain_cached_op", ChainByCachedOp(), mxnet); }});
 }
 
 void AddTraining(const std::string& name, const Symbol& network, const TShape& batch, index_t steps,
