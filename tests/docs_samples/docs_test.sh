@@ -1,5 +1,5 @@
 #!/bin/bash
-# Fails unless docs/arrays-and-gradients.md shows its sample to the letter, and what it prints:
+# Fails unless docs/arrays-and-gradients.md and docs/graphs.md show their samples to the letter, and what these print:
 # docs_test.sh SAMPLE...
 set -u
 status=0
