@@ -8,7 +8,8 @@
 
 #include "tessera/io/idx_iter.h"
 #include "tessera/ndarray/autograd.h"
-#include "tessera/ndarray/imperative.h"
+#include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/op.h"
 #include "tessera/resource/resource_manager.h"
 
 using namespace tessera;  // NOLINT
@@ -28,47 +29,48 @@ int main() {
   ResourceManager::Get()->SeedRandom(1);
   std::vector<NDArray> parameters, momenta;
   for (const TShape& shape : {TShape{128, 64}, {128}, {64, 128}, {64}, {10, 64}, {10}}) {
-    const double scale = shape.ndim() == 1 ? 0 : std::sqrt(2.0 / static_cast<double>(shape[1]));
-    parameters.push_back(Invoke("_random_normal", {}, {{"shape", shape.ToString()}})[0] *
-                         static_cast<float>(scale));
-    parameters.back().AttachGrad();
-    momenta.push_back(NDArray(shape));
-    momenta.back() = 0.0f;
+    NDArray parameter(shape), momentum(shape);
+    parameter = 0.0f;
+    momentum = 0.0f;
+    if (shape.ndim() == 2) {
+      const double scale = std::sqrt(2.0 / static_cast<double>(shape[1]));
+      ops::random::normal({.scale = scale, .shape = shape}, parameter);
+    }
+    parameter.AttachGrad();
+    parameters.push_back(parameter);
+    momenta.push_back(momentum);
   }
   const auto network = [&parameters](NDArray x) {
     for (size_t i = 0; i < parameters.size(); i += 2) {
-      if (i > 0) x = Invoke("relu", {x})[0];
-      const std::string neurons = std::to_string(parameters[i].shape()[0]);
-      x = Invoke("FullyConnected", {x, parameters[i], parameters[i + 1]},
-                 {{"num_hidden", neurons}})[0];
+      if (i > 0) x = ops::relu(x);
+      const NDArray &weight = parameters[i], &bias = parameters[i + 1];
+      x = ops::FullyConnected(x, weight, bias, {.num_hidden = weight.shape()[0]});
     }
     return x;
   };
 
   IdxIter train = Digits("train", 32, /*shuffle=*/true);
-  const ParameterMap step = {
-      {"lr", "0.1"}, {"momentum", "0.9"}, {"wd", "0.0003"}, {"rescale_grad", "0.03125"}};
   for (int epoch = 0; epoch < 20; ++epoch) {
     for (train.BeforeFirst(); train.Next();) {
       NDArray classes;
       {
         // A tenth of each label goes to the other classes, which reads new digits better.
         const autograd::Record record;
-        classes =
-            Invoke("SoftmaxOutput", {network(train.GetBatch().data[0]), train.GetBatch().label[0]},
-                   {{"smooth_alpha", "0.1"}})[0];
+        classes = ops::SoftmaxOutput(network(train.GetBatch().data[0]), train.GetBatch().label[0],
+                                     {.smooth_alpha = 0.1});
       }
       classes.Backward();
       for (size_t i = 0; i < parameters.size(); ++i) {
-        Invoke("sgd_mom_update", {parameters[i], parameters[i].grad(), momenta[i]}, {parameters[i]},
-               step);
+        ops::sgd_mom_update(parameters[i], parameters[i].grad(), momenta[i],
+                            {.lr = 0.1, .momentum = 0.9, .wd = 3e-4, .rescale_grad = 1.0 / 32},
+                            parameters[i]);
       }
     }
   }
 
   IdxIter test = Digits("t10k", 360, /*shuffle=*/false);
   test.Next();
-  const NDArray read = Invoke("argmax", {network(test.GetBatch().data[0])}, {{"axis", "1"}})[0];
+  const NDArray read = ops::argmax(network(test.GetBatch().data[0]), {.axis = 1});
   const NDArray right = read == test.GetBatch().label[0];
-  std::printf("test_accuracy=%.4f\n", Invoke("mean", {right})[0].ToVector()[0]);
+  std::printf("test_accuracy=%.4f\n", ops::mean(right).ToVector()[0]);
 }

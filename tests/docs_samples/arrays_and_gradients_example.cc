@@ -1,12 +1,14 @@
 // The sample of docs/arrays-and-gradients.md.
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <vector>
 
 #include "tessera/base/error.h"
 #include "tessera/ndarray/autograd.h"
-#include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/ndarray/op.h"
+#include "tessera/ndarray/print.h"
 
 using namespace tessera;  // NOLINT
 
@@ -16,7 +18,7 @@ NDArray Array(const std::vector<float>& values, const TShape& shape) {
 
 void Print(const char* name, const NDArray& array) {
   std::printf("%-10s", name);
-  for (const float value : array.ToVector()) std::printf(" %g", value);  // waits
+  for (const float value : array.ToVector()) std::printf(" %g", value);
   std::printf("\n");
 }
 
@@ -25,20 +27,20 @@ class ClipGradient final : public autograd::Function {
  public:
   std::vector<NDArray> Forward(const std::vector<NDArray>& inputs) override { return inputs; }
   std::vector<NDArray> Backward(const std::vector<NDArray>& out_grads) override {
-    return Invoke("clip", out_grads, {{"a_min", "-1"}, {"a_max", "1"}});
+    return {ops::clip(out_grads[0], {.a_min = -1, .a_max = 1})};
   }
 };
 
 void Arrays() {
   NDArray a = Array({1, 2, 3, 4, 5, 6}, {2, 3});
-  NDArray row = a.At(1);  // shares the elements of a
-  row += 10.0f;           // pushed; nothing has been waited for
-  Print("a", a);
+  NDArray row = a.At(1);                       // shares the elements of a
+  row += 10.0f;                                // pushed; nothing has been waited for
+  std::cout << a << "\n";                      // waits
   Print("column", a.Index({AxisSlice{}, 1}));  // not contiguous: a copy
   a.Assign({0, AxisSlice{.begin = 1}}, 0.0f);
   Print("assigned", a);
   Print("broadcast", a * Array({1, 10}, {2, 1}) - 1.0f);
-  Print("reshaped", Invoke("sum", {a.Reshape({-1, 2})}, {{"axis", "1"}})[0]);
+  Print("reshaped", ops::sum(a.Reshape({-1, 2}), {.axis = 1}));
 }
 
 void Gradients() {
@@ -47,7 +49,7 @@ void Gradients() {
   NDArray loss;
   {
     const autograd::Record record;
-    loss = Invoke("sum", {x * x * x})[0];
+    loss = ops::sum(x * x * x);
   }
   loss.Backward();
   Print("3 x^2", x.grad());
@@ -56,10 +58,10 @@ void Gradients() {
   std::vector<NDArray> slope;
   {
     const autograd::Record record;
-    slope = autograd::Grad({Invoke("square", {x})[0]}, {x}, {}, {.create_graph = true});
+    slope = autograd::Grad({x * x * x}, {x}, {}, {.create_graph = true});
   }
   slope[0].Backward();
-  Print("2", x.grad());
+  Print("6 x", x.grad());
 
   NDArray w = Array({2}, {1});
   w.AttachGrad(kAddTo);

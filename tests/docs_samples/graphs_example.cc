@@ -9,6 +9,8 @@
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
+#include "tessera/symbol/op.h"
+#include "tessera/symbol/summary.h"
 #include "tessera/symbol/symbol.h"
 
 using namespace tessera;  // NOLINT
@@ -26,11 +28,13 @@ void Fill(const std::map<std::string, NDArray>& arrays) {
 int main() {
   // A graph of operators over named variables, without arrays.
   Symbol net = Symbol::Variable("data");
-  net = Symbol::Apply("FullyConnected", {net}, {{"num_hidden", "2"}}, "fc");
-  net = Symbol::Apply("Activation", {net}, {{"act_type", "tanh"}}, "tanh");
+  net = ops::FullyConnected(net, {}, {}, {.num_hidden = 2}, "fc");  // {} becomes a variable
+  net = Symbol::Apply("tanh", {net}, {}, "tanh");                   // the same by name
   for (const std::string& name : net.ListArguments()) std::printf("%s ", name.c_str());
   const InferredShapes shapes = net.InferShape({{"data", {4, 3}}});
   std::printf("-> %s\n", shapes.outputs[0].ToString().c_str());
+
+  std::printf("%s", PrintSummary(net, {{"data", {4, 3}}}).c_str());
 
   // Bound to arrays: shapes, gradients and memory are planned once.
   const auto executor =
