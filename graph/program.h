@@ -69,6 +69,7 @@ struct Program {
   std::vector<bool> head_needs_gradient;  ///< whether the gradient reads a head gradient for it
   std::vector<Device> devices = {Device::Cpu()};  ///< where steps run and values lie
 
+  /// Return the numbers of steps and of values.
   int num_steps() const { return static_cast<int>(steps.size()); }
   int num_values() const { return static_cast<int>(values.size()); }
 };

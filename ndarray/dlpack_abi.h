@@ -59,8 +59,8 @@ struct DLManagedTensor {
 
 /// A version of the interface. Equal major versions have one layout.
 struct DLPackVersion {
-  uint32_t major;
-  uint32_t minor;
+  uint32_t major;  ///< versions with another number have another layout
+  uint32_t minor;  ///< later ones add flags and types
 };
 
 /// The interface since version 1.0.

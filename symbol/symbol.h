@@ -197,7 +197,9 @@ Symbol Power(const Symbol& a, const Symbol& b);
 Symbol Maximum(const Symbol& a, const Symbol& b);
 Symbol Minimum(const Symbol& a, const Symbol& b);
 
+/// Returns the elements of a with the other sign.
 Symbol operator-(const Symbol& a);
+/// Compute element by element with the number b on the right. Throw what Apply throws.
 Symbol operator+(const Symbol& a, double b);
 Symbol operator-(const Symbol& a, double b);
 Symbol operator*(const Symbol& a, double b);
@@ -213,6 +215,7 @@ Symbol Power(const Symbol& a, double b);
 Symbol Maximum(const Symbol& a, double b);
 Symbol Minimum(const Symbol& a, double b);
 
+/// Compute element by element with the number a on the left. Throw what Apply throws.
 Symbol operator+(double a, const Symbol& b);
 Symbol operator-(double a, const Symbol& b);
 Symbol operator*(double a, const Symbol& b);
