@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "tessera/base/dialect.h"
+
 #ifndef DLPACK_DLPACK_H_
 
 /// Kinds of devices.

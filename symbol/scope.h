@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tessera/base/dialect.h"
+
 namespace tessera {
 
 /// A scope whose attributes all variables and operators get that the thread makes in it, as with
