@@ -109,7 +109,8 @@ class TapeGraph {
   /// Frees the functions, after their last use.
   void FreeFunctions() {
     for (const auto& [pointer, owner] : owners_) {
-      static_cast<RecordedNode&>(*owner).function = nullptr;
+      // Other threads may use the same variables.
+      if (!owner->is_variable()) static_cast<RecordedNode&>(*owner).function = nullptr;
     }
   }
 

@@ -1,6 +1,7 @@
 #ifndef TESSERA_NDARRAY_TAPE_H_
 #define TESSERA_NDARRAY_TAPE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,7 +47,7 @@ struct RecordedNode final : graph::Node {
   NDArray gradient = {};    ///< a variable's, or none
   OpReqType req = kNullOp;  ///< how Backward writes the gradient
   /// Whether Backward has written the gradient since autograd::SetGradientFresh.
-  bool gradient_is_fresh = false;
+  std::atomic<bool> gradient_is_fresh{false};
 };
 
 /// Returns the array's node; null if it is not on the tape.
