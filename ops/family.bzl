@@ -3,10 +3,12 @@
 load("//tools:tessera.bzl", "tessera_cc_library", "tessera_operator_library")
 
 # Tables have plain loops over rows of elements, of which the compiler makes vectors. Integers wrap
-# around.
+# around. A choice between two values becomes a part of a vector only if operations may set the flags of
+# floating-point exceptions, which nothing reads.
 _TABLE_COPTS = [
     "-O3",
     "-fno-math-errno",
+    "-fno-trapping-math",
     "-fwrapv",
 ]
 

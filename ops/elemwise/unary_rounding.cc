@@ -24,9 +24,10 @@ struct LogicalNot {
   }
 };
 struct ReluGradient {
+  /// NaN stays NaN, as in MXNet.
   template <typename T>
   TESSERA_HD static T Map(T g, T y) {
-    return y > T(0) ? g : T(0);
+    return g * (y > T(0) ? T(1) : y);
   }
 };
 struct AbsGradient {

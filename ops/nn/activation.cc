@@ -59,9 +59,10 @@ struct ClipParameters {
 };
 
 struct ReluGradient {
+  /// NaN stays NaN, as in MXNet.
   template <typename T>
   TESSERA_HD static T Map(T g, T y) {
-    return g * op::relu_grad::Map(y);
+    return g * (y > T(0) ? T(1) : y);
   }
 };
 struct SigmoidGradient {
