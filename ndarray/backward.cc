@@ -399,8 +399,8 @@ class BackwardRun {
                 .call = &call.plan->BackwardCall(requests),
                 .device = signature.device,
                 .mode = {.is_train = call.mode.is_train},
-                .inputs = inputs,
-                .outputs = outputs},
+                .inputs = {inputs.begin(), inputs.end()},
+                .outputs = {outputs.begin(), outputs.end()}},
                requests, {});
     }
     if (create_graph_ && ShouldRecord(inputs)) RecordBackward(node, inputs, outputs);

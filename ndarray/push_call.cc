@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "tessera/engine/engine.h"
 #include "tessera/ndarray/array_memory.h"
 #include "tessera/ndarray/device_runtime.h"
@@ -12,17 +11,17 @@
 namespace tessera::ndarray_internal {
 namespace {
 
-bool Contains(const std::vector<Variable*>& list, Variable* var) {
+bool Contains(const CallVariableList& list, Variable* var) {
   return std::find(list.begin(), list.end(), var) != list.end();
 }
 
-void AddOnce(Variable* var, std::vector<Variable*>* list) {
+void AddOnce(Variable* var, CallVariableList* list) {
   if (!Contains(*list, var)) list->push_back(var);
 }
 
 using Blobs = absl::InlinedVector<TBlob, 4>;
 
-Blobs BlobsOf(const std::vector<NDArray>& arrays) {
+Blobs BlobsOf(const CallArrays& arrays) {
   Blobs blobs;
   for (const NDArray& array : arrays) {
     blobs.push_back(array.is_none() ? TBlob() : ArrayAccess::Data(array));
@@ -64,15 +63,16 @@ CallVariables::CallVariables(const ArrayCall& call, std::span<const OpReqType> r
     }
   }
   for (Variable* const var : call.call->resource_vars()) AddOnce(var, &writes);
-  std::erase_if(writes, [this](Variable* var) { return Contains(updates, var); });
+  writes.erase(std::remove_if(writes.begin(), writes.end(),
+                              [this](Variable* var) { return Contains(updates, var); }),
+               writes.end());
 }
 
 void PushCall(ArrayCall call, std::span<const OpReqType> requests, std::span<const int> mutated) {
   const CallVariables variables(call, requests, mutated);
   const std::string& name = call.call->op_name();
-  const auto shared = std::make_shared<const ArrayCall>(std::move(call));
-  Engine::Get()->PushSync([shared](const RunContext&) { shared->Run(shared->mode); }, Device::Cpu(),
-                          variables.reads, variables.writes,
+  Engine::Get()->PushSync([call = std::move(call)](const RunContext&) { call.Run(call.mode); },
+                          Device::Cpu(), variables.reads, variables.writes,
                           {.name = name, .updates = variables.updates});
 }
 
@@ -104,17 +104,17 @@ std::vector<NDArray> CallOperator(const std::shared_ptr<const CallPlan>& plan,
     call.outputs.emplace_back(signature.out_shape[i], device, signature.out_type[i],
                               /*delay_alloc=*/true, plan->name());
   }
-  std::vector<NDArray> results = call.outputs;
+  std::vector<NDArray> results(call.outputs.begin(), call.outputs.end());
+  const CallMode mode = call.mode;
   if (outputs.empty() && plan->mutated().empty()) {
     call.call = &plan->Call(plan->write_requests());
     PushCall(std::move(call), plan->write_requests(), {});
   } else {
-    const std::vector<OpReqType> requests =
-        plan->Requests(call.inputs, call.outputs, outputs.size(), req);
+    const std::vector<OpReqType> requests = plan->Requests(inputs, results, outputs.size(), req);
     call.call = &plan->Call(requests);
     PushCall(std::move(call), requests, plan->mutated());
   }
-  if (records) RecordOperator(plan, call.mode, inputs, results);
+  if (records) RecordOperator(plan, mode, inputs, results);
   results.resize(plan->num_visible_outputs());
   return results;
 }

@@ -5,11 +5,16 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "tessera/ndarray/call_plan.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ndarray/operator_call.h"
 
 namespace tessera::ndarray_internal {
+
+/// Lists of the length that most operators have need no memory of their own.
+using CallArrays = absl::InlinedVector<NDArray, 3>;
+using CallVariableList = absl::InlinedVector<Variable*, 4>;
 
 /// A call with its arrays, to be pushed to the engine.
 struct ArrayCall {
@@ -17,8 +22,8 @@ struct ArrayCall {
   const OperatorCall* call = nullptr;
   Device device;
   CallMode mode;
-  std::vector<NDArray> inputs;
-  std::vector<NDArray> outputs;  ///< is_none() where the request is kNullOp
+  CallArrays inputs;
+  CallArrays outputs;  ///< is_none() where the request is kNullOp
 
   /// Runs the call on the arrays' memory, inside an engine operation.
   void Run(CallMode run_mode) const;
@@ -26,9 +31,9 @@ struct ArrayCall {
 
 /// The variables of an engine operation.
 struct CallVariables {
-  std::vector<Variable*> reads;
-  std::vector<Variable*> writes;
-  std::vector<Variable*> updates;  ///< written, but their old contents are used or kept
+  CallVariableList reads;
+  CallVariableList writes;
+  CallVariableList updates;  ///< written, but their old contents are used or kept
 
   /// Lists the variables of a call. `requests` are the outputs'; inputs in `mutated` change.
   CallVariables(const ArrayCall& call, std::span<const OpReqType> requests,
