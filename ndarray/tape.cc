@@ -122,13 +122,15 @@ void RecordOperator(const std::shared_ptr<const CallPlan>& plan, CallMode mode,
   node->plan = plan;
   node->signature = std::shared_ptr<const CallSignature>(plan, &plan->signature());
   node->mode = mode;
-  node->inputs_saved.resize(inputs.size());
-  node->outputs_saved.resize(outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (plan->SavesInput(i)) node->inputs_saved[i] = SavedArray::Of(inputs[i]);
+    if (!plan->SavesInput(i)) continue;
+    node->inputs_saved.resize(inputs.size());
+    node->inputs_saved[i] = SavedArray::Of(inputs[i]);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (plan->SavesOutput(i)) node->outputs_saved[i] = SavedArray::Of(outputs[i]);
+    if (!plan->SavesOutput(i)) continue;
+    node->outputs_saved.resize(outputs.size());
+    node->outputs_saved[i] = SavedArray::Of(outputs[i]);
   }
   SetEntries(node, outputs);
 }
@@ -144,8 +146,6 @@ void RecordBackward(const graph::Node& node, std::span<const NDArray> inputs,
                                                      given.size(), /*has_gradient=*/false),
                   inputs);
   recorded->signature = SignatureOf(inputs, given);
-  recorded->inputs_saved.resize(inputs.size());
-  recorded->outputs_saved.resize(given.size());
   SetEntries(recorded, given);
 }
 
@@ -182,8 +182,6 @@ void RecordCall(std::shared_ptr<RecordedFunction> function, std::span<const NDAr
                                                            outputs.size(), /*has_gradient=*/true),
       inputs);
   node->signature = ndarray_internal::SignatureOf(inputs, outputs);
-  node->inputs_saved.resize(inputs.size());
-  node->outputs_saved.resize(outputs.size());
   node->function = std::move(function);
   ndarray_internal::SetEntries(node, outputs);
 }

@@ -39,7 +39,7 @@ struct RecordedNode final : graph::Node {
   /// The shapes of a call's inputs and outputs; null for a variable.
   std::shared_ptr<const CallSignature> signature = {};
   CallMode mode = {};                               ///< of the call
-  std::vector<SavedArray> inputs_saved = {};        ///< one for each input
+  std::vector<SavedArray> inputs_saved = {};        ///< one for each input, or none at all
   std::vector<SavedArray> outputs_saved = {};       ///< one for each output; a variable's value
   std::shared_ptr<RecordedFunction> function = {};  ///< of a call that is no operator's
   bool is_freed = false;                            ///< whether Backward has used it up
