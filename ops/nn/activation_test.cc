@@ -17,7 +17,7 @@ double Activate(const std::string& type, double x) {
 }
 
 double Derivative(const std::string& type, double x) {
-  if (type == "relu") return x > 0 ? 1 : 0;
+  if (type == "relu") return std::isnan(x) ? x : x > 0 ? 1 : 0;
   if (type == "sigmoid") return Activate(type, x) * Activate(type, -x);
   if (type == "tanh") return 1 / (std::cosh(x) * std::cosh(x));
   if (type == "softrelu") return 1 / (1 + std::exp(-x));
