@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxParameters = 1000;
 // Few operators have more outputs. The graph states no number for operators that are unknown.
 constexpr size_t kMaxOutputsOfUnknown = 1000;
-// Of a file. A short text can state any number.
+// The bound of a whole file, because a short text can state any number.
 constexpr int64_t kMaxOutputs = 1 << 20;
 
 /// Returns the error for a damaged graph, unlike one that asks for the impossible.

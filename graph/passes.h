@@ -22,12 +22,12 @@ struct PassOptions {
   /// the given graph.
   std::map<std::string, TShape> shapes;
   std::map<std::string, DType> types;
-  /// Whether the graph may be called in training mode (OpContext::is_train). A graph with gradients
+  /// True if the graph may be called in training mode (OpContext::is_train). A graph with gradients
   /// is treated as if it may.
   bool training = false;
   std::vector<NodeEntry> wanted = {};           ///< the variables whose gradients are wanted
   GradientForm form = GradientForm::kBackward;  ///< the form of their gradients
-  /// Whether the caller computes PreparedGraph::constants and parameters. If not, both are empty
+  /// True if the caller computes PreparedGraph::constants and parameters. If not, both are empty
   /// and weights are not folded.
   bool splits = true;
   /// The devices. Their `heads` is ignored: outputs stay where they are computed.

@@ -27,7 +27,7 @@ struct ArrayMemory {
   }
 };
 
-/// What arrays tell the rest of the component. Requires: the array is not none.
+/// Access to arrays for the rest of the component. Requires: the array is not none.
 struct ArrayAccess {
   /// Returns the location without allocating.
   static ArrayMemory Memory(const NDArray& array);

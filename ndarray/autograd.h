@@ -41,13 +41,11 @@ bool SetTraining(bool training);
 /// Sets the calling thread's modes for a scope, and restores them at its end.
 class Scope {
  public:
+  /// A mode without a value stays as it is.
+  Scope(std::optional<bool> recording, std::optional<bool> training);
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
-
- protected:
-  /// A mode without a value stays as it is.
-  Scope(std::optional<bool> recording, std::optional<bool> training);
 
  private:
   const bool recording_;

@@ -240,7 +240,7 @@ TEST(AutogradTest, TheTapeIsFreedUnlessItIsRetained) {
   EXPECT_THAT(x.grad().ToVector(), ElementsAre(4 * 27));
   ExpectError(Error::kFailedPrecondition, "retain_graph", [&] { z.Backward(); });
   ExpectError(Error::kFailedPrecondition, "retain_graph", [&] { y.Backward(); });
-  // What was freed counts as computed elsewhere.
+  // A value whose history was freed counts as computed elsewhere.
   NDArray again;
   {
     const autograd::Record record;

@@ -199,12 +199,6 @@ class BackwardRun {
  private:
   static constexpr int kNone = -1;
 
-  /// Sets the modes of the thread.
-  class Scope : public autograd::Scope {
-   public:
-    Scope(bool recording, bool training) : autograd::Scope(recording, training) {}
-  };
-
   static std::vector<NodeEntry> GradientHeads(const graph::Gradients& gradients) {
     std::vector<NodeEntry> heads;
     for (const NodeEntry& gradient : gradients.gradients) {

@@ -33,7 +33,7 @@ class Placement {
       PlaceByInput(*node);
       PlaceMutated(*node);
     }
-    // What has no input with a device takes the device of its readers, the last node first.
+    // A node without an input on a device takes the device of its readers, the last node first.
     for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
       const Device device = devices_.try_emplace(node->get(), options_.device).first->second;
       for (const NodeEntry& input : (*node)->inputs) devices_.try_emplace(input.node.get(), device);
