@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tessera/base/device.h"
@@ -28,6 +30,8 @@ class TestDevice {
   /// Copy, and return when the copy is made. Download first waits for the stream.
   virtual void Upload(void* to, const void* from, int64_t size_bytes) = 0;
   virtual void Download(void* to, const void* from, int64_t size_bytes) = 0;
+  /// Returns the names of the operators that are not implemented on the device.
+  virtual std::set<std::string> operators_without_code() const { return {}; }
 };
 
 std::unique_ptr<TestDevice> MakeCpuTestDevice();
