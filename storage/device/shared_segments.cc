@@ -100,9 +100,8 @@ bool ReserveMemory(int file, int64_t size_bytes) {
 class SharedMemory final : public SystemAllocator {
  public:
   void* Allocate(int64_t size_bytes) override {
-    FileDescriptor file(memfd_create("tessera", MFD_CLOEXEC));
+    FileDescriptor file(NewAnonymousFile(size_bytes));
     if (file.get() < 0) return nullptr;
-    if (!ReserveMemory(file.get(), size_bytes)) return nullptr;
     struct stat status;
     if (fstat(file.get(), &status) != 0) return nullptr;
     void* const mapped = mmap(nullptr, static_cast<size_t>(size_bytes), PROT_READ | PROT_WRITE,
@@ -132,6 +131,12 @@ class SharedMemory final : public SystemAllocator {
     [](Device) -> std::unique_ptr<SystemAllocator> { return std::make_unique<SharedMemory>(); });
 
 }  // namespace
+
+int NewAnonymousFile(int64_t size_bytes) {
+  FileDescriptor file(memfd_create("tessera", MFD_CLOEXEC));
+  if (file.get() < 0 || !ReserveMemory(file.get(), size_bytes)) return -1;
+  return file.Release();
+}
 
 std::optional<SharedSegment> FindSharedSegment(const void* address) {
   return AllSegments().Find(static_cast<const char*>(address));

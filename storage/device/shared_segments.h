@@ -6,6 +6,10 @@
 
 namespace tessera::storage_internal {
 
+/// Returns the descriptor of a new anonymous file whose memory is reserved, or -1 with errno set if
+/// the system has no memory or no descriptor left. Requires: size_bytes > 0. Thread-safe.
+int NewAnonymousFile(int64_t size_bytes);
+
 /// An anonymous file that this process has mapped as memory of Device::CpuShared().
 struct SharedSegment {
   const char* begin = nullptr;  ///< the first byte of the mapping
