@@ -34,8 +34,8 @@ std::string ToString(const KVKey& key);
 class KVStore {
  public:
   /// Computes a new stored value from the sum of pushed values, by pushing operations that write
-  /// `stored`. Push calls it in its thread, one call for a key at a time, and throws what it
-  /// throws. It must not call the store with the same key.
+  /// `stored`. Push calls it in its thread, and throws what it throws. The updater may call the
+  /// store. Where several threads push values of one key, its calls may overlap.
   using Updater =
       std::function<void(const KVKey& key, const NDArray& received, const NDArray& stored)>;
 

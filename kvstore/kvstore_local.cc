@@ -10,13 +10,6 @@
 namespace tessera::kvstore_internal {
 namespace {
 
-/// One key's value. Entries are never removed, so pointers to them stay valid.
-struct Entry {
-  std::mutex mutex;  // held while related operations on the arrays are pushed
-  NDArray stored;
-  NDArray sum;  // made by the first push of several values
-};
-
 bool IsHost(const NDArray& array) { return array.device().type != DeviceType::kGpu; }
 
 NDArray OnHost(const NDArray& array) { return IsHost(array) ? array : array.Copy(Device::Cpu()); }
@@ -31,31 +24,30 @@ class LocalStore final : public KVStore {
                             ": the value is no array (is_none())");
     }
     const std::lock_guard lock(mutex_);
-    if (entries_.contains(key)) {
+    if (stored_.contains(key)) {
       throw FailedPrecondition("KVStore::Init: key ", Excerpt(ToString(key)),
                                " has a value already, expected one Init for each key");
     }
     NDArray stored = value.Copy(Device::Cpu());  // before the key exists: this may throw
-    entries_.try_emplace(key).first->second.stored = std::move(stored);
+    stored_.emplace(key, std::move(stored));
   }
 
   void Push(const KVKey& key, std::span<const NDArray> values, int priority) override {
-    const auto [entry, updater] = Find("Push", key);
-    const std::lock_guard lock(entry->mutex);
-    Check("Push", key, *entry, values);
-    const NDArray received = Sum(entry, values, priority);
+    const auto [stored, updater] = Find("Push", key);
+    Check("Push", key, stored, values);
+    const NDArray received = Sum(values, priority);
+    // No lock is held, because the updater may call the store.
     if (*updater) {
-      (*updater)(key, received, entry->stored);
+      (*updater)(key, received, stored);
     } else {
-      CopyFromTo(received, entry->stored, priority);
+      CopyFromTo(received, stored, priority);
     }
   }
 
   void Pull(const KVKey& key, std::span<const NDArray> out, int priority) override {
-    Entry* const entry = Find("Pull", key).first;
-    const std::lock_guard lock(entry->mutex);
-    Check("Pull", key, *entry, out);
-    for (const NDArray& array : out) CopyFromTo(entry->stored, array, priority);
+    const NDArray stored = Find("Pull", key).first;
+    Check("Pull", key, stored, out);
+    for (const NDArray& array : out) CopyFromTo(stored, array, priority);
   }
 
   void set_updater(Updater updater) override {
@@ -69,23 +61,22 @@ class LocalStore final : public KVStore {
   void Barrier() override {}
 
  private:
-  std::pair<Entry*, std::shared_ptr<const Updater>> Find(const char* operation, const KVKey& key) {
+  std::pair<NDArray, std::shared_ptr<const Updater>> Find(const char* operation, const KVKey& key) {
     const std::lock_guard lock(mutex_);
-    const auto entry = entries_.find(key);
-    if (entry == entries_.end()) {
+    const auto stored = stored_.find(key);
+    if (stored == stored_.end()) {
       throw NotFound("KVStore::", operation, ": unknown key ", Excerpt(ToString(key)),
                      ", expected one that Init was called for");
     }
-    return {&entry->second, updater_};
+    return {stored->second, updater_};
   }
 
-  static void Check(const char* operation, const KVKey& key, const Entry& entry,
+  static void Check(const char* operation, const KVKey& key, const NDArray& stored,
                     std::span<const NDArray> arrays) {
     if (arrays.empty()) {
       throw InvalidArgument("KVStore::", operation, ": key ", Excerpt(ToString(key)),
                             ": no array given, expected at least one");
     }
-    const NDArray& stored = entry.stored;
     for (const NDArray& array : arrays) {
       if (array.is_none()) {
         throw InvalidArgument("KVStore::", operation, ": key ", Excerpt(ToString(key)),
@@ -99,18 +90,18 @@ class LocalStore final : public KVStore {
     }
   }
 
-  static NDArray Sum(Entry* entry, std::span<const NDArray> values, int priority) {
+  /// Returns the sum in an array of its own, since other threads may sum values of the key.
+  static NDArray Sum(std::span<const NDArray> values, int priority) {
     if (values.size() == 1) return OnHost(values[0]);
-    if (entry->sum.is_none()) {
-      entry->sum = NDArray(entry->stored.shape(), Device::Cpu(), entry->stored.dtype());
-    }
-    CopyFromTo(values[0], entry->sum, priority);
-    for (const NDArray& value : values.subspan(1)) entry->sum += OnHost(value);
-    return entry->sum;
+    NDArray sum(values[0].shape(), Device::Cpu(), values[0].dtype(), /*delay_alloc=*/true,
+                "KVStore");
+    CopyFromTo(values[0], sum, priority);
+    for (const NDArray& value : values.subspan(1)) sum += OnHost(value);
+    return sum;
   }
 
-  std::mutex mutex_;  // guards the following fields, but not the contents of entries
-  std::unordered_map<KVKey, Entry> entries_;
+  std::mutex mutex_;  // guards the following fields, but not the contents of arrays
+  std::unordered_map<KVKey, NDArray> stored_;
   std::shared_ptr<const Updater> updater_ = std::make_shared<const Updater>();
 };
 

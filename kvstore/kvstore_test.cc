@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <string>
@@ -109,6 +110,47 @@ TEST_F(KVStoreTest, PushesFromSeveralThreadsAllCount) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_THAT(Pulled(store_.get(), 0), ElementsAre(2 * kThreads * kPushes, 2 * kThreads * kPushes));
+}
+
+TEST_F(KVStoreTest, TheUpdaterMayCallTheStore) {
+  store_->Init("a", Vector({1, 1}));
+  store_->Init("b", Vector({10, 20}));
+  int depth = 0;
+  store_->set_updater([&](const KVKey& key, const NDArray& received, const NDArray& stored) {
+    NDArray target = stored;
+    target += received;
+    if (++depth > 1) return;
+    NDArray own({2}), other({2});
+    store_->Pull(key, own);         // the new value
+    store_->Push("b", {own, own});  // another key, and a sum inside a call
+    store_->Pull("b", other);
+    store_->Push(key, other);  // the key that is being updated
+  });
+  store_->Push("a", {Vector({1, 2}), Vector({1, 2})});
+  EXPECT_EQ(depth, 3);
+  EXPECT_THAT(Pulled(store_.get(), "b"), ElementsAre(16, 30));
+  EXPECT_THAT(Pulled(store_.get(), "a"), ElementsAre(19, 35));
+}
+
+TEST_F(KVStoreTest, UpdatersThatPushEachOthersKeysDoNotWaitForEachOther) {
+  store_->Init(0, Vector({0, 0}));
+  store_->Init(1, Vector({0, 0}));
+  std::barrier<> both(2);
+  store_->set_updater([&](const KVKey& key, const NDArray& received, const NDArray& stored) {
+    NDArray target = stored;
+    target += received;
+    thread_local bool is_inside = false;
+    if (is_inside) return;
+    is_inside = true;
+    both.arrive_and_wait();  // each thread is in the call of its key
+    store_->Push(1 - std::get<int>(key), received);
+  });
+  std::thread first([this] { store_->Push(0, Vector({1, 2})); });
+  std::thread second([this] { store_->Push(1, Vector({3, 4})); });
+  first.join();
+  second.join();
+  EXPECT_THAT(Pulled(store_.get(), 0), ElementsAre(4, 6));
+  EXPECT_THAT(Pulled(store_.get(), 1), ElementsAre(4, 6));
 }
 
 TEST_F(KVStoreTest, OneWorkerNeverWaitsForOthers) {
