@@ -1,13 +1,11 @@
 // Drives the fuzz target with mutations of valid files, the same ones at every run.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <random>
 #include <vector>
 
 #include "tessera/io/internal/idx_bytes.h"
+#include "tessera/io/internal/mutations.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -31,41 +29,9 @@ std::vector<Bytes> Seeds() {
   return seeds;
 }
 
-/// Changes some bytes, most often in the header, and now and then the length.
-void Mutate(std::mt19937* random, Bytes* bytes) {
-  const auto below = [random](size_t bound) { return (*random)() % std::max<size_t>(bound, 1); };
-  constexpr uint8_t kTelling[] = {0x00, 0x01, 0x7f, 0x80, 0xff, 0x08, 0x1f, 0x8b};
-  for (size_t changes = 1 + below(4); changes > 0 && !bytes->empty(); --changes) {
-    const size_t range = below(2) == 0 ? std::min<size_t>(bytes->size(), 20) : bytes->size();
-    uint8_t& byte = (*bytes)[below(range)];
-    byte = below(2) == 0 ? kTelling[below(std::size(kTelling))] : static_cast<uint8_t>((*random)());
-  }
-  switch (below(6)) {
-    case 0:
-      bytes->resize(below(bytes->size() + 1));
-      break;
-    case 1:
-      bytes->resize(bytes->size() + below(40), 0x5a);
-      break;
-    default:
-      break;
-  }
-}
-
 TEST(IdxMutationTest, NoBytesBreakTheParser) {
-  const char* given = std::getenv("TESSERA_TEST_SEED");
-  const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atol(given)) : 20240601u;
-  RecordProperty("seed", static_cast<int>(seed));
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
-  for (const Bytes& valid : Seeds()) {
-    LLVMFuzzerTestOneInput(valid.data(), valid.size());
-    for (int i = 0; i < 4000; ++i) {
-      Bytes bytes = valid;
-      Mutate(&random, &bytes);
-      LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
-    }
-  }
+  io_internal::RunMutations(LLVMFuzzerTestOneInput, Seeds(),
+                            {0x00, 0x01, 0x7f, 0x80, 0xff, 0x08, 0x1f, 0x8b}, 4000);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 
 class MemorySource final : public ByteSource {
  public:
-  explicit MemorySource(std::span<const uint8_t> bytes) : left_(bytes) {}
+  explicit MemorySource(std::span<const uint8_t> bytes) : bytes_(bytes), left_(bytes) {}
 
   int64_t Read(std::span<uint8_t> out) override {
     const size_t count = std::min(out.size(), left_.size());
@@ -28,8 +28,12 @@ class MemorySource final : public ByteSource {
     return static_cast<int64_t>(count);
   }
   std::optional<int64_t> BytesLeft() const override { return static_cast<int64_t>(left_.size()); }
+  void Seek(int64_t offset) override {
+    left_ = bytes_.subspan(std::min(static_cast<size_t>(offset), bytes_.size()));
+  }
 
  private:
+  const std::span<const uint8_t> bytes_;
   std::span<const uint8_t> left_;
 };
 
@@ -71,7 +75,7 @@ class FileSource final : public ByteSource {
     return std::max<int64_t>(size_ - offset_, 0);
   }
 
-  void Rewind() { offset_ = 0; }
+  void Seek(int64_t offset) override { offset_ = offset; }
 
  private:
   const std::string path_;
@@ -118,6 +122,9 @@ class GunzipSource final : public ByteSource {
   }
 
   std::optional<int64_t> BytesLeft() const override { return std::nullopt; }
+  void Seek(int64_t /*offset*/) override {
+    throw Unimplemented(name_, ": is compressed by gzip, and is read from front to back only");
+  }
 
  private:
   void Refill() {
@@ -160,7 +167,7 @@ std::unique_ptr<ByteSource> OpenFile(const std::string& path) {
   auto file = std::make_unique<FileSource>(path);
   std::array<uint8_t, 2> first;
   const int64_t count = file->Read(first);
-  file->Rewind();
+  file->Seek(0);
   if (!IsGzip(std::span(first).first(static_cast<size_t>(count)))) return file;
   return std::make_unique<GunzipSource>(std::move(file), path);
 }

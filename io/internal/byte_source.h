@@ -20,6 +20,10 @@ class ByteSource {
 
   /// Returns the number of bytes left, if it is known without reading them.
   virtual std::optional<int64_t> BytesLeft() const = 0;
+
+  /// Goes to an offset from the beginning, at which the next Read begins; beyond the end, Read
+  /// returns 0. Throws Error(kUnimplemented) if the source is compressed.
+  virtual void Seek(int64_t offset) = 0;
 };
 
 /// Opens a file, which is decompressed if it begins like a gzip file. Throws Error that names it:
