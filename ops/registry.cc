@@ -113,6 +113,8 @@ std::shared_ptr<const OperatorProperty> OperatorRegistry::FindOrCreate(
     }
   }
   std::shared_ptr<const OperatorProperty> made = Create(name, parameters);
+  // The calls of such an operator may differ by more than the parameters.
+  if (made->purity() == Purity::kSynchronous) return made;
   std::shared_ptr<const OperatorProperty> replaced;  // destroyed after the lock
   const std::lock_guard<std::mutex> lock(recent.mutex);
   recent.changes = changes;

@@ -456,9 +456,10 @@ TEST(SymbolJsonTest, UnknownOperatorsAreLoadedAndSaved) {
       Symbol::FromJson(R"json({"nodes": [{"op": "null", "name": "a", "inputs": []},
       {"op": "null", "name": "b", "inputs": []},
       {"op": "null", "name": "label", "inputs": []},
-      {"op": "Correlation", "name": "corr", "inputs": [[0, 0, 0], [1, 0, 0]],
-       "attrs": {"kernel_size": "3", "data2_lr_mult": "2", "__mine__": "m"}},
-      {"op": "CTCLoss", "name": "ctc", "inputs": [[3, 0, 0], [2, 0, 0]], "attrs": {}},
+      {"op": "_contrib_SparseEmbedding", "name": "rows", "inputs": [[0, 0, 0], [1, 0, 0]],
+       "attrs": {"input_dim": "3", "weight_lr_mult": "2", "__mine__": "m"}},
+      {"op": "_contrib_ModulatedDeformableConvolution", "name": "conv",
+       "inputs": [[3, 0, 0], [2, 0, 0], [1, 0, 0], [0, 0, 0]], "attrs": {}},
       {"op": "Custom", "name": "custom", "inputs": [[4, 1, 0], [3, 0, 0]],
        "attrs": {"op_type": "proposal", "scales": "(4, 8)"}},
       {"op": "NobodyHadThis", "name": "new", "inputs": [[5, 0, 0], [5, 2, 0]],
@@ -470,12 +471,13 @@ TEST(SymbolJsonTest, UnknownOperatorsAreLoadedAndSaved) {
     EXPECT_THAT(each.ListOutputs(), ElementsAre("new_output", "custom_output1"));
     const Symbol internals = each.GetInternals();
     EXPECT_EQ(internals["b"].GetAttribute("lr_mult"), "2");
-    EXPECT_EQ(internals["corr_output"].GetAttribute("mine"), "m");
+    EXPECT_EQ(internals["rows_output"].GetAttribute("mine"), "m");
     const auto property = [&](std::string_view output) {
       return internals[output].outputs()[0].node->property;
     };
-    EXPECT_THAT(property("corr_output")->ListArguments(), ElementsAre("data1", "data2"));
-    EXPECT_THAT(property("ctc_output0")->ListArguments(), ElementsAre("data", "label"));
+    EXPECT_THAT(property("rows_output")->ListArguments(), ElementsAre("data", "weight"));
+    EXPECT_THAT(property("conv_output0")->ListArguments(),
+                ElementsAre("data", "offset", "mask", "weight"));
     EXPECT_THAT(property("custom_output2")->ListArguments(), ElementsAre("arg0", "arg1"));
     EXPECT_THAT(property("new_output")->ListArguments(), ElementsAre("arg0", "arg1"));
     EXPECT_EQ(property("custom_output2")->GetParams(),
@@ -604,6 +606,17 @@ TEST(SymbolJsonTest, FilesAreNamedInErrors) {
     }
   }
   EXPECT_THROW(Network().Save(testing::TempDir() + "/no_such_folder/x.json"), Error);
+}
+
+TEST(SymbolJsonTest, TellsHowShapesAreWritten) {
+  const Symbol x = Symbol::Variable("x", {{"__shape__", "(-1, 3)"}});
+  EXPECT_THAT(x.ToJson(), testing::Not(HasSubstr("is_np_shape")));
+  const std::string json = x.ToJson(/*numpy_shape=*/true);
+  EXPECT_THAT(json, HasSubstr(R"("is_np_shape": ["int", 1])"));
+  const Symbol again = Symbol::FromJson(json);
+  EXPECT_EQ(again.ToJson(true), json);
+  EXPECT_EQ((again + Symbol::Variable("y")).InferShape({{"y", {2, 3}}}).arguments[0],
+            (TShape{2, 3}));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // add_n: out = arg0 + arg1 + …, num_args arrays of one shape, from left to right. The gradient of
-// each is g. Types: float32, float64, float16, bfloat16. The output may replace arg0.
+// each is g. Types: float32, float64, float16, bfloat16, and on the host integers, whose sums wrap
+// around. The output may replace arg0.
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <type_traits>
 
 #include "tessera/base/error.h"
 #include "tessera/ops/gradient_builder.h"
@@ -16,6 +19,45 @@ struct AddNParameters {
   static void Declare(ParameterSchema<AddNParameters>& schema) {
     schema.Required("num_args", &AddNParameters::num_args, "number of arrays");
     schema.Range(1, 1 << 20);
+  }
+};
+
+/// Sums integers on the host.
+class AddIntegers final : public Operator {
+ public:
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp) return;
+    for (size_t i = 0; i < in_data.size(); ++i) {
+      Add(in_data[i], /*adds=*/i > 0 || req[0] == kAddTo, out_data[0]);
+    }
+  }
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob>,
+                std::span<const TBlob>, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    for (size_t i = 0; i < in_grad.size(); ++i) {
+      if (req[i] != kNullOp) Add(out_grad[0], req[i] == kAddTo, in_grad[i]);
+    }
+  }
+
+ private:
+  static void Add(const TBlob& in, bool adds, const TBlob& out) {
+    VisitDType(out.type_flag_, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        using Wrapping = std::make_unsigned_t<T>;
+        const T* const from = static_cast<const T*>(in.dptr_);
+        T* const to = static_cast<T*>(out.dptr_);
+        const index_t size = out.Size();
+        if (!adds) {
+          std::copy_n(from, size, to);
+          return;
+        }
+        for (index_t k = 0; k < size; ++k) {
+          to[k] = static_cast<T>(static_cast<Wrapping>(from[k]) + static_cast<Wrapping>(to[k]));
+        }
+      }
+    });
   }
 };
 
@@ -47,6 +89,14 @@ class AddNProperty final : public ParameterizedProperty<AddNParameters> {
   std::vector<InplacePair> ForwardInplaceOption(std::span<const int> in_data,
                                                 std::span<const int> out_data) const override {
     return {{in_data[0], out_data[0]}};
+  }
+  std::unique_ptr<Operator> CreateOperator(Device device, std::span<const TShape> in_shape,
+                                           std::span<const DType> in_type) const override {
+    const DType dtype = in_type[0];
+    if (device.dev_mask() == cpu::kDevMask && !IsReal(dtype) && dtype != DType::kBool) {
+      return std::make_unique<AddIntegers>();
+    }
+    return OperatorProperty::CreateOperator(device, in_shape, in_type);
   }
 };
 

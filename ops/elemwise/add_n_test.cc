@@ -37,6 +37,7 @@ const RowRegistration kAddN({
         [](const ParameterMap&, const std::vector<Values>& out_grad, const std::vector<Values>& in,
            const std::vector<Values>&) { return std::vector<Values>(in.size(), out_grad[0]); },
     .shapes_follow_from_output = true,
+    .takes_integers = true,
     .errors = {{.name = "without_count", .words = {"required", "num_args"}},
                {.name = "none", .parameters = {{"num_args", "0"}}, .words = {"num_args", "0"}},
                {.name = "other_shape",

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.h"
@@ -15,24 +16,36 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Returns the output of an operator of a float array and of indices.
+/// A float array.
+struct Array {
+  std::vector<float> values;
+  TShape shape;
+
+  TBlob blob() { return TBlob(values.data(), shape, DType::kFloat32, Device::Cpu()); }
+};
+
+/// Returns the output of an operator of float arrays.
+std::vector<float> Call(const std::string& op, const ParameterMap& parameters,
+                        std::vector<Array> inputs) {
+  const auto property = OperatorRegistry::Get().Create(op, parameters);
+  std::vector<TShape> in_shape, out_shape(1);
+  for (const Array& input : inputs) in_shape.push_back(input.shape);
+  EXPECT_TRUE(property->InferShape(&in_shape, &out_shape));
+  const std::vector<DType> types(inputs.size(), DType::kFloat32);
+  const auto made = property->CreateOperator(Device::Cpu(), in_shape, types);
+  Array out = {std::vector<float>(static_cast<size_t>(out_shape[0].Size())), out_shape[0]};
+  std::vector<TBlob> in;
+  for (Array& input : inputs) in.push_back(input.blob());
+  const TBlob outputs[] = {out.blob()};
+  const OpReqType req[] = {kWriteTo};
+  made->Forward({}, in, req, outputs);
+  return out.values;
+}
+/// Calls an operator of a float array and of indices.
 std::vector<float> Call(const std::string& op, const ParameterMap& parameters,
                         std::vector<float> data, const TShape& data_shape,
                         std::vector<float> indices, const TShape& index_shape) {
-  const auto property = OperatorRegistry::Get().Create(op, parameters);
-  std::vector<TShape> in_shape = {data_shape, index_shape}, out_shape(1);
-  EXPECT_TRUE(property->InferShape(&in_shape, &out_shape));
-  const DType types[] = {DType::kFloat32, DType::kFloat32};
-  const auto made = property->CreateOperator(Device::Cpu(), in_shape, types);
-  std::vector<float> out(static_cast<size_t>(out_shape[0].Size()));
-  const auto blob = [](std::vector<float>* values, const TShape& shape) {
-    return TBlob(values->data(), shape, DType::kFloat32, Device::Cpu());
-  };
-  const TBlob in[] = {blob(&data, data_shape), blob(&indices, index_shape)};
-  const TBlob outputs[] = {blob(&out, out_shape[0])};
-  const OpReqType req[] = {kWriteTo};
-  made->Forward({}, in, req, outputs);
-  return out;
+  return Call(op, parameters, {{std::move(data), data_shape}, {std::move(indices), index_shape}});
 }
 
 template <typename Function>
@@ -88,6 +101,16 @@ TEST(IndexValuesTest, PositionsOfSeveralDimensionsAreChecked) {
         Call("scatter_nd", {{"shape", "(2,)"}}, {5}, {1}, {2}, {1, 1});
       },
       {"index 2", "extent 2"});
+}
+
+TEST(IndexValuesTest, RowsThatAreReplacedAreThere) {
+  const auto replace = [](float row) {
+    return Call("_contrib_index_copy", {}, {{{1, 2, 3}, {3}}, {{row}, {1}}, {{9}, {1}}});
+  };
+  EXPECT_THAT(replace(1), ElementsAre(1, 9, 3));
+  for (const float wrong : {3.0f, -1.0f}) {
+    ExpectOutOfRange([&] { replace(wrong); }, {"element 0", "extent 3"});
+  }
 }
 
 TEST(IndexValuesTest, RanksFollowFromOtherRanks) {

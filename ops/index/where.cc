@@ -33,12 +33,14 @@ class WhereProperty final : public ParameterizedProperty<NoParameters> {
     TShape& x = (*in_shape)[1];
     TShape& y = (*in_shape)[2];
     TShape& out = (*out_shape)[0];
-    if (condition.ndim() == 0 || condition.ndim() > 1) {
+    // As in MXNet, the condition comes first: its rank decides about the rule.
+    if (!condition.known()) return false;
+    if (condition.ndim() != 1) {
       MergeEqualShapes(*this, {{"condition", &condition}, {"x", &x}, {"y", &y}, {"output", &out}});
-      return condition.known();
+      return true;
     }
     MergeEqualShapes(*this, {{"x", &x}, {"y", &y}, {"output", &out}});
-    if (!condition.rank_known() || !x.rank_known()) return false;
+    if (!x.rank_known()) return false;
     if (x.ndim() == 0) {
       throw InvalidArgument(TypeString(), ": condition has shape ", condition,
                             ", but x is a scalar");

@@ -61,6 +61,7 @@ OperatorRow Row() {
     integers.fills.resize(3, Fill::Integers(0, 9));
     integers.dtypes = {DType::kInt64, DType::kInt32, DType::kInt8, DType::kUint8};
   }
+  row.batch_follows_from_output = false;
   row.errors = {
       {.name = "other_shapes",
        .inputs = {{2, 3}, {2, 3}, {3, 2}},

@@ -172,8 +172,48 @@ OperatorRow Gemm2Row() {
   return row;
 }
 
+OperatorRow GemmRow() {
+  OperatorRow row;
+  row.name = "_linalg_gemm";
+  row.forward_tolerance = row.backward_tolerance = {.of_largest = true};
+  row.forward = [](const ParameterMap& parameters, const std::vector<Values>& in,
+                   std::vector<Values>* mutated) {
+    std::vector<Values> out = Forward(parameters, in, mutated);
+    const double beta = ParameterReader(parameters).Real("beta", 1);
+    for (index_t i = 0; i < out[0].size(); ++i) out[0][i] += beta * in[2][i];
+    return out;
+  };
+  row.backward = [](const ParameterMap& parameters, const std::vector<Values>& out_grad,
+                    const std::vector<Values>& in, const std::vector<Values>& out) {
+    std::vector<Values> grad = Backward(parameters, out_grad, in, out);
+    grad.push_back(out_grad[0]);
+    for (double& value : grad[2].data) value *= ParameterReader(parameters).Real("beta", 1);
+    return grad;
+  };
+  const auto add = [&row](const std::string& name, const ParameterMap& parameters, const TShape& a,
+                          const TShape& b, const TShape& c) {
+    row.cases.push_back(Case(name, parameters, a, b));
+    row.cases.back().inputs.push_back(c);
+  };
+  add("matrices", {}, {4, 5}, {5, 3}, {4, 3});
+  add("factors", {{"alpha", "-2"}, {"beta", "0.5"}}, {2, 4, 5}, {2, 5, 3}, {2, 4, 3});
+  add("without_c", {{"beta", "0"}}, {4, 5}, {5, 3}, {4, 3});
+  add("transposed", {{"transpose_a", "1"}, {"transpose_b", "1"}, {"beta", "-1"}}, {5, 4}, {3, 5},
+      {4, 3});
+  add("rows_first", {{"axis", "0"}, {"beta", "3"}}, {4, 2, 3}, {3, 2, 5}, {4, 2, 5});
+  add("nothing_to_sum", {}, {2, 0}, {0, 3}, {2, 3});
+  add("no_rows", {}, {0, 2}, {2, 3}, {0, 3});
+  row.errors = {
+      {.name = "other_c", .inputs = {{2, 3}, {3, 4}, {2, 5}}, .words = {"(2,5)", "4"}},
+      {.name = "vectors", .inputs = {{3}, {3}, {3}}, .words = {"A", "(3,)", "at least 2"}},
+      {.name = "beta_is_text", .parameters = {{"beta", "two"}}, .words = {"beta", "two"}},
+  };
+  return row;
+}
+
 const RowRegistration kBatchDot(BatchDotRow());
 const RowRegistration kGemm2(Gemm2Row());
+const RowRegistration kGemm(GemmRow());
 
 }  // namespace
 }  // namespace tessera::ops_testing

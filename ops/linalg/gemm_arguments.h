@@ -27,7 +27,12 @@ struct GemmProducts {
 template <typename T>
 GemmProducts<T> ProductsOf(const MatrixBatch& a, const MatrixBatch& b, const MatrixBatch& c,
                            double alpha, bool add) {
-  const auto row_stride = [](const MatrixBatch& x) { return x.inner * x.columns; };
+  const auto row_stride = [](const MatrixBatch& x) {
+    return x.row_stride != 0 ? x.row_stride : x.inner * x.columns;
+  };
+  const auto inner_stride = [](const MatrixBatch& x) {
+    return x.inner_stride != 0 ? x.inner_stride : x.columns;
+  };
   GemmProducts<T> products{.first = {.transpose_a = a.transposed,
                                      .transpose_b = b.transposed,
                                      .m = c.rows,
@@ -42,9 +47,9 @@ GemmProducts<T> ProductsOf(const MatrixBatch& a, const MatrixBatch& b, const Mat
                                      .c = static_cast<T*>(c.data),
                                      .ldc = row_stride(c)},
                            .batch = {.count = c.inner,
-                                     .stride_a = a.columns,
-                                     .stride_b = b.columns,
-                                     .stride_c = c.columns},
+                                     .stride_a = inner_stride(a),
+                                     .stride_b = inner_stride(b),
+                                     .stride_c = inner_stride(c)},
                            .outer = {.count = c.outer,
                                      .stride_a = a.rows * row_stride(a),
                                      .stride_b = b.rows * row_stride(b),

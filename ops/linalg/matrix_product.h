@@ -26,6 +26,10 @@ struct MatrixBatch {
   index_t inner = 1;
   index_t columns = 1;
   bool transposed = false;  ///< whether a product reads or writes each matrix transposed
+  /// Distances of elements, where the array has gaps or another order of its axes: from row to row,
+  /// and from each inner matrix to the next. 0 is the distance in a dense array.
+  index_t row_stride = 0;
+  index_t inner_stride = 0;
 
   /// Returns the batch of the elements at `blob`.
   MatrixBatch At(const TBlob& blob) const;

@@ -68,6 +68,9 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
     }
     MergeShape(*this, "output", &(*out_shape)[0], out);
     data[0] = (*out_shape)[0][0];
+    for (int i = 2; i < rank; ++i) {
+      if (data[i] == TShape::kUnknown) data[i] = ExtentOf(w, i, (*out_shape)[0]);
+    }
     return data.known();
   }
 
@@ -93,6 +96,19 @@ class ConvolutionProperty final : public ParameterizedProperty<ConvolutionParame
   }
 
  private:
+  /// Returns the extent of data's axis `i`, which the number of positions tells if the stride is 1.
+  index_t ExtentOf(const ConvolutionWindow& w, int i, const TShape& out) const {
+    const size_t axis = static_cast<size_t>(3 - out.ndim() + i);
+    if (out[i] == TShape::kUnknown || w.stride[axis] != 1) return TShape::kUnknown;
+    const index_t extent = out[i] + (w.kernel[axis] - 1) * w.dilate[axis] - 2 * w.pad[axis];
+    if (extent < 0) {
+      throw InvalidArgument(TypeString(), ": no data gives an output of shape ", out,
+                            " with kernel=", param_.kernel, ", pad=", param_.pad,
+                            " and dilate=", param_.dilate);
+    }
+    return extent;
+  }
+
   void CheckParameters() override {
     RequireKernelRank(TypeString(), param_.kernel);
     static_cast<void>(ConvolutionWindow(TypeString(), param_));

@@ -364,6 +364,40 @@ class Products {
     StoreSums(sums, chunks, add, grad);
   }
 
+  void UnpackImages(const void* image, bool add, void* columns) const {
+    const index_t rows = g_.batch * g_.groups * rows_;
+    const bool in_place = direct_ && !add;
+    ParallelFor(rows, StepsPerTask(positions_), [&](index_t begin, index_t end) {
+      std::vector<A> converted(At(direct_ ? 0 : image_size_)), line(At(in_place ? 0 : positions_));
+      const A* plane = nullptr;
+      for (index_t row = begin; row < end; ++row) {
+        const index_t tap = row % taps_;
+        if (row == begin || tap == 0) {
+          plane = Converted(image, row / taps_ * image_size_, image_size_, converted.data());
+        }
+        A* const out = in_place ? static_cast<A*>(columns) + row * positions_ : line.data();
+        UnpackRow(plane, TapOffset(tap), AllPositions(), out);
+        if (!in_place) StoreRow(out, positions_, add, dtype_, Element(columns, row * positions_));
+      }
+    });
+  }
+
+  void PackImages(const void* columns, bool add, void* image) const {
+    const index_t planes = g_.batch * g_.groups * g_.channels;
+    ParallelFor(planes, StepsPerTask(taps_ * positions_), [&](index_t begin, index_t end) {
+      std::vector<A> converted(At(direct_ ? 0 : positions_)), plane(At(image_size_));
+      for (index_t p = begin; p < end; ++p) {
+        std::fill(plane.begin(), plane.end(), A(0));
+        for (index_t tap = 0; tap < taps_; ++tap) {
+          const A* const row =
+              Converted(columns, (p * taps_ + tap) * positions_, positions_, converted.data());
+          PackRow(row, TapOffset(tap), AllPositions(), plane.data());
+        }
+        StoreRow(plane.data(), image_size_, add, dtype_, Element(image, p * image_size_));
+      }
+    });
+  }
+
  private:
   static constexpr index_t kSize = sizeof(A);
   static constexpr size_t At(index_t i) { return static_cast<size_t>(i); }
@@ -798,6 +832,18 @@ void ConvolutionLoops::WeightGradient(const void* image, const void* result, OpR
   WithProducts(geometry_, dtype_, &memory_, [&](const auto& products) {
     products.WeightGradient(image, result, req == kAddTo, weight_grad);
   });
+}
+
+void ConvolutionLoops::Unpack(const void* image, OpReqType req, void* columns) {
+  if (req == kNullOp) return;
+  WithProducts(geometry_, dtype_, &memory_,
+               [&](const auto& products) { products.UnpackImages(image, req == kAddTo, columns); });
+}
+
+void ConvolutionLoops::Pack(const void* columns, OpReqType req, void* image) {
+  if (req == kNullOp) return;
+  WithProducts(geometry_, dtype_, &memory_,
+               [&](const auto& products) { products.PackImages(columns, req == kAddTo, image); });
 }
 
 void SumByChannel(const TBlob& data, OpReqType req, const TBlob& sums) {

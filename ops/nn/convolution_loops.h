@@ -60,6 +60,13 @@ class ConvolutionLoops {
   /// Computes the sum over images and positions of result * image for each weight.
   void WeightGradient(const void* image, const void* result, OpReqType req, void* weight_grad);
 
+  /// Writes the windows as columns (batch, groups * channels * taps, positions): columns[n][c,
+  /// t][o] = image[n][c][o * stride + t * dilate - pad], 0 outside. Needs no workspace.
+  void Unpack(const void* image, OpReqType req, void* columns);
+  /// Computes the transpose, image from columns: each element is added to that which it came from.
+  /// Needs no workspace.
+  void Pack(const void* columns, OpReqType req, void* image);
+
  private:
   const ConvolutionGeometry geometry_;
   const DType dtype_;

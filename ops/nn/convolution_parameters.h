@@ -51,9 +51,11 @@ struct ConvolutionParameters {
   static void Declare(ParameterSchema<ConvolutionParameters>& schema) { DeclareShared(schema); }
 };
 
-/// The window that the parameters describe. Throws what ReadWindow throws.
+/// The window that parameters with kernel, stride, dilate and pad describe. Throws what ReadWindow
+/// throws.
 struct ConvolutionWindow {
-  ConvolutionWindow(std::string_view op, const ConvolutionParameters& p)
+  template <typename Parameters>
+  ConvolutionWindow(std::string_view op, const Parameters& p)
       : kernel(ReadWindow(op, "kernel", p.kernel, p.kernel, 1, 1)),
         stride(ReadWindow(op, "stride", p.stride, p.kernel, 1, 1)),
         dilate(ReadWindow(op, "dilate", p.dilate, p.kernel, 1, 1)),

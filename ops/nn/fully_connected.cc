@@ -52,13 +52,14 @@ class FullyConnectedProperty final : public ParameterizedProperty<FullyConnected
     TShape& weight = (*in_shape)[1];
     TShape& out = (*out_shape)[0];
     if (!param_.no_bias) MergeShape(*this, "bias", &(*in_shape)[2], {param_.num_hidden});
-    MergeShape(*this, "weight", &weight, {param_.num_hidden, TShape::kUnknown});
     if (param_.flatten) {
       MergeShape(*this, "output", &out, {TShape::kUnknown, param_.num_hidden});
     } else if (!data.rank_known() && out.rank_known()) {
       data = TShape::OfRank(out.ndim());
     }
+    // Before data's rank is known, nothing is told of weight, as in MXNet.
     if (!data.rank_known()) return false;
+    MergeShape(*this, "weight", &weight, {param_.num_hidden, TShape::kUnknown});
     if (data.ndim() == 0) {
       throw InvalidArgument(TypeString(), ": data is a scalar, expected at least one dimension");
     }

@@ -7,9 +7,9 @@
 //   selu   l (x > 0 ? x : a (exp(x) - 1))                             l or l a exp(x)
 //   gelu   x P(x), P the normal distribution's                        P(x) + x p(x)
 //
-// gamma is a vector along axis 1, or of one element, or broadcasts to data; its gradient is the sum
-// of g x where x <= 0. rrelu has a second output, `mask`, with the factors m; outside of training
-// m is (lower_bound + upper_bound) / 2.
+// gamma is a vector along axis 1, or of one element, or a matrix along axes 0 and 1, or broadcasts
+// to data; its gradient is the sum of g x where x <= 0. rrelu has a second output, `mask`, with the
+// factors m; outside of training m is (lower_bound + upper_bound) / 2.
 //
 // Shapes: any; out and mask like data. Types: float32, float64, float16, bfloat16.
 #include <algorithm>
@@ -59,6 +59,16 @@ constexpr double kSeluScale = 1.0507009873554805;
 
 constexpr double kInverseRootOfTwoPi = 0.3989422804014327;
 
+/// Returns whether an extent can be broadcast to another one; an unknown one can.
+bool Fits(index_t small, index_t large) {
+  return small == 1 || small == large || small == TShape::kUnknown || large == TShape::kUnknown;
+}
+
+/// Returns whether gamma is a matrix along data's axes 0 and 1.
+bool LiesInFront(const TShape& gamma, const TShape& data) {
+  return gamma.ndim() == 2 && data.ndim() > 2 && Fits(gamma[0], data[0]) && Fits(gamma[1], data[1]);
+}
+
 class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters> {
  public:
   std::vector<std::string> ListArguments() const override {
@@ -95,7 +105,7 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
           out[1] = gamma[0];
         }
       }
-    } else if (!Broadcasts(gamma, data)) {
+    } else if (!LiesInFront(gamma, data) && !Broadcasts(gamma, data)) {
       throw InvalidArgument(TypeString(), ": gamma has shape ", gamma, ", expected (", channels,
                             ",), (1,) or a shape that broadcasts to that of data, ", data);
     }
@@ -192,8 +202,7 @@ class LeakyReLUProperty final : public ParameterizedProperty<LeakyReLUParameters
   static bool Broadcasts(const TShape& gamma, const TShape& data) {
     if (gamma.ndim() > data.ndim()) return false;
     for (int i = 1; i <= gamma.ndim(); ++i) {
-      const index_t small = gamma[gamma.ndim() - i], large = data[data.ndim() - i];
-      if (small != 1 && small != large && small >= 0 && large >= 0) return false;
+      if (!Fits(gamma[gamma.ndim() - i], data[data.ndim() - i])) return false;
     }
     return true;
   }
@@ -385,6 +394,11 @@ class LeakyReLUOperator final : public Operator {
  private:
   /// Returns gamma with a shape that broadcasts to that of data.
   static TBlob Gamma(const TBlob& gamma, const TShape& data) {
+    if (LiesInFront(gamma.shape_, data)) {
+      TShape shape = TShape::OfRank(data.ndim());
+      for (int i = 0; i < shape.ndim(); ++i) shape[i] = i < 2 ? gamma.shape_[i] : 1;
+      return gamma.reshape(shape);
+    }
     if (gamma.shape_.ndim() != 1 || data.ndim() < 3) return gamma;
     TShape shape = TShape::OfRank(data.ndim() - 1);
     for (int i = 0; i < shape.ndim(); ++i) shape[i] = i == 0 ? gamma.shape_[0] : 1;

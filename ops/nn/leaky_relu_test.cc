@@ -22,6 +22,7 @@ index_t SlopeIndex(const TShape& gamma, const TShape& data, index_t i) {
   if (gamma.ndim() == 1 && gamma[0] == 1) return 0;
   const index_t channel_size = data.ProdShape(2, data.ndim());
   if (gamma.ndim() == 1) return i / channel_size % data[1];
+  if (data.ndim() > 2 && gamma[0] == data[0] && gamma[1] == data[1]) return i / channel_size;
   index_t index = 0, stride = 1;
   for (int d = data.ndim() - 1, g = gamma.ndim() - 1; g >= 0; --d, --g) {
     if (gamma[g] != 1) index += i % data[d] * stride;
@@ -72,6 +73,7 @@ OperatorRow Row() {
   add("prelu_vector", prelu, {{5}, {1}});
   add("prelu_one_slope", prelu, {{2, 3, 4}, {1}}).shapes_follow_from_first = false;
   add("prelu_broadcast", prelu, {{2, 3, 4}, {3, 1}}).shapes_follow_from_first = false;
+  add("prelu_in_front", prelu, {{3, 4, 2, 2}, {3, 4}}).shapes_follow_from_first = false;
   add("prelu_of_nothing", prelu, {{0, 3, 2}, {3}});
   add("rrelu", {{"act_type", "rrelu"}, {"lower_bound", "0.25"}, {"upper_bound", "0.25"}}, {{3, 7}});
   add("leaky_without_bounds", {{"act_type", "leaky"}, {"lower_bound", "0.5"}}, {{3, 7}});

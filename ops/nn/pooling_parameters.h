@@ -2,6 +2,7 @@
 #define TESSERA_OPS_NN_POOLING_PARAMETERS_H_
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -48,7 +49,9 @@ struct PoolingParameters {
                    {"same", PoolConvention::kSame}},
                   "whether a last, partial window counts");
     schema.Optional("stride", &P::stride, "distance between windows; 1 if left out");
-    schema.Optional("pad", &P::pad, "padding on every side; 0 if left out");
+    schema.Optional(
+        "pad", &P::pad,
+        "padding on every side; 0 if left out; further axes than the kernel's are not read");
     schema.Optional("p_value", &P::p_value, "the power of lp: 1, 2 or 3");
     schema.Optional("count_include_pad", &P::count_include_pad,
                     "whether an average divides by padding too; True if None");
@@ -70,9 +73,15 @@ struct PoolingWindow {
     if (p.global_pool) return Global(image);
     PoolingWindow w = {.kernel = ReadWindow(op, "kernel", p.kernel, p.kernel, 1, 1),
                        .stride = ReadWindow(op, "stride", p.stride, p.kernel, 1, 1),
-                       .pad = ReadWindow(op, "pad", p.pad, p.kernel, 0, 0)};
+                       .pad = ReadWindow(op, "pad", PadOf(p), p.kernel, 0, 0)};
     w.CountPositions(op, image, p.pooling_convention);
     return w;
+  }
+  /// Returns the padding along the kernel's axes. A longer tuple's other entries count for nothing,
+  /// as in MXNet.
+  static TShape PadOf(const PoolingParameters& p) {
+    if (p.pad.ndim() <= p.kernel.ndim()) return p.pad;
+    return TShape(std::span<const index_t>(p.pad.begin(), static_cast<size_t>(p.kernel.ndim())));
   }
   /// Returns one window over the whole image.
   static PoolingWindow Global(const WindowExtents& image) {

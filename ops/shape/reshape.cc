@@ -437,6 +437,30 @@ class CopyProperty final : public SameShapeProperty<NoParameters> {
 const bool kCopy = RegisterMove<CopyProperty>(
     TESSERA_TABLE_PLACE, "_copy", "The same elements in another array.", MoveFirst, MoveFirst);
 
+class IdentityLikeProperty final : public ReshapingProperty<NoParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {"lhs", "rhs"}; }
+  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    TShape &lhs = (*in_shape)[0], &rhs = (*in_shape)[1], &out = (*out_shape)[0];
+    MergeShape(*this, "rhs", &rhs, lhs);
+    MergeShape(*this, "output", &out, rhs);
+    MergeShape(*this, "lhs", &lhs, out);
+    MergeShape(*this, "rhs", &rhs, out);
+    return lhs.known();
+  }
+  bool InferType(std::vector<DType>* in_type, std::vector<DType>* out_type) const override {
+    ops_internal::MergeType(*this, "output", &(*out_type)[0], (*in_type)[0]);
+    ops_internal::MergeType(*this, "lhs", &(*in_type)[0], (*out_type)[0]);
+    if ((*in_type)[1] == DType::kUnknown) (*in_type)[1] = (*in_type)[0];
+    return (*in_type)[0] != DType::kUnknown;
+  }
+};
+
+const bool kIdentityLike = RegisterMove<IdentityLikeProperty>(
+    TESSERA_TABLE_PLACE, "_identity_with_attr_like_rhs",
+    "lhs itself, whose shape is that of rhs if it is not known otherwise.", MoveFirst, MoveFirst);
+
 class BlockGradProperty final : public SameShapeProperty<NoParameters> {
  public:
   bool ArgumentHasGradient(int) const override { return false; }

@@ -273,6 +273,25 @@ const RowRegistration kCopy({.name = "_copy",
                              .shapes_follow_from_output = true,
                              .takes_integers = true});
 
+const RowRegistration kIdentityLike({
+    .name = "_identity_with_attr_like_rhs",
+    .cases = {{.name = "rank_2",
+               .inputs = {{3, 4}, {3, 4}},
+               .dtypes = MovedDTypes(),
+               .fixed_types = {DType::kUnknown, DType::kInt32}},
+              {.name = "rank_0",
+               .inputs = {TShape::OfRank(0), TShape::OfRank(0)},
+               .fixed_types = {DType::kUnknown, DType::kInt32}},
+              {.name = "empty",
+               .inputs = {{2, 0}, {2, 0}},
+               .fixed_types = {DType::kUnknown, DType::kInt32}}},
+    .forward = [](const ParameterMap&, const std::vector<Values>& in,
+                  std::vector<Values>*) { return std::vector<Values>{in[0]}; },
+    .shapes_follow_from_output = true,
+    .takes_integers = true,
+    .errors = {{.name = "other_shape", .inputs = {{2, 3}, {2, 4}}, .words = {"rhs", "(2,4)"}}},
+});
+
 const RowRegistration kBlockGrad({.name = "BlockGrad",
                                   .cases = SameShapeCases({}),
                                   .forward = Same,

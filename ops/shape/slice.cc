@@ -15,7 +15,6 @@ namespace tessera {
 namespace {
 
 using ops_internal::AxisPosition;
-using ops_internal::AxisPositions;
 using ops_internal::InferSameShape;
 using ops_internal::Move;
 using ops_internal::MoveCall;
@@ -301,7 +300,8 @@ class SliceLikeProperty final : public MoveProperty<SliceLikeParameters> {
                             "; expected one rank");
     }
     std::vector<bool> taken(static_cast<size_t>(data.ndim()), param_.axes.empty());
-    for (const int axis : AxisPositions(*this, "axes", param_.axes, data.ndim())) {
+    for (const int64_t given : param_.axes) {  // MXNet takes one axis several times too
+      const int axis = AxisPosition(*this, "axes", given, data.ndim());
       if (axis >= like.ndim()) {
         throw InvalidArgument(TypeString(), ": shape_like has shape ", like,
                               ", expected a dimension ", axis, ", which parameter axes names");

@@ -204,6 +204,11 @@ const RowRegistration kSliceLike({
              .inputs = {{4, 3, 5}, {2, 7}},
              .fixed_types = {DType::kUnknown, DType::kInt32},
              .shapes_follow_from_first = false},
+            {.name = "one_axis_twice",
+             .parameters = {{"axes", "(1,0,-2)"}},
+             .inputs = {{4, 3, 5}, {2, 2}},
+             .fixed_types = {DType::kUnknown, DType::kInt32},
+             .shapes_follow_from_first = false},
         },
     .forward =
         [](const ParameterMap& parameters, const std::vector<Values>& in, std::vector<Values>*) {

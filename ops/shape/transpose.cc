@@ -213,6 +213,14 @@ bool InferBlocks(const OperatorProperty& property, index_t b, std::string_view d
     known[axis] = product;
     MergeShape(property, name, multiple, known);
   };
+  for (int axis = 1; axis < 4; ++axis) {
+    for (const auto& [name, shape] : {std::pair(deep_name, deep), std::pair(wide_name, wide)}) {
+      if ((*shape)[axis] == 0) {
+        throw InvalidArgument(property.TypeString(), ": ", name, " has shape ", *shape,
+                              ", expected at least one element in dimension ", axis);
+      }
+    }
+  }
   meet(0, deep_name, deep, wide, 1);
   meet(1, deep_name, deep, wide, b * b);
   meet(2, wide_name, wide, deep, b);

@@ -127,7 +127,7 @@ const RowRegistration kDepthToSpace({
              .dtypes = MovedDTypes()},
             {.name = "three", .parameters = {{"block_size", "3"}}, .inputs = {{1, 9, 1, 2}}},
             {.name = "one", .parameters = {{"block_size", "1"}}, .inputs = {{1, 3, 2, 2}}},
-            {.name = "empty", .parameters = {{"block_size", "2"}}, .inputs = {{2, 4, 0, 3}}},
+            {.name = "no_images", .parameters = {{"block_size", "2"}}, .inputs = {{0, 4, 2, 3}}},
         },
     .forward =
         [](const ParameterMap& parameters, const std::vector<Values>& in, std::vector<Values>*) {
@@ -150,6 +150,10 @@ const RowRegistration kDepthToSpace({
              .parameters = {{"block_size", "2"}},
              .inputs = {{8, 2, 3}},
              .words = {"(8,2,3)"}},
+            {.name = "no_pixels",
+             .parameters = {{"block_size", "2"}},
+             .inputs = {{2, 4, 0, 3}},
+             .words = {"data", "(2,4,0,3)", "dimension 2"}},
         },
 });
 
@@ -161,7 +165,7 @@ const RowRegistration kSpaceToDepth({
              .parameters = {{"block_size", "2"}},
              .inputs = {{2, 2, 4, 6}},
              .dtypes = MovedDTypes()},
-            {.name = "empty", .parameters = {{"block_size", "2"}}, .inputs = {{2, 1, 0, 6}}},
+            {.name = "no_images", .parameters = {{"block_size", "2"}}, .inputs = {{0, 1, 4, 6}}},
         },
     .forward =
         [](const ParameterMap& parameters, const std::vector<Values>& in, std::vector<Values>*) {

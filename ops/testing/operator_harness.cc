@@ -78,6 +78,7 @@ class OperatorHarness::Call {
       requested_.push_back(resources_.back().get());
     }
     return {.is_train = options_.is_train,
+            .needs_gradient = true,
             .stream = harness_.device_->stream(),
             .requested = requested_};
   }

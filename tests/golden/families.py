@@ -4,18 +4,23 @@ from typing import Callable, Dict, List
 
 import numpy as np
 
+import cases_ctc
 import cases_index
 import cases_linalg
 import cases_loss
+import cases_matrices
 import cases_moments
 import cases_nn
 import cases_norm
 import cases_optimizer
 import cases_order
+import cases_positions
 import cases_random
+import cases_regions
 import cases_rnn
 import cases_sequence
 import cases_shape
+import cases_vision
 import cases_windows
 from case import Case, Shape, no_gradients  # pylint: disable=unused-import; families elsewhere take them from here
 
@@ -108,19 +113,24 @@ def reduce() -> List[Case]:
 
 
 FAMILIES: Dict[str, Callable[[], List[Case]]] = {
+    **cases_ctc.FAMILIES,
     "elemwise": elemwise,
     "index": cases_index.index,
     "linalg": cases_linalg.linalg,
     "loss": cases_loss.loss,
+    **cases_matrices.FAMILIES,
     **cases_moments.FAMILIES,
     "nn": cases_nn.nn,
     "norm": cases_norm.norm,
     "optimizer": cases_optimizer.optimizer,
     **cases_order.FAMILIES,
+    **cases_positions.FAMILIES,
     "random": cases_random.random,
+    **cases_regions.FAMILIES,
     "reduce": reduce,
     "rnn": cases_rnn.rnn,
     **cases_sequence.FAMILIES,
     "shape": cases_shape.shape,
+    **cases_vision.FAMILIES,
     **cases_windows.FAMILIES,
 }

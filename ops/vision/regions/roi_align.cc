@@ -1,0 +1,168 @@
+// _contrib_ROIAlign: means over the cells into which regions of images are divided, of values
+// between pixels by linear interpolation.
+//
+//   out[r][c][i][j] = the mean over the points of cell (i, j) of data[sample][c] at (y, x)
+//   d data = each gradient times the points' weights / the number of points, to the pixels
+//
+// A row of rois is (sample, left, top, right, bottom) in coordinates that spatial_scale takes to
+// pixels; `aligned` shifts them by half a pixel, and else a region is at least one pixel high and
+// wide. A cell has sample_ratio points along each axis, or one for each pixel begun, evenly spaced.
+// Points more than a pixel outside are 0. With position_sensitive, cell (i, j) of channel c reads
+// channel (c, i, j) of data. A region of a negative sample, or without height or width, gives 0; a
+// sample that data does not have throws Error(kOutOfRange). rois have no gradient. Shapes: data
+// (samples, channels, height, width), rois (regions, 5), out (regions, channels, pooled_size).
+// Types: float32, float64, float16, bfloat16; the last two are computed in float32. Runs on the
+// CPU. He et al., Mask R-CNN, 2017, section 3.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tessera/ops/gradient_formula.h"
+#include "tessera/ops/norm/row_call.h"
+#include "tessera/ops/typed_operator.h"
+#include "tessera/ops/vision/elements.h"
+#include "tessera/ops/vision/regions/region_means.h"
+#include "tessera/ops/vision/regions/regions.h"
+
+#if !defined(TESSERA_XPU_GPU)
+
+namespace tessera {
+namespace {
+
+using namespace ops_internal;  // NOLINT: regions and registration
+
+struct RoiAlignParameters : RegionParameters {
+  int64_t sample_ratio = -1;
+  bool position_sensitive = false;
+  bool aligned = false;
+
+  static void Declare(ParameterSchema<RoiAlignParameters>& schema) {
+    using P = RoiAlignParameters;
+    DeclareShared(schema);
+    schema.Optional("sample_ratio", &P::sample_ratio,
+                    "points of a cell along an axis; 0 or less: one for each pixel begun");
+    schema.Range(-(1 << 16), 1 << 16);
+    schema.Optional("position_sensitive", &P::position_sensitive,
+                    "whether each cell reads a channel of its own");
+    schema.Optional("aligned", &P::aligned, "whether coordinates are shifted by half a pixel");
+  }
+  index_t Size() const { return pooled_size[0] * pooled_size[1]; }
+};
+
+class RoiAlignProperty final : public ParameterizedProperty<RoiAlignParameters> {
+ public:
+  std::vector<std::string> ListArguments() const override { return {"data", "rois"}; }
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    return InferRegions(*this, param_.pooled_size, param_.position_sensitive ? param_.Size() : 1,
+                        in_shape, &(*out_shape)[0]);
+  }
+  bool ArgumentHasGradient(int argument) const override { return argument == 0; }
+  std::vector<int> DeclareBackwardDependency(std::span<const int> out_grad,
+                                             std::span<const int> in_data,
+                                             std::span<const int>) const override {
+    return {out_grad[0], in_data[1]};
+  }
+  bool BuildGradient(GradientBuilder* builder) const override {
+    return BuildLinearGradient(*this, builder);
+  }
+
+ private:
+  void CheckParameters() override { param_.Check(TypeString()); }
+};
+
+/// Returns the weights of each of `count` cells of [begin, begin + length) in `extent` pixels.
+template <typename T>
+std::vector<CellWeights<T>> WeighCells(T begin, T length, index_t count, int64_t ratio,
+                                       index_t extent) {
+  std::vector<CellWeights<T>> cells(static_cast<size_t>(count));
+  const T size = length / static_cast<T>(count);
+  const T points = ratio > 0 ? static_cast<T>(ratio) : std::ceil(size);
+  if (!(size > 0) || !std::isfinite(size) || !std::isfinite(begin) || extent == 0) return cells;
+  const T end = static_cast<T>(extent), step = size / points;
+  for (index_t cell = 0; cell < count; ++cell) {
+    const T start = begin + static_cast<T>(cell) * size;
+    // Points before -1 or behind the extent count, but are 0.
+    const T first = std::floor((-1 - start) / step) - 1;
+    const T last = std::ceil((end - start) / step) + 1;
+    const T skipped = std::max(first, T(0)), near = std::min(last, points) - skipped;
+    for (index_t i = 0; static_cast<T>(i) < near; ++i) {
+      T place = start + (skipped + static_cast<T>(i) + T(0.5)) * step;
+      if (!(place >= -1 && place <= end)) continue;
+      place = std::max(place, T(0));
+      const index_t pixel = std::min(static_cast<index_t>(place), extent - 1);
+      const T rest = pixel == extent - 1 ? T(0) : place - static_cast<T>(pixel);
+      cells[static_cast<size_t>(cell)].Add(pixel, (1 - rest) / points);
+      if (rest > 0) cells[static_cast<size_t>(cell)].Add(pixel + 1, rest / points);
+    }
+  }
+  return cells;
+}
+
+class RoiAlignOperator final : public Operator {
+ public:
+  explicit RoiAlignOperator(const RoiAlignParameters& param) : param_(param) {}
+
+  void Forward(const OpContext&, std::span<const TBlob> in_data, std::span<const OpReqType> req,
+               std::span<const TBlob> out_data) override {
+    if (req[0] == kNullOp || out_data[0].shape_.Size() == 0) return;
+    VisitComputedIn(ComputedInReal(out_data[0].type_flag_), [&](auto one) {
+      using T = decltype(one);
+      const TShape& shape = in_data[0].shape_;
+      RegionMeans(Weigh<T>(in_data[1], shape), Channels(), Elements<T>(in_data[0]).data(), shape,
+                  req[0], out_data[0]);
+    });
+  }
+
+  void Backward(const OpContext&, std::span<const TBlob> out_grad, std::span<const TBlob> in_data,
+                std::span<const TBlob>, std::span<const OpReqType> req,
+                std::span<const TBlob> in_grad) override {
+    if (req[0] == kNullOp || in_grad[0].shape_.Size() == 0) return;
+    VisitComputedIn(ComputedInReal(in_grad[0].type_flag_), [&](auto one) {
+      using T = decltype(one);
+      RegionMeansGradient(Weigh<T>(in_data[1], in_grad[0].shape_), Channels(),
+                          Elements<T>(out_grad[0]).data(), out_grad[0].shape_[1], req[0],
+                          in_grad[0]);
+    });
+  }
+
+ private:
+  CellChannels Channels() const {
+    CellChannels channels;
+    channels.of_cell.resize(static_cast<size_t>(param_.Size()), 0);
+    if (param_.position_sensitive) {
+      channels.stride = param_.Size();
+      std::iota(channels.of_cell.begin(), channels.of_cell.end(), index_t{0});
+    }
+    return channels;
+  }
+
+  template <typename T>
+  std::vector<WeightedRegion<T>> Weigh(const TBlob& rois, const TShape& data) const {
+    const TShape& pooled = param_.pooled_size;
+    const T shift = param_.aligned ? T(0.5) : T(0);
+    const auto length = [this](T from, T to) {
+      return param_.aligned ? to - from : std::max(to - from, T(1));
+    };
+    std::vector<WeightedRegion<T>> regions;
+    for (const Region<T>& r : ReadRegions<T>(rois, data[0], param_.spatial_scale)) {
+      regions.push_back({r.sample,
+                         WeighCells(r.top - shift, length(r.top, r.bottom), pooled[0],
+                                    param_.sample_ratio, data[2]),
+                         WeighCells(r.left - shift, length(r.left, r.right), pooled[1],
+                                    param_.sample_ratio, data[3])});
+    }
+    return regions;
+  }
+
+  const RoiAlignParameters param_;
+};
+
+[[maybe_unused]] const bool kRegistered = RegisterTypedOperator<RoiAlignProperty, RoiAlignOperator>(
+    TESSERA_TABLE_PLACE, "_contrib_ROIAlign", "Means over the cells of regions of images.");
+
+}  // namespace
+}  // namespace tessera
+
+#endif  // !TESSERA_XPU_GPU
