@@ -104,11 +104,12 @@ class GraphWriter {
 
 }  // namespace
 
-std::string WriteJson(const std::vector<NodeEntry>& heads) {
+std::string WriteJson(const std::vector<NodeEntry>& heads, bool numpy_shape) {
   std::string text = "{\n";
   GraphWriter(&text).Write(heads, "  ");
-  absl::StrAppend(&text, ",\n  \"attrs\": {\"mxnet_version\": [\"int\", ", kFormatVersion,
-                  "]}\n}\n");
+  absl::StrAppend(&text, ",\n  \"attrs\": {\"mxnet_version\": [\"int\", ", kFormatVersion, "]");
+  if (numpy_shape) absl::StrAppend(&text, ", \"is_np_shape\": [\"int\", 1]");
+  absl::StrAppend(&text, "}\n}\n");
   return text;
 }
 

@@ -79,6 +79,7 @@ class ProgramBuilder {
     }
     for (const int head : graph_.heads()) ++readers_[At(head)];
     program_.devices = {options.device};
+    keeps_unread_ = options.keeps_unread;
   }
 
   Program Build(const GraphShapes& shapes, const GraphTypes& types) {
@@ -288,13 +289,18 @@ class ProgramBuilder {
     for (int k = 0; k < graph_.NumOutputs(i); ++k) {
       const int entry = graph_.EntryId(i, k);
       int& value = value_[At(entry)];
-      const bool wanted = readers_[At(entry)] > 0;
+      const bool wanted = readers_[At(entry)] > 0 || (keeps_unread_ && HasOutput(node, k));
       if (wanted && value == kNoValue) value = AddValue(ValueKind::kIntermediate, 0, i, entry);
       step.outputs.push_back(value);
       step.req.push_back(wanted ? request_[At(entry)] : kNullOp);
     }
     step.req.insert(step.req.end(), step.mutated.size(), kWriteInplace);
     program_.steps.push_back(std::move(step));
+  }
+
+  /// Returns whether a node computes that output: gradients exist of some inputs alone.
+  static bool HasOutput(const Node& node, int output) {
+    return node.forward == nullptr || node.forward->property->ArgumentHasGradient(output);
   }
 
   void SetInputTypes(int i, Step* step) const {
@@ -340,6 +346,7 @@ class ProgramBuilder {
   GraphShapes shapes_;
   GraphTypes types_;
   Program program_;
+  bool keeps_unread_ = false;       // see ProgramOptions
   std::vector<int> value_;          // of each entry
   std::vector<int> readers_;        // of each entry, heads included
   std::vector<OpReqType> request_;  // of each entry

@@ -100,6 +100,8 @@ struct ProgramOptions {
   std::function<ProgramGraph(const std::vector<NodeEntry>& heads,
                              const std::vector<NodeEntry>& wanted)>
       passes = nullptr;
+  /// Computes results and gradients that nothing reads, too, to be looked at.
+  bool keeps_unread = false;
 };
 
 /// Creates a step for each operator of the graph with these heads, in the graph's order, and, if

@@ -12,6 +12,7 @@
 #include "tessera/engine/engine.h"
 #include "tessera/graph/node.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/storage/shared_file.h"
 #include "tessera/storage/storage.h"
 
 namespace tessera {
@@ -23,6 +24,8 @@ class NDArray::Chunk {
   Chunk(int64_t size_bytes, Device device, bool delay_alloc, std::string_view tag);
   /// Uses memory that `owner` keeps alive, or the caller if it is null.
   Chunk(void* external, int64_t size_bytes, Device device, std::shared_ptr<void> owner);
+  /// Uses a file as memory of Device::CpuShared().
+  explicit Chunk(std::shared_ptr<SharedFile> file);
   /// Frees the memory. Operations that hold an array hold its chunk; if others may pend, an
   /// operation that writes the variable frees it.
   ~Chunk();
@@ -31,6 +34,8 @@ class NDArray::Chunk {
 
   int64_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
+  /// Returns the file that is the memory, or null for other memory.
+  const std::shared_ptr<SharedFile>& file() const { return file_; }
   /// Returns the variable of this process's engine. Throws Error(kFailedPrecondition) in the child
   /// of a fork during which the memory was written, and rethrows the error of an earlier operation
   /// that no wait has reported.
@@ -54,6 +59,9 @@ class NDArray::Chunk {
     }
   }
 
+  /// Replaces external memory by a copy in memory of its own. Requires: no operation uses it.
+  void CopyExternal();
+
  private:
   /// The variable in one process.
   struct EngineVariable {
@@ -72,8 +80,9 @@ class NDArray::Chunk {
   std::atomic<const EngineVariable*> current_{&first_};
 
   std::mutex mutex_;
-  Storage::Handle handle_;  // empty for external memory
-  std::shared_ptr<void> owner_;
+  Storage::Handle handle_;       // empty for external memory
+  std::shared_ptr<void> owner_;  // of external memory
+  std::shared_ptr<SharedFile> file_;
   void* data_ = nullptr;
   std::atomic<bool> has_data_{false};
   std::atomic<bool> exposed_{false};

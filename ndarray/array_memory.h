@@ -2,10 +2,12 @@
 #define TESSERA_NDARRAY_ARRAY_MEMORY_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "tessera/engine/engine.h"
 #include "tessera/graph/node.h"
 #include "tessera/ndarray/ndarray.h"
+#include "tessera/storage/shared_file.h"
 
 namespace tessera::ndarray_internal {
 
@@ -34,10 +36,18 @@ struct ArrayAccess {
   /// Return NDArray::var() and NDArray::data() for an operation that holds the array.
   static Variable* Var(const NDArray& array);
   static TBlob Data(const NDArray& array);
+  /// Returns an array over a file; the file is large enough for the shape.
+  static NDArray OverFile(std::shared_ptr<SharedFile> file, const TShape& shape, DType dtype);
+  /// Returns the file whose first bytes are the array's elements; null if there is none.
+  static std::shared_ptr<SharedFile> File(const NDArray& array);
   /// Returns the array's value on the tape, which may have no node.
   static graph::NodeEntry& Entry(const NDArray& array);
   /// Returns another handle to the same elements, with a value on the tape or none.
   static NDArray WithEntry(const NDArray& array, graph::NodeEntry entry);
+  /// Lets the caller reuse the memory of an array that was constructed over a blob without an
+  /// owner: if other arrays or handles name the elements, they get a copy. Requires: no operation
+  /// uses the memory.
+  static void EndLoan(const NDArray& array);
 };
 
 }  // namespace tessera::ndarray_internal

@@ -108,8 +108,9 @@ void SetGradientFresh(const NDArray& variable, bool fresh);
 
 /// Options of Grad.
 struct GradOptions {
-  /// Records the gradients' own calls, so that they have gradients. Requires that the calls on the
-  /// tape have gradients that are graphs of operators.
+  /// Records the gradients' own calls, so that they have gradients; the gradient of a constant
+  /// gradient, such as a linear function's, is 0. Requires that the calls on the tape have
+  /// gradients that are graphs of operators.
   bool create_graph = false;
   /// See BackwardOptions; by default as create_graph.
   std::optional<bool> retain_graph = std::nullopt;

@@ -426,6 +426,19 @@ TEST(AutogradGradTest, GradientsHaveGradients) {
   }
 }
 
+TEST(AutogradGradTest, TheGradientOfALinearFunctionHasGradientZero) {
+  NDArray x = VariableOf({0.5f, 1.0f});
+  const NDArray weight = Array({3, 4});
+  NDArray first, second;
+  {
+    const autograd::Record record;
+    first = autograd::Grad({x * 2.0f}, {x}, {weight}, {.create_graph = true})[0];
+    second = autograd::Grad({first}, {x}, {}, {.create_graph = true})[0];
+  }
+  EXPECT_THAT(first.ToVector(), ElementsAre(6, 8));
+  EXPECT_THAT(second.ToVector(), ElementsAre(0, 0));
+}
+
 /// y = x^2, with a gradient of its own.
 class Square final : public autograd::Function {
  public:

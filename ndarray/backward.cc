@@ -28,6 +28,7 @@ using ndarray_internal::ArrayAccess;
 using ndarray_internal::CallOperator;
 using ndarray_internal::CallPlan;
 using ndarray_internal::CallSignature;
+using ndarray_internal::MakeVariable;
 using ndarray_internal::NodeOf;
 using ndarray_internal::PushCall;
 using ndarray_internal::RecordBackward;
@@ -529,9 +530,15 @@ std::vector<NDArray> Grad(std::span<const NDArray> heads, std::span<const NDArra
     }
     wanted.push_back(ArrayAccess::Entry(variables[i]));
   }
-  return BackwardRun("autograd::Grad", &tape, heads, head_grads, wanted,
-                     std::vector<GradientTarget>(wanted.size()), options.create_graph)
-      .Run(options.retain_graph.value_or(options.create_graph));
+  const std::vector<NDArray> gradients =
+      BackwardRun("autograd::Grad", &tape, heads, head_grads, wanted,
+                  std::vector<GradientTarget>(wanted.size()), options.create_graph)
+          .Run(options.retain_graph.value_or(options.create_graph));
+  for (const NDArray& gradient : gradients) {
+    // A gradient that depends on no variable, as a linear function's, is a constant on the tape.
+    if (options.create_graph && NodeOf(gradient) == nullptr) MakeVariable(gradient, {}, kNullOp);
+  }
+  return gradients;
 }
 
 }  // namespace tessera::autograd

@@ -89,6 +89,7 @@ CallPlan::CallPlan(std::shared_ptr<const OperatorProperty> property,
       mutated_(property_->MutatedInputs()),
       num_visible_(At(property_->NumVisibleOutputs())) {
   TakeInputs(inputs);
+  if (inputs.empty() && outputs.empty()) TakeContext();
   InferOutputs(outputs);
   write_requests_.assign(num_outputs(), kWriteTo);
   write_requests_.insert(write_requests_.end(), mutated_.size(), kWriteInplace);
@@ -112,7 +113,7 @@ std::shared_ptr<const CallPlan> CallPlan::Find(std::string_view op, const Parame
   for (const NDArray& output : outputs) {
     plan->asked_outputs_.emplace_back(output.shape(), output.dtype());
   }
-  slot = plan;
+  if (plan->property_->purity() != Purity::kSynchronous) slot = plan;
   return plan;
 }
 
@@ -134,7 +135,7 @@ bool CallPlan::Matches(size_t hash, std::string_view op, const ParameterMap& par
       return false;
     }
   }
-  return (!inputs.empty() || !outputs.empty()) && parameters == asked_parameters_;
+  return parameters == asked_parameters_;
 }
 
 bool CallPlan::IsMutated(size_t input) const {
@@ -160,6 +161,18 @@ void CallPlan::TakeInputs(std::span<const NDArray> inputs) {
     signature_.in_shape.push_back(inputs[i].shape());
     signature_.in_type.push_back(inputs[i].dtype());
   }
+}
+
+void CallPlan::TakeContext() {
+  const ParameterMap parameters = property_->GetParams();
+  const auto context = parameters.find("ctx");
+  if (context == parameters.end() || context->second.empty()) return;
+  try {
+    created_on_ = Device::Parse(context->second);
+  } catch (const Error& error) {
+    throw InvalidArgument(name(), ": parameter ctx: ", error.what());
+  }
+  signature_.device = ComputeDevice(created_on_);
 }
 
 void CallPlan::InferOutputs(std::span<const NDArray> outputs) {
@@ -285,8 +298,10 @@ const OperatorCall& CallPlan::FindOrMake(const std::shared_ptr<const OperatorPro
   }
   calls->emplace_back(
       requests, std::make_unique<OperatorCall>("", property, signature_.device, signature_.in_shape,
-                                               signature_.in_type, requests));
-  return *calls->back().second;
+                                               signature_.in_type, requests, operator_));
+  const OperatorCall& call = *calls->back().second;
+  operator_ = call.op();
+  return call;
 }
 
 const CallPlan::SavedValues& CallPlan::Saved() const {

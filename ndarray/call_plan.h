@@ -43,8 +43,9 @@ class CallPlan {
   CallPlan(std::shared_ptr<const OperatorProperty> property, std::span<const NDArray> inputs,
            std::span<const NDArray> outputs);
 
-  /// Returns a plan of a registered operator. Each thread keeps its recent ones. Throws what
-  /// Invoke throws.
+  /// Returns a plan of a registered operator. Each thread keeps its recent ones, except those of
+  /// operators with Purity::kSynchronous: each call of these has an operator of its own, whose
+  /// Backward may use what its Forward has kept. Throws what Invoke throws.
   static std::shared_ptr<const CallPlan> Find(std::string_view op, const ParameterMap& parameters,
                                               std::span<const NDArray> inputs,
                                               std::span<const NDArray> outputs);
@@ -52,6 +53,9 @@ class CallPlan {
   const std::shared_ptr<const OperatorProperty>& property() const { return property_; }
   const std::string& name() const { return property_->TypeString(); }
   const CallSignature& signature() const { return signature_; }
+  /// Returns the device of the new arrays of an operator without inputs: its parameter ctx names
+  /// it.
+  Device created_on() const { return created_on_; }
   size_t num_inputs() const { return signature_.in_shape.size(); }
   size_t num_outputs() const { return signature_.out_shape.size(); }
   size_t num_visible_outputs() const { return num_visible_; }
@@ -86,6 +90,7 @@ class CallPlan {
   bool Matches(size_t hash, std::string_view op, const ParameterMap& parameters,
                std::span<const NDArray> inputs, std::span<const NDArray> outputs) const;
   void TakeInputs(std::span<const NDArray> inputs);
+  void TakeContext();
   void InferOutputs(std::span<const NDArray> outputs);
   const SavedValues& Saved() const;
 
@@ -94,6 +99,7 @@ class CallPlan {
   std::vector<int> mutated_;
   size_t num_visible_;
   CallSignature signature_;
+  Device created_on_;
   std::vector<OpReqType> write_requests_;
 
   // What Find was asked for.
@@ -104,10 +110,12 @@ class CallPlan {
 
   /// Calls by their requests.
   using Calls = std::vector<std::pair<std::vector<OpReqType>, std::unique_ptr<OperatorCall>>>;
+  /// Requires: mutex_ is held.
   const OperatorCall& FindOrMake(const std::shared_ptr<const OperatorProperty>& property,
                                  const std::vector<OpReqType>& requests, Calls* calls) const;
 
   mutable std::mutex mutex_;
+  mutable std::shared_ptr<Operator> operator_;  // of all calls
   mutable Calls calls_;
   mutable Calls backward_calls_;
   mutable std::shared_ptr<const graph::BackwardProperty> backward_property_;

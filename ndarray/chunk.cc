@@ -3,12 +3,13 @@
 
 #include "tessera/base/error.h"
 #include "tessera/ndarray/array_body.h"
+#include "tessera/ndarray/device_runtime.h"
 
 namespace tessera {
 
 NDArray::Chunk::Chunk(int64_t size_bytes, Device device, bool delay_alloc, std::string_view tag)
     : size_bytes_(size_bytes), device_(device), tag_(tag) {
-  if (!delay_alloc) Data();
+  if (!delay_alloc || device.type == DeviceType::kCpuShared) Data();
   try {
     first_ = {Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr};
   } catch (...) {
@@ -27,6 +28,15 @@ NDArray::Chunk::Chunk(void* external, int64_t size_bytes, Device device,
       data_(external),
       has_data_(true) {}
 
+NDArray::Chunk::Chunk(std::shared_ptr<SharedFile> file)
+    : size_bytes_(file->size_bytes()),
+      device_(Device::CpuShared()),
+      tag_("NDArray"),
+      first_{Engine::Get(), Engine::Get()->NewVariable(tag_), nullptr},
+      file_(std::move(file)),
+      data_(file_->data()),
+      has_data_(true) {}
+
 NDArray::Chunk::~Chunk() {
   Engine* const engine = Engine::Get();
   const EngineVariable own = *current_.load(std::memory_order_relaxed);
@@ -40,10 +50,10 @@ NDArray::Chunk::~Chunk() {
       Storage::Get()->Free(handle_);
       return;
     }
-    const bool has_memory = handle_.dptr != nullptr || owner_ != nullptr;
+    const bool has_memory = handle_.dptr != nullptr || owner_ != nullptr || file_ != nullptr;
     if (has_memory && exposed_.load(std::memory_order_relaxed)) {
-      engine->PushSync([handle = handle_,
-                        owner = std::move(owner_)](RunContext) { Storage::Get()->Free(handle); },
+      engine->PushSync([handle = handle_, owner = std::move(owner_),
+                        file = std::move(file_)](RunContext) { Storage::Get()->Free(handle); },
                        Device::Cpu(), {}, {own.var},
                        {.property = FnProperty::kDeleteVariable, .name = "~NDArray"});
     } else {
@@ -67,11 +77,28 @@ void* NDArray::Chunk::Allocate() {
   // Several operations may read an array that no operation has written.
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!has_data_.load(std::memory_order_relaxed)) {
-    handle_ = Storage::Get()->Alloc(size_bytes_, device_, tag_);
-    data_ = handle_.dptr;
+    if (device_.type == DeviceType::kCpuShared) {
+      // Another process may use the memory for longer than a pool's block may be kept.
+      file_ = SharedFile::Create(size_bytes_);
+      data_ = file_->data();
+    } else {
+      // Memory is pinned for the copies of a GPU, so a build without one has none.
+      const bool is_plain =
+          device_.type == DeviceType::kCpuPinned && !HasDeviceRuntime(DeviceType::kGpu);
+      handle_ = Storage::Get()->Alloc(size_bytes_, is_plain ? Device::Cpu() : device_, tag_);
+      data_ = handle_.dptr;
+    }
     has_data_.store(true, std::memory_order_release);
   }
   return data_;
+}
+
+void NDArray::Chunk::CopyExternal() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  handle_ = Storage::Get()->Alloc(size_bytes_, device_, tag_);
+  CopyBytes(handle_.dptr, device_, data_, device_, size_bytes_);
+  data_ = handle_.dptr;
+  has_data_.store(true, std::memory_order_release);
 }
 
 const NDArray::Chunk::EngineVariable* NDArray::Chunk::RenewAfterFork(

@@ -24,9 +24,19 @@ bool RegisterDeviceRuntime(DeviceType type, DeviceRuntime* runtime) {
   return true;
 }
 
+namespace {
+
+/// Returns null if there is none.
+DeviceRuntime* FindRuntime(DeviceType type) {
+  return IsType(type) ? runtimes[static_cast<int>(type)].load() : nullptr;
+}
+
+}  // namespace
+
+bool HasDeviceRuntime(DeviceType type) { return FindRuntime(type) != nullptr; }
+
 DeviceRuntime& RuntimeFor(Device device) {
-  DeviceRuntime* const runtime =
-      IsType(device.type) ? runtimes[static_cast<int>(device.type)].load() : nullptr;
+  DeviceRuntime* const runtime = FindRuntime(device.type);
   if (runtime == nullptr) {
     throw Unimplemented("NDArray: this build has no runtime for ", device,
                         "; GPU code is built by --config=cuda");

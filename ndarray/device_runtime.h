@@ -40,6 +40,9 @@ class DeviceRuntime {
 /// never destroyed. A back end that is not linked in is absent.
 bool RegisterDeviceRuntime(DeviceType type, DeviceRuntime* runtime);
 
+/// Returns whether this build has a runtime for devices of a type.
+bool HasDeviceRuntime(DeviceType type);
+
 /// Returns the runtime of a device. Throws Error(kUnimplemented) that names the build configuration
 /// if this build has none.
 DeviceRuntime& RuntimeFor(Device device);

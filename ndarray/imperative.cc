@@ -69,7 +69,9 @@ struct BoundOperator::State {
     return engine->NewOperator(
         SyncFn([call = call, is_train](const RunContext&) { call->Run({.is_train = is_train}); }),
         variables.reads, variables.writes,
-        {.name = call->call->op_name(), .updates = variables.updates});
+        {.property = call->call->fn_property(),
+         .name = call->call->op_name(),
+         .updates = variables.updates});
   }
 
   // The child of a fork has another default engine. This one then says that it is of the parent.

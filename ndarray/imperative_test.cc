@@ -197,6 +197,21 @@ TEST(InvokeTest, NamesWhatIsWrong) {
   });
 }
 
+TEST(InvokeTest, AnOperatorWithoutInputsWritesToTheDeviceThatItsContextNames) {
+  const auto zeros = [](const std::string& context) {
+    return Invoke("_zeros", {}, {{"shape", "(2,)"}, {"ctx", context}})[0];
+  };
+  EXPECT_EQ(zeros("cpu(3)").device(), Device::Cpu(3));
+  EXPECT_EQ(zeros("cpu_shared(0)").device(), Device::CpuShared());
+  EXPECT_EQ(zeros("").device(), Device::Cpu());
+  EXPECT_THAT(zeros("cpu(3)").ToVector(), ElementsAre(0, 0));
+  ExpectError(kInvalid, "_zeros: parameter ctx: device \"tpu\"", [&] { zeros("tpu"); });
+  // The outputs decide where there are any.
+  const NDArray given({2}, Device::Cpu(1));
+  Invoke("_ones", {}, {given}, {{"shape", "(2,)"}, {"ctx", "cpu(2)"}});
+  EXPECT_THAT(given.ToVector(), ElementsAre(1, 1));
+}
+
 TEST(InvokeTest, RefusesOutputsOverWhatIsStillNeeded) {
   const NDArray square({2, 2});
   const NDArray bias({2});

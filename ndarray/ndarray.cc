@@ -189,6 +189,16 @@ TBlob ArrayAccess::Data(const NDArray& array) {
                body.chunk->device());
 }
 
+NDArray ArrayAccess::OverFile(std::shared_ptr<SharedFile> file, const TShape& shape, DType dtype) {
+  return NDArray(std::make_shared<NDArray::Body>(NDArray::Body{
+      .chunk = std::make_shared<NDArray::Chunk>(std::move(file)), .shape = shape, .dtype = dtype}));
+}
+
+std::shared_ptr<SharedFile> ArrayAccess::File(const NDArray& array) {
+  const NDArray::Body& body = array.RequireBody("file");
+  return body.offset == 0 ? body.chunk->file() : nullptr;
+}
+
 graph::NodeEntry& ArrayAccess::Entry(const NDArray& array) {
   return array.RequireBody("entry").entry;
 }
@@ -197,6 +207,11 @@ NDArray ArrayAccess::WithEntry(const NDArray& array, graph::NodeEntry entry) {
   auto body = std::make_shared<NDArray::Body>(array.RequireBody("entry"));
   body->entry = std::move(entry);
   return NDArray(std::move(body));
+}
+
+void ArrayAccess::EndLoan(const NDArray& array) {
+  const NDArray::Body& body = array.RequireBody("end of loan");
+  if (array.body_.use_count() > 1 || body.chunk.use_count() > 1) body.chunk->CopyExternal();
 }
 
 }  // namespace ndarray_internal

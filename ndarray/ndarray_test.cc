@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "tessera/base/error.h"
 #include "tessera/engine/engine.h"
+#include "tessera/ndarray/device_runtime.h"
 #include "tessera/storage/storage.h"
 
 namespace tessera {
@@ -584,6 +585,14 @@ TEST(NDArrayForkTest, AnErrorThatNobodyHasSeenSurfacesInTheChild) {
   EXPECT_EQ(status, 0);
   ExpectError(kInvalid, "the operation broke", [&] { array.WaitToRead(); });
   NDArray::WaitAll();
+}
+
+TEST(NDArrayTest, PinnedMemoryIsOrdinaryWhereNoGpuCopiesIt) {
+  if (HasDeviceRuntime(DeviceType::kGpu)) GTEST_SKIP() << "this build has pinned memory";
+  NDArray pinned({2}, Device::CpuPinned());
+  pinned = 3.0f;
+  EXPECT_EQ(pinned.device(), Device::CpuPinned());
+  EXPECT_THAT(pinned.Copy(Device::Cpu()).ToVector(), ElementsAre(3, 3));
 }
 
 // Gone with the other static objects, after the engine has come to its end.

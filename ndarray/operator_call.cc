@@ -1,11 +1,16 @@
 #include "tessera/ndarray/operator_call.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "tessera/base/error.h"
 #include "tessera/graph/backward_property.h"
+#include "tessera/ndarray/call_observer.h"
 #include "tessera/ndarray/device_runtime.h"
 #include "tessera/ndarray/finite_check.h"
 #include "tessera/ops/registry.h"
@@ -17,7 +22,49 @@ namespace {
 
 using graph::BackwardProperty;
 
+std::atomic<CallObserver*> call_observer{nullptr};
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 size_t At(int index) { return static_cast<size_t>(index); }
+
+// A call that may block holds a thread while it runs.
+constexpr size_t kMaxBlockingCalls = 16;
+thread_local bool runs_blocking_call = false;
+
+/// Marks the thread's call as one that may block.
+class BlockingCallScope {
+ public:
+  explicit BlockingCallScope(bool blocks)
+      : saved_(std::exchange(runs_blocking_call, blocks || runs_blocking_call)) {}
+  ~BlockingCallScope() { runs_blocking_call = saved_; }
+  BlockingCallScope(const BlockingCallScope&) = delete;
+  BlockingCallScope& operator=(const BlockingCallScope&) = delete;
+
+ private:
+  const bool saved_;
+};
+
+/// Returns a variable that a call which may block writes, so that kMaxBlockingCalls run at once.
+/// Returns null inside such a call, which may wait for the new one.
+Variable* NextTurn() {
+  if (runs_blocking_call) return nullptr;
+  static std::mutex mutex;
+  static Engine* owner = nullptr;  // another one in the child of a fork
+  static std::array<Variable*, kMaxBlockingCalls> turns;
+  static size_t next = 0;
+  const std::lock_guard lock(mutex);
+  Engine* const engine = Engine::Get();
+  if (owner != engine) {
+    for (Variable*& turn : turns) turn = engine->NewVariable("a call that may block");
+    owner = engine;
+  }
+  return turns[next++ % turns.size()];
+}
 
 /// Memory of a blob for one call.
 class Workspace {
@@ -56,18 +103,28 @@ struct BackwardArguments {
 
 }  // namespace
 
+void SetCallObserver(CallObserver* observer) {
+  call_observer.store(observer, std::memory_order_release);
+}
+
 OperatorCall::OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property,
                            Device device, std::span<const TShape> in_shape,
-                           std::span<const DType> in_type, std::vector<OpReqType> req)
+                           std::span<const DType> in_type, std::vector<OpReqType> req,
+                           std::shared_ptr<Operator> op)
     : node_(std::move(node)),
       property_(std::move(property)),
       backward_(dynamic_cast<const BackwardProperty*>(property_.get())),
       op_name_(property_->TypeString()),
       device_(device),
+      operator_(std::move(op)),
       req_(std::move(req)),
       checks_finite_(ndarray_internal::ChecksFinite()) {
   const OperatorProperty& forward = backward_ == nullptr ? *property_ : *backward_->forward();
-  operator_ = forward.CreateOperator(device, in_shape, in_type);
+  if (forward.purity() == Purity::kSynchronous) {
+    fn_property_ = FnProperty::kAsync;
+    if (Variable* const turn = NextTurn()) resource_vars_.push_back(turn);
+  }
+  if (operator_ == nullptr) operator_ = forward.CreateOperator(device, in_shape, in_type);
   for (const ResourceRequest request : backward_ == nullptr ? forward.ForwardResource(in_shape)
                                                             : forward.BackwardResource(in_shape)) {
     const ResourceHandle resource = ResourceManager::Get()->Request(device, request);
@@ -86,6 +143,10 @@ void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> input
                           .needs_gradient = mode.needs_gradient,
                           .stream = stream,
                           .requested = resources_};
+  // Acquire: pairs with the store of SetCallObserver, so that the observer is complete.
+  CallObserver* const observer = call_observer.load(std::memory_order_acquire);
+  const int64_t begin_ns = observer == nullptr ? 0 : SteadyNs();
+  const BlockingCallScope scope(fn_property_ == FnProperty::kAsync);
   try {
     if (adder_ == nullptr) {
       RunOperator(context, inputs, req_, outputs);
@@ -96,6 +157,7 @@ void OperatorCall::Run(CallMode mode, void* stream, std::span<const TBlob> input
   } catch (const Error& error) {
     throw Error(error.code(), Where(inputs) + ": " + error.what());
   }
+  if (observer != nullptr) observer->OnCall(op_name_, begin_ns, SteadyNs());
 }
 
 void OperatorCall::RunOperator(const OpContext& context, std::span<const TBlob> inputs,

@@ -33,18 +33,25 @@ class OperatorCall {
   /// Prepares a call of `property`, a registered operator's or a graph::BackwardProperty, on a
   /// device. `in_shape` and `in_type` are those of the operator's inputs; for a gradient, those of
   /// the operator that it belongs to. `req` has one entry for each output, then one for each
-  /// mutated input. `node` is the node's name for errors, or empty. Throws what
-  /// OperatorProperty::CreateOperator throws.
+  /// mutated input. `node` is the node's name for errors, or empty. `op` is the operator of another
+  /// call with the same device, shapes and types, such as the one whose gradient this is, or null
+  /// to create one. Throws what OperatorProperty::CreateOperator throws.
   OperatorCall(std::string node, std::shared_ptr<const OperatorProperty> property, Device device,
                std::span<const TShape> in_shape, std::span<const DType> in_type,
-               std::vector<OpReqType> req);
+               std::vector<OpReqType> req, std::shared_ptr<Operator> op = nullptr);
 
   OperatorCall(const OperatorCall&) = delete;
   OperatorCall& operator=(const OperatorCall&) = delete;
 
   /// Returns the operator's name.
   const std::string& op_name() const { return op_name_; }
-  /// Returns the variables of the resources, which the call writes.
+  /// Returns the operator, for other calls.
+  const std::shared_ptr<Operator>& op() const { return operator_; }
+  /// Returns the kind of the engine operation that runs the call: kAsync for an operator of
+  /// Purity::kSynchronous, whose calls may block, and therefore run in operations of their own.
+  FnProperty fn_property() const { return fn_property_; }
+  /// Returns the variables of the resources, which the call writes. One of them is shared by calls
+  /// that may block, so that few of these run at once.
   const std::vector<Variable*>& resource_vars() const { return resource_vars_; }
 
   /// Runs the operator on memory: the blobs of the property's inputs and outputs. The blob of an
@@ -69,11 +76,12 @@ class OperatorCall {
   const graph::BackwardProperty* const backward_;  // property_, or null for a forward call
   const std::string& op_name_;
   const Device device_;
-  std::unique_ptr<Operator> operator_;
+  std::shared_ptr<Operator> operator_;
   const std::vector<OpReqType> req_;
   std::vector<Resource*> resources_;
   std::vector<Variable*> resource_vars_;
   const bool checks_finite_;
+  FnProperty fn_property_ = FnProperty::kNormal;
   /// The property of the operator that adds to outputs, if operator_ does not accept kAddTo and
   /// some request is kAddTo.
   std::shared_ptr<const OperatorProperty> adder_;

@@ -71,16 +71,19 @@ CallVariables::CallVariables(const ArrayCall& call, std::span<const OpReqType> r
 void PushCall(ArrayCall call, std::span<const OpReqType> requests, std::span<const int> mutated) {
   const CallVariables variables(call, requests, mutated);
   const std::string& name = call.call->op_name();
+  const FnProperty property = call.call->fn_property();
   Engine::Get()->PushSync([call = std::move(call)](const RunContext&) { call.Run(call.mode); },
                           Device::Cpu(), variables.reads, variables.writes,
-                          {.name = name, .updates = variables.updates});
+                          {.property = property, .name = name, .updates = variables.updates});
 }
 
 namespace {
 
 /// Returns the device of a call's new arrays: the first input's, whose number the host ignores.
-Device OutputDevice(const CallPlan& plan, std::span<const NDArray> inputs) {
-  if (inputs.empty()) return plan.signature().device;
+/// `outputs` are the caller's.
+Device OutputDevice(const CallPlan& plan, std::span<const NDArray> inputs,
+                    std::span<const NDArray> outputs) {
+  if (inputs.empty()) return outputs.empty() ? plan.created_on() : plan.signature().device;
   const Device device = inputs[0].device();
   return device.type == DeviceType::kCpu ? device : plan.signature().device;
 }
@@ -99,7 +102,7 @@ std::vector<NDArray> CallOperator(const std::shared_ptr<const CallPlan>& plan,
                  .mode = {.is_train = Modes().training, .needs_gradient = records},
                  .inputs = {inputs.begin(), inputs.end()},
                  .outputs = {outputs.begin(), outputs.end()}};
-  const Device device = OutputDevice(*plan, inputs);
+  const Device device = OutputDevice(*plan, inputs, outputs);
   for (size_t i = outputs.size(); i < plan->num_outputs(); ++i) {
     call.outputs.emplace_back(signature.out_shape[i], device, signature.out_type[i],
                               /*delay_alloc=*/true, plan->name());

@@ -13,6 +13,14 @@
 
 namespace tessera {
 
+/// The meaning of shapes in MXNet's `.params` format, which the version of an array states. MXNet
+/// reads arrays of the meaning that its thread uses, and no others.
+enum class ShapeMeaning {
+  kMixed,   ///< V2, and V3 for scalars and empty arrays
+  kLegacy,  ///< V2 or an earlier version; scalars, which it cannot represent, are V3
+  kNumpy,   ///< V3: MXNet reads it with NumPy's shapes on
+};
+
 /// Writes named arrays in MXNet's `.params` format: list magic 0x112, and each array as V2. Scalars
 /// and empty arrays, which V2 cannot represent, are written as V3; MXNet reads it with NumPy
 /// semantics on. A checksum follows, which MXNet does not read. The file is written beside its
@@ -54,6 +62,8 @@ struct NDArrayList {
   std::vector<NamedArray> arrays;  ///< the arrays; names are empty if has_names is false
   bool has_names = true;           ///< false for a list without names, as MXNet's nd.save([a, b])
   std::optional<uint64_t> digest;  ///< as in SaveNDArrays
+  /// The versions in which the arrays are written, or were read. An empty list is kMixed.
+  ShapeMeaning shapes = ShapeMeaning::kMixed;
 };
 
 /// Writes a list as SaveNDArrays writes named arrays, in the list's order. Throws
@@ -69,15 +79,15 @@ NDArrayList LoadNDArrayList(const std::string& path, std::vector<LeftOutArray>* 
 NDArrayList DeserializeNDArrayList(std::string_view bytes,
                                    std::vector<LeftOutArray>* left_out = nullptr);
 
-/// Returns the bytes that an array has within a `.params` file (V2, or V3 for scalars and empty
-/// arrays). MXNet calls them raw bytes (MXNDArraySaveRawBytes). They have no checksum. Waits for
-/// the array, and throws its error. Throws Error(kInvalidArgument) if it is_none().
-std::string SerializeArray(const NDArray& array);
+/// Returns the bytes that an array has within a `.params` file. MXNet calls them raw bytes
+/// (MXNDArraySaveRawBytes). They have no checksum. Waits for the array, and throws its error.
+/// Throws Error(kInvalidArgument) if it is_none().
+std::string SerializeArray(const NDArray& array, ShapeMeaning shapes = ShapeMeaning::kMixed);
 
-/// Reads the bytes of one array, of any version from V0 to V3, into a CPU array. Throws
-/// Error(kUnimplemented) for an array that an NDArray cannot hold, and Error(kDataLoss) for
-/// inconsistent data and for bytes that follow the array.
-NDArray DeserializeArray(std::string_view bytes);
+/// Reads the bytes of one array, of any version from V0 to V3, into a CPU array. If `shapes` is
+/// given, it receives kLegacy or kNumpy. Throws Error(kUnimplemented) for an array that an NDArray
+/// cannot hold, and Error(kDataLoss) for inconsistent data and for bytes that follow the array.
+NDArray DeserializeArray(std::string_view bytes, ShapeMeaning* shapes = nullptr);
 
 }  // namespace tessera
 

@@ -249,15 +249,45 @@ std::shared_ptr<const StepCalls> CompiledGraph::GradientCalls(std::span<const Op
 }
 
 CachedGraph::CachedGraph(const Symbol& symbol, CachedOpOptions options)
-    : symbol_(symbol), graph_(symbol.outputs()), options_(options) {
+    : symbol_(symbol),
+      graph_(symbol.outputs()),
+      options_(options),
+      calls_nodes_(options.node_by_node) {
   if (options.max_signatures < 1) {
     throw InvalidArgument("CachedOp: max_signatures is ", options.max_signatures,
                           ", expected 1 or more");
   }
   for (int i = 0; i < graph_.num_nodes(); ++i) {
-    if (!graph_.node(i).is_variable()) continue;
+    const Node& node = graph_.node(i);
+    if (!node.is_variable()) {
+      // Each call has its own operator, which may keep something for its gradient.
+      calls_nodes_ |= node.property->purity() == Purity::kSynchronous;
+      continue;
+    }
     input_nodes_.push_back(i);
-    input_names_.push_back(graph_.node(i).name);
+    input_names_.push_back(node.name);
+  }
+}
+
+void CachedGraph::SetMonitor(CachedOp::Monitor monitor, bool all) {
+  std::shared_ptr<const Monitoring> monitoring;
+  if (monitor != nullptr) {
+    monitoring = std::make_shared<const Monitoring>(Monitoring{std::move(monitor), all});
+  }
+  const std::lock_guard lock(mutex_);
+  monitoring_.swap(monitoring);
+}
+
+std::shared_ptr<const CachedGraph::Monitoring> CachedGraph::GetMonitoring() {
+  const std::lock_guard lock(mutex_);
+  return monitoring_;
+}
+
+void CachedGraph::Report(const Monitoring& monitoring, const Node& node,
+                         const std::vector<std::string>& names,
+                         const std::vector<NDArray>& arrays) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    monitoring.monitor(node.name + "_" + names[i], node.property->TypeString(), arrays[i]);
   }
 }
 
@@ -297,13 +327,15 @@ std::vector<NDArray> CachedGraph::Call(std::span<const NDArray> inputs) {
     throw InvalidArgument("CachedOp: ", inputs.size(), " inputs were given, expected ",
                           input_names_.size(), " (", ListNames(input_names_), ")");
   }
-  if (options_.node_by_node) return CallNodes(inputs);
+  const std::shared_ptr<const Monitoring> monitoring = GetMonitoring();
+  if (calls_nodes_ || monitoring != nullptr) return CallNodes(inputs, monitoring.get());
   const std::shared_ptr<CompiledGraph> compiled = Find(inputs);
   compiled->Compile(symbol_.outputs(), graph_);
-  return compiled->is_dynamic() ? CallNodes(inputs) : compiled->Call(inputs);
+  return compiled->is_dynamic() ? CallNodes(inputs, nullptr) : compiled->Call(inputs);
 }
 
-std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs) const {
+std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs,
+                                            const Monitoring* monitoring) const {
   std::vector<NDArray> values(At(graph_.num_entries()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     values[At(graph_.EntryId(input_nodes_[i], 0))] = inputs[i];
@@ -313,11 +345,17 @@ std::vector<NDArray> CachedGraph::CallNodes(std::span<const NDArray> inputs) con
     if (node.is_variable()) continue;
     std::vector<NDArray> arguments;
     for (const int input : graph_.InputIds(i)) arguments.push_back(values[At(input)]);
+    if (monitoring != nullptr && monitoring->all) {
+      Report(*monitoring, node, node.property->ListArguments(), arguments);
+    }
     try {
       const std::vector<NDArray> results =
           Invoke(node.property->TypeString(), arguments, node.property->GetParams());
       for (size_t k = 0; k < results.size(); ++k) {
         values[At(graph_.EntryId(i, static_cast<int>(k)))] = results[k];
+      }
+      if (monitoring != nullptr) {
+        Report(*monitoring, node, node.property->ListOutputs(), results);
       }
     } catch (const Error& error) {
       throw Error(error.code(), "node \"" + Excerpt(node.name) + "\": " + error.what());
@@ -340,6 +378,10 @@ std::vector<NDArray> CachedOp::operator()(std::span<const NDArray> inputs) const
 }
 
 const std::vector<std::string>& CachedOp::input_names() const { return graph_->input_names(); }
+
+void CachedOp::SetMonitor(Monitor monitor, bool all) {
+  graph_->SetMonitor(std::move(monitor), all);
+}
 
 int CachedOp::num_signatures() const { return graph_->num_signatures(); }
 

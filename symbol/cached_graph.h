@@ -121,20 +121,35 @@ class CachedGraph {
   CachedGraph(const Symbol& symbol, CachedOpOptions options);
 
   std::vector<NDArray> Call(std::span<const NDArray> inputs);
+  void SetMonitor(CachedOp::Monitor monitor, bool all);
   const std::vector<std::string>& input_names() const { return input_names_; }
   int num_signatures();
 
  private:
+  /// Calls after each operator, or also before it.
+  struct Monitoring {
+    CachedOp::Monitor monitor;
+    bool all = false;
+  };
+
+  std::shared_ptr<const Monitoring> GetMonitoring();
+  /// Reports the inputs or outputs of a node.
+  static void Report(const Monitoring& monitoring, const graph::Node& node,
+                     const std::vector<std::string>& names, const std::vector<NDArray>& arrays);
   std::shared_ptr<CompiledGraph> Find(std::span<const NDArray> inputs);
-  std::vector<NDArray> CallNodes(std::span<const NDArray> inputs) const;
+  /// Calls the operators one by one. `monitoring` may be null.
+  std::vector<NDArray> CallNodes(std::span<const NDArray> inputs,
+                                 const Monitoring* monitoring) const;
 
   const Symbol symbol_;
   const graph::IndexedGraph graph_;
   const CachedOpOptions options_;
   std::vector<std::string> input_names_;
   std::vector<int> input_nodes_;  // the variables' nodes, in the order of the inputs
+  bool calls_nodes_;              // whether the operators are called one by one
 
   std::mutex mutex_;
+  std::shared_ptr<const Monitoring> monitoring_;          // guarded; null for none
   std::vector<std::shared_ptr<CompiledGraph>> compiled_;  // guarded; the latest used one first
 };
 

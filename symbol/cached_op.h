@@ -1,6 +1,7 @@
 #ifndef TESSERA_SYMBOL_CACHED_OP_H_
 #define TESSERA_SYMBOL_CACHED_OP_H_
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -23,8 +24,8 @@ struct CachedOpOptions {
   bool static_alloc = false;
   /// Signatures whose compiled form is kept, at least 1; the least recently used one is dropped.
   int max_signatures = 64;
-  /// Calls the operators one by one, without compiling. Graphs in which shapes depend on values are
-  /// always called so.
+  /// Calls the operators one by one, without compiling. Graphs in which shapes depend on values,
+  /// and those with an operator of Purity::kSynchronous, are always called so.
   bool node_by_node = false;
 };
 
@@ -54,6 +55,15 @@ class CachedOp {
   std::vector<NDArray> operator()(std::initializer_list<NDArray> inputs) const {
     return (*this)(std::span<const NDArray>(inputs.begin(), inputs.size()));
   }
+
+  /// Is called with the name of a value, the name of its operator, and the value, in the thread
+  /// that calls the CachedOp. The value may still be pending.
+  using Monitor =
+      std::function<void(const std::string& name, const std::string& op, const NDArray& value)>;
+
+  /// Lets later calls report each operator's outputs, and before them its inputs if `all`. Such
+  /// calls run the operators one by one. An empty function ends that.
+  void SetMonitor(Monitor monitor, bool all);
 
   /// Returns the names of the inputs, in order.
   const std::vector<std::string>& input_names() const;

@@ -1,5 +1,7 @@
 #include "tessera/symbol/executor.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -60,6 +62,35 @@ void RequireComplete(const IndexedGraph& graph, const GraphShapes& shapes) {
       }
     }
   }
+}
+
+/// Returns the gradient requests of a SimpleBind, one for each argument.
+std::vector<OpReqType> RequestsOf(const IndexedGraph& graph, const SimpleBindOptions& options) {
+  const std::set<std::string_view> no_gradient(options.no_gradient.begin(),
+                                               options.no_gradient.end());
+  std::vector<OpReqType> requests;
+  std::vector<std::string> names;
+  size_t num_found = 0;
+  for (const int node : graph.arguments()) {
+    const std::string& name = graph.node(node).name;
+    names.push_back(name);
+    const auto found = options.grad_requests.find(name);
+    if (found != options.grad_requests.end()) {
+      requests.push_back(found->second == kWriteInplace ? kWriteTo : found->second);
+      ++num_found;
+    } else {
+      requests.push_back(no_gradient.contains(name) ? kNullOp : options.grad_req);
+    }
+  }
+  if (num_found == options.grad_requests.size()) return requests;
+  for (const auto& [name, request] : options.grad_requests) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string nearest = NearestName(name, names);
+    throw InvalidArgument("SimpleBind: a gradient was requested of \"", Excerpt(name),
+                          "\", but there is no such argument",
+                          nearest.empty() ? "" : "; did you mean \"" + Excerpt(nearest) + "\"?");
+  }
+  return requests;
 }
 
 /// The arrays of an executor whose arrays another one shares, by name.
@@ -133,21 +164,25 @@ std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindAr
   const GraphShapes shapes = graph::InferShapes(graph, known_shapes);
   const GraphTypes types = graph::InferTypes(graph, known_types);
   RequireComplete(graph, shapes);
-  const std::map<std::string, Device> device_of = devices.OfVariables(graph, symbol);
-  const auto check = [&](const char* what, int node, const NDArray& array) {
-    const int entry = graph.EntryId(node, 0);
-    const std::string& name = graph.node(node).name;
-    CheckArray(what, name, array, shapes.entries[At(entry)], types.entries[At(entry)],
-               device_of.at(name));
+  const auto check = [&](const char* what, int node, const NDArray& array, Device expected) {
+    const size_t entry = At(graph.EntryId(node, 0));
+    CheckArray(what, graph.node(node).name, array, shapes.entries[entry], types.entries[entry],
+               expected);
+  };
+  // With groups, values are copied from wherever an array lies to where they are read.
+  const auto device_of = [&](const NDArray& array) {
+    return arrays.group2ctx.empty() || array.is_none() ? device : array.device();
   };
   for (size_t i = 0; i < num_arguments; ++i) {
-    check("argument", graph.arguments()[i], complete.arguments[i]);
+    const NDArray& argument = complete.arguments[i];
+    check("argument", graph.arguments()[i], argument, device_of(argument));
     if (complete.grad_requests[i] != kNullOp) {
-      check("the gradient of", graph.arguments()[i], complete.gradients[i]);
+      check("the gradient of", graph.arguments()[i], complete.gradients[i], device_of(argument));
     }
   }
   for (size_t i = 0; i < graph.aux_states().size(); ++i) {
-    check("aux state", graph.aux_states()[i], complete.aux_states[i]);
+    const NDArray& state = complete.aux_states[i];
+    check("aux state", graph.aux_states()[i], state, device_of(state));
   }
   return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, devices, std::move(complete),
                                          arrays.shared_executor);
@@ -163,11 +198,12 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
   const GraphTypes types = graph::InferTypes(graph, options.types);
   RequireComplete(graph, shapes);
   const std::map<std::string, Device> device_of = devices.OfVariables(graph, symbol);
-  const auto allocate = [&](const char* what, int node, const NDArray& existing) {
-    const int entry = graph.EntryId(node, 0);
+  const auto entry_of = [&](int node) { return At(graph.EntryId(node, 0)); };
+  // Returns an existing array, after checking it, or a new one for none.
+  const auto array_of = [&](const char* what, int node, const NDArray& existing) {
     const std::string& name = graph.node(node).name;
-    const TShape& shape = shapes.entries[At(entry)];
-    const DType dtype = types.entries[At(entry)];
+    const TShape& shape = shapes.entries[entry_of(node)];
+    const DType dtype = types.entries[entry_of(node)];
     if (!existing.is_none()) {
       CheckArray(what, name, existing, shape, dtype, device_of.at(name));
       return existing;
@@ -176,21 +212,22 @@ std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
     array = 0.0f;
     return array;
   };
-  const std::set<std::string_view> no_gradient(options.no_gradient.begin(),
-                                               options.no_gradient.end());
-  ExecutorArrays arrays;
-  for (const int node : graph.arguments()) {
+  ExecutorArrays arrays{.grad_requests = RequestsOf(graph, options)};
+  for (size_t i = 0; i < graph.arguments().size(); ++i) {
+    const int node = graph.arguments()[i];
     const std::string& name = graph.node(node).name;
-    const OpReqType req = no_gradient.contains(name) ? kNullOp : options.grad_req;
-    arrays.arguments.push_back(allocate("shared argument", node, shared.Array(name)));
-    arrays.gradients.push_back(
-        req == kNullOp ? NDArray()
-                       : allocate("the shared gradient of", node, shared.Gradient(name)));
-    arrays.grad_requests.push_back(req);
+    NDArray existing = shared.Array(name);
+    if (existing.is_none() && options.allocate != nullptr) {
+      existing = options.allocate(name, shapes.entries[entry_of(node)], device_of.at(name),
+                                  types.entries[entry_of(node)]);
+    }
+    arrays.arguments.push_back(array_of("argument", node, existing));
+    arrays.gradients.push_back(arrays.grad_requests[i] == kNullOp
+                                   ? NDArray()
+                                   : array_of("the gradient of", node, shared.Gradient(name)));
   }
   for (const int node : graph.aux_states()) {
-    arrays.aux_states.push_back(
-        allocate("shared aux state", node, shared.Array(graph.node(node).name)));
+    arrays.aux_states.push_back(array_of("aux state", node, shared.Array(graph.node(node).name)));
   }
   return std::make_unique<GraphExecutor>(symbol, graph, shapes, types, devices, std::move(arrays),
                                          options.shared_executor);

@@ -83,17 +83,19 @@ class Executor {
                               bool allow_extra_params = false) = 0;
 
   /// Returns an executor of the same symbol for other shapes of inputs. Arrays whose shape does not
-  /// change are shared with this executor, and so is the memory of arrays that do not grow; memory
-  /// for intermediate results is shared too. Between Forward and Backward of one, the other must
-  /// not run. Throws Error(kInvalidArgument) if the shapes do not fit, or if ReshapeOptions forbid
-  /// what they require.
+  /// change are shared with this executor, and so is the memory of arrays that do not grow, outputs
+  /// included; memory for intermediate results is shared too. A run of one overwrites the outputs
+  /// of the other, and between Forward and Backward of one, the other must not run. Throws
+  /// Error(kInvalidArgument) if the shapes do not fit, or if ReshapeOptions forbid what they
+  /// require.
   virtual std::unique_ptr<Executor> Reshape(const ReshapeOptions& options) const = 0;
 
   /// Calls `callback` in each later run with the results of each step, in order and in the calling
   /// thread, right after the step is pushed. A result is called "fc1_output"; one of the gradient
-  /// is called "fc1_backward_data_grad". With `monitor_all`, the callback also receives the inputs
-  /// of each step before, "fc1_data", and first, by its name, a variable that is one. Monitored
-  /// runs use separate memory for each result. An empty function ends this.
+  /// is called "fc1_backward_data_grad". Results that nothing reads are computed too; the gradient
+  /// of an argument that has none, such as a label, is zero. With `monitor_all`, the callback also
+  /// receives the inputs of each step before, "fc1_data", and first, by its name, a variable that
+  /// is one. Monitored runs use separate memory for each result. An empty function ends this.
   virtual void SetMonitorCallback(MonitorCallback callback, bool monitor_all = false) = 0;
 
   /// Returns the memory of the intermediate results.
@@ -106,14 +108,15 @@ class Executor {
 
 /// Arrays for Bind, in the order of ListArguments and ListAuxiliaryStates.
 struct BindArguments {
-  std::vector<NDArray> arguments;  ///< one for each argument, on its device
+  /// One for each argument, on Bind's device; with `group2ctx`, on any.
+  std::vector<NDArray> arguments;
   /// One for each argument, possibly is_none(), or empty for no gradients.
   std::vector<NDArray> gradients = {};
   /// One for each argument, or empty: kWriteTo for each argument with a gradient.
   std::vector<OpReqType> grad_requests = {};
   std::vector<NDArray> aux_states = {};  ///< one for each auxiliary state
-  /// The devices of nodes with the attribute `ctx_group`, by its value. Results that are used on
-  /// another device are copied there. Nodes without a device here run on Bind's.
+  /// The devices of operators with the attribute `ctx_group`, by its value. Values that are used on
+  /// another device are copied there. An operator without a group runs where its first input lies.
   std::map<std::string, Device> group2ctx = {};
   /// An executor whose memory for intermediate results the new one uses where it is large enough,
   /// or null. Between Forward and Backward of one, the other must not run.
@@ -125,25 +128,33 @@ struct BindArguments {
 /// one of their arrays. Memory that the caller owns must therefore be written by operations.
 ///
 /// Throws Error(kInvalidArgument) that names the argument if a number of arrays, a shape, a type or
-/// a device does not fit, or if two variables have one name.
+/// a device does not fit, or if two variables have one name. A gradient lies on its argument's
+/// device, an aux state on that of the operator which changes it.
 std::unique_ptr<Executor> Bind(const Symbol& symbol, Device device, const BindArguments& arrays);
 
 /// Options of SimpleBind that it cannot infer.
 struct SimpleBindOptions {
-  std::map<std::string, TShape> shapes;          ///< of inputs, enough to infer the rest
-  std::map<std::string, DType> types = {};       ///< of inputs; float32 by default
-  OpReqType grad_req = kWriteTo;                 ///< for every argument not in `no_gradient`
-  std::vector<std::string> no_gradient = {};     ///< arguments without a gradient, such as data
-  std::map<std::string, Device> group2ctx = {};  ///< see BindArguments
+  std::map<std::string, TShape> shapes;       ///< of inputs, enough to infer the rest
+  std::map<std::string, DType> types = {};    ///< of inputs; float32 by default
+  OpReqType grad_req = kWriteTo;              ///< for every argument not in `no_gradient`
+  std::vector<std::string> no_gradient = {};  ///< arguments without a gradient, such as data
+  /// Requests of single arguments, in place of `grad_req` and `no_gradient`.
+  std::map<std::string, OpReqType> grad_requests = {};
+  /// See BindArguments. A variable with a group lies on the group's device, an aux state on that of
+  /// the operator which changes it, any other variable on SimpleBind's.
+  std::map<std::string, Device> group2ctx = {};
   /// See BindArguments. The new executor also uses its arrays for the arguments in
   /// `shared_arguments`, with their gradients, and for aux states of the same name.
   const Executor* shared_executor = nullptr;
   std::vector<std::string> shared_arguments = {};
+  /// Returns the array of an argument that is not shared, or none for a new one.
+  std::function<NDArray(const std::string& name, const TShape& shape, Device device, DType dtype)>
+      allocate = nullptr;
 };
 
 /// Binds a symbol to arrays that it allocates, all zero, after inferring their shapes. Throws
 /// Error(kInvalidArgument) that names a shape or type that it could not infer, or that a shared
-/// array does not have.
+/// array does not have, or a request for an argument that does not exist.
 std::unique_ptr<Executor> SimpleBind(const Symbol& symbol, Device device,
                                      const SimpleBindOptions& options);
 

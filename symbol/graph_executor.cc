@@ -43,6 +43,11 @@ std::map<std::string, NDArray> Dictionary(const std::vector<std::string>& names,
   return dictionary;
 }
 
+/// Returns an array of that shape in the first part of another one's memory, which is large enough.
+NDArray FirstPart(const NDArray& array, const TShape& shape) {
+  return array.Reshape(TShape{array.shape().Size()}).Slice(0, shape.Size()).Reshape(shape);
+}
+
 }  // namespace
 
 std::map<std::string, Device> ExecutorDevices::OfVariables(const IndexedGraph& graph,
@@ -63,7 +68,7 @@ std::map<std::string, Device> ExecutorDevices::OfVariables(const IndexedGraph& g
 
 GraphExecutor::GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, GraphShapes shapes,
                              GraphTypes types, ExecutorDevices devices, ExecutorArrays arrays,
-                             const Executor* shared)
+                             const Executor* shared, const std::vector<NDArray>& outputs)
     : symbol_(symbol),
       shapes_(std::move(shapes)),
       types_(std::move(types)),
@@ -74,17 +79,27 @@ GraphExecutor::GraphExecutor(const Symbol& symbol, const IndexedGraph& graph, Gr
       argument_names_(NamesOf(graph, graph.arguments())),
       aux_names_(NamesOf(graph, graph.aux_states())) {
   const auto* const other = dynamic_cast<const GraphExecutor*>(shared);
-  BindPlanned(has_gradient_, other == nullptr ? Arenas() : other->Arenas());
+  BindPlanned(has_gradient_, other == nullptr ? Arenas() : other->Arenas(), outputs);
 }
 
 graph::ProgramGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads,
                                              const std::vector<NodeEntry>& wanted, bool training,
                                              std::unique_ptr<FixedValues>* fixed) const {
+  const auto all_arrays = [this] {
+    std::map<std::string, NDArray> arrays = Dictionary(argument_names_, arrays_.arguments);
+    arrays.merge(Dictionary(aux_names_, arrays_.aux_states));
+    return arrays;
+  };
   graph::PassOptions options{
       .training = training,
       .wanted = wanted,
       .splits = fixed != nullptr,
       .placement = {.groups = devices_.group2ctx, .device = devices_.device}};
+  if (!devices_.group2ctx.empty()) {
+    for (const auto& [name, array] : all_arrays()) {
+      options.placement.variables.emplace(name, array.device());
+    }
+  }
   const IndexedGraph graph(heads);
   for (const auto* list : {&graph.arguments(), &graph.aux_states()}) {
     for (const int id : *list) {
@@ -99,32 +114,37 @@ graph::ProgramGraph GraphExecutor::RunPasses(const std::vector<NodeEntry>& heads
                              .gradients = std::move(prepared.gradients),
                              .devices = std::move(prepared.devices)};
   if (!prepared.constants.empty() || !prepared.parameters.empty()) {
-    std::map<std::string, NDArray> arrays = Dictionary(argument_names_, arrays_.arguments);
-    arrays.merge(Dictionary(aux_names_, arrays_.aux_states));
     *fixed = std::make_unique<FixedValues>(
         prepared.constants, prepared.parameters, devices_.device,
-        [&arrays](const std::string& name) { return arrays.at(name); });
+        [arrays = all_arrays()](const std::string& name) { return arrays.at(name); });
     result.fixed = (*fixed)->variables();
   }
   return result;
 }
 
-Program GraphExecutor::BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed) const {
+Program GraphExecutor::BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed,
+                                    bool keeps_unread) const {
   return graph::BuildProgram(
       symbol_.outputs(), shapes_, types_, arrays_.grad_requests,
       {.device = devices_.device,
-       .passes = [&](const std::vector<NodeEntry>& heads, const std::vector<NodeEntry>& wanted) {
-         return RunPasses(heads, wanted, training, fixed);
-       }});
+       .passes =
+           [&](const std::vector<NodeEntry>& heads, const std::vector<NodeEntry>& wanted) {
+             return RunPasses(heads, wanted, training, fixed);
+           },
+       .keeps_unread = keeps_unread});
 }
 
-void GraphExecutor::MakeArrays(const Program& program) {
+void GraphExecutor::MakeArrays(const Program& program, const std::vector<NDArray>& outputs) {
   head_gradients_.resize(program.head_values.size());
   for (size_t i = 0; i < program.head_values.size(); ++i) {
     const Value& value = program.values[At(program.head_values[i])];
     const Device device = program.devices[At(value.device)];
     if (value.kind == ValueKind::kOutput && At(value.index) == i) {
-      outputs_.emplace_back(value.shape, device, value.dtype);
+      const bool is_reused = i < outputs.size() && !outputs[i].is_none() &&
+                             outputs[i].dtype() == value.dtype && outputs[i].device() == device &&
+                             outputs[i].shape().Size() >= value.shape.Size();
+      outputs_.push_back(is_reused ? FirstPart(outputs[i], value.shape)
+                                   : NDArray(value.shape, device, value.dtype));
     } else {
       // A variable, or an output that is listed twice, whose handles name one array.
       outputs_.push_back(ArrayOf(value));
@@ -178,13 +198,14 @@ std::vector<std::shared_ptr<Arena>> GraphExecutor::Arenas() const {
   return arenas;
 }
 
-void GraphExecutor::BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused) {
+void GraphExecutor::BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused,
+                                const std::vector<NDArray>& outputs) {
   std::unique_ptr<FixedValues> fixed;
   Program program = BuildProgram(training, &fixed);
   graph::MemoryPlan plan = PlanMemory(&program);
   const auto prepared =
       std::make_shared<const PreparedProgram>(std::move(program), std::move(plan));
-  if (outputs_.empty()) MakeArrays(prepared->program());
+  if (outputs_.empty()) MakeArrays(prepared->program(), outputs);
   const std::shared_ptr<Binding> binding = BindArrays(*prepared, fixed.get());
   std::vector<std::shared_ptr<Arena>> arenas;
   AddArenas(*prepared, /*backward=*/false, std::move(reused), &arenas);
@@ -198,10 +219,11 @@ void GraphExecutor::BindPlanned(bool training, std::vector<std::shared_ptr<Arena
 
 void GraphExecutor::BindMonitored() {
   // Every node of the symbol is to be seen, so no pass changes the graph.
-  Program program = devices_.group2ctx.empty()
-                        ? graph::BuildProgram(symbol_.outputs(), shapes_, types_,
-                                              arrays_.grad_requests, {.device = devices_.device})
-                        : BuildProgram(/*training=*/true, nullptr);
+  Program program =
+      devices_.group2ctx.empty()
+          ? graph::BuildProgram(symbol_.outputs(), shapes_, types_, arrays_.grad_requests,
+                                {.device = devices_.device, .keeps_unread = true})
+          : BuildProgram(/*training=*/true, nullptr, /*keeps_unread=*/true);
   graph::MemoryPlan plan = PlanMemory(&program, graph::MemorySharing::kNone);
   const auto prepared = std::make_shared<const PreparedProgram>(std::move(program), std::move(plan),
                                                                 SegmentSize::kOneStep);
@@ -339,9 +361,16 @@ void GraphExecutor::ReportInputs(const BoundProgram& runner, const Step& step) c
 
 void GraphExecutor::ReportOutputs(const BoundProgram& runner, const Step& step) const {
   for (size_t k = 0; k < step.outputs.size(); ++k) {
-    if (step.req[k] == kNullOp) continue;
-    monitor_(step.node->OutputName(static_cast<int>(k)),
-             runner.binding().arrays[At(step.outputs[k])]);
+    NDArray array;
+    if (step.req[k] != kNullOp) {
+      array = runner.binding().arrays[At(step.outputs[k])];
+    } else {
+      // The gradient of an input that has none. It is like the input.
+      array = NDArray(step.in_shapes[k], runner.program().program().devices[At(step.device)],
+                      step.in_types[k]);
+      array = 0.0f;
+    }
+    monitor_(step.node->OutputName(static_cast<int>(k)), array);
   }
 }
 
@@ -393,9 +422,7 @@ NDArray GraphExecutor::Reshaped(const std::string& name, const NDArray& array, c
                           array.shape(), " to ", shape,
                           ", but was not stated; set partial_shaping to allow this");
   }
-  if (shape.Size() <= array.shape().Size()) {
-    return array.Reshape(TShape{array.shape().Size()}).Slice(0, shape.Size()).Reshape(shape);
-  }
+  if (shape.Size() <= array.shape().Size()) return FirstPart(array, shape);
   if (!options.allow_up_sizing) {
     throw InvalidArgument("Executor::Reshape: \"", Excerpt(name), "\" grows from ", array.shape(),
                           " to ", shape,
@@ -431,7 +458,7 @@ std::unique_ptr<Executor> GraphExecutor::Reshape(const ReshapeOptions& options) 
                                          options.shapes.contains(aux_names_[i]), options));
   }
   return std::make_unique<GraphExecutor>(symbol_, graph, new_shapes, InferTypes(graph, types),
-                                         devices_, std::move(arrays), this);
+                                         devices_, std::move(arrays), this, outputs_);
 }
 
 MemoryPlanSummary GraphExecutor::memory_plan() const {

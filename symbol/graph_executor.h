@@ -38,10 +38,11 @@ struct ExecutorDevices {
 class GraphExecutor final : public Executor {
  public:
   /// Builds and binds the program. `graph` is the symbol's, `shared` an executor whose memory is
-  /// used too, or null.
+  /// used too, or null. Outputs use the memory of `outputs`, those of an executor of the symbol,
+  /// where it is large enough.
   GraphExecutor(const Symbol& symbol, const graph::IndexedGraph& graph, graph::GraphShapes shapes,
                 graph::GraphTypes types, ExecutorDevices devices, ExecutorArrays arrays,
-                const Executor* shared);
+                const Executor* shared, const std::vector<NDArray>& outputs = {});
 
   void Forward(bool is_train) override;
   int PartialForward(bool is_train, int step) override;
@@ -69,7 +70,7 @@ class GraphExecutor final : public Executor {
     kUsed,  // overwritten by an earlier Backward
   };
 
-  void MakeArrays(const graph::Program& program);
+  void MakeArrays(const graph::Program& program, const std::vector<NDArray>& outputs);
   /// Returns the array of a value; none for an intermediate one.
   NDArray ArrayOf(const graph::Value& value) const;
   std::shared_ptr<Binding> BindArrays(const PreparedProgram& program,
@@ -79,8 +80,10 @@ class GraphExecutor final : public Executor {
   graph::ProgramGraph RunPasses(const std::vector<graph::NodeEntry>& heads,
                                 const std::vector<graph::NodeEntry>& wanted, bool training,
                                 std::unique_ptr<FixedValues>* fixed) const;
-  graph::Program BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed) const;
-  void BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused);
+  graph::Program BuildProgram(bool training, std::unique_ptr<FixedValues>* fixed,
+                              bool keeps_unread = false) const;
+  void BindPlanned(bool training, std::vector<std::shared_ptr<Arena>> reused,
+                   const std::vector<NDArray>& outputs = {});
   void BindMonitored();
   /// Returns the program for a mode, bound at its first use.
   BoundProgram* Planned(bool is_train);

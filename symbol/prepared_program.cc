@@ -1,6 +1,7 @@
 #include "tessera/symbol/prepared_program.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 namespace tessera::symbol_internal {
@@ -36,9 +37,16 @@ bool Contains(const std::vector<int>& sorted, int value) {
 PreparedProgram::PreparedProgram(Program program, MemoryPlan plan, SegmentSize segment_size)
     : program_(std::move(program)), plan_(std::move(plan)) {
   first_writer_.assign(program_.values.size(), kNoValue);
+  // A step and its gradient share the operator.
+  std::unordered_map<const graph::Node*, int> step_of;
   for (int i = 0; i < program_.num_steps(); ++i) {
     const Step& step = program_.steps[At(i)];
-    calls_.push_back(MakeCall(step, step.req));
+    step_of.emplace(step.node.get(), i);
+    const auto forward = step_of.find(step.node->forward.get());
+    const bool is_shared =
+        forward != step_of.end() && program_.steps[At(forward->second)].device == step.device;
+    calls_.push_back(
+        MakeCall(step, step.req, is_shared ? calls_[At(forward->second)]->op() : nullptr));
     for (const int value : step.Writes()) {
       if (first_writer_[At(value)] == kNoValue) first_writer_[At(value)] = i;
     }
@@ -78,15 +86,17 @@ Device PreparedProgram::DeviceOf(const Segment& segment) const {
 }
 
 std::shared_ptr<const OperatorCall> PreparedProgram::MakeCall(const Step& step,
-                                                              std::vector<OpReqType> req) const {
+                                                              std::vector<OpReqType> req,
+                                                              std::shared_ptr<Operator> op) const {
   return std::make_shared<const OperatorCall>(step.node->name, step.node->property,
                                               program_.devices[At(step.device)], step.in_shapes,
-                                              step.in_types, std::move(req));
+                                              step.in_types, std::move(req), std::move(op));
 }
 
 void PreparedProgram::CutSegments(SegmentSize size, int begin, int end) {
   const auto is_short = [&](int i) {
-    return Elements(program_.steps[At(i)]) <= kShortStepElements;
+    return Elements(program_.steps[At(i)]) <= kShortStepElements &&
+           calls_[At(i)]->fn_property() == FnProperty::kNormal;
   };
   for (int first = begin; first < end;) {
     int last = first + 1;
@@ -141,6 +151,7 @@ Segment PreparedProgram::MakeSegment(int begin, int end) const {
         segment.resources.push_back(var);
       }
     }
+    segment.property = calls_[At(i)]->fn_property();  // alone in its segment unless it is normal
   }
   SortUnique(&uses);
   SortUnique(&segment.writes);
@@ -189,7 +200,8 @@ StepCalls PreparedProgram::CallsFor(std::span<const OpReqType> requests) const {
     }
     if (!is_needed) continue;
     for (const int value : step.inputs) wanted[At(value)] = true;
-    calls[At(i)] = req == step.req ? calls_[At(i)] : MakeCall(step, std::move(req));
+    const std::shared_ptr<const OperatorCall>& call = calls_[At(i)];
+    calls[At(i)] = req == step.req ? call : MakeCall(step, std::move(req), call->op());
   }
   return calls;
 }

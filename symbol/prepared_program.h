@@ -25,7 +25,8 @@ struct Segment {
   std::vector<int> updates;  ///< intermediate values that are read, and whose bytes are written
   /// The members of `writes` whose old contents the segment uses. They lie in arrays.
   std::vector<int> kept;
-  std::vector<Variable*> resources;  ///< written, in no list
+  std::vector<Variable*> resources;           ///< written, in no list
+  FnProperty property = FnProperty::kNormal;  ///< kAsync for a call that may block
 };
 
 /// The division of a program into segments.
@@ -95,8 +96,9 @@ class PreparedProgram {
   Device DeviceOf(const Segment& segment) const;
 
  private:
-  std::shared_ptr<const OperatorCall> MakeCall(const graph::Step& step,
-                                               std::vector<OpReqType> req) const;
+  /// Returns a call of a step by the operator `op`, or by a new one if that is null.
+  std::shared_ptr<const OperatorCall> MakeCall(const graph::Step& step, std::vector<OpReqType> req,
+                                               std::shared_ptr<Operator> op) const;
   void CutSegments(SegmentSize size, int begin, int end);
   bool IsIntermediate(int value) const;
   int64_t Elements(const graph::Step& step) const;

@@ -138,9 +138,12 @@ void AddArenas(const PreparedProgram& program, bool backward,
 
 void PushSegment(const SegmentRun& run, const Segment& segment) {
   const OperationVariables variables(*run.binding, segment);
-  Engine::Get()->PushSync(
-      MakeFunction(run, segment), Device::Cpu(), variables.reads, variables.writes,
-      {.name = "graph segment", .updates = variables.updates, .merge_duplicates = true});
+  Engine::Get()->PushSync(MakeFunction(run, segment), Device::Cpu(), variables.reads,
+                          variables.writes,
+                          {.property = segment.property,
+                           .name = "graph segment",
+                           .updates = variables.updates,
+                           .merge_duplicates = true});
 }
 
 SegmentOperators::SegmentOperators(const SegmentRun& run, std::span<const Segment> segments)
@@ -148,9 +151,12 @@ SegmentOperators::SegmentOperators(const SegmentRun& run, std::span<const Segmen
   try {
     for (const Segment& segment : segments) {
       const OperationVariables variables(*run.binding, segment);
-      operators_.push_back(engine_->NewOperator(
-          MakeFunction(run, segment), variables.reads, variables.writes,
-          {.name = "graph segment", .updates = variables.updates, .merge_duplicates = true}));
+      operators_.push_back(engine_->NewOperator(MakeFunction(run, segment), variables.reads,
+                                                variables.writes,
+                                                {.property = segment.property,
+                                                 .name = "graph segment",
+                                                 .updates = variables.updates,
+                                                 .merge_duplicates = true}));
     }
   } catch (...) {
     for (EngineOperator* const op : operators_) engine_->DeleteOperator(op);
@@ -208,10 +214,12 @@ void BoundProgram::PushStep(int i, CallMode mode) {
   const auto segment = std::make_shared<const Segment>(program_->MakeSegment(i, i + 1));
   const OperationVariables variables(*binding_, *segment);
   const SyncFn run = MakeFunction({program_, binding_, nullptr, mode}, *segment);
-  Engine::Get()->PushSync(
-      [run, segment](const RunContext& context) { run(context); }, Device::Cpu(), variables.reads,
-      variables.writes,
-      {.name = "graph step", .updates = variables.updates, .merge_duplicates = true});
+  Engine::Get()->PushSync([run, segment](const RunContext& context) { run(context); },
+                          Device::Cpu(), variables.reads, variables.writes,
+                          {.property = segment->property,
+                           .name = "graph step",
+                           .updates = variables.updates,
+                           .merge_duplicates = true});
 }
 
 bool BoundProgram::HoldsArenas() const {
@@ -224,13 +232,14 @@ void BoundProgram::UseArenas() {
   const std::shared_ptr<const VariableSet>& own = binding_->own_variables;
   if (own == nullptr) return;
   std::vector<Variable*> others;
+  // An arena may hold the last reference to the variables of a user that is gone.
+  std::vector<std::shared_ptr<const VariableSet>> users;
   for (const std::shared_ptr<Arena>& arena : binding_->arenas) {
     if (arena == nullptr) continue;
-    if (arena->user != nullptr && arena->user != own) {
-      const std::vector<Variable*>& used = arena->user->variables();
-      others.insert(others.end(), used.begin(), used.end());
-    }
-    arena->user = own;
+    const std::shared_ptr<const VariableSet> user = std::exchange(arena->user, own);
+    if (user == nullptr || user == own) continue;
+    others.insert(others.end(), user->variables().begin(), user->variables().end());
+    users.push_back(user);
   }
   if (others.empty() && !std::exchange(is_interrupted_, false)) return;
   others.insert(others.end(), own->variables().begin(), own->variables().end());

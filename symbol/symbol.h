@@ -156,9 +156,10 @@ class Symbol {
               graph::GradientForm form = graph::GradientForm::kBackward) const;
 
   /// Returns the graph in MXNet's format (`*-symbol.json`), with parameters as they were given.
-  /// Throws Error(kInvalidArgument) for a name that is not UTF-8, and Error(kUnimplemented) for
-  /// gradients in the form kBackward.
-  std::string ToJson() const;
+  /// With `numpy_shape`, the text tells MXNet that shapes in attributes follow NumPy: -1 is an
+  /// unknown extent there, and 0 an empty one. Throws Error(kInvalidArgument) for a name that is
+  /// not UTF-8, and Error(kUnimplemented) for gradients in the form kBackward.
+  std::string ToJson(bool numpy_shape = false) const;
   /// Returns the graph of a text in MXNet's format. Operators that the registry does not have, and
   /// subgraphs, are kept and saved again; inference and binding refuse them by name. Throws
   /// Error(kDataLoss) for text that is not such a graph or nests deeper than 64 levels. Throws
@@ -168,7 +169,7 @@ class Symbol {
   /// Write ToJson to a file, and return FromJson of a file. Errors name the file: kNotFound if it
   /// does not exist, kFailedPrecondition if it cannot be opened. Save replaces the file when the
   /// new one is complete. If `contents` is not null, it receives the file's text.
-  void Save(const std::string& path) const;
+  void Save(const std::string& path, bool numpy_shape = false) const;
   static Symbol Load(const std::string& path, std::string* contents = nullptr);
 
   /// The graph's outputs, for the executor and graph passes.

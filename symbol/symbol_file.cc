@@ -15,12 +15,14 @@
 
 namespace tessera {
 
-std::string Symbol::ToJson() const { return graph::WriteJson(outputs_); }
+std::string Symbol::ToJson(bool numpy_shape) const {
+  return graph::WriteJson(outputs_, numpy_shape);
+}
 
 Symbol Symbol::FromJson(std::string_view json) { return Symbol(graph::ReadJson(json)); }
 
-void Symbol::Save(const std::string& path) const {
-  const std::string text = ToJson();
+void Symbol::Save(const std::string& path, bool numpy_shape) const {
+  const std::string text = ToJson(numpy_shape);
   AtomicFile file(path, "Symbol::Save");
   file.Write(text.data(), static_cast<int64_t>(text.size()));
   file.Commit();

@@ -44,6 +44,12 @@ class Parser {
   /// Reads a single array, which ends with the source.
   NDArray ReadRawArray();
 
+  /// Returns the meaning of the shapes that were read.
+  ShapeMeaning shapes() const {
+    if (num_v3_ == 0 && num_older_ > 0) return ShapeMeaning::kLegacy;
+    return num_v3_ > 0 && num_older_ == 0 ? ShapeMeaning::kNumpy : ShapeMeaning::kMixed;
+  }
+
  private:
   /// The shape and type of a block of elements. The rank may be above TShape's limit.
   struct Block {
@@ -113,6 +119,7 @@ class Parser {
   Checksum checksum_;
   int64_t begin_ = 0;
   int64_t array_ = -1;
+  int64_t num_v3_ = 0, num_older_ = 0;  // arrays
 };
 
 NDArrayList Parser::ReadFile(std::vector<LeftOutArray>* left_out) {
@@ -134,6 +141,7 @@ NDArrayList Parser::ReadFile(std::vector<LeftOutArray>* left_out) {
     if (!reason.empty()) reasons.emplace(i, std::move(reason));
   }
   array_ = -1;
+  list.shapes = shapes();
   std::vector<LeftOutArray> unsupported = ReadNames(&list, std::move(reasons));
   if (left_out != nullptr) {
     *left_out = std::move(unsupported);
@@ -265,6 +273,7 @@ std::string Parser::ReadName() {
 
 std::pair<NDArray, std::string> Parser::ReadArray() {
   const auto magic = ReadNumber<uint32_t>("an array's magic number");
+  ++(magic == kMagicV3 ? num_v3_ : num_older_);
   int num_aux = 0;
   if (magic == kMagicV2 || magic == kMagicV3) {
     const auto storage = ReadNumber<int32_t>("the storage type");
@@ -411,9 +420,12 @@ std::map<std::string, NDArray> LoadNDArrays(const std::string& path,
   return named;
 }
 
-NDArray DeserializeArray(std::string_view bytes) {
+NDArray DeserializeArray(std::string_view bytes, ShapeMeaning* shapes) {
   MemorySource source("DeserializeArray", bytes);
-  return Parser(source).ReadRawArray();
+  Parser parser(source);
+  NDArray array = parser.ReadRawArray();
+  if (shapes != nullptr) *shapes = parser.shapes();
+  return array;
 }
 
 }  // namespace tessera

@@ -504,6 +504,36 @@ TEST(RawArrayTest, ReadsAndWritesMxnetsBytes) {
   EXPECT_EQ(SerializeArray(scalar), FromHex(kMxnetRawScalar));
 }
 
+TEST(NDArrayListTest, VersionsSayWhatShapesMean) {
+  const NDArray array(TShape{1}), empty(TShape{0, 2}), scalar(TShape::OfRank(0));
+  const auto versions = [&](const NDArray& of) {
+    std::string text;
+    for (const ShapeMeaning shapes :
+         {ShapeMeaning::kMixed, ShapeMeaning::kLegacy, ShapeMeaning::kNumpy}) {
+      const std::string raw = SerializeArray(of, shapes);
+      text += raw[0] == '\xca' ? '3' : '2';
+      ShapeMeaning read = ShapeMeaning::kMixed;
+      EXPECT_EQ(DeserializeArray(raw, &read).shape(), of.shape());
+      EXPECT_EQ(read, text.back() == '3' ? ShapeMeaning::kNumpy : ShapeMeaning::kLegacy);
+    }
+    return text;
+  };
+  EXPECT_EQ(versions(array), "223");
+  EXPECT_EQ(versions(empty), "323");
+  EXPECT_EQ(versions(scalar), "333");
+
+  const auto shapes_of = [](const NDArrayList& list) {
+    return DeserializeNDArrayList(SerializeNDArrayList(list)).shapes;
+  };
+  EXPECT_EQ(shapes_of({}), ShapeMeaning::kMixed);
+  EXPECT_EQ(shapes_of({.arrays = {{"a", array}}}), ShapeMeaning::kLegacy);
+  EXPECT_EQ(shapes_of({.arrays = {{"a", array}, {"b", empty}}}), ShapeMeaning::kMixed);
+  EXPECT_EQ(shapes_of({.arrays = {{"a", array}, {"b", empty}}, .shapes = ShapeMeaning::kLegacy}),
+            ShapeMeaning::kLegacy);
+  EXPECT_EQ(shapes_of({.arrays = {{"a", array}, {"b", empty}}, .shapes = ShapeMeaning::kNumpy}),
+            ShapeMeaning::kNumpy);
+}
+
 TEST(RawArrayTest, RefusesDamage) {
   const std::string raw = FromHex(kMxnetRaw);
   for (size_t size = 0; size < raw.size(); ++size) {

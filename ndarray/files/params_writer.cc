@@ -34,9 +34,14 @@ class ChecksumSink final : public ByteSink {
   Checksum checksum_;
 };
 
-void WriteArray(const NDArray& array, ByteSink& sink) {
+bool IsWrittenAsV3(const TShape& shape, ShapeMeaning shapes) {
+  if (shape.ndim() == 0 || shapes == ShapeMeaning::kNumpy) return true;
+  return shape.Size() == 0 && shapes == ShapeMeaning::kMixed;
+}
+
+void WriteArray(const NDArray& array, ShapeMeaning shapes, ByteSink& sink) {
   const TShape& shape = array.shape();
-  sink.WriteNumber<uint32_t>(shape.ndim() == 0 || shape.Size() == 0 ? kMagicV3 : kMagicV2);
+  sink.WriteNumber<uint32_t>(IsWrittenAsV3(shape, shapes) ? kMagicV3 : kMagicV2);
   sink.WriteNumber<int32_t>(kDenseStorage);
   sink.WriteNumber<int32_t>(shape.ndim());
   for (const index_t extent : shape) sink.WriteNumber<int64_t>(extent);
@@ -68,7 +73,7 @@ void WriteList(const NDArrayList& list, ByteSink& to) {
   sink.WriteNumber(kListMagic);
   sink.WriteNumber<uint64_t>(0);
   sink.WriteNumber<uint64_t>(list.arrays.size());
-  for (const NamedArray& entry : list.arrays) WriteArray(entry.array, sink);
+  for (const NamedArray& entry : list.arrays) WriteArray(entry.array, list.shapes, sink);
   sink.WriteNumber<uint64_t>(list.has_names ? list.arrays.size() : 0);
   if (list.has_names) {
     for (const NamedArray& entry : list.arrays) {
@@ -112,11 +117,11 @@ void SaveNDArrays(const std::string& path, const std::map<std::string, NDArray>&
   SaveList("SaveNDArrays", path, list);
 }
 
-std::string SerializeArray(const NDArray& array) {
+std::string SerializeArray(const NDArray& array, ShapeMeaning shapes) {
   if (array.is_none()) throw InvalidArgument("SerializeArray: found no array (is_none())");
   array.WaitToRead();
   StringSink sink;
-  WriteArray(array, sink);
+  WriteArray(array, shapes, sink);
   return std::move(sink.bytes());
 }
 

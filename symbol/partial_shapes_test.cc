@@ -1,0 +1,70 @@
+// Inference from shapes that are known in part.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/symbol/symbol.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+TShape Shape(const char* text) { return TShape::Parse(text); }
+
+Symbol WithShape(const std::string& name, const std::string& shape) {
+  return Symbol::Variable(name, {{"__shape__", shape}});
+}
+
+TEST(PartialShapesTest, NothingIsToldOfADenseLayersWeightBeforeItsDataIsKnown) {
+  const Symbol fc =
+      Symbol::Apply("FullyConnected", {Symbol::Variable("data")}, {{"num_hidden", "8"}}, "fc");
+  const Symbol sum = fc + Symbol::Variable("other");
+  EXPECT_THAT(sum.InferShapePartial({{"other", {4, 8}}}).arguments,
+              ElementsAre(TShape(), TShape(), TShape{8}, TShape{4, 8}));
+  EXPECT_THAT(sum.InferShapePartial({{"other", {4, 8}}, {"data", Shape("(None,None)")}}).arguments,
+              ElementsAre(Shape("(4,None)"), Shape("(8,None)"), TShape{8}, TShape{4, 8}));
+}
+
+TEST(PartialShapesTest, AConvolutionOfStride1KnowsItsImagesByItsOutput) {
+  const ParameterMap parameters = {{"num_filter", "21"},
+                                   {"kernel", "(3,5)"},
+                                   {"pad", "(1,0)"},
+                                   {"dilate", "(1,2)"},
+                                   {"no_bias", "1"}};
+  const auto infer = [&](ParameterMap more) {
+    more.insert(parameters.begin(), parameters.end());
+    const Symbol out = Symbol::Apply("Convolution", {WithShape("data", "(0,10,0,0)")}, more);
+    return (out + WithShape("other", "(5,21,32,32)")).InferShapePartial({}).arguments[0];
+  };
+  EXPECT_EQ(infer({}), (TShape{5, 10, 32, 40}));
+  EXPECT_EQ(infer({{"stride", "(1,2)"}}), Shape("(5,10,32,None)"));
+  EXPECT_THROW(infer({{"pad", "(1,40)"}}), Error);
+}
+
+TEST(PartialShapesTest, MatricesWithoutAnInnerExtentTellNothingOfTheirProduct) {
+  const Symbol product = Symbol::Apply("batch_dot", {Symbol::Variable("a"), Symbol::Variable("b")});
+  const auto infer = [&](const char* a, const char* b) {
+    return product.InferShapePartial({{"a", Shape(a)}, {"b", Shape(b)}}).outputs[0];
+  };
+  EXPECT_EQ(infer("(None,3,4)", "(None,4,5)"), Shape("(None,3,5)"));
+  EXPECT_EQ(infer("(None,3,4)", "(None,None,5)"), TShape());
+}
+
+TEST(PartialShapesTest, WhereNeedsItsCondition) {
+  const Symbol chosen =
+      Symbol::Apply("where", {Symbol::Variable("c"), Symbol::Variable("x"), Symbol::Variable("y")});
+  const auto infer = [&](const char* condition, const char* x) {
+    return chosen.InferShapePartial({{"c", Shape(condition)}, {"x", Shape(x)}}).outputs[0];
+  };
+  EXPECT_EQ(infer("(None,2)", "(None,2)"), TShape());
+  EXPECT_EQ(infer("(None,)", "(2,2)"), TShape());
+  EXPECT_EQ(infer("(3,)", "(None,2)"), (TShape{3, 2}));
+}
+
+}  // namespace
+}  // namespace tessera
