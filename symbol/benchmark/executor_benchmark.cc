@@ -6,7 +6,6 @@
 // Networks start from the same numbers everywhere; after the first run the results are compared.
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -14,7 +13,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,10 +22,10 @@
 #include "tessera/ndarray/imperative.h"
 #include "tessera/ndarray/ndarray.h"
 #include "tessera/ops/registry.h"
-#include "tessera/symbol/benchmark/framework_peer.h"
 #include "tessera/symbol/benchmark/networks.h"
 #include "tessera/symbol/cached_op.h"
 #include "tessera/symbol/executor.h"
+#include "tessera/tools/benchmark/peer_process.h"
 #include "tessera/tools/benchmark/ratio_benchmark.h"
 
 namespace tessera {
@@ -35,7 +33,7 @@ namespace {
 
 using benchmarking::AddCase;
 using benchmarking::Bound;
-using benchmarking::FrameworkPeer;
+using benchmarking::PeerProcess;
 using benchmarking::Variant;
 using benchmarking::Variants;
 
@@ -87,27 +85,15 @@ std::string NetworkFile(const std::string& name) {
       .string();
 }
 
-/// Returns a peer's side as a variant that takes the time in its own process, or nothing if the
-/// peer is missing. What a framework's threads spin after a run is slept over.
+/// Adds a peer's side, unless the peer is missing.
 void AddPeer(const std::string& framework, const std::string& name, const std::string& file,
              const std::string& shape, Variants* variants,
              std::vector<std::function<double()>>* checks) {
-  const std::shared_ptr<FrameworkPeer> peer = FrameworkPeer::Get(framework);
+  const std::shared_ptr<PeerProcess> peer =
+      PeerProcess::Get("symbol/benchmark/framework_peer.py", framework);
   if (peer == nullptr) return;
   peer->Ask("graph " + name + " " + file + " " + shape);
-  // Forgotten with the last copy of the variant.
-  const std::shared_ptr<void> forget(nullptr, [peer, name](void*) {
-    try {
-      peer->Ask("drop " + name);
-    } catch (const Error&) {
-      // The process has ended, as an earlier request has said.
-    }
-  });
-  variants->all.push_back(Variant::Timed(framework, [peer, name, forget](int64_t count) {
-    const double seconds = peer->Ask("run " + name + " " + std::to_string(count));
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return seconds;
-  }));
+  variants->all.push_back(benchmarking::PeerVariant(framework, peer, name));
   checks->push_back([peer, name] { return peer->Ask("check " + name); });
 }
 

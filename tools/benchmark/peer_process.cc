@@ -1,62 +1,60 @@
-#include "tessera/symbol/benchmark/framework_peer.h"
+#include "tessera/tools/benchmark/peer_process.h"
 
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <system_error>
+#include <thread>
 #include <utility>
-
-#include "tessera/base/error.h"
 
 extern char** environ;
 
 namespace tessera::benchmarking {
-namespace {
 
-constexpr char kScript[] = "symbol/benchmark/framework_peer.py";
-
-/// Returns the script's path: from the workspace's root, where `bazel run` starts programs, or
-/// among the program's runfiles.
-std::string ScriptPath() {
+std::string DataPath(const std::string& path_from_workspace) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  if (fs::exists(kScript, failed)) return kScript;
+  // `bazel run` starts programs where their data lies.
+  if (fs::exists(path_from_workspace, failed)) return path_from_workspace;
   const fs::path runfiles = fs::read_symlink("/proc/self/exe", failed).string() + ".runfiles";
   for (const char* const repository : {"tessera", "_main"}) {
-    if (fs::exists(runfiles / repository / kScript, failed)) return runfiles / repository / kScript;
+    const fs::path path = runfiles / repository / path_from_workspace;
+    if (fs::exists(path, failed)) return path;
   }
-  return kScript;
+  return path_from_workspace;
 }
 
-}  // namespace
-
-std::shared_ptr<FrameworkPeer> FrameworkPeer::Get(const std::string& framework) {
-  static auto* const peers = new std::map<std::string, std::shared_ptr<FrameworkPeer>>;
-  const auto [entry, is_new] = peers->emplace(framework, nullptr);
+std::shared_ptr<PeerProcess> PeerProcess::Get(const std::string& script,
+                                              const std::string& argument) {
+  static auto* const peers =
+      new std::map<std::pair<std::string, std::string>, std::shared_ptr<PeerProcess>>;
+  const auto [entry, is_new] = peers->emplace(std::pair(script, argument), nullptr);
   if (!is_new) return entry->second;
   const char* const setting = std::getenv("TESSERA_PEER_PYTHON");
   std::istringstream pythons(setting == nullptr || *setting == '\0' ? "python3" : setting);
   for (std::string python; std::getline(pythons, python, ':');) {
-    std::shared_ptr<FrameworkPeer> peer(new FrameworkPeer(framework));
-    if (!peer->Start(python)) continue;
+    std::shared_ptr<PeerProcess> peer(new PeerProcess(argument));
+    if (!peer->Start(python, script)) continue;
     entry->second = std::move(peer);
     return entry->second;
   }
   std::fprintf(stderr, "missing %s: no interpreter of TESSERA_PEER_PYTHON has it\n",
-               framework.c_str());
+               argument.c_str());
   return nullptr;
 }
 
-FrameworkPeer::~FrameworkPeer() { Stop(); }
+PeerProcess::~PeerProcess() { Stop(); }
 
-bool FrameworkPeer::Start(const std::string& python) {
+bool PeerProcess::Start(const std::string& python, const std::string& script) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
   socket_ = ends[0];
@@ -64,8 +62,8 @@ bool FrameworkPeer::Start(const std::string& python) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  const std::string script = ScriptPath();
-  const char* const arguments[] = {python.c_str(), script.c_str(), framework_.c_str(), nullptr};
+  const std::string path = DataPath(script);
+  const char* const arguments[] = {python.c_str(), path.c_str(), argument_.c_str(), nullptr};
   const bool started = posix_spawnp(&process_, python.c_str(), &actions, nullptr,
                                     const_cast<char* const*>(arguments), environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
@@ -76,7 +74,7 @@ bool FrameworkPeer::Start(const std::string& python) {
   return false;
 }
 
-std::string FrameworkPeer::ReadLine() {
+std::string PeerProcess::ReadLine() {
   for (;;) {
     if (const size_t end = received_.find('\n'); end != std::string::npos) {
       std::string line = received_.substr(0, end);
@@ -90,24 +88,42 @@ std::string FrameworkPeer::ReadLine() {
   }
 }
 
-double FrameworkPeer::Ask(const std::string& request) {
+double PeerProcess::Ask(const std::string& request) {
   const std::string line = request + "\n";
   if (write(socket_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    throw Internal(framework_, ": ", request, ": the process ended");
+    throw std::runtime_error(argument_ + ": " + request + ": the process ended");
   }
   const std::string answer = ReadLine();
   char* end = nullptr;
   const double number = std::strtod(answer.c_str(), &end);
-  if (end == answer.c_str()) throw Internal(framework_, ": ", request, ": ", answer);
+  if (end == answer.c_str()) {
+    throw std::runtime_error(argument_ + ": " + request + ": " + answer);
+  }
   return number;
 }
 
-void FrameworkPeer::Stop() {
+void PeerProcess::Stop() {
   if (socket_ >= 0) close(socket_);
   socket_ = -1;
   // Without its socket the process ends by itself.
   if (process_ > 0) waitpid(process_, nullptr, 0);
   process_ = 0;
+}
+
+Variant PeerVariant(const std::string& variant, const std::shared_ptr<PeerProcess>& process,
+                    const std::string& name) {
+  const std::shared_ptr<void> forget(nullptr, [process, name](void*) {
+    try {
+      process->Ask("drop " + name);
+    } catch (const std::runtime_error&) {
+      // The process has ended, as an earlier request has said.
+    }
+  });
+  return Variant::Timed(variant, [process, name, forget](int64_t count) {
+    const double seconds = process->Ask("run " + name + " " + std::to_string(count));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return seconds;
+  });
 }
 
 }  // namespace tessera::benchmarking

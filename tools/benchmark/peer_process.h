@@ -1,0 +1,55 @@
+#ifndef TESSERA_TOOLS_BENCHMARK_PEER_PROCESS_H_
+#define TESSERA_TOOLS_BENCHMARK_PEER_PROCESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tessera/tools/benchmark/ratio_benchmark.h"
+
+namespace tessera::benchmarking {
+
+/// A Python script in a process of its own, which does a benchmark's cases on request and sleeps in
+/// between. It writes the line "ready", and answers each line of its input with a line.
+class PeerProcess {
+ public:
+  /// Returns the process of a script and its argument, started at the first call, or null if it is
+  /// ready under no interpreter of TESSERA_PEER_PYTHON, which is then said on stderr. The script is
+  /// named by its path from the workspace's root, and is among the benchmark's data.
+  static std::shared_ptr<PeerProcess> Get(const std::string& script, const std::string& argument);
+
+  ~PeerProcess();
+  PeerProcess(const PeerProcess&) = delete;
+  PeerProcess& operator=(const PeerProcess&) = delete;
+
+  /// Sends a request, such as "run chain_tape 3", and returns the answer, a number. Throws
+  /// std::runtime_error with the script's message if the request fails.
+  double Ask(const std::string& request);
+
+ private:
+  explicit PeerProcess(std::string argument) : argument_(std::move(argument)) {}
+  /// Starts an interpreter. Returns whether the script is ready.
+  bool Start(const std::string& python, const std::string& script);
+  std::string ReadLine();
+  void Stop();
+
+  const std::string argument_;
+  int socket_ = -1;
+  int process_ = 0;
+  std::string received_;
+};
+
+/// Returns where a file lies that is among the benchmark's data.
+std::string DataPath(const std::string& path_from_workspace);
+
+/// Returns a case of a process as a variant that takes the time over there: by the request
+/// "run CASE COUNT". With the last copy of the variant the process gets the request "drop CASE".
+/// Threads that spin after a run are slept over.
+Variant PeerVariant(const std::string& variant, const std::shared_ptr<PeerProcess>& process,
+                    const std::string& name);
+
+}  // namespace tessera::benchmarking
+
+#endif  // TESSERA_TOOLS_BENCHMARK_PEER_PROCESS_H_
