@@ -1,6 +1,6 @@
 #!/bin/bash
-# Puts headers, libtessera.so, libtessera.a and the files by which pkg-config and CMake find them
-# below a prefix: ./bazelw run //tools:install -- --prefix=DIR
+# Puts headers, libtessera.so, libtessera.a, the files by which pkg-config and CMake find them, and
+# libtessera_mxnet.so below a prefix: ./bazelw run //tools:install -- --prefix=DIR
 
 set -euo pipefail
 
@@ -26,6 +26,9 @@ while read -r from included; do
 done <tools/tessera.headers
 install -D -m 755 tools/libtessera.so "$prefix/lib/libtessera.so"
 install -D -m 644 tools/libtessera.a "$prefix/lib/libtessera.a"
+# Programs look for the name that they were linked with, which has the version of MXNet's interface.
+install -D -m 755 compat/mxnet/libtessera_mxnet.so "$prefix/lib/libtessera_mxnet.so.1"
+ln -sfn libtessera_mxnet.so.1 "$prefix/lib/libtessera_mxnet.so"
 install -D -m 644 LICENSE "$prefix/share/licenses/tessera/LICENSE"
 libraries="$(<tools/tessera.flags)"
 
@@ -80,4 +83,4 @@ else()
   endif()
 endif()
 CMAKE
-echo "$headers headers and two libraries are in $prefix"
+echo "$headers headers and three libraries are in $prefix"

@@ -35,9 +35,10 @@ def targets(build: Path) -> Targets:
 
 
 def facades(root: Path) -> list[str]:
-    """The folders that the root package's aliases lead to."""
-    return sorted({target["actual"].removeprefix("//").partition(":")[0]
-                   for target in targets(root / "BUILD").values() if "actual" in target})
+    """The folders that the root package's aliases lead to and that have a facade of their name."""
+    folders = {target["actual"].removeprefix("//").partition(":")[0]
+               for target in targets(root / "BUILD").values() if "actual" in target}
+    return sorted(folder for folder in folders if folder in targets(root / folder / "BUILD"))
 
 
 def _declared(root: Path, folder: str) -> Iterator[str]:

@@ -28,8 +28,14 @@ for program in with_shared with_static with_pkg_config; do
   [[ "$printed" == "2 4 6 " ]] || { echo "expected 2 4 6"; exit 1; }
 done
 
+# MXNet's C API is a library of its own, which a program in C links by the name without a version.
+quietly gcc mxnet_version.c -o "$scratch/build/mxnet_version" "-L$scratch/prefix/lib" -ltessera_mxnet
+printed="$(LD_LIBRARY_PATH="$scratch/prefix/lib" "$scratch/build/mxnet_version")"
+echo "mxnet_version: $printed"
+[[ "$printed" == "10901" ]] || { echo "expected 10901"; exit 1; }
+
 # A process has one scheduler of TBB's, which is why that is in nobody's library but its own.
-for file in "$scratch/prefix/lib/libtessera.so" "$scratch/build/with_static"; do
+for file in "$scratch"/prefix/lib/libtessera{,_mxnet}.so "$scratch/build/with_static"; do
   readelf -d "$file" | grep 'NEEDED.*\[libtbb\.so' >/dev/null || { echo "${file##*/} does not take TBB shared"; exit 1; }
 done
 

@@ -1,0 +1,34 @@
+#ifndef TESSERA_COMPAT_MXNET_CORE_OPERATORS_H_
+#define TESSERA_COMPAT_MXNET_CORE_OPERATORS_H_
+
+#include <string>
+#include <vector>
+
+#include "tessera/compat/mxnet/core/types.h"
+
+namespace tessera::mxnet {
+
+/// An operator as MXNet's clients see it.
+struct ApiOperator {
+  std::string name;
+  std::string description;
+  std::string key_var_num_args;  ///< the parameter that counts the inputs, or empty
+  std::vector<std::string> argument_names;
+  std::vector<std::string> argument_types;
+  std::vector<std::string> argument_descriptions;
+};
+
+/// Returns all names: MXNet's, whether or not they are implemented, and those that Tessera adds.
+const std::vector<std::string>& OperatorNames();
+/// Returns the handles of all names, in their order.
+const std::vector<void*>& OperatorHandles();
+
+/// Returns the handle of a name, or null if there is none.
+void* OperatorHandleOf(const std::string& name);
+
+/// Returns the operator of a handle. Throws Error(kInvalidArgument) for any other value.
+const ApiOperator& OperatorOf(const void* creator);
+
+}  // namespace tessera::mxnet
+
+#endif  // TESSERA_COMPAT_MXNET_CORE_OPERATORS_H_

@@ -1,0 +1,351 @@
+// Executors that are bound. Functions of MXNet's C API; see types.h.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/compat/mxnet/core/api_call.h"
+#include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/symbols.h"
+#include "tessera/compat/mxnet/functions/executors.h"
+
+namespace tessera::mxnet {
+
+namespace {
+
+std::map<std::string, Device> Groups(uint32_t count, const char** names, const int* types,
+                                     const int* ids) {
+  std::map<std::string, Device> groups;
+  const std::vector<std::string> keys = TextsOf(names, count, "map_keys");
+  ListOf(types, count, "map_dev_types");
+  ListOf(ids, count, "map_dev_ids");
+  for (size_t i = 0; i < keys.size(); ++i) groups[keys[i]] = DeviceOf(types[i], ids[i]);
+  return groups;
+}
+
+OpReqType RequestOf(uint32_t number) {
+  if (number > static_cast<uint32_t>(kAddTo)) {
+    throw InvalidArgument(number, " is not the number of a gradient request, expected 0 to 3");
+  }
+  return static_cast<OpReqType>(number);
+}
+
+OpReqType RequestOf(const std::string& text) {
+  if (text == "null") return kNullOp;
+  if (text == "write") return kWriteTo;
+  if (text == "add") return kAddTo;
+  throw InvalidArgument("\"", text, "\" is no gradient request, expected null, write or add");
+}
+
+/// Returns the executor of a handle, or null for a null handle.
+std::shared_ptr<Executor> ExecutorOrNull(ExecutorHandle handle) {
+  return handle == nullptr ? nullptr : Executors().Get(handle)->executor();
+}
+
+ExecutorHandle BindArrays(SymbolHandle handle, Device device,
+                          const std::map<std::string, Device>& groups, uint32_t count,
+                          NDArrayHandle* arguments, NDArrayHandle* gradients, uint32_t* requests,
+                          uint32_t num_aux, NDArrayHandle* aux_states, ExecutorHandle shared) {
+  const Symbol symbol = SymbolOf(handle);
+  const std::shared_ptr<Executor> shared_executor = ExecutorOrNull(shared);
+  BindArguments arrays;
+  arrays.arguments = ArraysOf(arguments, count, "in_args");
+  if (gradients != nullptr) {
+    arrays.gradients = ArraysOf(gradients, count, "arg_grad_store", /*null_is_none=*/true);
+  }
+  if (requests != nullptr) {
+    for (const uint32_t request : std::span(requests, count)) {
+      arrays.grad_requests.push_back(RequestOf(request));
+    }
+  }
+  arrays.aux_states = ArraysOf(aux_states, num_aux, "aux_states");
+  arrays.group2ctx = groups;
+  arrays.shared_executor = shared_executor.get();
+  return Executors().Add(ApiExecutor(symbol, Bind(symbol, device, arrays)));
+}
+
+/// Arrays that executors of different shapes share by name.
+class SharedBuffer {
+ public:
+  SharedBuffer(int count, const char** names, NDArrayHandle* arrays) : is_used_(count >= 0) {
+    if (!is_used_) return;
+    const auto size = static_cast<size_t>(count);
+    const std::vector<std::string> keys = TextsOf(names, size, "shared_buffer_name_list");
+    const std::vector<NDArray> given = ArraysOf(arrays, size, "shared_buffer_handle_list");
+    for (size_t i = 0; i < size; ++i) arrays_[keys[i]] = given[i];
+  }
+
+  bool is_used() const { return is_used_; }
+  const std::map<std::string, NDArray>& arrays() const { return arrays_; }
+
+  /// Returns an array of that name, over shared memory if there is any that is large enough.
+  NDArray Take(const std::string& name, const TShape& shape, Device device, DType type) {
+    const auto found = arrays_.find(name);
+    if (found != arrays_.end() && found->second.dtype() == type &&
+        found->second.device() == device && found->second.shape().Size() >= shape.Size()) {
+      const NDArray flat = found->second.Reshape(TShape{-1});
+      return flat.Slice(0, shape.Size()).Reshape(shape);
+    }
+    NDArray made(shape, device, type);
+    made = 0.0f;
+    arrays_[name] = made;
+    return made;
+  }
+
+ private:
+  const bool is_used_;
+  std::map<std::string, NDArray> arrays_;
+};
+
+/// The arguments of a simple_bind, in the types of Tessera.
+struct SimpleBindCall {
+  SimpleBindOptions options;
+  std::vector<std::string> shared_arguments;
+  std::shared_ptr<Executor> shared_executor;
+};
+
+/// Sets the gradient requests. Arguments that are not named have no gradient.
+void PutRequests(const std::vector<std::string>& arguments, uint32_t count, const char** names,
+                 const char** types, SimpleBindOptions* options) {
+  options->grad_req = kNullOp;
+  if (types == nullptr) return;
+  if (count == 0) {
+    options->grad_req = RequestOf(std::string(NotNull(types[0], "provided_grad_req_types[0]")));
+    return;
+  }
+  const std::vector<std::string> texts = TextsOf(types, count, "provided_grad_req_types");
+  if (names == nullptr && count != arguments.size()) {
+    throw InvalidArgument("simple_bind: ", count, " gradient requests were given for ",
+                          arguments.size(), " arguments");
+  }
+  const std::vector<std::string> keys =
+      names == nullptr ? arguments : TextsOf(names, count, "provided_grad_req_names");
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (std::find(arguments.begin(), arguments.end(), keys[i]) == arguments.end()) continue;
+    options->grad_requests[keys[i]] = RequestOf(texts[i]);
+  }
+}
+
+/// Binds a symbol to new arrays. With a buffer, arguments that are named as shared, and aux states,
+/// are those of the shared executor, and the other arguments come from the buffer. Like MXNet,
+/// ignores names that the symbol does not have.
+std::shared_ptr<Executor> BindSimply(const Symbol& symbol, Device device, SimpleBindCall call,
+                                     SharedBuffer* buffer) {
+  SimpleBindOptions& options = call.options;
+  const std::vector<std::string> inputs = symbol.ListInputs();
+  const auto is_missing = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) == names.end();
+  };
+  std::erase_if(options.shapes, [&](const auto& item) { return is_missing(inputs, item.first); });
+  std::erase_if(options.types, [&](const auto& item) { return is_missing(inputs, item.first); });
+  if (!buffer->is_used()) return SimpleBind(symbol, device, options);
+  if (call.shared_executor != nullptr) {
+    options.shared_executor = call.shared_executor.get();
+    options.shared_arguments = call.shared_arguments;
+    std::erase_if(options.shared_arguments,
+                  [&](const std::string& name) { return is_missing(inputs, name); });
+  }
+  options.allocate = [&](const std::string& name, const TShape& shape, Device on, DType type) {
+    if (!is_missing(call.shared_arguments, name)) return NDArray();
+    return buffer->Take(name, shape, on, type);
+  };
+  return SimpleBind(symbol, device, options);
+}
+
+template <typename Extent>
+std::map<std::string, TShape> ShapesOf(uint32_t count, const char** names, const Extent* extents,
+                                       const uint32_t* offsets) {
+  std::map<std::string, TShape> shapes;
+  const std::vector<std::string> keys = TextsOf(names, count, "provided_arg_shape_names");
+  ListOf(offsets, count, "provided_arg_shape_idx");
+  for (size_t i = 0; i < keys.size(); ++i) {
+    shapes[keys[i]] = ShapeFromApi(extents, offsets, i);
+  }
+  return shapes;
+}
+
+/// Returns an executor's arrays as clients read them: a null handle stands for no gradient.
+void PutArrays(const Executor& executor, uint32_t* num_arguments, NDArrayHandle** arguments,
+               NDArrayHandle** gradients, uint32_t* num_aux, NDArrayHandle** aux_states) {
+  *NotNull(num_arguments, "num_in_args") = static_cast<uint32_t>(executor.arg_arrays().size());
+  NotNull(arguments, "in_args");
+  *arguments = KeepHandles(executor.arg_arrays());
+  std::vector<NDArrayHandle> handles;
+  for (const NDArray& gradient : executor.grad_arrays()) {
+    handles.push_back(gradient.is_none() ? nullptr : Arrays().Add(gradient));
+  }
+  *NotNull(gradients, "arg_grads") = Results::OfThread().Keep(std::move(handles));
+  *NotNull(num_aux, "num_aux_states") = static_cast<uint32_t>(executor.aux_arrays().size());
+  NotNull(aux_states, "aux_states");
+  *aux_states = KeepHandles(executor.aux_arrays());
+}
+
+}  // namespace
+}  // namespace tessera::mxnet
+
+using namespace tessera::mxnet;  // NOLINT: the bodies of this file
+
+TESSERA_MXNET_API int MXExecutorBind(SymbolHandle symbol_handle, int dev_type, int dev_id,
+                                     uint32_t len, NDArrayHandle* in_args,
+                                     NDArrayHandle* arg_grad_store, uint32_t* grad_req_type,
+                                     uint32_t aux_states_len, NDArrayHandle* aux_states,
+                                     ExecutorHandle* out) {
+  return ApiCall([&] {
+    *NotNull(out, "out") =
+        BindArrays(symbol_handle, DeviceOf(dev_type, dev_id), {}, len, in_args, arg_grad_store,
+                   grad_req_type, aux_states_len, aux_states, nullptr);
+  });
+}
+
+TESSERA_MXNET_API int MXExecutorBindX(SymbolHandle symbol_handle, int dev_type, int dev_id,
+                                      uint32_t num_map_keys, const char** map_keys,
+                                      const int* map_dev_types, const int* map_dev_ids,
+                                      uint32_t len, NDArrayHandle* in_args,
+                                      NDArrayHandle* arg_grad_store, uint32_t* grad_req_type,
+                                      uint32_t aux_states_len, NDArrayHandle* aux_states,
+                                      ExecutorHandle* out) {
+  return ApiCall([&] {
+    *NotNull(out, "out") =
+        BindArrays(symbol_handle, DeviceOf(dev_type, dev_id),
+                   Groups(num_map_keys, map_keys, map_dev_types, map_dev_ids), len, in_args,
+                   arg_grad_store, grad_req_type, aux_states_len, aux_states, nullptr);
+  });
+}
+
+TESSERA_MXNET_API int MXExecutorBindEX(SymbolHandle symbol_handle, int dev_type, int dev_id,
+                                       uint32_t num_map_keys, const char** map_keys,
+                                       const int* map_dev_types, const int* map_dev_ids,
+                                       uint32_t len, NDArrayHandle* in_args,
+                                       NDArrayHandle* arg_grad_store, uint32_t* grad_req_type,
+                                       uint32_t aux_states_len, NDArrayHandle* aux_states,
+                                       ExecutorHandle shared_exec, ExecutorHandle* out) {
+  return ApiCall([&] {
+    *NotNull(out, "out") =
+        BindArrays(symbol_handle, DeviceOf(dev_type, dev_id),
+                   Groups(num_map_keys, map_keys, map_dev_types, map_dev_ids), len, in_args,
+                   arg_grad_store, grad_req_type, aux_states_len, aux_states, shared_exec);
+  });
+}
+
+// Three functions with one meaning and different types of extents.
+#define TESSERA_SIMPLE_BIND(function, Extent)                                                     \
+  TESSERA_MXNET_API int function(                                                                 \
+      SymbolHandle symbol_handle, int dev_type, int dev_id, const uint32_t num_g2c_keys,          \
+      const char** g2c_keys, const int* g2c_dev_types, const int* g2c_dev_ids,                    \
+      const uint32_t provided_grad_req_list_len, const char** provided_grad_req_names,            \
+      const char** provided_grad_req_types, const uint32_t num_provided_arg_shapes,               \
+      const char** provided_arg_shape_names, const Extent* provided_arg_shape_data,               \
+      const uint32_t* provided_arg_shape_idx, const uint32_t num_provided_arg_dtypes,             \
+      const char** provided_arg_dtype_names, const int* provided_arg_dtypes, const uint32_t,      \
+      const char**, const int*, const uint32_t num_shared_arg_names,                              \
+      const char** shared_arg_name_list, int* shared_buffer_len,                                  \
+      const char** shared_buffer_name_list, NDArrayHandle* shared_buffer_handle_list,             \
+      const char*** updated_shared_buffer_name_list,                                              \
+      NDArrayHandle** updated_shared_buffer_handle_list, uint32_t* num_in_args,                   \
+      NDArrayHandle** in_args, NDArrayHandle** arg_grads, uint32_t* num_aux_states,               \
+      NDArrayHandle** aux_states, ExecutorHandle shared_exec_handle, ExecutorHandle* out) {       \
+    return ApiCall([&] {                                                                          \
+      const tessera::Symbol symbol = SymbolOf(symbol_handle);                                     \
+      SimpleBindCall call;                                                                        \
+      call.options.shapes = ShapesOf(num_provided_arg_shapes, provided_arg_shape_names,           \
+                                     provided_arg_shape_data, provided_arg_shape_idx);            \
+      const auto type_names =                                                                     \
+          TextsOf(provided_arg_dtype_names, num_provided_arg_dtypes, "provided_arg_dtype_names"); \
+      ListOf(provided_arg_dtypes, num_provided_arg_dtypes, "provided_arg_dtypes");                \
+      for (size_t i = 0; i < type_names.size(); ++i) {                                            \
+        call.options.types[type_names[i]] = TypeOf(provided_arg_dtypes[i]);                       \
+      }                                                                                           \
+      PutRequests(symbol.ListArguments(), provided_grad_req_list_len, provided_grad_req_names,    \
+                  provided_grad_req_types, &call.options);                                        \
+      call.shared_arguments =                                                                     \
+          TextsOf(shared_arg_name_list, num_shared_arg_names, "shared_arg_name_list");            \
+      call.shared_executor = ExecutorOrNull(shared_exec_handle);                                  \
+      call.options.group2ctx = Groups(num_g2c_keys, g2c_keys, g2c_dev_types, g2c_dev_ids);        \
+      SharedBuffer buffer(*NotNull(shared_buffer_len, "shared_buffer_len"),                       \
+                          shared_buffer_name_list, shared_buffer_handle_list);                    \
+      FinishSimpleBind(symbol, DeviceOf(dev_type, dev_id), call, &buffer, shared_buffer_len,      \
+                       updated_shared_buffer_name_list, updated_shared_buffer_handle_list,        \
+                       num_in_args, in_args, arg_grads, num_aux_states, aux_states, out);         \
+    });                                                                                           \
+  }
+
+namespace tessera::mxnet {
+namespace {
+
+void FinishSimpleBind(const Symbol& symbol, Device device, SimpleBindCall call,
+                      SharedBuffer* buffer, int* buffer_size, const char*** buffer_names,
+                      NDArrayHandle** buffer_handles, uint32_t* num_arguments,
+                      NDArrayHandle** arguments, NDArrayHandle** gradients, uint32_t* num_aux,
+                      NDArrayHandle** aux_states, ExecutorHandle* out) {
+  NotNull(out, "out");
+  const std::shared_ptr<Executor> executor = BindSimply(symbol, device, std::move(call), buffer);
+  PutArrays(*executor, num_arguments, arguments, gradients, num_aux, aux_states);
+  if (buffer->is_used()) {
+    std::vector<std::string> names;
+    std::vector<NDArray> arrays;
+    for (const auto& [name, array] : buffer->arrays()) {
+      names.push_back(name);
+      arrays.push_back(array);
+    }
+    *buffer_size = static_cast<int>(names.size());
+    *NotNull(buffer_names, "updated_shared_buffer_name_list") =
+        Results::OfThread().Keep(std::move(names));
+    NotNull(buffer_handles, "updated_shared_buffer_handle_list");
+    *buffer_handles = KeepHandles(arrays);
+  }
+  *out = Executors().Add(ApiExecutor(symbol, executor));
+}
+
+template <typename Extent>
+void Reshape(bool partial_shaping, bool allow_up_sizing, uint32_t count, const char** names,
+             const Extent* extents, const uint32_t* offsets, uint32_t* num_arguments,
+             NDArrayHandle** arguments, NDArrayHandle** gradients, uint32_t* num_aux,
+             NDArrayHandle** aux_states, ExecutorHandle handle, ExecutorHandle* out) {
+  NotNull(out, "out");
+  ApiExecutor executor =
+      Executors().Get(handle)->Reshape({.shapes = ShapesOf(count, names, extents, offsets),
+                                        .partial_shaping = partial_shaping,
+                                        .allow_up_sizing = allow_up_sizing});
+  PutArrays(*executor.executor(), num_arguments, arguments, gradients, num_aux, aux_states);
+  *out = Executors().Add(std::move(executor));
+}
+
+}  // namespace
+}  // namespace tessera::mxnet
+
+TESSERA_SIMPLE_BIND(MXExecutorSimpleBind, uint32_t)
+TESSERA_SIMPLE_BIND(MXExecutorSimpleBindEx, int)
+TESSERA_SIMPLE_BIND(MXExecutorSimpleBindEx64, int64_t)
+#undef TESSERA_SIMPLE_BIND
+
+TESSERA_MXNET_API int MXExecutorReshape(
+    int partial_shaping, int allow_up_sizing, int, int, uint32_t, const char**, const int*,
+    const int*, const uint32_t num_provided_arg_shapes, const char** provided_arg_shape_names,
+    const uint32_t* provided_arg_shape_data, const uint32_t* provided_arg_shape_idx,
+    uint32_t* num_in_args, NDArrayHandle** in_args, NDArrayHandle** arg_grads,
+    uint32_t* num_aux_states, NDArrayHandle** aux_states, ExecutorHandle shared_exec,
+    ExecutorHandle* out) {
+  return ApiCall([&] {
+    Reshape(partial_shaping != 0, allow_up_sizing != 0, num_provided_arg_shapes,
+            provided_arg_shape_names, provided_arg_shape_data, provided_arg_shape_idx, num_in_args,
+            in_args, arg_grads, num_aux_states, aux_states, shared_exec, out);
+  });
+}
+
+TESSERA_MXNET_API int MXExecutorReshapeEx(
+    int partial_shaping, int allow_up_sizing, int, int, uint32_t, const char**, const int*,
+    const int*, const uint32_t num_provided_arg_shapes, const char** provided_arg_shape_names,
+    const int* provided_arg_shape_data, const uint32_t* provided_arg_shape_idx,
+    uint32_t* num_in_args, NDArrayHandle** in_args, NDArrayHandle** arg_grads,
+    uint32_t* num_aux_states, NDArrayHandle** aux_states, ExecutorHandle shared_exec,
+    ExecutorHandle* out) {
+  return ApiCall([&] {
+    Reshape(partial_shaping != 0, allow_up_sizing != 0, num_provided_arg_shapes,
+            provided_arg_shape_names, provided_arg_shape_data, provided_arg_shape_idx, num_in_args,
+            in_args, arg_grads, num_aux_states, aux_states, shared_exec, out);
+  });
+}

@@ -1,0 +1,121 @@
+// Compiled functions of arrays. Functions of MXNet's C API; see types.h.
+#include "tessera/symbol/cached_op.h"
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/compat/mxnet/core/api_call.h"
+#include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/callbacks.h"
+#include "tessera/compat/mxnet/core/symbols.h"
+
+namespace tessera::mxnet {
+
+/// A function that sees values of a CachedOp. It frees the array's handle. The last argument is
+/// null.
+using CachedOpMonitorCallback = void (*)(const char* name, const char* op_name, NDArrayHandle array,
+                                         void*);
+
+namespace {
+
+Handles<CachedOp>& CachedOps() {
+  static auto* const ops = new Handles<CachedOp>("a CachedOp", 5);
+  return *ops;
+}
+
+void Create(SymbolHandle symbol, int num_flags, const char** keys, const char** vals,
+            CachedOpHandle* out) {
+  NotNull(out, "out");
+  if (num_flags < 0) throw InvalidArgument("the number of flags is ", num_flags);
+  CachedOpOptions options;
+  for (const auto& [key, value] : ParametersOf(static_cast<size_t>(num_flags), keys, vals)) {
+    // Other flags of MXNet choose how its own executor works.
+    if (key == "static_alloc") {
+      options.static_alloc = value == "True" || value == "true" || value == "1";
+    }
+  }
+  *out = CachedOps().Add(CachedOp(SymbolOf(symbol), options));
+}
+
+void InvokeOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs, int* num_outputs,
+              NDArrayHandle** outputs, const int** storage_types) {
+  NotNull(num_outputs, "num_outputs");
+  NotNull(outputs, "outputs");
+  if (num_inputs < 0) throw InvalidArgument("the number of inputs is ", num_inputs);
+  const std::vector<NDArray> results =
+      (*CachedOps().Get(handle))(ArraysOf(inputs, static_cast<size_t>(num_inputs), "inputs"));
+  if (*outputs != nullptr && *num_outputs > 0) {
+    if (static_cast<size_t>(*num_outputs) != results.size()) {
+      throw InvalidArgument(*num_outputs, " outputs were given, expected ", results.size());
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::shared_ptr<NDArray> target = Arrays().Get((*outputs)[i]);
+      if (target->is_none()) {
+        *target = results[i];
+      } else {
+        CopyFromTo(results[i], *target);
+      }
+    }
+  } else {
+    *num_outputs = static_cast<int>(results.size());
+    *outputs = KeepHandles(results);
+  }
+  if (storage_types != nullptr) {
+    *storage_types = Results::OfThread().Keep(std::vector<int>(results.size(), 0));
+  }
+}
+
+void RegisterHook(CachedOpHandle handle, CachedOpMonitorCallback callback, bool monitor_all) {
+  CachedOp::Monitor monitor;
+  if (callback != nullptr) {
+    monitor = [callback](const std::string& name, const std::string& op, const NDArray& value) {
+      const CallbackScope scope;
+      if (!scope.allowed()) return;
+      callback(name.c_str(), op.c_str(), Arrays().Add(value), nullptr);
+    };
+  }
+  CachedOps().Get(handle)->SetMonitor(std::move(monitor), monitor_all);
+}
+
+}  // namespace
+}  // namespace tessera::mxnet
+
+using namespace tessera::mxnet;  // NOLINT: the bodies of this file
+
+TESSERA_MXNET_API int MXCreateCachedOp(SymbolHandle handle, CachedOpHandle* out) {
+  return ApiCall([&] { Create(handle, 0, nullptr, nullptr, out); });
+}
+
+TESSERA_MXNET_API int MXCreateCachedOpEx(SymbolHandle handle, int num_flags, const char** keys,
+                                         const char** vals, CachedOpHandle* out) {
+  return ApiCall([&] { Create(handle, num_flags, keys, vals, out); });
+}
+
+TESSERA_MXNET_API int MXCreateCachedOpEX(SymbolHandle handle, int num_flags, const char** keys,
+                                         const char** vals, CachedOpHandle* out,
+                                         bool /*thread_safe*/) {
+  return ApiCall([&] { Create(handle, num_flags, keys, vals, out); });
+}
+
+TESSERA_MXNET_API int MXFreeCachedOp(CachedOpHandle handle) {
+  return ApiCall([&] { CachedOps().Remove(handle); });
+}
+
+TESSERA_MXNET_API int MXInvokeCachedOp(CachedOpHandle handle, int num_inputs, NDArrayHandle* inputs,
+                                       int* num_outputs, NDArrayHandle** outputs) {
+  return ApiCall([&] { InvokeOp(handle, num_inputs, inputs, num_outputs, outputs, nullptr); });
+}
+
+TESSERA_MXNET_API int MXInvokeCachedOpEx(CachedOpHandle handle, int num_inputs,
+                                         NDArrayHandle* inputs, int* num_outputs,
+                                         NDArrayHandle** outputs, const int** out_stypes) {
+  return ApiCall([&] { InvokeOp(handle, num_inputs, inputs, num_outputs, outputs, out_stypes); });
+}
+
+TESSERA_MXNET_API int MXCachedOpRegisterOpHook(CachedOpHandle handle,
+                                               CachedOpMonitorCallback callback, bool monitor_all) {
+  return ApiCall([&] { RegisterHook(handle, callback, monitor_all); });
+}

@@ -1,0 +1,110 @@
+#include "tessera/compat/mxnet/functions/executors.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tessera/graph/graph.h"
+#include "tessera/graph/passes/common_subexpressions.h"
+
+namespace tessera::mxnet {
+namespace {
+
+bool MergesCommonSubexpressions() {
+  const char* const value = std::getenv("MXNET_ELIMINATE_COMMON_EXPR");
+  return value == nullptr || std::string_view(value) != "0";
+}
+
+/// Returns whether running the graph twice gives the results of running it once.
+bool IsRepeatable(const Symbol& symbol) {
+  const graph::IndexedGraph graph(symbol.outputs());
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [](const graph::Node* node) {
+    return node->is_variable() || node->property->purity() == Purity::kPure;
+  });
+}
+
+/// Returns whether MXNet has names for the inputs of an operator. It numbers the input of most
+/// operators with one.
+bool HasInputNames(const OperatorProperty& property) {
+  static constexpr std::string_view kWithName[] = {
+      "Dropout",   "L2Normalization", "LRN",          "LeakyReLU",       "MakeLoss",
+      "Pooling",   "SequenceLast",    "SequenceMask", "SequenceReverse", "_histogram",
+      "_split_v2", "depth_to_space",  "diag",         "log_softmax",     "moments",
+      "repeat",    "reverse",         "softmax",      "space_to_depth",  "squeeze",
+      "tile"};
+  const std::vector<std::string> names = property.ListArguments();
+  if (names.size() != 1 || names[0] != "data") return true;
+  return std::find(std::begin(kWithName), std::end(kWithName), property.TypeString()) !=
+         std::end(kWithName);
+}
+
+/// Returns the names of inputs that MXNet's monitors call otherwise, with MXNet's.
+std::map<std::string, std::string> MonitoredNames(const Symbol& symbol) {
+  std::map<std::string, std::string> names;
+  const graph::IndexedGraph graph(symbol.outputs());
+  for (const graph::Node* const node : graph.nodes()) {
+    if (node->is_variable() || HasInputNames(*node->property)) continue;
+    names.emplace(node->name + "_data", node->name + "_input0");
+  }
+  // A variable keeps its name.
+  for (const int id : graph.variables()) names.erase(graph.node(id).name);
+  return names;
+}
+
+}  // namespace
+
+Handles<ApiExecutor>& Executors() {
+  static auto* const executors = new Handles<ApiExecutor>("an Executor", 4);
+  return *executors;
+}
+
+ApiExecutor::ApiExecutor(Symbol symbol, std::shared_ptr<Executor> executor)
+    : symbol_(std::move(symbol)),
+      executor_(std::move(executor)),
+      merges_(MergesCommonSubexpressions()) {}
+
+void ApiExecutor::Forward(bool is_train) {
+  results_ = Results::kNone;
+  executor_->Forward(is_train);
+  results_ = Results::kKept;
+  last_is_train_ = is_train;
+}
+
+void ApiExecutor::Backward(std::vector<NDArray> head_grads) {
+  const size_t num_outputs = executor_->outputs().size();
+  if (head_grads.size() > num_outputs) head_grads.resize(num_outputs);
+  if (results_ == Results::kNone) {
+    Forward(/*is_train=*/true);
+  } else if (results_ == Results::kUsed && IsRepeatable(symbol_)) {
+    Forward(last_is_train_);
+  }
+  executor_->Backward(head_grads);
+  results_ = Results::kUsed;
+}
+
+ApiExecutor ApiExecutor::Reshape(const ReshapeOptions& options) const {
+  return ApiExecutor(symbol_, executor_->Reshape(options));
+}
+
+Symbol ApiExecutor::OptimizedSymbol() const {
+  return merges_ ? Symbol(graph::MergeCommonSubexpressions(symbol_.outputs())) : symbol_;
+}
+
+void ApiExecutor::SetMonitor(const MonitorCallback& monitor, bool monitor_all) {
+  if (monitor == nullptr || !monitor_all) {
+    executor_->SetMonitorCallback(monitor, monitor_all);
+    return;
+  }
+  executor_->SetMonitorCallback(
+      [monitor, names = MonitoredNames(symbol_)](const std::string& name, const NDArray& array) {
+        const auto found = names.find(name);
+        monitor(found == names.end() ? name : found->second, array);
+      },
+      monitor_all);
+}
+
+}  // namespace tessera::mxnet

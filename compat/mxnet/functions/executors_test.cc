@@ -1,0 +1,88 @@
+#include "tessera/compat/mxnet/functions/executors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/base/error.h"
+
+namespace tessera::mxnet {
+namespace {
+
+using testing::ElementsAre;
+
+ApiExecutor Bound(const Symbol& symbol, const std::map<std::string, TShape>& shapes) {
+  return ApiExecutor(symbol, SimpleBind(symbol, Device::Cpu(), {.shapes = shapes}));
+}
+
+NDArray Values(const std::vector<float>& values) {
+  return NDArray::FromVector(values, {static_cast<index_t>(values.size())});
+}
+
+TEST(ExecutorsTest, BackwardMayComeFirstAndTwice) {
+  const Symbol x = Symbol::Variable("x");
+  ApiExecutor executor = Bound(x * x * x, {{"x", {2}}});
+  CopyFromTo(Values({1, 2}), executor.executor()->arg_arrays()[0]);
+  const NDArray gradient = executor.executor()->grad_arrays()[0];
+  executor.Backward({Values({1, 1})});
+  EXPECT_THAT(gradient.ToVector(), ElementsAre(3, 12));
+  EXPECT_THAT(executor.executor()->outputs()[0].ToVector(), ElementsAre(1, 8));
+  // Head gradients beyond the outputs are ignored.
+  executor.Backward({Values({2, 10}), Values({7})});
+  EXPECT_THAT(gradient.ToVector(), ElementsAre(6, 120));
+  executor.Forward(false);
+  executor.Backward({Values({1, 0})});
+  EXPECT_THAT(gradient.ToVector(), ElementsAre(3, 0));
+}
+
+TEST(ExecutorsTest, ARandomGraphOrOneWithStatesRunsBackwardOnce) {
+  for (const char* const op : {"Dropout", "BatchNorm"}) {
+    ApiExecutor executor = Bound(Symbol::Apply(op, {Symbol::Variable("x")})[0], {{"x", {2, 1}}});
+    const NDArray head = Values({1, 2}).Reshape({2, 1});
+    executor.Backward({head});
+    EXPECT_THROW(executor.Backward({head}), Error) << op;
+    executor.Forward(true);
+    executor.Backward({head});
+  }
+}
+
+TEST(ExecutorsTest, TheOptimizedSymbolHasCommonSubexpressionsOnce) {
+  const Symbol a = Symbol::Variable("a"), b = Symbol::Variable("b");
+  const Symbol sum = (a + b) + (a + b);
+  const std::map<std::string, TShape> shapes = {{"a", {2}}};
+  ASSERT_EQ(setenv("MXNET_ELIMINATE_COMMON_EXPR", "0", 1), 0);
+  const ApiExecutor plain = Bound(sum, shapes);
+  ASSERT_EQ(unsetenv("MXNET_ELIMINATE_COMMON_EXPR"), 0);
+  const ApiExecutor merged = Bound(sum, shapes);
+  EXPECT_EQ(plain.OptimizedSymbol().GetInternals().num_outputs(), 5);
+  EXPECT_EQ(merged.OptimizedSymbol().GetInternals().num_outputs(), 4);
+}
+
+TEST(ExecutorsTest, AMonitorHearsTheNamesOfMxnet) {
+  Symbol net = Symbol::Apply("Activation", {Symbol::Variable("x")}, {{"act_type", "tanh"}}, "act");
+  net = Symbol::Apply("softmax", {net}, {}, "soft");
+  // A variable keeps its name, also where it is made for an input.
+  net = net + Symbol::Apply("relu", std::vector<Symbol>(), {}, "other");
+  ApiExecutor executor = Bound(net, {{"x", {2, 3}}});
+  std::vector<std::string> names;
+  const auto note = [&](const std::string& name, const NDArray&) { names.push_back(name); };
+  executor.SetMonitor(note, /*monitor_all=*/true);
+  executor.Forward(false);
+  ASSERT_GT(names.size(), 8u);
+  EXPECT_THAT(std::vector<std::string>(names.begin(), names.begin() + 8),
+              ElementsAre("x", "act_input0", "act_output", "soft_data", "soft_output", "other_data",
+                          "other_data", "other_output"));
+  names.clear();
+  executor.SetMonitor(note, /*monitor_all=*/false);
+  executor.Forward(false);
+  EXPECT_THAT(names,
+              ElementsAre("act_output", "soft_output", "other_output", net.name() + "_output"));
+  executor.SetMonitor(nullptr, false);
+}
+
+}  // namespace
+}  // namespace tessera::mxnet

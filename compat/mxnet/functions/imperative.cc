@@ -1,0 +1,284 @@
+// Calls of operators on arrays. Functions of MXNet's C API; see types.h.
+#include "tessera/ndarray/imperative.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/error.h"
+#include "tessera/compat/mxnet/core/api_call.h"
+#include "tessera/compat/mxnet/core/arrays.h"
+#include "tessera/compat/mxnet/core/failed_draws.h"
+#include "tessera/compat/mxnet/core/operators.h"
+#include "tessera/compat/mxnet/core/shapes_by_values.h"
+#include "tessera/engine/engine.h"
+#include "tessera/ndarray/array_memory.h"
+#include "tessera/ndarray/autograd.h"
+#include "tessera/ndarray/recorded_function.h"
+#include "tessera/ops/registry.h"
+
+namespace tessera::mxnet {
+namespace {
+
+using ndarray_internal::ArrayAccess;
+
+/// A call as the client has written it.
+struct Call {
+  const std::string& op;
+  std::vector<NDArray> inputs;
+  ParameterMap parameters;
+
+  std::shared_ptr<const OperatorProperty> property() const {
+    return OperatorRegistry::Get().FindOrCreate(op, parameters);
+  }
+};
+
+/// Returns the output of an operator without inputs whose parameter shape is () or has an extent of
+/// 0: with NumPy's shapes these are the output's extents, and unknown otherwise. Returns nothing
+/// for other calls.
+std::optional<NDArray> CreatedWithNumpyShape(const Call& call) {
+  if (!NumpyShape() || !call.inputs.empty()) return std::nullopt;
+  const auto text = call.parameters.find("shape");
+  if (text == call.parameters.end()) return std::nullopt;
+  const TShape shape = TShape::Parse(text->second);
+  const bool is_special = shape.ndim() == 0 || (shape.known() && shape.Size() == 0);
+  if (!is_special) return std::nullopt;
+  const auto property = call.property();
+  std::vector<DType> none, type(1, DType::kUnknown);
+  if (property->ListOutputs().size() != 1 || !property->InferType(&none, &type)) {
+    return std::nullopt;
+  }
+  const auto context = call.parameters.find("ctx");
+  const Device device =
+      context == call.parameters.end() ? Device() : Device::Parse(context->second);
+  return NDArray(shape, device, type[0], /*delay_alloc=*/true, call.op);
+}
+
+/// Returns the operator that draws the same numbers with parameters of the distribution that it
+/// accepts. Throws `error`, that of the given parameters, for an operator that draws none.
+std::shared_ptr<const OperatorProperty> DrawOfAnyNumbers(const Call& call, const Error& error) {
+  const OperatorEntry* const entry = OperatorRegistry::Get().Find(call.op);
+  if (error.code() != Error::kInvalidArgument || entry == nullptr ||
+      !entry->name.starts_with("_random_")) {
+    throw error;
+  }
+  ParameterMap parameters;
+  for (const char* const name : {"shape", "ctx", "dtype"}) {
+    const auto given = call.parameters.find(name);
+    if (given != call.parameters.end()) parameters.insert(*given);
+  }
+  for (const ParameterInfo& info : entry->describe_parameters()) {
+    if (info.required) parameters.emplace(info.name, info.name == "high" ? "1" : "0");
+  }
+  return OperatorRegistry::Get().FindOrCreate(call.op, parameters);
+}
+
+/// Returns the output of a draw. Throws `error` if shape and type are not known.
+NDArray OutputOfDraw(const OperatorProperty& property, std::span<const NDArray> inputs,
+                     const Error& error) {
+  std::vector<TShape> in_shape, out_shape(1);
+  std::vector<DType> in_type, out_type(1, DType::kUnknown);
+  for (const NDArray& input : inputs) {
+    in_shape.push_back(input.shape());
+    in_type.push_back(input.dtype());
+  }
+  if (inputs.size() != property.ListArguments().size() ||
+      !property.InferShape(&in_shape, &out_shape) || !property.InferType(&in_type, &out_type)) {
+    throw error;
+  }
+  return NDArray(out_shape[0], Device::Cpu(), out_type[0], /*delay_alloc=*/true);
+}
+
+/// Lets a draw whose distribution does not exist, such as one of a negative variance, throw `error`
+/// at the wait for its output: MXNet checks the numbers while it draws, and its clients expect the
+/// error there. Throws the errors of other calls at once. `given` are the client's outputs.
+std::vector<NDArray> FailAtWait(const Call& call, std::span<const NDArray> given,
+                                const Error& error) {
+  const auto property = DrawOfAnyNumbers(call, error);
+  const NDArray output = given.empty() ? OutputOfDraw(*property, call.inputs, error) : given[0];
+  Variable* const chain[] = {FailedDraws()};
+  Engine::Get()->PushSync([error](const RunContext&) { throw error; }, Device::Cpu(), {},
+                          {output.var()}, {.name = call.op, .updates = chain});
+  return {output};
+}
+
+std::vector<NDArray> ComputeNew(const Call& call) {
+  try {
+    if (std::optional<NDArray> output = CreatedWithNumpyShape(call)) {
+      Invoke(call.op, {}, {&*output, 1}, call.parameters);
+      return {*output};
+    }
+    if (auto results = InvokeByValues(call.op, call.inputs, call.parameters)) return *results;
+    return Invoke(call.op, call.inputs, call.parameters);
+  } catch (const Error& error) {
+    return FailAtWait(call, {}, error);
+  }
+}
+
+bool Overlap(const NDArray& a, const NDArray& b) {
+  return !a.is_none() && !b.is_none() && ArrayAccess::Memory(a).Overlaps(ArrayAccess::Memory(b));
+}
+
+/// Replaces inputs by copies that share memory with an output, unless the operator works in place
+/// there or changes the input.
+void CopyOverlapping(std::span<const NDArray> outputs, Call* call) {
+  std::vector<InplacePair> pairs;
+  std::vector<int> mutated;
+  bool is_known = false;
+  const auto learn = [&] {
+    if (std::exchange(is_known, true)) return;
+    const auto property = call->property();
+    std::vector<int> in(call->inputs.size()), out(property->ListOutputs().size());
+    std::iota(in.begin(), in.end(), 0);
+    std::iota(out.begin(), out.end(), 0);
+    if (in.size() == property->ListArguments().size()) {
+      pairs = property->ForwardInplaceOption(in, out);
+    }
+    mutated = property->MutatedInputs();
+  };
+  for (size_t i = 0; i < call->inputs.size(); ++i) {
+    NDArray& input = call->inputs[i];
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!Overlap(input, outputs[k])) continue;
+      learn();
+      const bool in_place =
+          ArrayAccess::Memory(input).IsSame(ArrayAccess::Memory(outputs[k])) &&
+          std::any_of(pairs.begin(), pairs.end(), [&](const InplacePair& pair) {
+            return pair.source == static_cast<int>(i) && pair.target == static_cast<int>(k);
+          });
+      const bool changes =
+          std::find(mutated.begin(), mutated.end(), static_cast<int>(i)) != mutated.end();
+      if (!in_place && !changes) input = input.Copy(input.device());
+    }
+  }
+}
+
+/// Throws if the tape would lose a value that the call overwrites.
+void RefuseInPlaceWhileRecording(std::span<const NDArray> outputs, const Call& call) {
+  if (!autograd::IsRecording() || !ShouldRecord(call.inputs)) return;
+  for (const NDArray& output : outputs) {
+    for (const NDArray& input : call.inputs) {
+      if (!Overlap(input, output)) continue;
+      // Clients look for these words.
+      throw FailedPrecondition(call.op,
+                               ": Inplace operations (+=, -=, x[:]=, etc) are not supported when "
+                               "recording with autograd; expected a new array for the result");
+    }
+  }
+}
+
+/// Computes into the client's arrays. Those that are none become the results.
+void ComputeInto(Call call, std::span<const std::shared_ptr<NDArray>> targets) {
+  std::vector<NDArray> outputs;
+  bool has_none = false;
+  for (const auto& target : targets) {
+    outputs.push_back(*target);
+    has_none |= target->is_none();
+  }
+  if (has_none) {
+    const std::vector<NDArray> made = ComputeNew(call);
+    for (size_t i = 0; i < targets.size() && i < made.size(); ++i) {
+      if (targets[i]->is_none()) {
+        *targets[i] = made[i];
+      } else {
+        CopyFromTo(made[i], *targets[i]);
+      }
+    }
+    return;
+  }
+  RefuseInPlaceWhileRecording(outputs, call);
+  CopyOverlapping(outputs, &call);
+  try {
+    Invoke(call.op, call.inputs, outputs, call.parameters);
+  } catch (const Error& error) {
+    FailAtWait(call, outputs, error);
+  }
+}
+
+/// Returns the storage types of `count` arrays, all dense, in memory that lives as long as the
+/// process or until the thread's next call.
+const int* DenseTypes(size_t count) {
+  static constexpr int kDense[64] = {};
+  if (count <= std::size(kDense)) return kDense;
+  return Results::OfThread().Keep(std::vector<int>(count, 0));
+}
+
+/// Throws for the largest or smallest of no elements. The operators give the value with which a
+/// comparison begins, and MXNet's clients expect an error.
+void RefuseExtremeOfNothing(const Call& call) {
+  if (call.inputs.size() != 1 || call.inputs[0].is_none()) return;
+  const TShape& shape = call.inputs[0].shape();
+  if (shape.Size() != 0) return;
+  for (const std::string_view name : {"max", "max_axis", "min", "min_axis"}) {
+    if (call.op != name) continue;
+    throw InvalidArgument(call.op, ": an array of shape ", shape,
+                          " has no elements; expected one at least");
+  }
+}
+
+void InvokeOperator(const void* creator, int num_inputs, NDArrayHandle* inputs, int* num_outputs,
+                    NDArrayHandle** outputs, int num_params, const char** param_keys,
+                    const char** param_vals, const int** out_stypes) {
+  const ApiOperator& op = OperatorOf(creator);
+  NotNull(num_outputs, "num_outputs");
+  NotNull(outputs, "outputs");
+  if (num_inputs < 0 || num_params < 0 || *num_outputs < 0) {
+    throw InvalidArgument(op.name, ": the number of inputs, outputs or parameters is negative");
+  }
+  Call call = {.op = op.name,
+               .inputs = ArraysOf(inputs, static_cast<size_t>(num_inputs), "inputs"),
+               .parameters = ParametersOf(static_cast<size_t>(num_params), param_keys, param_vals)};
+  // Attributes of nodes, which mean nothing to a call.
+  std::erase_if(call.parameters, [](const auto& parameter) {
+    return parameter.first.starts_with("__") && parameter.first.ends_with("__");
+  });
+  if (!op.key_var_num_args.empty()) {
+    call.parameters.try_emplace(op.key_var_num_args, std::to_string(num_inputs));
+  }
+  RefuseExtremeOfNothing(call);
+  if (*outputs == nullptr || *num_outputs == 0) {
+    const std::vector<NDArray> made = ComputeNew(call);
+    *num_outputs = static_cast<int>(made.size());
+    *outputs = KeepHandles(made);
+  } else {
+    std::vector<std::shared_ptr<NDArray>> targets;
+    for (const NDArrayHandle handle : std::span(*outputs, static_cast<size_t>(*num_outputs))) {
+      targets.push_back(Arrays().Get(handle));
+    }
+    ComputeInto(std::move(call), targets);
+  }
+  if (out_stypes != nullptr) *out_stypes = DenseTypes(static_cast<size_t>(*num_outputs));
+}
+
+}  // namespace
+}  // namespace tessera::mxnet
+
+using namespace tessera::mxnet;  // NOLINT: the bodies of this file
+
+TESSERA_MXNET_API int MXImperativeInvoke(AtomicSymbolCreator creator, int num_inputs,
+                                         NDArrayHandle* inputs, int* num_outputs,
+                                         NDArrayHandle** outputs, int num_params,
+                                         const char** param_keys, const char** param_vals) {
+  return ApiCall([&] {
+    InvokeOperator(creator, num_inputs, inputs, num_outputs, outputs, num_params, param_keys,
+                   param_vals, nullptr);
+  });
+}
+
+TESSERA_MXNET_API int MXImperativeInvokeEx(AtomicSymbolCreator creator, int num_inputs,
+                                           NDArrayHandle* inputs, int* num_outputs,
+                                           NDArrayHandle** outputs, int num_params,
+                                           const char** param_keys, const char** param_vals,
+                                           const int** out_stypes) {
+  return ApiCall([&] {
+    InvokeOperator(creator, num_inputs, inputs, num_outputs, outputs, num_params, param_keys,
+                   param_vals, out_stypes);
+  });
+}

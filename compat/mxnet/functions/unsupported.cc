@@ -1,0 +1,54 @@
+// The functions of MXNet's C API that Tessera does not have: each is an error that names it.
+#include "tessera/base/error.h"
+#include "tessera/compat/mxnet/core/api_call.h"
+#include "tessera/compat/mxnet/core/types.h"
+
+using namespace tessera::mxnet;  // NOLINT: the bodies of this file
+
+// A C function that ignores its arguments, whatever they are.
+#define TESSERA_UNSUPPORTED(name)                                                      \
+  TESSERA_MXNET_API int name(...) {                                                    \
+    return ApiCall([] { throw tessera::Unimplemented(#name " is not implemented"); }); \
+  }
+
+TESSERA_UNSUPPORTED(MXBuildSubgraphByOpNames)
+TESSERA_UNSUPPORTED(MXFuncDescribe)
+TESSERA_UNSUPPORTED(MXFuncGetInfo)
+TESSERA_UNSUPPORTED(MXFuncInvoke)
+TESSERA_UNSUPPORTED(MXFuncInvokeEx)
+TESSERA_UNSUPPORTED(MXGetGPUMemoryInformation)
+TESSERA_UNSUPPORTED(MXGetGPUMemoryInformation64)
+TESSERA_UNSUPPORTED(MXKVStorePullRowSparse)
+TESSERA_UNSUPPORTED(MXKVStorePullRowSparseEx)
+TESSERA_UNSUPPORTED(MXLoadLib)
+TESSERA_UNSUPPORTED(MXLoadTVMConfig)
+TESSERA_UNSUPPORTED(MXLoadTVMOp)
+TESSERA_UNSUPPORTED(MXNetFuncCall)
+TESSERA_UNSUPPORTED(MXNetFuncFree)
+TESSERA_UNSUPPORTED(MXNetObjectFree)
+TESSERA_UNSUPPORTED(MXQuantizeSymbol)
+TESSERA_UNSUPPORTED(MXReducePrecisionSymbol)
+TESSERA_UNSUPPORTED(MXRemoveSubgraphPropertyOpNames)
+TESSERA_UNSUPPORTED(MXRemoveSubgraphPropertyOpNamesV2)
+TESSERA_UNSUPPORTED(MXRtcCreate)
+TESSERA_UNSUPPORTED(MXRtcCudaKernelCall)
+TESSERA_UNSUPPORTED(MXRtcCudaKernelCreate)
+TESSERA_UNSUPPORTED(MXRtcCudaKernelFree)
+TESSERA_UNSUPPORTED(MXRtcCudaModuleCreate)
+TESSERA_UNSUPPORTED(MXRtcCudaModuleFree)
+TESSERA_UNSUPPORTED(MXRtcFree)
+TESSERA_UNSUPPORTED(MXRtcPush)
+TESSERA_UNSUPPORTED(MXSetCalibTableToQuantizedSymbol)
+TESSERA_UNSUPPORTED(MXSetSubgraphPropertyOpNames)
+TESSERA_UNSUPPORTED(MXSetSubgraphPropertyOpNamesV2)
+TESSERA_UNSUPPORTED(MXSymbolCutSubgraph)
+TESSERA_UNSUPPORTED(NNAddControlDeps)
+TESSERA_UNSUPPORTED(NNGraphApplyPasses)
+TESSERA_UNSUPPORTED(NNGraphCreate)
+TESSERA_UNSUPPORTED(NNGraphFree)
+TESSERA_UNSUPPORTED(NNGraphGetJSONAttr)
+TESSERA_UNSUPPORTED(NNGraphGetSymbol)
+TESSERA_UNSUPPORTED(NNGraphSetJSONAttr)
+TESSERA_UNSUPPORTED(NNGraphSetNodeEntryListAttr_)
+
+#undef TESSERA_UNSUPPORTED
