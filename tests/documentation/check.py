@@ -473,7 +473,9 @@ def check_publishing(tree: Tree) -> Iterator[str]:
         ("MODULE.bazel", r'name = "tessera",\s*version = "([\d.]+)"'),
         ("tests/consumer/module/MODULE.bazel", r'name = "tessera", version = "([\d.]+)"'),
         ("docs/importing.md", r"git archive --prefix=tessera-([\d.]+)/"),
-        ("tools/install.sh", r"(?m)^version=([\d.]+)$"))}
+        ("tools/install.sh", r"(?m)^version=([\d.]+)$"),
+        ("compat/mxnet/python/BUILD", r'version = "([\d.]+)"'),
+        ("compat/mxnet/python/tessera_mxnet/__init__.py", r'__version__ = "([\d.]+)"'))}
     for path, version in versions.items():
         if version is None or version[1] != versions["MODULE.bazel"][1]:
             yield f"{path} has another version than MODULE.bazel, or none"

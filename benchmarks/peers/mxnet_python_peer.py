@@ -1,0 +1,193 @@
+"""Programs written for MXNet's Python, on one of two libraries: mxnet_python_peer.py LIBRARY
+
+LIBRARY is `mxnet`, for MXNet's own, or the path of Tessera's. Reads requests from standard input, one a
+line, and answers each with a line that holds a number, or an error:
+  make CASE       prepares a case: 0
+  run CASE COUNT  runs it so many times and answers the seconds that took
+  check CASE      answers a number that shows the last results
+  drop CASE       forgets it: 0
+Says "ready" first; ends with status 3 where the package does not load that library.
+"""
+
+import importlib
+import logging
+import os
+import sys
+import time
+import warnings
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+CLASSES = 10
+BATCH = 32
+STEPS = 16
+DISPATCHES = 1000
+SGD = {"learning_rate": 0.01, "momentum": 0.9}
+
+
+class Case(NamedTuple):
+    run: Callable[[], Any]
+    check: Callable[[], float]  # a number that shows the last results
+
+
+def numbers(seed: int, shape: Tuple[int, ...]) -> np.ndarray:
+    return np.random.RandomState(seed).uniform(-1, 1, shape).astype("float32")
+
+
+def labels(count: int) -> np.ndarray:
+    return (np.arange(count) * 7 % CLASSES).astype("float32")
+
+
+class Programs:
+    """The cases, named by their methods."""
+
+    def __init__(self, mx: Any):
+        self.mx = mx
+
+    def nd_dispatch(self) -> Case:
+        """Calls of operators on small arrays, as an interpreter's loop makes them."""
+        nd = self.mx.nd
+        a, b = nd.array(numbers(1, (4, 4))), nd.array(numbers(2, (4, 4)))
+        last: List[Any] = []
+
+        def run() -> None:
+            c = a
+            for _ in range(DISPATCHES // 4):
+                c = nd.tanh(nd.dot(c * 0.5, b) + a)
+            c.wait_to_read()
+            last[:] = [c]
+        return Case(run, lambda: float((last[0].asnumpy() ** 2).sum()))
+
+    def perceptron_module_fit(self) -> Case:
+        """An epoch of Module.fit over images of the digits' size."""
+        mx = self.mx
+        net = mx.sym.Variable("data")
+        for number, neurons in enumerate((128, 64), 1):
+            net = mx.sym.FullyConnected(net, num_hidden=neurons, name=f"fc{number}")
+            net = mx.sym.Activation(net, act_type="relu")
+        net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=CLASSES, name="fc3"), name="softmax")
+        count = BATCH * STEPS
+        batches = mx.io.NDArrayIter(np.abs(numbers(1, (count, 64))), labels(count), BATCH)
+        module = mx.mod.Module(net, logger=logging.getLogger("silent"))
+        module.bind(batches.provide_data, batches.provide_label)
+        module.init_params(mx.init.One())
+        arguments, _ = module.get_params()
+        module.set_params({name: mx.nd.array(0.1 * numbers(seed, array.shape))
+                           for seed, (name, array) in enumerate(sorted(arguments.items()))}, {})
+        module.init_optimizer(optimizer_params=SGD)
+
+        def run() -> None:
+            batches.reset()
+            module.fit(batches, num_epoch=1, eval_metric="acc", optimizer_params=SGD)
+        return Case(run, lambda: float((module.get_outputs()[0].asnumpy() ** 2).sum()))
+
+    def _training(self, net: Any, data: List[np.ndarray]) -> Case:
+        """Steps of a hybridized network by gradient descent."""
+        mx = self.mx
+        net.initialize(mx.init.One())
+        net(mx.nd.array(data[0]))
+        for seed, parameter in enumerate(net.collect_params().values()):
+            if not parameter.name.endswith(("gamma", "beta", "mean", "var")):
+                scale = np.sqrt(3 / np.prod(parameter.shape[1:])) if len(parameter.shape) > 1 else 0.1
+                parameter.set_data(mx.nd.array(scale * numbers(seed, parameter.shape)))
+        net.hybridize(static_alloc=True, static_shape=True)
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", SGD)
+        loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+        batches = [(mx.nd.array(batch), mx.nd.array(labels(len(batch)))) for batch in data]
+        last: List[Any] = []
+
+        def run() -> None:
+            for batch, label in batches:
+                with mx.autograd.record():
+                    loss = loss_of(net(batch), label)
+                loss.backward()
+                trainer.step(len(label))
+            mx.nd.waitall()
+            last[:] = [loss]
+        return Case(run, lambda: float(last[0].asnumpy().sum()))
+
+    def _digits(self, net: Any, shape: Tuple[int, ...]) -> Case:
+        return self._training(net, [np.abs(numbers(step, (BATCH, *shape))) for step in range(STEPS)])
+
+    def perceptron_gluon(self) -> Case:
+        nn = self.mx.gluon.nn
+        net = nn.HybridSequential()
+        net.add(nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(CLASSES))
+        return self._digits(net, (64,))
+
+    def convolutional_gluon(self) -> Case:
+        nn = self.mx.gluon.nn
+        net = nn.HybridSequential()
+        net.add(nn.Conv2D(32, 3, padding=1, activation="relu"), nn.Conv2D(64, 3, padding=1, activation="relu"),
+                nn.MaxPool2D(), nn.Flatten(), nn.Dense(128, activation="relu"), nn.Dense(CLASSES))
+        return self._digits(net, (1, 8, 8))
+
+    def lstm(self) -> Case:
+        """Two layers of 256 over sequences of 32."""
+        gluon = self.mx.gluon
+        net = gluon.nn.HybridSequential()
+        net.add(gluon.rnn.LSTM(256, num_layers=2, layout="NTC"), gluon.nn.HybridLambda(lambda F, x: F.mean(x, axis=1)),
+                gluon.nn.Dense(CLASSES))
+        return self._training(net, [numbers(step, (BATCH, 32, 256)) for step in range(2)])
+
+    def resnet18(self) -> Case:
+        vision = self.mx.gluon.model_zoo.vision
+        net = vision.ResNetV1(vision.BasicBlockV1, [2, 2, 2, 2], [64, 64, 128, 256, 512], classes=CLASSES,
+                              thumbnail=True)
+        return self._training(net, [numbers(1, (BATCH, 3, 32, 32))])
+
+
+def answer(programs: Programs, cases: Dict[str, Case], request: List[str]) -> float:
+    verb, name = request[:2]
+    if verb == "make":
+        cases[name] = getattr(programs, name)()
+    elif verb == "run":
+        run, count = cases[name].run, int(request[2])
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        return time.perf_counter() - start
+    elif verb == "check":
+        return cases[name].check()
+    elif verb == "drop":
+        del cases[name]
+    return 0.0
+
+
+def load(library: str) -> Any:
+    """The package on the library; raises where it has loaded another, which it does without an error."""
+    os.environ.pop("MXNET_LIBRARY_PATH", None)
+    if library != "mxnet":
+        os.environ["MXNET_LIBRARY_PATH"] = os.path.realpath(library)
+    mx = importlib.import_module("mxnet")
+    loaded = mx.base._LIB._name  # pylint: disable=protected-access
+    if (os.path.realpath(loaded) == os.path.realpath(library)) == (library == "mxnet"):
+        raise ImportError(f"mxnet has loaded {loaded}")
+    return mx
+
+
+def main() -> int:
+    # What a package prints goes to stderr.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    logging.getLogger("silent").setLevel(logging.ERROR)
+    try:
+        programs = Programs(load(sys.argv[1]))
+    except Exception as error:  # pylint: disable=broad-except
+        print(f"{sys.executable}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 3
+    answers.write("ready\n")
+    cases: Dict[str, Case] = {}
+    for line in sys.stdin:
+        try:
+            answers.write(f"{answer(programs, cases, line.split()):.17g}\n")
+        except Exception as error:  # pylint: disable=broad-except
+            message = " ".join(str(error).split())
+            answers.write(f"{type(error).__name__}: {message}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

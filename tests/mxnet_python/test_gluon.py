@@ -1,0 +1,117 @@
+"""Gluon: training with a data loader, and what its blocks do beside numbers."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd, gluon, nd
+
+import digits
+import networks
+
+
+def network():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(8, 3, padding=1, activation="relu"), gluon.nn.MaxPool2D(), gluon.nn.Flatten(),
+            gluon.nn.Dense(32, activation="relu"), gluon.nn.Dropout(0.1), gluon.nn.Dense(10))
+    return net
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_network_learns_the_digits(hybrid):
+    mx.random.seed(1)
+    np.random.seed(1)
+    net = network()
+    net.initialize(mx.init.Xavier())
+    if hybrid:
+        net.hybridize(static_alloc=True, static_shape=True)
+    images, labels = digits.arrays("train")
+    loader = gluon.data.DataLoader(gluon.data.ArrayDataset(images, labels), 32, shuffle=True, num_workers=2)
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.005})
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    for _ in range(12):
+        for batch in loader:
+            image, label = (array.as_in_context(mx.cpu()) for array in batch)
+            with autograd.record():
+                loss = loss_of(net(image), label)
+            loss.backward()
+            trainer.step(len(label))
+    images, labels = digits.arrays("t10k")
+    accuracy = mx.metric.Accuracy()
+    accuracy.update([nd.array(labels)], [net(nd.array(images))])
+    assert accuracy.get()[1] >= 0.9
+
+
+def test_dropout_is_of_training_alone():
+    layer = gluon.nn.Dropout(0.5)
+    x = nd.ones((100, 100))
+    assert (layer(x).asnumpy() == 1).all()
+    with autograd.train_mode():
+        kept = layer(x).asnumpy()
+    assert set(np.unique(kept)) == {0, 2} and 0.4 < (kept == 2).mean() < 0.6
+
+
+def test_batch_norm_learns_its_statistics():
+    layer = gluon.nn.BatchNorm(in_channels=2, momentum=0.5)
+    layer.initialize()
+    layer.hybridize()
+    with autograd.record():
+        out = layer(nd.array([[1, 10], [3, 30]]))
+    out.backward()
+    np.testing.assert_allclose(layer.running_mean.data().asnumpy(), [1, 10])
+
+
+def test_a_block_of_ones_own_runs_both_ways():
+    class Gate(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.scale = self.params.get("scale", shape=(3,), init=mx.init.Constant(2))
+                self.dense = gluon.nn.Dense(3, in_units=3)
+
+        def hybrid_forward(self, F, x, scale):
+            return F.broadcast_mul(F.sigmoid(self.dense(x)), scale) + F.zeros_like(x)
+
+    net = Gate()
+    networks.set_parameters(net)
+    x = nd.array([[1, 2, 3]])
+    expected = net(x).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), expected, rtol=1e-6)
+
+
+def test_gradients_of_two_batches_add_up():
+    net = gluon.nn.Dense(1, in_units=2)
+    net.initialize(mx.init.One())
+    net.weight.grad_req = "add"
+    for factor in (1, 2):
+        with autograd.record():
+            loss = net(factor * nd.ones((1, 2)))
+        loss.backward()
+    assert net.weight.grad().asnumpy().tolist() == [[3, 3]]
+
+
+def test_a_trainer_saves_its_states(tmp_path):
+    net = networks.hybrid_network()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    with autograd.record():
+        loss = net(nd.ones((2, 3, 8, 8))).sum()
+    loss.backward()
+    trainer.step(1)
+    trainer.save_states(str(tmp_path / "states"))
+    trainer.load_states(str(tmp_path / "states"))
+    trainer.set_learning_rate(0.01)
+    assert trainer.learning_rate == 0.01
+
+
+def test_gradients_are_clipped_by_their_norm():
+    arrays = [nd.array([3.0]), nd.array([4.0])]
+    assert gluon.utils.clip_global_norm(arrays, 1.0) == pytest.approx(5)
+    np.testing.assert_allclose([array.asscalar() for array in arrays], [0.6, 0.8], rtol=1e-5)
+
+
+def test_a_summary_and_a_picture_of_a_network(capsys):
+    network_of = networks.hybrid_network()
+    network_of.summary(nd.ones((1, 3, 8, 8)))
+    assert "Dense" in capsys.readouterr().out
+    mx.viz.print_summary(networks.convolutional_symbol(), shape={"data": (1, 3, 8, 8)})
+    assert "Total params: 445" in capsys.readouterr().out

@@ -1,0 +1,66 @@
+"""What a program meets first: the import, errors, and shapes as clients write them."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import nd
+
+
+def test_the_import_finds_operators_and_iterators():
+    assert mx.__version__ == "1.9.1"
+    assert callable(mx.nd.FullyConnected) and callable(mx.sym.Convolution) and callable(mx.io.MNISTIter)
+    assert mx.context.num_gpus() == 0
+    assert isinstance(mx.runtime.Features().is_enabled("CUDA"), bool)
+
+
+def test_a_wrong_call_is_an_error_that_names_it():
+    with pytest.raises(mx.MXNetError, match="dot"):
+        nd.dot(nd.ones((2, 3)), nd.ones((2, 3))).wait_to_read()
+    with pytest.raises(mx.MXNetError, match="num_hidden"):
+        nd.FullyConnected(nd.ones((2, 3)), nd.ones((2, 3)), nd.ones(2), num_hidden="many")
+
+
+def test_an_error_leaves_the_library_usable():
+    for _ in range(3):
+        with pytest.raises(mx.MXNetError):
+            nd.concat(nd.ones((2, 3)), nd.ones((4, 5)), dim=0).wait_to_read()
+    assert (nd.ones((2, 3)) + 1).sum().asscalar() == 12
+
+
+@pytest.mark.ours
+def test_an_operator_that_is_missing_says_so():
+    with pytest.raises(mx.MXNetError, match="not implemented"):
+        nd.contrib.MultiBoxPrior(nd.ones((1, 3, 4, 4)), sizes=(0.5,)).wait_to_read()
+
+
+@pytest.mark.parametrize("shape", [(2, 3), [2, 3], "(2, 3)", "[2,3]", "(2L, 3L)"])
+def test_shapes_in_every_spelling(shape):
+    assert nd.reshape(nd.arange(6), shape=shape).shape == (2, 3)
+
+
+@pytest.mark.ours
+@pytest.mark.parametrize("shape", ["(np.int64(2), np.int64(3))", "(np.int32(2),3)"])
+def test_shapes_as_numpy_2_prints_them(shape):
+    assert nd.reshape(nd.arange(6), shape=shape).shape == (2, 3)
+
+
+def test_numbers_and_truth_in_every_spelling():
+    x = nd.arange(6).reshape((2, 3))
+    for keepdims in (True, 1, "True", "1", "true"):
+        assert nd.sum(x, axis=1, keepdims=keepdims).shape == (2, 1)
+    assert nd.sum(x, axis="None").shape == (1,)
+    assert nd.clip(x, "1e0", 2.5).asnumpy().max() == 2.5
+
+
+def test_shapes_of_numpy_integers():
+    extent = np.arange(4).reshape(2, 2).shape[0] + np.int64(0)
+    assert nd.zeros((int(extent), 3)).shape == (2, 3)
+
+
+def test_random_numbers_follow_from_the_seed():
+    draws = []
+    for seed in (1, 1, 2):
+        mx.random.seed(seed)
+        draws.append(nd.random.normal(0, 1, shape=(1000,)).asnumpy())
+    assert (draws[0] == draws[1]).all() and (draws[0] != draws[2]).any()
+    assert abs(draws[0].mean()) < 0.2 and abs(draws[0].std() - 1) < 0.1
