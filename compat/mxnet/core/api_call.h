@@ -16,7 +16,7 @@
 
 namespace tessera::mxnet {
 
-/// What the calling thread's last call of each function returned by pointer, and its error.
+/// The values that the thread's last call of each function returned by pointer, and its error.
 /// Functions that Python runs as callbacks have results of their own, so that a call in one leaves
 /// those of the caller alone.
 ///

@@ -48,7 +48,7 @@ class CallGate {
   }
 
  private:
-  /// What a client's function calls belongs to the call that End waits for.
+  /// Calls inside a client's function belong to the call that End waits for.
   static bool IsOpen(uint32_t state) { return (state & kEnded) == 0 || calls_of_thread > 0; }
 
   static constexpr uint32_t kEnded = 1;

@@ -14,7 +14,7 @@ std::map<std::string, ClientOp*>& Ops() {
   return *ops;
 }
 
-/// What a description lists, in memory that lives as long as it.
+/// The texts of a description, in memory that lives as long as it.
 struct Description {
   ClientOp* op;
   std::array<std::vector<char*>, 3> lists = {};

@@ -64,7 +64,8 @@ bool CallClient(Result (*function)(Parameters...), Arguments... arguments) {
   }
 }
 
-/// What both kinds share. Their aux states are none, and all values are of the first one's type.
+/// The part that both kinds share. Their aux states are none, and all values are of the first one's
+/// type.
 template <typename Info>
 class LegacyProperty : public ClientProperty {
  public:

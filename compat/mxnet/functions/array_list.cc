@@ -77,7 +77,7 @@ TESSERA_MXNET_API int MXNDListGet(NDListHandle handle, uint32_t index, const cha
     NotNull(out_data, "out_data");
     NotNull(out_shape, "out_shape");
     NotNull(out_ndim, "out_ndim");
-    // What is returned lives as long as the handle.
+    // The results live as long as the handle.
     const std::shared_ptr<const ArrayList> list = ArrayLists().Get(handle);
     if (index >= list->size()) {
       throw OutOfRange("MXNDListGet: array ", index, " was asked for, but there are ",

@@ -165,7 +165,7 @@ TEST(CallbackTest, AHookSeesTheValuesOfACachedOp) {
   MXNDArrayFree(input);
 }
 
-/// What a client copies from MXNet's completion.
+/// The members that a client copies from MXNet's completion.
 struct OnComplete {
   void (*callback)(void* engine, void* data, const void* error);
   void* engine;

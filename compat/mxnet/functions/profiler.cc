@@ -49,7 +49,7 @@ struct ProfilerParameters {
   }
 };
 
-/// What a client measures: a domain, which groups others, a duration or a counter.
+/// An object of a client's measurements: a domain, which groups others, a duration or a counter.
 struct ProfileObject {
   enum class Kind { kDomain, kDuration, kCounter };
 

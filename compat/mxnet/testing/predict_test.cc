@@ -258,7 +258,7 @@ TEST(PredictTest, ThreadsPredictWithPredictorsOfTheirOwn) {
               HasSubstr("num_threads is -1"));
 }
 
-/// What a monitor has seen, and the call that it makes of the predictor.
+/// The values that a monitor has seen, and the call that it makes of the predictor.
 struct Seen {
   PredictorHandle predictor = nullptr;
   std::map<std::string, std::vector<float>> arrays = {};

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// What a function's first argument is a handle of.
+/// The kind of object that a function's first argument is a handle of.
 enum class Kind {
   kNone,
   kArray,
