@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -219,31 +220,56 @@ void MergeStatedType(const std::string& text, DType* inferred) {
   *inferred = stated;
 }
 
+/// Sets the entries that are known.
+template <typename T, typename Infer>
+void PutEntries(const std::vector<T>& entries, Inferrer<T, Infer>* inferrer) {
+  for (size_t i = 0; i < entries.size(); ++i) inferrer->Put(static_cast<int>(i), entries[i]);
+}
+
+constexpr auto infer_shape = [](const OperatorProperty& property, std::vector<TShape>* in,
+                                std::vector<TShape>* out) { property.InferShape(in, out); };
+constexpr auto infer_type = [](const OperatorProperty& property, std::vector<DType>* in,
+                               std::vector<DType>* out) { property.InferType(in, out); };
+
+template <typename T>
+bool AreKnown(const std::vector<T>& entries) {
+  return std::all_of(entries.begin(), entries.end(), [](const T& value) { return IsKnown(value); });
+}
+
+GraphShapes Shapes(std::vector<TShape> entries) {
+  const bool complete = AreKnown(entries);
+  return {.entries = std::move(entries), .complete = complete};
+}
+
+GraphTypes Types(std::vector<DType> entries) {
+  const bool complete = AreKnown(entries);
+  return {.entries = std::move(entries), .complete = complete};
+}
+
 }  // namespace
 
 GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, TShape>& known,
                         Inference inference) {
   if (inference == Inference::kComplete) RequireImplemented(graph);
-  Inferrer inferrer(graph, TShape(),
-                    [](const OperatorProperty& property, std::vector<TShape>* in,
-                       std::vector<TShape>* out) { property.InferShape(in, out); });
+  Inferrer inferrer(graph, TShape(), infer_shape);
   PutKnown(graph, known, &inferrer);
   inferrer.Run();
   MergeStated(graph, "__shape__", known, MergeStatedShape, &inferrer);
   inferrer.Run();
-  GraphShapes shapes;
-  shapes.entries = inferrer.TakeEntries();
-  shapes.complete = std::all_of(shapes.entries.begin(), shapes.entries.end(),
-                                [](const TShape& shape) { return shape.known(); });
-  return shapes;
+  return Shapes(inferrer.TakeEntries());
+}
+
+void CompleteShapes(const IndexedGraph& graph, GraphShapes* shapes) {
+  Inferrer inferrer(graph, TShape(), infer_shape);
+  PutEntries(shapes->entries, &inferrer);
+  inferrer.Run();
+  *shapes = Shapes(inferrer.TakeEntries());
 }
 
 GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known,
                       Inference inference) {
   if (inference == Inference::kComplete) RequireImplemented(graph);
-  Inferrer inferrer(graph, DType::kUnknown,
-                    [](const OperatorProperty& property, std::vector<DType>* in,
-                       std::vector<DType>* out) { property.InferType(in, out); });
+  Inferrer inferrer(graph, DType::kUnknown, infer_type);
   PutKnown(graph, known, &inferrer);
   inferrer.Run();
   MergeStated(graph, "__dtype__", known, MergeStatedType, &inferrer);
@@ -256,11 +282,14 @@ GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DTy
       inferrer.Run();
     }
   }
-  GraphTypes types;
-  types.entries = inferrer.TakeEntries();
-  types.complete =
-      std::find(types.entries.begin(), types.entries.end(), DType::kUnknown) == types.entries.end();
-  return types;
+  return Types(inferrer.TakeEntries());
+}
+
+void CompleteTypes(const IndexedGraph& graph, GraphTypes* types) {
+  Inferrer inferrer(graph, DType::kUnknown, infer_type);
+  PutEntries(types->entries, &inferrer);
+  inferrer.Run();
+  *types = Types(inferrer.TakeEntries());
 }
 
 }  // namespace tessera::graph

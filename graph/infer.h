@@ -36,6 +36,12 @@ GraphShapes InferShapes(const IndexedGraph& graph, const std::map<std::string, T
 GraphTypes InferTypes(const IndexedGraph& graph, const std::map<std::string, DType>& known,
                       Inference inference = Inference::kComplete);
 
+/// Complete shapes and types of which some are known, by entry. Operators without inputs may take
+/// theirs from who reads them. Set `complete`, and throw Error(kInvalidArgument) that names the
+/// node if its values do not fit.
+void CompleteShapes(const IndexedGraph& graph, GraphShapes* shapes);
+void CompleteTypes(const IndexedGraph& graph, GraphTypes* types);
+
 }  // namespace tessera::graph
 
 #endif  // TESSERA_GRAPH_INFER_H_

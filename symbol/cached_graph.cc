@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "tessera/base/quote.h"
+#include "tessera/graph/infer.h"
 #include "tessera/graph/passes.h"
 #include "tessera/graph/passes/memory_plan.h"
 #include "tessera/graph/program.h"
-#include "tessera/graph/propagate.h"
 #include "tessera/ndarray/autograd.h"
 #include "tessera/ndarray/device_runtime.h"
 #include "tessera/ndarray/imperative.h"
@@ -120,7 +120,8 @@ void CompiledGraph::Compile(const std::vector<NodeEntry>& heads, const IndexedGr
   input_of_aux_state_.clear();
   for (const int node : graph.arguments()) input_of_argument_.push_back(position(node));
   for (const int node : graph.aux_states()) input_of_aux_state_.push_back(position(node));
-  PropagateForward(graph, &shapes, &types);
+  CompleteShapes(graph, &shapes);
+  CompleteTypes(graph, &types);
   if (shapes.complete && types.complete) BuildProgram(heads, graph, shapes, types);
   is_compiled_.store(true, std::memory_order_release);
 }

@@ -258,6 +258,22 @@ TEST(CachedOpSignatureTest, ModesAndGradientsAreSignatures) {
   EXPECT_EQ(x.grad().ToVector(), output);  // the mask of this call
 }
 
+TEST(CachedOpSignatureTest, AShapeMayBeToldByTheReader) {
+  // A recurrent network's first state is written before the batch is known.
+  const Symbol zeros = Symbol::Apply("_zeros", {}, {{"shape", "(2, 0)"}});
+  const Symbol x =
+      Symbol::Apply("SwapAxis", {Symbol::Variable("x")}, {{"dim1", "0"}, {"dim2", "1"}});
+  const CachedOp op(Symbol::Apply("elemwise_add", {x, zeros}));
+  for (index_t batch : {3, 5}) {
+    NDArray input(TShape{batch, 2});
+    input = 4.0f;
+    const NDArray output = op({input})[0];
+    EXPECT_EQ(output.shape(), TShape({2, batch}));
+    EXPECT_THAT(output.ToVector(), Each(4));
+  }
+  EXPECT_EQ(op.num_signatures(), 2);
+}
+
 TEST(CachedOpSignatureTest, TheLeastRecentlyUsedSignatureGoes) {
   const CachedOp op(Symbol::Variable("x") * 2.0, {.max_signatures = 3});
   for (int round = 0; round < 2; ++round) {
