@@ -12,7 +12,20 @@ _TABLE_COPTS = [
     "-fwrapv",
 ]
 
-def tessera_operator_family(name, operators = {}, tables = {}, row_deps = []):
+def _operator(name, on_gpu, copts, deps):
+    if on_gpu:
+        tessera_operator_library(name = name, srcs = [name + ".cc"], copts = copts, deps = deps)
+    else:
+        tessera_cc_library(
+            name = name,
+            srcs = [name + ".cc"],
+            copts = copts,
+            deps = deps,
+            # Nothing names an operator but its registration.
+            alwayslink = True,
+        )
+
+def tessera_operator_family(name, operators = {}, tables = {}, gpu = [], row_deps = []):
     """The libraries of a family: its operators in NAME, their tests' rows in NAME_rows.
 
     The source of an operator or table is its name with .cc, and beside it _test.cc declares the rows
@@ -22,21 +35,13 @@ def tessera_operator_family(name, operators = {}, tables = {}, row_deps = []):
       name: the family's name, that of its folder.
       operators: {operator: its libraries besides //ops:kernel}.
       tables: {table of operators: its libraries besides //ops:kernel}.
+      gpu: those of them that nvcc compiles too; the others run on the CPU alone.
       row_deps: libraries that the rows share, besides //ops/testing:operator_row.
     """
     for operator, deps in operators.items():
-        tessera_operator_library(
-            name = operator,
-            srcs = [operator + ".cc"],
-            deps = ["//ops:kernel"] + deps,
-        )
+        _operator(operator, operator in gpu, [], ["//ops:kernel"] + deps)
     for table, deps in tables.items():
-        tessera_operator_library(
-            name = table,
-            srcs = [table + ".cc"],
-            copts = _TABLE_COPTS,
-            deps = ["//ops:kernel"] + deps,
-        )
+        _operator(table, table in gpu, _TABLE_COPTS, ["//ops:kernel"] + deps)
     sources = operators.keys() + tables.keys()
     tessera_cc_library(
         name = name,

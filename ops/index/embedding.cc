@@ -11,8 +11,6 @@
 #include "tessera/ops/index/indexed_rows.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -124,5 +122,3 @@ class EmbeddingOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

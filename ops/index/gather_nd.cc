@@ -20,8 +20,6 @@
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -273,5 +271,3 @@ class ScatterSetNdOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -17,8 +17,6 @@
 #include "tessera/ops/shape/movement.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -139,5 +137,3 @@ class IndexCopyOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

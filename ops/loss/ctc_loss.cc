@@ -30,8 +30,6 @@
 #include "tessera/ops/typed_operator.h"
 #include "tessera/tensor/device/parallel.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -436,5 +434,3 @@ class CtcLossOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -17,8 +17,6 @@
 #include "tessera/ops/norm/row_statistics.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -143,5 +141,3 @@ class SoftmaxCrossEntropyOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

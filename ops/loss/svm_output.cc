@@ -12,8 +12,6 @@
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -129,5 +127,3 @@ class SVMOutputOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

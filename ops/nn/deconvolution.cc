@@ -18,8 +18,6 @@
 #include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -217,5 +215,3 @@ class DeconvolutionOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -6,7 +6,6 @@
 // the hidden output "mask". The numbers come from the device's sequence, so that one seed gives one
 // mask. With p = 1 everything is 0. Shapes: any; out like data; the mask has extent 1 on `axes`.
 // Types: float32, float64, float16, bfloat16. CPU only.
-#if !defined(TESSERA_XPU_GPU)
 
 #include <optional>
 
@@ -130,5 +129,3 @@ class DropoutOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -18,8 +18,6 @@
 #include "tessera/ops/norm/row_statistics.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -238,5 +236,3 @@ class InstanceNormOperator final : public NormOperator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -13,8 +13,6 @@
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -151,5 +149,3 @@ class L2NormalizationOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -18,8 +18,6 @@
 #include "tessera/ops/norm/row_statistics.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -230,5 +228,3 @@ class LayerNormOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

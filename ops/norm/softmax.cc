@@ -23,8 +23,6 @@
 #include "tessera/ops/norm/row_loop.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -523,5 +521,3 @@ class SoftmaxActivationProperty final : public ParameterizedProperty<SoftmaxActi
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

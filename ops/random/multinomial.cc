@@ -9,7 +9,6 @@
 //
 // Types: data and logarithm float32, float64, float16, bfloat16; indices `dtype`. The numbers come
 // from the device's sequence: one seed gives one result, whatever the number of threads.
-#if !defined(TESSERA_XPU_GPU)
 
 #include <algorithm>
 #include <cmath>
@@ -255,5 +254,3 @@ class MultinomialOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -1,7 +1,6 @@
 // _shuffle: the rows of data, its parts along the first axis, in an order that is uniform among all
 // orders. Shapes: any; out like data. Types: all. The order comes from the device's sequence. There
 // is no gradient.
-#if !defined(TESSERA_XPU_GPU)
 
 #include <cstring>
 #include <numeric>
@@ -58,5 +57,3 @@ class ShuffleOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

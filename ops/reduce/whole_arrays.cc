@@ -15,8 +15,6 @@
 #include "tessera/ops/reduce/reducers.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -174,5 +172,3 @@ class MultiSumSqOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

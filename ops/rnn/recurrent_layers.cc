@@ -37,8 +37,6 @@
 #include "tessera/tensor/linalg/gemm.h"
 #include "tessera/tensor/tensor.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -663,5 +661,3 @@ class RnnOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

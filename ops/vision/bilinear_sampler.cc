@@ -18,8 +18,6 @@
 #include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/sampling.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -101,5 +99,3 @@ class BilinearSamplerOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

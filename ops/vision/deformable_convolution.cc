@@ -30,8 +30,6 @@
 #include "tessera/tensor/device/parallel.h"
 #include "tessera/tensor/linalg/gemm.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -447,5 +445,3 @@ class DeformableConvolutionOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

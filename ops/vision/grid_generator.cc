@@ -20,8 +20,6 @@
 #include "tessera/ops/vision/sampling.h"
 #include "tessera/tensor/device/parallel.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -155,5 +153,3 @@ class GridGeneratorOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -17,8 +17,6 @@
 #include "tessera/ops/nn/window_parameters.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -234,5 +232,3 @@ class Col2ImOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -14,8 +14,6 @@
 #include "tessera/ops/vision/elements.h"
 #include "tessera/ops/vision/sampling.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -145,5 +143,3 @@ class SpatialTransformerOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -18,8 +18,6 @@
 #include "tessera/ops/linalg/factors/matrix_call.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -207,5 +205,3 @@ class SumLogDiagProperty final : public NumberProperty {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -24,8 +24,6 @@
 #include "tessera/ops/linalg/factors/matrix_call.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -144,5 +142,3 @@ class SyevdProperty final : public TwoFactorsProperty {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

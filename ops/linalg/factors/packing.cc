@@ -21,8 +21,6 @@
 #include "tessera/ops/shape/movement.h"
 #include "tessera/tensor/device/parallel.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -196,5 +194,3 @@ void Make(const MoveCall<Parameters>& call, std::span<const TBlob> from,
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

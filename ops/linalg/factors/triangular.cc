@@ -20,8 +20,6 @@
 #include "tessera/ops/linalg/factors/matrix_call.h"
 #include "tessera/ops/typed_operator.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -271,5 +269,3 @@ class TrsmProperty final : public TriangularProperty {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -17,8 +17,6 @@
 #include "tessera/ops/vision/regions/boxes.h"
 #include "tessera/tensor/device/parallel.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -120,5 +118,3 @@ class BoxIouOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

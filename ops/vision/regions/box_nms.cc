@@ -24,8 +24,6 @@
 #include "tessera/ops/vision/regions/boxes.h"
 #include "tessera/tensor/device/parallel.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -280,5 +278,3 @@ class BoxNmsOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

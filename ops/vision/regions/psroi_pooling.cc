@@ -24,8 +24,6 @@
 #include "tessera/ops/vision/regions/region_means.h"
 #include "tessera/ops/vision/regions/regions.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -166,5 +164,3 @@ class PsRoiPoolingOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

@@ -26,8 +26,6 @@
 #include "tessera/ops/vision/regions/region_means.h"
 #include "tessera/ops/vision/regions/regions.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -164,5 +162,3 @@ class RoiAlignOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU

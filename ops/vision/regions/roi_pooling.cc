@@ -22,8 +22,6 @@
 #include "tessera/ops/vision/regions/regions.h"
 #include "tessera/tensor/device/parallel.h"
 
-#if !defined(TESSERA_XPU_GPU)
-
 namespace tessera {
 namespace {
 
@@ -183,5 +181,3 @@ class RoiPoolingOperator final : public Operator {
 
 }  // namespace
 }  // namespace tessera
-
-#endif  // !TESSERA_XPU_GPU
