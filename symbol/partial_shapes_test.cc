@@ -55,6 +55,31 @@ TEST(PartialShapesTest, MatricesWithoutAnInnerExtentTellNothingOfTheirProduct) {
   EXPECT_EQ(infer("(None,3,4)", "(None,None,5)"), TShape());
 }
 
+TEST(PartialShapesTest, AnRnnTellsTheFirstLayersWeightsOfBothDirections) {
+  constexpr int kSize = 2, kGates = 4;
+  std::vector<Symbol> parts;
+  for (const char* direction : {"l", "r"}) {
+    for (const char* of : {"i2h_weight", "h2h_weight"}) {
+      const bool of_input = std::string(of) == "i2h_weight";
+      parts.push_back(Symbol::Apply(
+          "Reshape", {WithShape(std::string(direction) + of, of_input ? "(8,0)" : "(8,2)")},
+          {{"shape", "(-1,)"}}));
+    }
+  }
+  parts.push_back(WithShape("biases", "(32,)"));
+  const Symbol rnn = Symbol::Apply(
+      "RNN",
+      {Symbol::Variable("data"),
+       Symbol::Apply("_rnn_param_concat", parts,
+                     {{"dim", "0"}, {"num_args", std::to_string(parts.size())}}),
+       Symbol::Variable("h"), Symbol::Variable("c")},
+      {{"mode", "lstm"}, {"state_size", "2"}, {"num_layers", "1"}, {"bidirectional", "True"}});
+  const std::vector<TShape> arguments = rnn.InferShape({{"data", {7, 3, 5}}}).arguments;
+  const TShape of_input{kGates * kSize, 5}, of_state{kGates * kSize, kSize};
+  EXPECT_THAT(std::vector<TShape>(arguments.begin() + 1, arguments.begin() + 5),
+              ElementsAre(of_input, of_state, of_input, of_state));
+}
+
 TEST(PartialShapesTest, WhereNeedsItsCondition) {
   const Symbol chosen =
       Symbol::Apply("where", {Symbol::Variable("c"), Symbol::Variable("x"), Symbol::Variable("y")});

@@ -111,7 +111,7 @@ struct ConcatParameters {
   }
 };
 
-class ConcatProperty final : public MoveProperty<ConcatParameters> {
+class ConcatProperty : public MoveProperty<ConcatParameters> {
  public:
   std::vector<std::string> ListArguments() const override {
     return NumberedNames("arg", param_.num_args);
@@ -125,6 +125,31 @@ class ConcatProperty final : public MoveProperty<ConcatParameters> {
   }
   bool BuildGradient(GradientBuilder* builder) const override {
     return ops_internal::BuildLinearGradient(*this, builder);
+  }
+};
+
+/// Concat along the one dimension of arrays that together are an RNN's parameters.
+class RnnParamConcatProperty final : public ConcatProperty {
+ public:
+  bool InferShape(std::vector<TShape>* in_shape, std::vector<TShape>* out_shape) const override {
+    if (ConcatProperty::InferShape(in_shape, out_shape)) return true;
+    const TShape& whole = (*out_shape)[0];
+    if (!whole.known() || whole.ndim() != 1) return false;
+    // Weights of unknown size are those that the data's width decides: the first layer's, of one
+    // size in each direction.
+    index_t rest = whole[0], num_unknown = 0;
+    for (const TShape& part : *in_shape) {
+      if (part.known()) {
+        rest -= part[0];
+      } else {
+        ++num_unknown;
+      }
+    }
+    if (num_unknown == 0 || rest < 0 || rest % num_unknown != 0) return false;
+    for (TShape& part : *in_shape) {
+      if (!part.known()) part = TShape{rest / num_unknown};
+    }
+    return true;
   }
 };
 
@@ -150,7 +175,7 @@ void MoveConcat(const MoveCall<ConcatParameters>& call, std::span<const TBlob> f
 const bool kConcat = RegisterMove<ConcatProperty>(TESSERA_TABLE_PLACE, "Concat",
                                                   "Arrays side by side along a dimension.",
                                                   MoveConcat<true>, MoveConcat<false>);
-const bool kRnnParamConcat = RegisterMove<ConcatProperty>(
+const bool kRnnParamConcat = RegisterMove<RnnParamConcatProperty>(
     TESSERA_TABLE_PLACE, "_rnn_param_concat", "The parameters of an RNN's layers in one array.",
     MoveConcat<true>, MoveConcat<false>);
 
